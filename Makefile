@@ -1,0 +1,59 @@
+# make run     install what is missing, build with optimisation, serve the demo site
+# make test    install what is missing, run every check and test
+# make help    the other targets
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+LISTEN ?= 127.0.0.1:8080
+SITE ?= examples/demo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+# rustup puts cargo here; a shell that was open during its installation does not know yet.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+.PHONY: help run test sanitize bench build doc install uninstall clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make run               set up, build, serve $(SITE) on http://$(LISTEN)/'
+	@echo '                       LISTEN=address:port and SITE=folder choose others'
+	@echo 'make test              set up, run every check and test'
+	@echo 'make sanitize          the part of it under AddressSanitizer, UndefinedBehaviorSanitizer and valgrind'
+	@echo 'make bench             set up, measure against nginx + php-fpm and Apache + mod_php'
+	@echo 'make build             build the two programs with optimisation'
+	@echo 'make doc               the documentation of the code, as HTML'
+	@echo 'make install           install below PREFIX ($(PREFIX)); make uninstall takes it away'
+	@echo 'make clean             remove everything that was built'
+
+run:
+	@scripts/setup run
+	@$(MAKE) --no-print-directory build
+	@exec "$(TARGET)/release/tokamak" serve "$(SITE)" --listen "$(LISTEN)"
+
+test:
+	@scripts/setup test
+	@scripts/test
+
+sanitize:
+	@scripts/setup test
+	@scripts/test-sanitizers
+
+bench:
+	@scripts/setup bench
+	@$(MAKE) --no-print-directory build
+	@bench/run
+
+build:
+	cargo build --release --locked -p tokamak -p tokamak-php
+
+doc:
+	cargo doc --locked --workspace --no-deps
+
+install: build
+	@scripts/install "$(TARGET)/release" "$(DESTDIR)" "$(PREFIX)"
+
+uninstall:
+	@scripts/install --remove "$(DESTDIR)" "$(PREFIX)"
+
+clean:
+	cargo clean

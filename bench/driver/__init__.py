@@ -1,0 +1,1 @@
+"""Starts the servers to compare, loads them in turns, and writes down what each request cost."""

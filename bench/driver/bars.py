@@ -1,0 +1,148 @@
+"""The bars that the project has set itself, and whether a contest reached them. One row a bar."""
+
+from dataclasses import dataclass
+
+from .summary import Rows
+
+BASE = "nginx-fpm"
+CLASSIC = "tokamak-classic"
+WORKER = "tokamak-worker"
+SEALED = "tokamak-sealed"
+LOGGING = "tokamak-classic-log"
+OURS = (CLASSIC, WORKER, SEALED, LOGGING)
+
+# Two equal servers differ by a few percent from run to run, in the percentiles above all.
+PERCENTILE_SLACK = 1.05
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One bar. `reached` is nothing where the contest did not measure what the bar needs."""
+
+    bar: str
+    reached: bool | None
+    seen: str
+
+    def line(self) -> str:
+        """For the reader."""
+        word = {True: "reached", False: "MISSED", None: "not measured"}[self.reached]
+        return f"{word:12}  {self.bar}: {self.seen}" if self.seen else f"{word:12}  {self.bar}"
+
+
+def at_least(bar: str, ratio: float | None, limit: float) -> Verdict:
+    """A bar that a ratio has to climb over."""
+    return Verdict(bar, None, "") if ratio is None else Verdict(bar, ratio >= limit, f"{ratio:.2f}")
+
+
+def at_most(bar: str, value: float | None, limit: float) -> Verdict:
+    """A bar that a value has to stay under."""
+    return Verdict(bar, None, "") if value is None else Verdict(bar, value <= limit, f"{value:.2f}")
+
+
+def empty_endpoint(rows: Rows) -> list[Verdict]:
+    """What the server itself may cost, for each mode: 64 connections, nothing to do."""
+    verdicts = []
+    for ours in (CLASSIC, WORKER):
+        rate = rows.ratio("empty", 64, ours, BASE, "rate")
+        cpu = rows.ratio("empty", 64, ours, BASE, "cpu_us")
+        footprint = rows.footprint("empty", ours)
+        calls = footprint.syscalls if footprint else None
+        verdicts += [
+            at_least(f"{ours}: at least 2.5 times the requests/s of {BASE} (empty, 64 connections)", rate, 2.5),
+            at_most(f"{ours}: at most a quarter of the CPU per request of {BASE} (empty, 64 connections)", cpu, 0.25),
+            at_most(f"{ours}: at most 4 system calls per request (empty)", calls, 4.0),
+        ]
+    return verdicts
+
+
+def classic_everywhere(rows: Rows) -> Verdict:
+    """Classic mode is never the slower choice: its worst row."""
+    worst = None
+    for scenario, connections, peer in rows.keys():
+        ratio = rows.ratio(scenario, connections, CLASSIC, BASE, "rate") if peer == CLASSIC else None
+        if ratio is not None and (worst is None or ratio < worst[0]):
+            worst = (ratio, f"{scenario}, {connections} connections")
+    bar = f"{CLASSIC}: not slower than {BASE} on any row"
+    return Verdict(bar, None, "") if worst is None else Verdict(bar, worst[0] >= 1.0, f"{worst[0]:.2f} at worst ({worst[1]})")
+
+
+def worker_on_symfony(rows: Rows) -> Verdict:
+    """Booting once pays: the framework's share of a request is gone."""
+    ratio = rows.ratio("symfony-json", 64, WORKER, BASE, "rate")
+    return at_least(f"{WORKER}: at least 5 times {BASE} (symfony-json, 64 connections)", ratio, 5.0)
+
+
+def sealed(rows: Rows) -> list[Verdict]:
+    """The speed of worker mode with the isolation of classic mode, and what a roll-back and one more worker cost."""
+    json, page = "symfony-json", "symfony-page"
+
+    def cpu(scenario: str, peer: str, base: str) -> float | None:
+        return rows.ratio(scenario, 64, peer, base, "cpu_us")
+
+    verdicts = []
+    for scenario, times in ((json, 8.0), (page, 3.5)):
+        footprint = rows.footprint(scenario, SEALED)
+        memory = footprint.private_kib if footprint else None
+        verdicts += [
+            at_least(f"{SEALED}: {CLASSIC} takes at least {times} times the CPU ({scenario})", cpu(scenario, CLASSIC, SEALED), times),
+            at_most(f"{SEALED}: at most 1.3 times the CPU of {WORKER} ({scenario})", cpu(scenario, SEALED, WORKER), 1.3),
+            at_most(f"{SEALED}: at most 2 MB of memory for one more worker ({scenario})", memory and memory * 1024 / 1e6, 2.0),
+        ]
+    footprint = rows.footprint(json, SEALED)
+    return verdicts + [
+        at_most(f"{SEALED}: a roll-back takes at most 12 µs ({json}, median)", footprint and footprint.roll_back_us, 12.0),
+        at_least(f"{SEALED}: at least 7 times the requests/s of {BASE} ({json})", rows.ratio(json, 64, SEALED, BASE, "rate"), 7.0),
+        at_least(f"{SEALED}: at least 0.95 times the requests/s of {CLASSIC} (empty)", rows.ratio("empty", 64, SEALED, CLASSIC, "rate"), 0.95),
+    ]
+
+
+def percentiles(rows: Rows) -> Verdict:
+    """No client waits longer than with a peer. A peer whose requests failed or timed out is left out of that row: those who
+    waited for ever are not in its percentiles."""
+    worse, compared = [], 0
+    for scenario, connections, ours in rows.keys():
+        if ours not in OURS:
+            continue
+        for other_scenario, other_connections, peer in rows.keys():
+            key = (other_scenario, other_connections, peer)
+            if (other_scenario, other_connections) != (scenario, connections) or peer in OURS or rows.errors(key):
+                continue
+            for metric in ("p50", "p90", "p99"):
+                ratio = rows.ratio(scenario, connections, ours, peer, metric)
+                if ratio is not None:
+                    compared += 1
+                    if ratio > PERCENTILE_SLACK:
+                        worse.append(f"{scenario} c={connections} {ours} {metric} {ratio:.2f} times {peer}")
+    bar = f"no percentile worse than a peer's (by more than {PERCENTILE_SLACK - 1:.0%})"
+    if not compared:
+        return Verdict(bar, None, "")
+    seen = f"{compared} compared" + "".join(f"\n{'':16}{text}" for text in worse)
+    return Verdict(bar, not worse, seen)
+
+
+def access_log(rows: Rows) -> Verdict:
+    """Writing the log happens beside the requests, not in them."""
+    ratio = rows.ratio("empty", 64, LOGGING, CLASSIC, "rate")
+    return at_least("access log on costs less than 3 % of the requests/s (empty, 64 connections)", ratio, 0.97)
+
+
+def no_errors(rows: Rows) -> Verdict:
+    """A fast wrong answer is worth nothing."""
+    counts = {key: rows.errors(key) for key in rows.keys() if key[2] in OURS}
+    if not counts:
+        return Verdict("no request of ours went wrong", None, "")
+    wrong = [f"{key[0]} c={key[1]} {key[2]}: {count}" for key, count in counts.items() if count]
+    return Verdict("no request of ours went wrong", not wrong, "; ".join(wrong))
+
+
+def verdicts(rows: Rows) -> list[Verdict]:
+    """All bars."""
+    return [
+        *empty_endpoint(rows),
+        classic_everywhere(rows),
+        worker_on_symfony(rows),
+        *sealed(rows),
+        percentiles(rows),
+        access_log(rows),
+        no_errors(rows),
+    ]

@@ -1,0 +1,82 @@
+"""The two commands: run a contest, check its results."""
+
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from . import bars, load, options, peers, record, summary, versions
+from .contest import CannotRun, Contest
+from .record import FOOTPRINTS, RUNS, Footprint, Run
+from .sites import SCENARIOS
+
+
+def stop_politely(*_: object) -> None:
+    """A signal ends the run the way an error does: through the blocks that stop the servers."""
+    raise SystemExit("stopped")
+
+
+def run(arguments: list[str]) -> int:
+    """Measures, and writes the directory of results."""
+    plan, choice, out = options.parse(arguments)
+    signal.signal(signal.SIGTERM, stop_politely)
+    signal.signal(signal.SIGALRM, stop_politely)
+    # Twice what it should take: something hangs.
+    signal.alarm(2 * plan.seconds_in_all() + 60)
+    ours = any(name.startswith("tokamak") for name in plan.peers)
+    about = versions.text(choice.tokamak if ours else None)
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tokamak-bench-") as directory:
+        # The servers drop root, and have to get in.
+        Path(directory).chmod(0o755)
+        try:
+            with Contest(plan, choice, Path(directory)) as contest:
+                (out / "commands.txt").write_text(commands(contest))
+                runs = record.write(out / RUNS, Run, contest.runs())
+                footprints = record.write(out / FOOTPRINTS, Footprint, contest.footprints())
+                contest.check_again()
+        except CannotRun as failure:
+            print(failure, file=sys.stderr)
+            return 1
+    base = bars.BASE if bars.BASE in plan.peers else plan.peers[0]
+    page = summary.page(summary.Rows(runs, footprints), base, about)
+    (out / "summary.md").write_text(page)
+    print(page)
+    print(f"written to {out}")
+    return 0
+
+
+def commands(contest: Contest) -> str:
+    """Every command and every configuration file, so that a run can be repeated by hand."""
+    parts = []
+    for (peer, site), entry in contest.entries.items():
+        parts.append(f"# {peer}, {site}")
+        parts += [" ".join(command) for command in entry.commands]
+        configurations = [path for kind in ("conf", "ini", "toml") for path in sorted(entry.place.directory.glob(f"*.{kind}"))]
+        parts += [f"\n## {path.name}\n{path.read_text()}" for path in configurations]
+    plan = contest.plan
+    parts.append("# load")
+    parts += [
+        " ".join(load.command(f"http://127.0.0.1:PORT{SCENARIOS[name].path}", connections, plan.seconds))
+        for name in plan.scenarios
+        for connections in plan.connections
+    ]
+    text = peers.shown("\n".join(parts))
+    return text.replace(f"{contest.directory}", "TMP") + "\n"
+
+
+def check(arguments: list[str]) -> int:
+    """Says which bars a contest reached. Fails if one was missed."""
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print("usage: bench/check DIRECTORY   (one that bench/run has written)", file=sys.stderr)
+        return 2
+    directory = Path(arguments[0])
+    try:
+        rows = summary.Rows(record.read(directory / RUNS, Run), record.read(directory / FOOTPRINTS, Footprint))
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 2
+    found = bars.verdicts(rows)
+    for verdict in found:
+        print(verdict.line())
+    return 1 if any(verdict.reached is False for verdict in found) else 0

@@ -1,0 +1,62 @@
+"""What one may say to bench/run."""
+
+import argparse
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+from .contest import FOOTPRINT_CONNECTIONS, Plan
+from .peers import PEERS, Choice
+from .sites import REPO, SCENARIOS
+from .versions import commit
+
+
+def names(known: dict) -> Callable[[str], list[str]]:
+    """A list of names separated by commas, each of them known."""
+
+    def parse(text: str) -> list[str]:
+        chosen = [name for name in text.split(",") if name]
+        unknown = [name for name in chosen if name not in known]
+        if unknown or not chosen:
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: one or more of {', '.join(known)}")
+        return chosen
+
+    return parse
+
+
+def numbers(text: str) -> list[int]:
+    """A list of positive numbers separated by commas."""
+    try:
+        chosen = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: numbers separated by commas") from None
+    if min(chosen) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: at least 1 each")
+    return chosen
+
+
+def positive(text: str) -> int:
+    """One positive number."""
+    return numbers(text)[0]
+
+
+def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
+    """The plan, the choices about the peers, and where the results go."""
+    parser = argparse.ArgumentParser(prog="bench/run", description="Compares Tokamak with its peers on this machine.")
+    option = parser.add_argument
+    option("--scenario", type=names(SCENARIOS), default=list(SCENARIOS), help="default: all")
+    option("--peers", type=names(PEERS), default=list(PEERS), help="default: all")
+    option("--rounds", type=positive, default=5, help="default: 5")
+    option("--seconds", type=positive, default=4, help="of each run; default: 4")
+    option("--connections", type=numbers, default=[1, 64, 256], help="default: 1,64,256")
+    option("--children", type=positive, default=8, help="php-fpm's processes; default: 8")
+    option("--tokamak", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
+    option("--tokamak-workers", default="auto", help="default: auto")
+    option("--out", type=Path, help="directory of the results; default: bench/results/<date>-<commit>")
+    chosen = parser.parse_args(arguments)
+    tokamak = chosen.tokamak.resolve()
+    if any(name.startswith("tokamak") for name in chosen.peers) and not tokamak.exists():
+        parser.error(f"{tokamak} does not exist: build it with `cargo build --release`, or leave its peers out")
+    plan = Plan(chosen.scenario, chosen.peers, chosen.connections, chosen.rounds, chosen.seconds)
+    out = chosen.out or REPO / "bench/results" / f"{date.today()}-{commit()}"
+    return plan, Choice(chosen.children, max(chosen.connections + [FOOTPRINT_CONNECTIONS]), tokamak, chosen.tokamak_workers), out

@@ -1,0 +1,125 @@
+"""Processes as /proc shows them: the tree of a server, its processor time, its memory, and its end."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+TICK = os.sysconf("SC_CLK_TCK")
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Stat:
+    """The part of /proc/PID/stat that matters here."""
+
+    pid: int
+    name: str
+    parent: int
+    session: int
+    ticks: int
+    """Of this process and of its children that have ended and were waited for."""
+
+
+def parse_stat(text: str) -> Stat:
+    """Reads one line of /proc/PID/stat. The name may hold spaces and parentheses, so it ends at the last one."""
+    pid, rest = text.split(" (", 1)
+    name, fields = rest.rsplit(") ", 1)
+    field = fields.split()
+    # Numbered as in proc(5), less the three that are gone or counted from zero: state is field 3 there, 0 here.
+    return Stat(int(pid), name, int(field[1]), int(field[3]), sum(int(value) for value in field[11:15]))
+
+
+def everything() -> list[Stat]:
+    """All processes of the machine at this moment."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                found.append(parse_stat(Path("/proc", entry, "stat").read_text()))
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # It ended while we were looking.
+    return found
+
+
+def tree_of(roots: set[int], stats: list[Stat]) -> list[Stat]:
+    """The roots and all below them. Who lost its parent still counts by its session, which each root has opened."""
+    found = {stat.pid for stat in stats if stat.pid in roots or stat.session in roots}
+    grew = True
+    while grew:
+        below = {stat.pid for stat in stats if stat.parent in found} - found
+        found |= below
+        grew = bool(below)
+    return [stat for stat in stats if stat.pid in found]
+
+
+def parse_private_kib(rollup: str) -> int:
+    """Memory that no other process shares, from the text of /proc/PID/smaps_rollup."""
+    rows = (line.split() for line in rollup.splitlines())
+    return sum(int(row[1]) for row in rows if row[0] in ("Private_Clean:", "Private_Dirty:"))
+
+
+def private_kib(pid: int) -> int:
+    """Memory that only this process holds: what one more worker costs."""
+    return parse_private_kib(Path(f"/proc/{pid}/smaps_rollup").read_text())
+
+
+class Server:
+    """The processes of one running server: one or more roots that we started, and whatever they started."""
+
+    def __init__(self) -> None:
+        self.roots: list[subprocess.Popen] = []
+
+    def start(self, command: list[str], env: dict[str, str], log: Path) -> None:
+        """Starts one root in a session of its own; it is told to stop should this driver die."""
+        libc = ctypes.CDLL(None)
+        with log.open("ab") as output:
+            self.roots.append(
+                subprocess.Popen(
+                    command,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                    preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+                )
+            )
+
+    def tree(self) -> list[Stat]:
+        """Its processes now."""
+        return tree_of({root.pid for root in self.roots}, everything())
+
+    def cpu_seconds(self) -> float:
+        """Processor time that all of them have used so far, those that ended included."""
+        return sum(stat.ticks for stat in self.tree()) / TICK
+
+    def dead_root(self) -> int | None:
+        """The exit status of a root that has ended, if one has."""
+        return next((root.returncode for root in self.roots if root.poll() is not None), None)
+
+    def stop(self, patience: float = 5.0) -> None:
+        """Ends every process: first asks the roots, then kills what is left."""
+        left = {stat.pid for stat in self.tree()}
+        for root in self.roots:
+            if root.poll() is None:
+                root.terminate()
+        deadline = time.monotonic() + patience
+        for root in self.roots:
+            try:
+                root.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                pass
+        own = {root.pid for root in self.roots}
+        for stat in everything():
+            # Both, since a number may by now belong to a process that is none of ours.
+            if stat.pid in left and (stat.session in own or stat.pid in own):
+                try:
+                    os.kill(stat.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        for root in self.roots:
+            root.wait()

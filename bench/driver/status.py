@@ -1,0 +1,67 @@
+"""What a running Tokamak says about its workers, and how long their roll-backs take."""
+
+import json
+import statistics
+import subprocess
+import threading
+from dataclasses import dataclass
+
+from .peers import Place
+
+
+@dataclass(frozen=True)
+class Worker:
+    """The part of `tokamak status --json` that matters here."""
+
+    pid: int
+    requests: int
+    roll_back_us: float | None
+    """Duration of the last roll-back."""
+    hot_pages: int
+    """Pages that it copied."""
+
+
+def parse(text: str) -> list[Worker]:
+    """The workers of all pools."""
+    rows = (row for pool in json.loads(text)["pools"] for row in pool["workers"])
+    return [Worker(row["pid"], row["requests"], row["roll_back_us"], row["hot_pages"]) for row in rows]
+
+
+def workers(place: Place) -> list[Worker]:
+    """Asks the server of this place."""
+    command = [f"{place.choice.tokamak}", "status", "--json", "--control", f"{place.control}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    return parse(done.stdout)
+
+
+class Sampler:
+    """Looks at the last roll-back of each worker while the `with` block puts load on them."""
+
+    # Ten times a second: each look starts a program, which should not become a part of what is measured.
+    PAUSE = 0.1
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.seen: list[Worker] = []
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self.look)
+
+    def look(self) -> None:
+        """Until the block ends."""
+        while not self.done.wait(self.PAUSE):
+            self.seen += [worker for worker in workers(self.place) if worker.roll_back_us is not None]
+
+    def __enter__(self) -> "Sampler":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done.set()
+        self.thread.join()
+
+    def medians(self) -> tuple[float, int] | None:
+        """Microseconds and pages of a roll-back; nothing if none was seen."""
+        if not self.seen:
+            return None
+        took = statistics.median(worker.roll_back_us or 0.0 for worker in self.seen)
+        return round(took, 2), round(statistics.median(worker.hot_pages for worker in self.seen))

@@ -1,0 +1,137 @@
+"""From rows to a page that one can read: medians over the rounds, ratios within a round, and how far the rounds disagree."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .record import Footprint, Run
+
+# Rounds that differ by more than this make a row doubtful. Chosen arbitrarily: a quarter of it is what an idle machine shows.
+NOISY_PERCENT = 20.0
+
+Key = tuple[str, int, str]
+"""Scenario, connections, peer."""
+
+METRICS: dict[str, Callable[[Run], float]] = {
+    "rate": lambda run: run.rate,
+    "p50": lambda run: run.p50,
+    "p90": lambda run: run.p90,
+    "p99": lambda run: run.p99,
+    "cpu_us": lambda run: run.cpu_us,
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All rows of a contest, with the questions that the page and the bars ask."""
+
+    runs: list[Run]
+    footprints: list[Footprint]
+
+    def keys(self) -> list[Key]:
+        """What was measured, in its order."""
+        return list(dict.fromkeys((run.scenario, run.connections, run.peer) for run in self.runs))
+
+    def of(self, key: Key) -> dict[int, Run]:
+        """The runs of one key by round."""
+        return {run.round: run for run in self.runs if (run.scenario, run.connections, run.peer) == key}
+
+    def median(self, key: Key, metric: str) -> float:
+        """The median over the rounds."""
+        return statistics.median(METRICS[metric](run) for run in self.of(key).values())
+
+    def ratio(self, scenario: str, connections: int, peer: str, base: str, metric: str) -> float | None:
+        """Peer to base: the median of the ratios within each round, so that what slowed a whole round cancels out."""
+        mine, theirs = self.of((scenario, connections, peer)), self.of((scenario, connections, base))
+        value = METRICS[metric]
+        pairs = [(value(mine[number]), value(theirs[number])) for number in mine.keys() & theirs.keys()]
+        ratios = [upper / lower for upper, lower in pairs if lower]
+        return statistics.median(ratios) if ratios else None
+
+    def errors(self, key: Key) -> int:
+        """Requests that went wrong, over all rounds."""
+        return sum(run.errors for run in self.of(key).values())
+
+    def spread(self, key: Key, metric: str) -> float:
+        """From the lowest to the highest round, in percent of the median."""
+        values = [METRICS[metric](run) for run in self.of(key).values()]
+        middle = statistics.median(values)
+        return (max(values) - min(values)) / middle * 100 if middle else 0.0
+
+    def footprint(self, scenario: str, peer: str) -> Footprint | None:
+        """System calls and memory of a peer."""
+        return next((row for row in self.footprints if (row.scenario, row.peer) == (scenario, peer)), None)
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table; the first column is text, the others are numbers."""
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def times(ratio: float | None) -> str:
+    """A ratio, as one says it."""
+    return "" if ratio is None else f"{ratio:.2f}×"
+
+
+def speed_table(rows: Rows, scenario: str, connections: int, base: str) -> str:
+    """One table: every peer under one load."""
+    lines = []
+    for key in rows.keys():
+        if key[:2] != (scenario, connections):
+            continue
+        value = {metric: rows.median(key, metric) for metric in METRICS}
+        ratio = {metric: times(rows.ratio(scenario, connections, key[2], base, metric)) for metric in METRICS}
+        lines.append(
+            [key[2], f"{value['rate']:.0f}", ratio["rate"], f"{value['cpu_us']:.1f}", ratio["cpu_us"]]
+            + [f"{value[metric]:.0f}" for metric in ("p50", "p90", "p99")]
+            + [f"{rows.errors(key)}"]
+        )
+    head = ["peer", "requests/s", f"to {base}", "CPU µs/request", f"to {base}", "p50 µs", "p90 µs", "p99 µs", "errors"]
+    return table(head, lines)
+
+
+def footprint_table(rows: Rows, scenario: str) -> str:
+    """System calls and memory of every peer."""
+    lines = []
+    for row in rows.footprints:
+        if row.scenario == scenario:
+            calls = "not counted" if row.syscalls is None else f"{row.syscalls:.1f}"
+            memory = "unknown" if row.private_kib is None else f"{row.private_kib / 1024:.1f}"
+            back = "–" if row.roll_back_us is None else f"{row.roll_back_us:.1f} µs, {row.hot_pages} pages"
+            lines.append([row.peer, calls, memory, f"{row.workers}", f"{row.processes}", back])
+    return table(["peer", "system calls/request", "MiB only of one worker", "workers", "processes", "roll-back"], lines)
+
+
+def noise(rows: Rows) -> str:
+    """Which rows to trust: how far the rounds lie apart."""
+    spreads = defaultdict(list)
+    doubtful = []
+    for key in rows.keys():
+        for metric in ("rate", "cpu_us", "p99"):
+            spread = rows.spread(key, metric)
+            spreads[metric].append(spread)
+            if metric != "p99" and spread > NOISY_PERCENT:
+                doubtful.append(f"- {key[0]}, {key[1]} connections, {key[2]}: {metric} {spread:.0f} %")
+    lines = [
+        [metric, f"{statistics.median(values):.1f} %", f"{max(values):.1f} %"] for metric, values in spreads.items()
+    ]
+    text = "Distance between the lowest and the highest round, in percent of the median:\n\n"
+    text += table(["metric", "median over all rows", "worst row"], lines)
+    if doubtful:
+        text += f"\n\nDoubtful, with more than {NOISY_PERCENT:.0f} %:\n\n" + "\n".join(doubtful)
+    return text
+
+
+def page(rows: Rows, base: str, versions: str) -> str:
+    """The whole summary.md."""
+    parts = ["# Results", "Medians over the rounds; ratios are medians of the ratios within each round."]
+    for scenario in dict.fromkeys(run.scenario for run in rows.runs):
+        parts.append(f"## {scenario}")
+        for connections in dict.fromkeys(run.connections for run in rows.runs if run.scenario == scenario):
+            parts += [f"### {connections} connections", speed_table(rows, scenario, connections, base)]
+        if any(row.scenario == scenario for row in rows.footprints):
+            parts += ["### Per request and per worker", footprint_table(rows, scenario)]
+    parts += ["## Noise", noise(rows), "## Versions", f"```\n{versions.strip()}\n```"]
+    return "\n\n".join(parts) + "\n"

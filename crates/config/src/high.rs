@@ -1,0 +1,220 @@
+//! What a configuration means: every default filled in, every unit converted, every path absolute.
+//!
+//! The rest of the program sees only these types. How they were typed (file, environment, flags) is
+//! the concern of [`crate::low`] and [`crate::option`].
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One running server: what it listens on and the sites that it serves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// Addresses that accept HTTP connections.
+    pub listen: Vec<SocketAddr>,
+    /// Number of event loops of the front; one thread each.
+    pub loops: usize,
+    /// User that the front and the workers run as, when the server was started as root.
+    pub user: Option<String>,
+    /// Group that goes with [`Server::user`]; that user's own group when absent.
+    pub group: Option<String>,
+    /// Unix socket for `tokamak status` and `tokamak reload`. Absent: chosen by the wiring from user and port.
+    pub control: Option<PathBuf>,
+    /// File that receives the supervisor's process id.
+    pub pid_file: Option<PathBuf>,
+    /// Limits on what a client may send.
+    pub limits: Limits,
+    /// How long the server waits, for whom.
+    pub timeouts: Timeouts,
+    /// Where the log lines go.
+    pub log: Log,
+    /// Sites in the order of the file; the first one also answers for unknown host names.
+    pub sites: Vec<Site>,
+}
+
+/// Limits on what a client may send. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// Request line and headers together.
+    pub head: usize,
+    /// Number of header fields.
+    pub headers: usize,
+    /// Request body.
+    pub body: u64,
+    /// Part of a request body, and of a response, that is held in memory before it goes to a spool file
+    /// (request) or the worker has to wait (response).
+    pub buffer: usize,
+    /// Open client connections over all event loops.
+    pub connections: usize,
+}
+
+/// How long the server waits, for whom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timeouts {
+    /// From the first byte of a request to the end of its headers.
+    pub head: Duration,
+    /// Between two reads of a request body.
+    pub body: Duration,
+    /// On a kept-alive connection between two requests.
+    pub idle: Duration,
+    /// Between two writes of a response to the client.
+    pub send: Duration,
+    /// How long a stopping or reloading server lets running requests finish.
+    pub drain: Duration,
+}
+
+/// Where the log lines go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// Access log; absent: none is written.
+    pub access: Option<AccessLog>,
+    /// Error log; absent: standard error.
+    pub error: Option<PathBuf>,
+}
+
+/// The access log: one line a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccessLog {
+    /// File, or `-` for standard output.
+    pub path: PathBuf,
+    /// Shape of a line.
+    pub format: LogFormat,
+}
+
+/// Shape of an access log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Apache's and nginx's `combined`.
+    Combined,
+    /// One JSON object a line, with the phases of the request.
+    Json,
+}
+
+/// One site: a document root and the PHP pool that serves it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Site {
+    /// Name in logs and status: the first host name, or `default`.
+    pub name: String,
+    /// Host names in lower case; `*.example.org` matches every name below.
+    pub hosts: Vec<String>,
+    /// Document root, absolute, not resolved: a symlink is resolved anew at each reload.
+    pub root: PathBuf,
+    /// File names tried for a directory.
+    pub index: Vec<String>,
+    /// Script, relative to the root, that answers for paths which are no file; absent: such paths are 404.
+    pub front_controller: Option<String>,
+    /// How requests are served.
+    pub mode: Mode,
+    /// The worker script (absolute): always for [`Mode::Worker`], perhaps for [`Mode::Sealed`].
+    pub worker: Option<PathBuf>,
+    /// Script (absolute) that is run before the image of [`Mode::Sealed`] is taken, where there is no worker script.
+    pub boot: Option<PathBuf>,
+    /// Targets that are requested before the image of [`Mode::Sealed`] is taken.
+    pub warm: Vec<String>,
+    /// Name of the site whose workers get what this one's decline, and whatever may not be asked twice.
+    pub fallback: Option<String>,
+    /// State that worker mode leaves alone between requests.
+    pub keep: Vec<Reset>,
+    /// The processes.
+    pub pool: Pool,
+    /// `php.ini` settings that scripts may change with `ini_set`.
+    pub php_value: BTreeMap<String, String>,
+    /// `php.ini` settings that scripts cannot change.
+    pub php_admin_value: BTreeMap<String, String>,
+    /// Environment of the workers, added to `$_SERVER` too.
+    pub env: BTreeMap<String, String>,
+    /// Whether the workers see the server's own environment beside [`Site::env`].
+    pub inherit_env: bool,
+}
+
+/// How a site's requests are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Full request start-up and shutdown, as php-fpm.
+    Classic,
+    /// The application's loop calls a handler; state stays but for what is reset.
+    Worker,
+    /// Every request starts from the same image of the booted application; nothing stays.
+    Sealed,
+}
+
+/// One kind of state that worker mode resets between requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// Settings changed by `ini_set`, `set_time_limit` and `error_reporting`.
+    Ini,
+    /// The stacks of `set_error_handler` and `set_exception_handler`, and `error_get_last`.
+    ErrorHandlers,
+    /// The current directory.
+    Cwd,
+    /// `umask`.
+    Umask,
+    /// `setlocale`.
+    Locale,
+    /// `date_default_timezone_set`.
+    Timezone,
+    /// `mb_internal_encoding` and its relatives.
+    Encodings,
+    /// `putenv`.
+    Env,
+    /// An open session is written and closed.
+    Session,
+}
+
+/// The processes of a site.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// How many processes there are, and when.
+    pub size: PoolSize,
+    /// Requests that wait for a worker; one more is answered 503.
+    pub queue: usize,
+    /// Longest wait for a worker before the answer is 503.
+    pub queue_timeout: Duration,
+    /// Requests after which a worker is replaced; 0: never.
+    pub max_requests: u64,
+    /// Resident memory, in bytes, above which a worker is replaced after its request; 0: never.
+    pub max_memory: u64,
+    /// Wall time after which a request's worker is ended, wherever it is; zero: never.
+    pub request_timeout: Duration,
+    /// Wall time after which a request is written to the log with its PHP backtrace; zero: never.
+    pub slow: Duration,
+}
+
+/// How many processes a pool has, and when.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PoolSize {
+    /// Always this many.
+    Static {
+        /// Processes.
+        workers: usize,
+    },
+    /// Between `min_spare` and `max_spare` idle ones, at most `max`.
+    Dynamic {
+        /// Processes at start.
+        start: usize,
+        /// Fewest idle processes.
+        min_spare: usize,
+        /// Most idle processes.
+        max_spare: usize,
+        /// Most processes.
+        max: usize,
+    },
+    /// None until a request comes, at most `max`; idle ones end.
+    Ondemand {
+        /// Most processes.
+        max: usize,
+        /// How long a process may be idle.
+        idle: Duration,
+    },
+}
+
+impl PoolSize {
+    /// Most processes that the pool may have.
+    pub fn max(&self) -> usize {
+        match *self {
+            PoolSize::Static { workers } => workers,
+            PoolSize::Dynamic { max, .. } | PoolSize::Ondemand { max, .. } => max,
+        }
+    }
+}

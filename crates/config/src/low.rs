@@ -1,0 +1,158 @@
+//! What was typed: every option with its value, checked by itself, and its origin. Nothing here looks at
+//! the file system or at two options together; that is `meaning`'s.
+//!
+//! Precedence is the order of the calls: the defaults, then the file (`parse`), then [`Low::environment`],
+//! then [`Low::flags`]. Each overwrites what it finds.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Errors, Place};
+use crate::literal::Literal;
+use crate::option::{self, Row, Section, key_of};
+use crate::value::Complaint;
+
+/// Where a value came from; the line is counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Origin {
+    /// The table of options.
+    Default,
+    /// The file.
+    File(usize),
+    /// This environment variable.
+    Environment(&'static str),
+    /// This flag.
+    Flag(&'static str),
+}
+
+/// A value and where it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Given<T> {
+    /// The value.
+    pub value: T,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// One `[[site]]` with its `[site.pool]`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LowSite {
+    /// Where its heading stands.
+    pub origin: Origin,
+    pub site: option::Site,
+    pub pool: option::Pool,
+}
+
+impl LowSite {
+    pub fn new(origin: Origin) -> LowSite {
+        LowSite { origin, site: Section::defaults(), pool: Section::defaults() }
+    }
+}
+
+/// The whole configuration as typed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Low {
+    /// The file, if there is one.
+    pub file: Option<PathBuf>,
+    pub top: option::Top,
+    pub limits: option::Limits,
+    pub timeouts: option::Timeouts,
+    pub log: option::Log,
+    pub sites: Vec<LowSite>,
+}
+
+impl Low {
+    /// Every option at its default, no site.
+    pub fn new(file: Option<&Path>) -> Low {
+        Low {
+            file: file.map(Path::to_owned),
+            top: Section::defaults(),
+            limits: Section::defaults(),
+            timeouts: Section::defaults(),
+            log: Section::defaults(),
+            sites: Vec::new(),
+        }
+    }
+
+    /// Sets every option that has a variable in the environment. Empty variables count as not set, as
+    /// compose files and unit files produce them. Unknown `TOKAMAK_*` names are let be: an orchestrator
+    /// makes such names (`TOKAMAK_PORT`, `TOKAMAK_SERVICE_HOST`) for a service called tokamak.
+    pub fn environment(&mut self, environment: &[(String, String)], errors: &mut Errors) {
+        for row in option::rows() {
+            let Some(variable) = row.variable else { continue };
+            let set = environment.iter().find(|(name, value)| name == variable && !value.is_empty());
+            if let Some((_, value)) = set {
+                self.override_with(row, value, Origin::Environment(variable), errors);
+            }
+        }
+    }
+
+    /// Sets every option that was given as a flag.
+    pub fn flags(&mut self, flags: &[(&'static str, String)], errors: &mut Errors) {
+        for (flag, value) in flags {
+            match option::row_of_flag(flag) {
+                Some(row) => self.override_with(row, value, Origin::Flag(flag), errors),
+                None => errors.add(Place::Flag(flag), "", "sets no option"),
+            }
+        }
+    }
+
+    fn override_with(&mut self, row: &'static Row, word: &str, origin: Origin, errors: &mut Errors) {
+        let literal = Literal::Word(word.to_owned());
+        let put = match row.section {
+            "" => self.top.put(row.name, &literal, origin),
+            "limits" => self.limits.put(row.name, &literal, origin),
+            "timeouts" => self.timeouts.put(row.name, &literal, origin),
+            "log" => self.log.put(row.name, &literal, origin),
+            section => match (self.only_site(), section) {
+                (Ok(site), "site") => site.site.put(row.name, &literal, origin),
+                (Ok(site), _) => site.pool.put(row.name, &literal, origin),
+                (Err(problem), _) => Err(vec![problem.into()]),
+            },
+        };
+        for complaint in put.err().unwrap_or_default() {
+            self.complain(errors, row.section, row.name, origin, complaint);
+        }
+    }
+
+    /// The one site that a flag, a variable or `PATH` means; made if the file has none.
+    pub fn only_site(&mut self) -> Result<&mut LowSite, String> {
+        if self.sites.is_empty() {
+            self.sites.push(LowSite::new(Origin::Default));
+        }
+        match &mut self.sites[..] {
+            [site] => Ok(site),
+            sites => Err(format!(
+                "the configuration has {} sites, and this cannot tell which one it is for; set it in their tables",
+                sites.len()
+            )),
+        }
+    }
+
+    /// Writes down what is wrong with one option.
+    pub fn complain(
+        &self,
+        errors: &mut Errors,
+        section: &str,
+        name: &str,
+        origin: Origin,
+        complaint: impl Into<Complaint>,
+    ) {
+        let complaint = complaint.into();
+        let mut key = key_of(section, name);
+        if let Some((entry, _)) = &complaint.inside {
+            key = key_of(&key, entry);
+        }
+        errors.add(self.place(origin), key, complaint.problem);
+    }
+
+    /// Where something of this origin was typed.
+    pub fn place(&self, origin: Origin) -> Place {
+        match (origin, &self.file) {
+            (Origin::Flag(name), _) => Place::Flag(name),
+            (Origin::Environment(name), _) => Place::Environment(name),
+            (Origin::File(line), Some(file)) => Place::File(file.clone(), Some(line)),
+            (Origin::Default, Some(file)) => Place::File(file.clone(), None),
+            (Origin::Default | Origin::File(_), None) => Place::Default,
+        }
+    }
+}

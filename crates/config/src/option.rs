@@ -1,0 +1,420 @@
+//! The table of options. Each row is the only place that knows an option's name, type, default, bounds,
+//! documentation, reload class, environment variable and flag; all else is derived from it.
+//!
+//! A new option is one row here, one field in `high.rs` and one line each in `meaning` (towards the
+//! server) and `text` (back to TOML). The compiler asks for the last two.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::high::{LogFormat, Mode, Reset};
+use crate::literal::Literal;
+use crate::low::{Given, Origin};
+use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
+pub use crate::value::Kind;
+use crate::value::{ANY, Auto, Bounds, Choice, Complaint, Count, Nothing, Off, Size, Text, Value, within};
+
+/// When a changed option takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// At `tokamak reload`.
+    Live,
+    /// At the next start: the supervisor holds it open for its whole life.
+    Restart,
+}
+
+/// One option.
+#[derive(Debug)]
+pub struct Row {
+    /// Table of the file that it stands in: empty, `limits`, `site.pool`, …
+    pub section: &'static str,
+    /// Name in that table.
+    pub name: &'static str,
+    /// Type.
+    pub kind: Kind,
+    /// Default, as one would type it on the command line; empty: not set.
+    pub default: &'static str,
+    /// Limits of a number.
+    pub bounds: Bounds,
+    /// When a change takes effect.
+    pub reload: Reload,
+    /// Environment variable that overrides the file.
+    pub variable: Option<&'static str>,
+    /// Flag that overrides both.
+    pub flag: Option<&'static str>,
+    /// What it means, in full sentences.
+    pub about: &'static str,
+}
+
+impl Row {
+    /// `section.name`, as errors and documentation write it.
+    pub fn key(&self) -> String {
+        key_of(self.section, self.name)
+    }
+}
+
+pub(crate) fn key_of(section: &str, name: &str) -> String {
+    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
+}
+
+/// The rows of one table of the file, and the struct that holds its typed values.
+pub(crate) trait Section: Sized {
+    /// Its rows, in the order of the documentation.
+    const ROWS: &'static [Row];
+
+    /// Every option at its default.
+    fn defaults() -> Self;
+
+    /// Sets the option `name`, which must be one of the rows.
+    fn put(&mut self, name: &str, literal: &Literal, origin: Origin) -> Result<(), Vec<Complaint>>;
+
+    /// The option `name` as TOML; absent if it is not set.
+    fn show(&self, name: &str) -> Option<String>;
+}
+
+/// One table of the documentation.
+#[derive(Debug)]
+pub struct Group {
+    /// Heading as in the file: `[limits]`, `[[site]]`; empty for the top level.
+    pub heading: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+    /// The options in it.
+    pub rows: &'static [Row],
+}
+
+macro_rules! maybe {
+    () => {
+        None
+    };
+    ($set:expr) => {
+        Some($set)
+    };
+}
+
+/// Declares a section: the struct of its values and its rows.
+macro_rules! section {
+    (
+        $(#[doc = $what:literal])+
+        $Name:ident $rows:ident $section:literal {$(
+            $(#[doc = $about:literal])+
+            $name:ident: $Type:ty = $default:literal, $bounds:expr, $reload:ident
+                $(, env $variable:literal)? $(, flag $flag:literal)?;
+        )*}
+    ) => {
+        $(#[doc = $what])+
+        #[derive(Clone, Debug, PartialEq)]
+        pub(crate) struct $Name {
+            $($(#[doc = $about])+ pub $name: Given<$Type>,)*
+        }
+
+        const $rows: (&str, &[Row]) = (concat!($($what),+).trim_ascii(), &[$(Row {
+            section: $section,
+            name: stringify!($name),
+            kind: <$Type as Value>::KIND,
+            default: $default,
+            bounds: $bounds,
+            reload: Reload::$reload,
+            variable: maybe!($($variable)?),
+            flag: maybe!($($flag)?),
+            about: concat!($($about),+).trim_ascii(),
+        },)*]);
+
+        impl Section for $Name {
+            const ROWS: &'static [Row] = $rows.1;
+
+            fn defaults() -> $Name {
+                $Name {$(
+                    $name: Given {
+                        value: <$Type as Value>::read(&Literal::Word($default.into()), &$bounds)
+                            .expect("a test reads every default"),
+                        origin: Origin::Default,
+                    },
+                )*}
+            }
+
+            fn put(&mut self, name: &str, literal: &Literal, origin: Origin) -> Result<(), Vec<Complaint>> {
+                match name {
+                    $(stringify!($name) => {
+                        let value = <$Type as Value>::read(literal, &$bounds)?;
+                        self.$name = Given { value, origin };
+                        Ok(())
+                    })*
+                    _ => Err(vec![format!("`{name}` is no option of this table").into()]),
+                }
+            }
+
+            fn show(&self, name: &str) -> Option<String> {
+                match name {
+                    $(stringify!($name) => self.$name.value.toml(),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+/// How the number of a pool's processes changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Manager {
+    Static,
+    Dynamic,
+    Ondemand,
+}
+
+impl Choice for Manager {
+    const NAMES: &'static [&'static str] = &["static", "dynamic", "ondemand"];
+    const ALL: &'static [Manager] = &[Manager::Static, Manager::Dynamic, Manager::Ondemand];
+}
+
+impl Choice for Mode {
+    const NAMES: &'static [&'static str] = &["classic", "worker", "sealed"];
+    const ALL: &'static [Mode] = &[Mode::Classic, Mode::Worker, Mode::Sealed];
+}
+
+impl Choice for LogFormat {
+    const NAMES: &'static [&'static str] = &["combined", "json"];
+    const ALL: &'static [LogFormat] = &[LogFormat::Combined, LogFormat::Json];
+}
+
+impl Choice for Reset {
+    const NAMES: &'static [&'static str] =
+        &["ini", "error_handlers", "cwd", "umask", "locale", "timezone", "encodings", "env", "session"];
+    const ALL: &'static [Reset] = &[
+        Reset::Ini,
+        Reset::ErrorHandlers,
+        Reset::Cwd,
+        Reset::Umask,
+        Reset::Locale,
+        Reset::Timezone,
+        Reset::Encodings,
+        Reset::Env,
+        Reset::Session,
+    ];
+}
+
+section! {
+    /// The server as a whole. These keys stand at the start of the file, before the first table.
+    Top TOP "" {
+        /// Addresses that accept HTTP connections. `":80"` is every IPv4 address, `"[::]:80"` every address.
+        listen: Vec<SocketAddr> = "127.0.0.1:8080", ANY, Live, env "TOKAMAK_LISTEN", flag "--listen";
+        /// Event loops of the HTTP front, one thread each; `"auto"` is one for each core.
+        loops: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_LOOPS";
+        /// User that the front and the PHP workers run as, if the server is started as root.
+        user: Option<Text> = "", ANY, Live, env "TOKAMAK_USER";
+        /// Group to go with `user`; that user's own group if not set.
+        group: Option<Text> = "", ANY, Live, env "TOKAMAK_GROUP";
+        /// Unix socket for `tokamak status` and `tokamak reload`; if not set, a name made from the user and the port.
+        control: Option<PathBuf> = "", ANY, Restart, env "TOKAMAK_CONTROL", flag "--control";
+        /// File that receives the supervisor's process id.
+        pid_file: Option<PathBuf> = "", ANY, Restart, env "TOKAMAK_PID_FILE";
+    }
+}
+
+section! {
+    /// What a client may send. More is answered with an error, or not accepted at all.
+    Limits LIMITS "limits" {
+        /// Request line and headers together; more is answered 431.
+        head: Size = "32KiB", within(KIB, MIB), Live, env "TOKAMAK_LIMITS_HEAD";
+        /// Number of header fields; more is answered 431.
+        headers: Count = "100", within(8, 1000), Live, env "TOKAMAK_LIMITS_HEADERS";
+        /// Request body; a larger one is answered 413.
+        body: Size = "64MiB", within(0, 1024 * GIB), Live, env "TOKAMAK_LIMITS_BODY";
+        /// Part of a request body that is held in memory before the rest goes to a spool file, and part of a response
+        /// that is held for a slow client before its worker has to wait.
+        buffer: Size = "1MiB", within(16 * KIB, GIB), Live, env "TOKAMAK_LIMITS_BUFFER";
+        /// Open client connections over all event loops.
+        connections: Count = "10000", within(1, 1_000_000), Live, env "TOKAMAK_LIMITS_CONNECTIONS";
+    }
+}
+
+section! {
+    /// How long the server waits for a client, and for itself when it stops.
+    Timeouts TIMEOUTS "timeouts" {
+        /// From the first byte of a request to the end of its headers.
+        head: Duration = "10s", within(1, HOUR), Live, env "TOKAMAK_TIMEOUTS_HEAD";
+        /// Between two reads of a request body.
+        body: Duration = "30s", within(1, HOUR), Live, env "TOKAMAK_TIMEOUTS_BODY";
+        /// On a kept-alive connection, between two requests.
+        idle: Duration = "75s", within(1, 24 * HOUR), Live, env "TOKAMAK_TIMEOUTS_IDLE";
+        /// Between two writes of a response to the client.
+        send: Duration = "60s", within(1, HOUR), Live, env "TOKAMAK_TIMEOUTS_SEND";
+        /// How long a stopping or reloading server lets running requests finish.
+        drain: Duration = "30s", within(1, 24 * HOUR).or_zero("end them at once"), Live, env "TOKAMAK_TIMEOUTS_DRAIN";
+    }
+}
+
+section! {
+    /// Where the log lines go. `tokamak reload` opens the files again, so that they can be rotated.
+    Log LOG "log" {
+        /// Access log, one line a request: a file, or `"-"` for standard output.
+        access: Off<PathBuf> = "off", ANY, Live, env "TOKAMAK_LOG_ACCESS", flag "--access-log";
+        /// Shape of an access log line: Apache's `combined`, or one JSON object with the phases of the request.
+        access_format: LogFormat = "combined", ANY, Live, env "TOKAMAK_LOG_ACCESS_FORMAT", flag "--access-format";
+        /// Error log, with the errors of PHP; standard error if not set.
+        error: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_LOG_ERROR";
+    }
+}
+
+section! {
+    /// One site: a document root and the PHP pool that serves it. Repeat `[[site]]` for each site; without any, the
+    /// directory of the file is served. Environment variables and flags of sites work only while there is one site.
+    Site SITE "site" {
+        /// Host names; `"*.example.org"` matches every name below. The first site also answers for unknown names.
+        host: Vec<Text> = "", ANY, Live;
+        /// Document root; `"auto"` is `public` if that has an `index.php`, else the directory of the file.
+        root: Auto<PathBuf> = "auto", ANY, Live, env "TOKAMAK_ROOT";
+        /// File names tried for a directory.
+        index: Vec<Text> = "index.php, index.html", ANY, Live;
+        /// Script, relative to the root, that answers for paths which are no file; `"none"` answers 404 to them, `"auto"`
+        /// is the `index.php` of the root if there is one.
+        front_controller: Auto<Nothing<Text>> = "auto", ANY, Live, env "TOKAMAK_FRONT_CONTROLLER";
+        /// How requests are served: `"classic"` starts PHP anew for each, `"worker"` calls the loop of the `worker`
+        /// script, `"sealed"` boots the application once and serves each request from the same untouched image of it;
+        /// `"auto"` is `"worker"` if a `worker` script is set, else `"classic"`.
+        mode: Auto<Mode> = "auto", ANY, Live, env "TOKAMAK_MODE", flag "--mode";
+        /// The worker script: it boots the application once, then handles requests in a loop. In sealed mode the image
+        /// is taken where it first asks for a request.
+        worker: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_WORKER", flag "--worker";
+        /// Script that is run once before the image is taken, for an application whose front controller knows nothing of
+        /// workers. Sealed mode only, and not beside `worker`.
+        boot: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_BOOT", flag "--boot";
+        /// Targets such as `"/login"` that are requested before the image is taken, so that what an application makes at
+        /// its first requests is in the image; the responses are thrown away. Sealed mode only.
+        warm: Vec<Text> = "", ANY, Live, env "TOKAMAK_WARM";
+        /// Another site, by one of its host names, whose workers get what this site's are not for: requests with another method
+        /// than `GET` and `HEAD`, or with a body, and those that the application declines with `tokamak_decline()`. Files and
+        /// scripts are looked up here; `root` should be the same there.
+        fallback: Option<Text> = "", ANY, Live, env "TOKAMAK_FALLBACK";
+        /// State that worker mode leaves alone between requests, instead of resetting it. Sealed mode keeps nothing.
+        keep: Vec<Reset> = "", ANY, Live;
+        /// Environment of the PHP workers, also found in `$_SERVER`.
+        env: BTreeMap<String, String> = "", ANY, Live;
+        /// Whether the PHP workers see the server's own environment too.
+        inherit_env: bool = "true", ANY, Live, env "TOKAMAK_INHERIT_ENV";
+        /// Settings of `php.ini` that scripts may change with `ini_set`.
+        php_value: BTreeMap<String, String> = "", ANY, Live;
+        /// Settings of `php.ini` that scripts cannot change.
+        php_admin_value: BTreeMap<String, String> = "", ANY, Live;
+    }
+}
+
+section! {
+    /// The PHP processes of the site above it.
+    Pool POOL "site.pool" {
+        /// How the number of workers changes: `"static"` keeps all of them, `"dynamic"` keeps some idle ones,
+        /// `"ondemand"` starts them when requests come.
+        manager: Manager = "static", ANY, Live, env "TOKAMAK_MANAGER";
+        /// Most workers; `"auto"` is one more than the number of cores, which suits an application that computes; one that mostly waits wants more.
+        workers: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_WORKERS", flag "--workers";
+        /// Workers at start, for `"dynamic"`; `"auto"` is midway between `min_spare` and `max_spare`.
+        start: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_START";
+        /// Fewest idle workers, for `"dynamic"`; `"auto"` is a quarter of `workers`.
+        min_spare: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_MIN_SPARE";
+        /// Most idle workers, for `"dynamic"`; `"auto"` is three quarters of `workers`.
+        max_spare: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_MAX_SPARE";
+        /// How long a worker may be idle, for `"ondemand"`.
+        idle: Duration = "10s", within(SECOND, 24 * HOUR), Live, env "TOKAMAK_IDLE";
+        /// Requests that may wait for a worker; one more is answered 503.
+        queue: Count = "1024", within(1, 32_768), Live, env "TOKAMAK_QUEUE";
+        /// Longest wait for a worker; then the answer is 503.
+        queue_timeout: Duration = "10s", within(1, HOUR), Live, env "TOKAMAK_QUEUE_TIMEOUT";
+        /// Requests after which a worker is replaced.
+        max_requests: Count = "0", within(1, u32::MAX as u64).or_zero("never"), Live, env "TOKAMAK_MAX_REQUESTS";
+        /// Resident memory above which a worker is replaced after its request.
+        max_memory: Size = "0", within(MIB, 1024 * GIB).or_zero("never"), Live, env "TOKAMAK_MAX_MEMORY";
+        /// Wall time after which the worker of a request is ended, wherever it is; PHP's own `max_execution_time` applies
+        /// beside it.
+        request_timeout: Duration = "0", within(1, 24 * HOUR).or_zero("never"), Live, env "TOKAMAK_REQUEST_TIMEOUT";
+        /// Wall time after which a request is written to the error log with its PHP backtrace.
+        slow: Duration = "0", within(1, 24 * HOUR).or_zero("never"), Live, env "TOKAMAK_SLOW";
+    }
+}
+
+/// Every option, table by table.
+pub const GROUPS: &[Group] = &[
+    Group { heading: "", about: TOP.0, rows: TOP.1 },
+    Group { heading: "[limits]", about: LIMITS.0, rows: LIMITS.1 },
+    Group { heading: "[timeouts]", about: TIMEOUTS.0, rows: TIMEOUTS.1 },
+    Group { heading: "[log]", about: LOG.0, rows: LOG.1 },
+    Group { heading: "[[site]]", about: SITE.0, rows: SITE.1 },
+    Group { heading: "[site.pool]", about: POOL.0, rows: POOL.1 },
+];
+
+/// Every option.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    GROUPS.iter().flat_map(|group| group.rows)
+}
+
+/// The row with this flag.
+pub fn row_of_flag(flag: &str) -> Option<&'static Row> {
+    rows().find(|row| row.flag == Some(flag))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_variables_and_flags_are_unique() {
+        let mut seen = BTreeSet::new();
+        for row in rows() {
+            for name in [Some(row.key()), row.variable.map(str::to_owned), row.flag.map(str::to_owned)]
+                .into_iter()
+                .flatten()
+            {
+                assert!(seen.insert(name.clone()), "{name} is there twice");
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_is_documented_in_sentences() {
+        for row in rows() {
+            assert!(row.about.ends_with('.'), "{}: {}", row.key(), row.about);
+            assert!(row.about.starts_with(|first: char| first.is_uppercase()), "{}", row.key());
+            assert!(!row.about.contains("  ") && !row.about.contains('|'), "{}", row.key());
+        }
+        for group in GROUPS {
+            assert!(group.about.ends_with('.'), "{}", group.heading);
+        }
+    }
+
+    #[test]
+    fn every_scalar_option_has_a_variable_with_our_prefix() {
+        for row in rows() {
+            match row.variable {
+                Some(variable) => assert!(variable.starts_with("TOKAMAK_"), "{variable}"),
+                None => assert!(!row.kind.is_scalar(), "{} has no environment variable", row.key()),
+            }
+            assert!(row.flag.is_none_or(|flag| flag.starts_with("--")), "{}", row.key());
+        }
+    }
+
+    #[test]
+    fn every_default_is_within_its_bounds() {
+        Top::defaults();
+        Limits::defaults();
+        Timeouts::defaults();
+        Log::defaults();
+        Site::defaults();
+        Pool::defaults();
+    }
+
+    #[test]
+    fn restart_options_stand_at_the_top_where_they_are_compared() {
+        assert!(rows().all(|row| row.reload == Reload::Live || row.section.is_empty()));
+    }
+
+    #[test]
+    fn a_choice_has_one_name_for_each_value() {
+        assert_eq!(Reset::NAMES.len(), Reset::ALL.len());
+        assert_eq!(Mode::NAMES.len(), Mode::ALL.len());
+        assert_eq!(LogFormat::NAMES.len(), LogFormat::ALL.len());
+        assert_eq!(Manager::NAMES.len(), Manager::ALL.len());
+    }
+}

@@ -1,0 +1,158 @@
+//! From the text of `tokamak.toml` to [`Low`]. Each key is looked up in the table of options; a key that
+//! is not there is an error that names the nearest one. Reading goes on after an error, so that one run
+//! reports all of them; only a file that is no TOML ends at its first fault.
+
+use std::ops::Range;
+use std::path::Path;
+
+use toml_edit::{Document, Item, TableLike, Value};
+
+use crate::error::{Errors, Place};
+use crate::literal::Literal;
+use crate::low::{Low, LowSite, Origin};
+use crate::option::{self, Section, key_of};
+use crate::value::{did_you_mean, nearest};
+
+/// Tables of the top level, beside its options.
+const TABLES: &[&str] = &["limits", "timeouts", "log", "site"];
+
+/// Reads `text`, the content of `file`; nothing if it is no TOML.
+pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low> {
+    let mut low = Low::new(Some(file));
+    let document = match Document::parse(text) {
+        Ok(document) => document,
+        Err(error) => {
+            let line = error.span().map(|span| line_at(text, span.start));
+            let problem = format!("this is not TOML: {}", error.message().trim().replace('\n', "; "));
+            errors.add(Place::File(file.to_owned(), line), "", problem);
+            return None;
+        }
+    };
+    let mut reader = Reader { text, file, errors };
+    for (name, item) in document.iter() {
+        let root = document.as_table();
+        match name {
+            "limits" => reader.section(name, item, &[], &mut low.limits),
+            "timeouts" => reader.section(name, item, &[], &mut low.timeouts),
+            "log" => reader.section(name, item, &[], &mut low.log),
+            "site" => reader.sites(item, reader.line(root, name), &mut low),
+            _ => reader.option(root, "", name, item, TABLES, &mut low.top),
+        }
+    }
+    Some(low)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    file: &'a Path,
+    errors: &'a mut Errors,
+}
+
+impl Reader<'_> {
+    fn sites(&mut self, item: &Item, line: Option<usize>, low: &mut Low) {
+        let tables: Vec<(&dyn TableLike, Option<Range<usize>>)> = if let Some(tables) =
+            item.as_array_of_tables()
+        {
+            tables.iter().map(|table| (table as &dyn TableLike, table.span())).collect()
+        } else if let Some(array) = item.as_array().filter(|array| array.iter().all(Value::is_inline_table)) {
+            let tables = array.iter().filter_map(Value::as_inline_table);
+            tables.map(|table| (table as &dyn TableLike, table.span())).collect()
+        } else {
+            return self.complain(
+                line,
+                "site",
+                "must be a list of tables; write `[[site]]`, with two brackets".into(),
+            );
+        };
+        for (table, span) in tables {
+            let line = span.map(|span| line_at(self.text, span.start));
+            let mut site = LowSite::new(line.map_or(Origin::Default, Origin::File));
+            for (name, item) in table.iter() {
+                if name == "pool" {
+                    self.section("site.pool", item, &[], &mut site.pool);
+                } else {
+                    self.option(table, "site", name, item, &["pool"], &mut site.site);
+                }
+            }
+            low.sites.push(site);
+        }
+    }
+
+    fn section<S: Section>(&mut self, section: &str, item: &Item, tables: &[&str], values: &mut S) {
+        let Some(table) = item.as_table_like() else {
+            let line = item.span().map(|span| line_at(self.text, span.start));
+            return self.complain(
+                line,
+                section,
+                format!("is a table; write `[{section}]` on a line of its own"),
+            );
+        };
+        for (name, item) in table.iter() {
+            self.option(table, section, name, item, tables, values);
+        }
+    }
+
+    fn option<S: Section>(
+        &mut self,
+        table: &dyn TableLike,
+        section: &str,
+        name: &str,
+        item: &Item,
+        tables: &[&str],
+        values: &mut S,
+    ) {
+        let line = self.line(table, name);
+        if !S::ROWS.iter().any(|row| row.name == name) {
+            let names: Vec<&str> = S::ROWS.iter().map(|row| row.name).chain(tables.iter().copied()).collect();
+            return self.complain(line, &key_of(section, name), unknown(section, name, &names));
+        }
+        let origin = line.map_or(Origin::Default, Origin::File);
+        for complaint in values.put(name, &Literal::of(item), origin).err().unwrap_or_default() {
+            let mut key = key_of(section, name);
+            let mut line = line;
+            if let Some((entry, offset)) = complaint.inside {
+                key = key_of(&key, &entry);
+                line = offset.map(|offset| line_at(self.text, offset)).or(line);
+            }
+            self.complain(line, &key, complaint.problem);
+        }
+    }
+
+    fn complain(&mut self, line: Option<usize>, key: &str, problem: String) {
+        self.errors.add(Place::File(self.file.to_owned(), line), key, problem);
+    }
+
+    fn line(&self, table: &dyn TableLike, name: &str) -> Option<usize> {
+        let start = table.key(name)?.span()?.start;
+        Some(line_at(self.text, start))
+    }
+}
+
+/// What to say about a name that is no option of `section`.
+fn unknown(section: &str, name: &str, names: &[&str]) -> String {
+    let elsewhere: Vec<String> = option::rows()
+        .filter(|row| row.name == name && row.section != section)
+        .map(|row| place_of(row.section))
+        .collect();
+    if !elsewhere.is_empty() {
+        return format!("unknown here; it belongs to {}", elsewhere.join(" or "));
+    }
+    match nearest(name, names) {
+        Some(_) => format!("unknown key{}", did_you_mean(name, names)),
+        None => format!("unknown key; the keys here are {}", names.join(", ")),
+    }
+}
+
+fn place_of(section: &str) -> String {
+    match section {
+        "" => "the top of the file, before the first table".into(),
+        "site" => "[[site]]".into(),
+        other => format!("[{other}]"),
+    }
+}
+
+/// The line, counted from 1, of a byte offset.
+fn line_at(text: &str, offset: usize) -> usize {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}

@@ -1,0 +1,133 @@
+//! Everything that decides a configuration, taken together: file, environment, flags and the `PATH` of
+//! `tokamak serve`. The server keeps its [`Request`] and loads it again at each reload.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Errors, Place};
+use crate::high::Server;
+use crate::low::{Given, Low, Origin};
+use crate::meaning::{self, Surroundings};
+use crate::parse::parse;
+use crate::value::{Auto, Nothing, Text};
+
+/// The file that is read if no other is named and it stands in the served directory.
+pub const FILE_NAME: &str = "tokamak.toml";
+
+/// The environment variable that names the file.
+pub const CONFIG_VARIABLE: &str = "TOKAMAK_CONFIG";
+
+const CONFIG_FLAG: &str = "--config";
+const PATH: &str = "PATH";
+
+/// What was asked for on the command line and in the environment.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// `PATH` of `tokamak serve`: an application's directory, or one script.
+    pub path: Option<PathBuf>,
+    /// `--config`.
+    pub config: Option<PathBuf>,
+    /// Flags with their values, by the names in the table of options. Lists are joined by commas.
+    pub flags: Vec<(&'static str, String)>,
+    /// The environment.
+    pub environment: Vec<(String, String)>,
+    /// The current directory, absolute.
+    pub directory: PathBuf,
+}
+
+impl Request {
+    /// Reads the file, if there is one, and finds out what it all means; or reports all that is wrong.
+    pub fn load(&self) -> Result<Server, Errors> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.load_for(cores)
+    }
+
+    /// [`Request::load`] on a machine with this many cores.
+    pub fn load_for(&self, cores: usize) -> Result<Server, Errors> {
+        let mut errors = Errors::default();
+        let found = self.file();
+        let mut low = match &found {
+            Some((file, place)) => {
+                let text = self.read(file, place)?;
+                match parse(&text, file, &mut errors) {
+                    Some(low) => low,
+                    // No TOML: what the rest means cannot be known.
+                    None => return errors.unless_any(None),
+                }
+            }
+            None => Low::new(None),
+        };
+        low.environment(&self.environment, &mut errors);
+        low.flags(&self.flags, &mut errors);
+        let zero =
+            found.is_none() && low.only_site().is_ok_and(|site| site.site.root.origin == Origin::Default);
+        match &self.path {
+            Some(path) if !matches!(found, Some((_, Place::Flag(PATH)))) => {
+                serve_path(&self.directory.join(path), &mut low, &mut errors);
+            }
+            None if zero => serve_path(&self.directory, &mut low, &mut errors),
+            _ => {}
+        }
+        if low.sites.is_empty() {
+            let _made = low.only_site();
+        }
+        let around = Surroundings { directory: &self.directory, cores };
+        let server = meaning::server(&low, &around, &mut errors);
+        errors.unless_any(Some(server))
+    }
+
+    /// The file to read, and who named it: the flag, the variable, or `PATH` for one that was found there.
+    fn file(&self) -> Option<(PathBuf, Place)> {
+        if let Some(file) = &self.config {
+            return Some((file.clone(), Place::Flag(CONFIG_FLAG)));
+        }
+        let variable =
+            self.environment.iter().find(|(name, value)| name == CONFIG_VARIABLE && !value.is_empty());
+        if let Some((_, file)) = variable {
+            return Some((file.into(), Place::Environment(CONFIG_VARIABLE)));
+        }
+        let found = match &self.path {
+            // The name as typed, so that errors show it as the operator knows it.
+            Some(typed) if self.directory.join(typed).is_dir() => typed.join(FILE_NAME),
+            Some(_) => return None,
+            None => PathBuf::from(FILE_NAME),
+        };
+        self.directory.join(&found).is_file().then_some((found, Place::Flag(PATH)))
+    }
+
+    fn read(&self, file: &Path, place: &Place) -> Result<String, Errors> {
+        let bytes = std::fs::read(self.directory.join(file)).map_err(|error| {
+            Errors::one(place.clone(), format!("cannot read {}: {error}; correct the path", file.display()))
+        })?;
+        String::from_utf8(bytes).map_err(|error| {
+            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let problem = "this is not UTF-8; save the file in that encoding";
+            Errors::one(Place::File(file.to_owned(), Some(line)), problem)
+        })
+    }
+}
+
+/// Makes the only site serve `path`: a script that answers for everything in its directory, or an application.
+fn serve_path(path: &Path, low: &mut Low, errors: &mut Errors) {
+    let site = match low.only_site() {
+        Ok(site) => &mut site.site,
+        Err(problem) => return errors.add(Place::Flag(PATH), "", problem),
+    };
+    let origin = Origin::Flag(PATH);
+    let mut root = path.to_owned();
+    if path.is_file() {
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let problem = format!("{} looks like a configuration; use --config", path.display());
+            errors.add(Place::Flag(PATH), "", problem);
+        }
+        root = path.parent().unwrap_or(path).to_owned();
+        let script = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        site.front_controller = Given { value: Auto::Is(Nothing::Is(Text(script))), origin };
+    } else if path.is_dir() {
+        match meaning::discover(path) {
+            Ok(found) => root = found,
+            Err(problem) => errors.add(Place::Flag(PATH), "", problem),
+        }
+    }
+    site.root = Given { value: Auto::Is(root), origin };
+}

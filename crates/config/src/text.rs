@@ -1,0 +1,205 @@
+//! Options back to TOML: the effective configuration for `tokamak check --print`, and the sample with
+//! every default. Both are written from the rows, so neither can miss an option.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use crate::high::{Pool, PoolSize, Server, Site};
+use crate::low::{Given, Low, LowSite, Origin};
+use crate::option::{self, GROUPS, Manager, Reload, Row, Section};
+use crate::value::{Auto, Count, Nothing, Off, Size, Text};
+
+impl Server {
+    /// The effective configuration as a `tokamak.toml` that means the same anywhere on this machine.
+    pub fn to_toml(&self) -> String {
+        let low = raise(self);
+        let mut out = String::new();
+        for group in &GROUPS[..4] {
+            write_group(&mut out, group.heading, group.rows, |row| low_value(&low, row), false);
+        }
+        for site in &low.sites {
+            write_group(&mut out, "[[site]]", option::Site::ROWS, |row| site.site.show(row.name), false);
+            write_group(&mut out, "[site.pool]", option::Pool::ROWS, |row| site.pool.show(row.name), false);
+        }
+        out
+    }
+}
+
+/// A `tokamak.toml` with every option at its default, explained; options without a default stand in comments.
+pub fn sample() -> String {
+    let low = Low::new(None);
+    let site = LowSite::new(Origin::Default);
+    let mut out = String::new();
+    for group in GROUPS {
+        let show = |row: &Row| match row.section {
+            "site" => site.site.show(row.name),
+            "site.pool" => site.pool.show(row.name),
+            _ => low_value(&low, row),
+        };
+        write_group(&mut out, group.heading, group.rows, show, true);
+    }
+    out
+}
+
+/// The options that differ and take effect only at the next start, by their keys.
+pub fn restart_needed(old: &Server, new: &Server) -> Vec<String> {
+    let (old, new) = (raise(old), raise(new));
+    option::rows()
+        .filter(|row| row.reload == Reload::Restart && low_value(&old, row) != low_value(&new, row))
+        .map(Row::key)
+        .collect()
+}
+
+fn low_value(low: &Low, row: &Row) -> Option<String> {
+    match row.section {
+        "" => low.top.show(row.name),
+        "limits" => low.limits.show(row.name),
+        "timeouts" => low.timeouts.show(row.name),
+        "log" => low.log.show(row.name),
+        _ => None,
+    }
+}
+
+fn write_group(
+    out: &mut String,
+    heading: &str,
+    rows: &[Row],
+    show: impl Fn(&Row) -> Option<String>,
+    explained: bool,
+) {
+    if !heading.is_empty() {
+        let _ = writeln!(out, "\n{heading}");
+    }
+    for row in rows {
+        if explained {
+            write_comment(out, row.about);
+        }
+        let _ = match show(row) {
+            Some(value) => writeln!(out, "{} = {value}", row.name),
+            None if explained => writeln!(out, "# {} = \"\"", row.name),
+            None => Ok(()),
+        };
+    }
+}
+
+/// Writes words as comment lines of at most 100 characters.
+fn write_comment(out: &mut String, words: &str) {
+    let mut line = String::from("#");
+    for word in words.split(' ') {
+        if line.len() + 1 + word.len() > 100 {
+            let _ = writeln!(out, "{line}");
+            line.truncate(1);
+        }
+        let _ = write!(line, " {word}");
+    }
+    let _ = writeln!(out, "{line}");
+}
+
+fn plain<T>(value: T) -> Given<T> {
+    Given { value, origin: Origin::Default }
+}
+
+fn count(number: usize) -> Count {
+    Count(number as u64)
+}
+
+fn text(value: &Option<String>) -> Given<Option<Text>> {
+    plain(value.clone().map(Text))
+}
+
+/// The opposite of `meaning`: what one would have to type. The struct literals make the compiler ask for
+/// each option.
+fn raise(server: &Server) -> Low {
+    Low {
+        file: None,
+        top: option::Top {
+            listen: plain(server.listen.clone()),
+            loops: plain(Auto::Is(count(server.loops))),
+            user: text(&server.user),
+            group: text(&server.group),
+            control: plain(server.control.clone()),
+            pid_file: plain(server.pid_file.clone()),
+        },
+        limits: option::Limits {
+            head: plain(Size(server.limits.head as u64)),
+            headers: plain(count(server.limits.headers)),
+            body: plain(Size(server.limits.body)),
+            buffer: plain(Size(server.limits.buffer as u64)),
+            connections: plain(count(server.limits.connections)),
+        },
+        timeouts: option::Timeouts {
+            head: plain(server.timeouts.head),
+            body: plain(server.timeouts.body),
+            idle: plain(server.timeouts.idle),
+            send: plain(server.timeouts.send),
+            drain: plain(server.timeouts.drain),
+        },
+        log: option::Log {
+            access: plain(server.log.access.as_ref().map_or(Off::Word, |log| Off::Is(log.path.clone()))),
+            access_format: match &server.log.access {
+                Some(log) => plain(log.format),
+                None => option::Log::defaults().access_format,
+            },
+            error: plain(server.log.error.clone()),
+        },
+        sites: server.sites.iter().map(raise_site).collect(),
+    }
+}
+
+fn raise_site(site: &Site) -> LowSite {
+    let texts = |values: &[String]| plain(values.iter().cloned().map(Text).collect::<Vec<Text>>());
+    let front_controller = match &site.front_controller {
+        Some(script) => Nothing::Is(Text(script.clone())),
+        None => Nothing::Word,
+    };
+    LowSite {
+        origin: Origin::Default,
+        site: option::Site {
+            host: texts(&site.hosts),
+            root: plain(Auto::<PathBuf>::Is(site.root.clone())),
+            index: texts(&site.index),
+            front_controller: plain(Auto::Is(front_controller)),
+            mode: plain(Auto::Is(site.mode)),
+            worker: plain(site.worker.clone()),
+            boot: plain(site.boot.clone()),
+            warm: texts(&site.warm),
+            fallback: text(&site.fallback),
+            keep: plain(site.keep.clone()),
+            env: plain(site.env.clone()),
+            inherit_env: plain(site.inherit_env),
+            php_value: plain(site.php_value.clone()),
+            php_admin_value: plain(site.php_admin_value.clone()),
+        },
+        pool: raise_pool(&site.pool),
+    }
+}
+
+fn raise_pool(pool: &Pool) -> option::Pool {
+    let unused = option::Pool::defaults();
+    let is = |number: usize| plain(Auto::Is(count(number)));
+    let (manager, start, min_spare, max_spare, idle) = match pool.size {
+        PoolSize::Static { .. } => {
+            (Manager::Static, unused.start, unused.min_spare, unused.max_spare, unused.idle)
+        }
+        PoolSize::Ondemand { idle, .. } => {
+            (Manager::Ondemand, unused.start, unused.min_spare, unused.max_spare, plain(idle))
+        }
+        PoolSize::Dynamic { start, min_spare, max_spare, .. } => {
+            (Manager::Dynamic, is(start), is(min_spare), is(max_spare), unused.idle)
+        }
+    };
+    option::Pool {
+        manager: plain(manager),
+        workers: is(pool.size.max()),
+        start,
+        min_spare,
+        max_spare,
+        idle,
+        queue: plain(count(pool.queue)),
+        queue_timeout: plain(pool.queue_timeout),
+        max_requests: plain(Count(pool.max_requests)),
+        max_memory: plain(Size(pool.max_memory)),
+        request_timeout: plain(pool.request_timeout),
+        slow: plain(pool.slow),
+    }
+}

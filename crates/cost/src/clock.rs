@@ -1,0 +1,9 @@
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds of `CLOCK_MONOTONIC`: comparable between the front and the workers of one machine.
+///
+/// Costs about 25 ns; no system call where the kernel offers the vDSO.
+pub fn now() -> u64 {
+    let t = clock_gettime(ClockId::Monotonic);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

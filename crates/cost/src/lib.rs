@@ -1,0 +1,12 @@
+//! The request ledger: without it nobody could say where a request's time went.
+//!
+//! A request passes through named [`Phase`]s. Whoever ends one stamps it; logs, metrics, the status page
+//! and `Server-Timing` read the ledger and nothing else. One clock for all processes: `CLOCK_MONOTONIC`.
+
+mod clock;
+mod ledger;
+mod phase;
+
+pub use clock::now;
+pub use ledger::Ledger;
+pub use phase::Phase;

@@ -1,0 +1,118 @@
+//! What the access log keeps of a request until its response is complete.
+
+use http::{Request, Version, header};
+
+use super::Line;
+
+/// A request as the access log will tell it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Status of the response.
+    pub status: u16,
+    version: Version,
+    /// All texts one after the other: one allocation instead of seven.
+    text: Vec<u8>,
+    ends: [usize; 7],
+}
+
+impl Entry {
+    /// Keeps what a line needs. The status is still to be set.
+    pub fn new<B>(client: &str, request: &Request<B>, host: Option<&str>) -> Entry {
+        let header = |name| request.headers().get(name).map_or(&b""[..], |value| value.as_bytes());
+        let user = user(header(header::AUTHORIZATION)).unwrap_or_default();
+        let target = request.uri().path_and_query().map_or("", |target| target.as_str());
+        let texts: [&[u8]; 7] = [
+            client.as_bytes(),
+            &user,
+            host.unwrap_or("").as_bytes(),
+            request.method().as_str().as_bytes(),
+            target.as_bytes(),
+            header(header::REFERER),
+            header(header::USER_AGENT),
+        ];
+        let mut text = Vec::with_capacity(texts.iter().map(|text| text.len()).sum());
+        let ends = texts.map(|part| {
+            text.extend_from_slice(part);
+            text.len()
+        });
+        Entry { status: 0, version: request.version(), text, ends }
+    }
+
+    /// The line, once it is known how many bytes of the body were sent.
+    pub fn line(&self, bytes: u64) -> Line<'_> {
+        let mut from = 0;
+        let [client, user, host, method, target, referer, agent] = self.ends.map(|end| {
+            let part = &self.text[from..end];
+            from = end;
+            part
+        });
+        let protocol = if self.version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
+        Line { client, user, host, method, target, protocol, status: self.status, bytes, referer, agent }
+    }
+}
+
+/// The name in `Authorization: Basic`; the password never gets further than here.
+fn user(authorization: &[u8]) -> Option<Vec<u8>> {
+    let (scheme, credentials) = authorization.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let (mut name, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for &byte in credentials.trim_ascii() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            match (bits >> count) as u8 {
+                b':' => return Some(name),
+                byte => name.push(byte),
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_keeps_the_request() {
+        let request = Request::get("http://h/a?b")
+            .version(Version::HTTP_10)
+            .header("Authorization", "Basic dXNlcjpwYXNz")
+            .header("User-Agent", "agent")
+            .body(())
+            .unwrap();
+        let mut entry = Entry::new("192.0.2.1", &request, Some("h"));
+        entry.status = 404;
+        let line = entry.line(7);
+        let texts = [line.client, line.user, line.host, line.method, line.target, line.referer, line.agent];
+        assert_eq!(texts, [&b"192.0.2.1"[..], b"user", b"h", b"GET", b"/a?b", b"", b"agent"]);
+        assert_eq!((line.status, line.bytes, line.protocol), (404, 7, "HTTP/1.0"));
+    }
+
+    #[test]
+    fn only_a_whole_name_is_a_name() {
+        for (value, name) in [
+            ("Basic YTpi", Some("a")),
+            ("basic YTpi", Some("a")),
+            ("Basic OmI=", Some("")),
+            ("Basic w7w6eA==", Some("ü")),
+            ("Basic YWI=", None),
+            ("Basic !", None),
+            ("Bearer YTpi", None),
+            ("", None),
+        ] {
+            assert_eq!(user(value.as_bytes()).as_deref(), name.map(str::as_bytes), "{value}");
+        }
+    }
+}

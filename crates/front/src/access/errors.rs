@@ -1,0 +1,131 @@
+//! The front's lines in the error log, which is its standard error: one write a line, so that lines of
+//! several processes do not mix.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::Request;
+use http::header::REFERER;
+
+use super::line::escape;
+use crate::clock::Clock;
+use crate::failure::{Failure, Side};
+
+/// Refused requests that are told each second. Above it they are only counted: whoever sends garbage
+/// shall not fill the disk.
+const REFUSALS: u64 = 20;
+
+static THROTTLE: Throttle = Throttle { second: AtomicU64::new(0), count: AtomicU64::new(0) };
+
+/// Tells of bytes that were no request.
+pub fn refused(client: &SocketAddr, status: u16, reason: &str) {
+    let now = SystemTime::now();
+    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    if let Some(silent) = THROTTLE.pass(second) {
+        let client = client.to_string();
+        let status = status.to_string();
+        let silent = silent.to_string();
+        let mut pairs = vec![("client", client.as_bytes()), ("status", status.as_bytes())];
+        if silent != "0" {
+            pairs.push(("more", silent.as_bytes()));
+        }
+        put(&compose(now, "INFO", "-", &format!("request refused: {reason}"), &pairs));
+    }
+}
+
+/// Tells of a request that got an error page, and why. A client's own mistakes are told as seldom as
+/// [`refused`] ones.
+pub fn failed<B>(site: &str, failure: Failure, reason: &str, request: &Request<B>) {
+    let now = SystemTime::now();
+    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let level = match failure.side() {
+        Side::Client if THROTTLE.pass(second).is_none() => return,
+        Side::Client => "INFO",
+        Side::Server => "WARN",
+        Side::Backend => "ERROR",
+    };
+    let target = request.uri().path_and_query().map_or("", |target| target.as_str());
+    let status = failure.status();
+    let mut pairs = vec![
+        ("status", status.as_str().as_bytes()),
+        ("method", request.method().as_str().as_bytes()),
+        ("url", target.as_bytes()),
+    ];
+    if let Some(referer) = request.headers().get(REFERER) {
+        pairs.push(("referer", referer.as_bytes()));
+    }
+    put(&compose(now, level, site, reason, &pairs));
+}
+
+/// Tells of trouble that belongs to no site.
+pub(super) fn server(message: &str) {
+    put(&compose(SystemTime::now(), "WARN", "-", message, &[]));
+}
+
+fn put(line: &[u8]) {
+    // When not even this can be told, there is nobody left to tell it to.
+    let _ = std::io::stderr().write_all(line);
+}
+
+fn compose(now: SystemTime, level: &str, site: &str, message: &str, pairs: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut line = Clock::default().rfc3339(now).to_vec();
+    line.extend_from_slice(format!(" {level} [{site}] ").as_bytes());
+    escape(message.as_bytes(), &mut line);
+    for (key, value) in pairs {
+        let quoted = value.is_empty() || value.iter().any(|byte| !byte.is_ascii_graphic());
+        line.extend_from_slice(format!(" {key}=").as_bytes());
+        if quoted {
+            line.push(b'"');
+        }
+        escape(value, &mut line);
+        if quoted {
+            line.push(b'"');
+        }
+    }
+    line.push(b'\n');
+    line
+}
+
+/// So many a second, over all threads. Two threads that meet at the change of a second may let a few more
+/// pass, which does no harm.
+struct Throttle {
+    second: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Throttle {
+    /// Whether one more may pass; if so, how many did not in the last second before this one that had any.
+    fn pass(&self, second: u64) -> Option<u64> {
+        if self.second.swap(second, Ordering::Relaxed) != second {
+            return Some(self.count.swap(1, Ordering::Relaxed).saturating_sub(REFUSALS));
+        }
+        (self.count.fetch_add(1, Ordering::Relaxed) < REFUSALS).then_some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_the_shape_of_the_error_log() {
+        let now = UNIX_EPOCH + std::time::Duration::from_millis(1_795_176_000_123);
+        let line =
+            compose(now, "ERROR", "shop", "the worker died", &[("url", b"/a"), ("referer", b"x y\n\"")]);
+        assert_eq!(
+            String::from_utf8(line).unwrap(),
+            "2026-11-20T12:00:00.123Z ERROR [shop] the worker died url=/a referer=\"x y\\x0A\\x22\"\n"
+        );
+    }
+
+    #[test]
+    fn garbage_is_told_of_in_moderation() {
+        let throttle = Throttle { second: AtomicU64::new(0), count: AtomicU64::new(0) };
+        let passed = (0..100).filter(|_| throttle.pass(7).is_some()).count();
+        assert_eq!(passed as u64, REFUSALS);
+        assert_eq!(throttle.pass(8), Some(80));
+        assert_eq!(throttle.pass(8), Some(0));
+    }
+}

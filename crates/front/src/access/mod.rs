@@ -1,0 +1,12 @@
+//! The access log: one line a request, in a format that other programs read, written without ever holding
+//! up a request. Beside it the front's few lines in the error log.
+
+mod entry;
+mod errors;
+mod line;
+mod writer;
+
+pub use entry::Entry;
+pub use errors::{failed, refused};
+pub use line::Line;
+pub use writer::{Buffer, Log};

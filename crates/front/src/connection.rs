@@ -1,0 +1,306 @@
+//! One client connection: its bytes pass the screen, its pulse tells the sweeper how long it has been silent.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::rt::ReadBufCursor;
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
+
+use crate::pages;
+use crate::screen::{self, Screen, Violation};
+
+/// Largest piece read from a client at once; the size of the event loop's one read buffer.
+const PIECE: usize = 64 * 1024;
+
+/// How long a refused client may take to read why.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+thread_local! {
+    /// Clients' bytes land here, are screened, and go on to the HTTP library: one buffer for all connections
+    /// of an event loop.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
+}
+
+/// What a connection is waiting for; each has a time limit of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Pulse {
+    /// The next request.
+    Idle = 0,
+    /// The rest of a request's head.
+    Head = 1,
+    /// The server itself: no limit here.
+    Serving = 2,
+    /// The client, to take more of the response.
+    Sending = 3,
+}
+
+/// Addresses as text, written once a connection.
+pub struct Text {
+    /// The client's address, without the port.
+    pub peer: String,
+    /// The server's address, without the port.
+    pub local: String,
+}
+
+/// What a connection's task, its requests and the sweeper share.
+pub struct Link {
+    /// The client.
+    pub peer: SocketAddr,
+    /// The address on which it came in.
+    pub local: SocketAddr,
+    /// Both as text.
+    pub text: Text,
+    write: OwnedWriteHalf,
+    pulse: AtomicU8,
+    since: AtomicU64,
+    head_began: AtomicU64,
+    serving: AtomicBool,
+    /// Whether the kernel did not take all that was last written.
+    stalled: AtomicBool,
+    /// The rule that the client broke.
+    violation: OnceLock<Violation>,
+}
+
+impl Link {
+    /// The rule that the client broke, if it did.
+    pub fn violation(&self) -> Option<Violation> {
+        self.violation.get().copied()
+    }
+
+    /// What it waits for, and since when in nanoseconds.
+    pub fn pulse(&self) -> (Pulse, u64) {
+        let pulse = match self.pulse.load(Ordering::Relaxed) {
+            0 => Pulse::Idle,
+            1 => Pulse::Head,
+            2 => Pulse::Serving,
+            _ => Pulse::Sending,
+        };
+        (pulse, self.since.load(Ordering::Relaxed))
+    }
+
+    fn beat(&self, pulse: Pulse, now: u64) {
+        self.since.store(now, Ordering::Relaxed);
+        self.pulse.store(pulse as u8, Ordering::Relaxed);
+    }
+
+    /// A request is being served from now on. Returns when its first byte came.
+    pub fn serve(&self, now: u64) -> u64 {
+        self.serving.store(true, Ordering::Relaxed);
+        self.beat(Pulse::Serving, now);
+        self.head_began.load(Ordering::Relaxed)
+    }
+
+    /// The response has been handed over.
+    pub fn served(&self, now: u64) {
+        self.serving.store(false, Ordering::Relaxed);
+        if self.pulse().0 == Pulse::Serving {
+            self.beat(Pulse::Idle, now);
+        }
+    }
+
+    /// Sends an interim response past the HTTP library, which knows none. Advice only: it is left out when
+    /// something is on its way already.
+    pub fn send_interim(&self, bytes: &[u8]) {
+        if self.stalled.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Ok(n) = self.write.try_write(bytes)
+            && n < bytes.len()
+        {
+            // Half an interim response would garble what follows: this client is too slow to be told things.
+            let _ = socket2::SockRef::from(self.write.as_ref()).shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+/// The bytes of a connection, as the HTTP library reads and writes them.
+pub struct Wire {
+    read: OwnedReadHalf,
+    link: Arc<Link>,
+    screen: Screen,
+    refused: Option<Refusal>,
+}
+
+/// A client broke a rule.
+#[derive(Clone, Copy)]
+struct Refusal {
+    violation: Violation,
+    /// In the body of the request that is being served.
+    in_body: bool,
+}
+
+impl Wire {
+    /// Takes over an accepted connection.
+    ///
+    /// # Errors
+    /// The connection is gone already.
+    pub fn new(stream: TcpStream, limits: screen::Limits) -> io::Result<(Wire, Arc<Link>)> {
+        stream.set_nodelay(true)?;
+        let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
+        let (read, write) = stream.into_split();
+        let link = Arc::new(Link {
+            peer,
+            local,
+            text: Text { peer: peer.ip().to_string(), local: local.ip().to_string() },
+            write,
+            pulse: AtomicU8::new(Pulse::Idle as u8),
+            since: AtomicU64::new(tokamak_cost::now()),
+            head_began: AtomicU64::new(0),
+            serving: AtomicBool::new(false),
+            stalled: AtomicBool::new(false),
+            violation: OnceLock::new(),
+        });
+        Ok((Wire { read, link: link.clone(), screen: Screen::new(limits), refused: None }, link))
+    }
+
+    /// Ends the conversation with a client that broke a rule: it is told why, and has a moment to read that.
+    pub async fn part(mut self) {
+        let page = match self.refused {
+            // The answer to the request with this body says it.
+            Some(Refusal { in_body: true, .. }) | None => Vec::new(),
+            Some(Refusal { violation, .. }) => pages::raw(violation.failure()),
+        };
+        let farewell = async {
+            let mut rest = &page[..];
+            while !rest.is_empty() {
+                self.link.write.writable().await?;
+                match self.link.write.try_write(rest) {
+                    Ok(n) => rest = &rest[n..],
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            // Closing with unread bytes would reset the connection and take the page with it.
+            socket2::SockRef::from(self.link.write.as_ref()).shutdown(std::net::Shutdown::Write)?;
+            let mut sink = [0; 4096];
+            while self.read.read(&mut sink).await? > 0 {}
+            Ok(())
+        };
+        let _ = timeout(LAST_WORDS, farewell).await;
+    }
+
+    fn wrote(&self, offered: usize, result: &io::Result<usize>) {
+        let complete = matches!(result, Ok(n) if *n == offered);
+        self.link.stalled.store(!complete, Ordering::Relaxed);
+        if complete {
+            if self.link.pulse().0 == Pulse::Sending {
+                let next =
+                    if self.link.serving.load(Ordering::Relaxed) { Pulse::Serving } else { Pulse::Idle };
+                self.link.beat(next, tokamak_cost::now());
+            }
+        } else if result.is_ok() || self.link.pulse().0 != Pulse::Sending {
+            self.link.beat(Pulse::Sending, tokamak_cost::now());
+        }
+    }
+
+    fn poll_write_with(
+        &self,
+        context: &mut Context<'_>,
+        offered: usize,
+        write: impl Fn(&OwnedWriteHalf) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let result = write(&self.link.write);
+            self.wrote(offered, &result);
+            match result {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.link.write.as_ref().poll_write_ready(context))?;
+                }
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+}
+
+impl hyper::rt::Read for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        mut out: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let wire = &mut *self;
+        if let Some(refusal) = wire.refused {
+            return if refusal.in_body {
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, refusal.violation.reason())))
+            } else if wire.link.serving.load(Ordering::Relaxed) {
+                // The requests before the bad one are answered first; the library asks again then.
+                Poll::Pending
+            } else {
+                Poll::Ready(Ok(()))
+            };
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let room = out.remaining().min(scratch.len());
+            let mut buffer = ReadBuf::new(&mut scratch[..room]);
+            ready!(Pin::new(&mut wire.read).poll_read(context, &mut buffer))?;
+            let bytes = buffer.filled();
+            if bytes.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let before = wire.screen.phase();
+            let verdict = wire.screen.feed(bytes);
+            if before == screen::Phase::Idle {
+                let now = tokamak_cost::now();
+                wire.link.head_began.store(now, Ordering::Relaxed);
+                if !wire.link.serving.load(Ordering::Relaxed) {
+                    wire.link.beat(Pulse::Head, now);
+                }
+            }
+            match verdict {
+                Ok(()) => out.put_slice(bytes),
+                Err(violation) => {
+                    let clean = wire.screen.clean();
+                    let in_body = before == screen::Phase::Body && clean == 0;
+                    wire.refused = Some(Refusal { violation, in_body });
+                    let _ = wire.link.violation.set(violation);
+                    out.put_slice(&bytes[..clean]);
+                    if in_body {
+                        return Poll::Ready(Err(io::Error::new(
+                            io::ErrorKind::InvalidData,
+                            violation.reason(),
+                        )));
+                    }
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+    }
+}
+
+impl hyper::rt::Write for Wire {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_with(context, bytes.len(), |write| write.try_write(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let offered = slices.iter().map(|s| s.len()).sum();
+        self.poll_write_with(context, offered, |write| write.try_write_vectored(slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The socket is shut down when both halves are dropped, after a refused client's page.
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,137 @@
+//! Everything that can go wrong with a request, once: whose fault it is, whether it may be tried again,
+//! and what the client is told. Anything more goes to the log as context, never to the client.
+
+use http::StatusCode;
+
+/// Who caused a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The client sent something wrong, or too slowly.
+    Client,
+    /// This server cannot, or may not, do more at the moment.
+    Server,
+    /// The worker that held the request.
+    Backend,
+}
+
+/// Whether a request that failed may be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// It would fail again, or do its work twice.
+    Never,
+    /// The server tries it once more by itself, if the method is safe and no byte has been sent.
+    Once,
+    /// The client may come back: the answer says when.
+    Later,
+}
+
+macro_rules! failures {
+    ($($name:ident $side:ident $retry:ident $status:literal $text:literal)*) => {
+        /// One way for a request to fail.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Failure {
+            $(#[doc = concat!($status, ": ", $text)] $name,)*
+        }
+
+        impl Failure {
+            /// All of them, in the order of the table.
+            pub const ALL: &[Failure] = &[$(Failure::$name),*];
+
+            /// The name in logs.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Failure::$name => stringify!($name),)*
+                }
+            }
+
+            /// Who caused it.
+            pub fn side(self) -> Side {
+                match self {
+                    $(Failure::$name => Side::$side,)*
+                }
+            }
+
+            /// Whether it may be tried again.
+            pub fn retry(self) -> Retry {
+                match self {
+                    $(Failure::$name => Retry::$retry,)*
+                }
+            }
+
+            /// The status of the answer.
+            pub fn status(self) -> StatusCode {
+                let status: u16 = match self {
+                    $(Failure::$name => $status,)*
+                };
+                StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+
+            /// The words that the client is told.
+            pub fn text(self) -> &'static str {
+                match self {
+                    $(Failure::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+failures! {
+    BadRequest            Client   Never  400  "The request is malformed."
+    Forbidden             Client   Never  403  "This page may not be read."
+    NotFound              Client   Never  404  "There is no page here."
+    MethodNotAllowed      Client   Never  405  "This method is not allowed here."
+    HeadSlow              Client   Never  408  "The request took too long to arrive."
+    BodySlow              Client   Never  408  "The request's body took too long to arrive."
+    PreconditionFailed    Client   Never  412  "A condition of the request does not hold."
+    BodyTooLarge          Client   Never  413  "The request's body is too large."
+    UriTooLong            Client   Never  414  "The requested address is too long."
+    RangeUnsatisfiable    Client   Never  416  "The requested range is not in the file."
+    ExpectationFailed     Client   Never  417  "The expectation of the request cannot be met."
+    HeadTooLarge          Client   Never  431  "The request's headers are too large."
+    Internal              Server   Never  500  "Something went wrong on the server."
+    NotImplemented        Client   Never  501  "The server does not know how to read this request."
+    WorkerGone            Backend  Once   502  "The application ended before it had answered."
+    WorkerBroken          Backend  Never  502  "The application gave an answer that cannot be sent."
+    QueueFull             Server   Later  503  "The server is busy. Please try again."
+    QueueSlow             Server   Later  503  "The server is busy. Please try again."
+    TooManyConnections    Server   Later  503  "The server has too many connections. Please try again."
+    NoWorkers             Server   Later  503  "The application is not running. Please try again."
+    WorkerSlow            Backend  Never  504  "The application took too long to answer."
+    VersionUnsupported    Client   Never  505  "The server speaks HTTP/1.0 and HTTP/1.1 here."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_agree_with_themselves() {
+        for &failure in Failure::ALL {
+            let status = failure.status();
+            match failure.side() {
+                // 501 and 505 are about what the client sent, although they count as server errors.
+                Side::Client => {
+                    assert!(status.is_client_error() || matches!(status.as_u16(), 501 | 505), "{failure:?}")
+                }
+                Side::Server | Side::Backend => assert!(status.is_server_error(), "{failure:?}"),
+            }
+            assert_eq!(
+                failure.retry() == Retry::Later,
+                status == StatusCode::SERVICE_UNAVAILABLE,
+                "{failure:?}"
+            );
+            assert!(failure.retry() != Retry::Once || failure.side() == Side::Backend, "{failure:?}");
+            assert!(status.canonical_reason().is_some(), "{failure:?}");
+            assert!(failure.text().is_ascii() && failure.text().ends_with('.'), "{failure:?}");
+            assert_eq!(failure.name(), format!("{failure:?}"));
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_and_different() {
+        assert!(Failure::ALL.is_sorted_by_key(|failure| failure.status()));
+        let names: std::collections::HashSet<_> = Failure::ALL.iter().map(|failure| failure.name()).collect();
+        assert_eq!(names.len(), Failure::ALL.len());
+    }
+}

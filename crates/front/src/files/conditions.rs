@@ -1,0 +1,189 @@
+//! Conditional requests (RFC 9110, 13).
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE};
+use http::{HeaderMap, HeaderName};
+
+use super::Found;
+
+/// Last second that an HTTP date can name: the end of the year 9999.
+const LAST: i64 = 253_402_300_799;
+
+/// What tells one state of a file from another.
+#[derive(Debug)]
+pub(super) struct Validators {
+    /// `ETag`, as nginx makes it: the time of change and the length in hexadecimal.
+    pub(super) etag: String,
+    pub(super) last_modified: String,
+    modified: u64,
+}
+
+/// What the conditions of a request say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Go,
+    NotModified,
+    Failed,
+}
+
+impl Validators {
+    /// The coding is part of the tag: two representations never share one, even with equal length and time.
+    pub(super) fn of(found: &Found, coding: Option<&str>) -> Validators {
+        let modified = found.modified.clamp(0, LAST) as u64;
+        let (dash, coding) = coding.map_or(("", ""), |coding| ("-", coding));
+        Validators {
+            etag: format!("\"{:x}-{:x}{dash}{coding}\"", found.modified, found.len),
+            last_modified: httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(modified)),
+            modified,
+        }
+    }
+}
+
+/// The conditions of a GET or HEAD, in the order of RFC 9110, 13.2.2.
+pub(super) fn judge(validators: &Validators, request: &HeaderMap) -> Verdict {
+    if request.contains_key(IF_MATCH) {
+        if !names(request, IF_MATCH, |tag| tag == validators.etag) {
+            return Verdict::Failed;
+        }
+    } else if let Some(date) = date(request, IF_UNMODIFIED_SINCE)
+        && validators.modified > date
+    {
+        return Verdict::Failed;
+    }
+    if request.contains_key(IF_NONE_MATCH) {
+        // The weak comparison: a cache may have made the tag weak when it compressed the answer.
+        if names(request, IF_NONE_MATCH, |tag| tag.strip_prefix("W/").unwrap_or(tag) == validators.etag) {
+            return Verdict::NotModified;
+        }
+    } else if let Some(date) = date(request, IF_MODIFIED_SINCE)
+        && validators.modified <= date
+    {
+        return Verdict::NotModified;
+    }
+    Verdict::Go
+}
+
+/// Whether a range may be sent, or `If-Range` tells that the client has a part of something else.
+pub(super) fn is_range_wanted(validators: &Validators, request: &HeaderMap) -> bool {
+    let Some(value) = request.get(IF_RANGE) else { return true };
+    match value.to_str() {
+        Ok(tag) if tag.starts_with('"') => tag == validators.etag,
+        // A date has to be the very one that was sent: it is compared, not computed with.
+        Ok(date) => date == validators.last_modified,
+        Err(_) => false,
+    }
+}
+
+/// Whether a list of entity tags is `*` or has one that fits.
+fn names(request: &HeaderMap, name: HeaderName, fits: impl Fn(&str) -> bool) -> bool {
+    request.get_all(name).iter().filter_map(|value| value.to_str().ok()).any(|list| {
+        if list.trim() == "*" {
+            return true;
+        }
+        let mut rest = list;
+        // A comma may stand within a tag, so the quotes are what divides the list.
+        while let Some(open) = rest.find('"') {
+            let Some(close) = rest[open + 1..].find('"').map(|at| open + 1 + at) else { break };
+            let start = if rest[..open].ends_with("W/") { open - 2 } else { open };
+            if fits(&rest[start..=close]) {
+                return true;
+            }
+            rest = &rest[close + 1..];
+        }
+        false
+    })
+}
+
+/// Seconds of Unix time in a header; what is not a date is as good as absent.
+fn date(request: &HeaderMap, name: HeaderName) -> Option<u64> {
+    let date = httpdate::parse_http_date(request.get(name)?.to_str().ok()?).ok()?;
+    date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn validators() -> Validators {
+        Validators {
+            etag: "\"a-b\"".into(),
+            last_modified: "Fri, 20 Nov 2026 12:00:00 GMT".into(),
+            modified: 1_795_176_000,
+        }
+    }
+
+    fn headers(lines: &[&str]) -> HeaderMap {
+        let pair = |line: &&str| {
+            let (name, value) = line.split_once(": ").unwrap();
+            (name.parse::<HeaderName>().unwrap(), value.parse().unwrap())
+        };
+        lines.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn conditions_have_an_order() {
+        use Verdict::*;
+        const SAME: &str = "Fri, 20 Nov 2026 12:00:00 GMT";
+        const OLDER: &str = "Fri, 20 Nov 2026 11:59:59 GMT";
+        for (lines, verdict) in [
+            (vec![], Go),
+            (vec!["If-None-Match: \"a-b\""], NotModified),
+            (vec!["If-None-Match: W/\"a-b\""], NotModified),
+            (vec!["If-None-Match: *"], NotModified),
+            (vec!["If-None-Match: \"x,y\", \"a-b\""], NotModified),
+            (vec!["If-None-Match: \"x\"", "If-None-Match: \"a-b\""], NotModified),
+            (vec!["If-None-Match: \"x\""], Go),
+            (vec!["If-None-Match: a-b"], Go),
+            (vec!["If-None-Match: \"a-b"], Go),
+            (vec!["If-Match: \"a-b\""], Go),
+            (vec!["If-Match: *"], Go),
+            (vec!["If-Match: W/\"a-b\""], Failed),
+            (vec!["If-Match: \"x\""], Failed),
+            (vec!["If-Modified-Since: Fri, 20 Nov 2026 12:00:00 GMT"], NotModified),
+            (vec!["If-Modified-Since: Fri, 20 Nov 2026 11:59:59 GMT"], Go),
+            (vec!["If-Modified-Since: yesterday"], Go),
+            (vec!["If-Unmodified-Since: Fri, 20 Nov 2026 12:00:00 GMT"], Go),
+            (vec!["If-Unmodified-Since: Fri, 20 Nov 2026 11:59:59 GMT"], Failed),
+            (vec!["If-Unmodified-Since: yesterday"], Go),
+            // The tag decides when there is one.
+            (vec!["If-None-Match: \"x\"", &format!("If-Modified-Since: {SAME}")], Go),
+            (vec!["If-Match: \"a-b\"", &format!("If-Unmodified-Since: {OLDER}")], Go),
+            // Both pairs are asked.
+            (vec!["If-Match: \"a-b\"", "If-None-Match: \"a-b\""], NotModified),
+            (vec!["If-Match: \"x\"", "If-None-Match: \"a-b\""], Failed),
+            (
+                vec![&format!("If-Unmodified-Since: {SAME}"), &format!("If-Modified-Since: {SAME}")],
+                NotModified,
+            ),
+        ] {
+            assert_eq!(judge(&validators(), &headers(&lines)), verdict, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_needs_the_very_same_file() {
+        for (value, wanted) in [
+            ("\"a-b\"", true),
+            ("W/\"a-b\"", false),
+            ("\"x\"", false),
+            ("Fri, 20 Nov 2026 12:00:00 GMT", true),
+            ("Fri, 20 Nov 2026 12:00:01 GMT", false),
+            ("Friday, 20-Nov-26 12:00:00 GMT", false),
+        ] {
+            let headers = headers(&[&format!("If-Range: {value}")]);
+            assert_eq!(is_range_wanted(&validators(), &headers), wanted, "{value}");
+        }
+        assert!(is_range_wanted(&validators(), &HeaderMap::new()));
+    }
+
+    #[test]
+    fn validators_stand_any_time() {
+        let found =
+            |modified| Found { file: tempfile::tempfile().unwrap(), len: 255, modified, path: "x".into() };
+        assert_eq!(Validators::of(&found(0x10), None).etag, "\"10-ff\"");
+        assert_eq!(Validators::of(&found(0x10), Some("br")).etag, "\"10-ff-br\"");
+        assert_eq!(Validators::of(&found(i64::MIN), None).last_modified, "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(Validators::of(&found(i64::MAX), None).last_modified, "Fri, 31 Dec 9999 23:59:59 GMT");
+    }
+}

@@ -1,0 +1,76 @@
+//! The type of a file, by its name.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+/// The media type, without parameters.
+pub(super) fn of(path: &Path) -> &'static str {
+    match mime_guess::from_path(path).first_raw() {
+        None => "application/octet-stream",
+        // One name for one thing (RFC 9239).
+        Some("application/javascript") => "text/javascript",
+        Some(kind) => kind,
+    }
+}
+
+/// Text is taken to be UTF-8, as all that was written in this century.
+pub(super) fn with_charset(kind: &'static str) -> Cow<'static, str> {
+    if is_text(kind) { Cow::Owned(format!("{kind}; charset=utf-8")) } else { Cow::Borrowed(kind) }
+}
+
+/// Whether a compressed file may lie beside it, so that what is sent depends on what the client takes.
+pub(super) fn is_compressible(kind: &str) -> bool {
+    is_text(kind)
+        || matches!(
+            kind,
+            "application/wasm"
+                | "application/vnd.ms-fontobject"
+                | "font/ttf"
+                | "font/otf"
+                | "application/font-sfnt"
+                | "application/x-font-ttf"
+                | "image/bmp"
+                | "image/x-icon"
+                | "image/vnd.microsoft.icon"
+        )
+}
+
+fn is_text(kind: &str) -> bool {
+    kind.starts_with("text/")
+        || kind.ends_with("+xml")
+        || kind.ends_with("+json")
+        || matches!(kind, "application/json" | "application/xml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_types() {
+        for (name, kind, compressible) in [
+            ("a.html", "text/html; charset=utf-8", true),
+            ("a.CSS", "text/css; charset=utf-8", true),
+            ("a.js", "text/javascript; charset=utf-8", true),
+            ("a.mjs", "text/javascript; charset=utf-8", true),
+            ("a.json", "application/json; charset=utf-8", true),
+            ("a.svg", "image/svg+xml; charset=utf-8", true),
+            ("a.txt", "text/plain; charset=utf-8", true),
+            ("a.xml", "text/xml; charset=utf-8", true),
+            ("a.webmanifest", "application/manifest+json; charset=utf-8", true),
+            ("a.wasm", "application/wasm", true),
+            ("a.ico", "image/x-icon", true),
+            ("a.png", "image/png", false),
+            ("a.jpg", "image/jpeg", false),
+            ("a.webp", "image/webp", false),
+            ("a.woff2", "font/woff2", false),
+            ("a.pdf", "application/pdf", false),
+            ("a.mp4", "video/mp4", false),
+            ("a.unheard-of", "application/octet-stream", false),
+            ("a", "application/octet-stream", false),
+        ] {
+            let found = of(Path::new(name));
+            assert_eq!((&*with_charset(found), is_compressible(found)), (kind, compressible), "{name}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Parts of a file, one after the other, with text between them.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use bytes::Bytes;
+
+/// One part of a body.
+#[derive(Debug)]
+pub(super) enum Part {
+    /// This text.
+    Text(Bytes),
+    /// So many bytes of the file.
+    File { offset: u64, len: u64 },
+}
+
+impl Part {
+    fn len(&self) -> u64 {
+        match self {
+            Part::Text(bytes) => bytes.len() as u64,
+            Part::File { len, .. } => *len,
+        }
+    }
+}
+
+/// A body that is read from a file while it is sent.
+#[derive(Debug)]
+pub struct FileSlices {
+    file: File,
+    parts: VecDeque<Part>,
+    left: u64,
+}
+
+impl FileSlices {
+    pub(super) fn new(file: File, parts: Vec<Part>) -> FileSlices {
+        let left = parts.iter().map(Part::len).sum();
+        FileSlices { file, parts: parts.into(), left }
+    }
+
+    /// Bytes that are still to be read.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next bytes, at most `most` of them; none at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has become shorter.
+    pub fn read(&mut self, most: usize) -> io::Result<Bytes> {
+        let bytes = loop {
+            match self.parts.front_mut() {
+                None => return Ok(Bytes::new()),
+                Some(part) if part.len() == 0 => drop(self.parts.pop_front()),
+                Some(Part::Text(text)) => break text.split_to(text.len().min(most)),
+                Some(Part::File { offset, len }) => {
+                    let mut buffer = vec![0; usize::try_from(*len).unwrap_or(most).min(most)];
+                    let count = self.file.read_at(&mut buffer, *offset)?;
+                    if count == 0 {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    buffer.truncate(count);
+                    *offset += count as u64;
+                    *len -= count as u64;
+                    break Bytes::from(buffer);
+                }
+            }
+        };
+        self.left -= bytes.len() as u64;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn parts_are_read_in_order_and_in_pieces() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        let parts = vec![
+            Part::Text(Bytes::from_static(b"<")),
+            Part::File { offset: 7, len: 3 },
+            Part::Text(Bytes::new()),
+            Part::Text(Bytes::from_static(b"--")),
+            Part::File { offset: 0, len: 5 },
+        ];
+        let mut slices = FileSlices::new(file, parts);
+        let mut pieces = Vec::new();
+        assert_eq!(slices.left(), 11);
+        while slices.left() > 0 {
+            pieces.push(String::from_utf8(slices.read(2).unwrap().to_vec()).unwrap());
+        }
+        assert_eq!(pieces, ["<", "78", "9", "--", "01", "23", "4"]);
+        assert!(slices.read(2).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_file_that_became_shorter_is_an_error() {
+        let mut slices =
+            FileSlices::new(tempfile::tempfile().unwrap(), vec![Part::File { offset: 0, len: 5 }]);
+        assert_eq!(slices.read(9).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

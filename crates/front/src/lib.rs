@@ -1,0 +1,18 @@
+//! The HTTP side: connections, routing, files, responses. Without it nobody could reach a pool, and slow clients
+//! would hold workers.
+
+pub mod access;
+pub mod clock;
+mod connection;
+pub mod failure;
+pub mod files;
+pub mod pages;
+mod php;
+mod response;
+pub mod route;
+pub mod screen;
+mod server;
+mod service;
+
+pub use server::{Front, PoolLink, Start};
+pub use tokamak_upstream::shm::Death;

@@ -1,0 +1,172 @@
+//! The body of a response on its way to the client, and what is booked when it has gone.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokamak_cost::{Ledger, Phase};
+use tokamak_upstream::shm::{Event, Exchange, Fault};
+
+use crate::access::Entry;
+use crate::connection::Link;
+use crate::files::{self, FileSlices};
+use crate::server::Loop;
+
+/// Largest piece of a file that is read at once. Chosen arbitrarily.
+const FILE_PIECE: usize = 64 * 1024;
+
+/// Where the bytes of a response come from.
+pub enum Source {
+    /// Nothing more.
+    Empty,
+    /// All of it is here.
+    Whole(Bytes),
+    /// Read from files as the client takes it.
+    Files(FileSlices),
+    /// As a worker produces it.
+    Worker(Box<Exchange>),
+}
+
+impl From<files::Body> for Source {
+    fn from(body: files::Body) -> Source {
+        match body {
+            files::Body::Empty => Source::Empty,
+            files::Body::Bytes(bytes) => Source::Whole(bytes),
+            files::Body::Files(slices) => Source::Files(slices),
+        }
+    }
+}
+
+/// A response body with its bookkeeping.
+pub struct Reply {
+    source: Source,
+    receipt: Receipt,
+}
+
+/// Books a request when its response has been handed over, or its client has gone: dropping it is the booking.
+pub struct Receipt {
+    /// Where the time went.
+    pub ledger: Ledger,
+    /// The line of the access log, if one is wanted.
+    pub entry: Option<Box<Entry>>,
+    /// Body bytes handed over.
+    pub sent: u64,
+    home: Arc<Loop>,
+    link: Arc<Link>,
+}
+
+impl Receipt {
+    /// Begins the booking of a request.
+    pub fn new(home: Arc<Loop>, link: Arc<Link>, ledger: Ledger) -> Receipt {
+        Receipt { ledger, entry: None, sent: 0, home, link }
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        let now = tokamak_cost::now();
+        self.ledger.stamp(Phase::Send, now);
+        self.link.served(now);
+        if let Some(entry) = &self.entry {
+            self.home.log(entry, self.sent, &self.ledger);
+        }
+    }
+}
+
+impl Reply {
+    /// A reply whose bytes come from `source`.
+    pub fn new(source: Source, receipt: Receipt) -> Reply {
+        Reply { source, receipt }
+    }
+
+    fn poll_worker(
+        exchange: &mut Exchange,
+        ledger: &mut Ledger,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Broken>>> {
+        loop {
+            match ready!(exchange.poll_event(context)) {
+                Ok(Event::Body(bytes)) if bytes.is_empty() => {}
+                Ok(Event::Body(bytes)) => return Poll::Ready(Some(Ok(bytes))),
+                // Too late for either: the head has gone out.
+                Ok(Event::Interim(_) | Event::Head(_)) => {}
+                Ok(Event::End(tokamak_upstream::shm::Outcome::Complete)) => {
+                    exchange.stamp(ledger);
+                    return Poll::Ready(None);
+                }
+                Ok(Event::End(tokamak_upstream::shm::Outcome::Broken)) => {
+                    return Poll::Ready(Some(Err(Broken("the worker broke the response off"))));
+                }
+                Err(Fault::Died { .. }) => return Poll::Ready(Some(Err(Broken("the worker died")))),
+                Err(_) => return Poll::Ready(Some(Err(Broken("the worker's response is damaged")))),
+            }
+        }
+    }
+}
+
+/// The rest of a response cannot be had: the connection is closed, so that the client does not take the part
+/// for the whole.
+#[derive(Debug)]
+pub struct Broken(pub &'static str);
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let reply = self.get_mut();
+        let piece = match &mut reply.source {
+            Source::Empty => None,
+            Source::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                reply.source = Source::Empty;
+                Some(Ok(bytes))
+            }
+            Source::Files(files) => match files.read(FILE_PIECE) {
+                Ok(bytes) if bytes.is_empty() => None,
+                Ok(bytes) => {
+                    reply.receipt.home.attend(tokamak_cost::now());
+                    Some(Ok(bytes))
+                }
+                Err(_) => Some(Err(Broken("the file changed while it was sent"))),
+            },
+            Source::Worker(exchange) => {
+                ready!(Self::poll_worker(exchange, &mut reply.receipt.ledger, context))
+            }
+        };
+        if let Some(Ok(bytes)) = &piece {
+            reply.receipt.sent += bytes.len() as u64;
+        }
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Empty => true,
+            Source::Whole(bytes) => bytes.is_empty(),
+            Source::Files(_) | Source::Worker(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Empty => SizeHint::with_exact(0),
+            Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Files(files) => SizeHint::with_exact(files.left()),
+            Source::Worker(_) => SizeHint::default(),
+        }
+    }
+}

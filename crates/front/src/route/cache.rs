@@ -1,0 +1,67 @@
+//! Scripts that were found lately, so that a busy script costs no system call. What is missing is not
+//! remembered: a file must be there as soon as it is written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Script;
+
+/// How long a script is taken to be still there. When it is not, PHP itself answers "file not found", so
+/// a second is harmless and saves nearly all of the looks.
+const FRESH: Duration = Duration::from_secs(1);
+/// Most scripts remembered: more than any application calls by name. Above it, all are forgotten.
+const MOST: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    scripts: HashMap<Arc<[u8]>, (Script, Instant)>,
+}
+
+impl Cache {
+    pub(super) fn get(&self, name: &[u8], now: Instant) -> Option<Script> {
+        let (script, found) = self.scripts.get(name)?;
+        (now.saturating_duration_since(*found) < FRESH).then(|| script.clone())
+    }
+
+    pub(super) fn put(&mut self, script: Script, now: Instant) {
+        if self.scripts.len() >= MOST && !self.scripts.contains_key(&script.script_name) {
+            self.scripts.clear();
+        }
+        self.scripts.insert(script.script_name.clone(), (script, now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(name: &str) -> Script {
+        let filename = std::path::Path::new(name).into();
+        Script { filename, script_name: name.as_bytes().into(), path_info: Vec::new() }
+    }
+
+    #[test]
+    fn entries_live_for_a_second() {
+        let mut cache = Cache::default();
+        let now = Instant::now();
+        cache.put(script("/a.php"), now);
+        assert_eq!(cache.get(b"/a.php", now), Some(script("/a.php")));
+        assert_eq!(cache.get(b"/a.php", now + Duration::from_millis(999)), Some(script("/a.php")));
+        assert_eq!(cache.get(b"/a.php", now + FRESH), None);
+        assert_eq!(cache.get(b"/b.php", now), None);
+        cache.put(script("/a.php"), now + FRESH);
+        assert!(cache.get(b"/a.php", now + FRESH).is_some(), "found again");
+    }
+
+    #[test]
+    fn the_number_of_entries_is_bounded() {
+        let mut cache = Cache::default();
+        let now = Instant::now();
+        for number in 0..3 * MOST {
+            cache.put(script(&format!("/{number}.php")), now);
+            assert!(cache.scripts.len() <= MOST);
+        }
+        assert!(cache.get(format!("/{}.php", 3 * MOST - 1).as_bytes(), now).is_some());
+    }
+}

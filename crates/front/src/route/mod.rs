@@ -1,0 +1,232 @@
+//! From a request target to what answers it: a file, a script, a redirect, or nothing.
+//!
+//! The rules are those of the usual `try_files $uri $uri/ /index.php` in front of php-fpm:
+//!
+//! 1. A segment that ends in `.php` and is an existing file is the script; what follows it is PATH_INFO.
+//!    Without such a file the answer is 404, also when there is a front controller.
+//! 2. A file is sent, unless it could be PHP source.
+//! 3. A directory answers with its first index file, `/dir` after a redirect to `/dir/`.
+//! 4. Everything else goes to the front controller, without PATH_INFO, or is 404.
+//!
+//! Hidden files are 404, and a path cannot leave the root by its text. Symbolic links are followed, also out
+//! of the root: whoever may place them may place files too.
+//!
+//! At most one system call is made for a path that is no file, and none for a script that was found within
+//! the last second.
+
+mod cache;
+mod path;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use http::Uri;
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+use tokamak_config::Site;
+
+use crate::files::{self, Found, Opened};
+use cache::Cache;
+use path::Unusable;
+
+/// What is encoded in the path of a redirect: all that could end the path or leave the header.
+const REDIRECT_PATH: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`').add(b'\\');
+
+/// What answers a request.
+#[derive(Debug)]
+pub enum Target {
+    /// This file, as it is.
+    File(Found),
+    /// A script.
+    Script(Script),
+    /// The client shall ask for this path and query instead.
+    Redirect(String),
+    /// Nothing is there, or nothing that anybody should know of.
+    NotFound,
+    /// There is something that the server may not read.
+    Forbidden,
+    /// The target makes no sense.
+    BadRequest,
+}
+
+/// A script that exists and can be read, and what the path says beyond its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// SCRIPT_FILENAME: where it is.
+    pub filename: Arc<Path>,
+    /// SCRIPT_NAME: its path below the root, with a slash in front.
+    pub script_name: Arc<[u8]>,
+    /// PATH_INFO: what follows the script's name in the path, decoded; mostly empty.
+    pub path_info: Vec<u8>,
+}
+
+/// The routes of one site, for one event loop.
+#[derive(Debug)]
+pub struct Router {
+    root: PathBuf,
+    index: Vec<String>,
+    front_controller: Option<Vec<u8>>,
+    /// Locked only for a moment, by the one thread of its loop: the lock makes the router shareable, nobody
+    /// ever waits for it.
+    scripts: Mutex<Cache>,
+}
+
+/// What a look at the disk found where a script should be.
+enum Look {
+    Script(Script),
+    Directory,
+    Missing,
+    Forbidden,
+}
+
+impl Router {
+    /// The routes of `site`. A symbolic link in the root's own path is resolved now, and not again, so that
+    /// all requests of one generation see the same release.
+    pub fn new(site: &Site) -> Router {
+        Router::below(&site.root, &site.index, site.front_controller.as_deref())
+    }
+
+    fn below(root: &Path, index: &[String], front_controller: Option<&str>) -> Router {
+        Router {
+            root: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
+            index: index.to_vec(),
+            front_controller: front_controller
+                .map(|script| format!("/{}", script.trim_start_matches('/')).into_bytes()),
+            scripts: Mutex::default(),
+        }
+    }
+
+    /// DOCUMENT_ROOT: the root without symbolic links.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Decides what answers a request for `uri`.
+    pub fn find(&self, uri: &Uri) -> Target {
+        self.find_at(uri.path().as_bytes(), uri.query(), Instant::now())
+    }
+
+    fn find_at(&self, encoded: &[u8], query: Option<&str>, now: Instant) -> Target {
+        match path::clean(encoded) {
+            Ok(path) => self.decide(&path, query, now),
+            Err(Unusable::Malformed) => Target::BadRequest,
+            Err(Unusable::Hidden) => Target::NotFound,
+        }
+    }
+
+    fn decide(&self, path: &[u8], query: Option<&str>, now: Instant) -> Target {
+        for end in path::script_ends(path) {
+            match self.script(&path[..end], now) {
+                Look::Script(script) => {
+                    return Target::Script(Script { path_info: path[end..].to_vec(), ..script });
+                }
+                Look::Directory => {}
+                Look::Missing => return Target::NotFound,
+                Look::Forbidden => return Target::Forbidden,
+            }
+        }
+        if path.ends_with(b"/") {
+            return match self.index(path, now) {
+                Target::NotFound => self.front_controller(now),
+                found => found,
+            };
+        }
+        match files::open(&self.full(path)) {
+            // Never the front controller: it would be asked about files that exist.
+            Ok(Opened::Regular(_)) if path::is_source(path) => Target::NotFound,
+            Ok(Opened::Regular(found)) => Target::File(found),
+            Ok(Opened::Directory) => self.directory(path, query, now),
+            Ok(Opened::Special) => Target::NotFound,
+            Err(error) if is_denied(&error) => Target::Forbidden,
+            Err(_) => self.front_controller(now),
+        }
+    }
+
+    /// A directory that was asked for as if it were a file. Without an index file there is no redirect:
+    /// the front controller may well redirect back.
+    fn directory(&self, path: &[u8], query: Option<&str>, now: Instant) -> Target {
+        let slashed = [path, b"/"].concat();
+        match self.index(&slashed, now) {
+            Target::NotFound => self.front_controller(now),
+            Target::Forbidden => Target::Forbidden,
+            // Encoded anew from the clean path: the raw one could be `//evil.example/..`.
+            _ => {
+                let mut to = percent_encode(&slashed, REDIRECT_PATH).to_string();
+                if let Some(query) = query {
+                    to.push('?');
+                    to.extend(percent_encode(query.as_bytes(), CONTROLS));
+                }
+                Target::Redirect(to)
+            }
+        }
+    }
+
+    /// The first index file of a directory; its path ends with a slash.
+    fn index(&self, directory: &[u8], now: Instant) -> Target {
+        for name in &self.index {
+            let path = [directory, name.as_bytes()].concat();
+            if path.ends_with(b".php") {
+                match self.script(&path, now) {
+                    Look::Script(script) => return Target::Script(script),
+                    Look::Forbidden => return Target::Forbidden,
+                    Look::Directory | Look::Missing => {}
+                }
+            } else if !path::is_source(&path) {
+                match files::open(&self.full(&path)) {
+                    Ok(Opened::Regular(found)) => return Target::File(found),
+                    Err(error) if is_denied(&error) => return Target::Forbidden,
+                    Ok(_) | Err(_) => {}
+                }
+            }
+        }
+        Target::NotFound
+    }
+
+    fn front_controller(&self, now: Instant) -> Target {
+        let Some(path) = &self.front_controller else { return Target::NotFound };
+        match self.script(path, now) {
+            Look::Script(script) => Target::Script(script),
+            Look::Directory | Look::Missing => Target::NotFound,
+            Look::Forbidden => Target::Forbidden,
+        }
+    }
+
+    fn script(&self, path: &[u8], now: Instant) -> Look {
+        if let Some(script) = self.scripts().get(path, now) {
+            return Look::Script(script);
+        }
+        let full = self.full(path);
+        match files::open(&full) {
+            Ok(Opened::Regular(_)) => {
+                let script =
+                    Script { filename: full.into(), script_name: path.into(), path_info: Vec::new() };
+                self.scripts().put(script.clone(), now);
+                Look::Script(script)
+            }
+            Ok(Opened::Directory) => Look::Directory,
+            Ok(Opened::Special) => Look::Missing,
+            Err(error) if is_denied(&error) => Look::Forbidden,
+            Err(_) => Look::Missing,
+        }
+    }
+
+    fn scripts(&self) -> MutexGuard<'_, Cache> {
+        // A panic elsewhere cannot leave the cache half changed.
+        self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn full(&self, path: &[u8]) -> PathBuf {
+        let root = self.root.as_os_str().as_bytes();
+        PathBuf::from(OsString::from_vec([root.strip_suffix(b"/").unwrap_or(root), path].concat()))
+    }
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}

@@ -1,0 +1,207 @@
+//! From the target on the wire to a path below the root.
+
+/// A path with a name that is nobody's business, or that means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unusable {
+    /// It cannot be read, or it leaves the root.
+    Malformed,
+    /// It is, or lies in, a hidden file or directory.
+    Hidden,
+}
+
+/// Extensions under which PHP source lives.
+const SOURCE: [&[u8]; 10] =
+    [b"php", b"phar", b"phtml", b"phps", b"php3", b"php4", b"php5", b"php6", b"php7", b"php8"];
+
+/// The decoded path, with `.`, `..` and double slashes resolved. It starts with a slash, and ends with
+/// one exactly if a directory was asked for.
+///
+/// Decoding comes first and happens once, so `%2e%2e%2f` is as powerless as `../`, and `%252e` is a name.
+pub(super) fn clean(encoded: &[u8]) -> Result<Vec<u8>, Unusable> {
+    let mut path = decode(encoded)?;
+    if path.first() != Some(&b'/') {
+        return Err(Unusable::Malformed);
+    }
+    if memchr::memmem::find(&path, b"//").is_some() || memchr::memmem::find(&path, b"/.").is_some() {
+        resolve(&mut path)?;
+        refuse_hidden(&path)?;
+    }
+    Ok(path)
+}
+
+fn decode(encoded: &[u8]) -> Result<Vec<u8>, Unusable> {
+    let mut path = Vec::with_capacity(encoded.len());
+    let mut rest = encoded;
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        let (&[high, low], after) = rest[at + 1..].split_first_chunk().ok_or(Unusable::Malformed)?;
+        let digit = |byte| char::from(byte).to_digit(16).ok_or(Unusable::Malformed);
+        path.extend_from_slice(&rest[..at]);
+        path.push((digit(high)? * 16 + digit(low)?) as u8);
+        rest = after;
+    }
+    path.extend_from_slice(rest);
+    if path.iter().any(u8::is_ascii_control) { Err(Unusable::Malformed) } else { Ok(path) }
+}
+
+/// Removes empty and dot segments in place; the result is never longer than what was read.
+fn resolve(path: &mut Vec<u8>) -> Result<(), Unusable> {
+    let mut done = 0;
+    let mut from = 0;
+    // Invariant: path[..done] is resolved and empty or without a slash at its end; path[from] is a slash.
+    loop {
+        let start = from + 1;
+        let end = memchr::memchr(b'/', &path[start..]).map_or(path.len(), |at| start + at);
+        let last = end == path.len();
+        match &path[start..end] {
+            b"" | b"." => {}
+            b".." => {
+                done = memchr::memrchr(b'/', &path[..done]).ok_or(Unusable::Malformed)?;
+            }
+            _ => {
+                path.copy_within(from..end, done);
+                done += end - from;
+                if last {
+                    path.truncate(done);
+                    return Ok(());
+                }
+            }
+        }
+        if last {
+            path.truncate(done);
+            path.push(b'/');
+            return Ok(());
+        }
+        from = end;
+    }
+}
+
+/// Hidden names hold what was never meant for visitors (`.git`, `.env`), but for the one that RFC 8615
+/// keeps for them.
+fn refuse_hidden(path: &[u8]) -> Result<(), Unusable> {
+    let visible = match path.strip_prefix(b"/.well-known") {
+        Some(rest) if rest.is_empty() || rest[0] == b'/' => rest,
+        _ => path,
+    };
+    if memchr::memmem::find(visible, b"/.").is_some() { Err(Unusable::Hidden) } else { Ok(()) }
+}
+
+/// The ends of all prefixes of `path` that could name a script: segments that end in `.php`.
+pub(super) fn script_ends(path: &[u8]) -> impl Iterator<Item = usize> {
+    memchr::memmem::find_iter(path, b".php")
+        .map(|at| at + 4)
+        .filter(|&end| end == path.len() || path[end] == b'/')
+}
+
+/// Whether a file of this name could hold PHP source: `x.php`, and also what editors, archives and
+/// cautious people make of it (`x.php~`, `x.php.bak`, `x.php_old`, `x.PHP.2026-11-20`).
+pub(super) fn is_source(path: &[u8]) -> bool {
+    let name = &path[memchr::memrchr(b'/', path).map_or(0, |at| at + 1)..];
+    name.split(|&byte| byte == b'.').skip(1).any(|part| {
+        let end = part.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(part.len());
+        SOURCE.iter().any(|source| part[..end].eq_ignore_ascii_case(source))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cleaned(encoded: &str) -> Result<String, Unusable> {
+        clean(encoded.as_bytes()).map(|path| String::from_utf8(path).unwrap())
+    }
+
+    #[test]
+    fn paths_are_cleaned() {
+        for (encoded, path) in [
+            ("/", "/"),
+            ("/a", "/a"),
+            ("/a/", "/a/"),
+            ("//a///b//", "/a/b/"),
+            ("/./a/./b/.", "/a/b/"),
+            ("/a/../b", "/b"),
+            ("/a/b/../../c", "/c"),
+            ("/a/..", "/"),
+            ("/a/b/..", "/a/"),
+            ("/a/%2e%2E/b", "/b"),
+            ("/a%2Fb", "/a/b"),
+            ("/a%2f%2e%2e%2fb", "/b"),
+            ("/%61%20%C3%A9", "/a é"),
+            ("/%252e%252e/", "/%2e%2e/"),
+            ("/a+b", "/a+b"),
+            ("/a..b/c..", "/a..b/c.."),
+            ("/.well-known/acme/x", "/.well-known/acme/x"),
+            ("/.well-known", "/.well-known"),
+            ("/x/../.well-known/a", "/.well-known/a"),
+        ] {
+            assert_eq!(cleaned(encoded), Ok(path.to_owned()), "{encoded}");
+        }
+    }
+
+    #[test]
+    fn unusable_paths_are_told() {
+        use Unusable::*;
+        for (encoded, why) in [
+            ("", Malformed),
+            ("a", Malformed),
+            ("*", Malformed),
+            ("/..", Malformed),
+            ("/../a", Malformed),
+            ("/a/../../b", Malformed),
+            ("/%2e%2e/a", Malformed),
+            ("/a%00b", Malformed),
+            ("/a%0ab", Malformed),
+            ("/a%7f", Malformed),
+            ("/a%", Malformed),
+            ("/a%4", Malformed),
+            ("/a%zz", Malformed),
+            ("/a%+1", Malformed),
+            ("/.git/config", Hidden),
+            ("/.env", Hidden),
+            ("/a/.b/c", Hidden),
+            ("/...", Hidden),
+            ("/a/..c", Hidden),
+            ("/%2egit", Hidden),
+            ("/a%2f.git", Hidden),
+            ("/.well-known/.git", Hidden),
+            ("/.well-knownx", Hidden),
+            ("/a/.well-known/b", Hidden),
+        ] {
+            assert_eq!(cleaned(encoded), Err(why), "{encoded}");
+        }
+    }
+
+    #[test]
+    fn source_is_known_by_its_name() {
+        for name in [
+            "/x.php",
+            "/x.PHP",
+            "/x.pHp5",
+            "/x.phtml",
+            "/x.phar",
+            "/x.phps",
+            "/x.php.",
+            "/x.php~",
+            "/x.php.bak",
+            "/x.php.orig",
+            "/x.php.swp",
+            "/x.php_old",
+            "/x.php-1",
+            "/x.php.txt",
+            "/a/.x.php.swp",
+            "/x.php,v",
+        ] {
+            assert!(is_source(name.as_bytes()), "{name}");
+        }
+        for name in ["/php", "/x.phpx", "/x.html", "/a.php/x.css", "/x.graphphp", "/phpinfo.css", "/x.php9"] {
+            assert!(!is_source(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn script_ends_are_whole_segments() {
+        let ends = |path: &str| script_ends(path.as_bytes()).collect::<Vec<_>>();
+        assert_eq!(ends("/x.php"), [6]);
+        assert_eq!(ends("/x.php/y.php/z"), [6, 12]);
+        assert!(ends("/x.phpy/z.PHP").is_empty());
+    }
+}

@@ -1,0 +1,93 @@
+//! Which bytes may stand where, and how far a run of them reaches.
+
+/// Byte may be part of a token (RFC 9110, 5.6.2): methods and field names.
+pub(super) const TOKEN: [bool; 256] = table(b"!#$%&'*+-.^_`|~");
+/// Byte may be part of a host name or an address in brackets, without the brackets and the port.
+pub(super) const HOST: [bool; 256] = table(b"-._~");
+/// Byte may be part of a request target at all: visible, or above ASCII.
+const TARGET: [bool; 256] = {
+    let mut map = [true; 256];
+    let mut at = 0;
+    while at <= 0x20 {
+        map[at] = false;
+        at += 1;
+    }
+    map[0x7f] = false;
+    map
+};
+/// Byte may be part of a field value: visible, space, tab, or above ASCII.
+const VALUE: [bool; 256] = {
+    let mut map = TARGET;
+    map[b' ' as usize] = true;
+    map[b'\t' as usize] = true;
+    map
+};
+/// Byte may stand unencoded in a path. A few more than RFC 3986 has, because clients send them; never
+/// more than the HTTP library takes, so that it finds nothing left to refuse.
+pub(super) const PATH: [bool; 256] = high(table(b"!$%&'()*+,-./:;=@[\\]^_|~\"{}"));
+/// Byte may stand unencoded in a query; as with [`PATH`].
+pub(super) const QUERY: [bool; 256] = high(table(b"!$%&'()*+,-./:;=?@[\\]^_`{|}~"));
+
+const fn table(extra: &[u8]) -> [bool; 256] {
+    let mut map = [false; 256];
+    let mut at = 0;
+    while at < 256 {
+        map[at] = (at as u8).is_ascii_alphanumeric();
+        at += 1;
+    }
+    let mut at = 0;
+    while at < extra.len() {
+        map[extra[at] as usize] = true;
+        at += 1;
+    }
+    map
+}
+
+const fn high(mut map: [bool; 256]) -> [bool; 256] {
+    let mut at = 0x80;
+    while at < 256 {
+        map[at] = true;
+        at += 1;
+    }
+    map
+}
+
+/// Length of the token that `bytes` start with.
+pub(super) fn token_span(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&byte| !TOKEN[usize::from(byte)]).unwrap_or(bytes.len())
+}
+
+/// Length of the request target, or part of one, that `bytes` start with.
+pub(super) fn target_span(bytes: &[u8]) -> usize {
+    span(bytes, &TARGET, |byte| (byte <= b' ') | (byte == 0x7f))
+}
+
+/// Length of the field value, or part of one, that `bytes` start with.
+pub(super) fn value_span(bytes: &[u8]) -> usize {
+    span(bytes, &VALUE, |byte| (byte < b' ') | (byte == 0x7f))
+}
+
+/// Skips blocks without a suspicious byte, which the compiler turns into vector instructions, and looks
+/// closer only where there is one. `suspicious` holds for every byte that the table refuses.
+fn span(bytes: &[u8], table: &[bool; 256], suspicious: impl Fn(u8) -> bool) -> usize {
+    let (blocks, _) = bytes.as_chunks::<16>();
+    let mut at = 0;
+    for block in blocks {
+        if block.iter().fold(false, |found, &byte| found | suspicious(byte))
+            && let Some(stop) = block.iter().position(|&byte| !table[usize::from(byte)])
+        {
+            return at + stop;
+        }
+        at += block.len();
+    }
+    let rest = &bytes[at..];
+    at + rest.iter().position(|&byte| !table[usize::from(byte)]).unwrap_or(rest.len())
+}
+
+/// The value without the optional white space around it.
+pub(super) fn trim(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}

@@ -1,0 +1,540 @@
+//! The front as a whole: its event loops, what they share, and the handle by which it is told things.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use tokamak_config as config;
+use tokamak_cost::Ledger;
+use tokamak_upstream::Segment;
+use tokamak_upstream::shm::{Bell, Bounds, Death, Rim};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
+
+use crate::access;
+use crate::connection::{Link, Pulse};
+use crate::route::Router;
+use crate::service;
+
+/// How often time limits are looked at; so they are met this much late at the most.
+const TICK: Duration = Duration::from_millis(200);
+
+/// An event loop that never runs out of work looks after its pools this often, in nanoseconds. Chosen arbitrarily.
+const ATTEND_EVERY: u64 = 1_000_000;
+
+/// An idle connection of a draining front is closed after this long: a client that has just been answered may
+/// be about to send its next request, which is still served.
+const DRAIN_IDLE: Duration = Duration::from_secs(1);
+
+/// How long [`Front::drain`] waits for the loops to stop accepting. Chosen arbitrarily.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Shortest time between two calls for more workers, in nanoseconds. Chosen arbitrarily.
+const WANT_PAUSE: u64 = 10_000_000;
+
+/// What a front needs to start.
+pub struct Start {
+    /// The configuration.
+    pub server: config::Server,
+    /// Sockets that listen already; all event loops accept from each.
+    pub listeners: Vec<TcpListener>,
+    /// One for each site, in the same order.
+    pub pools: Vec<PoolLink>,
+    /// The access log's file, open for appending; absent: standard output, if the configuration wants one.
+    pub access_log: Option<File>,
+}
+
+/// The way to one pool.
+pub struct PoolLink {
+    /// Its shared memory.
+    pub segment: Arc<Segment>,
+    /// Eventfds by which its workers ring the event loops, in order.
+    pub bells: Vec<OwnedFd>,
+    /// Called when a request waits and no worker sleeps; absent for pools that cannot grow.
+    pub want: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+/// A running front.
+pub struct Front {
+    loops: Vec<UnboundedSender<Message>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    log: Mutex<Option<access::Log>>,
+}
+
+/// What an event loop is told.
+enum Message {
+    /// Serve this connection, which another loop accepted.
+    Connection(std::net::TcpStream),
+    /// A worker has died.
+    Death { pool: usize, instance: u32, death: Death },
+    /// Accept no more. The sender is dropped once nothing more is accepted.
+    Drain(mpsc::Sender<()>),
+    /// No loop accepts any more, so none hands over a connection: end when the last one is closed.
+    Finish,
+    /// A connection of a draining loop has closed; it may have been the last one.
+    Closed,
+}
+
+/// One event loop: what its connections and requests share.
+pub struct Loop {
+    /// The configuration.
+    pub server: Arc<config::Server>,
+    /// The sites, in the order of the configuration.
+    pub places: Vec<Place>,
+    hosts: Arc<Hosts>,
+    log: Option<Mutex<access::Buffer>>,
+    links: Mutex<Links>,
+    draining: AtomicBool,
+    /// When the pools were last attended to.
+    attended: AtomicU64,
+    /// Open connections of every loop.
+    counts: Arc<[AtomicUsize]>,
+    peers: Vec<UnboundedSender<Message>>,
+    index: usize,
+}
+
+/// A site as one event loop sees it.
+pub struct Place {
+    /// Its configuration.
+    pub site: Arc<config::Site>,
+    /// The document root, without symbolic links.
+    pub root: Vec<u8>,
+    /// Finds files and scripts.
+    pub router: Router,
+    /// The way to its workers.
+    pub rim: Arc<Rim>,
+    /// The place whose workers get what this site's are not for.
+    pub fallback: Option<usize>,
+}
+
+impl Place {
+    /// The name under which the client reached the site, as `SERVER_NAME` tells it: the configured one.
+    pub fn server_name<'a>(&'a self, request: &'a Request<Incoming>) -> &'a str {
+        match self.site.hosts.first() {
+            Some(name) if !name.starts_with('*') => name,
+            _ => service::host(request).map_or("", strip_port),
+        }
+    }
+}
+
+/// Which site a host name belongs to.
+struct Hosts {
+    exact: HashMap<String, usize>,
+    /// Suffixes with their dot, longest first.
+    below: Vec<(String, usize)>,
+}
+
+#[derive(Default)]
+struct Links {
+    open: Vec<Option<(AbortHandle, Arc<Link>)>>,
+    free: Vec<usize>,
+}
+
+impl Front {
+    /// Starts the event loops.
+    ///
+    /// # Errors
+    /// Threads, logs or sockets that cannot be had.
+    pub fn start(start: Start) -> io::Result<Front> {
+        let server = Arc::new(start.server);
+        let loops = server.loops;
+        let log = match &server.log.access {
+            Some(log) => Some(access::Log::open(start.access_log, log.format)?),
+            None => None,
+        };
+        let sites: Vec<Arc<config::Site>> = server.sites.iter().cloned().map(Arc::new).collect();
+        let hosts = Arc::new(Hosts::new(&sites));
+        let counts: Arc<[AtomicUsize]> = (0..loops).map(|_| AtomicUsize::new(0)).collect();
+        let tails: Vec<Arc<AtomicU32>> = start.pools.iter().map(|_| Arc::default()).collect();
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..loops).map(|_| unbounded_channel()).unzip();
+
+        let mut threads = Vec::new();
+        for (index, inbox) in receivers.into_iter().enumerate() {
+            let mut places = Vec::new();
+            let mut bells = Vec::new();
+            for ((site, pool), tail) in sites.iter().zip(&start.pools).zip(&tails) {
+                let bounds = Bounds {
+                    queue: site.pool.queue_timeout.as_nanos() as u64,
+                    inbox: server.limits.buffer,
+                    waiting: site.pool.queue.div_ceil(loops),
+                };
+                let want = pool.want.clone().map(slowly);
+                let rim = Rim::new(pool.segment.clone(), index as u16, tail.clone(), bounds, want);
+                bells.push(pool.bells[index].try_clone()?);
+                let router = Router::new(site);
+                places.push(Place {
+                    site: site.clone(),
+                    root: router.root().as_os_str().as_encoded_bytes().to_vec(),
+                    router,
+                    rim: Arc::new(rim),
+                    fallback: site
+                        .fallback
+                        .as_ref()
+                        .and_then(|name| sites.iter().position(|site| site.name == *name)),
+                });
+            }
+            let home = Arc::new(Loop {
+                server: server.clone(),
+                places,
+                hosts: hosts.clone(),
+                log: log.as_ref().map(|log| Mutex::new(log.buffer())),
+                links: Mutex::default(),
+                draining: AtomicBool::new(false),
+                attended: AtomicU64::new(0),
+                counts: counts.clone(),
+                peers: senders.clone(),
+                index,
+            });
+            let listeners =
+                start.listeners.iter().map(TcpListener::try_clone).collect::<io::Result<Vec<_>>>()?;
+            let thread = std::thread::Builder::new().name(format!("loop-{index}"));
+            threads.push(thread.spawn(move || run(home, listeners, bells, inbox))?);
+        }
+        Ok(Front { loops: senders, threads: Mutex::new(threads), log: Mutex::new(log) })
+    }
+
+    /// A worker has died: the requests that it held are answered.
+    pub fn worker_died(&self, pool: usize, instance: u32, death: Death) {
+        self.tell(|| Message::Death { pool, instance, death });
+    }
+
+    /// Stops accepting. Running requests are finished, idle connections are closed, within the configured limit.
+    /// Returns when no loop accepts any more.
+    pub fn drain(&self) {
+        let (held, dropped) = mpsc::channel();
+        self.tell(|| Message::Drain(held.clone()));
+        drop(held);
+        // Nothing is ever sent: this ends when the last loop has dropped its sender, or is too busy to care.
+        let _ = dropped.recv_timeout(DRAIN_PATIENCE);
+        // Not before: a loop that had ended could not take a connection which another one has just accepted.
+        self.tell(|| Message::Finish);
+    }
+
+    /// Writes the access log to `file` from now on: the old one has been moved away.
+    pub fn reopen_log(&self, file: File) {
+        if let Some(log) = &*lock(&self.log) {
+            log.reopen(file);
+        }
+    }
+
+    /// Waits until a drained front has nothing left to do and its access log is written. After that it has none.
+    pub fn join(&self) {
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
+            // A loop that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+        // What the loops handed over last is still on its way to the disk, and the process may end now.
+        drop(lock(&self.log).take());
+    }
+
+    fn tell(&self, message: impl Fn() -> Message) {
+        for event_loop in &self.loops {
+            // A loop that has ended needs no news.
+            let _ = event_loop.send(message());
+        }
+    }
+}
+
+/// Lets `want` pass only now and then.
+fn slowly(want: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Fn() + Send + Sync> {
+    let last = AtomicU64::new(0);
+    Box::new(move || {
+        let now = tokamak_cost::now();
+        if now.saturating_sub(last.load(Ordering::Relaxed)) > WANT_PAUSE {
+            last.store(now, Ordering::Relaxed);
+            want();
+        }
+    })
+}
+
+fn run(home: Arc<Loop>, listeners: Vec<TcpListener>, bells: Vec<OwnedFd>, inbox: UnboundedReceiver<Message>) {
+    let bell = Bell::new(home.places.iter().map(|place| place.rim.clone()).collect());
+    let awake = bell.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(move || bell.before_sleep())
+        .on_thread_unpark(move || awake.after_sleep())
+        .build();
+    let result = runtime.and_then(|runtime| runtime.block_on(live(&home, listeners, bells, inbox)));
+    if let Err(error) = result {
+        // Without this loop its share of the connections would hang: better that the supervisor starts anew.
+        eprintln!("tokamak: event loop {} cannot run: {error}", home.index);
+        std::process::abort();
+    }
+}
+
+async fn live(
+    home: &Arc<Loop>,
+    listeners: Vec<TcpListener>,
+    bells: Vec<OwnedFd>,
+    mut inbox: UnboundedReceiver<Message>,
+) -> io::Result<()> {
+    let _bells = Bell::listen(bells)?;
+    let mut accepting = Vec::new();
+    for listener in listeners {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        accepting.push(tokio::spawn(accept(home.clone(), listener)));
+    }
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut drain_until = None;
+    loop {
+        tokio::select! {
+            message = inbox.recv() => match message {
+                Some(Message::Connection(stream)) => {
+                    home.counts[home.index].fetch_sub(1, Ordering::Relaxed);
+                    if let Ok(stream) = TcpStream::from_std(stream) {
+                        home.open(stream);
+                    }
+                }
+                Some(Message::Death { pool, instance, death }) => {
+                    if let Some(place) = home.places.get(pool) {
+                        place.rim.worker_died(instance, death);
+                    }
+                }
+                Some(Message::Drain(_held)) => {
+                    for task in accepting.drain(..) {
+                        task.abort();
+                    }
+                    home.draining.store(true, Ordering::Relaxed);
+                }
+                Some(Message::Finish) => {
+                    drain_until = Some(tokamak_cost::now() + home.server.timeouts.drain.as_nanos() as u64);
+                }
+                Some(Message::Closed) => {}
+                None => return Ok(()),
+            },
+            _ = tick.tick() => {
+                let now = tokamak_cost::now();
+                home.attend(now);
+                for place in &home.places {
+                    place.rim.tick(now);
+                }
+                home.sweep(now);
+                if let Some(log) = &home.log {
+                    lock(log).flush();
+                }
+            }
+        }
+        if let Some(until) = drain_until
+            && (home.counts[home.index].load(Ordering::Relaxed) == 0 || tokamak_cost::now() > until)
+        {
+            if let Some(log) = &home.log {
+                lock(log).flush();
+            }
+            return Ok(());
+        }
+    }
+}
+
+async fn accept(home: Arc<Loop>, listener: tokio::net::TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => home.place(stream),
+            // Out of descriptors or memory: the connection stays in the backlog; trying at once would spin.
+            Err(_) => tokio::time::sleep(TICK).await,
+        }
+    }
+}
+
+impl Loop {
+    /// Gives an accepted connection to the loop that has the fewest: an equal spread, whoever accepted it.
+    fn place(self: &Arc<Self>, stream: TcpStream) {
+        let load = |index: usize| self.counts[index].load(Ordering::Relaxed);
+        let total: usize = (0..self.counts.len()).map(load).sum();
+        if total >= self.server.limits.connections {
+            service::turn_away(stream);
+            return;
+        }
+        let least = (0..self.counts.len()).min_by_key(|i| (load(*i), *i != self.index)).unwrap_or(self.index);
+        if least == self.index {
+            self.open(stream);
+        } else if let Ok(stream) = stream.into_std() {
+            // Counted at once, so that a burst is spread too; the other loop takes this count back.
+            self.counts[least].fetch_add(1, Ordering::Relaxed);
+            let _ = self.peers[least].send(Message::Connection(stream));
+        }
+    }
+
+    fn open(self: &Arc<Self>, stream: TcpStream) {
+        let screen = crate::screen::Limits {
+            head: self.server.limits.head,
+            fields: self.server.limits.headers,
+            body: self.server.limits.body,
+        };
+        // A client that has gone again is no news.
+        let Ok((wire, link)) = crate::connection::Wire::new(stream, screen) else { return };
+        self.counts[self.index].fetch_add(1, Ordering::Relaxed);
+        let place = lock(&self.links).reserve();
+        let open = OpenConnection { home: self.clone(), place };
+        let task = tokio::spawn(service::converse(self.clone(), wire, link.clone(), open));
+        lock(&self.links).open[place] = Some((task.abort_handle(), link));
+    }
+
+    /// Ends the connections whose time is up.
+    fn sweep(&self, now: u64) {
+        let limits = &self.server.timeouts;
+        let idle = if self.is_draining() { limits.idle.min(DRAIN_IDLE) } else { limits.idle };
+        for (task, link) in lock(&self.links).open.iter().flatten() {
+            let (pulse, since) = link.pulse();
+            let limit = match pulse {
+                Pulse::Idle => idle,
+                Pulse::Head => limits.head,
+                Pulse::Sending => limits.send,
+                Pulse::Serving => continue,
+            };
+            if now.saturating_sub(since) > limit.as_nanos() as u64 {
+                task.abort();
+            }
+        }
+    }
+
+    /// Looks after the pools if that is due. They are looked after when the event loop is about to sleep, but one
+    /// with enough to do never sleeps: whatever can keep it busy calls this.
+    pub fn attend(&self, now: u64) {
+        if now.saturating_sub(self.attended.load(Ordering::Relaxed)) >= ATTEND_EVERY {
+            self.attended.store(now, Ordering::Relaxed);
+            self.places.iter().for_each(|place| place.rim.attend());
+        }
+    }
+
+    /// Whether connections are to be closed after their next response.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// The site that a host name belongs to; the first one for an unknown name.
+    pub fn place_of(&self, host: Option<&str>) -> &Place {
+        &self.places[self.hosts.find(host.unwrap_or(""))]
+    }
+
+    /// Whether an access log is written.
+    pub fn wants_entries(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Writes a line of the access log.
+    pub fn log(&self, entry: &access::Entry, sent: u64, ledger: &Ledger) {
+        if let Some(log) = &self.log {
+            lock(log).write(entry, sent, ledger);
+        }
+    }
+}
+
+/// Counts a connection as long as its task lives.
+pub struct OpenConnection {
+    home: Arc<Loop>,
+    place: usize,
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        lock(&self.home.links).release(self.place);
+        self.home.counts[self.home.index].fetch_sub(1, Ordering::Relaxed);
+        if self.home.is_draining() {
+            let _ = self.home.peers[self.home.index].send(Message::Closed);
+        }
+    }
+}
+
+impl Links {
+    fn reserve(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.open.push(None);
+            self.open.len() - 1
+        })
+    }
+
+    fn release(&mut self, place: usize) {
+        self.open[place] = None;
+        self.free.push(place);
+    }
+}
+
+impl Hosts {
+    fn new(sites: &[Arc<config::Site>]) -> Hosts {
+        let mut hosts = Hosts { exact: HashMap::new(), below: Vec::new() };
+        for (index, site) in sites.iter().enumerate() {
+            for name in &site.hosts {
+                match name.strip_prefix('*') {
+                    Some(suffix) => hosts.below.push((suffix.to_owned(), index)),
+                    None => {
+                        hosts.exact.entry(name.clone()).or_insert(index);
+                    }
+                }
+            }
+        }
+        hosts.below.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
+        hosts
+    }
+
+    fn find(&self, host: &str) -> usize {
+        if self.exact.is_empty() && self.below.is_empty() {
+            return 0;
+        }
+        let name = strip_port(host).trim_end_matches('.').to_ascii_lowercase();
+        if let Some(index) = self.exact.get(&name) {
+            return *index;
+        }
+        let below = self.below.iter().find(|(suffix, _)| name.len() > suffix.len() && name.ends_with(suffix));
+        below.map_or(0, |(_, index)| *index)
+    }
+}
+
+/// A `Host` without its port. IPv6 addresses keep their brackets.
+fn strip_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() => name,
+        _ => host,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Poisoned by a panic that has been reported: the data are counters and buffers, usable still.
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_find_their_site() {
+        let hosts = Hosts {
+            exact: [("a.org".to_owned(), 1), ("x.b.org".to_owned(), 2)].into(),
+            below: vec![(".b.org".to_owned(), 3)],
+        };
+        for (host, index) in [
+            ("a.org", 1),
+            ("A.ORG:8080", 1),
+            ("a.org.", 1),
+            ("x.b.org", 2),
+            ("y.b.org", 3),
+            ("b.org", 0),
+            ("", 0),
+            ("[::1]:80", 0),
+        ] {
+            assert_eq!(hosts.find(host), index, "{host}");
+        }
+    }
+
+    #[test]
+    fn ports_are_stripped() {
+        for (host, name) in
+            [("a:80", "a"), ("a", "a"), ("[::1]:8080", "[::1]"), ("[::1]", "[::1]"), (":80", ":80")]
+        {
+            assert_eq!(strip_port(host), name);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A connection's conversation: each request passes the phases in order and becomes one response.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::header::{self, HeaderValue};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use tokamak_cost::{Ledger, Phase};
+use tokio::net::TcpStream;
+
+use crate::access::{self, Entry};
+use crate::connection::{Link, Wire};
+use crate::failure::Failure;
+use crate::files;
+use crate::pages;
+use crate::php;
+use crate::response::{Receipt, Reply, Source};
+use crate::route::Target;
+use crate::server::{Loop, OpenConnection, Place};
+
+/// Serves the requests of one connection, one after the other, until it ends.
+pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, _open: OpenConnection) {
+    let limits = &home.server.limits;
+    let mut http = hyper::server::conn::http1::Builder::new();
+    // The sweeper looks after time limits, for all connections at once.
+    http.header_read_timeout(None).max_buf_size(limits.head.max(8192) + 4096);
+    if limits.headers > 100 {
+        http.max_headers(limits.headers);
+    }
+    let service = {
+        let (home, link) = (home.clone(), link.clone());
+        service_fn(move |request| {
+            let (home, link) = (home.clone(), link.clone());
+            async move { Ok::<_, Infallible>(serve(home, link, request).await) }
+        })
+    };
+    let mut connection = http.serve_connection(wire, service);
+    let result = (&mut connection).await;
+    let wire = connection.into_parts().io;
+    if let Some(violation) = link.violation() {
+        access::refused(&link.peer, violation.failure().status().as_u16(), violation.reason());
+        wire.part().await;
+    } else if let Err(error) = result
+        && error.is_parse()
+    {
+        // The screen lets nothing pass that the library refuses; should it do so all the same, one sees it here.
+        access::refused(&link.peer, 400, &error.to_string());
+    }
+}
+
+/// Answers a client for which there is no room.
+pub fn turn_away(stream: TcpStream) {
+    // The socket's buffer is empty, so the page goes out whole or not at all.
+    let _ = stream.try_write(&pages::raw(Failure::TooManyConnections));
+}
+
+/// The host that the request names: in its target, else in its `Host` header.
+pub fn host(request: &Request<Incoming>) -> Option<&str> {
+    request
+        .uri()
+        .authority()
+        .map(|authority| authority.as_str())
+        .or_else(|| request.headers().get(header::HOST)?.to_str().ok())
+}
+
+async fn serve(home: Arc<Loop>, link: Arc<Link>, request: Request<Incoming>) -> Response<Reply> {
+    let now = tokamak_cost::now();
+    home.attend(now);
+    let mut ledger = Ledger::begin(link.serve(now));
+    ledger.stamp(Phase::Head, now);
+    let mut receipt = Receipt::new(home.clone(), link.clone(), ledger);
+    if home.wants_entries() {
+        receipt.entry = Some(Box::new(Entry::new(&link.text.peer, &request, host(&request))));
+    }
+    let head_only = request.method() == http::Method::HEAD;
+    let place = home.place_of(host(&request));
+    let mut response = match dispatch(&home, place, &link, request, &mut receipt).await {
+        Ok(response) => response,
+        Err(failure) => failed(failure),
+    };
+    if home.is_draining() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if let Some(entry) = &mut receipt.entry {
+        entry.status = response.status().as_u16();
+    }
+    // The length of what a GET would have brought is known; its bytes are not wanted. PHP leaves them out itself
+    // though, and then nothing is known.
+    if head_only
+        && let Source::Whole(bytes) = response.body()
+        && !bytes.is_empty()
+    {
+        let length = HeaderValue::from(bytes.len());
+        response.headers_mut().entry(header::CONTENT_LENGTH).or_insert(length);
+        *response.body_mut() = Source::Empty;
+    }
+    php::reply(response, receipt)
+}
+
+async fn dispatch(
+    home: &Arc<Loop>,
+    place: &Place,
+    link: &Link,
+    request: Request<Incoming>,
+    receipt: &mut Receipt,
+) -> Result<Response<Source>, Failure> {
+    let target = place.router.find(request.uri());
+    receipt.ledger.stamp(Phase::Route, tokamak_cost::now());
+    let failure = match target {
+        Target::Script(script) => return php::serve(home, place, link, request, &script, receipt).await,
+        Target::File(file) => match files::respond(file, &request) {
+            Ok(response) => return Ok(response),
+            Err(failure) => failure,
+        },
+        Target::Redirect(to) => return Ok(redirect(&to)),
+        Target::NotFound => Failure::NotFound,
+        Target::Forbidden => Failure::Forbidden,
+        Target::BadRequest => Failure::BadRequest,
+    };
+    access::failed(&place.site.name, failure, failure.text(), &request);
+    Err(failure)
+}
+
+fn redirect(to: &str) -> Response<Source> {
+    let mut response = Response::new(Source::Whole(pages::page(
+        http::StatusCode::MOVED_PERMANENTLY,
+        "The page is elsewhere.",
+    )));
+    *response.status_mut() = http::StatusCode::MOVED_PERMANENTLY;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    if let Ok(to) = HeaderValue::from_str(to) {
+        headers.insert(header::LOCATION, to);
+    }
+    response
+}
+
+fn failed(failure: Failure) -> Response<Source> {
+    let (status, headers, body) = pages::answer(failure);
+    let mut response = Response::new(Source::Whole(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    // A body that was not read to its end would be taken for the next request.
+    if matches!(
+        failure,
+        Failure::BodyTooLarge | Failure::BodySlow | Failure::BadRequest | Failure::NotImplemented
+    ) {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}

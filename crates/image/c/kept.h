@@ -1,0 +1,116 @@
+/* Kept memory, as the C files of the image know it. */
+#ifndef TOKAMAK_IMAGE_KEPT_H
+#define TOKAMAK_IMAGE_KEPT_H
+
+#include <setjmp.h>
+#include <sys/types.h>
+
+#include "image.h"
+
+enum {
+    PAGE = 4096,
+    MOST_RANGES = 2048,
+    MOST_MAPPINGS = 1024, /* made by one request */
+    CHUNK = 2 << 20,      /* unit in which PHP asks the system for memory */
+    MOST_CHUNKS = 8,      /* kept for the next request: 16 MB, no copies, no faults */
+    SCRATCH = 1 << 20     /* for text of the kernel */
+};
+
+typedef enum { NONE, OPEN, TAKEN, RUNNING } image_state;
+
+/* Addresses [from, to). */
+typedef struct {
+    uintptr_t from, to;
+} span;
+
+/* A mapping that is part of the image. */
+typedef struct {
+    span at;
+    uint64_t offset; /* of its first byte in the file */
+    int protection;
+} image_range;
+
+/* A mapping that a request made. */
+typedef struct {
+    span at;
+    int is_plain; /* came from reuse_code, and nobody has changed its protection */
+} new_mapping;
+
+/* A page that requests write to. */
+typedef struct {
+    uintptr_t at;
+    uint32_t page;      /* number in the file */
+    uint32_t unchanged; /* consecutive looks that found it equal to the image */
+} hot_page;
+
+typedef struct {
+    image_state state;
+    pid_t owner; /* who may use this memory: a fork's child sees its parent's */
+    volatile int rolling_back;
+    int file;
+    int page_map;
+    int has_page_scan;
+    size_t size; /* of all kept memory, in bytes */
+    const char *doubt;
+    char reason[512];
+
+    jmp_buf moment;
+    uintptr_t stack_low, stack_high;
+    uintptr_t program_break;
+    size_t tid_at; /* where libc keeps the thread's number; 0: unknown */
+
+    const char *view; /* the whole file, read-only */
+    uint64_t bytes;
+    size_t range_count;
+    image_range ranges[MOST_RANGES];
+    size_t base_count; /* mappings when the process began to run */
+    span base[MOST_RANGES];
+
+    span reuse_code; /* who may be handed a chunk of an earlier request: code that expects no zeros */
+    size_t mapping_count;
+    new_mapping mappings[MOST_MAPPINGS];
+    size_t chunk_count, chunks_free;
+    uintptr_t chunks[MOST_CHUNKS]; /* the first chunks_free of them may be handed out */
+
+    long faults;
+    uint64_t roll_backs, scans, last_ns;
+
+    size_t hot_count, hot_room;
+    hot_page *hot;      /* these point into kept memory, behind this struct */
+    uint32_t *is_hot;   /* one bit a page of the file */
+    char *stack;
+    size_t stack_room;
+    char *scratch;
+    void *callers;
+} kept_memory;
+
+/* NULL before image_open(). The variable is part of the image, its value never changes after. */
+extern kept_memory *kept;
+
+/* mappings.c */
+typedef struct {
+    span at;
+    int protection;
+    int is_private, is_file, is_stack, is_fixed; /* fixed: the kernel's own, or wiped on fork */
+    uint64_t inode, offset;
+} mapping;
+/* Calls `each` for every mapping of this process until it returns non-zero. With `flags`, slower, is_fixed covers
+ * memory that the kernel wipes by itself. -1: /proc could not be read. */
+int mappings_visit(int flags, int (*each)(const mapping *, void *), void *context);
+/* Notices forks from now on; 0, or an error number. */
+int mappings_watch(void);
+/* Takes away what a request mapped; keeps chunks for the next one. */
+void mappings_undo(void);
+/* Remembers all that is mapped now as belonging to the process. -1: errno. */
+int mappings_learn(void);
+/* Invariants 2 and 4; returns how many mappings are wrong. */
+int mappings_check(void);
+
+/* pages.c */
+/* Makes the page tables, so that a request's first reads are no faults. -1: errno. */
+int pages_open(void);
+void pages_restore(void);
+/* Invariant 3, byte by byte; returns how many pages differ from the image. */
+int pages_compare(void);
+
+#endif

@@ -1,0 +1,258 @@
+/* Which pages differ from the image, and their way back. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kept.h"
+
+/* ---- the page map ----------------------------------------------------------------------------------------------
+ *
+ * A page of the image that was never written to is the file's page. A write makes the kernel give this process a copy,
+ * which is anonymous memory: the page map tells one from the other (Documentation/admin-guide/mm/pagemap.rst).
+ */
+struct page_region {
+    uint64_t start, end, categories;
+};
+
+struct pm_scan_arg {
+    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+    uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+
+#define PAGEMAP_SCAN _IOWR('f', 16, struct pm_scan_arg) /* Linux 6.7 */
+enum { PAGE_IS_FILE = 1 << 2, PAGE_IS_PRESENT = 1 << 3, PAGE_IS_SWAPPED = 1 << 4 };
+
+static const uint64_t entry_file = 1ull << 61, entry_there = 3ull << 62; /* present or swapped */
+
+static void note_hot(const image_range *r, uintptr_t at)
+{
+    uint32_t page = (uint32_t)((r->offset + (at - r->at.from)) / PAGE);
+
+    if (kept->is_hot[page / 32] >> (page % 32) & 1) {
+        return;
+    }
+    if (kept->hot_count == kept->hot_room) {
+        image_note_doubt("more pages differ from the image than it has"); /* cannot be: one bit a page */
+        return;
+    }
+    kept->is_hot[page / 32] |= 1u << (page % 32);
+    kept->hot[kept->hot_count++] = (hot_page){at, page, 0};
+}
+
+/* The range that ends last before or holds `at`, from range number `i` on: both go upwards. */
+static const image_range *range_of(uintptr_t at, size_t *i)
+{
+    while (*i < kept->range_count && kept->ranges[*i].at.to <= at) {
+        ++*i;
+    }
+    return *i < kept->range_count && kept->ranges[*i].at.from <= at ? &kept->ranges[*i] : NULL;
+}
+
+/* One look at the ranges from number `first` to number `last` and at what lies between them. */
+static int scan_ranges(size_t first, size_t last)
+{
+    uintptr_t end = kept->ranges[last].at.to;
+    size_t range = first;
+    struct page_region found[64];
+    struct pm_scan_arg ask = {.size = sizeof(ask), .start = kept->ranges[first].at.from, .end = end, .vec = (uintptr_t)found,
+                              .vec_len = 64, .category_inverted = PAGE_IS_FILE, .category_mask = PAGE_IS_FILE,
+                              .category_anyof_mask = PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+                              .return_mask = PAGE_IS_FILE};
+
+    while (ask.start < end) {
+        long count = syscall(SYS_ioctl, kept->page_map, PAGEMAP_SCAN, &ask);
+        if (count < 0) {
+            return -1;
+        }
+        for (long i = 0; i < count; i++) {
+            for (uintptr_t at = found[i].start; at < found[i].end; at += PAGE) {
+                const image_range *r = range_of(at, &range);
+                if (r) {
+                    note_hot(r, at);
+                }
+            }
+        }
+        ask.start = ask.walk_end;
+    }
+    return 0;
+}
+
+static int read_range(const image_range *r)
+{
+    uint64_t entries[512];
+
+    for (uintptr_t at = r->at.from; at < r->at.to;) {
+        size_t pages = (r->at.to - at) / PAGE;
+        size_t some = pages < 512 ? pages : 512;
+        ssize_t got = syscall(SYS_pread64, kept->page_map, entries, some * 8, (off_t)(at / PAGE * 8));
+        if (got <= 0) {
+            return -1;
+        }
+        for (ssize_t i = 0; i < got / 8; i++) {
+            if ((entries[i] & entry_there) && !(entries[i] & entry_file)) {
+                note_hot(r, at + (uintptr_t)i * PAGE);
+            }
+        }
+        at += (uintptr_t)(got / 8) * PAGE;
+    }
+    return 0;
+}
+
+/* In the order of addresses: neighbours are copied together, and the processor fetches ahead. Nearly sorted already. */
+static void sort_hot(size_t sorted)
+{
+    for (size_t i = sorted ? sorted : 1; i < kept->hot_count; i++) {
+        hot_page h = kept->hot[i];
+        size_t at = i;
+        for (; at > 0 && kept->hot[at - 1].at > h.at; at--) {
+            kept->hot[at] = kept->hot[at - 1];
+        }
+        kept->hot[at] = h;
+    }
+}
+
+enum { NEAR = 64 << 20 }; /* ranges closer than this are looked at together: a process has many small ones */
+
+static void scan(void)
+{
+    size_t before = kept->hot_count;
+
+    kept->scans++;
+    for (size_t i = 0, last; kept->has_page_scan && i < kept->range_count; i = last + 1) {
+        for (last = i; last + 1 < kept->range_count &&
+                       kept->ranges[last + 1].at.from - kept->ranges[last].at.to < NEAR; last++) {
+        }
+        if (scan_ranges(i, last) != 0) {
+            kept->has_page_scan = 0; /* an older kernel: from now on the slower way */
+        }
+    }
+    for (size_t i = 0; !kept->has_page_scan && i < kept->range_count; i++) {
+        if (read_range(&kept->ranges[i]) != 0) {
+            image_note_doubt("the page map cannot be read");
+            return;
+        }
+    }
+    sort_hot(before);
+}
+
+static long faults(void)
+{
+    struct rusage usage;
+
+    syscall(SYS_getrusage, RUSAGE_SELF, &usage);
+    return usage.ru_minflt + usage.ru_majflt;
+}
+
+int pages_open(void)
+{
+    kept->page_map = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    if (kept->page_map == -1) {
+        return -1;
+    }
+    kept->has_page_scan = 1;
+    kept->hot_count = 0;
+    kept->faults = -1;
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14; without it the first requests fault the pages in */
+#endif
+    for (size_t i = 0; i < kept->range_count; i++) {
+        const image_range *r = &kept->ranges[i];
+        if (r->protection & PROT_READ) {
+            syscall(SYS_madvise, r->at.from, r->at.to - r->at.from, MADV_POPULATE_READ);
+        }
+    }
+    return 0;
+}
+
+/* ---- the way back ----------------------------------------------------------------------------------------------- */
+
+static const char *original(const hot_page *h)
+{
+    return kept->view + (size_t)h->page * PAGE;
+}
+
+enum {
+    LOOK_EVERY = 64,   /* roll-backs between two looks at which hot pages still change. Chosen arbitrarily. */
+    LOOKS_UNCHANGED = 8 /* so many looks in a row, and the page is the file's again */
+};
+
+/* Copies only what differs, and lets go of pages that have not been written to for long. */
+static void restore_and_sort_out(void)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < kept->hot_count; i++) {
+        hot_page h = kept->hot[i];
+        if (memcmp((void *)h.at, original(&h), PAGE) != 0) {
+            memcpy((void *)h.at, original(&h), PAGE);
+            h.unchanged = 0;
+        } else if (++h.unchanged >= LOOKS_UNCHANGED &&
+                   syscall(SYS_madvise, h.at, PAGE, MADV_DONTNEED) == 0) {
+            kept->is_hot[h.page / 32] &= ~(1u << (h.page % 32));
+            continue;
+        }
+        kept->hot[left++] = h;
+    }
+    kept->hot_count = left;
+}
+
+static void copy_back(void)
+{
+    const hot_page *hot = kept->hot, *end = hot + kept->hot_count;
+
+    while (hot < end) {
+        const hot_page *first = hot++;
+        while (hot < end && hot->at == hot[-1].at + PAGE && hot->page == hot[-1].page + 1) {
+            hot++;
+        }
+        /* The next run begins on another page, where the processor's own fetching ahead stops. */
+        if (hot < end) {
+            __builtin_prefetch(original(hot));
+            __builtin_prefetch(original(hot) + 64);
+            __builtin_prefetch(original(hot) + 128);
+        }
+        memcpy((void *)first->at, original(first), (size_t)(hot - first) * PAGE);
+    }
+}
+
+void pages_restore(void)
+{
+    long now = faults();
+
+    if (now != kept->faults) {
+        scan();
+    }
+    if (++kept->roll_backs % LOOK_EVERY == 0) {
+        restore_and_sort_out();
+    } else {
+        copy_back();
+    }
+    if (now != kept->faults) {
+        kept->faults = faults(); /* the copying itself may have faulted */
+    }
+}
+
+int pages_compare(void)
+{
+    int wrong = 0;
+
+    for (size_t i = 0; i < kept->range_count; i++) {
+        const image_range *r = &kept->ranges[i];
+        if (!(r->protection & PROT_READ)) {
+            continue;
+        }
+        for (uintptr_t at = r->at.from; at < r->at.to; at += PAGE) {
+            /* The thread's descriptor: its number is this process's, and the kernel writes to it at will. */
+            if (kept->tid_at / PAGE == at / PAGE) {
+                continue;
+            }
+            wrong += memcmp((void *)at, kept->view + r->offset + (at - r->at.from), PAGE) != 0;
+        }
+    }
+    return wrong;
+}

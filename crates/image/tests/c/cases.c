@@ -1,0 +1,560 @@
+/* The image manager at work, without PHP. Each case is a process: `cases NAME`.
+ *
+ * A case boots something, takes the image, forks a worker. The worker runs request() again and again; after each
+ * roll-back every byte is compared with the image, and holds() looks at what the case itself cares about. Whatever must
+ * survive a roll-back lies in kept memory.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kept.h"
+
+typedef struct {
+    unsigned round, rounds, failures, seen;
+    uint64_t random;
+    const char *expected_doubt;
+} lasting;
+
+static lasting *life;
+
+#define EXPECT(condition)                                                                                             \
+    do {                                                                                                              \
+        if (!(condition)) {                                                                                           \
+            dprintf(2, "%s:%d: round %u: %s\n", __FILE__, __LINE__, life->round, #condition);                         \
+            life->failures++;                                                                                         \
+        }                                                                                                             \
+    } while (0)
+
+static unsigned lines_of_maps(void)
+{
+    char block[4096];
+    unsigned lines = 0;
+    int fd = open("/proc/self/maps", O_RDONLY);
+    ssize_t got;
+
+    while ((got = read(fd, block, sizeof(block))) > 0) {
+        for (ssize_t i = 0; i < got; i++) {
+            lines += block[i] == '\n';
+        }
+    }
+    close(fd);
+    return lines;
+}
+
+static uint64_t draw(void)
+{
+    life->random ^= life->random << 13;
+    life->random ^= life->random >> 7;
+    life->random ^= life->random << 17;
+    return life->random;
+}
+
+/* ---- data: every kind of memory that a program has ---- */
+
+static char in_data[3 * PAGE] = "as it was";
+static char in_bss[3 * PAGE];
+static _Thread_local int in_tls = 7;
+static char *on_heap, *freed_by_request;
+
+static void data_boot(void)
+{
+    on_heap = strdup("on the heap");
+    freed_by_request = malloc(100000);
+    memset(freed_by_request, 'f', 100000);
+}
+
+static unsigned deep(unsigned depth)
+{
+    volatile char frame[2000];
+    memset((char *)frame, (int)depth, sizeof(frame));
+    return depth ? deep(depth - 1) + (unsigned)frame[1] : 0;
+}
+
+static void data_request(void)
+{
+    strcpy(in_data, "changed");
+    memset(in_bss, 'x', sizeof(in_bss));
+    in_tls = 8;
+    strcpy(on_heap, "lost");
+    on_heap = NULL;
+    free(freed_by_request);
+    for (int i = 0; i < 1000; i++) {
+        char *leak = malloc(1 + draw() % 3000);
+        *leak = 1;
+    }
+    deep(200);
+    setenv("IMAGE_CASE", "set by the request", 1);
+    unsetenv("PATH");
+}
+
+static void data_holds(void)
+{
+    EXPECT(strcmp(in_data, "as it was") == 0);
+    EXPECT(in_bss[0] == 0 && in_bss[sizeof(in_bss) - 1] == 0);
+    EXPECT(in_tls == 7);
+    EXPECT(strcmp(on_heap, "on the heap") == 0);
+    EXPECT(freed_by_request[99999] == 'f');
+    EXPECT(getenv("IMAGE_CASE") == NULL && getenv("PATH") != NULL);
+}
+
+/* ---- depth: rolled back from deep below, and from a frame above the one that took the image ---- */
+
+static unsigned from_below(unsigned depth)
+{
+    volatile char frame[1000];
+    memset((char *)frame, (int)depth, sizeof(frame));
+    if (depth == 0) {
+        if (image_doubt()) {
+            return 1;
+        }
+        image_roll_back();
+    }
+    return from_below(depth - 1) + (unsigned)frame[0];
+}
+
+static void depth_request(void)
+{
+    if (life->round % 2) {
+        from_below(life->round % 300);
+    }
+}
+
+/* ---- mappings ---- */
+
+static char *boot_mapping;
+
+static void mappings_boot(void)
+{
+    boot_mapping = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(boot_mapping, 'b', 64 * PAGE);
+}
+
+static void mappings_request(void)
+{
+    char *some[40];
+
+    for (int i = 0; i < 40; i++) {
+        some[i] = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(some[i], 'n', 8 * PAGE);
+    }
+    munmap(some[3] + 2 * PAGE, 2 * PAGE); /* a hole */
+    munmap(some[4], 8 * PAGE);
+    some[5] = mremap(some[5], 8 * PAGE, 80 * PAGE, MREMAP_MAYMOVE);
+    some[5][79 * PAGE] = 1;
+    mprotect(some[6], PAGE, PROT_READ);
+    EXPECT(munmap(boot_mapping + PAGE, 4 * PAGE) == 0);
+    EXPECT(mremap(boot_mapping, 64 * PAGE, 128 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED);
+    memset(boot_mapping, 'x', 64 * PAGE);
+}
+
+static void no_mapping_stays(void)
+{
+    if (life->round == 2) {
+        life->seen = lines_of_maps();
+    } else if (life->round > 2) {
+        EXPECT(lines_of_maps() == life->seen);
+    }
+}
+
+static void mappings_hold(void)
+{
+    EXPECT(boot_mapping[PAGE] == 'b' && boot_mapping[64 * PAGE - 1] == 'b');
+    no_mapping_stays();
+}
+
+/* ---- break: the heap grows far and goes back ---- */
+
+static void break_request(void)
+{
+    char *big = malloc(20 << 20), *bigger;
+    memset(big, 1, 20 << 20);
+    bigger = malloc(200 << 20);
+    bigger[100 << 20] = 1;
+    free(big);
+}
+
+static void break_holds(void)
+{
+    EXPECT((uintptr_t)sbrk(0) == kept->program_break);
+}
+
+/* ---- code: memory that is written to and executed ---- */
+
+static unsigned char *code;
+
+static int run_code(void)
+{
+    int (*function)(void);
+    memcpy(&function, &code, sizeof(code));
+    return function();
+}
+
+static void write_code(int answer)
+{
+#if defined(__x86_64__)
+    unsigned char text[] = {0xb8, (unsigned char)answer, 0, 0, 0, 0xc3}; /* mov eax, answer; ret */
+#elif defined(__aarch64__)
+    uint32_t text[] = {0x52800000u | (uint32_t)answer << 5, 0xd65f03c0u}; /* mov w0, answer; ret */
+#else
+#error "no code for this processor"
+#endif
+    memcpy(code, text, sizeof(text));
+    __builtin___clear_cache((char *)code, (char *)code + sizeof(text));
+}
+
+static void code_boot(void)
+{
+    code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    write_code(42);
+}
+
+static void code_request(void)
+{
+    EXPECT(run_code() == 42);
+    write_code(43);
+    EXPECT(run_code() == 43);
+}
+
+static void code_holds(void)
+{
+    EXPECT(run_code() == 42);
+}
+
+/* ---- calls: the kernel writes into pages of the image ---- */
+
+static char from_kernel[16 * PAGE];
+
+static void calls_request(void)
+{
+    int pair[2], zero = open("/dev/zero", O_RDONLY), random = open("/dev/urandom", O_RDONLY);
+    struct rusage *usage = (struct rusage *)(from_kernel + 8 * PAGE);
+
+    EXPECT(pipe(pair) == 0);
+    EXPECT(write(pair[1], "through the kernel", 19) == 19);
+    EXPECT(read(pair[0], from_kernel + PAGE - 5, 19) == 19);
+    EXPECT(strcmp(from_kernel + PAGE - 5, "through the kernel") == 0);
+    EXPECT(read(random, from_kernel + 4 * PAGE, 3 * PAGE) == 3 * PAGE);
+    EXPECT(read(zero, from_kernel + 4 * PAGE, PAGE) == PAGE);
+    EXPECT(getrusage(RUSAGE_SELF, usage) == 0);
+    close(zero);
+    close(random);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+static void calls_hold(void)
+{
+    for (size_t i = 0; i < sizeof(from_kernel); i++) {
+        if (from_kernel[i]) {
+            EXPECT(from_kernel[i] == 0);
+            return;
+        }
+    }
+}
+
+/* ---- rounds: random writes to random places, thousands of times ---- */
+
+enum { FIELD = 2 << 20 };
+static unsigned char *field;
+
+static void rounds_boot(void)
+{
+    field = malloc(FIELD);
+    for (size_t i = 0; i < FIELD; i++) {
+        field[i] = (unsigned char)(i * 2654435761u >> 13);
+    }
+    life->rounds = 10000;
+}
+
+static void rounds_request(void)
+{
+    unsigned writes = draw() % 200;
+
+    for (unsigned i = 0; i < writes; i++) {
+        /* Mostly the same few pages, as programs do, at first sometimes any. */
+        size_t at = draw() % 10 || life->round > 5000 ? draw() % (64 * PAGE) : draw() % FIELD;
+        field[at] = (unsigned char)draw();
+    }
+    if (draw() % 16 == 0) {
+        memset(malloc(draw() % 100000 + 1), 1, 1);
+    }
+}
+
+static void rounds_hold(void)
+{
+    image_stats stats;
+    image_get_stats(&stats);
+    /* Pages that are not written to any more leave the hot set again: it stays far below all that ever was in it. */
+    if (life->round == 10000) {
+        EXPECT(stats.hot_pages < FIELD / PAGE / 2);
+        EXPECT(stats.roll_backs >= 10000);
+    }
+}
+
+/* ---- libc: memory that it maps by itself ---- */
+
+static void libc_request(void)
+{
+    setlocale(LC_ALL, "C.UTF-8");
+    dlopen("libdl.so.2", RTLD_NOW);
+    dlopen("libutil.so.1", RTLD_NOW);
+    dlopen("libresolv.so.2", RTLD_NOW);
+}
+
+static void libc_holds(void)
+{
+    EXPECT(strcmp(setlocale(LC_ALL, NULL), "C") == 0);
+    no_mapping_stays();
+}
+
+/* ---- chunks: what one request had mapped goes to the next as it is ---- */
+
+static void chunks_boot(void)
+{
+    image_reuse_for((void *)&chunks_boot);
+}
+
+static void chunks_request(void)
+{
+    char *chunk = NULL, *wide;
+
+    if (life->round == 1) {
+        /* Made as PHP's allocator makes it: wider, then cut to alignment. */
+        wide = mmap(NULL, 2 * CHUNK - PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        chunk = (char *)(((uintptr_t)wide + CHUNK - 1) / CHUNK * CHUNK);
+        if (chunk > wide) {
+            munmap(wide, (size_t)(chunk - wide));
+        }
+        munmap(chunk + CHUNK, (size_t)(wide + 2 * CHUNK - PAGE - (chunk + CHUNK)));
+        strcpy(chunk, "first");
+        life->seen = (unsigned)((uintptr_t)chunk >> 21);
+        return;
+    }
+    chunk = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT((unsigned)((uintptr_t)chunk >> 21) == life->seen);
+    EXPECT(strcmp(chunk, "first") == 0);
+    /* Given back and taken again within one request. */
+    EXPECT(munmap(chunk, CHUNK) == 0);
+    EXPECT(mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == chunk);
+    /* Another size is new memory. */
+    wide = mmap(NULL, 3 * CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(wide[0] == 0);
+}
+
+/* ---- signals: a worker can signal itself, although libc's notes are the zygote's ---- */
+
+static void on_signal(int number)
+{
+    (void)number;
+    life->seen++;
+}
+
+static void signals_boot(void)
+{
+    signal(SIGUSR1, on_signal);
+}
+
+static void signals_request(void)
+{
+    unsigned before = life->seen;
+    EXPECT(raise(SIGUSR1) == 0);
+    EXPECT(life->seen == before + 1);
+}
+
+/* ---- doubts: what cannot be undone is noted ---- */
+
+static void *sleep_for_ever(void *nothing)
+{
+    pause();
+    return nothing;
+}
+
+static void protection_request(void)
+{
+    mprotect(boot_mapping, PAGE, PROT_READ);
+}
+
+static void protection_boot(void)
+{
+    mappings_boot();
+    life->expected_doubt = "a request changed the protection of memory of the image";
+}
+
+static void over_request(void)
+{
+    mmap(boot_mapping, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+static void over_boot(void)
+{
+    mappings_boot();
+    life->expected_doubt = "a request mapped something over memory of the image";
+}
+
+static void behind_request(void)
+{
+    syscall(SYS_munmap, boot_mapping, PAGE); /* past our functions */
+    boot_mapping = NULL;
+    image_roll_back();
+}
+
+static void behind_boot(void)
+{
+    mappings_boot();
+    life->expected_doubt = "memory of the image is mapped otherwise than it was";
+}
+
+static void left_thread_request(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, sleep_for_ever, NULL);
+}
+
+static void left_thread_boot(void)
+{
+    life->expected_doubt = "a thread was left behind";
+}
+
+static void too_many_request(void)
+{
+    for (int i = 0; i < MOST_MAPPINGS + 1; i++) {
+        mmap(NULL, PAGE, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+}
+
+static void too_many_boot(void)
+{
+    life->expected_doubt = "a request made too many memory mappings";
+}
+
+/* ---- refused: threads at boot ---- */
+
+static void threads_boot(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, sleep_for_ever, NULL);
+}
+
+static void nothing(void)
+{
+}
+
+static const struct {
+    const char *name;
+    void (*boot)(void), (*request)(void), (*holds)(void);
+} cases[] = {
+    {"data", data_boot, data_request, data_holds},
+    {"depth", nothing, depth_request, nothing},
+    {"mappings", mappings_boot, mappings_request, mappings_hold},
+    {"break", nothing, break_request, break_holds},
+    {"code", code_boot, code_request, code_holds},
+    {"calls", nothing, calls_request, calls_hold},
+    {"rounds", rounds_boot, rounds_request, rounds_hold},
+    {"libc", nothing, libc_request, libc_holds},
+    {"chunks", chunks_boot, chunks_request, nothing},
+    {"signals", signals_boot, signals_request, nothing},
+    {"doubt-protection", protection_boot, protection_request, nothing},
+    {"doubt-over", over_boot, over_request, nothing},
+    {"doubt-behind", behind_boot, behind_request, nothing},
+    {"doubt-thread", left_thread_boot, left_thread_request, nothing},
+    {"doubt-mappings", too_many_boot, too_many_request, nothing},
+    {"refused-threads", threads_boot, nothing, nothing},
+};
+
+static void end_if_in_doubt(void)
+{
+    if (life->expected_doubt) {
+        if (!image_doubt() || strcmp(image_doubt(), life->expected_doubt) != 0) {
+            dprintf(2, "doubt: %s\n", image_doubt() ? image_doubt() : "none");
+            _exit(1);
+        }
+        _exit(0);
+    }
+}
+
+static int work(size_t number)
+{
+    int wrong;
+
+    switch (image_take()) {
+    case IMAGE_REFUSED:
+        printf("refused: %s\n", image_reason());
+        return 3;
+    case IMAGE_TAKEN: {
+        int failed = 0;
+        for (int worker = 0; worker < 3; worker++) {
+            fflush(stdout);
+            if (fork() == 0) {
+                life->random += (unsigned)worker * 977 + 1; /* shared until adopted: only this worker writes now */
+                if (image_adopt() != 0) {
+                    perror("image_adopt");
+                    _exit(1);
+                }
+                if (getenv("WITHOUT_PAGE_SCAN")) {
+                    kept->has_page_scan = 0;
+                }
+                strcpy(in_data, "what the zygote did since");
+                image_roll_back();
+            }
+            int status = 0;
+            wait(&status);
+            if (status != 0) {
+                dprintf(2, "worker %d ended with status %#x\n", worker, (unsigned)status);
+                failed = 1;
+            }
+        }
+        return failed;
+    }
+    case IMAGE_RESTORED:
+        break;
+    }
+    wrong = image_check(life->rounds < 1000 || life->round % 100 == 0);
+    if (life->round > 0) {
+        end_if_in_doubt();
+    }
+    EXPECT(wrong == 0);
+    EXPECT(image_doubt() == NULL);
+    cases[number].holds();
+    if (life->failures > 5) {
+        _exit(1);
+    }
+    if (life->round == life->rounds) {
+        _exit(life->failures != 0);
+    }
+    life->round++;
+    cases[number].request();
+    if (image_doubt()) {
+        end_if_in_doubt();
+    }
+    image_roll_back();
+}
+
+int main(int count, char **words)
+{
+    if (count != 2) {
+        return 2;
+    }
+    image_prepare();
+    life = image_open(sizeof(lasting));
+    life->rounds = 100;
+    life->random = 88172645463325252ull;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        if (strcmp(cases[i].name, words[1]) == 0) {
+            cases[i].boot();
+            return work(i);
+        }
+    }
+    return 2;
+}

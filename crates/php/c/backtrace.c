@@ -1,0 +1,227 @@
+/* Where a slow request is: its PHP stack goes to the error log, and the request goes on.
+ *
+ * The zygote reads it out of the worker's memory: worker and zygote are copies of each other, so the engine's
+ * globals have the same addresses in both. The worker notices nothing, wherever it is: a signal would cut a sleep() or a
+ * query short. Where the system forbids one process to read another's memory, the worker is sent a signal after
+ * all, and does the same with itself.
+ *
+ * Either way the stack may be in the middle of a change. So no pointer is followed: every piece of memory is
+ * copied with process_vm_readv, which fails where a pointer would crash. And because of the signal: only
+ * async-signal-safe calls, no allocation, no PHP function.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "image.h"
+#include "parts.h"
+
+enum { DEEPEST = 64, LONGEST_NAME = 256 };
+
+static char text[16 * 1024];
+static size_t used;
+static pid_t target;
+
+static void add(const char *at, size_t len)
+{
+    for (size_t i = 0; i < len && used < sizeof(text) - 1; i++) {
+        unsigned char c = (unsigned char)at[i];
+        text[used++] = c < 32 || c == 127 ? '?' : (char)c;
+    }
+}
+
+static void add_text(const char *at)
+{
+    add(at, strlen(at));
+}
+
+static void add_line_end(void)
+{
+    text[used++] = '\n';
+}
+
+static void add_number(uint64_t n, int width)
+{
+    char digits[24];
+    int at = sizeof(digits);
+
+    do {
+        digits[--at] = '0' + (char)(n % 10);
+        n /= 10;
+        width--;
+    } while ((n > 0 || width > 0) && at > 0);
+    add(digits + at, sizeof(digits) - (size_t)at);
+}
+
+static int copy(void *to, const void *from, size_t len)
+{
+    struct iovec here = {to, len}, there = {(void *)from, len};
+    return process_vm_readv(target, &here, 1, &there, 1, 0) == (ssize_t)len;
+}
+
+static void add_string(const zend_string *string)
+{
+    zend_string head;
+    char chars[LONGEST_NAME];
+    size_t len;
+
+    if (!string || !copy(&head, string, offsetof(zend_string, val))) {
+        return;
+    }
+    len = head.len < sizeof(chars) ? head.len : sizeof(chars);
+    if (copy(chars, ZSTR_VAL(string), len)) {
+        add(chars, len);
+    }
+}
+
+/* Days since 1970 to a date, after the proleptic Gregorian calendar (gmtime is not async-signal-safe). */
+static void add_time(void)
+{
+    struct timespec now;
+    int64_t days, era, year;
+    uint64_t in_era, year_of_era, day_of_year, month, second;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    second = (uint64_t)now.tv_sec % 86400;
+    days = now.tv_sec / 86400 + 719468;
+    era = days / 146097;
+    in_era = (uint64_t)(days - era * 146097);
+    year_of_era = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
+    day_of_year = in_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    month = (5 * day_of_year + 2) / 153;
+    year = (int64_t)year_of_era + era * 400 + (month >= 10);
+    add_number((uint64_t)year, 4);
+    add_text("-");
+    add_number(month < 10 ? month + 3 : month - 9, 2);
+    add_text("-");
+    add_number(day_of_year - (153 * month + 2) / 5 + 1, 2);
+    add_text("T");
+    add_number(second / 3600, 2);
+    add_text(":");
+    add_number(second / 60 % 60, 2);
+    add_text(":");
+    add_number(second % 60, 2);
+    add_text(".");
+    add_number((uint64_t)now.tv_nsec / 1000000, 3);
+    add_text("Z");
+}
+
+static void add_frame(int depth, const zend_execute_data *frame)
+{
+    zend_uchar type;
+    zend_op_array code;
+    zend_op line;
+    zend_class_entry class;
+    zend_internal_function inner;
+
+    if (!frame->func || !copy(&type, frame->func, 1)) {
+        return;
+    }
+    add_text("    #");
+    add_number((uint64_t)depth, 1);
+    add_text(" ");
+    if (type == ZEND_INTERNAL_FUNCTION) {
+        if (copy(&inner, frame->func, sizeof(inner))) {
+            if (inner.scope && copy(&class, inner.scope, sizeof(class))) {
+                add_string(class.name);
+                add_text("::");
+            }
+            add_string(inner.function_name);
+            add_text("()");
+        }
+    } else if (copy(&code, frame->func, sizeof(code))) {
+        if (code.scope && copy(&class, code.scope, sizeof(class))) {
+            add_string(class.name);
+            add_text("::");
+        }
+        if (code.function_name) {
+            add_string(code.function_name);
+            add_text("() ");
+        }
+        add_string(code.filename);
+        if (frame->opline && copy(&line, frame->opline, sizeof(line))) {
+            add_text(":");
+            add_number(line.lineno, 1);
+        }
+    }
+    add_line_end();
+}
+
+static void add_field(const shim_text *field)
+{
+    char chars[LONGEST_NAME];
+    size_t len = field->len < sizeof(chars) ? field->len : sizeof(chars);
+
+    if (copy(chars, field->at, len)) {
+        add(chars, len);
+    }
+}
+
+/* 0: the process cannot be read. */
+static int write_backtrace(pid_t pid)
+{
+    shim_state state;
+    shim_request request;
+    const zend_execute_data *next;
+    zend_execute_data frame;
+
+    target = pid;
+    used = 0;
+    if (!copy(&state, &shim, sizeof(state)) || !copy(&next, &EG(current_execute_data), sizeof(next))) {
+        return 0;
+    }
+    add_time();
+    add_text(" WARN [");
+    add_text(shim.config->site);
+    add_text("] slow request");
+    if (state.request && copy(&request, state.request, sizeof(request))) {
+        add_text(" request=\"");
+        add_field(&request.field[SHIM_METHOD]);
+        add_text(" ");
+        add_field(&request.field[SHIM_URI]);
+        add_text("\" script_filename=\"");
+        add_field(&request.field[SHIM_SCRIPT_FILENAME]);
+        add_text("\"");
+    }
+    add_text(" pid=");
+    add_number((uint64_t)pid, 1);
+    add_line_end();
+    for (int depth = 0; next && depth < DEEPEST && used < sizeof(text) - 1024; depth++) {
+        if (!copy(&frame, next, sizeof(frame))) {
+            break;
+        }
+        add_frame(depth, &frame);
+        next = frame.prev_execute_data;
+    }
+    /* A log that cannot be written leaves nobody to tell. */
+    return write(2, text, used) >= 0 || 1;
+}
+
+static void on_backtrace(int number)
+{
+    int kept = errno;
+
+    (void)number;
+    if (image_is_rolling_back()) {
+        return;
+    }
+    write_backtrace(getpid());
+    errno = kept;
+}
+
+void shim_backtrace(int pid, int signal_number)
+{
+    if (!write_backtrace(pid)) {
+        kill(pid, signal_number);
+    }
+}
+
+void backtrace_install(int signal_number)
+{
+    struct sigaction action = {.sa_handler = on_backtrace, .sa_flags = SA_RESTART};
+
+    sigfillset(&action.sa_mask);
+    sigaction(signal_number, &action, NULL);
+}

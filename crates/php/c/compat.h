@@ -1,0 +1,57 @@
+/* All differences between PHP versions, and nothing else: no other file tests PHP_VERSION_ID. */
+#ifndef TOKAMAK_COMPAT_H
+#define TOKAMAK_COMPAT_H
+
+#include <main/php.h>
+#include <main/php_main.h>
+#include <main/php_ini.h>
+#include <main/php_output.h>
+#include <main/php_variables.h>
+#include <main/SAPI.h>
+#include <main/rfc1867.h>
+#include <Zend/zend_exceptions.h>
+#include <Zend/zend_extensions.h>
+#include <Zend/zend_ini.h>
+#include <Zend/zend_interfaces.h>
+#include <Zend/zend_signal.h>
+#include <Zend/zend_smart_str.h>
+#include <Zend/zend_stream.h>
+#include <ext/standard/basic_functions.h>
+#include <ext/standard/file.h>
+#include <ext/standard/head.h>
+#include <ext/standard/info.h>
+#include <ext/date/php_date.h>
+#include <ext/spl/spl_exceptions.h>
+
+#if PHP_VERSION_ID < 80200
+#error "Tokamak needs PHP 8.2 or newer"
+#endif
+#ifdef ZTS
+#error "Tokamak needs the non-thread-safe build of PHP: each worker is a process"
+#endif
+#ifndef HAVE_PHP_SESSION
+#error "Tokamak needs PHP's session extension inside libphp, as every distribution builds it"
+#endif
+
+#include <ext/session/php_session.h>
+
+/* Defined in main/php_ini.c, declared in no header that is installed. */
+extern PHPAPI char *php_ini_opened_path;
+extern PHPAPI char *php_ini_scanned_path;
+
+/* Engines with the repair for bailouts out of the memory manager (CVE-2026-109618) do not jump when the memory limit is
+ * reached: they unwind like exit(), and run no PHP code any more until the request ends. */
+#ifdef ZEND_HAS_OOM
+#define COMPAT_OUT_OF_MEMORY() ZEND_HAS_OOM()
+/* The request ends: shutdown functions run again. */
+#define COMPAT_END_OUT_OF_MEMORY() (EG(delayed_oom).state = ZEND_OOM_STATE_NONE)
+#else
+#define COMPAT_OUT_OF_MEMORY() 0
+#define COMPAT_END_OUT_OF_MEMORY() ((void)0)
+#endif
+
+/* The functions of a user's session save handler: an array in 8.2, a struct of named ones in 8.4, the same memory. */
+enum { COMPAT_SAVE_HANDLERS = sizeof(PS(mod_user_names)) / sizeof(zval) };
+#define COMPAT_SAVE_HANDLER(n) (((zval *)&PS(mod_user_names))[n])
+
+#endif

@@ -1,0 +1,215 @@
+/* Module start-up and the classic request: everything that php-fpm does around a script, without a socket. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "parts.h"
+
+shim_state shim;
+
+int shim_start(const shim_config *config)
+{
+    if (config->version != SHIM_VERSION) {
+        return 1;
+    }
+    shim.config = config;
+    world_note_own_descriptors();
+    sapi_startup(&shim_sapi);
+    shim_sapi.ini_entries = (char *)config->ini;
+    /* A web server has no current directory that could mean anything: a php.ini lying there is not ours. */
+    shim_sapi.php_ini_ignore_cwd = 1;
+    if (shim_sapi.startup(&shim_sapi) == FAILURE) {
+        return 1;
+    }
+    for (size_t i = 0; i < config->locked_count; i++) {
+        zend_ini_entry *entry =
+            zend_hash_str_find_ptr(EG(ini_directives), config->locked[i], strlen(config->locked[i]));
+        if (entry) {
+            entry->modifiable = ZEND_INI_SYSTEM;
+        }
+    }
+    /* We change the directory ourselves: see quiet.c. */
+    SG(options) |= SAPI_OPTION_NO_CHDIR;
+    return 0;
+}
+
+void lifecycle_settle_signals(int backtrace_signal)
+{
+#ifdef ZEND_SIGNALS
+    /* PHP would otherwise look at seven signal handlers before each request (7 to 14 system calls) in order to
+     * put its deferral in front of handlers that others installed meanwhile. SIGPROF, the only one that PHP uses
+     * here, is installed by zend_set_timeout in any case; the others get handlers that may interrupt anything. */
+    SIGG(reset) = 0;
+#endif
+    backtrace_install(backtrace_signal);
+}
+
+void shim_worker_begins(int backtrace_signal)
+{
+    lifecycle_settle_signals(backtrace_signal);
+    quiet_worker_begins();
+}
+
+/* Says whether the script may be run: 0, or the status that php-fpm answers with.
+ *
+ * php-fpm opens and stats the file at each request although opcache has it. Here a file that was fine is
+ * believed for a second. Consequence: for up to that second a deleted script is still served from opcache,
+ * which by default looks at the file every two seconds itself. */
+static int script_status(const shim_text *path)
+{
+    static lasting_place own[LASTING_PLACES];
+    lasting_place *place;
+    struct timespec now;
+    struct stat st;
+    zend_ulong hash;
+    int fd, found;
+
+    if (path->len == 0 || strlen(path->at) != path->len) {
+        return 404;
+    }
+    hash = zend_hash_func(path->at, path->len);
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    place = &(shim.lasting ? shim.lasting->scripts : own)[hash % LASTING_PLACES];
+    if (place->hash == hash && now.tv_sec == place->until) {
+        return 0;
+    }
+    fd = open(path->at, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd == -1) {
+        return errno == EACCES ? 403 : 404;
+    }
+    found = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    close(fd);
+    if (!found) {
+        return 404;
+    }
+    *place = (lasting_place){hash, now.tv_sec};
+    return 0;
+}
+
+static void refuse(int status, const shim_text *path)
+{
+    char line[1200];
+    int len;
+
+    SG(sapi_headers).http_response_code = status;
+    if (status == 403) {
+        PUTS("Access denied.\n");
+        len = snprintf(line, sizeof(line), "Unable to open primary script: %.1000s (Permission denied)", path->at);
+    } else {
+        PUTS("File not found.\n");
+        len = snprintf(line, sizeof(line), "Primary script unknown: %.1000s", path->at);
+    }
+    rust_log(SHIM_ERROR, line, len < (int)sizeof(line) ? (size_t)len : sizeof(line) - 1);
+}
+
+void lifecycle_run(const shim_request *request)
+{
+    const shim_text *path = &request->field[SHIM_SCRIPT_FILENAME];
+    zend_file_handle file;
+    int status = script_status(path);
+
+    if (status != 0) {
+        refuse(status, path);
+        return;
+    }
+    quiet_enter_directory_of(path->at, path->len);
+    zend_stream_init_filename(&file, path->at);
+    file.primary_script = 1;
+    EG(exit_status) = 0;
+    php_execute_script(&file);
+    /* With opcache the handle is in no list of the engine from the second request on. */
+    if (!file.in_list) {
+        zend_destroy_file_handle(&file);
+    }
+}
+
+shim_outcome shim_serve(const shim_request *request)
+{
+    volatile shim_outcome outcome = SHIM_DONE;
+
+    shim.stage = STAGE_REQUEST;
+    zend_first_try {
+        sapi_take_request(request);
+        if (php_request_startup() == SUCCESS) {
+            classic_begin();
+            lifecycle_run(request);
+        } else {
+            outcome = SHIM_NO_START;
+        }
+    } zend_catch {
+        outcome = SHIM_BAILED;
+    } zend_end_try();
+
+    zend_first_try {
+        php_request_shutdown(NULL);
+    } zend_catch {
+        outcome = SHIM_BAILED;
+    } zend_end_try();
+    sapi_leave_copy();
+
+    if (outcome == SHIM_NO_START && shim.stage == STAGE_REQUEST) {
+        rust_head(500, NULL, 0, 0);
+    }
+    sapi_end_response();
+    sapi_forget_request();
+    classic_end();
+    return outcome;
+}
+
+void shim_idle(void)
+{
+    quiet_idle();
+}
+
+size_t shim_memory(void)
+{
+    return shim.memory;
+}
+
+const char *shim_php_version(void)
+{
+    return PHP_VERSION;
+}
+
+static void print_extension(void *data)
+{
+    php_printf(" %s", ((zend_extension *)data)->name);
+}
+
+void shim_info(void)
+{
+    zend_module_entry *module;
+    zval enabled;
+
+    shim.stage = STAGE_OUTSIDE;
+    zend_first_try {
+        if (php_request_startup() == FAILURE) {
+            return;
+        }
+        SG(headers_sent) = 1;
+        SG(request_info).no_headers = 1;
+        php_printf("PHP         %s (non-thread-safe, %s)\n", PHP_VERSION, ZEND_DEBUG ? "debug" : "release");
+        php_printf("Built with  headers of PHP %s, shim version %d\n", PHP_VERSION, SHIM_VERSION);
+        php_printf("SAPI        %s\n", sapi_module.name);
+        php_printf("php.ini     %s\n", php_ini_opened_path ? php_ini_opened_path : "(none)");
+        php_printf("Scanned     %s\n", php_ini_scanned_path && *php_ini_scanned_path ? php_ini_scanned_path : "(none)");
+        php_printf("Extensions ");
+        ZEND_HASH_FOREACH_PTR(&module_registry, module) {
+            php_printf(" %s", module->name);
+        } ZEND_HASH_FOREACH_END();
+        php_printf("\nZend       ");
+        zend_llist_apply(&zend_extensions, print_extension);
+        if (zend_hash_str_exists(&module_registry, ZEND_STRL("zend opcache"))) {
+            zend_eval_string("(bool) @opcache_get_status(false)", &enabled, "info");
+            php_printf("\nopcache     %s\n", zend_is_true(&enabled) ? "on" : "loaded, but off (opcache.enable)");
+        } else {
+            php_printf("\nopcache     not loaded: every request compiles its scripts anew\n");
+        }
+    } zend_end_try();
+    zend_first_try {
+        php_request_shutdown(NULL);
+    } zend_end_try();
+}

@@ -1,0 +1,151 @@
+/* What the C files of the shim know of each other. */
+#ifndef TOKAMAK_PARTS_H
+#define TOKAMAK_PARTS_H
+
+#include "compat.h"
+#include "shim.h"
+
+/* Where the process stands in the life of a request. Output and headers go to different places in each. */
+typedef enum {
+    STAGE_OUTSIDE, /* start-up, or between two requests of classic mode */
+    STAGE_BOOT,    /* a worker script runs and holds no request: output goes to the log */
+    STAGE_REQUEST, /* a request is being served */
+    STAGE_LATE     /* its response is complete, the script goes on: output is dropped */
+} shim_stage;
+
+/* What is known of a path, by its hash, until then (seconds). */
+typedef struct {
+    zend_ulong hash;
+    time_t until;
+} lasting_place;
+
+enum { LASTING_PLACES = 64 };
+
+/* Knowledge about files that a roll-back must not take: nothing of a request is in it. */
+typedef struct {
+    lasting_place scripts[LASTING_PLACES];          /* may be run */
+    lasting_place without_settings[LASTING_PLACES]; /* directories without a .user.ini */
+} lasting_files;
+
+typedef struct {
+    const shim_config *config;
+    const shim_request *request; /* NULL without one */
+    shim_stage stage;
+    int worker_script;   /* a worker script runs in this process */
+    int input_closed;    /* nobody will read the body any more */
+    int filter_fed;      /* ext/filter was shown this request's server variables */
+    char *joined_cookie; /* several Cookie headers as one; emalloc'd */
+    size_t memory;       /* most that PHP held during the last request */
+    int is_copy;         /* the script has forked, and this is the child */
+    lasting_files *lasting; /* NULL: nothing is rolled back */
+    int sealed;          /* requests are served from an image, or will be */
+} shim_state;
+
+extern shim_state shim;
+extern sapi_module_struct shim_sapi;
+extern zend_module_entry shim_module;
+
+/* sapi.c */
+void sapi_take_request(const shim_request *request);
+void sapi_forget_request(void);
+void sapi_end_response(void);
+void sapi_slurp_body(void);
+void sapi_leave_copy(void);
+
+/* variables.c */
+void variables_install(void);
+void variables_register(zval *array);
+void variables_headers(zval *array);
+void variables_feed_filter(void);
+char *variables_getenv(const char *name, size_t len);
+char *variables_cookies(void);
+
+/* userini.c */
+void userini_activate(const shim_request *request);
+
+/* lifecycle.c */
+void lifecycle_settle_signals(int backtrace_signal);
+void lifecycle_run(const shim_request *request);
+
+/* classic.c */
+void classic_begin(void);
+void classic_end(void);
+
+/* worker.c */
+bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *return_value);
+void worker_begin(const shim_request *request);
+int worker_cache_restarts(void);
+
+/* sealed.c */
+const shim_request *sealed_next(void);
+int sealed_is_worker(void);
+/* After sapi_activate(); does nothing outside of a sealed worker. */
+void sealed_begin(void);
+void sealed_end(void) __attribute__((noreturn));
+
+/* state.c */
+const shim_request *state_next(void);
+int state_answered(const shim_request *request);
+
+/* boot.c */
+ZEND_FUNCTION(tokamak_substitute_file);
+ZEND_FUNCTION(tokamak_watch_file);
+ZEND_FUNCTION(tokamak_decline);
+HashTable *boot_watched_files(void); /* NULL: none */
+
+/* patterns.c */
+void patterns_tell(int fd);
+void patterns_learn(int fd);
+
+/* heap.c */
+void heap_plug(void);
+
+/* world.c */
+size_t world_size(void);
+void world_note_own_descriptors(void);
+void world_close_sockets(void);
+void world_learn(void *kept);
+/* A file that the application has open since its boot: each request finds it at the same position. */
+void world_keep_position(int fd);
+void world_begin(void);
+void world_restore(void);
+void world_note_closed(int fd);
+void world_note_directory(void);
+void world_note_signal(int number);
+void world_note_mask(void);
+void world_note_timer(void);
+void world_note_doubt(const char *what);
+const char *world_doubt(void);
+void world_each_descriptor(void (*visit)(int fd, void *), void *context);
+void world_look_for_threads(void);
+void world_watch(void);
+void world_put_back(void);
+
+/* reset.c: state that worker mode puts back to what it was when the loop began */
+void reset_learn(void);
+void reset_restore(void);
+void reset_forget(void);
+void reset_superglobals(void);
+void reset_close_streams(void);
+void reset_last_error(void);
+
+/* session.c */
+void session_end(void);
+void session_learn(void);
+void session_restore_handler(void);
+void session_forget(void);
+
+/* quiet.c */
+void quiet_worker_begins(void);
+int quiet_begin_worker(void);
+void quiet_seal(void);
+void quiet_idle(void);
+int quiet_uses_opcache(void);
+void quiet_enter_directory_of(const char *file, size_t len);
+int quiet_directory_moved(void);
+void quiet_return_to(const char *directory);
+
+/* backtrace.c */
+void backtrace_install(int signal_number);
+
+#endif

@@ -1,0 +1,273 @@
+/* The SAPI: PHP's way to its request and its response. */
+#include <stdlib.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "parts.h"
+
+static int on_startup(sapi_module_struct *sapi)
+{
+    return php_module_startup(sapi, &shim_module);
+}
+
+static int on_activate(void)
+{
+    if (shim.request && !shim.worker_script) {
+        userini_activate(shim.request);
+    }
+    return SUCCESS;
+}
+
+static int on_deactivate(void)
+{
+    return SUCCESS;
+}
+
+static size_t on_write(const char *text, size_t len)
+{
+    if (shim.is_copy) {
+        return len;
+    }
+    switch (shim.stage) {
+    case STAGE_REQUEST:
+        if (rust_write(text, len) != 0) {
+            /* May jump: unless ignore_user_abort is set, the script ends here. Rust has returned. */
+            php_handle_aborted_connection();
+            return 0;
+        }
+        return len;
+    case STAGE_BOOT:
+        rust_log(SHIM_OUTPUT, text, len);
+        return len;
+    case STAGE_LATE:
+        return len;
+    case STAGE_OUTSIDE:
+        break;
+    }
+    return fwrite(text, 1, len, stdout);
+}
+
+static void on_flush(void *context)
+{
+    (void)context;
+    if (shim.stage == STAGE_REQUEST && !shim.is_copy && rust_flush() != 0) {
+        php_handle_aborted_connection();
+    }
+}
+
+static int is_name(const char *at, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)at[i];
+        if (c <= ' ' || c >= 127 || strchr("\"(),/:;<=>?@[\\]{}", c)) {
+            return 0;
+        }
+    }
+    return len > 0;
+}
+
+/* As php-fpm and nginx together: a "Status:" header means the status unless a status line was given, a 304 has
+ * no Content-Type, a header without a name is dropped. PHP itself has refused CR, LF and NUL before. */
+static int send_headers(sapi_headers_struct *headers, int status, int interim)
+{
+    static shim_pair *pairs;
+    static size_t room;
+    zend_llist_position at;
+    size_t count = 0, wanted = zend_llist_count(&headers->headers);
+    int status_header = 0;
+
+    if (wanted > room) {
+        shim_pair *more = realloc(pairs, wanted * 2 * sizeof(shim_pair));
+        if (!more) {
+            return 1;
+        }
+        pairs = more;
+        room = wanted * 2;
+    }
+    for (sapi_header_struct *h = zend_llist_get_first_ex(&headers->headers, &at); h;
+         h = zend_llist_get_next_ex(&headers->headers, &at)) {
+        const char *colon = memchr(h->header, ':', h->header_len);
+        const char *value, *end = h->header + h->header_len;
+        if (!colon || !is_name(h->header, colon - h->header)) {
+            continue;
+        }
+        for (value = colon + 1; value < end && (*value == ' ' || *value == '\t'); value++) {
+        }
+        if (colon - h->header == 6 && strncasecmp(h->header, "Status", 6) == 0) {
+            status_header = atoi(value);
+            continue;
+        }
+        if (status == 304 && colon - h->header == 12 && strncasecmp(h->header, "Content-Type", 12) == 0) {
+            continue;
+        }
+        pairs[count++] = (shim_pair){{h->header, colon - h->header}, {value, end - value}};
+    }
+    if (status_header != 0 && !headers->http_status_line) {
+        status = status_header;
+    }
+    if (!interim && (status < 200 || status > 999)) {
+        /* 0 is what a request that failed early has; nothing outside HTTP's numbers may reach a client. */
+        status = status == 0 ? 200 : 500;
+    }
+    return rust_head(status, pairs, count, interim);
+}
+
+static int on_send_headers(sapi_headers_struct *headers)
+{
+    int status = headers->http_response_code;
+    int interim = status >= 100 && status < 200;
+
+    if (shim.stage != STAGE_REQUEST || shim.is_copy || SG(request_info).no_headers == 1) {
+        return SAPI_HEADER_SENT_SUCCESSFULLY;
+    }
+    if (send_headers(headers, status, interim) != 0) {
+        php_handle_aborted_connection();
+    }
+    return SAPI_HEADER_SENT_SUCCESSFULLY;
+}
+
+static size_t on_read_post(char *at, size_t len)
+{
+    if (shim.stage != STAGE_REQUEST || shim.is_copy || shim.input_closed) {
+        return 0;
+    }
+    return rust_read_body(at, len);
+}
+
+static char *on_read_cookies(void)
+{
+    return shim.stage == STAGE_REQUEST ? variables_cookies() : NULL;
+}
+
+static char *on_getenv(const char *name, size_t len)
+{
+    return shim.request ? variables_getenv(name, len) : NULL;
+}
+
+static void on_log(const char *message, int severity)
+{
+    shim_level level = severity <= LOG_ERR ? SHIM_ERROR : severity == LOG_WARNING ? SHIM_WARN : SHIM_INFO;
+    rust_log(level, message, strlen(message));
+}
+
+/* Field order is the header's, which differs between versions: only names are used. */
+sapi_module_struct shim_sapi = {
+    /* opcache works only under names that it knows, and applications take "cli" for a terminal: this is the name
+     * under which they all expect a web server with long-lived processes. */
+    .name = "fpm-fcgi",
+    .pretty_name = "Tokamak (FPM/FastCGI compatible)",
+    .startup = on_startup,
+    .shutdown = php_module_shutdown_wrapper,
+    .activate = on_activate,
+    .deactivate = on_deactivate,
+    .ub_write = on_write,
+    .flush = on_flush,
+    .getenv = on_getenv,
+    .sapi_error = php_error,
+    .send_headers = on_send_headers,
+    .read_post = on_read_post,
+    .read_cookies = on_read_cookies,
+    .register_server_variables = variables_register,
+    .log_message = on_log,
+};
+
+static const char *header(const shim_request *request, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (size_t i = 0; i < request->header_count; i++) {
+        const shim_pair *h = &request->headers[i];
+        if (h->name.len == len && strncasecmp(h->name.at, name, len) == 0) {
+            return h->value.at;
+        }
+    }
+    return NULL;
+}
+
+/* Fills in what php_request_startup reads. */
+void sapi_take_request(const shim_request *request)
+{
+    const shim_text *f = request->field;
+
+    shim.request = request;
+    shim.input_closed = 0;
+    shim.filter_fed = 0;
+    SG(server_context) = &shim;
+    SG(request_info).request_method = f[SHIM_METHOD].at;
+    SG(request_info).query_string = (char *)f[SHIM_QUERY].at;
+    /* Not the request's URI: PHP makes PHP_SELF of it. */
+    SG(request_info).request_uri = (char *)f[SHIM_SCRIPT_NAME].at;
+    SG(request_info).path_translated = (char *)f[SHIM_SCRIPT_FILENAME].at;
+    SG(request_info).content_type = f[SHIM_CONTENT_TYPE].at;
+    SG(request_info).content_length = (zend_long)request->body_len;
+    SG(request_info).argc = 0;
+    SG(sapi_headers).http_response_code = 200;
+    php_handle_auth_data(header(request, "Authorization"));
+}
+
+/* The memory of the request is the caller's again. */
+void sapi_forget_request(void)
+{
+    shim.request = NULL;
+    SG(server_context) = NULL;
+    SG(request_info).request_method = NULL;
+    SG(request_info).query_string = NULL;
+    SG(request_info).request_uri = NULL;
+    SG(request_info).path_translated = NULL;
+    SG(request_info).content_type = NULL;
+    SG(request_info).content_length = 0;
+    SG(request_info).cookie_data = NULL;
+    /* Freed by sapi_deactivate() and not set to NULL. The end of a worker script calls it once more. */
+    SG(request_info).content_type_dup = NULL;
+    SG(request_info).current_user = NULL;
+    SG(request_info).auth_user = NULL;
+    SG(request_info).auth_password = NULL;
+    SG(request_info).auth_digest = NULL;
+    if (shim.stage == STAGE_REQUEST || shim.stage == STAGE_LATE) {
+        shim.stage = shim.worker_script ? STAGE_BOOT : STAGE_OUTSIDE;
+    }
+}
+
+/* Reads the rest of the body into PHP's own memory (or its temporary file), so that php://input works after the
+ * response was finished and the slot with the body is somebody else's. */
+void sapi_slurp_body(void)
+{
+    char block[SAPI_POST_BLOCK_SIZE];
+    php_stream *body;
+    size_t got;
+
+    if (SG(post_read) || shim.input_closed || SG(request_info).content_length == 0) {
+        return;
+    }
+    if (!SG(request_info).request_body) {
+        SG(request_info).request_body =
+            php_stream_temp_create_ex(TEMP_STREAM_DEFAULT, SAPI_POST_BLOCK_SIZE, PG(upload_tmp_dir));
+    }
+    body = SG(request_info).request_body;
+    zend_off_t here = php_stream_tell(body);
+    php_stream_seek(body, 0, SEEK_END);
+    while ((got = sapi_read_post_block(block, sizeof(block))) > 0) {
+        php_stream_write(body, block, got);
+    }
+    php_stream_seek(body, here, SEEK_SET);
+}
+
+/* Hands the response over, once. */
+void sapi_end_response(void)
+{
+    if (shim.stage == STAGE_REQUEST) {
+        shim.stage = STAGE_LATE;
+        if (!shim.is_copy) {
+            rust_finish(0);
+        }
+    }
+}
+
+/* A child that the script forked has come to the end of the request. The request and the place in the queue are its
+ * parent's: with _exit nothing of them is touched, not even by a destructor of Rust. */
+void sapi_leave_copy(void)
+{
+    if (shim.is_copy) {
+        _exit(EG(exit_status));
+    }
+}

@@ -1,0 +1,536 @@
+/* Sealed mode: boot once, serve every request from the same image.
+ *
+ *   zygote:   boot ──► warm-up requests ──► image_take ──► forks workers, for ever
+ *   worker:   image_adopt ──► roll back ──► [ wait ──► begin ──► request ──► end ──► put the world back ──► roll back ]
+ *
+ * A worker script's first tokamak_handle_request() is where the image is taken; when the script calls it again, the roll-back
+ * brings it back into that first call. Without a worker script the front controller is run as in classic mode, inside a
+ * PHP request that began in the zygote. Whichever way a request ends (return, exit, fatal error, time limit), the next
+ * thing that happens to this process is a roll-back.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "image.h"
+#include "parts.h"
+
+typedef struct {
+    uint32_t index, instance;
+    uint64_t served;
+    lasting_files files;
+    char world[];
+} lasting;
+
+enum { CHECK_EVERY = 2000 }; /* requests between two looks at the invariants. Chosen arbitrarily. */
+
+static lasting *life;             /* kept memory; the same address in every process of the site */
+static int is_worker;             /* this process rolls back; in the image, because it is set before that is taken */
+static int is_refused;            /* no image could be taken */
+static int backtrace_signal;
+static uint32_t boot_objects;     /* handles below are the image's */
+static zend_ulong boot_resources; /* the same for resources */
+static zend_module_entry **shutdowns; /* modules that are told of a request's end */
+static size_t shutdown_count;
+
+/* ---- files of the image ---- */
+
+typedef struct {
+    char *path;
+    struct timespec changed;
+    off_t size;
+    ino_t inode;
+} known_file;
+
+static known_file *files;
+static size_t file_count;
+
+static int looks_the_same(const known_file *file, const struct stat *st)
+{
+    return st->st_ino == file->inode && st->st_size == file->size && st->st_mtim.tv_sec == file->changed.tv_sec &&
+           st->st_mtim.tv_nsec == file->changed.tv_nsec;
+}
+
+static void learn_file(const zend_string *path, int is_missing_ok)
+{
+    struct stat st = {0};
+
+    if (stat(ZSTR_VAL(path), &st) == 0 || is_missing_ok) {
+        files[file_count++] = (known_file){strdup(ZSTR_VAL(path)), st.st_mtim, st.st_size, st.st_ino};
+    }
+}
+
+static void learn_files(void)
+{
+    HashTable *watched = boot_watched_files();
+    zend_string *path;
+
+    files = calloc(zend_hash_num_elements(&EG(included_files)) + (watched ? zend_hash_num_elements(watched) : 0) + 1,
+                   sizeof(*files));
+    if (!files) {
+        return;
+    }
+    if (watched) {
+        ZEND_HASH_FOREACH_STR_KEY(watched, path) {
+            learn_file(path, 1);
+        } ZEND_HASH_FOREACH_END();
+    }
+    if (!zend_ini_long("opcache.validate_timestamps", sizeof("opcache.validate_timestamps") - 1, 0)) {
+        return; /* files that are declared to stay as they are */
+    }
+    ZEND_HASH_FOREACH_STR_KEY(&EG(included_files), path) {
+        if (path) {
+            learn_file(path, 0);
+        }
+    } ZEND_HASH_FOREACH_END();
+}
+
+const char *shim_outdated(void)
+{
+    static char reason[PATH_MAX + 64];
+
+    for (size_t i = 0; i < file_count; i++) {
+        struct stat st;
+        /* No file has the number 0: that is one which was not there. */
+        if (stat(files[i].path, &st) != 0 ? files[i].inode != 0 : !looks_the_same(&files[i], &st)) {
+            snprintf(reason, sizeof(reason), "%s has changed", files[i].path);
+            return reason;
+        }
+    }
+    return worker_cache_restarts() ? "opcache was reset, or is full" : NULL;
+}
+
+/* ---- the end of a request ---- */
+
+static void call_destructors(void)
+{
+    zend_objects_store *store = &EG(objects_store);
+
+    EG(flags) |= EG_FLAGS_OBJECT_STORE_NO_REUSE;
+    /* New ones may come while they run. */
+    for (uint32_t i = boot_objects; i < store->top; i++) {
+        zend_object *object = store->object_buckets[i];
+        if (!IS_OBJ_VALID(object) || (OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED)) {
+            continue;
+        }
+        GC_ADD_FLAGS(object, IS_OBJ_DESTRUCTOR_CALLED);
+        if (object->handlers->dtor_obj != zend_objects_destroy_object || object->ce->destructor) {
+            GC_ADDREF(object);
+            object->handlers->dtor_obj(object);
+        }
+    }
+}
+
+/* Only what reaches beyond memory: a connection says good-bye, an archive is written. The rest is forgotten. */
+static void free_objects(void)
+{
+    zend_objects_store *store = &EG(objects_store);
+
+    for (uint32_t i = store->top; i-- > boot_objects;) {
+        zend_object *object = store->object_buckets[i];
+        if (IS_OBJ_VALID(object) && !(OBJ_FLAGS(object) & IS_OBJ_FREE_CALLED) &&
+            object->ce->type == ZEND_INTERNAL_CLASS && object->handlers->free_obj != zend_object_std_dtor) {
+            GC_ADD_FLAGS(object, IS_OBJ_FREE_CALLED);
+            GC_ADDREF(object);
+            object->handlers->free_obj(object);
+        }
+    }
+}
+
+static void close_resources(void)
+{
+    zval *value;
+
+    ZEND_HASH_REVERSE_FOREACH_VAL(&EG(regular_list), value) {
+        zend_resource *resource = Z_RES_P(value);
+        if ((zend_ulong)resource->handle < boot_resources) {
+            break;
+        }
+        if (resource->type >= 0) {
+            zend_list_close(resource);
+        }
+    } ZEND_HASH_FOREACH_END();
+}
+
+/* Extensions of PHP's own whose request shutdown gives back memory and does nothing else. It would only write to more pages. */
+static int only_frees(const zend_module_entry *module)
+{
+    static const char *const names[] = {"bcmath", "ctype", "date",   "dom",       "exif",      "FFI",    "fileinfo", "filter",
+                                        "gd",     "hash",  "iconv",  "intl",      "json",      "libxml", "mbstring", "pcre",
+                                        "PDO",    "phar",  "random", "readline",  "Reflection", "SimpleXML", "SPL",
+                                        "standard", "tokenizer", "xml", "xmlreader", "xmlwriter", "xsl", "zip", "zlib"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        if (strcmp(module->name, names[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* As zend_deactivate_modules(): the last one first. */
+static void shut_down_modules(void)
+{
+    for (size_t i = shutdown_count; i-- > 0;) {
+        zend_try {
+            shutdowns[i]->request_shutdown_func(shutdowns[i]->type, shutdowns[i]->module_number);
+        } zend_end_try();
+    }
+}
+
+static void learn_modules(void)
+{
+    zend_module_entry *module;
+
+    shutdowns = pemalloc(zend_hash_num_elements(&module_registry) * sizeof(*shutdowns), 1);
+    ZEND_HASH_FOREACH_PTR(&module_registry, module) {
+        if (module->request_shutdown_func && !only_frees(module)) {
+            shutdowns[shutdown_count++] = module;
+        }
+    } ZEND_HASH_FOREACH_END();
+}
+
+/* As php_request_shutdown() begins: what follows there frees memory. Each step runs whatever became of the one before. */
+static void end_request(void)
+{
+    COMPAT_END_OUT_OF_MEMORY();
+    zend_first_try {
+        php_call_shutdown_functions();
+    } zend_end_try();
+    zend_first_try {
+        call_destructors();
+    } zend_end_try();
+    zend_first_try {
+        php_output_end_all();
+    } zend_end_try();
+    zend_first_try {
+        zend_unset_timeout();
+        shut_down_modules(); /* the session is written here */
+    } zend_end_try();
+    zend_first_try {
+        close_resources();
+        free_objects();
+        if (SG(rfc1867_uploaded_files)) {
+            destroy_uploaded_files_hash();
+        }
+    } zend_end_try();
+    zend_first_try {
+        php_output_deactivate();
+    } zend_end_try();
+    sapi_leave_copy();
+    sapi_end_response();
+}
+
+static _Noreturn void roll_back(void)
+{
+    const char *doubt;
+
+    world_restore();
+    doubt = image_doubt();
+    if (doubt) {
+        rust_leave(doubt);
+    }
+    image_roll_back();
+}
+
+int sealed_is_worker(void)
+{
+    return is_worker;
+}
+
+/* opcache takes the time from the request, which for it began at the boot: it would never look at a file again that it has
+ * seen once, and would not keep one that is younger than the image. */
+static zend_module_entry *opcache;
+
+void sealed_begin(void)
+{
+    if (is_worker && opcache) {
+        opcache->request_startup_func(opcache->type, opcache->module_number);
+    }
+}
+
+void sealed_end(void)
+{
+    end_request();
+    roll_back();
+}
+
+/* Worker scripts collect garbage after each request. Here the roll-back does, of all that was made, for nothing. */
+static int (*collect_cycles)(void);
+
+static int collect_before_the_end(void)
+{
+    return is_worker && shim.stage != STAGE_REQUEST ? 0 : collect_cycles();
+}
+
+/* ---- taking the image ---- */
+
+/* A generator with a state in the image would give every request the same numbers: each is left without one, and seeds itself
+ * when it is first used. OpenSSL looks at the process's number, which is not the zygote's; libc asks the kernel. */
+static void unseed(void)
+{
+    zend_module_entry *random = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("random"));
+    void (*of_sqlite)(int, void *);
+
+    if (random && random->request_startup_func) {
+        random->request_startup_func(random->type, random->module_number);
+    }
+    *(void **)&of_sqlite = dlsym(RTLD_DEFAULT, "sqlite3_randomness");
+    if (of_sqlite) {
+        of_sqlite(0, NULL);
+    }
+}
+
+/* Objects of the boot are never freed, so that a request which replaces one (a request stack, the warm-up's response) does not
+ * take apart what hangs from it, only for the roll-back to put it together again. Not those with a destructor: it runs when
+ * the request lets go of them, as everywhere. */
+static void pin_objects(void)
+{
+    const zend_objects_store *store = &EG(objects_store);
+
+    for (uint32_t i = 1; i < store->top; i++) {
+        zend_object *object = store->object_buckets[i];
+        if (IS_OBJ_VALID(object) && !object->ce->destructor &&
+            object->handlers->dtor_obj == zend_objects_destroy_object &&
+            object->handlers->free_obj == zend_object_std_dtor) {
+            GC_ADDREF(object);
+        }
+    }
+    /* The warm-up's superglobals, which each request replaces. */
+    for (int i = 0; i < NUM_TRACK_VARS; i++) {
+        Z_TRY_ADDREF(PG(http_globals)[i]);
+    }
+}
+
+/* The worker script itself, read to its end. */
+static int is_script(const php_stream *stream)
+{
+    const char *script = SG(request_info).path_translated;
+    return script && stream->orig_path && strcmp(stream->orig_path, script) == 0;
+}
+
+static void keep_file_positions(void)
+{
+    zend_resource *resource;
+
+    ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
+        php_stream *stream = resource->ptr;
+        int fd;
+        if (resource->type == php_file_le_stream() && stream && !is_script(stream) && php_stream_is(stream, PHP_STREAM_IS_STDIO) &&
+            php_stream_cast(stream, PHP_STREAM_AS_FD | PHP_STREAM_CAST_INTERNAL, (void **)&fd, 0) == SUCCESS) {
+            world_keep_position(fd);
+        }
+    } ZEND_HASH_FOREACH_END();
+}
+
+static void prepare(void)
+{
+    zend_objects_store *store = &EG(objects_store);
+
+    zend_unset_timeout();
+    gc_enable(gc_enabled());
+    zend_gc_collect_cycles();
+    world_close_sockets();
+    learn_files();
+    /* Handles of the request's objects lie above all of the boot's: no hole is filled, and there is room. */
+    store->free_list_head = -1;
+    boot_objects = store->top;
+    pin_objects();
+    learn_modules();
+    if (store->size < store->top + 4096) {
+        store->size = store->top + 4096;
+        store->object_buckets = erealloc(store->object_buckets, store->size * sizeof(zend_object *));
+    }
+    boot_resources = (zend_ulong)EG(regular_list).nNextFreeElement;
+    unseed();
+    opcache = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
+    if (opcache && !opcache->request_startup_func) {
+        opcache = NULL;
+    }
+    lifecycle_settle_signals(backtrace_signal);
+    collect_cycles = gc_collect_cycles;
+    gc_collect_cycles = collect_before_the_end;
+    quiet_seal();
+    world_learn(life->world);
+    keep_file_positions();
+    heap_plug();
+    shim.lasting = &life->files;
+    is_worker = 1;
+}
+
+/* Request after request comes out of here, each with the memory of the first. NULL: there is no image. */
+static const shim_request *take_and_wait(void)
+{
+    const shim_request *request;
+    image_stats stats;
+
+    prepare();
+    switch (image_take()) {
+    case IMAGE_TAKEN:
+        is_worker = 0;
+        rust_fork_workers(NULL);
+        return NULL; /* never */
+    case IMAGE_REFUSED:
+        is_worker = 0;
+        is_refused = 1;
+        rust_fork_workers(image_reason());
+        shim.is_copy = shim.sealed = 0;
+        quiet_begin_worker();
+        return shim.worker_script ? rust_next() : NULL;
+    case IMAGE_RESTORED:
+        break;
+    }
+    if (life->served % CHECK_EVERY == 1) {
+        image_check(0);
+    }
+    image_get_stats(&stats);
+    rust_resume(life->index, life->instance, life->served, stats.last_ns, (uint32_t)stats.hot_pages);
+    request = rust_next();
+    if (!request) {
+        rust_leave(NULL);
+    }
+    if (state_answered(request)) {
+        roll_back();
+    }
+    life->served++;
+    return request;
+}
+
+int shim_begin_sealed_worker(uint32_t index, uint32_t instance)
+{
+    if (quiet_begin_worker() != 0 || image_adopt() != 0) {
+        return 1;
+    }
+    *life = (lasting){.index = index, .instance = instance};
+    world_begin();
+    image_roll_back();
+}
+
+const shim_request *sealed_next(void)
+{
+    const shim_request *request;
+
+    if (is_refused) {
+        return state_next();
+    }
+    request = rust_warm();
+    return request ? request : take_and_wait();
+}
+
+/* ---- without a worker script ---- */
+
+static void run_boot_script(const char *script)
+{
+    zend_file_handle file;
+
+    quiet_enter_directory_of(script, strlen(script));
+    zend_stream_init_filename(&file, script);
+    file.primary_script = 1;
+    EG(exit_status) = 0;
+    php_execute_script(&file);
+    if (!file.in_list) {
+        zend_destroy_file_handle(&file);
+    }
+}
+
+/* Each request's script in a copy of this process: its memory is gone afterwards, what it left in opcache and in files
+ * that the application caches is there. So are its regular expressions, which would otherwise be compiled at each request. */
+static void warm_up(void)
+{
+    const shim_request *request;
+
+    while ((request = rust_warm())) {
+        int pipe_ends[2];
+        pid_t child;
+        if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
+            return;
+        }
+        child = fork();
+        if (child == 0) {
+            shim.is_copy = 1; /* what it prints goes nowhere */
+            zend_first_try {
+                worker_begin(request);
+                lifecycle_run(request);
+            } zend_end_try();
+            patterns_tell(pipe_ends[1]);
+            end_request();
+            _exit(0);
+        }
+        close(pipe_ends[1]);
+        zend_first_try {
+            patterns_learn(pipe_ends[0]);
+        } zend_end_try();
+        close(pipe_ends[0]);
+        while (child > 0 && waitpid(child, NULL, 0) == -1 && errno == EINTR) {
+        }
+    }
+}
+
+static void serve_scripts(void)
+{
+    const shim_request *request;
+
+    /* The boot's own shutdown functions belong to no request, and the boot never ends. */
+    BG(user_shutdown_function_names) = NULL;
+    session_end();
+    warm_up();
+    if (shim.config->root) {
+        char directory[PATH_MAX];
+        int len = snprintf(directory, sizeof(directory), "%s/", shim.config->root);
+        quiet_enter_directory_of(directory, len < PATH_MAX ? (size_t)len : 0);
+    }
+    request = take_and_wait();
+    if (!request) {
+        return;
+    }
+    zend_first_try {
+        worker_begin(request);
+        lifecycle_run(request);
+    } zend_end_try();
+    sealed_end();
+}
+
+shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number)
+{
+    volatile int ended = 0;
+
+    backtrace_signal = signal_number;
+
+    life = image_open(sizeof(lasting) + world_size());
+    if (!life) {
+        return SHIM_NEVER_LOOPED;
+    }
+    image_reuse_for((const void *)_emalloc);
+    shim.sealed = 1;
+    if (script && !is_boot) {
+        return shim_run_script(script);
+    }
+    shim.request = NULL;
+    shim.stage = STAGE_BOOT;
+    zend_first_try {
+        SG(server_context) = NULL;
+        SG(request_info).path_translated = (char *)script;
+        SG(request_info).no_headers = 1;
+        SG(sapi_headers).http_response_code = 200;
+        if (php_request_startup() == SUCCESS) {
+            SG(request_info).no_headers = 1;
+            if (script) {
+                run_boot_script(script);
+            }
+            ended = !CG(unclean_shutdown) && EG(exit_status) != 255;
+        }
+    } zend_end_try();
+    if (ended) {
+        serve_scripts();
+    }
+    zend_first_try {
+        php_request_shutdown(NULL);
+    } zend_end_try();
+    shim.stage = STAGE_OUTSIDE;
+    shim.sealed = 0;
+    return is_refused ? SHIM_LEFT : SHIM_NEVER_LOOPED;
+}

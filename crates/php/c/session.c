@@ -1,0 +1,103 @@
+/* Sessions in worker mode: none stays open between requests, and a save handler lasts as long as what set it.
+ *
+ * A handler that the script set before its loop stays; one that a request set is taken away after it.
+ */
+#include "parts.h"
+
+static struct {
+    const ps_module *mod;
+    zval names[COMPAT_SAVE_HANDLERS];
+    bool by_user;
+} base;
+
+static int is_kept(void)
+{
+    return (shim.config->reset & SHIM_RESET_SESSION) == 0;
+}
+
+/* As the session extension's own request shutdown, but for the save handler. */
+void session_end(void)
+{
+    zend_string *name;
+
+    if (is_kept()) {
+        return;
+    }
+    if (PS(session_status) == php_session_active) {
+        php_session_flush(1);
+    }
+    if (!Z_ISUNDEF(PS(http_session_vars))) {
+        zval_ptr_dtor(&PS(http_session_vars));
+        ZVAL_UNDEF(&PS(http_session_vars));
+    }
+    if (PS(mod_data) || PS(mod_user_implemented)) {
+        PS(mod)->s_close(&PS(mod_data));
+    }
+    if (PS(id)) {
+        zend_string_release(PS(id));
+        PS(id) = NULL;
+    }
+    if (PS(session_vars)) {
+        zend_string_release(PS(session_vars));
+        PS(session_vars) = NULL;
+    }
+    PS(session_status) = php_session_none;
+    PS(in_save_handler) = 0;
+    PS(set_handler) = 0;
+    PS(mod_user_is_open) = 0;
+    PS(define_sid) = 1;
+    name = zend_string_init(ZEND_STRL("_SESSION"), 0);
+    zend_delete_global_variable(name);
+    zend_string_release(name);
+}
+
+void session_learn(void)
+{
+    base.mod = PS(mod);
+    base.by_user = PS(mod_user_implemented);
+    for (int i = 0; i < COMPAT_SAVE_HANDLERS; i++) {
+        ZVAL_COPY(&base.names[i], &COMPAT_SAVE_HANDLER(i));
+    }
+}
+
+static int is_same(const zval *a, const zval *b)
+{
+    return Z_TYPE_P(a) == Z_TYPE_P(b) && (Z_TYPE_P(a) == IS_UNDEF || Z_PTR_P(a) == Z_PTR_P(b));
+}
+
+void session_restore_handler(void)
+{
+    zend_string *setting;
+    int same = PS(mod_user_implemented) == base.by_user;
+
+    for (int i = 0; same && i < COMPAT_SAVE_HANDLERS; i++) {
+        same = is_same(&base.names[i], &COMPAT_SAVE_HANDLER(i));
+    }
+    if (same) {
+        return;
+    }
+    setting = zend_string_init(ZEND_STRL("session.save_handler"), 0);
+    if (base.by_user) {
+        PS(set_handler) = 1; /* the setting refuses "user" otherwise */
+        zend_alter_ini_entry_chars(setting, "user", 4, ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME);
+        PS(set_handler) = 0;
+    } else {
+        zend_restore_ini_entry(setting, ZEND_INI_STAGE_RUNTIME);
+    }
+    zend_string_release(setting);
+    for (int i = 0; i < COMPAT_SAVE_HANDLERS; i++) {
+        zval gone = COMPAT_SAVE_HANDLER(i);
+        ZVAL_COPY(&COMPAT_SAVE_HANDLER(i), &base.names[i]);
+        zval_ptr_dtor(&gone);
+    }
+    PS(mod_user_implemented) = base.by_user;
+    PS(mod) = base.mod;
+}
+
+void session_forget(void)
+{
+    for (int i = 0; i < COMPAT_SAVE_HANDLERS; i++) {
+        zval_ptr_dtor(&base.names[i]);
+        ZVAL_UNDEF(&base.names[i]);
+    }
+}

@@ -1,0 +1,158 @@
+/* The whole contract between the C side, which talks to libphp, and the Rust side, which talks to the queue.
+ *
+ * Why C at all: a PHP fatal error longjmps to the nearest zend_try. A Rust frame crossed by that jump would
+ * skip its destructors, so every zend_try and everything between it and PHP stays on this side.
+ *
+ * shim_* is called by Rust; a PHP error never leaves it, the outcome is a plain value. rust_* is called by C,
+ * returns a plain value and never jumps; the C caller decides about bailing out after Rust has returned.
+ */
+#ifndef TOKAMAK_SHIM_H
+#define TOKAMAK_SHIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHIM_VERSION 1
+
+/* Bytes followed by a NUL that `len` does not count. */
+typedef struct {
+    const char *at;
+    size_t len;
+} shim_text;
+
+typedef struct {
+    shim_text name;
+    shim_text value;
+} shim_pair;
+
+/* Fields of a request, in the order of the queue's record. The text is the key in $_SERVER; the fields without
+ * one are not handed to PHP as they are. */
+#define SHIM_FIELDS(X)                                                                                             \
+    X(METHOD, "REQUEST_METHOD")                                                                                    \
+    X(URI, "REQUEST_URI")                                                                                          \
+    X(QUERY, "QUERY_STRING")                                                                                       \
+    X(SCRIPT_FILENAME, "SCRIPT_FILENAME")                                                                          \
+    X(SCRIPT_NAME, "SCRIPT_NAME")                                                                                  \
+    X(PATH_INFO, "PATH_INFO")                                                                                      \
+    X(DOCUMENT_ROOT, "DOCUMENT_ROOT")                                                                              \
+    X(DOCUMENT_URI, "DOCUMENT_URI")                                                                                \
+    X(SERVER_NAME, "SERVER_NAME")                                                                                  \
+    X(SERVER_ADDR, "SERVER_ADDR")                                                                                  \
+    X(SERVER_PORT, "SERVER_PORT")                                                                                  \
+    X(REMOTE_ADDR, "REMOTE_ADDR")                                                                                  \
+    X(REMOTE_PORT, "REMOTE_PORT")                                                                                  \
+    X(PROTOCOL, "SERVER_PROTOCOL")                                                                                 \
+    X(SCHEME, "REQUEST_SCHEME")                                                                                    \
+    X(CONTENT_TYPE, "CONTENT_TYPE")                                                                                \
+    X(CONTENT_LENGTH, "CONTENT_LENGTH")
+
+enum {
+#define SHIM_FIELD(name, key) SHIM_##name,
+    SHIM_FIELDS(SHIM_FIELD)
+#undef SHIM_FIELD
+    SHIM_FIELD_COUNT
+};
+
+/* A request in memory of the worker's own: valid until the next one is asked for, also after its response. */
+typedef struct {
+    shim_text field[SHIM_FIELD_COUNT];
+    const shim_pair *headers;
+    size_t header_count;
+    uint64_t body_len;
+} shim_request;
+
+/* What worker mode resets between requests, as bits of shim_config.reset. */
+enum {
+    SHIM_RESET_INI = 1 << 0,
+    SHIM_RESET_ERROR_HANDLERS = 1 << 1,
+    SHIM_RESET_CWD = 1 << 2,
+    SHIM_RESET_UMASK = 1 << 3,
+    SHIM_RESET_LOCALE = 1 << 4,
+    SHIM_RESET_TIMEZONE = 1 << 5,
+    SHIM_RESET_ENCODINGS = 1 << 6,
+    SHIM_RESET_ENV = 1 << 7,
+    SHIM_RESET_SESSION = 1 << 8
+};
+
+/* Lives as long as the process. */
+typedef struct {
+    uint32_t version;
+    uint32_t reset;
+    const char *software;       /* SERVER_SOFTWARE */
+    const char *site;           /* for lines that a signal handler writes */
+    const char *ini;            /* php.ini text that overrides the file; NULL: none */
+    const char *const *locked;  /* settings that scripts cannot change */
+    size_t locked_count;
+    const char *root;           /* DOCUMENT_ROOT of a worker script */
+    const char *report;         /* what strings of the seal report's requests contain; NULL: nobody asks for a report */
+} shim_config;
+
+/* One worker, as fpm_get_status shows it. */
+typedef struct {
+    uint64_t pid, requests, memory, since_ns;
+    const char *state;
+    shim_text method, uri;
+} shim_place;
+
+_Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
+_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 24, "no padding in a request");
+_Static_assert(sizeof(shim_config) == 64 && sizeof(shim_place) == 72, "no padding in the rest");
+
+typedef enum { SHIM_DONE, SHIM_BAILED, SHIM_NO_START } shim_outcome;
+typedef enum { SHIM_LEFT, SHIM_ENDED, SHIM_CRASHED, SHIM_NEVER_LOOPED } shim_exit;
+typedef enum { SHIM_INFO, SHIM_WARN, SHIM_ERROR, SHIM_OUTPUT } shim_level;
+
+/* Module start-up; 0 when PHP is ready. Once, in the zygote. */
+int shim_start(const shim_config *config);
+/* Prints versions, php.ini, extensions, opcache. After shim_start. */
+void shim_info(void);
+const char *shim_php_version(void);
+/* A worker begins: timers and signals that a fork does not bring along. */
+void shim_worker_begins(int backtrace_signal);
+/* One request, classic mode. The response has a head and an end when it returns, unless SHIM_NO_START. */
+shim_outcome shim_serve(const shim_request *request);
+/* The worker script, from its first line until it ends; asks rust_next for each request. */
+shim_exit shim_run_script(const char *script);
+/* Sealed mode, in the zygote: boots with this script (a worker script; with is_boot one that only prepares; NULL: none),
+ * takes the image, and calls rust_fork_workers(). Returns when the boot failed, or in a worker for which no image could
+ * be taken and which has no worker script: SHIM_LEFT. */
+shim_exit shim_run_sealed(const char *script, int is_boot, int backtrace_signal);
+/* In a worker just forked: does not return unless it fails. */
+int shim_begin_sealed_worker(uint32_t index, uint32_t instance);
+/* In the zygote: why the image is not the application any more; NULL: it is. */
+const char *shim_outdated(void);
+/* The worker is about to sleep: lets go of what others may wait for. */
+void shim_idle(void);
+/* How many sockets that PHP has open were closed by their peers. */
+int shim_stale_sockets(void);
+/* Bytes that the Zend memory manager held for the last request. */
+size_t shim_memory(void);
+/* In the zygote: writes the PHP stack of a worker to the error log, or has the worker do it on that signal. */
+void shim_backtrace(int pid, int signal_number);
+
+/* The next request; NULL: leave the loop. Worker mode only. */
+const shim_request *rust_next(void);
+/* The next request to warm up with; NULL: there are no more. */
+const shim_request *rust_warm(void);
+/* The image is taken, or cannot be, for this reason. Forks workers until the zygote ends; returns only in a worker, and
+ * only without an image. */
+void rust_fork_workers(const char *refusal);
+/* Memory went back: which worker this is, how many requests it has served, how long the way back took, and how many pages
+ * were copied. */
+void rust_resume(uint32_t index, uint32_t instance, uint64_t served, uint64_t took_ns, uint32_t pages);
+/* The worker ends, because it was told to, or because something could not be undone. */
+_Noreturn void rust_leave(const char *doubt);
+/* The response is complete (or, with a true value, cut short). Once a request. */
+void rust_finish(int broken);
+/* 0, or 1 when nobody reads any more. */
+int rust_head(int status, const shim_pair *headers, size_t count, int interim);
+int rust_write(const char *at, size_t len);
+int rust_flush(void);
+/* Fills the buffer unless the body ends before. */
+size_t rust_read_body(char *at, size_t len);
+/* One line to the server's error log. */
+void rust_log(shim_level level, const char *at, size_t len);
+/* Worker number n of the pool; 0 when there are no more. */
+int rust_place(size_t n, shim_place *place);
+
+#endif

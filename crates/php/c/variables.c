@@ -1,0 +1,338 @@
+/* $_SERVER, $_ENV, getenv() and the request's headers, as php-fpm behind nginx has them. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "parts.h"
+
+static zend_string *field_keys[SHIM_FIELD_COUNT];
+static zend_string *key_software, *key_gateway, *key_status, *key_role, *key_https, *key_self, *key_user;
+static zend_string *value_gateway, *value_status, *value_role, *value_on, *value_software;
+static void (*import_of_php)(zval *array);
+static void (*load_of_php)(zval *array);
+
+/* nginx's rule: a name of other characters is dropped. An underscore could spoof a dash ("X_Real_Ip"), a dot or
+ * a bracket would be mangled by PHP. "Proxy" would become HTTP_PROXY, which libraries take for a setting. */
+static int is_passed(const shim_text *name)
+{
+    for (size_t i = 0; i < name->len; i++) {
+        unsigned char c = (unsigned char)name->at[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-')) {
+            return 0;
+        }
+    }
+    return name->len > 0 && !(name->len == 5 && strncasecmp(name->at, "proxy", 5) == 0);
+}
+
+static int is_same(const shim_text *a, const shim_text *b)
+{
+    return a->len == b->len && strncasecmp(a->at, b->at, a->len) == 0;
+}
+
+/* The header's value with those of its later namesakes; NULL: an earlier one has told it already. */
+static zend_string *joined(const shim_request *request, size_t n)
+{
+    const shim_pair *h = &request->headers[n];
+    const char *between = h->name.len == 6 && strncasecmp(h->name.at, "cookie", 6) == 0 ? "; " : ", ";
+    smart_str all = {0};
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        if (is_same(&request->headers[i].name, &h->name)) {
+            return NULL;
+        }
+    }
+    for (i = n + 1; i < request->header_count; i++) {
+        if (is_same(&request->headers[i].name, &h->name)) {
+            if (!all.s) {
+                smart_str_appendl(&all, h->value.at, h->value.len);
+            }
+            smart_str_appendl(&all, between, 2);
+            smart_str_appendl(&all, request->headers[i].value.at, request->headers[i].value.len);
+        }
+    }
+    return all.s ? smart_str_extract(&all) : zend_string_init(h->value.at, h->value.len, 0);
+}
+
+static zend_string *http_key(const shim_text *name)
+{
+    zend_string *key = zend_string_alloc(name->len + 5, 0);
+    char *to = ZSTR_VAL(key);
+
+    memcpy(to, "HTTP_", 5);
+    for (size_t i = 0; i < name->len; i++) {
+        char c = name->at[i];
+        to[i + 5] = c >= 'a' && c <= 'z' ? c - 32 : c == '-' ? '_' : c;
+    }
+    to[name->len + 5] = 0;
+    return key;
+}
+
+/* A filter other than the default one (filter.default) must see each variable while $_SERVER is made. With the
+ * default one, ext/filter only keeps a second copy for filter_input(); it gets that when filter_input() is
+ * called (functions.c), which saves about 6 µs a request. */
+static int has_filter(void)
+{
+    const char *name = zend_ini_string("filter.default", sizeof("filter.default") - 1, 0);
+    return name && *name && strcmp(name, "unsafe_raw") != 0 && sapi_module.input_filter;
+}
+
+typedef struct {
+    zval *array;
+    int filter; /* 0, or PARSE_SERVER, PARSE_ENV */
+} sink;
+
+static void put(const sink *to, zend_string *key, zend_string *value)
+{
+    zval v;
+
+    if (to->filter) {
+        char *text = ZSTR_VAL(value);
+        size_t len = ZSTR_LEN(value);
+        /* True only for PARSE_STRING; otherwise the filter has put the variable into http_globals itself. */
+        if (sapi_module.input_filter(to->filter, ZSTR_VAL(key), &text, len, &len)) {
+            php_register_variable_safe(ZSTR_VAL(key), text, len, to->array);
+        }
+        zend_string_release(value);
+        return;
+    }
+    ZVAL_STR(&v, value);
+    zend_hash_update(Z_ARRVAL_P(to->array), key, &v);
+}
+
+static void put_request(const sink *to)
+{
+    const shim_request *r = shim.request;
+    const shim_text *f;
+    const char *user = SG(request_info).auth_user;
+
+    for (int i = 0; i < SHIM_FIELD_COUNT; i++) {
+        f = &r->field[i];
+        put(to, field_keys[i], f->len ? zend_string_init(f->at, f->len, 0) : ZSTR_EMPTY_ALLOC());
+    }
+    put(to, key_gateway, zend_string_copy(value_gateway));
+    put(to, key_software, zend_string_copy(value_software));
+    put(to, key_status, zend_string_copy(value_status));
+    put(to, key_role, zend_string_copy(value_role));
+    f = &r->field[SHIM_SCHEME];
+    if (f->len == 5 && memcmp(f->at, "https", 5) == 0) {
+        put(to, key_https, zend_string_copy(value_on));
+    }
+    put(to, key_user, user ? zend_string_init(user, strlen(user), 0) : ZSTR_EMPTY_ALLOC());
+    for (size_t i = 0; i < r->header_count; i++) {
+        zend_string *key, *value;
+        if (!is_passed(&r->headers[i].name) || !(value = joined(r, i))) {
+            continue;
+        }
+        key = http_key(&r->headers[i].name);
+        put(to, key, value);
+        zend_string_release(key);
+    }
+}
+
+static void put_self(const sink *to)
+{
+    const shim_text *name = &shim.request->field[SHIM_SCRIPT_NAME];
+    const shim_text *info = &shim.request->field[SHIM_PATH_INFO];
+    zend_string *self = zend_string_alloc(name->len + info->len, 0);
+
+    memcpy(ZSTR_VAL(self), name->at, name->len);
+    memcpy(ZSTR_VAL(self) + name->len, info->at, info->len);
+    ZSTR_VAL(self)[name->len + info->len] = 0;
+    put(to, key_self, self);
+}
+
+/* A worker script before its loop: the keys that a command line would have, and the marks by which Symfony's and
+ * Laravel's runners know where they are. */
+static void put_boot(zval *array)
+{
+    char *script = SG(request_info).path_translated;
+
+    add_assoc_string(array, "SCRIPT_FILENAME", script ? script : "");
+    add_assoc_string(array, "SCRIPT_NAME", script ? script : "");
+    add_assoc_string(array, "PHP_SELF", script ? script : "");
+    add_assoc_string(array, "PATH_TRANSLATED", script ? script : "");
+    add_assoc_string(array, "DOCUMENT_ROOT", shim.config->root ? shim.config->root : "");
+    add_assoc_string(array, "SERVER_SOFTWARE", shim.config->software);
+    add_assoc_string(array, "FRANKENPHP_WORKER", "1");
+    add_assoc_string(array, "TOKAMAK_WORKER", "1");
+}
+
+/* The environment and, as under php-fpm, the request: for $_SERVER, $_ENV (variables_order with E), getenv(). */
+static void import(zval *array)
+{
+    sink to = {array, 0};
+
+    import_of_php(array);
+    if (shim.request) {
+        if (has_filter()) {
+            to.filter = Z_ARR_P(array) == Z_ARR(PG(http_globals)[TRACK_VARS_ENV]) ? PARSE_ENV : PARSE_SERVER;
+        }
+        put_request(&to);
+    }
+}
+
+static void load(zval *array)
+{
+    sink to = {array, 0};
+
+    load_of_php(array);
+    if (shim.request) {
+        put_request(&to);
+    }
+}
+
+void variables_register(zval *array)
+{
+    sink to = {array, has_filter() ? PARSE_SERVER : 0};
+
+    import(array);
+    if (shim.request) {
+        put_self(&to);
+        shim.filter_fed = to.filter != 0;
+    } else if (shim.stage == STAGE_BOOT) {
+        put_boot(array);
+    }
+}
+
+/* Shows the request to ext/filter, once: it keeps what filter_input(INPUT_SERVER) returns. */
+void variables_feed_filter(void)
+{
+    sink to = {&PG(http_globals)[TRACK_VARS_SERVER], PARSE_SERVER};
+
+    if (shim.filter_fed || !shim.request || !sapi_module.input_filter) {
+        return;
+    }
+    shim.filter_fed = 1;
+    zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
+    if (Z_TYPE_P(to.array) == IS_ARRAY) {
+        SEPARATE_ARRAY(to.array);
+        put_request(&to);
+        put_self(&to);
+    }
+}
+
+/* getallheaders(): names in the usual spelling, as php-fpm gives them. */
+void variables_headers(zval *array)
+{
+    const shim_request *r = shim.request;
+
+    if (!r) {
+        return;
+    }
+    for (size_t i = 0; i < r->header_count; i++) {
+        zend_string *value, *name;
+        zval v;
+        int upper = 1;
+        if (!is_passed(&r->headers[i].name) || !(value = joined(r, i))) {
+            continue;
+        }
+        name = zend_string_init(r->headers[i].name.at, r->headers[i].name.len, 0);
+        for (size_t k = 0; k < ZSTR_LEN(name); k++) {
+            char *c = &ZSTR_VAL(name)[k];
+            *c = upper ? toupper((unsigned char)*c) : tolower((unsigned char)*c);
+            upper = *c == '-';
+        }
+        ZVAL_STR(&v, value);
+        zend_symtable_update(Z_ARRVAL_P(array), name, &v);
+        zend_string_release(name);
+    }
+}
+
+/* getenv('REQUEST_METHOD') and its like work under php-fpm. The caller copies the result at once. */
+char *variables_getenv(const char *name, size_t len)
+{
+    static char *kept;
+    const shim_request *r = shim.request;
+
+    for (int i = 0; i < SHIM_FIELD_COUNT; i++) {
+        if (ZSTR_LEN(field_keys[i]) == len && memcmp(ZSTR_VAL(field_keys[i]), name, len) == 0) {
+            return (char *)r->field[i].at;
+        }
+    }
+    if (len > 5 && memcmp(name, "HTTP_", 5) == 0) {
+        for (size_t i = 0; i < r->header_count; i++) {
+            zend_string *key, *value;
+            int found;
+            if (!is_passed(&r->headers[i].name)) {
+                continue;
+            }
+            key = http_key(&r->headers[i].name);
+            found = ZSTR_LEN(key) == len && memcmp(ZSTR_VAL(key), name, len) == 0;
+            zend_string_release(key);
+            if (found && (value = joined(r, i))) {
+                free(kept);
+                kept = strndup(ZSTR_VAL(value), ZSTR_LEN(value));
+                zend_string_release(value);
+                return kept;
+            }
+        }
+        return NULL;
+    }
+    if (len == 15 && memcmp(name, "SERVER_SOFTWARE", 15) == 0) {
+        return (char *)shim.config->software;
+    }
+    if (len == 17 && memcmp(name, "GATEWAY_INTERFACE", 17) == 0) {
+        return ZSTR_VAL(value_gateway);
+    }
+    return NULL;
+}
+
+char *variables_cookies(void)
+{
+    const shim_request *r = shim.request;
+
+    for (size_t i = 0; i < r->header_count; i++) {
+        const shim_text *name = &r->headers[i].name;
+        if (name->len == 6 && strncasecmp(name->at, "cookie", 6) == 0) {
+            zend_string *all;
+            size_t later = i + 1;
+            while (later < r->header_count && !is_same(&r->headers[later].name, name)) {
+                later++;
+            }
+            if (later == r->header_count) {
+                return (char *)r->headers[i].value.at;
+            }
+            all = joined(r, i);
+            shim.joined_cookie = estrndup(ZSTR_VAL(all), ZSTR_LEN(all));
+            zend_string_release(all);
+            return shim.joined_cookie;
+        }
+    }
+    return NULL;
+}
+
+static zend_string *lasting(const char *text)
+{
+    return zend_string_init_interned(text, strlen(text), 1);
+}
+
+/* During module start-up: later, PHP would take these strings for a request's own and free them with it. */
+void variables_install(void)
+{
+    static const char *const keys[] = {
+#define SHIM_KEY(name, key) key,
+        SHIM_FIELDS(SHIM_KEY)
+#undef SHIM_KEY
+    };
+
+    for (int i = 0; i < SHIM_FIELD_COUNT; i++) {
+        field_keys[i] = lasting(keys[i]);
+    }
+    key_gateway = lasting("GATEWAY_INTERFACE");
+    key_software = lasting("SERVER_SOFTWARE");
+    key_status = lasting("REDIRECT_STATUS");
+    key_role = lasting("FCGI_ROLE");
+    key_https = lasting("HTTPS");
+    key_self = lasting("PHP_SELF");
+    key_user = lasting("REMOTE_USER");
+    value_gateway = lasting("CGI/1.1");
+    value_status = lasting("200");
+    value_role = lasting("RESPONDER");
+    value_on = lasting("on");
+    value_software = lasting(shim.config->software);
+    import_of_php = php_import_environment_variables;
+    load_of_php = php_load_environment_variables;
+    php_import_environment_variables = import;
+    php_load_environment_variables = load;
+}

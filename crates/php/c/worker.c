@@ -1,0 +1,297 @@
+/* Worker mode: one script, many requests.
+ *
+ * The script runs inside one php_request_startup/shutdown; each request is a small cycle within it:
+ *
+ *   boot ──► handle_request ──► [reset] wait ──► begin ──► handler ──► end ──► (script's own code) ──┐
+ *                  ▲                                                                                 │
+ *                  └─────────────────────────────────────────────────────────────────────────────────┘
+ *
+ * Everything is reset when the script asks for the next request, not when the handler returns: what the script does
+ * between the two (Symfony's kernel.terminate) still sees its state, cannot leak either, and the client
+ * has its response before the cleaning begins.
+ *
+ * exit() and an uncaught exception end the handler, and the loop goes on. A fatal error leaves the engine in a
+ * state that nobody vouches for: the response is finished, the script ended, and Rust runs it again.
+ */
+#include <time.h>
+
+#include "parts.h"
+
+static int looping;        /* the script has called handle_request */
+static int left;           /* it was told to leave */
+static HashTable *at_boot; /* shutdown functions of the script itself, kept aside while requests have their own */
+
+static void report_exception(void)
+{
+    if (EG(exception) && !zend_is_unwind_exit(EG(exception)) && Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
+        zend_user_exception_handler();
+    }
+    if (EG(exception)) {
+        /* Silent for exit(). */
+        zend_exception_error(EG(exception), E_ERROR);
+    }
+}
+
+/* As php_call_shutdown_functions, but with a frame on the stack: without one, an exit() in such a function would
+ * bail out of the whole script. */
+static void run_shutdown_functions(void)
+{
+    HashTable *list = BG(user_shutdown_function_names);
+    zval *item;
+
+    /* By number: a shutdown function may register another one. */
+    for (zend_ulong n = 0; list && (item = zend_hash_index_find(list, n)); n++) {
+        php_shutdown_function_entry *entry = Z_PTR_P(item);
+        zval result;
+        ZVAL_UNDEF(&result);
+        entry->fci.retval = &result;
+        zend_call_function(&entry->fci, &entry->fci_cache);
+        zval_ptr_dtor(&result);
+        if (EG(exception)) {
+            report_exception();
+            break;
+        }
+    }
+    php_free_shutdown_functions();
+}
+
+/* The request's functions go behind those of the boot: the script ends with both. */
+static void join_shutdown_functions(void)
+{
+    HashTable *of_request = BG(user_shutdown_function_names);
+    zval *item;
+
+    if (!at_boot) {
+        return;
+    }
+    if (of_request) {
+        ZEND_HASH_FOREACH_VAL(of_request, item) {
+            zend_hash_next_index_insert_mem(at_boot, Z_PTR_P(item), sizeof(php_shutdown_function_entry));
+            efree(Z_PTR_P(item)); /* the entry's references have moved */
+        } ZEND_HASH_FOREACH_END();
+        of_request->pDestructor = NULL;
+        zend_hash_destroy(of_request);
+        FREE_HASHTABLE(of_request);
+    }
+    BG(user_shutdown_function_names) = at_boot;
+    at_boot = NULL;
+}
+
+/* No request: no headers to send, output goes to the log. */
+static void enter_boot_stage(void)
+{
+    shim.stage = STAGE_BOOT;
+    php_output_activate();
+    SG(headers_sent) = 0;
+    SG(request_info).no_headers = 1;
+}
+
+void worker_begin(const shim_request *request)
+{
+    php_output_end_all();
+    php_output_deactivate();
+
+    shim.stage = STAGE_REQUEST;
+    sapi_take_request(request);
+    PG(header_is_being_sent) = 0;
+    PG(connection_status) = PHP_CONNECTION_NORMAL;
+    EG(exit_status) = 0;
+    php_output_activate();
+    sapi_activate();
+    sealed_begin();
+    if (PG(max_input_time) == -1) {
+        zend_set_timeout(EG(timeout_seconds), 1);
+    } else {
+        zend_set_timeout(PG(max_input_time), 1);
+    }
+    if (PG(expose_php)) {
+        sapi_add_header(SAPI_PHP_VERSION_HEADER, sizeof(SAPI_PHP_VERSION_HEADER) - 1, 1);
+    }
+    if (PG(output_handler) && PG(output_handler)[0]) {
+        zval handler;
+        ZVAL_STRING(&handler, PG(output_handler));
+        php_output_start_user(&handler, 0, PHP_OUTPUT_HANDLER_STDFLAGS);
+        zval_ptr_dtor(&handler);
+    } else if (PG(output_buffering)) {
+        php_output_start_user(NULL, PG(output_buffering) > 1 ? PG(output_buffering) : 0, PHP_OUTPUT_HANDLER_STDFLAGS);
+    } else if (PG(implicit_flush)) {
+        php_output_set_implicit_flush(1);
+    }
+    reset_superglobals();
+    if (PS(auto_start)) {
+        php_session_start();
+    }
+    if (PG(max_input_time) != -1) {
+        zend_set_timeout(INI_INT("max_execution_time"), 0);
+    }
+}
+
+static void end(void)
+{
+    run_shutdown_functions();
+    php_output_end_all();
+    zend_unset_timeout();
+    session_end();
+    sapi_leave_copy();
+    php_output_deactivate();
+    shim.memory = zend_memory_usage(1);
+    sapi_end_response();
+    if (sealed_is_worker()) {
+        enter_boot_stage();
+        return; /* the rest goes with the roll-back */
+    }
+
+    reset_close_streams();
+    sapi_deactivate();
+    if (shim.joined_cookie) {
+        efree(shim.joined_cookie);
+        shim.joined_cookie = NULL;
+    }
+    sapi_forget_request();
+    PG(connection_status) = PHP_CONNECTION_NORMAL;
+    EG(exit_status) = 0;
+    enter_boot_stage();
+}
+
+/* Whether opcache waits for its users to go: its memory is full, or opcache_reset() was called. A worker script uses it as
+ * long as it runs, and after opcache.force_restart_timeout opcache kills who still does, with the request in his
+ * hands. So the script ends, and is run again, without the cache until all have let go; asked once a second. */
+int worker_cache_restarts(void)
+{
+    static time_t asked;
+    struct timespec now;
+    zend_function *status;
+    char *restricted;
+    zval no_scripts, answer, *pending;
+    int restarting;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    if (now.tv_sec == asked || !quiet_uses_opcache()) {
+        return 0;
+    }
+    asked = now.tv_sec;
+    status = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_get_status"));
+    restricted = zend_ini_string("opcache.restrict_api", sizeof("opcache.restrict_api") - 1, 0);
+    if (!status || (restricted && *restricted)) {
+        return 0;
+    }
+    ZVAL_FALSE(&no_scripts);
+    ZVAL_UNDEF(&answer);
+    zend_call_known_function(status, NULL, NULL, &answer, 1, &no_scripts, NULL);
+    pending = Z_TYPE(answer) == IS_ARRAY ? zend_hash_str_find(Z_ARR(answer), ZEND_STRL("restart_pending")) : NULL;
+    restarting = pending && zend_is_true(pending);
+    zval_ptr_dtor(&answer);
+    return restarting;
+}
+
+bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *return_value)
+{
+    const shim_request *request;
+    zval result;
+
+    (void)return_value;
+    if (sealed_is_worker()) {
+        sealed_end();
+    }
+    if (looping) {
+        /* Functions registered since the response was complete. */
+        run_shutdown_functions();
+        reset_restore();
+    } else {
+        looping = 1;
+        at_boot = BG(user_shutdown_function_names);
+        BG(user_shutdown_function_names) = NULL;
+        session_end();
+        reset_learn();
+    }
+    zend_unset_timeout();
+    sapi_leave_copy();
+    if (!shim.sealed && worker_cache_restarts()) {
+        zend_release_fcall_info_cache(fcc);
+        return false;
+    }
+    request = shim.sealed ? sealed_next() : state_next();
+    if (!request) {
+        left = 1;
+        zend_release_fcall_info_cache(fcc);
+        return false;
+    }
+    worker_begin(request);
+    ZVAL_UNDEF(&result);
+    fci->retval = &result;
+    zend_call_function(fci, fcc);
+    report_exception();
+    zval_ptr_dtor(&result);
+    if (COMPAT_OUT_OF_MEMORY()) {
+        zend_bailout();
+    }
+    end();
+    return true;
+}
+
+static void run(const char *script)
+{
+    zend_file_handle file;
+
+    SG(request_info).no_headers = 1;
+    /* A client that goes away must not end the script, which serves others too. */
+    zend_string *name = zend_string_init(ZEND_STRL("ignore_user_abort"), 0);
+    zend_alter_ini_entry_chars(name, "1", 1, ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME);
+    zend_string_release(name);
+
+    quiet_enter_directory_of(script, strlen(script));
+    zend_stream_init_filename(&file, script);
+    file.primary_script = 1;
+    EG(exit_status) = 0;
+    php_execute_script(&file);
+    if (!file.in_list) {
+        zend_destroy_file_handle(&file);
+    }
+}
+
+shim_exit shim_run_script(const char *script)
+{
+    volatile int crashed = 0;
+
+    looping = left = 0;
+    at_boot = NULL;
+    shim.worker_script = 1;
+    shim.request = NULL;
+    shim.stage = STAGE_BOOT;
+    zend_first_try {
+        SG(server_context) = NULL;
+        SG(request_info).path_translated = (char *)script;
+        SG(sapi_headers).http_response_code = 200;
+        if (php_request_startup() == SUCCESS) {
+            run(script);
+        } else {
+            crashed = 1;
+        }
+    } zend_catch {
+        crashed = 1;
+    } zend_end_try();
+    if (sealed_is_worker()) {
+        sealed_end();
+    }
+    crashed |= CG(unclean_shutdown) || EG(exit_status) == 255;
+
+    zend_first_try {
+        join_shutdown_functions();
+        reset_forget();
+    } zend_end_try();
+    zend_first_try {
+        php_request_shutdown(NULL);
+    } zend_catch {
+        crashed = 1;
+    } zend_end_try();
+    sapi_leave_copy();
+    sapi_end_response();
+    sapi_forget_request();
+    shim.joined_cookie = NULL;
+    shim.stage = STAGE_OUTSIDE;
+
+    if (!looping) {
+        return SHIM_NEVER_LOOPED;
+    }
+    return left ? SHIM_LEFT : crashed ? SHIM_CRASHED : SHIM_ENDED;
+}

@@ -1,0 +1,139 @@
+//! PHP, seen from Rust: the calls into the shim, each a plain function.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr::null;
+
+use crate::ffi;
+use crate::settings::{Mode, Settings};
+
+/// Module start-up. Once in the life of a process.
+pub fn start(settings: &Settings) -> Result<(), String> {
+    if settings.mode == Mode::Sealed {
+        // SAFETY: changes parameters of libc's allocator, in a process with one thread.
+        unsafe { ffi::image_prepare() };
+    }
+    let c = |text: &str| CString::new(text).map_err(|_| format!("{text:?} contains a NUL"));
+    // PHP keeps these pointers until the process ends, so they are never freed.
+    let leak = |text: &str| c(text).map(|text| text.into_raw().cast_const());
+    let locked: Vec<*const c_char> =
+        settings.ini.iter().filter(|s| s.2).map(|s| leak(&s.0)).collect::<Result<_, _>>()?;
+    let locked = Vec::leak(locked);
+    let config = Box::leak(Box::new(ffi::Config {
+        version: ffi::VERSION,
+        reset: settings.reset,
+        software: leak(concat!("tokamak/", env!("CARGO_PKG_VERSION")))?,
+        site: leak(&settings.site)?,
+        ini: leak(&settings.ini_text())?,
+        locked: locked.as_ptr(),
+        locked_count: locked.len(),
+        root: if settings.root.is_empty() { null() } else { leak(&settings.root)? },
+        report: settings.report.as_deref().map_or(Ok(null()), leak)?,
+    }));
+    // SAFETY: `config` and all it points to live for ever; PHP was not started before.
+    match unsafe { ffi::shim_start(config) } {
+        0 => Ok(()),
+        _ => Err("PHP did not start; its reasons are in the error log".to_owned()),
+    }
+}
+
+/// Prints what was started.
+pub fn print_info() {
+    // SAFETY: after `start`, outside a request.
+    unsafe { ffi::shim_info() }
+}
+
+/// `PHP_VERSION`.
+pub fn php_version() -> &'static str {
+    // SAFETY: returns a string constant.
+    unsafe { CStr::from_ptr(ffi::shim_php_version()) }.to_str().unwrap_or("?")
+}
+
+/// A forked process is a worker from now on.
+pub fn begin_worker(backtrace_signal: c_int) {
+    // SAFETY: after `start`, in a process with one thread.
+    unsafe { ffi::shim_worker_begins(backtrace_signal) }
+}
+
+/// Serves one request in classic mode; false: PHP could not begin it.
+pub fn serve(request: *const ffi::Request) -> bool {
+    // SAFETY: the request stays as it is until the worker claims the next one, which it does after this call.
+    unsafe { ffi::shim_serve(request) != ffi::NO_START }
+}
+
+/// How a worker script ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptEnd {
+    /// It was told to leave.
+    Left,
+    /// It came to its end by itself.
+    Ended,
+    /// A fatal error ended it.
+    Crashed,
+    /// It never asked for a request.
+    NeverLooped,
+}
+
+/// Runs the worker script until it ends.
+pub fn run_script(script: &CStr) -> ScriptEnd {
+    // SAFETY: the path lives through the call.
+    script_end(unsafe { ffi::shim_run_script(script.as_ptr()) })
+}
+
+fn script_end(number: c_int) -> ScriptEnd {
+    match number {
+        ffi::LEFT => ScriptEnd::Left,
+        ffi::ENDED => ScriptEnd::Ended,
+        ffi::CRASHED => ScriptEnd::Crashed,
+        _ => ScriptEnd::NeverLooped,
+    }
+}
+
+/// Boots with this script and takes the image, in the zygote; forks workers through `rust_fork_workers`. `is_boot`: the
+/// script only prepares and asks for no requests. Returns when the boot failed, or in a worker without an image.
+pub fn run_sealed(script: Option<&CStr>, is_boot: bool, backtrace_signal: c_int) -> ScriptEnd {
+    // SAFETY: the path lives through the call.
+    let end = unsafe {
+        ffi::shim_run_sealed(script.map_or(null(), CStr::as_ptr), c_int::from(is_boot), backtrace_signal)
+    };
+    script_end(end)
+}
+
+/// Turns a process forked from one with an image into a worker; returns only if that fails.
+pub fn begin_sealed_worker(index: u16, instance: u32) {
+    // SAFETY: in a child of the zygote, with one thread, after the image was taken. Frames of Rust that the roll-back
+    // passes over belong to the zygote's life and own nothing that this process uses.
+    unsafe { ffi::shim_begin_sealed_worker(index.into(), instance) };
+}
+
+/// Why the image is not the application any more.
+pub fn outdated() -> Option<String> {
+    // SAFETY: in the zygote, after `start`; returns a text that lives until the next call, or null.
+    let reason = unsafe { ffi::shim_outdated().as_ref() };
+    // SAFETY: as above.
+    reason.map(|at| unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned())
+}
+
+/// The worker is about to sleep.
+pub fn idle() {
+    // SAFETY: no precondition; touches the shim's own state.
+    unsafe { ffi::shim_idle() }
+}
+
+/// Whether a peer has closed one of the connections that PHP has open.
+pub fn has_stale_sockets() -> bool {
+    // SAFETY: as above.
+    unsafe { ffi::shim_stale_sockets() > 0 }
+}
+
+/// Bytes that PHP held for the last request.
+pub fn memory() -> u64 {
+    // SAFETY: as above.
+    unsafe { ffi::shim_memory() as u64 }
+}
+
+/// Writes a worker's PHP stack to the error log.
+pub fn backtrace(pid: libc::pid_t, signal: c_int) {
+    // SAFETY: reads another process's memory by copying, and signals only `pid`, which the caller has forked
+    // and not reaped.
+    unsafe { ffi::shim_backtrace(pid, signal) }
+}

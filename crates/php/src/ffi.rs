@@ -1,0 +1,99 @@
+//! The Rust view of `c/shim.h`, and nothing else. Layouts are pinned on both sides.
+
+use std::ffi::{c_char, c_int};
+use std::mem::size_of;
+
+// For the linker: C calls the image manager.
+use tokamak_image as _;
+use tokamak_sys::queue::record::Field;
+
+/// `SHIM_VERSION`.
+pub const VERSION: u32 = 1;
+
+/// `shim_text`: bytes followed by a NUL that `len` does not count.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Text {
+    pub at: *const c_char,
+    pub len: usize,
+}
+
+/// `shim_pair`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Pair {
+    pub name: Text,
+    pub value: Text,
+}
+
+/// `shim_request`.
+#[repr(C)]
+pub struct Request {
+    pub fields: [Text; Field::ALL.len()],
+    pub headers: *const Pair,
+    pub header_count: usize,
+    pub body_len: u64,
+}
+
+/// `shim_config`.
+#[repr(C)]
+pub struct Config {
+    pub version: u32,
+    pub reset: u32,
+    pub software: *const c_char,
+    pub site: *const c_char,
+    pub ini: *const c_char,
+    pub locked: *const *const c_char,
+    pub locked_count: usize,
+    pub root: *const c_char,
+    pub report: *const c_char,
+}
+
+/// `shim_place`.
+#[repr(C)]
+pub struct Place {
+    pub pid: u64,
+    pub requests: u64,
+    pub memory: u64,
+    pub since_ns: u64,
+    pub state: *const c_char,
+    pub method: Text,
+    pub uri: Text,
+}
+
+const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
+const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 24);
+const _: () = assert!(size_of::<Config>() == 64 && size_of::<Place>() == 72);
+// The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip away.
+const _: () =
+    assert!(Field::ALL.len() == 17 && Field::ContentLength as usize == 16 && Field::Scheme as usize == 14);
+
+/// `shim_outcome`.
+pub const NO_START: c_int = 2;
+
+/// `shim_exit`.
+pub const LEFT: c_int = 0;
+pub const ENDED: c_int = 1;
+pub const CRASHED: c_int = 2;
+
+/// `shim_level`.
+pub const WARN: c_int = 1;
+pub const ERROR: c_int = 2;
+pub const OUTPUT: c_int = 3;
+
+unsafe extern "C" {
+    pub fn shim_start(config: *const Config) -> c_int;
+    pub fn shim_info();
+    pub fn shim_php_version() -> *const c_char;
+    pub fn shim_worker_begins(backtrace_signal: c_int);
+    pub fn shim_serve(request: *const Request) -> c_int;
+    pub fn shim_run_script(script: *const c_char) -> c_int;
+    pub fn shim_run_sealed(script: *const c_char, is_boot: c_int, backtrace_signal: c_int) -> c_int;
+    pub fn shim_begin_sealed_worker(index: u32, instance: u32) -> c_int;
+    pub fn shim_outdated() -> *const c_char;
+    pub fn image_prepare();
+    pub fn shim_idle();
+    pub fn shim_stale_sockets() -> c_int;
+    pub fn shim_memory() -> usize;
+    pub fn shim_backtrace(pid: c_int, signal_number: c_int);
+}

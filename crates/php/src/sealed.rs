@@ -1,0 +1,145 @@
+//! Sealed mode in the zygote: the application boots here, and workers are forked in the middle of its boot.
+//!
+//! C calls [`rust_fork_workers`] when the image is taken. From there the zygote never returns, and a worker goes on with memory
+//! that was rolled back to before the call.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, CString, c_char};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_MISMATCH, Signal};
+use tokamak_sys::queue::record::{Field, Writer};
+
+use crate::engine::{self, ScriptEnd};
+use crate::log::{self, Level};
+use crate::settings::Settings;
+use crate::worker;
+use crate::zygote::{Newborn, Zygote, end};
+
+/// Time between two looks at the files of which the image was made.
+pub const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+thread_local! {
+    static ZYGOTE: RefCell<Option<Zygote>> = const { RefCell::new(None) };
+    /// This process is a worker that got no image.
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Boots the application and serves until the supervisor says otherwise.
+pub fn run(mut zygote: Zygote) -> ExitCode {
+    let (segment, consumer) = zygote.consumer();
+    let settings = zygote.settings.clone();
+    let script = match settings.boot.as_deref().or(settings.script.as_deref()).map(CString::new).transpose() {
+        Ok(script) => script,
+        Err(_) => return zygote.fail("the script's path contains a NUL".to_owned()),
+    };
+    worker::settle(&settings, segment, consumer);
+    worker::warm_up_with(settings.warm.iter().map(|target| record(&settings, target)).collect());
+    ZYGOTE.set(Some(zygote));
+    let ended = engine::run_sealed(script.as_deref(), settings.boot.is_some(), Signal::Backtrace.number());
+    if IS_WORKER.get() {
+        end(worker::serve(&settings, settings.script.is_some().then_some(ended)))
+    }
+    let why = match (&settings.script, ended) {
+        (Some(script), ScriptEnd::NeverLooped) => {
+            format!(
+                "worker script {script} ended before its first tokamak_handle_request(); its reasons are in the error log"
+            )
+        }
+        _ => "the boot script failed; its reasons are in the error log".to_owned(),
+    };
+    ZYGOTE.with_borrow(|zygote| {
+        zygote.as_ref().map_or(ExitCode::from(EXIT_BOOT_FAILED), |zygote| zygote.fail(why))
+    })
+}
+
+/// A request for `target`, as a browser on this machine would send it.
+fn record(settings: &Settings, target: &str) -> Vec<u8> {
+    let (_, query) = target.split_once('?').unwrap_or((target, ""));
+    let script = format!("{}/index.php", settings.root);
+    // The site's name is its first host name, if it has one.
+    let host = if settings.site.contains('.') && !settings.site.contains('*') {
+        &settings.site
+    } else {
+        "localhost"
+    };
+    let mut writer = Writer::new();
+    for field in Field::ALL {
+        let value = match field {
+            Field::Method => "GET",
+            Field::Uri => target,
+            Field::Query => query,
+            Field::ScriptFilename => &script,
+            Field::ScriptName | Field::DocumentUri => "/index.php",
+
+            Field::DocumentRoot => &settings.root,
+            Field::ServerName => host,
+            Field::ServerAddr | Field::RemoteAddr => "127.0.0.1",
+            Field::ServerPort => "80",
+            Field::RemotePort => "1",
+            Field::Protocol => "HTTP/1.1",
+            Field::Scheme => "http",
+            _ => "",
+        };
+        writer.field(*field, value.as_bytes());
+    }
+    writer.header(b"Host", host.as_bytes());
+    writer.bytes().to_vec()
+}
+
+/// Looks now and then whether the image still is the application.
+pub struct Watch {
+    looked: Instant,
+    told: bool,
+}
+
+impl Watch {
+    /// From now on.
+    pub fn new() -> Watch {
+        Watch { looked: Instant::now(), told: false }
+    }
+
+    /// Why the image is outdated; said once.
+    pub fn look(&mut self) -> Option<String> {
+        if self.told || self.looked.elapsed() < LOOK_EVERY {
+            return None;
+        }
+        self.looked = Instant::now();
+        let reason = engine::outdated();
+        self.told = reason.is_some();
+        reason
+    }
+}
+
+/// # Safety
+/// `refusal` is null or a C string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rust_fork_workers(refusal: *const c_char) {
+    let mut zygote = ZYGOTE.take().expect("sealed::run left it there");
+    let sealed = refusal.is_null();
+    if !sealed {
+        // SAFETY: the caller's promise.
+        let why = unsafe { CStr::from_ptr(refusal) }.to_string_lossy();
+        let instead = if zygote.settings.script.is_some() { "worker" } else { "classic" };
+        let message = format!("no image can be taken: {why}; this site runs in {instead} mode");
+        log::line(Level::Warn, &zygote.settings.site, message.as_bytes(), &[]);
+    }
+    let Newborn { index, instance } = match zygote.fork_workers() {
+        Ok(Some(newborn)) => newborn,
+        Ok(None) => std::process::exit(0),
+        Err(why) => {
+            zygote.end_by(&why);
+            std::process::exit(1)
+        }
+    };
+    worker::take_place(index, instance, true);
+    if sealed {
+        engine::begin_sealed_worker(index, instance);
+        log::line(Level::Error, &zygote.settings.site, b"the image could not be made this worker's own", &[]);
+        end(EXIT_MISMATCH)
+    }
+    IS_WORKER.set(true);
+    // It was closed in this process; its value must not close what has the number by now.
+    std::mem::forget(zygote);
+}

@@ -1,0 +1,187 @@
+//! What the supervisor says about the site, read from its key/value pairs.
+
+use tokamak_sys::control::key;
+
+/// How requests are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Full request start-up and shutdown.
+    Classic,
+    /// The worker script's loop calls a handler.
+    Worker,
+    /// Every request starts from the same image of the booted application.
+    Sealed,
+}
+
+/// One site's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Name in log lines.
+    pub site: String,
+    /// How requests are served.
+    pub mode: Mode,
+    /// Worker script: always in worker mode, perhaps in sealed mode.
+    pub script: Option<String>,
+    /// Script that is run once before the image is taken. Sealed mode only.
+    pub boot: Option<String>,
+    /// Targets that are requested before the image is taken. Sealed mode only.
+    pub warm: Vec<String>,
+    /// Document root.
+    pub root: String,
+    /// Kinds of state that worker mode resets: bits of `SHIM_RESET_*`.
+    pub reset: u32,
+    /// Requests after which a worker leaves; 0: never.
+    pub max_requests: u64,
+    /// What strings of the seal report's requests contain; [`None`]: nobody asks for a report.
+    pub report: Option<String>,
+    /// Settings of `php.ini`: name, value, whether scripts cannot change it.
+    pub ini: Vec<(String, String, bool)>,
+}
+
+/// Names as in the configuration; the position is the bit in `shim.h`.
+const RESETS: [&str; 9] =
+    ["ini", "error_handlers", "cwd", "umask", "locale", "timezone", "encodings", "env", "session"];
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            site: "-".to_owned(),
+            mode: Mode::Classic,
+            script: None,
+            boot: None,
+            warm: Vec::new(),
+            root: String::new(),
+            reset: (1 << RESETS.len()) - 1,
+            max_requests: 0,
+            report: None,
+            ini: Vec::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// Reads the pairs of a `Settings` message. An unknown key is an error: the two programs would not mean
+    /// the same.
+    pub fn read(pairs: &[(String, String)]) -> Result<Settings, String> {
+        let mut settings = Settings::default();
+        for (name, value) in pairs {
+            match name.as_str() {
+                key::SITE => settings.site = value.clone(),
+                key::ROOT => settings.root = value.clone(),
+                key::SCRIPT => settings.script = Some(value.clone()),
+                key::BOOT => settings.boot = Some(value.clone()),
+                key::REPORT => settings.report = Some(value.clone()),
+                key::MODE if value == key::MODE_CLASSIC => settings.mode = Mode::Classic,
+                key::MODE if value == key::MODE_WORKER => settings.mode = Mode::Worker,
+                key::MODE if value == key::MODE_SEALED => settings.mode = Mode::Sealed,
+                key::MAX_REQUESTS => {
+                    settings.max_requests =
+                        value.parse().map_err(|_| format!("{name}={value} is no number"))?
+                }
+                key::KEEP => {
+                    for kept in value.split(',').map(str::trim).filter(|kept| !kept.is_empty()) {
+                        let bit = RESETS.iter().position(|known| *known == kept);
+                        settings.reset &=
+                            !(1 << bit.ok_or_else(|| format!("{name}={value}: unknown {kept}"))?);
+                    }
+                }
+                _ => match (name.strip_prefix(key::INI), name.strip_prefix(key::ADMIN)) {
+                    (Some(ini), _) => settings.ini.push((ini.to_owned(), value.clone(), false)),
+                    (_, Some(ini)) => settings.ini.push((ini.to_owned(), value.clone(), true)),
+                    // In the order in which they are to be requested.
+                    _ if name.starts_with(key::WARM) => settings.warm.push(value.clone()),
+                    // The environment is the process's own already.
+                    _ if name.starts_with(key::ENV) => {}
+                    _ => return Err(format!("unknown setting {name}={value}")),
+                },
+            }
+        }
+        let sealed = settings.mode == Mode::Sealed;
+        let fits = match settings.mode {
+            Mode::Classic => settings.script.is_none(),
+            Mode::Worker => settings.script.is_some(),
+            Mode::Sealed => settings.script.is_none() || settings.boot.is_none(),
+        };
+        if !fits || !sealed && (settings.boot.is_some() || !settings.warm.is_empty()) {
+            return Err("the scripts do not fit the mode".to_owned());
+        }
+        Ok(settings)
+    }
+
+    /// The `php.ini` settings as text of such a file.
+    pub fn ini_text(&self) -> String {
+        self.ini.iter().map(|(name, value, _)| format!("{name}={}\n", quoted(value))).collect()
+    }
+}
+
+/// Plain words and numbers stay bare, so that `on`, `none` and `E_ALL & ~E_NOTICE` mean what they mean in
+/// `php.ini`; all else is quoted. `${NAME}` is replaced in both, as there.
+fn quoted(value: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_.:/,+-".contains(c);
+    let is_expression = value.starts_with("E_") && value.chars().all(|c| is_bare(c) || " &|~^()".contains(c));
+    if value.chars().all(is_bare) || is_expression {
+        return value.to_owned();
+    }
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Settings, String> {
+        let pairs: Vec<_> = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Settings::read(&pairs)
+    }
+
+    #[test]
+    fn pairs_become_settings() {
+        let s = read(&[
+            ("site", "a"),
+            ("mode", "worker"),
+            ("script", "/w.php"),
+            ("root", "/srv"),
+            ("keep", "ini, session"),
+            ("max_requests", "5"),
+            ("ini.a.b", "1"),
+            ("admin.c", "x y"),
+            ("env.E", "1"),
+        ])
+        .unwrap();
+        assert_eq!((s.script.as_deref(), s.max_requests, s.reset), (Some("/w.php"), 5, 0b0_1111_1110));
+        assert_eq!(s.ini_text(), "a.b=1\nc=\"x y\"\n");
+        assert!(s.ini[1].2 && !s.ini[0].2);
+        assert_eq!((s.mode, s.boot, s.warm), (Mode::Worker, None, vec![]));
+    }
+
+    #[test]
+    fn a_sealed_site_may_have_a_boot_script_and_targets_or_a_worker_script_or_neither() {
+        let s = read(&[("mode", "sealed"), ("boot", "/b.php"), ("warm.0", "/"), ("warm.1", "/login?a=b")])
+            .unwrap();
+        assert_eq!((s.mode, s.boot.as_deref(), s.script), (Mode::Sealed, Some("/b.php"), None));
+        assert_eq!(s.warm, ["/", "/login?a=b"]);
+        let s = read(&[("mode", "sealed"), ("script", "/w.php"), ("warm.0", "/")]).unwrap();
+        assert_eq!((s.script.as_deref(), s.boot), (Some("/w.php"), None));
+        assert_eq!(read(&[("mode", "sealed")]).unwrap().mode, Mode::Sealed);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        assert!(read(&[("colour", "red")]).is_err());
+        assert!(read(&[("mode", "async")]).is_err());
+        assert!(read(&[("keep", "nothing")]).is_err());
+        assert!(read(&[("mode", "worker")]).is_err());
+        assert!(read(&[("mode", "classic"), ("script", "/w.php")]).is_err());
+        assert!(read(&[("mode", "sealed"), ("script", "/w.php"), ("boot", "/b.php")]).is_err());
+        assert!(read(&[("mode", "worker"), ("script", "/w.php"), ("warm.0", "/")]).is_err());
+        assert!(read(&[("boot", "/b.php")]).is_err());
+    }
+
+    #[test]
+    fn values_keep_their_meaning_in_ini_text() {
+        assert_eq!(quoted("E_ALL & ~E_NOTICE"), "E_ALL & ~E_NOTICE");
+        assert_eq!(quoted("Europe/Berlin"), "Europe/Berlin");
+        assert_eq!(quoted("a;b\"c"), "\"a;b\\\"c\"");
+        assert_eq!(quoted("a\nb=1"), "\"a\nb=1\"");
+    }
+}

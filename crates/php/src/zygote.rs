@@ -1,0 +1,247 @@
+//! The zygote: starts PHP once, then forks a worker whenever the supervisor asks for one.
+//!
+//! Workers are copies of it, so they share its code, its data until they write to it, and opcache's memory.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tokamak_sys::channel::{Channel, Watch, poll};
+use tokamak_sys::control::{
+    self, EXIT_MISMATCH, EXIT_NO_FORK, FromZygote, Heard, Signal, Status, ToZygote, ZYGOTE_BELLS,
+    ZYGOTE_CHANNEL, ZYGOTE_SEGMENT,
+};
+use tokamak_sys::process::reap;
+use tokamak_sys::queue::{Consumer, Segment};
+use tokamak_sys::signal::Signals;
+
+use crate::engine;
+use crate::log::{self, Level};
+use crate::sealed;
+use crate::settings::{Mode, Settings};
+use crate::worker;
+
+/// A live worker.
+struct Place {
+    instance: u32,
+    pid: libc::pid_t,
+}
+
+/// The zygote, and what its workers need of it.
+pub struct Zygote {
+    channel: Channel,
+    segment: Arc<Segment>,
+    bells: Vec<OwnedFd>,
+    /// How the site is served.
+    pub settings: Settings,
+    workers: BTreeMap<u16, Place>,
+}
+
+/// A process that was just forked, and the place that it is to take.
+pub struct Newborn {
+    /// Board entry.
+    pub index: u16,
+    /// See [`ToZygote::Spawn`].
+    pub instance: u32,
+}
+
+/// Serves the supervisor until it says otherwise or is gone.
+pub fn run() -> ExitCode {
+    let (channel, segment, bells) = match inherited() {
+        Ok(all) => all,
+        Err(why) => {
+            log::line(Level::Error, "php", format!("zygote: {why}").as_bytes(), &[]);
+            return ExitCode::from(EXIT_MISMATCH);
+        }
+    };
+    match start(&channel) {
+        Ok(settings) => {
+            let zygote = Zygote { channel, segment, bells, settings, workers: BTreeMap::new() };
+            if zygote.settings.mode == Mode::Sealed { sealed::run(zygote) } else { zygote.run() }
+        }
+        Err(message) => fail(&channel, message),
+    }
+}
+
+/// The supervisor tells the operator; if it is gone there is nobody to tell.
+fn fail(channel: &Channel, message: String) -> ExitCode {
+    let _ = control::send(channel, &FromZygote::Failed { message }, &[]);
+    ExitCode::FAILURE
+}
+
+/// The descriptors that the supervisor handed over.
+fn inherited() -> Result<(Channel, Arc<Segment>, Vec<OwnedFd>), String> {
+    let channel = Channel::from_fd(take_over(ZYGOTE_CHANNEL)?).map_err(|e| e.to_string())?;
+    let segment = Segment::open(take_over(ZYGOTE_SEGMENT)?).map_err(|e| e.to_string())?;
+    let loops = RawFd::from(segment.geometry().loops);
+    let bells = (0..loops).map(|n| take_over(ZYGOTE_BELLS + n)).collect::<Result<_, _>>()?;
+    Ok((channel, Arc::new(segment), bells))
+}
+
+/// Ends a worker without running the zygote's exit handlers and destructors.
+pub fn end(status: u8) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(status.into()) }
+}
+
+/// Closed on exec from now on: programs that PHP starts must not hold the queue.
+fn take_over(fd: RawFd) -> Result<OwnedFd, String> {
+    // SAFETY: changes a flag of a descriptor, fails if there is none.
+    if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
+        return Err(format!("descriptor {fd} is missing: {}", io::Error::last_os_error()));
+    }
+    // SAFETY: it is open, and nobody else in this process knows it: it came with exec.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn start(channel: &Channel) -> Result<Settings, String> {
+    let pairs = match control::receive_within::<ToZygote>(channel, None).map_err(|e| e.to_string())? {
+        Heard::Message(ToZygote::Settings(pairs), _) => pairs,
+        Heard::Closed => return Err("the supervisor went away".to_owned()),
+        _ => return Err("the first message must be the settings".to_owned()),
+    };
+    let settings = Settings::read(&pairs)?;
+    engine::start(&settings)?;
+    Ok(settings)
+}
+
+impl Zygote {
+    fn run(mut self) -> ExitCode {
+        match self.fork_workers() {
+            Ok(None) => ExitCode::SUCCESS,
+            Ok(Some(Newborn { index, instance })) => {
+                engine::begin_worker(Signal::Backtrace.number());
+                let consumer = Consumer::new(self.segment.clone(), self.bells, index, instance);
+                worker::settle(&self.settings, self.segment, consumer);
+                end(worker::serve(&self.settings, None))
+            }
+            Err(why) => self.end_by(&why),
+        }
+    }
+
+    /// Says on the way out what went wrong.
+    pub fn end_by(&self, why: &io::Error) -> ExitCode {
+        log::line(Level::Error, &self.settings.site, format!("zygote: {why}").as_bytes(), &[]);
+        ExitCode::FAILURE
+    }
+
+    /// Tells the supervisor why there will be no workers.
+    pub fn fail(&self, message: String) -> ExitCode {
+        fail(&self.channel, message)
+    }
+
+    /// A worker's end of the queue that has no place yet.
+    pub fn consumer(&mut self) -> (Arc<Segment>, Consumer) {
+        let bells = std::mem::take(&mut self.bells);
+        (self.segment.clone(), Consumer::without_place(self.segment.clone(), bells))
+    }
+
+    /// Forks workers for the supervisor: `None` when it wants no more of them, and a place in each child.
+    pub fn fork_workers(&mut self) -> io::Result<Option<Newborn>> {
+        let signals = Signals::take()?;
+        let ready = FromZygote::Ready { version: engine::php_version().to_owned() };
+        control::send(&self.channel, &ready, &[])?;
+        let mut image = (self.settings.mode == Mode::Sealed).then(sealed::Watch::new);
+        loop {
+            let patience = image.as_ref().map(|_| sealed::LOOK_EVERY);
+            poll(&mut [Watch::read(self.channel.as_fd()), Watch::read(signals.as_fd())], patience)?;
+            // All but the death of a child is the supervisor's business.
+            while signals.next().is_some() {}
+            self.bury()?;
+            loop {
+                match control::receive::<ToZygote>(&self.channel)? {
+                    Heard::Message(ToZygote::Spawn { index, instance }, _) => {
+                        if let Some(newborn) = self.spawn(index, instance)? {
+                            return Ok(Some(newborn));
+                        }
+                    }
+                    Heard::Message(ToZygote::Kill { index, instance, signal }, _) => {
+                        self.signal(index, instance, signal)
+                    }
+                    Heard::Message(ToZygote::Settings(_), _) => {}
+                    Heard::Message(ToZygote::Quit, _) | Heard::Closed => {
+                        self.end_all();
+                        return Ok(None);
+                    }
+                    Heard::Nothing => break,
+                }
+            }
+            if let Some(reason) = image.as_mut().and_then(sealed::Watch::look) {
+                control::send(&self.channel, &FromZygote::Outdated { reason }, &[])?;
+            }
+        }
+    }
+
+    fn spawn(&mut self, index: u16, instance: u32) -> io::Result<Option<Newborn>> {
+        let zygote = std::process::id();
+        // SAFETY: the zygote has one thread, so the child is a complete copy and may do whatever it may.
+        match unsafe { libc::fork() } {
+            -1 => {
+                let status = Status::Code(EXIT_NO_FORK);
+                control::send(&self.channel, &FromZygote::Exited { index, instance, status }, &[])?;
+            }
+            0 => return Ok(Some(self.be_born(zygote, index, instance))),
+            pid => {
+                self.workers.insert(index, Place { instance, pid });
+                let pid = pid.unsigned_abs();
+                control::send(&self.channel, &FromZygote::Spawned { index, instance, pid }, &[])?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// In the child.
+    fn be_born(&self, zygote: u32, index: u16, instance: u32) -> Newborn {
+        // SAFETY: takes numbers. A zygote that died in between is noticed by the second call.
+        let orphaned = unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            libc::getppid().unsigned_abs() != zygote
+        };
+        let fits = index < self.segment.geometry().workers;
+        if orphaned || !fits {
+            end(EXIT_MISMATCH);
+        }
+        // SAFETY: the descriptor belongs to a value of the zygote, which this process never uses again: it leaves by
+        // `_exit`.
+        unsafe { libc::close(self.channel.as_fd().as_raw_fd()) };
+        Newborn { index, instance }
+    }
+
+    fn signal(&self, index: u16, instance: u32, signal: Signal) {
+        let Some(place) = self.workers.get(&index).filter(|place| place.instance == instance) else { return };
+        match signal {
+            Signal::Backtrace => engine::backtrace(place.pid, signal.number()),
+            // SAFETY: signals our child, which we have not reaped.
+            Signal::Kill => unsafe {
+                libc::kill(place.pid, signal.number());
+            },
+        }
+    }
+
+    /// Reports the workers that have ended.
+    fn bury(&mut self) -> io::Result<()> {
+        while let Some((pid, status)) = reap() {
+            let dead = self.workers.iter().find(|(_, place)| place.pid.unsigned_abs() == pid);
+            let Some((index, instance)) = dead.map(|(index, place)| (*index, place.instance)) else {
+                continue;
+            };
+            self.workers.remove(&index);
+            control::send(&self.channel, &FromZygote::Exited { index, instance, status }, &[])?;
+        }
+        Ok(())
+    }
+
+    fn end_all(&mut self) {
+        for place in self.workers.values() {
+            // SAFETY: signals our child, which we have not reaped.
+            unsafe { libc::kill(place.pid, libc::SIGKILL) };
+        }
+        for place in self.workers.values() {
+            let mut status = 0;
+            // SAFETY: waits for our child, which was just killed.
+            unsafe { libc::waitpid(place.pid, &mut status, 0) };
+        }
+    }
+}

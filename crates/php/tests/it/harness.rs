@@ -1,0 +1,355 @@
+//! Plays the supervisor and the front to a real `tokamak-php`, over a real segment.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokamak_sys::channel::{Channel, Watch, bell, poll};
+use tokamak_sys::control::{
+    FromZygote, Heard, Signal, Status, ToZygote, ZYGOTE_ARGUMENT, ZYGOTE_CHANNEL, key, receive_within, send,
+};
+use tokamak_sys::queue::record::{Field, Writer};
+use tokamak_sys::queue::{Drained, Frame, Geometry, Outcome, Producer, Segment, SlotId, split_frame};
+
+/// Nothing here takes longer, even on a machine that does something else too.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A site with its scripts, its zygote and the front's end of its queue.
+pub struct Site {
+    pub directory: TempDir,
+    pub zygote: Child,
+    pub channel: Channel,
+    pub producer: Producer,
+    bell: OwnedFd,
+    spawned: u32,
+    pub pids: Vec<u32>,
+}
+
+/// What came back.
+#[derive(Debug, Default)]
+pub struct Response {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub interim: Vec<(u16, Vec<(String, String)>)>,
+    pub outcome: Option<Outcome>,
+}
+
+impl Response {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// All values of a header, joined.
+    pub fn header(&self, name: &str) -> String {
+        let found: Vec<_> = self
+            .headers
+            .iter()
+            .filter(|(n, _)| n.eq_ignore_ascii_case(name))
+            .map(|(_, v)| v.as_str())
+            .collect();
+        found.join(", ")
+    }
+}
+
+/// A request to send.
+#[derive(Clone)]
+pub struct Ask {
+    pub method: &'static str,
+    pub target: String,
+    pub path_info: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub content_type: String,
+    pub scheme: &'static str,
+}
+
+pub fn get(target: &str) -> Ask {
+    Ask {
+        method: "GET",
+        target: target.to_owned(),
+        path_info: String::new(),
+        headers: Vec::new(),
+        body: Vec::new(),
+        content_type: String::new(),
+        scheme: "http",
+    }
+}
+
+pub fn post(target: &str, content_type: &str, body: &[u8]) -> Ask {
+    Ask { method: "POST", body: body.to_vec(), content_type: content_type.to_owned(), ..get(target) }
+}
+
+impl Ask {
+    pub fn header(mut self, name: &str, value: &str) -> Ask {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+impl Site {
+    /// Writes the files, starts the zygote and `workers` workers.
+    pub fn start(files: &[(&str, &str)], settings: &[(&str, &str)], workers: u16) -> Site {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            fs::write(directory.path().join(name), content).unwrap();
+        }
+        let segment =
+            Arc::new(Segment::create("test", Geometry::new(1, 16, 16, 64 << 10, 64 << 10)).unwrap());
+        let bell = bell().unwrap();
+        let (channel, theirs) = Channel::pair().unwrap();
+        let log = File::create(directory.path().join("error.log")).unwrap();
+        let fds = [theirs.as_fd().as_raw_fd(), segment.fd().as_raw_fd(), bell.as_raw_fd()];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tokamak-php"));
+        command.arg(ZYGOTE_ARGUMENT).env_clear().env("POOL_VARIABLE", "from the pool");
+        // For a program built with TOKAMAK_SANITIZE.
+        for name in ["ASAN_OPTIONS", "UBSAN_OPTIONS", "USE_ZEND_ALLOC"] {
+            command.envs(std::env::var(name).map(|value| (name, value)));
+        }
+        command.stdin(Stdio::null()).stderr(log);
+        // SAFETY: only dup2 and fcntl between fork and exec.
+        unsafe { command.pre_exec(move || place(&fds)) };
+        let zygote = command.spawn().unwrap();
+        drop(theirs);
+        let root = directory.path().to_str().unwrap().to_owned();
+        let mut pairs =
+            vec![(key::SITE.to_owned(), "test.site".to_owned()), (key::ROOT.to_owned(), root.clone())];
+        pairs.extend(settings.iter().map(|(k, v)| ((*k).to_owned(), v.replace("%root%", &root))));
+        send(&channel, &ToZygote::Settings(pairs), &[]).unwrap();
+        let producer = Producer::new(segment, 0, Arc::new(AtomicU32::new(0)));
+        let mut site = Site { directory, zygote, channel, producer, bell, spawned: 0, pids: Vec::new() };
+        match site.hear() {
+            FromZygote::Ready { .. } => {}
+            other => panic!("{other:?}\n{}", site.log()),
+        }
+        for _ in 0..workers {
+            site.spawn();
+        }
+        site
+    }
+
+    /// One classic worker.
+    pub fn classic(files: &[(&str, &str)]) -> Site {
+        Site::start(files, &[("mode", "classic")], 1)
+    }
+
+    /// One worker that runs `worker.php`.
+    pub fn worker(script: &str, settings: &[(&str, &str)]) -> Site {
+        let mut all = vec![("mode", "worker"), ("script", "%root%/worker.php")];
+        all.extend_from_slice(settings);
+        Site::start(&[("worker.php", script)], &all, 1)
+    }
+
+    pub fn root(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.file("error.log")).unwrap_or_default()
+    }
+
+    /// Waits until the log says it.
+    pub fn wait_for_log(&self, text: &str) -> String {
+        let until = Instant::now() + LIMIT;
+        while Instant::now() < until {
+            if let Some(line) = self.log().lines().find(|line| line.contains(text)) {
+                return line.to_owned();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no line with {text:?} in the log:\n{}", self.log());
+    }
+
+    pub fn hear(&self) -> FromZygote {
+        match receive_within(&self.channel, Some(LIMIT)).unwrap() {
+            Heard::Message(message, _) => message,
+            other => panic!("{other:?}\n{}", self.log()),
+        }
+    }
+
+    /// How the next worker ended.
+    pub fn hear_exit(&self) -> Status {
+        match self.hear() {
+            FromZygote::Exited { status, .. } => status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn spawn(&mut self) -> u32 {
+        let index = self.spawned as u16;
+        self.spawned += 1;
+        let instance = self.spawned;
+        send(&self.channel, &ToZygote::Spawn { index, instance }, &[]).unwrap();
+        match self.hear() {
+            FromZygote::Spawned { pid, .. } => {
+                self.pids.push(pid);
+                pid
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn kill(&self, index: u16, signal: Signal) {
+        let instance = u32::from(index) + 1;
+        send(&self.channel, &ToZygote::Kill { index, instance, signal }, &[]).unwrap();
+    }
+
+    fn record(&self, ask: &Ask) -> Vec<u8> {
+        let (path, query) = ask.target.split_once('?').unwrap_or((&ask.target, ""));
+        let root = self.root().to_str().unwrap();
+        let length = if ask.body.is_empty() { String::new() } else { ask.body.len().to_string() };
+        let mut writer = Writer::new();
+        for field in Field::ALL {
+            let value = match field {
+                Field::Method => ask.method.to_owned(),
+                Field::Uri => {
+                    format!("{path}{}{}", ask.path_info, ask.target.strip_prefix(path).unwrap_or(""))
+                }
+                Field::Query => query.to_owned(),
+                Field::ScriptFilename => format!("{root}{path}"),
+                Field::ScriptName => path.to_owned(),
+                Field::PathInfo => ask.path_info.clone(),
+                Field::DocumentRoot => root.to_owned(),
+                Field::DocumentUri => format!("{path}{}", ask.path_info),
+                Field::ServerName => "test.site".to_owned(),
+                Field::ServerAddr | Field::RemoteAddr => "127.0.0.1".to_owned(),
+                Field::ServerPort => "8080".to_owned(),
+                Field::RemotePort => "40000".to_owned(),
+                Field::Protocol => "HTTP/1.1".to_owned(),
+                Field::Scheme => ask.scheme.to_owned(),
+                Field::ContentType => ask.content_type.clone(),
+                Field::ContentLength => length.clone(),
+            };
+            writer.field(*field, value.as_bytes());
+        }
+        writer.header(b"Host", b"test.site:8080");
+        for (name, value) in &ask.headers {
+            writer.header(name.as_bytes(), value.as_bytes());
+        }
+        writer.bytes().to_vec()
+    }
+
+    /// Hands a request over; the answer comes with [`Site::collect`].
+    pub fn submit(&mut self, ask: &Ask) -> (SlotId, usize) {
+        let record = self.record(ask);
+        let handed = self.producer.submit(&record, ask.body.len() as u64, &ask.body).unwrap();
+        self.producer.wake_worker();
+        handed
+    }
+
+    /// What a response says until `enough` says so, or it is finished.
+    pub fn collect(
+        &mut self,
+        (id, mut fed): (SlotId, usize),
+        body: &[u8],
+        enough: impl Fn(&Response) -> bool,
+    ) -> Response {
+        let mut response = Response::default();
+        let mut frames = Vec::new();
+        let until = Instant::now() + LIMIT;
+        loop {
+            fed += self.producer.feed(id, &body[fed..]);
+            let drained = self.producer.drain(id, &mut frames).unwrap();
+            response.take(&mut frames);
+            if let Drained::Finished { outcome, .. } = drained {
+                response.outcome = Some(outcome);
+                self.producer.release(id);
+                return response;
+            }
+            if enough(&response) {
+                return response;
+            }
+            assert!(Instant::now() < until, "no answer; so far {response:?}\n{}", self.log());
+            self.producer.fall_asleep();
+            let mut any = false;
+            self.producer.for_each_ready(|_| any = true);
+            if !any {
+                poll(&mut [Watch::read(self.bell.as_fd())], Some(Duration::from_millis(100))).unwrap();
+            }
+            self.producer.wake_up();
+        }
+    }
+
+    pub fn ask(&mut self, ask: Ask) -> Response {
+        let handed = self.submit(&ask);
+        self.collect(handed, &ask.body, |_| false)
+    }
+
+    pub fn get(&mut self, target: &str) -> Response {
+        self.ask(get(target))
+    }
+}
+
+impl Response {
+    fn take(&mut self, frames: &mut Vec<u8>) {
+        let own = |headers: &mut dyn Iterator<Item = (&[u8], &[u8])>| {
+            headers
+                .map(|(n, v)| {
+                    (String::from_utf8_lossy(n).into_owned(), String::from_utf8_lossy(v).into_owned())
+                })
+                .collect::<Vec<_>>()
+        };
+        let mut rest = &frames[..];
+        while !rest.is_empty() {
+            let (frame, tail) = split_frame(rest).unwrap();
+            match frame {
+                Frame::Head(head) => {
+                    self.status = head.status;
+                    self.headers = own(&mut head.headers());
+                }
+                Frame::Interim(head) => self.interim.push((head.status, own(&mut head.headers()))),
+                Frame::Body(bytes) => self.body.extend_from_slice(bytes),
+            }
+            rest = tail;
+        }
+        frames.clear();
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = send(&self.channel, &ToZygote::Quit, &[]);
+        let until = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < until {
+            if let Ok(Some(_)) = self.zygote.try_wait() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let _ = self.zygote.kill();
+        let _ = self.zygote.wait();
+    }
+}
+
+/// Puts the descriptors at 3, 4, …; first out of each other's way.
+fn place(fds: &[RawFd]) -> io::Result<()> {
+    let mut high = [-1; 3];
+    for (to, from) in high.iter_mut().zip(fds) {
+        // SAFETY: takes numbers.
+        *to = unsafe { libc::fcntl(*from, libc::F_DUPFD_CLOEXEC, 100) };
+    }
+    for (n, from) in high.iter().enumerate() {
+        // SAFETY: takes numbers.
+        if unsafe { libc::dup2(*from, ZYGOTE_CHANNEL + n as RawFd) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// CPU nanoseconds that the process has used.
+pub fn cpu(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}

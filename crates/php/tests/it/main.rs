@@ -1,0 +1,12 @@
+//! The real program, asked through a real queue. What HTTP makes of it is tested with the whole server.
+
+mod classic;
+mod cost;
+mod harness;
+mod life;
+mod memory;
+mod state;
+mod worker;
+
+// For the linker: the shim stands between this program and libc too.
+use tokamak_image as _;

@@ -1,0 +1,68 @@
+//! What a person sees at the start: where to look.
+
+use std::io::Write;
+use std::net::SocketAddr;
+
+use tokamak_config::{Mode, PoolSize, Server, Site};
+
+/// Prints a line for each site to standard output.
+pub fn print(server: &Server, addresses: &[SocketAddr]) {
+    let text: String =
+        server.sites.iter().map(|site| line(site, server.sites.len() > 1, addresses)).collect();
+    // A closed standard output must not stop a server.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn line(site: &Site, is_one_of_many: bool, addresses: &[SocketAddr]) -> String {
+    let urls: Vec<String> = addresses.iter().map(|address| url(*address)).collect();
+    let mode = match site.mode {
+        Mode::Classic => "classic mode",
+        Mode::Worker => "worker mode",
+        Mode::Sealed => "sealed mode",
+    };
+    let workers = match site.pool.size {
+        PoolSize::Static { workers: 1 } => "1 worker".to_owned(),
+        PoolSize::Static { workers } => format!("{workers} workers"),
+        PoolSize::Dynamic { start, max, .. } => format!("{start} to {max} workers"),
+        PoolSize::Ondemand { max, .. } => format!("up to {max} workers on demand"),
+    };
+    let name = if is_one_of_many { format!(" for {}", site.name) } else { String::new() };
+    format!("tokamak: serving {} at {}{name} ({mode}, {workers})\n", site.root.display(), urls.join(" "))
+}
+
+/// The address as a browser on this machine reaches it.
+pub fn url(address: SocketAddr) -> String {
+    let host = match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => "127.0.0.1".to_owned(),
+        SocketAddr::V4(v4) => v4.ip().to_string(),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => "[::1]".to_owned(),
+        SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
+    };
+    match address.port() {
+        80 => format!("http://{host}/"),
+        port => format!("http://{host}:{port}/"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::time::Duration;
+
+    #[test]
+    fn lines() {
+        let mut site = crate::settings::tests::server(Path::new("/srv/site")).sites.remove(0);
+        let addresses = ["0.0.0.0:8080".parse().unwrap(), "[::]:80".parse().unwrap()];
+        assert_eq!(
+            line(&site, false, &addresses),
+            "tokamak: serving /srv/site at http://127.0.0.1:8080/ http://[::1]/ (classic mode, 2 workers)\n"
+        );
+        site.mode = Mode::Worker;
+        site.pool.size = PoolSize::Ondemand { max: 3, idle: Duration::ZERO };
+        assert_eq!(
+            line(&site, true, &addresses[..1]),
+            "tokamak: serving /srv/site at http://127.0.0.1:8080/ for default (worker mode, up to 3 workers on demand)\n"
+        );
+    }
+}

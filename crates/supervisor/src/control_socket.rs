@@ -1,0 +1,323 @@
+//! The Unix socket for `tokamak status` and `tokamak reload`: one line in, an answer out.
+//!
+//! ```text
+//! status         ok, then a table for people
+//! status json    ok, then one JSON object
+//! reload         ok … once the new generation serves | error WHY
+//! stop           ok, and the server drains and ends
+//! ```
+//!
+//! The socket is for its owner alone (0600). Reading and writing never wait, and a client that is slow or
+//! silent is dropped.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Clients at one time. More wait in the kernel's queue.
+const MOST_CLIENTS: usize = 16;
+/// Longest command.
+const LONGEST: usize = 64;
+/// Time that a client has for its command, and for taking the answer.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What a client wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// The state of everything, for people.
+    Status,
+    /// The state of everything, for programs.
+    StatusJson,
+    /// A new generation.
+    Reload,
+    /// The end.
+    Stop,
+}
+
+impl Command {
+    fn parse(line: &str) -> Option<Command> {
+        Some(match line.trim() {
+            "status" => Command::Status,
+            "status json" => Command::StatusJson,
+            "reload" => Command::Reload,
+            "stop" => Command::Stop,
+            _ => return None,
+        })
+    }
+}
+
+/// The socket and its clients.
+#[derive(Debug)]
+pub struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+    clients: Vec<Client>,
+    next: u64,
+}
+
+/// One connection. Which one an answer is for: places in the list move, numbers do not.
+#[derive(Debug)]
+struct Client {
+    number: u64,
+    stream: UnixStream,
+    state: State,
+    since: Instant,
+}
+
+#[derive(Debug)]
+enum State {
+    Asking(Vec<u8>),
+    Waiting,
+    Taking(Vec<u8>, usize),
+}
+
+impl ControlSocket {
+    /// Opens the socket at `path`. What a dead server left there is removed.
+    ///
+    /// # Errors
+    /// A living server has it, or the place cannot be written to.
+    pub fn open(path: &Path) -> io::Result<ControlSocket> {
+        if let Some(folder) = path.parent()
+            && !folder.exists()
+        {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        if path.exists() {
+            if UnixStream::connect(path).is_ok() {
+                let message = format!("another tokamak has the control socket {}", path.display());
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
+            }
+            fs::remove_file(path)?;
+        }
+        let listener = bind_for_owner(path)?;
+        listener.set_nonblocking(true)?;
+        Ok(ControlSocket { listener, path: path.to_owned(), clients: Vec::new(), next: 0 })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What to poll: descriptors, and whether to wait for room to write.
+    pub fn watches(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        let clients = self
+            .clients
+            .iter()
+            // One that waits for an answer has nothing to say; if it hangs up, writing will tell.
+            .filter(|client| !matches!(client.state, State::Waiting))
+            .map(|client| (client.stream.as_fd(), matches!(client.state, State::Taking(..))));
+        let listener = (self.clients.len() < MOST_CLIENTS).then(|| (self.listener.as_fd(), false));
+        listener.into_iter().chain(clients)
+    }
+
+    /// Moves everything on; the commands that have come in, each with the number to answer to.
+    pub fn serve(&mut self) -> Vec<(u64, Command)> {
+        while self.clients.len() < MOST_CLIENTS {
+            let Ok((stream, _)) = self.listener.accept() else { break };
+            if stream.set_nonblocking(true).is_ok() {
+                let state = State::Asking(Vec::new());
+                self.clients.push(Client { number: self.next, stream, state, since: Instant::now() });
+                self.next += 1;
+            }
+        }
+        let mut commands = Vec::new();
+        self.clients.retain_mut(|client| match client.advance() {
+            Ok(Some(command)) => {
+                commands.push((client.number, command));
+                true
+            }
+            Ok(None) => true,
+            Err(_) => false,
+        });
+        commands
+    }
+
+    /// Answers a client. If it has gone, nothing happens.
+    pub fn answer(&mut self, number: u64, text: String) {
+        if let Some(client) = self.clients.iter_mut().find(|client| client.number == number) {
+            client.take(text);
+        }
+        self.serve_writers();
+    }
+
+    fn serve_writers(&mut self) {
+        self.clients.retain_mut(|client| match client.state {
+            State::Taking(..) => client.advance().is_ok(),
+            _ => true,
+        });
+    }
+}
+
+/// A listening socket with mode 0600 from the start: between binding and a later change of mode anybody could
+/// connect. On Linux the file takes over the mode of the socket.
+fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
+    let file = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    let socket = Socket::from(OwnedFd::from(file));
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(MOST_CLIENTS as i32)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // If it is gone already, that is what we want.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Client {
+    fn take(&mut self, text: String) {
+        self.state = State::Taking(text.into_bytes(), 0);
+        self.since = Instant::now();
+    }
+
+    /// Reads or writes what is possible now.
+    ///
+    /// # Errors
+    /// The client is done with, one way or the other.
+    fn advance(&mut self) -> io::Result<Option<Command>> {
+        let late = self.since.elapsed() > LIMIT;
+        match &mut self.state {
+            State::Waiting => Ok(None),
+            State::Asking(line) => {
+                let mut buffer = [0; LONGEST];
+                match self.stream.read(&mut buffer) {
+                    Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                    Ok(count) => {
+                        line.extend(&buffer[..count]);
+                        let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
+                            let long = line.len() > LONGEST;
+                            return if long { Err(io::ErrorKind::InvalidData.into()) } else { Ok(None) };
+                        };
+                        let command = std::str::from_utf8(&line[..end]).ok().and_then(Command::parse);
+                        match command {
+                            Some(command) => {
+                                self.state = State::Waiting;
+                                Ok(Some(command))
+                            }
+                            None => {
+                                self.take("error unknown command\n".into());
+                                Ok(None)
+                            }
+                        }
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock && !late => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
+            State::Taking(text, written) => {
+                while *written < text.len() {
+                    match self.stream.write(&text[*written..]) {
+                        Ok(count) => *written += count,
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock && !late => return Ok(None),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Err(io::ErrorKind::WriteZero.into()) // all said: closing is the end of the answer
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open() -> (tempfile::TempDir, ControlSocket) {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = ControlSocket::open(&folder.path().join("run/8080.sock")).unwrap();
+        (folder, socket)
+    }
+
+    fn ask(socket: &mut ControlSocket, text: &str) -> (UnixStream, Vec<(u64, Command)>) {
+        let mut stream = UnixStream::connect(socket.path()).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        (stream, socket.serve())
+    }
+
+    fn answer(mut stream: UnixStream) -> String {
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn commands_are_answered() {
+        let (_folder, mut socket) = open();
+        for (line, command) in [
+            ("status\n", Command::Status),
+            ("status json\n", Command::StatusJson),
+            ("reload\r\n", Command::Reload),
+            ("stop\n", Command::Stop),
+        ] {
+            let (stream, commands) = ask(&mut socket, line);
+            assert_eq!(commands.len(), 1);
+            assert_eq!(commands[0].1, command);
+            socket.answer(commands[0].0, "ok\nsome text\n".into());
+            assert_eq!(answer(stream), "ok\nsome text\n");
+        }
+        assert!(socket.clients.is_empty());
+    }
+
+    #[test]
+    fn an_answer_longer_than_the_socket_buffer_arrives_whole() {
+        let (_folder, mut socket) = open();
+        let (stream, commands) = ask(&mut socket, "status\n");
+        let text = "x".repeat(1 << 20);
+        socket.answer(commands[0].0, text.clone());
+        let reader = std::thread::spawn(move || answer(stream));
+        while !socket.clients.is_empty() {
+            socket.serve();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(reader.join().unwrap(), text);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let (_folder, mut socket) = open();
+        let (stream, commands) = ask(&mut socket, "dance\n");
+        assert!(commands.is_empty());
+        socket.serve();
+        assert_eq!(answer(stream), "error unknown command\n");
+        let (stream, commands) = ask(&mut socket, &"x".repeat(10 * LONGEST));
+        assert!(commands.is_empty());
+        socket.serve();
+        assert!(socket.clients.is_empty());
+        drop(stream);
+    }
+
+    #[test]
+    fn a_command_may_come_in_parts() {
+        let (_folder, mut socket) = open();
+        let (mut stream, commands) = ask(&mut socket, "sta");
+        assert!(commands.is_empty());
+        stream.write_all(b"tus\n").unwrap();
+        assert_eq!(socket.serve()[0].1, Command::Status);
+    }
+
+    #[test]
+    fn it_is_for_its_owner_and_goes_away() {
+        let (_folder, socket) = open();
+        let path = socket.path().to_owned();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+        let error = ControlSocket::open(&path).unwrap_err().to_string();
+        assert!(error.contains("another tokamak"), "{error}");
+        drop(socket);
+        assert!(!path.exists());
+        // What a killed server leaves behind is replaced.
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        ControlSocket::open(&path).unwrap();
+    }
+}

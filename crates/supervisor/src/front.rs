@@ -1,0 +1,164 @@
+//! The front as the supervisor sees it: a forked child, a line to it, its words.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokamak_config::Server;
+use tokamak_sys::channel::Channel;
+use tokamak_sys::control::{FromFront, Heard, ToFront};
+use tokamak_sys::process::{self, Child, Identity};
+use tokamak_sys::queue::Segment;
+
+use crate::line::Line;
+use crate::pool::Pool;
+
+/// What a front starts with. It runs in a child of its own that holds no other descriptors than these and
+/// 0, 1, 2 (2 is the error log), as the configured user.
+#[derive(Debug)]
+pub struct FrontStart {
+    /// The configuration, paths resolved, `listen` as really bound.
+    pub server: Server,
+    /// The listening sockets, in the order of `server.listen`.
+    pub listeners: Vec<OwnedFd>,
+    /// The pools, in the order of `server.sites`.
+    pub pools: Vec<PoolLink>,
+    /// The access log, opened for appending; absent if there is none or it goes to standard output.
+    pub access_log: Option<OwnedFd>,
+    /// The line to the supervisor.
+    pub channel: Channel,
+}
+
+/// One pool as the front gets it.
+#[derive(Debug)]
+pub struct PoolLink {
+    /// The site's name.
+    pub name: String,
+    /// Its queue.
+    pub segment: Arc<Segment>,
+    /// One eventfd for each event loop.
+    pub bells: Vec<OwnedFd>,
+}
+
+/// The code of the front; what it returns is the exit status of its process.
+pub type FrontMain = dyn Fn(FrontStart) -> u8;
+
+/// A running front.
+#[derive(Debug)]
+pub struct Front {
+    child: Child,
+    line: Line,
+    is_ready: bool,
+}
+
+impl Front {
+    /// Forks a front.
+    ///
+    /// # Errors
+    /// Descriptors or the process cannot be had, the access log cannot be opened.
+    pub fn start(
+        server: &Server,
+        lent: Vec<(SocketAddr, OwnedFd)>,
+        pools: &[Pool],
+        identity: Option<&Identity>,
+        main: &FrontMain,
+    ) -> io::Result<Front> {
+        let (line, channel) = Line::new()?;
+        let (addresses, listeners): (Vec<_>, Vec<_>) = lent.into_iter().unzip();
+        let links = pools.iter().map(link).collect::<io::Result<Vec<_>>>()?;
+        let access_log = match &server.log.access {
+            Some(access) if access.path != Path::new("-") => Some(open_log(&access.path)?.into()),
+            _ => None,
+        };
+        let server = Server { listen: addresses, ..server.clone() };
+        let start = FrontStart { server, listeners, pools: links, access_log, channel };
+        let keep = descriptors(&start);
+        let child = process::fork(&keep, identity, move || {
+            process::forbid_tracing();
+            main(start)
+        })?;
+        Ok(Front { child, line, is_ready: false })
+    }
+
+    /// The line, to listen to.
+    pub fn line(&self) -> &Line {
+        &self.line
+    }
+
+    /// Whether it accepts connections.
+    pub fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// Whether this process is it.
+    pub fn is(&self, pid: u32) -> bool {
+        self.child.id() == pid
+    }
+
+    /// Its process id, for people.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it something; one that is stuck is killed.
+    pub fn tell(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
+        if self.line.send(message, fds).is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            self.child.kill();
+        }
+    }
+
+    /// Sends what waited for room.
+    pub fn flush(&mut self) {
+        // If it is gone, reaping tells.
+        let _ = self.line.flush();
+    }
+
+    /// Its next word. One that speaks nonsense is killed.
+    pub fn hear(&mut self) -> Option<FromFront> {
+        match self.line.receive::<FromFront>() {
+            Ok(Heard::Message(message, _)) => {
+                self.is_ready |= message == FromFront::Ready;
+                Some(message)
+            }
+            Ok(Heard::Nothing | Heard::Closed) => None,
+            Err(_) => {
+                self.child.kill();
+                None
+            }
+        }
+    }
+
+    /// Ends it at once.
+    pub fn kill(&self) {
+        self.child.kill();
+    }
+}
+
+fn link(pool: &Pool) -> io::Result<PoolLink> {
+    Ok(PoolLink {
+        name: pool.site.name.clone(),
+        segment: Arc::clone(pool.segment()),
+        bells: pool.bells().iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
+    })
+}
+
+/// All that the front may keep open.
+fn descriptors(start: &FrontStart) -> Vec<RawFd> {
+    let pools = start.pools.iter();
+    let bells = pools.clone().flat_map(|pool| pool.bells.iter().map(AsRawFd::as_raw_fd));
+    let segments = pools.map(|pool| pool.segment.fd().as_raw_fd());
+    let listeners = start.listeners.iter().chain(&start.access_log).map(AsRawFd::as_raw_fd);
+    bells.chain(segments).chain(listeners).chain([start.channel.as_fd().as_raw_fd()]).collect()
+}
+
+/// Opens a log file for appending, made if it is not there.
+pub fn open_log(path: &Path) -> io::Result<File> {
+    let open = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
+    open.map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot open the log {}: {error}", path.display()))
+    })
+}

@@ -1,0 +1,326 @@
+//! One generation: a front, its pools, and what becomes of them together.
+//!
+//! ```text
+//!   Booting ──► Fronted ──► Serving ──► Draining ──► Ending ──► gone
+//!      │           │           │  front dies ──────────▲
+//!      └───────────┴───────────┴──── given up ─────────┘
+//! ```
+//!
+//! | state | holds |
+//! | --- | --- |
+//! | Booting | zygotes start; no front yet |
+//! | Fronted | the front has been forked and is not ready |
+//! | Serving | the front accepts connections |
+//! | Draining | the front accepts no more and answers what it has; workers are replaced as before |
+//! | Ending | no front; the workers leave, then their zygotes |
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use tokamak_config::Server;
+use tokamak_sys::control::{FromFront, Status, ToFront};
+use tokamak_sys::process::Identity;
+
+use crate::front::{Front, FrontMain};
+use crate::listen::Listeners;
+use crate::log::{self, Level};
+use crate::pool::Pool;
+use crate::watch::since;
+use crate::zygote::Launch;
+
+/// Least time that workers have for leaving after their front is gone, however long draining took: a worker
+/// script may have something to finish after its loop.
+const LEAVE: Duration = Duration::from_millis(500);
+/// Messages of the front taken at one look, so that it holds up nobody else.
+const AT_ONCE: usize = 1024;
+/// Time that the zygotes have after that.
+const END_LIMIT: Duration = Duration::from_secs(3);
+
+/// Where a generation is in its life; with the time since when, where a limit applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Zygotes start; no front yet.
+    Booting,
+    /// The front has been forked and is not ready.
+    Fronted,
+    /// The front accepts connections.
+    Serving,
+    /// The front finishes what it has.
+    Draining(u64),
+    /// No front; the workers leave, until then at most, and the zygotes end.
+    Ending(u64),
+}
+
+/// When a generation gets its front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// As soon as PHP is there, or a sealed application has failed to boot: nobody else serves, and requests can wait for the workers.
+    Eager,
+    /// When all workers are there: another generation serves meanwhile.
+    Careful,
+}
+
+/// A front with its pools.
+#[derive(Debug)]
+pub struct Generation {
+    /// Counted from 1.
+    pub number: u32,
+    /// The configuration as it was read, symlinks not resolved.
+    pub configured: Server,
+    /// When it began.
+    pub begun: u64,
+    server: Server,
+    identity: Option<Identity>,
+    pools: Vec<Pool>,
+    front: Option<Front>,
+    life: Life,
+    patience: Patience,
+    /// Until its front says otherwise.
+    accepts: bool,
+}
+
+/// What a generation needs from outside to go on.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// The worker program.
+    pub php: &'a Path,
+    /// The listening sockets.
+    pub listeners: &'a Listeners,
+    /// The code of the front.
+    pub front: &'a FrontMain,
+}
+
+impl Generation {
+    /// A new generation with no process yet. `server` is resolved, `configured` is not.
+    ///
+    /// # Errors
+    /// The queues cannot be made.
+    pub fn new(
+        number: u32,
+        configured: Server,
+        server: Server,
+        identity: Option<Identity>,
+        patience: Patience,
+        now: u64,
+    ) -> io::Result<Generation> {
+        let pools =
+            (0..server.sites.len()).map(|site| Pool::new(&server, site)).collect::<io::Result<_>>()?;
+        let life = Life::Booting;
+        Ok(Generation {
+            number,
+            configured,
+            begun: now,
+            server,
+            identity,
+            pools,
+            front: None,
+            life,
+            patience,
+            accepts: true,
+        })
+    }
+
+    /// Whether its front may still accept connections.
+    pub fn accepts(&self) -> bool {
+        self.accepts && self.front.is_some()
+    }
+
+    /// Where it is in its life.
+    pub fn life(&self) -> Life {
+        self.life
+    }
+
+    /// The configuration with resolved paths.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Its pools.
+    pub fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    /// Its front, while there is one.
+    pub fn front(&self) -> Option<&Front> {
+        self.front.as_ref()
+    }
+
+    /// Whether no process is left and none will come.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.life, Life::Ending(_)) && self.front.is_none() && self.pools.iter().all(Pool::is_gone)
+    }
+
+    /// The first reason for which a pool does not start.
+    pub fn failure(&self) -> Option<&str> {
+        self.pools.iter().find_map(Pool::failure)
+    }
+
+    /// The first site whose application has changed since its image was taken, and what has changed.
+    pub fn outdated(&self) -> Option<(&str, &str)> {
+        self.pools.iter().find_map(|pool| Some((pool.site.name.as_str(), pool.outdated()?)))
+    }
+
+    /// Longest time until its pools are there.
+    pub fn start_limit(&self) -> Duration {
+        self.pools.iter().map(Pool::start_limit).max().unwrap_or_default()
+    }
+
+    /// The front has said something.
+    pub fn hear_front(&mut self, php: &Path, now: u64) {
+        for _ in 0..AT_ONCE {
+            let Some(message) = self.front.as_mut().and_then(Front::hear) else { return };
+            match message {
+                FromFront::Ready if self.life == Life::Fronted => self.life = Life::Serving,
+                FromFront::Draining => self.accepts = false,
+                FromFront::Ready | FromFront::Drained => {} // after draining, its exit says the same
+                FromFront::Want { pool } => {
+                    let launch = Launch { php, identity: self.identity.as_ref() };
+                    let mut deaths = Vec::new();
+                    if let Some(pool) = self.pools.get_mut(usize::from(pool)) {
+                        pool.want(launch, now, &mut deaths);
+                    }
+                    self.announce(&deaths);
+                }
+                FromFront::Failed { message } => {
+                    log::line(Level::Error, format_args!("the front cannot go on: {message}"));
+                }
+            }
+        }
+    }
+
+    /// A zygote has said something.
+    pub fn hear_pool(&mut self, pool: usize, php: &Path, now: u64) {
+        let launch = Launch { php, identity: self.identity.as_ref() };
+        let mut deaths = Vec::new();
+        self.pools[pool].hear(launch, now, &mut deaths);
+        self.announce(&deaths);
+    }
+
+    /// Tells the front who is dead.
+    fn announce(&mut self, deaths: &[ToFront]) {
+        if let Some(front) = &mut self.front {
+            for death in deaths {
+                front.tell(death, Vec::new());
+            }
+        }
+    }
+
+    /// Looks at everything whose time may have come.
+    pub fn tick(&mut self, means: Means<'_>, now: u64) {
+        let launch = Launch { php: means.php, identity: self.identity.as_ref() };
+        let mut deaths = Vec::new();
+        for pool in &mut self.pools {
+            pool.tick(launch, now, &mut deaths);
+        }
+        self.announce(&deaths);
+        if let Some(front) = &mut self.front {
+            front.flush();
+        }
+        match self.life {
+            Life::Booting if self.is_time_for_front() => self.start_front(means),
+            Life::Draining(from) if since(from, now) > self.server.timeouts.drain => {
+                if let Some(front) = &self.front {
+                    log::line(
+                        Level::Warn,
+                        format_args!("the old front did not finish in time and is killed"),
+                    );
+                    front.kill();
+                }
+            }
+            Life::Ending(deadline) if since(deadline, now) > END_LIMIT => {
+                self.pools.iter_mut().for_each(|pool| pool.kill(now));
+            }
+            _ => {}
+        }
+    }
+
+    fn is_time_for_front(&self) -> bool {
+        self.pools.iter().all(|pool| match self.patience {
+            // A sealed application that does not boot is tried again, and the other sites need not wait for it.
+            Patience::Eager => pool.has_zygote() || pool.is_sealed() && pool.failure().is_some(),
+            Patience::Careful => pool.is_up(),
+        })
+    }
+
+    fn start_front(&mut self, means: Means<'_>) {
+        let lent = means.listeners.lend(&self.server.listen);
+        let front = lent.and_then(|lent| {
+            Front::start(&self.server, lent, &self.pools, self.identity.as_ref(), means.front)
+        });
+        match front {
+            Ok(front) => {
+                self.front = Some(front);
+                self.life = Life::Fronted;
+            }
+            // Tried again at the next look.
+            Err(error) => log::line(Level::Error, format_args!("cannot start the front: {error}")),
+        }
+    }
+
+    /// Sends a message to the front, with descriptors.
+    pub fn tell_front(&mut self, message: &ToFront, fds: Vec<std::os::fd::OwnedFd>) {
+        if let Some(front) = &mut self.front {
+            front.tell(message, fds);
+        }
+    }
+
+    /// Lets the front finish, then ends.
+    pub fn drain(&mut self, now: u64) {
+        match (&mut self.front, self.life) {
+            (Some(front), Life::Serving | Life::Fronted) => {
+                front.tell(&ToFront::Drain, Vec::new());
+                self.life = Life::Draining(now);
+            }
+            (_, Life::Draining(_) | Life::Ending(_)) => {}
+            _ => self.end(now),
+        }
+    }
+
+    /// Ends without waiting for requests; idle workers leave in an orderly way.
+    pub fn end(&mut self, now: u64) {
+        if let Some(front) = &self.front {
+            front.kill();
+        }
+        if !matches!(self.life, Life::Ending(_)) {
+            let nanos = |time: Duration| time.as_nanos() as u64;
+            let drained = match self.life {
+                Life::Draining(from) => from + nanos(self.server.timeouts.drain),
+                _ => now,
+            };
+            let deadline = drained.max(now + nanos(LEAVE));
+            self.life = Life::Ending(deadline);
+            self.pools.iter_mut().for_each(|pool| pool.quit(deadline, now));
+        }
+    }
+
+    /// Kills every process.
+    pub fn kill(&mut self, now: u64) {
+        self.end(now);
+        self.pools.iter_mut().for_each(|pool| pool.kill(now));
+    }
+
+    /// A child has ended: is it the front or a zygote of this generation?
+    pub fn child_exited(&mut self, pid: u32, status: Status, now: u64) -> bool {
+        if self.front.as_ref().is_some_and(|front| front.is(pid)) {
+            self.front = None;
+            if !matches!(self.life, Life::Draining(_) | Life::Ending(_)) {
+                log::line(Level::Error, format_args!("the front ended: {status}"));
+            }
+            self.end(now);
+            return true;
+        }
+        let mut deaths = Vec::new();
+        let mine = self.pools.iter_mut().any(|pool| pool.zygote_exited(pid, status, now, &mut deaths));
+        self.announce(&deaths);
+        mine
+    }
+
+    /// A child of nobody has ended: is it an orphaned worker of this generation?
+    pub fn orphan_exited(&mut self, pid: u32, status: Status, now: u64) -> bool {
+        let mut deaths = Vec::new();
+        let mine = self.pools.iter_mut().any(|pool| pool.orphan_exited(pid, status, now, &mut deaths));
+        self.announce(&deaths);
+        mine
+    }
+}

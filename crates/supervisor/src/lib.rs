@@ -1,0 +1,30 @@
+//! Starts, watches, replaces and stops the processes. Without this crate nothing would run, and nothing that
+//! died would come back.
+//!
+//! One thread, one loop, no runtime: it forks. What to do is decided by pure functions ([`machine`],
+//! [`size`], [`storm`], [`watch`], [`reload`], [`renew`]); the rest carries it out.
+
+mod banner;
+pub mod client;
+mod control_socket;
+mod front;
+mod generation;
+mod line;
+mod listen;
+mod log;
+pub mod machine;
+mod notify;
+mod pool;
+pub mod reload;
+pub mod renew;
+mod run;
+pub mod settings;
+pub mod size;
+mod status;
+pub mod storm;
+pub mod watch;
+mod words;
+mod zygote;
+
+pub use front::{FrontMain, FrontStart, PoolLink};
+pub use run::{Failure, Setup, serve};

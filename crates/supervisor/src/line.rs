@@ -1,0 +1,110 @@
+//! The supervisor's end of a conversation with a child: sending never waits.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use tokamak_sys::channel::Channel;
+use tokamak_sys::control::{Heard, Message, receive};
+
+/// Messages that may wait for a child that does not read. A child so far behind is stuck.
+const BACKLOG: usize = 4096;
+
+/// A channel with the messages that did not fit into it yet.
+#[derive(Debug)]
+pub struct Line {
+    channel: Channel,
+    waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+}
+
+impl Line {
+    /// A line and the end that the child gets.
+    pub fn new() -> io::Result<(Line, Channel)> {
+        let (ours, theirs) = Channel::pair()?;
+        Ok((Line { channel: ours, waiting: VecDeque::new() }, theirs))
+    }
+
+    /// Sends a message now or, if the channel is full, later.
+    ///
+    /// # Errors
+    /// The other side is gone or stuck.
+    pub fn send<M: Message>(&mut self, message: &M, fds: Vec<OwnedFd>) -> io::Result<()> {
+        if self.waiting.len() >= BACKLOG {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.waiting.push_back((message.encode(), fds));
+        self.flush()
+    }
+
+    /// Sends what waits, as far as there is room.
+    ///
+    /// # Errors
+    /// The other side is gone.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while let Some((bytes, fds)) = self.waiting.front() {
+            let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+            match self.channel.send(bytes, &fds) {
+                Ok(()) => self.waiting.pop_front(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(())
+    }
+
+    /// Whether messages wait for room.
+    pub fn wants_write(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The next message of the child.
+    ///
+    /// # Errors
+    /// `InvalidData`: the child does not speak our language.
+    pub fn receive<M: Message>(&self) -> io::Result<Heard<M>> {
+        receive(&self.channel)
+    }
+}
+
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokamak_sys::control::ToZygote;
+
+    #[test]
+    fn what_does_not_fit_is_sent_later_in_order() {
+        let (mut line, child) = Line::new().unwrap();
+        let sent: Vec<ToZygote> = (1..=2000).map(|instance| ToZygote::Spawn { index: 1, instance }).collect();
+        for message in &sent {
+            line.send(message, Vec::new()).unwrap();
+        }
+        assert!(line.wants_write());
+        let mut heard = Vec::new();
+        while heard.len() < sent.len() {
+            match receive::<ToZygote>(&child).unwrap() {
+                Heard::Message(message, _) => heard.push(message),
+                Heard::Nothing => line.flush().unwrap(),
+                Heard::Closed => panic!("closed"),
+            }
+        }
+        assert_eq!(heard, sent);
+        assert!(!line.wants_write());
+    }
+
+    #[test]
+    fn a_stuck_child_and_a_dead_child_are_errors() {
+        let (mut line, child) = Line::new().unwrap();
+        let error = (0..20_000).find_map(|_| line.send(&ToZygote::Quit, Vec::new()).err()).unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(child);
+        let (mut line, child) = Line::new().unwrap();
+        drop(child);
+        assert_eq!(line.send(&ToZygote::Quit, Vec::new()).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+}

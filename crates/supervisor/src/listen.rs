@@ -1,0 +1,191 @@
+//! The listening sockets: opened here, kept over reloads, lent to each front.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+/// Connections that the kernel may hold until the front takes them. The system's limit
+/// (`net.core.somaxconn`, 4096 by default) applies anyway.
+const BACKLOG: i32 = 4096;
+
+/// An address on which the server cannot listen.
+#[derive(Debug)]
+pub struct CannotListen {
+    address: SocketAddr,
+    error: io::Error,
+}
+
+impl fmt::Display for CannotListen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot listen on {}: {}", self.address, self.error)?;
+        match self.error.kind() {
+            io::ErrorKind::AddrInUse => {
+                write!(f, ". Another server is running there; stop it or choose another address (--listen)")
+            }
+            io::ErrorKind::PermissionDenied if self.address.port() < 1024 => {
+                write!(f, ". Ports below 1024 need root or the capability CAP_NET_BIND_SERVICE")
+            }
+            io::ErrorKind::AddrNotAvailable => write!(f, ". This machine does not have that address"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for CannotListen {}
+
+/// All listening sockets of the server.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// Sockets from the service manager. If there are any, they replace the configured addresses.
+    passed: Vec<(SocketAddr, Socket)>,
+    /// By the configured address; the port that it says may be 0.
+    own: BTreeMap<SocketAddr, Socket>,
+}
+
+impl Listeners {
+    /// Takes the sockets that a service manager passed on; those that are no TCP sockets are an error.
+    pub fn with_passed(sockets: Vec<OwnedFd>) -> io::Result<Listeners> {
+        let mut passed = Vec::new();
+        for fd in sockets {
+            let socket = Socket::from(fd);
+            let address = socket.local_addr()?.as_socket().filter(|_| socket.is_listener().unwrap_or(false));
+            let address = address.ok_or_else(|| {
+                io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "a passed socket (LISTEN_FDS) does not listen on TCP",
+                )
+            })?;
+            socket.set_nonblocking(true)?;
+            passed.push((address, socket));
+        }
+        Ok(Listeners { passed, own: BTreeMap::new() })
+    }
+
+    /// Whether the service manager's sockets are used instead of the configuration's addresses.
+    pub fn are_passed(&self) -> bool {
+        !self.passed.is_empty()
+    }
+
+    /// Opens the addresses that are not open yet. On an error none of the new ones stays open.
+    ///
+    /// # Errors
+    /// The first address that cannot be had.
+    pub fn open(&mut self, addresses: &[SocketAddr]) -> Result<(), CannotListen> {
+        if self.are_passed() {
+            return Ok(());
+        }
+        let mut new = BTreeMap::new();
+        for &address in addresses {
+            if !self.own.contains_key(&address) && !new.contains_key(&address) {
+                new.insert(address, bind(address).map_err(|error| CannotListen { address, error })?);
+            }
+        }
+        self.own.extend(new);
+        Ok(())
+    }
+
+    /// Closes every socket that none of these addresses needs.
+    pub fn keep(&mut self, addresses: &[&[SocketAddr]]) {
+        self.own.retain(|address, _| addresses.iter().any(|list| list.contains(address)));
+    }
+
+    /// The real addresses of a configuration's sockets, and a duplicate of each for a front.
+    pub fn lend(&self, addresses: &[SocketAddr]) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
+        if self.are_passed() {
+            return self
+                .passed
+                .iter()
+                .map(|(address, socket)| Ok((*address, socket.try_clone()?.into())))
+                .collect();
+        }
+        let mut lent = Vec::new();
+        for (at, address) in addresses.iter().enumerate() {
+            let socket = self.own.get(address).filter(|_| !addresses[..at].contains(address));
+            if let Some(socket) = socket {
+                let real = socket.local_addr()?.as_socket().unwrap_or(*address);
+                lent.push((real, socket.try_clone()?.into()));
+            }
+        }
+        Ok(lent)
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // A restarted server must not wait for the old connections' TIME_WAIT.
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // `[::]` must not take `0.0.0.0` away from its own entry in the list.
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&SockAddr::from(address))?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    // Accepted connections inherit it: a response's last packet must not wait for an acknowledgement.
+    socket.set_tcp_nodelay(true)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    const ANY: &str = "127.0.0.1:0";
+
+    fn any() -> SocketAddr {
+        ANY.parse().unwrap()
+    }
+
+    #[test]
+    fn an_open_socket_is_kept_and_a_forgotten_one_is_closed() {
+        let mut listeners = Listeners::default();
+        listeners.open(&[any()]).unwrap();
+        let (real, lent) = listeners.lend(&[any()]).unwrap().pop().unwrap();
+        assert_ne!(real.port(), 0);
+        drop(lent);
+        listeners.open(&[any()]).unwrap();
+        assert_eq!(listeners.lend(&[any()]).unwrap()[0].0, real, "the same socket as before");
+        TcpStream::connect(real).unwrap();
+        listeners.keep(&[&[]]);
+        assert!(TcpStream::connect(real).is_err());
+        assert!(listeners.lend(&[any()]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_address_in_use_is_explained_and_leaves_nothing_open() {
+        let other = TcpListener::bind(ANY).unwrap();
+        let taken = other.local_addr().unwrap();
+        let mut listeners = Listeners::default();
+        let message = listeners.open(&[any(), taken]).unwrap_err().to_string();
+        assert!(
+            message.starts_with(&format!("cannot listen on {taken}: Address already in use")),
+            "{message}"
+        );
+        assert!(message.contains("--listen"), "{message}");
+        assert!(listeners.lend(&[any()]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_address_named_twice_is_lent_once() {
+        let mut listeners = Listeners::default();
+        listeners.open(&[any(), any()]).unwrap();
+        assert_eq!(listeners.lend(&[any(), any()]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn passed_sockets_replace_the_configured_addresses() {
+        let passed = TcpListener::bind(ANY).unwrap();
+        let address = passed.local_addr().unwrap();
+        let mut listeners = Listeners::with_passed(vec![passed.into()]).unwrap();
+        listeners.open(&["192.0.2.1:80".parse().unwrap()]).unwrap();
+        let lent = listeners.lend(&["192.0.2.1:80".parse().unwrap()]).unwrap();
+        assert_eq!((lent.len(), lent[0].0), (1, address));
+        let stream = std::os::unix::net::UnixStream::pair().unwrap().0;
+        assert!(Listeners::with_passed(vec![stream.into()]).is_err());
+    }
+}

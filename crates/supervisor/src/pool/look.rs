@@ -1,0 +1,263 @@
+//! Looking at a pool: the board, the limits, the size.
+
+use std::time::Duration;
+
+use tokamak_config::PoolSize;
+use tokamak_sys::control::{Signal, Status, ToFront, ToZygote};
+use tokamak_sys::process;
+use tokamak_sys::queue::{Snapshot, WorkerState};
+
+use super::{PROOF, Pool};
+use crate::log::Level;
+use crate::machine::{Event, Verdict, Worker};
+use crate::size::{Change, Count};
+use crate::watch::{Finding, since};
+use crate::zygote::Launch;
+
+/// Time between two measurements of memory.
+const MEASURE_EVERY: Duration = Duration::from_secs(1);
+/// Time between two sizings of a dynamic pool; the growth doubles at each.
+const SIZE_EVERY: Duration = Duration::from_millis(100);
+/// The same where a worker has nothing to boot: it is there within a millisecond, so whether more are needed shows
+/// soon. Not shorter, because two workers take twenty short requests out of the queue in less.
+const SIZE_SEALED_EVERY: Duration = Duration::from_millis(10);
+/// Time after which an orphan counts as dead though nobody saw it end: its process id was never told.
+const ORPHAN_LIMIT: Duration = Duration::from_secs(1);
+impl Pool {
+    /// Looks at the board, the limits and the size.
+    pub fn tick(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
+        self.send(None, now);
+        self.mind_zygote(launch, now);
+        let measure = self.limits.memory > 0 && since(self.measured, now) >= MEASURE_EVERY;
+        if measure {
+            self.measured = now;
+        }
+        for index in 0..self.places.len() as u16 {
+            self.look(index, measure, now, deaths);
+        }
+        self.resize(launch, now, deaths);
+        self.finish(now);
+    }
+
+    fn look(&mut self, index: u16, measure: bool, now: u64, deaths: &mut Vec<ToFront>) {
+        let place = &self.places[usize::from(index)];
+        let (worker, pid, changed) = (place.worker, place.pid, place.changed);
+        match worker {
+            Worker::Absent | Worker::Killed(_) => return,
+            Worker::Orphan if since(changed, now) > ORPHAN_LIMIT => {
+                return self.act(index, Event::Exited(Status::Signal(9)), now, deaths);
+            }
+            Worker::Orphan => return,
+            Worker::Starting | Worker::Serving | Worker::Leaving => {}
+        }
+        let entry = self.entry(index);
+        if worker == Worker::Starting && is_ready(entry.state) {
+            self.act(index, Event::Booted, now, deaths);
+        }
+        let proven = entry.requests > 0 || since(changed, now) > PROOF;
+        if worker == Worker::Serving && self.storm.failures() > 0 && proven {
+            self.storm.over();
+            self.failure = None;
+            self.say(Level::Info, format_args!("workers boot again"));
+        }
+        let memory = pid
+            .filter(|_| measure)
+            .and_then(process::memory)
+            .map(|memory| memory.resident.saturating_sub(memory.shared));
+        let limits = self.limits;
+        let finding = self.places[usize::from(index)].seen.look(&entry, changed, memory, &limits, now);
+        if let Some(finding) = finding {
+            self.found(index, finding, &entry, now, deaths);
+        }
+    }
+
+    fn found(&mut self, index: u16, finding: Finding, entry: &Snapshot, now: u64, deaths: &mut Vec<ToFront>) {
+        let place = &self.places[usize::from(index)];
+        let (pid, instance) = (place.pid.unwrap_or(0), place.instance);
+        let request = format!("method={} uri={}", entry.method, entry.uri);
+        match finding {
+            Finding::TimedOut(age) => {
+                let seconds = age.as_secs_f64();
+                self.say(
+                    Level::Error,
+                    format_args!(
+                        "request_timeout: the worker is killed seconds={seconds:.1} pid={pid} {request}"
+                    ),
+                );
+                self.act(index, Event::Kill(Verdict::Request), now, deaths);
+            }
+            Finding::Slow(age) => {
+                let seconds = age.as_secs_f64();
+                self.say(Level::Warn, format_args!("slow request seconds={seconds:.1} pid={pid} {request}"));
+                self.send(Some(&ToZygote::Kill { index, instance, signal: Signal::Backtrace }), now);
+            }
+            Finding::TooBig(bytes) => {
+                if self.places[usize::from(index)].worker == Worker::Serving {
+                    let mib = bytes >> 20;
+                    self.say(
+                        Level::Info,
+                        format_args!("max_memory: a worker is replaced mib={mib} pid={pid}"),
+                    );
+                }
+                self.act(index, Event::Retire, now, deaths);
+            }
+            Finding::BootStuck(age) => {
+                let seconds = age.as_secs();
+                self.say(
+                    Level::Error,
+                    format_args!("a worker does not boot, killed seconds={seconds} pid={pid}"),
+                );
+                self.act(index, Event::Kill(Verdict::Boot), now, deaths);
+            }
+        }
+    }
+
+    /// A worker's entry; an empty one if another process wrote it.
+    pub(super) fn entry(&self, index: u16) -> Snapshot {
+        let mut entry = self.segment.board(index);
+        if entry.instance != self.places[usize::from(index)].instance {
+            entry.state = WorkerState::Empty;
+            entry.requests = 0;
+        }
+        entry
+    }
+
+    /// What the pool looks like now.
+    pub fn count(&self, now: u64) -> Count {
+        let mut count = Count { waiting: self.waiting(), ..Count::default() };
+        for (place, entry) in self.workers() {
+            match doing(place.worker, entry.state) {
+                Doing::Starting => count.starting += 1,
+                Doing::Idle => {
+                    count.idle += 1;
+                    count.rested += usize::from(self.has_rested(&entry, now));
+                }
+                Doing::Busy => count.busy += 1,
+                Doing::Leaving => count.leaving += 1,
+            }
+        }
+        count
+    }
+
+    fn waiting(&self) -> usize {
+        let depth = self.segment.depth() as usize;
+        depth.min(self.site.pool.queue).max(usize::from(self.wanted))
+    }
+
+    fn has_rested(&self, entry: &Snapshot, now: u64) -> bool {
+        match self.site.pool.size {
+            PoolSize::Ondemand { idle, .. } => since(entry.since, now) > idle,
+            _ => false,
+        }
+    }
+
+    /// Starts and retires workers as the size asks and the storm allows.
+    pub(super) fn resize(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
+        self.mind_zygote(launch, now);
+        let pause = match self.site.pool.size {
+            PoolSize::Dynamic { .. } if self.is_sealed() => SIZE_SEALED_EVERY,
+            PoolSize::Dynamic { .. } => SIZE_EVERY,
+            PoolSize::Static { .. } | PoolSize::Ondemand { .. } => Duration::ZERO,
+        };
+        if self.ending.is_some() || !self.has_zygote() || since(self.sized, now) < pause {
+            return;
+        }
+        self.sized = now;
+        let count = self.count(now);
+        match self.sizer.look(&self.site.pool.size, count, now) {
+            Change::Keep => {}
+            Change::Grow(wanted) => {
+                for _ in 0..self.storm.allowed(wanted, count.starting, now) {
+                    self.spawn(now, deaths);
+                }
+            }
+            // The highest places first: the lowest are woken first, so these have rested longest.
+            Change::Shrink(surplus) => {
+                let ondemand = matches!(self.site.pool.size, PoolSize::Ondemand { .. });
+                let idle: Vec<u16> = (0..self.places.len() as u16)
+                    .rev()
+                    .filter(|&index| self.places[usize::from(index)].worker == Worker::Serving)
+                    .filter(|&index| {
+                        let entry = self.entry(index);
+                        entry.state == WorkerState::Idle && (!ondemand || self.has_rested(&entry, now))
+                    })
+                    .take(surplus)
+                    .collect();
+                for index in idle {
+                    self.act(index, Event::Retire, now, deaths);
+                }
+            }
+        }
+        self.wanted = false;
+    }
+
+    fn spawn(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
+        let free = self.places.iter().position(|place| place.worker == Worker::Absent);
+        if let Some(index) = free {
+            self.act(index as u16, Event::Spawn, now, deaths);
+        }
+    }
+
+    /// How soon the next look should be.
+    pub fn next_look(&self, now: u64) -> Duration {
+        let count = self.count(now);
+        let any = |worker| self.places.iter().any(|place| place.worker == worker);
+        let grows = self.is_sealed() && any(Worker::Absent);
+        if any(Worker::Starting) || !self.zygote.is_ready() || grows && count.waiting > 0 {
+            Duration::from_millis(10)
+        } else if count.busy + count.leaving + count.waiting > 0 {
+            Duration::from_millis(100)
+        } else {
+            Duration::from_millis(250)
+        }
+    }
+}
+
+/// What a worker does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// It boots.
+    Starting,
+    /// It waits for a request.
+    Idle,
+    /// It serves one.
+    Busy,
+    /// It ends.
+    Leaving,
+}
+
+/// What the worker in this state does, when the board says that. The board knows first: a worker may have booted, and
+/// even served, since the supervisor last looked.
+pub fn doing(worker: Worker, board: WorkerState) -> Doing {
+    match worker {
+        Worker::Leaving | Worker::Killed(_) | Worker::Orphan => Doing::Leaving,
+        Worker::Starting | Worker::Absent if !is_ready(board) => Doing::Starting,
+        _ if board == WorkerState::Idle => Doing::Idle,
+        _ => Doing::Busy,
+    }
+}
+
+fn is_ready(state: WorkerState) -> bool {
+    matches!(state, WorkerState::Idle | WorkerState::Busy | WorkerState::Leaving)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_has_booted_since_the_last_look_is_not_starting() {
+        assert_eq!(doing(Worker::Starting, WorkerState::Empty), Doing::Starting);
+        assert_eq!(doing(Worker::Starting, WorkerState::Starting), Doing::Starting);
+        for worker in [Worker::Starting, Worker::Serving] {
+            assert_eq!(doing(worker, WorkerState::Idle), Doing::Idle);
+            assert_eq!(doing(worker, WorkerState::Busy), Doing::Busy);
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_to_leave_is_leaving_whatever_it_does() {
+        assert_eq!(doing(Worker::Leaving, WorkerState::Busy), Doing::Leaving);
+        assert_eq!(doing(Worker::Orphan, WorkerState::Idle), Doing::Leaving);
+    }
+}

@@ -1,0 +1,471 @@
+//! One pool: its segment, its zygote, its workers.
+//!
+//! Everything that the zygote says and the board shows is bounded and checked, and decides about this pool
+//! only.
+
+mod look;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokamak_config::{Mode, Server, Site};
+use tokamak_sys::channel;
+use tokamak_sys::control::{EXIT_OUTDATED, EXIT_RETIRED, FromZygote, Signal, Status, ToFront, ToZygote, Why};
+use tokamak_sys::queue::{Segment, Snapshot, WorkerState};
+
+use crate::line::Line;
+use crate::log::{self, Level};
+use crate::machine::{Act, Event, Fate, Worker, step};
+use crate::settings;
+use crate::size::Sizer;
+use crate::storm::Storm;
+use crate::watch::{BOOT_LIMIT, Limits, Seen, since};
+use crate::words::cause;
+use crate::zygote::{self, Launch, Need, Zygote};
+
+pub use look::{Doing, doing};
+
+/// Messages taken at one look, so that a zygote that never stops talking holds up nobody else. More than a
+/// zygote with all its workers can have to say.
+const AT_ONCE: usize = 1024;
+/// A worker that has lived so long ends a crash storm even if it has not had a request yet.
+const PROOF: Duration = Duration::from_secs(1);
+
+/// One place on the board.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// What is known of its worker.
+    pub worker: Worker,
+    /// Which process; 0 before the first.
+    pub instance: u32,
+    /// As the zygote says.
+    pub pid: Option<u32>,
+    forked: u64,
+    changed: u64,
+    seen: Seen,
+}
+
+/// A pool and all that belongs to it.
+#[derive(Debug)]
+pub struct Pool {
+    /// The site, its paths resolved.
+    pub site: Site,
+    number: u16,
+    segment: Arc<Segment>,
+    bells: Vec<OwnedFd>,
+    settings: Vec<(String, String)>,
+    limits: Limits,
+    zygote: Zygote,
+    storm: Storm,
+    places: Vec<Place>,
+    sizer: Sizer,
+    sized: u64,
+    measured: u64,
+    wanted: bool,
+    /// No process is started any more, and those that are still there after this time are ended.
+    ending: Option<u64>,
+    next_instance: u32,
+    served: u64,
+    failure: Option<String>,
+    outdated: Option<String>,
+    version: Option<String>,
+}
+
+impl Pool {
+    /// A pool without processes.
+    ///
+    /// # Errors
+    /// Its memory or descriptors cannot be had.
+    pub fn new(server: &Server, number: usize) -> io::Result<Pool> {
+        let site = server.sites[number].clone();
+        let geometry = settings::geometry(server, &site);
+        let segment = Segment::create(&site.name, geometry)?;
+        let bells = (0..geometry.loops).map(|_| channel::bell()).collect::<io::Result<_>>()?;
+        let empty = Place {
+            worker: Worker::Absent,
+            instance: 0,
+            pid: None,
+            forked: 0,
+            changed: 0,
+            seen: Seen::default(),
+        };
+        Ok(Pool {
+            number: number as u16,
+            segment: Arc::new(segment),
+            bells,
+            settings: settings::settings(&site).map_err(io::Error::other)?,
+            limits: Limits {
+                request: site.pool.request_timeout,
+                slow: site.pool.slow,
+                memory: site.pool.max_memory,
+            },
+            zygote: Zygote::default(),
+            storm: Storm::default(),
+            places: vec![empty; usize::from(geometry.workers)],
+            sizer: Sizer::default(),
+            sized: 0,
+            measured: 0,
+            wanted: false,
+            ending: None,
+            next_instance: 1,
+            served: 0,
+            failure: None,
+            outdated: None,
+            version: None,
+            site,
+        })
+    }
+
+    /// The queue, for the front.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// The event loops' bells, for the front.
+    pub fn bells(&self) -> &[OwnedFd] {
+        &self.bells
+    }
+
+    /// The line to the zygote, if there is one to listen to.
+    pub fn line(&self) -> Option<&Line> {
+        self.zygote.line()
+    }
+
+    /// Whether it can take requests: module start-up is done.
+    pub fn has_zygote(&self) -> bool {
+        self.zygote.is_ready()
+    }
+
+    /// Whether all the workers of its start are there.
+    pub fn is_up(&self) -> bool {
+        let serving = self.places.iter().filter(|place| place.worker == Worker::Serving).count();
+        self.has_zygote() && serving >= Sizer::at_start(&self.site.pool.size)
+    }
+
+    /// Whether no process is left.
+    pub fn is_gone(&self) -> bool {
+        self.zygote.is_down() && self.places.iter().all(|place| place.worker == Worker::Absent)
+    }
+
+    /// The last reason for which a process could not start.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Whether its application is booted by the zygote: it forks workers that can serve at once.
+    pub fn is_sealed(&self) -> bool {
+        self.site.mode == Mode::Sealed
+    }
+
+    /// What has changed since the image was taken that its workers serve.
+    pub fn outdated(&self) -> Option<&str> {
+        self.outdated.as_deref()
+    }
+
+    /// Longest time until the first worker is there, wherever the application boots.
+    pub fn start_limit(&self) -> Duration {
+        zygote::LIMIT + BOOT_LIMIT.max(self.limits.request)
+    }
+
+    /// PHP's version, as its zygote said.
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// A request waits and nobody is there.
+    pub fn want(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
+        self.wanted = true;
+        self.tick(launch, now, deaths);
+    }
+
+    /// Hears what the zygote says. Deaths that the front has to know are added to `deaths`.
+    pub fn hear(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
+        self.hear_all(now, deaths);
+        self.resize(launch, now, deaths);
+    }
+
+    fn hear_all(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
+        for _ in 0..AT_ONCE {
+            match self.zygote.hear(now) {
+                Ok(Some(message)) => self.heard(message, now, deaths),
+                Ok(None) => return,
+                Err(error) => {
+                    return self.say(Level::Error, format_args!("the PHP zygote is killed: {error}"));
+                }
+            }
+        }
+    }
+
+    fn heard(&mut self, message: FromZygote, now: u64, deaths: &mut Vec<ToFront>) {
+        match message {
+            FromZygote::Ready { version } => {
+                self.version = Some(version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect());
+                // Whatever was wrong with an earlier one.
+                (self.failure, self.outdated) = (None, None);
+            }
+            FromZygote::Spawned { index, instance, pid } => {
+                if let Some(place) = self.place(index, instance) {
+                    place.pid = Some(pid);
+                }
+            }
+            FromZygote::Exited { index, instance, status } => {
+                if self.place(index, instance).is_some() {
+                    // A quick worker may have booted, served and left between two looks.
+                    let entry = self.segment.board(index);
+                    if entry.instance == instance && entry.requests > 0 {
+                        self.act(index, Event::Booted, now, deaths);
+                    }
+                    self.act(index, Event::Exited(status), now, deaths);
+                }
+            }
+            FromZygote::Failed { message } => {
+                let what =
+                    if self.is_sealed() { "the application cannot be sealed" } else { "PHP cannot start" };
+                self.fail(format!("{what}: {message}"));
+            }
+            FromZygote::Outdated { reason } => self.outdate(&reason),
+        }
+    }
+
+    /// Says why no worker can be had, now and whenever somebody asks.
+    fn fail(&mut self, failure: String) {
+        self.say(Level::Error, format_args!("{failure}"));
+        self.failure = Some(failure);
+    }
+
+    /// A new image is wanted. Not in other modes: they have none, and no pool may trouble the others without need.
+    fn outdate(&mut self, reason: &str) {
+        if self.is_sealed() {
+            self.outdated = Some(reason.to_owned());
+        }
+    }
+
+    /// The place that belongs to this instance, if the zygote does not talk of somebody else.
+    fn place(&mut self, index: u16, instance: u32) -> Option<&mut Place> {
+        self.places
+            .get_mut(usize::from(index))
+            .filter(|place| place.instance == instance && place.worker != Worker::Absent)
+    }
+
+    /// One step of a worker's life, and what follows from it.
+    fn act(&mut self, index: u16, event: Event, now: u64, deaths: &mut Vec<ToFront>) {
+        let place = &mut self.places[usize::from(index)];
+        let before = place.worker;
+        let (after, act) = step(before, event);
+        place.worker = after;
+        if after != before {
+            place.changed = now;
+        }
+        match act {
+            Act::Nothing | Act::Welcome => {}
+            Act::Fork => {
+                let instance = self.next_instance;
+                // Neither 0 (nobody) nor the largest number, which the queue uses itself.
+                self.next_instance = instance.wrapping_add(1).clamp(1, u32::MAX - 1);
+                *place = Place {
+                    worker: after,
+                    instance,
+                    pid: None,
+                    forked: now,
+                    changed: now,
+                    seen: Seen::default(),
+                };
+                self.send(Some(&ToZygote::Spawn { index, instance }), now);
+            }
+            Act::AskToLeave => self.segment.retire(index),
+            Act::Kill => {
+                let instance = place.instance;
+                self.send(Some(&ToZygote::Kill { index, instance, signal: Signal::Kill }), now);
+            }
+            Act::Bury(why, fate) => self.bury(index, before, why, fate, now, deaths),
+        }
+    }
+
+    fn bury(
+        &mut self,
+        index: u16,
+        before: Worker,
+        why: Why,
+        fate: Fate,
+        now: u64,
+        deaths: &mut Vec<ToFront>,
+    ) {
+        let entry = self.entry(index);
+        let Place { instance, pid, forked: started, .. } = self.places[usize::from(index)];
+        let pid = pid.unwrap_or(0);
+        self.served = self.served.saturating_add(entry.requests);
+        deaths.push(ToFront::Death { pool: self.number, index, instance, why });
+        self.segment.clear_place(index);
+        if self.ending.is_some() {
+            return;
+        }
+        let busy = entry.state == WorkerState::Busy;
+        let asked = before == Worker::Leaving;
+        match fate {
+            Fate::BootFailed => self.boot_failed(why, now),
+            Fate::Lost => {
+                let request = if busy {
+                    format!(" while serving method={} uri={}", entry.method, entry.uri)
+                } else {
+                    String::new()
+                };
+                self.say(Level::Error, format_args!("a worker died: {}, pid={pid}{request}", cause(why)));
+            }
+            // Wanted, but an operator will ask why workers change.
+            Fate::Expected if why != Why::Exit(EXIT_RETIRED) => {
+                self.say(Level::Info, format_args!("a worker is replaced: {}, pid={pid}", cause(why)));
+                // Its zygote may have said more.
+                if why == Why::Exit(EXIT_OUTDATED) && self.outdated.is_none() {
+                    self.outdate("a worker has found it so");
+                }
+            }
+            Fate::Expected | Fate::TimedOut | Fate::Orphaned => {}
+        }
+        // One that leaves at once, unasked and without a single request, would be replaced in a tight loop.
+        let useless = entry.requests == 0 && !busy && !asked && since(started, now) < PROOF;
+        if useless
+            && matches!(fate, Fate::Lost | Fate::Expected)
+            && let Some(wait) = self.storm.failed(now)
+        {
+            let (cause, wait) = (cause(why), wait.as_secs_f64());
+            self.say(
+                Level::Warn,
+                format_args!("a worker left before its first request: {cause}; next attempt in {wait:.1} s"),
+            );
+        }
+    }
+
+    fn boot_failed(&mut self, why: Why, now: u64) {
+        let script = match &self.site.worker {
+            Some(script) => format!(" ({})", script.display()),
+            None => String::new(),
+        };
+        self.failure =
+            Some(format!("the workers of site {} do not boot{script}: {}", self.site.name, cause(why)));
+        if let Some(wait) = self.storm.failed(now) {
+            let count = self.storm.failures();
+            self.say(
+                Level::Error,
+                format_args!(
+                    "workers do not boot{script}: {}; the reason stands above. Failure {count} in a row, next attempt in {:.1} s",
+                    cause(why),
+                    wait.as_secs_f64()
+                ),
+            );
+        }
+    }
+
+    fn send(&mut self, message: Option<&ToZygote>, now: u64) {
+        if self.zygote.tell(message, now).is_err() {
+            self.say(Level::Error, format_args!("the PHP zygote does not answer and is killed"));
+        }
+    }
+
+    /// Starts a zygote if one is due.
+    fn mind_zygote(&mut self, launch: Launch<'_>, now: u64) {
+        let (limit, slow, late) = if self.is_sealed() {
+            (self.start_limit(), "the application still boots", "the application does not boot")
+        } else {
+            (zygote::LIMIT, "PHP still starts", "PHP does not start")
+        };
+        match self.zygote.mind(limit, now) {
+            Need::Nothing => {}
+            Need::Slow => {
+                let (after, most) = (zygote::SLOW.as_secs(), limit.as_secs());
+                self.say(Level::Warn, format_args!("{slow} after {after} s; it has {most} s"));
+            }
+            Need::Late => self.fail(format!("{late} within {} s and is killed", limit.as_secs())),
+            Need::Start => {
+                // Places of the last one's workers must be free before the next one may fill them.
+                if self.ending.is_some() || self.places.iter().any(|place| place.worker != Worker::Absent) {
+                    return;
+                }
+                let Pool { zygote, site, segment, bells, settings, .. } = self;
+                let started = zygote.start(launch, site, segment, bells, settings, now);
+                if let Err(error) = started {
+                    self.fail(format!("cannot start {}: {error}", launch.php.display()));
+                }
+            }
+        }
+    }
+
+    /// A child has ended: is it this pool's zygote?
+    pub fn zygote_exited(&mut self, pid: u32, status: Status, now: u64, deaths: &mut Vec<ToFront>) -> bool {
+        if !self.zygote.is(pid) {
+            return false;
+        }
+        self.hear_all(now, deaths); // its last words
+        let wait = self.zygote.exited(now).as_secs_f64();
+        if self.ending.is_some() && status == Status::Code(0) {
+            // It has ended and reaped them before itself.
+            self.places.iter_mut().for_each(|place| place.worker = Worker::Absent);
+            return true;
+        }
+        for index in 0..self.places.len() as u16 {
+            self.act(index, Event::ZygoteGone, now, deaths);
+        }
+        if self.ending.is_none() && self.zygote.has_failed() {
+            self.say(Level::Info, format_args!("PHP is started again in {wait:.1} s"));
+        } else if self.ending.is_none() {
+            self.say(
+                Level::Error,
+                format_args!(
+                    "the PHP zygote ended: {status}; its workers end with it, next attempt in {wait:.1} s"
+                ),
+            );
+            self.failure.get_or_insert(format!("PHP ended: {status}"));
+        }
+        true
+    }
+
+    /// A child that is nobody's has ended: is it one of this pool's orphans?
+    pub fn orphan_exited(&mut self, pid: u32, status: Status, now: u64, deaths: &mut Vec<ToFront>) -> bool {
+        let mine = |place: &Place| place.worker == Worker::Orphan && place.pid == Some(pid);
+        let Some(index) = self.places.iter().position(mine) else { return false };
+        self.act(index as u16, Event::Exited(status), now, deaths);
+        true
+    }
+
+    /// Lets every worker leave after its request; those that have not by `deadline` are ended.
+    pub fn quit(&mut self, deadline: u64, now: u64) {
+        self.ending = Some(deadline);
+        for index in 0..self.places.len() as u16 {
+            // Nobody has to hear of their deaths: without a front there are no requests.
+            self.act(index, Event::Retire, now, &mut Vec::new());
+        }
+        self.finish(now);
+    }
+
+    /// Lets the zygote go once its workers have left, or have had their time.
+    fn finish(&mut self, now: u64) {
+        let alone = self.places.iter().all(|place| place.worker == Worker::Absent);
+        if self.ending.is_some_and(|deadline| alone || now > deadline) {
+            self.zygote.quit(now);
+        }
+    }
+
+    /// Ends all processes at once.
+    pub fn kill(&mut self, now: u64) {
+        self.ending = Some(now);
+        self.zygote.kill(now);
+    }
+
+    /// The places that have a worker, with what the board says of each.
+    pub fn workers(&self) -> impl Iterator<Item = (&Place, Snapshot)> {
+        (0..)
+            .zip(&self.places)
+            .filter(|(_, place)| place.worker != Worker::Absent)
+            .map(|(index, place)| (place, self.entry(index)))
+    }
+
+    /// Requests served by all workers so far, by their own word.
+    pub fn served(&self) -> u64 {
+        self.workers().fold(self.served, |sum, (_, entry)| sum.saturating_add(entry.requests))
+    }
+
+    fn say(&self, level: Level, message: std::fmt::Arguments<'_>) {
+        log::site(level, &self.site.name, message);
+    }
+}

@@ -1,0 +1,122 @@
+//! A reload under way: who waits for it, and when it is done.
+
+use std::time::Duration;
+
+use crate::generation::{Generation, Life};
+use crate::watch::since;
+
+/// Time that a new generation has for getting ready, beyond what its slowest pool may take.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// Time that the old front has for not accepting any more. A front that does not say so in time is stuck, and
+/// no reason to call a reload unfinished.
+const OLD_LIMIT: Duration = Duration::from_secs(2);
+
+/// A reload that waits for its generation.
+#[derive(Debug)]
+pub struct Reload {
+    /// The new generation.
+    pub number: u32,
+    /// Who wants to hear how it ends.
+    pub clients: Vec<u64>,
+    /// Who asked again meanwhile: files may have changed since this one read them.
+    next: Option<Vec<u64>>,
+    /// When the new generation was first seen to serve.
+    served: Option<u64>,
+}
+
+/// How a reload stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not yet.
+    Wait,
+    /// The new generation serves.
+    Done,
+    /// It will not.
+    Failed(String),
+}
+
+impl Reload {
+    /// A reload that has just begun.
+    pub fn new(number: u32, client: Option<u64>) -> Reload {
+        Reload { number, clients: client.into_iter().collect(), next: None, served: None }
+    }
+
+    /// Somebody asks for a reload while this one is under way: another one follows. However many ask, it is
+    /// one more.
+    pub fn again(&mut self, client: Option<u64>) {
+        self.next.get_or_insert_default().extend(client);
+    }
+
+    /// Who asked again.
+    pub fn take_next(&mut self) -> Option<Vec<u64>> {
+        self.next.take()
+    }
+
+    /// Whether the old front has had enough time to stop accepting.
+    pub fn is_overdue(&mut self, now: u64) -> bool {
+        since(*self.served.get_or_insert(now), now) > OLD_LIMIT
+    }
+
+    /// A look at the new generation, if it is still there.
+    pub fn look(&mut self, generation: Option<&Generation>, now: u64) -> Verdict {
+        let Some(generation) = generation else { return Verdict::Failed("the new generation died".into()) };
+        let limit = generation.start_limit() + SLACK;
+        judge(generation.life(), generation.failure(), since(generation.begun, now), limit)
+    }
+}
+
+fn judge(life: Life, failure: Option<&str>, age: Duration, limit: Duration) -> Verdict {
+    match (life, failure) {
+        (Life::Serving, _) => Verdict::Done,
+        (Life::Draining(_) | Life::Ending(_), why) => {
+            Verdict::Failed(why.unwrap_or("the new front died").to_owned())
+        }
+        (Life::Booting, Some(why)) => Verdict::Failed(why.to_owned()),
+        _ if age > limit => Verdict::Failed(format!("not ready within {} s", limit.as_secs())),
+        _ => Verdict::Wait,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        let (soon, limit) = (Duration::from_secs(1), Duration::from_secs(90));
+        let failed = |why: &str| Verdict::Failed(why.to_owned());
+        for (life, failure, age, expected) in [
+            (Life::Booting, None, soon, Verdict::Wait),
+            (Life::Booting, Some("no boot"), soon, failed("no boot")),
+            (Life::Booting, None, limit * 2, failed("not ready within 90 s")),
+            (Life::Fronted, None, soon, Verdict::Wait),
+            (Life::Fronted, None, limit * 2, failed("not ready within 90 s")),
+            (Life::Serving, None, soon, Verdict::Done),
+            (Life::Serving, Some("a late worker"), soon, Verdict::Done),
+            (Life::Ending(0), None, soon, failed("the new front died")),
+            (Life::Ending(0), Some("no boot"), soon, failed("no boot")),
+        ] {
+            assert_eq!(judge(life, failure, age, limit), expected, "{life:?} {failure:?} {age:?}");
+        }
+    }
+
+    #[test]
+    fn the_old_front_has_two_seconds() {
+        let mut reload = Reload::new(2, None);
+        assert!(!reload.is_overdue(5_000_000_000));
+        assert!(!reload.is_overdue(7_000_000_000));
+        assert!(reload.is_overdue(7_000_000_001));
+    }
+
+    #[test]
+    fn those_who_ask_meanwhile_get_one_more_reload() {
+        let mut reload = Reload::new(2, Some(1));
+        assert_eq!(reload.take_next(), None);
+        reload.again(Some(5));
+        reload.again(None);
+        reload.again(Some(6));
+        assert_eq!(reload.take_next(), Some(vec![5, 6]));
+        assert_eq!(reload.clients, [1]);
+    }
+}

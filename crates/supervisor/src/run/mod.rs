@@ -1,0 +1,423 @@
+//! The loop: one thread that waits for signals, children, the control socket and the clock.
+
+mod reloading;
+
+use std::fmt;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokamak_config::Server;
+use tokamak_sys::channel::{Watch, poll};
+use tokamak_sys::process::{self, Identity};
+use tokamak_sys::signal::{Signal, Signals};
+
+use crate::banner;
+use crate::client;
+use crate::control_socket::{Command, ControlSocket};
+use crate::front::{FrontMain, open_log};
+use crate::generation::{Generation, Life, Means, Patience};
+use crate::listen::Listeners;
+use crate::log::{self, Level};
+use crate::notify::{self, State};
+use crate::pool::Pool;
+use crate::reload::Reload;
+use crate::renew::Renewals;
+use crate::settings;
+use crate::status::Report;
+use crate::storm::Storm;
+use crate::watch::since;
+
+/// What the supervisor is given.
+pub struct Setup {
+    /// The configuration to start with.
+    pub server: Server,
+    /// Reads the configuration again, for a reload; on failure says everything that is wrong with it.
+    pub reread: Box<dyn Fn() -> Result<Server, String>>,
+    /// The worker program.
+    pub php: PathBuf,
+    /// The code of the front, run in a child of its own.
+    pub front: Box<FrontMain>,
+}
+
+/// Why a server could not start or had to end.
+#[derive(Debug)]
+pub struct Failure(String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+fn failure(what: impl fmt::Display) -> Failure {
+    Failure(what.to_string())
+}
+
+/// What woke the loop.
+#[derive(Clone, Copy, Debug)]
+enum Token {
+    Signals,
+    Control,
+    Front(usize),
+    Zygote(usize, usize),
+}
+
+/// The whole state of the server.
+struct Supervisor {
+    setup: Setup,
+    signals: Signals,
+    /// Standard error as it was at the start; `log.error` may have put a file in its place.
+    stderr: OwnedFd,
+    listeners: Listeners,
+    control: ControlSocket,
+    /// What is served, or will be again after a crash: the last configuration that worked.
+    configured: Server,
+    /// Oldest first. The last one that serves is the current one; those before it finish.
+    generations: Vec<Generation>,
+    /// The generation that a reload is waiting for.
+    reload: Option<Reload>,
+    /// Reloads because a sealed application has changed.
+    renewals: Renewals,
+    /// Whether a front dies again and again.
+    front_storm: Storm,
+    started: u64,
+    /// Set by the first signal to stop.
+    stopping: bool,
+    announced: bool,
+    numbered: u32,
+}
+
+/// Serves until it is told to stop. The calling process must have a single thread.
+///
+/// # Errors
+/// What prevented the start. Later failures are logged and dealt with.
+pub fn serve(setup: Setup) -> Result<(), Failure> {
+    let passed = process::passed_sockets();
+    let mut listeners = Listeners::with_passed(passed).map_err(failure)?;
+    listeners.open(&setup.server.listen).map_err(failure)?;
+    let resolved = settings::resolve(&setup.server).map_err(failure)?;
+    let identity = identity(&resolved)?;
+    let lent = listeners.lend(&setup.server.listen).map_err(failure)?;
+    let first = lent
+        .first()
+        .map(|(address, _)| *address)
+        .ok_or_else(|| failure("there is no address to listen on"))?;
+    drop(lent);
+    let path = setup.server.control.clone().unwrap_or_else(|| client::default_path(first));
+    if setup.server.control.is_none() && client::is_foreign(&path) {
+        return Err(failure(format_args!("the directory of {} belongs to somebody else", path.display())));
+    }
+    let control = ControlSocket::open(&path).map_err(|error| {
+        failure(format_args!("cannot open the control socket {}: {error}", path.display()))
+    })?;
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(failure)?;
+    log_to(&setup.server, &stderr).map_err(failure)?;
+    if let Err(error) = process::raise_open_files() {
+        log::line(Level::Warn, format_args!("cannot raise the limit of open files: {error}"));
+    }
+    process::adopt_orphans().map_err(failure)?;
+    let signals = Signals::take().map_err(failure)?;
+    let _pid_file = PidFile::write(setup.server.pid_file.clone()).map_err(failure)?;
+    log::line(
+        Level::Info,
+        format_args!("started pid={} control={}", std::process::id(), control.path().display()),
+    );
+    let now = tokamak_cost::now();
+    let mut supervisor = Supervisor {
+        signals,
+        stderr,
+        listeners,
+        control,
+        configured: setup.server.clone(),
+        generations: Vec::new(),
+        reload: None,
+        renewals: Renewals::default(),
+        front_storm: Storm::default(),
+        started: now,
+        stopping: false,
+        announced: false,
+        numbered: 0,
+        setup,
+    };
+    let configured = supervisor.configured.clone();
+    supervisor.begin(configured, resolved, identity, Patience::Eager, now).map_err(failure)?;
+    supervisor.run()
+}
+
+/// Who the front and the workers run as. Only root can become somebody else.
+fn identity(server: &Server) -> Result<Option<Identity>, Failure> {
+    match &server.user {
+        Some(user) if process::is_root() => {
+            Identity::find(user, server.group.as_deref()).map(Some).map_err(failure)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Lets standard error be the error log of this configuration.
+fn log_to(server: &Server, stderr: &OwnedFd) -> std::io::Result<()> {
+    match &server.log.error {
+        Some(path) => process::redirect_stderr(open_log(path)?.as_fd()),
+        None => process::redirect_stderr(stderr.as_fd()),
+    }
+}
+
+impl Supervisor {
+    fn run(mut self) -> Result<(), Failure> {
+        loop {
+            let tokens = self.wait();
+            let now = tokamak_cost::now();
+            for token in tokens {
+                match token {
+                    Token::Signals => {} // below, after what the children said before they ended
+                    Token::Control => self.commands(now),
+                    Token::Front(at) => self.generations[at].hear_front(&self.setup.php, now),
+                    Token::Zygote(at, pool) => self.generations[at].hear_pool(pool, &self.setup.php, now),
+                }
+            }
+            while let Some(signal) = self.signals.next() {
+                self.signal(signal, now);
+            }
+            let means = Means { php: &self.setup.php, listeners: &self.listeners, front: &*self.setup.front };
+            for generation in &mut self.generations {
+                generation.tick(means, now);
+            }
+            self.advance(now)?;
+            if self.stopping && self.generations.is_empty() {
+                log::line(Level::Info, format_args!("stopped"));
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for something to do, at most until something may be due.
+    fn wait(&self) -> Vec<Token> {
+        let now = tokamak_cost::now();
+        let mut tokens = vec![Token::Signals];
+        let mut watches = vec![Watch::read(self.signals.as_fd())];
+        for (fd, writes) in self.control.watches() {
+            tokens.push(Token::Control);
+            watches.push(Watch::read_write(fd, writes));
+        }
+        let mut limit = Duration::from_millis(250);
+        for (at, generation) in self.generations.iter().enumerate() {
+            if let Some(front) = generation.front() {
+                tokens.push(Token::Front(at));
+                watches.push(Watch::read_write(front.line().as_fd(), front.line().wants_write()));
+            }
+            for (number, pool) in generation.pools().iter().enumerate() {
+                limit = limit.min(pool.next_look(now));
+                if let Some(line) = pool.line() {
+                    tokens.push(Token::Zygote(at, number));
+                    watches.push(Watch::read_write(line.as_fd(), line.wants_write()));
+                }
+            }
+        }
+        if let Err(error) = poll(&mut watches, Some(limit)) {
+            log::line(Level::Error, format_args!("cannot wait for events: {error}"));
+            std::thread::sleep(limit);
+        }
+        let ready = watches.iter().zip(&tokens).filter(|(watch, _)| watch.readable || watch.writable);
+        let mut ready: Vec<Token> = ready.map(|(_, token)| *token).collect();
+        // Several clients are one token: the control socket serves them together.
+        ready.dedup_by(|a, b| matches!((a, b), (Token::Control, Token::Control)));
+        ready
+    }
+
+    fn signal(&mut self, signal: Signal, now: u64) {
+        match signal {
+            Signal::Terminate | Signal::Interrupt | Signal::Quit => self.stop(now),
+            Signal::HangUp => self.reload(None, now),
+            Signal::User1 => self.reopen(now),
+            Signal::Child => self.reap(now),
+        }
+    }
+
+    fn reap(&mut self, now: u64) {
+        let mut strangers = Vec::new();
+        while let Some((pid, status)) = process::reap() {
+            let known =
+                self.generations.iter_mut().any(|generation| generation.child_exited(pid, status, now));
+            if !known {
+                strangers.push((pid, status));
+            }
+        }
+        // After the zygotes: a worker is an orphan only once its zygote is known to be dead.
+        for (pid, status) in strangers {
+            self.generations.iter_mut().any(|generation| generation.orphan_exited(pid, status, now));
+        }
+    }
+
+    fn commands(&mut self, now: u64) {
+        for (client, command) in self.control.serve() {
+            match command {
+                Command::Status | Command::StatusJson => {
+                    let answer = match self.report(now) {
+                        Some(report) if command == Command::Status => format!("ok\n{report}"),
+                        Some(report) => format!("ok\n{}\n", report.json()),
+                        None => "error the front died again and again; the next one starts soon\n".to_owned(),
+                    };
+                    self.control.answer(client, answer);
+                }
+                Command::Reload => self.reload(Some(client), now),
+                Command::Stop => {
+                    self.control.answer(client, "ok stopping\n".into());
+                    self.stop(now);
+                }
+            }
+        }
+    }
+
+    /// The generation that serves, or will as the first one.
+    fn current(&self) -> Option<&Generation> {
+        let serves = |generation: &&Generation| generation.life() == Life::Serving;
+        self.generations.iter().rev().find(serves).or(self.generations.last())
+    }
+
+    fn report(&self, now: u64) -> Option<Report> {
+        let generation = self.current()?;
+        let urls = self.listeners.lend(&generation.server().listen).unwrap_or_default();
+        let urls = urls.iter().map(|(address, _)| banner::url(*address)).collect();
+        let ending = |other: &&Generation| other.number < generation.number;
+        let draining = self.generations.iter().filter(ending).count();
+        Some(Report::new(generation, urls, self.started, draining, now))
+    }
+
+    /// Adds a generation.
+    fn begin(
+        &mut self,
+        configured: Server,
+        resolved: Server,
+        identity: Option<Identity>,
+        patience: Patience,
+        now: u64,
+    ) -> std::io::Result<u32> {
+        self.numbered += 1;
+        let number = self.numbered;
+        self.generations.push(Generation::new(number, configured, resolved, identity, patience, now)?);
+        Ok(number)
+    }
+
+    /// The first time drains, the second time ends at once.
+    fn stop(&mut self, now: u64) {
+        if self.stopping {
+            log::line(Level::Warn, format_args!("stopping at once"));
+            return self.generations.iter_mut().for_each(|generation| generation.kill(now));
+        }
+        self.stopping = true;
+        notify::tell(State::Stopping, "stopping");
+        log::line(Level::Info, format_args!("stopping: running requests are finished"));
+        if let Some(reload) = self.reload.take() {
+            self.finish_reload(reload, "error the server is stopping\n", now);
+        }
+        // Waiting connections are refused from now on, once the fronts have closed their copies.
+        self.listeners.keep(&[]);
+        self.generations.iter_mut().for_each(|generation| generation.drain(now));
+    }
+
+    /// What follows from where the generations are now.
+    fn advance(&mut self, now: u64) -> Result<(), Failure> {
+        self.finish_first_start(now)?;
+        self.advance_reload(now);
+        self.renew(now);
+        let before = self.generations.len();
+        self.generations.retain(|generation| !generation.is_gone());
+        if self.stopping {
+            return Ok(());
+        }
+        if self.generations.len() < before {
+            let used = self.generations.iter().map(|other| other.server().listen.as_slice());
+            let used: Vec<_> = used.chain([self.configured.listen.as_slice()]).collect();
+            self.listeners.keep(&used);
+        }
+        // A front that serves for a while ends a storm of dying ones.
+        let calm =
+            |other: &Generation| other.life() == Life::Serving && since(other.begun, now).as_secs() > 10;
+        if self.front_storm.failures() > 0 && self.generations.iter().any(calm) {
+            self.front_storm.over();
+        }
+        let alive = |other: &Generation| !matches!(other.life(), Life::Draining(_) | Life::Ending(_));
+        if !self.generations.iter().any(alive) {
+            self.replace_front(now);
+        }
+        Ok(())
+    }
+
+    /// Says that the server serves; or, if PHP cannot even start for the first time, gives up: what is wrong
+    /// with the installation is better said at once than every few seconds. An application that does not boot
+    /// may wait for its database, so it is tried again.
+    fn finish_first_start(&mut self, now: u64) -> Result<(), Failure> {
+        if self.announced || self.stopping {
+            return Ok(());
+        }
+        let Some(first) = self.generations.first() else { return Ok(()) };
+        if first.life() == Life::Serving {
+            self.announced = true;
+            let urls = self.listeners.lend(&first.server().listen).unwrap_or_default();
+            let urls: Vec<_> = urls.iter().map(|(address, _)| *address).collect();
+            banner::print(first.server(), &urls);
+            notify::tell(State::Ready, "serving");
+            return Ok(());
+        }
+        if first.life() != Life::Booting {
+            return Ok(());
+        }
+        let without_php = |pool: &&Pool| !pool.has_zygote() && !pool.is_sealed();
+        if let Some(why) = first.pools().iter().filter(without_php).find_map(Pool::failure) {
+            let why = why.to_owned();
+            self.generations.iter_mut().for_each(|generation| generation.kill(now));
+            self.reap(now);
+            return Err(Failure(why));
+        }
+        Ok(())
+    }
+
+    /// The front died and took its connections with it; everything else is still known, so another
+    /// generation starts from the same configuration.
+    fn replace_front(&mut self, now: u64) {
+        if self.front_storm.allowed(1, 0, now) == 0 {
+            return;
+        }
+        if let Some(wait) = self.front_storm.failed(now) {
+            let seconds = wait.as_secs_f64();
+            log::line(
+                Level::Warn,
+                format_args!("another generation starts; after a next failure in {seconds:.1} s"),
+            );
+        }
+        let configured = self.configured.clone();
+        let begun = settings::resolve(&configured).map_err(failure).and_then(|resolved| {
+            let identity = identity(&resolved)?;
+            self.begin(configured, resolved, identity, Patience::Eager, now).map_err(failure)
+        });
+        if let Err(wrong) = begun {
+            log::line(Level::Error, format_args!("cannot start a generation: {wrong}"));
+        }
+    }
+}
+
+/// The file with the supervisor's process id, while it runs.
+struct PidFile(Option<PathBuf>);
+
+impl PidFile {
+    fn write(path: Option<PathBuf>) -> Result<PidFile, Failure> {
+        if let Some(path) = &path {
+            fs::write(path, format!("{}\n", std::process::id()))
+                .map_err(|error| failure(format_args!("cannot write {}: {error}", path.display())))?;
+        }
+        Ok(PidFile(path))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // A file that somebody else removed needs no removing.
+            let _ = fs::remove_file(path);
+        }
+    }
+}

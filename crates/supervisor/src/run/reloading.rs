@@ -1,0 +1,183 @@
+//! Reloads as the loop carries them out: begun, awaited, answered; and log files opened anew.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use tokamak_config::{Server, restart_needed};
+use tokamak_sys::control::ToFront;
+use tokamak_sys::process;
+
+use super::{Supervisor, identity, log_to};
+use crate::front::open_log;
+use crate::generation::{Life, Patience};
+use crate::log::{self, Level};
+use crate::notify::{self, State};
+use crate::reload::{Reload, Verdict};
+use crate::settings;
+
+impl Supervisor {
+    /// Begins a reload with a configuration read anew. A client, if one asked, hears how it ends.
+    pub(super) fn reload(&mut self, client: Option<u64>, now: u64) {
+        match (self.setup.reread)() {
+            Ok(server) => self.reload_with(server, client, now),
+            Err(wrong) => self.refuse(client, &wrong),
+        }
+    }
+
+    fn reload_with(&mut self, server: Server, client: Option<u64>, now: u64) {
+        if self.stopping {
+            return self.refuse(client, "the server is stopping");
+        }
+        if let Some(reload) = &mut self.reload {
+            return reload.again(client);
+        }
+        match self.prepare(server, now) {
+            Ok(number) => {
+                notify::tell(State::Reloading, "reloading");
+                log::line(Level::Info, format_args!("reload: generation {number} starts"));
+                self.reload = Some(Reload::new(number, client));
+            }
+            Err(wrong) => self.refuse(client, &wrong),
+        }
+    }
+
+    /// Reloads if a sealed application has changed under its image, now and then if it keeps changing. With the
+    /// configuration that is in force: nobody has asked for a new one.
+    pub(super) fn renew(&mut self, now: u64) {
+        if self.stopping || self.reload.is_some() || !self.renewals.allowed(now) {
+            return;
+        }
+        let Some(current) = self.current().filter(|current| current.life() == Life::Serving) else { return };
+        let Some((site, reason)) = current.outdated() else { return };
+        let site = site.to_owned();
+        log::site(Level::Info, &site, format_args!("the image is outdated, a new one is made: {reason}"));
+        if let Some(pause) = self.renewals.begun(now) {
+            let seconds = pause.as_secs();
+            let message =
+                format_args!("the application keeps changing; after this image none for {seconds} s");
+            log::site(Level::Warn, &site, message);
+        }
+        self.reload_with(self.configured.clone(), None, now);
+        if self.reload.is_none() {
+            self.renewals.ended(now); // refused
+        }
+    }
+
+    fn prepare(&mut self, server: Server, now: u64) -> Result<u32, String> {
+        let resolved = settings::resolve(&server).map_err(|wrong| wrong.to_string())?;
+        let identity = identity(&resolved).map_err(|wrong| wrong.to_string())?;
+        self.listeners.open(&server.listen).map_err(|wrong| wrong.to_string())?;
+        for key in restart_needed(&self.configured, &server) {
+            log::line(Level::Warn, format_args!("{key} has changed; it takes effect at the next start"));
+        }
+        // Before any process of the new generation: all of them inherit it. Anew even if its name has not
+        // changed: the file may have been moved away.
+        log_to(&server, &self.stderr).map_err(|error| error.to_string())?;
+        let patience = Patience::Careful;
+        self.begin(server, resolved, identity, patience, now).map_err(|error| error.to_string())
+    }
+
+    fn refuse(&mut self, client: Option<u64>, wrong: &str) {
+        log::line(Level::Error, format_args!("reload refused, the old configuration stays: {wrong}"));
+        if let Some(client) = client {
+            self.control.answer(client, format!("error {wrong}\n"));
+        }
+    }
+
+    /// Opens the log files anew, for whoever moved them away. The workers hold the old error log, so they
+    /// are replaced too.
+    pub(super) fn reopen(&mut self, now: u64) {
+        let server = self.configured.clone();
+        let error = server.log.error.as_deref();
+        let access = server.log.access.as_ref().map(|log| log.path.as_path()).filter(|path| *path != "-");
+        let files = (error.map(open_log).transpose(), access.map(open_log).transpose());
+        let (error, access) = match files {
+            (Ok(error), Ok(access)) => (error, access),
+            (Err(wrong), _) | (_, Err(wrong)) => {
+                return log::line(Level::Error, format_args!("logs are not reopened: {wrong}"));
+            }
+        };
+        if let Some(file) = &error
+            && let Err(wrong) = process::redirect_stderr(file.as_fd())
+        {
+            return log::line(Level::Error, format_args!("logs are not reopened: {wrong}"));
+        }
+        let message = ToFront::Reopen { error: error.is_some(), access: access.is_some() };
+        for generation in &mut self.generations {
+            let fds = error.iter().chain(&access).map(|file| file.try_clone().map(OwnedFd::from));
+            if let Ok(fds) = fds.collect() {
+                generation.tell_front(&message, fds);
+            }
+        }
+        log::line(Level::Info, format_args!("log files are reopened"));
+        if error.is_some() {
+            self.reload_with(server, None, now);
+        }
+    }
+
+    pub(super) fn finish_reload(&mut self, reload: Reload, answer: &str, now: u64) {
+        self.renewals.ended(now);
+        for client in reload.clients {
+            self.control.answer(client, answer.to_owned());
+        }
+    }
+
+    pub(super) fn advance_reload(&mut self, now: u64) {
+        let Some(mut reload) = self.reload.take() else { return };
+        let new = self.generations.iter().position(|generation| generation.number == reload.number);
+        let verdict = reload.look(new.map(|at| &self.generations[at]), now);
+        match verdict {
+            Verdict::Wait => self.reload = Some(reload),
+            Verdict::Done => {
+                let number = reload.number;
+                let mut accepts = false;
+                for old in self.generations.iter_mut().filter(|old| old.number < number) {
+                    old.drain(now);
+                    accepts |= old.accepts();
+                }
+                // Who asked may rely on the new code from now on.
+                if accepts && !reload.is_overdue(now) {
+                    self.reload = Some(reload);
+                    return;
+                }
+                if let Some(at) = new {
+                    self.configured = self.generations[at].configured.clone();
+                }
+                log::line(Level::Info, format_args!("reload: generation {number} serves"));
+                notify::tell(State::Ready, "serving");
+                let again = reload.take_next();
+                self.finish_reload(reload, &format!("ok generation {number} serves\n"), now);
+                if let Some(clients) = again {
+                    self.reload_again(clients, now);
+                }
+            }
+            Verdict::Failed(why) => {
+                if let Some(at) = new {
+                    self.generations[at].kill(now);
+                }
+                log::line(Level::Error, format_args!("reload failed, the old generation goes on: {why}"));
+                if let Err(error) = log_to(&self.configured, &self.stderr) {
+                    log::line(Level::Error, format_args!("the old error log cannot be opened: {error}"));
+                }
+                notify::tell(State::Ready, "serving; the last reload failed");
+                let again = reload.take_next();
+                self.finish_reload(reload, &format!("error {why}\n"), now);
+                if let Some(clients) = again {
+                    self.reload_again(clients, now);
+                }
+            }
+        }
+    }
+
+    /// The reload that was asked for while another one was under way.
+    fn reload_again(&mut self, clients: Vec<u64>, now: u64) {
+        self.reload(None, now);
+        match &mut self.reload {
+            Some(reload) => reload.clients = clients,
+            None => {
+                for client in clients {
+                    self.control.answer(client, "error refused; see the log\n".to_owned());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! What one site's processes are told: a resolved configuration, settings, environment, queue sizes.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tokamak_config::{Mode, Reset, Server, Site};
+use tokamak_sys::control::{MAX_SETTINGS, key};
+use tokamak_sys::queue::Geometry;
+
+/// Most workers that a segment can seat, and most slots of one event loop.
+const MOST_WORKERS: usize = 256;
+const MOST_SLOTS: usize = 1024;
+/// Part of a slot for the body that comes with a request, beside its record. More than most bodies; the rest
+/// streams.
+const BODY_RING: usize = 64 * 1024;
+/// Ring for the response: what a worker can write before anybody reads. Chosen arbitrarily, above most pages.
+const RESPONSE_RING: usize = 128 * 1024;
+
+/// A configuration that is fine by itself but does not fit this machine now.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unusable(String);
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unusable {}
+
+/// The configuration with every site's paths resolved. A generation keeps to the directory that a symlink
+/// named when it started, so a deployment that moves the symlink never mixes two versions in one request.
+///
+/// # Errors
+/// A path that does not exist, or more workers than a pool can have.
+pub fn resolve(server: &Server) -> Result<Server, Unusable> {
+    let mut resolved = server.clone();
+    for site in &mut resolved.sites {
+        let name = site.name.clone();
+        let real = |what: &str, path: &Path| -> Result<PathBuf, Unusable> {
+            fs::canonicalize(path).map_err(|error| {
+                Unusable(format!("site {name}: {what} {}: {}", path.display(), plain(&error)))
+            })
+        };
+        site.root = real("root", &site.root)?;
+        if let Some(worker) = &mut site.worker {
+            *worker = real("worker script", worker)?;
+        }
+        if let Some(boot) = &mut site.boot {
+            *boot = real("boot script", boot)?;
+        }
+        let most = site.pool.size.max();
+        if !(1..=MOST_WORKERS).contains(&most) {
+            return Err(Unusable(format!(
+                "site {name}: {most} workers; a pool can have 1 to {MOST_WORKERS}"
+            )));
+        }
+    }
+    Ok(resolved)
+}
+
+/// The system's words without the error number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// The pairs for a zygote.
+///
+/// # Errors
+/// More of them than a message holds.
+pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
+    let mode = match site.mode {
+        Mode::Classic => key::MODE_CLASSIC,
+        Mode::Worker => key::MODE_WORKER,
+        Mode::Sealed => key::MODE_SEALED,
+    };
+    let keep: Vec<&str> = site.keep.iter().map(|reset| reset_name(*reset)).collect();
+    let mut pairs = vec![
+        (key::SITE.to_owned(), site.name.clone()),
+        (key::MODE.to_owned(), mode.to_owned()),
+        (key::ROOT.to_owned(), site.root.to_string_lossy().into_owned()),
+        (key::KEEP.to_owned(), keep.join(",")),
+        (key::MAX_REQUESTS.to_owned(), site.pool.max_requests.to_string()),
+    ];
+    for (name, script) in [(key::SCRIPT, &site.worker), (key::BOOT, &site.boot)] {
+        pairs.extend(script.iter().map(|script| (name.to_owned(), script.to_string_lossy().into_owned())));
+    }
+    pairs.extend(
+        site.warm.iter().enumerate().map(|(nth, target)| (format!("{}{nth}", key::WARM), target.clone())),
+    );
+    for (prefix, table) in
+        [(key::INI, &site.php_value), (key::ADMIN, &site.php_admin_value), (key::ENV, &site.env)]
+    {
+        pairs.extend(table.iter().map(|(name, value)| (format!("{prefix}{name}"), value.clone())));
+    }
+    let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
+    if pairs.len() > MAX_SETTINGS || bytes + 64 > tokamak_sys::channel::MAX_MESSAGE {
+        return Err(Unusable(format!("site {}: too many or too long php_value, env … settings", site.name)));
+    }
+    Ok(pairs)
+}
+
+fn reset_name(reset: Reset) -> &'static str {
+    match reset {
+        Reset::Ini => "ini",
+        Reset::ErrorHandlers => "error_handlers",
+        Reset::Cwd => "cwd",
+        Reset::Umask => "umask",
+        Reset::Locale => "locale",
+        Reset::Timezone => "timezone",
+        Reset::Encodings => "encodings",
+        Reset::Env => "env",
+        Reset::Session => "session",
+    }
+}
+
+/// The environment of a site's processes: the server's own, if the site inherits it, then the site's. What
+/// the service manager said was for the server alone.
+pub fn environment(
+    site: &Site,
+    own: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
+    let private = |name: &OsStr| {
+        ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET"].iter().any(|other| name == *other)
+    };
+    let replaced = |name: &OsStr| site.env.keys().any(|other| name == other.as_str());
+    let inherited = own.filter(|(name, _)| site.inherit_env && !private(name) && !replaced(name));
+    let added = site.env.iter().map(|(name, value)| (name.into(), value.into()));
+    inherited.chain(added).collect()
+}
+
+/// The sizes of a site's queue.
+pub fn geometry(server: &Server, site: &Site) -> Geometry {
+    let loops = server.loops.clamp(1, 256);
+    let workers = site.pool.size.max();
+    // Any loop may get all connections. Memory that is not used is never given by the system.
+    let slots = (site.pool.queue + workers).clamp(1, MOST_SLOTS.min((1 << 16) / loops));
+    // Names of CGI variables and lengths take room beside what the client sent.
+    let record = server.limits.head.saturating_mul(2).clamp(16 * 1024, 1 << 20);
+    Geometry::new(
+        loops as u16,
+        slots as u16,
+        workers as u16,
+        (record + BODY_RING) as u32,
+        RESPONSE_RING as u32,
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+    use tokamak_config::{Limits, Log, Pool, PoolSize, Timeouts};
+
+    /// A small valid configuration.
+    pub fn server(root: &Path) -> Server {
+        let second = Duration::from_secs(1);
+        let size = PoolSize::Static { workers: 2 };
+        let pool = Pool {
+            size,
+            queue: 10,
+            queue_timeout: second,
+            max_requests: 7,
+            max_memory: 0,
+            request_timeout: Duration::ZERO,
+            slow: Duration::ZERO,
+        };
+        let site = Site {
+            name: "default".into(),
+            hosts: vec![],
+            root: root.to_owned(),
+            index: vec!["index.php".into()],
+            front_controller: None,
+            fallback: None,
+            mode: Mode::Classic,
+            worker: None,
+            boot: None,
+            warm: vec![],
+            keep: vec![Reset::Cwd, Reset::ErrorHandlers],
+            pool,
+            php_value: BTreeMap::from([("precision".into(), "5".into())]),
+            php_admin_value: BTreeMap::from([("memory_limit".into(), "64M".into())]),
+            env: BTreeMap::from([("APP".into(), "x".into())]),
+            inherit_env: true,
+        };
+        Server {
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            loops: 2,
+            user: None,
+            group: None,
+            control: None,
+            pid_file: None,
+            limits: Limits { head: 32 << 10, headers: 100, body: 1 << 20, buffer: 1 << 16, connections: 100 },
+            timeouts: Timeouts { head: second, body: second, idle: second, send: second, drain: second },
+            log: Log { access: None, error: None },
+            sites: vec![site],
+        }
+    }
+
+    #[test]
+    fn a_symlink_is_resolved() {
+        let folder = tempfile::tempdir().unwrap();
+        let release = folder.path().canonicalize().unwrap().join("release-1");
+        fs::create_dir(&release).unwrap();
+        fs::write(release.join("worker.php"), "").unwrap();
+        let current = folder.path().join("current");
+        std::os::unix::fs::symlink(&release, &current).unwrap();
+        let mut server = server(&current);
+        server.sites[0].worker = Some(current.join("worker.php"));
+        server.sites[0].boot = Some(current.join("worker.php"));
+        let site = &resolve(&server).unwrap().sites[0];
+        assert_eq!(site.root, release);
+        for script in [&site.worker, &site.boot] {
+            assert_eq!(script.as_deref(), Some(release.join("worker.php").as_path()));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let error = resolve(&server(Path::new("/no/such"))).unwrap_err();
+        assert_eq!(error.to_string(), "site default: root /no/such: No such file or directory");
+        let mut server = server(Path::new("/"));
+        server.sites[0].pool.size = PoolSize::Static { workers: 300 };
+        assert_eq!(
+            resolve(&server).unwrap_err().to_string(),
+            "site default: 300 workers; a pool can have 1 to 256"
+        );
+    }
+
+    #[test]
+    fn settings_of_a_site() {
+        let mut site = server(Path::new("/srv")).sites.remove(0);
+        site.mode = Mode::Worker;
+        site.worker = Some("/srv/worker.php".into());
+        let pairs = settings(&site).unwrap();
+        let value = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        for (name, expected) in [
+            ("site", "default"),
+            ("mode", "worker"),
+            ("root", "/srv"),
+            ("script", "/srv/worker.php"),
+            ("keep", "cwd,error_handlers"),
+            ("max_requests", "7"),
+            ("ini.precision", "5"),
+            ("admin.memory_limit", "64M"),
+            ("env.APP", "x"),
+        ] {
+            assert_eq!(value(name), Some(expected), "{name}");
+        }
+        site.mode = Mode::Sealed;
+        (site.worker, site.boot) = (None, Some("/srv/boot.php".into()));
+        site.warm = vec!["/".into(), "/login".into()];
+        let pairs = settings(&site).unwrap();
+        let value = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        for (name, expected) in [
+            ("mode", Some("sealed")),
+            ("script", None),
+            ("boot", Some("/srv/boot.php")),
+            ("warm.0", Some("/")),
+            ("warm.1", Some("/login")),
+        ] {
+            assert_eq!(value(name), expected, "{name}");
+        }
+        site.env.insert("BIG".into(), "x".repeat(200_000));
+        assert!(settings(&site).is_err());
+    }
+
+    #[test]
+    fn the_environment_is_the_servers_without_the_managers_words_or_the_sites_alone() {
+        let own = || {
+            [("PATH", "/bin"), ("APP", "old"), ("NOTIFY_SOCKET", "/run/x"), ("LISTEN_FDS", "1")]
+                .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+                .into_iter()
+        };
+        let pair = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
+        let mut site = server(Path::new("/srv")).sites.remove(0);
+        assert_eq!(environment(&site, own()), [pair("PATH", "/bin"), pair("APP", "x")]);
+        site.inherit_env = false;
+        assert_eq!(environment(&site, own()), [pair("APP", "x")]);
+    }
+
+    #[test]
+    fn a_segment_can_be_made_for_any_configuration() {
+        let mut server = server(Path::new("/"));
+        for (loops, queue, workers, head) in
+            [(1, 0, 1, 1), (2, 128, 8, 32 << 10), (256, 100_000, 256, 1 << 30)]
+        {
+            server.loops = loops;
+            server.limits.head = head;
+            server.sites[0].pool.queue = queue;
+            server.sites[0].pool.size = PoolSize::Static { workers };
+            let geometry = geometry(&server, &server.sites[0]);
+            tokamak_sys::queue::Segment::create("test", geometry).unwrap();
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What `tokamak status` shows: a report for programs, and the same as a table for people.
+
+use std::fmt::{self, Write};
+
+use serde::Serialize;
+use tokamak_config::{Mode, PoolSize};
+use tokamak_sys::process;
+
+use crate::generation::Generation;
+use crate::pool::{Doing, Pool, doing};
+use crate::watch::since;
+
+/// The server now.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The supervisor's process id.
+    pub pid: u32,
+    /// The front's process id; 0 while none runs.
+    pub front_pid: u32,
+    /// Counts the reloads, from 1.
+    pub generation: u32,
+    /// Seconds since this generation began.
+    pub generation_seconds: u64,
+    /// Seconds since the server started.
+    pub seconds: u64,
+    /// Addresses with connections.
+    pub listen: Vec<String>,
+    /// Older generations that still answer requests.
+    pub draining: usize,
+    /// The pools in the order of the configuration.
+    pub pools: Vec<PoolReport>,
+}
+
+/// One pool now.
+#[derive(Debug, Serialize)]
+pub struct PoolReport {
+    /// Site name.
+    pub site: String,
+    /// Document root.
+    pub root: String,
+    /// `classic`, `worker` or `sealed`.
+    pub mode: &'static str,
+    /// `static`, `dynamic` or `ondemand`.
+    pub size: &'static str,
+    /// Most workers.
+    pub max: usize,
+    /// PHP's version, once it runs.
+    pub php: Option<String>,
+    /// Workers that boot.
+    pub starting: usize,
+    /// Workers that wait for a request.
+    pub idle: usize,
+    /// Workers that serve one.
+    pub busy: usize,
+    /// Workers that end.
+    pub leaving: usize,
+    /// Requests that wait for a worker.
+    pub queue: usize,
+    /// Requests served since this generation began.
+    pub requests: u64,
+    /// Why workers do not boot, if they do not.
+    pub failure: Option<String>,
+    /// Each worker.
+    pub workers: Vec<WorkerReport>,
+}
+
+/// One worker now.
+#[derive(Debug, Serialize)]
+pub struct WorkerReport {
+    /// Process id; 0 when not yet told.
+    pub pid: u32,
+    /// `starting`, `idle`, `busy` or `leaving`.
+    pub state: &'static str,
+    /// For so long.
+    pub seconds: f64,
+    /// Requests served.
+    pub requests: u64,
+    /// Resident memory that it shares with nobody, in bytes.
+    pub memory: u64,
+    /// Duration of the last roll-back in microseconds; absent without one. Sealed mode.
+    pub roll_back_us: Option<f64>,
+    /// Pages that it copied.
+    pub hot_pages: u32,
+    /// The current or last request.
+    pub method: String,
+    /// Its target.
+    pub uri: String,
+}
+
+impl Report {
+    /// Looks at a generation; `draining` others are older.
+    pub fn new(
+        generation: &Generation,
+        listen: Vec<String>,
+        started: u64,
+        draining: usize,
+        now: u64,
+    ) -> Report {
+        Report {
+            pid: std::process::id(),
+            front_pid: generation.front().map_or(0, |front| front.pid()),
+            generation: generation.number,
+            generation_seconds: since(generation.begun, now).as_secs(),
+            seconds: since(started, now).as_secs(),
+            listen,
+            draining,
+            pools: generation.pools().iter().map(|pool| pool_report(pool, now)).collect(),
+        }
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> String {
+        // Only maps with foreign keys and failing writers can fail; there is neither.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+fn pool_report(pool: &Pool, now: u64) -> PoolReport {
+    let count = pool.count(now);
+    let site = &pool.site;
+    PoolReport {
+        site: site.name.clone(),
+        root: site.root.display().to_string(),
+        mode: match site.mode {
+            Mode::Classic => "classic",
+            Mode::Worker => "worker",
+            Mode::Sealed => "sealed",
+        },
+        size: match site.pool.size {
+            PoolSize::Static { .. } => "static",
+            PoolSize::Dynamic { .. } => "dynamic",
+            PoolSize::Ondemand { .. } => "ondemand",
+        },
+        max: site.pool.size.max(),
+        php: pool.version().map(str::to_owned),
+        starting: count.starting,
+        idle: count.idle,
+        busy: count.busy,
+        leaving: count.leaving,
+        queue: count.waiting,
+        requests: pool.served(),
+        failure: pool.failure().map(str::to_owned),
+        workers: pool
+            .workers()
+            .map(|(place, entry)| {
+                let state = match doing(place.worker, entry.state) {
+                    Doing::Starting => "starting",
+                    Doing::Idle => "idle",
+                    Doing::Busy => "busy",
+                    Doing::Leaving => "leaving",
+                };
+                let memory = place.pid.and_then(process::memory);
+                WorkerReport {
+                    pid: place.pid.unwrap_or(0),
+                    state,
+                    seconds: (since(entry.since, now).as_secs_f64() * 10.0).round() / 10.0,
+                    requests: entry.requests,
+                    memory: memory.map_or(0, |memory| memory.resident.saturating_sub(memory.shared)),
+                    roll_back_us: (entry.roll_back > 0).then(|| entry.roll_back as f64 / 1e3),
+                    hot_pages: entry.hot_pages,
+                    method: entry.method,
+                    uri: entry.uri,
+                }
+            })
+            .collect(),
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "tokamak pid {}, up {}, generation {} for {}, {}",
+            self.pid,
+            Age(self.seconds),
+            self.generation,
+            Age(self.generation_seconds),
+            self.listen.join(" ")
+        )?;
+        if self.draining > 0 {
+            writeln!(f, "{} older generation(s) still answer requests", self.draining)?;
+        }
+        let mut table =
+            vec![row(["SITE", "MODE", "SIZE", "STARTING", "IDLE", "BUSY", "LEAVING", "QUEUE", "REQUESTS"])];
+        for pool in &self.pools {
+            table.push(vec![
+                pool.site.clone(),
+                pool.mode.to_owned(),
+                format!("{} {}", pool.size, pool.max),
+                pool.starting.to_string(),
+                pool.idle.to_string(),
+                pool.busy.to_string(),
+                pool.leaving.to_string(),
+                pool.queue.to_string(),
+                pool.requests.to_string(),
+            ]);
+        }
+        f.write_char('\n')?;
+        write_table(f, &table)?;
+        for pool in &self.pools {
+            if let Some(failure) = &pool.failure {
+                writeln!(f, "\n{}: {failure}", pool.site)?;
+            }
+        }
+        let mut table =
+            vec![row(["SITE", "PID", "STATE", "SECONDS", "REQUESTS", "MEMORY", "ROLL-BACK", "REQUEST"])];
+        for pool in &self.pools {
+            for worker in &pool.workers {
+                table.push(vec![
+                    pool.site.clone(),
+                    worker.pid.to_string(),
+                    worker.state.to_owned(),
+                    format!("{:.1}", worker.seconds),
+                    worker.requests.to_string(),
+                    format!("{:.1} MiB", worker.memory as f64 / 1_048_576.0),
+                    worker
+                        .roll_back_us
+                        .map_or("-".to_owned(), |us| format!("{us:.1} µs, {} pages", worker.hot_pages)),
+                    format!("{} {}", worker.method, worker.uri).trim().to_owned(),
+                ]);
+            }
+        }
+        if table.len() > 1 {
+            f.write_char('\n')?;
+            write_table(f, &table)?;
+        }
+        Ok(())
+    }
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+/// Columns as wide as their widest cell, two blanks between them.
+fn write_table(f: &mut fmt::Formatter<'_>, rows: &[Vec<String>]) -> fmt::Result {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            write!(line, "{cell:width$}  ")?;
+        }
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Seconds as people say them.
+struct Age(u64);
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0..60 => write!(f, "{} s", self.0),
+            60..3600 => write!(f, "{} min", self.0 / 60),
+            3600..86_400 => write!(f, "{} h", self.0 / 3600),
+            _ => write!(f, "{} d", self.0 / 86_400),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let worker = |pid, state, uri: &str| WorkerReport {
+            pid,
+            state,
+            seconds: 1.25,
+            requests: 12,
+            memory: 3 << 20,
+            roll_back_us: (pid == 201).then_some(11.84),
+            hot_pages: 101,
+            method: "GET".into(),
+            uri: uri.into(),
+        };
+        Report {
+            pid: 100,
+            front_pid: 101,
+            generation: 2,
+            generation_seconds: 61,
+            seconds: 7300,
+            listen: vec!["http://127.0.0.1:8080/".into()],
+            draining: 1,
+            pools: vec![PoolReport {
+                site: "example.org".into(),
+                root: "/srv".into(),
+                mode: "worker",
+                size: "dynamic",
+                max: 8,
+                php: Some("8.2.0".into()),
+                starting: 0,
+                idle: 1,
+                busy: 1,
+                leaving: 0,
+                queue: 3,
+                requests: 24,
+                failure: Some("because".into()),
+                workers: vec![worker(200, "idle", "/a"), worker(201, "busy", "/long/b")],
+            }],
+        }
+    }
+
+    #[test]
+    fn the_table() {
+        let expected = "\
+tokamak pid 100, up 2 h, generation 2 for 1 min, http://127.0.0.1:8080/
+1 older generation(s) still answer requests
+
+SITE         MODE    SIZE       STARTING  IDLE  BUSY  LEAVING  QUEUE  REQUESTS
+example.org  worker  dynamic 8  0         1     1     0        3      24
+
+example.org: because
+
+SITE         PID  STATE  SECONDS  REQUESTS  MEMORY   ROLL-BACK           REQUEST
+example.org  200  idle   1.2      12        3.0 MiB  -                   GET /a
+example.org  201  busy   1.2      12        3.0 MiB  11.8 µs, 101 pages  GET /long/b
+";
+        assert_eq!(report().to_string(), expected);
+    }
+
+    #[test]
+    fn the_json_says_the_same() {
+        let json: serde_json::Value = serde_json::from_str(&report().json()).unwrap();
+        assert_eq!(json["pools"][0]["workers"][1]["uri"], "/long/b");
+        assert_eq!(json["pools"][0]["queue"], 3);
+        assert_eq!(json["generation"], 2);
+    }
+}

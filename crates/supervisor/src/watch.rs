@@ -1,0 +1,187 @@
+//! Time and memory limits of the workers, from what the board says about each.
+//!
+//! The board is the worker's own word, and workers run other people's code. So a request's age is the longer
+//! of what the worker claims and what this watch has seen itself; a lie costs the liar's pool at most.
+
+use std::time::Duration;
+
+use tokamak_sys::queue::{Snapshot, WorkerState};
+
+/// Time that a worker has for booting, if requests have less. Chosen arbitrarily: no application should need
+/// it, yet a cold cache must not count as a failure.
+pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
+
+/// The limits of a pool. Zero: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// End the worker of a request that takes longer.
+    pub request: Duration,
+    /// Log a request that takes longer.
+    pub slow: Duration,
+    /// Replace a worker that holds more, in bytes.
+    pub memory: u64,
+}
+
+/// What is remembered about one worker between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The request that was being served: its number, and when we first saw it.
+    request: Option<(u64, u64)>,
+    /// The slow log has this request already.
+    slow_logged: bool,
+}
+
+/// What is wrong with a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Its request takes longer than allowed.
+    TimedOut(Duration),
+    /// Its request takes longer than usual; said once a request.
+    Slow(Duration),
+    /// It holds more memory than allowed.
+    TooBig(u64),
+    /// It does not become ready.
+    BootStuck(Duration),
+}
+
+impl Seen {
+    /// A look at one worker: its entry on the board, when it was forked, and its memory if it was measured
+    /// now.
+    pub fn look(
+        &mut self,
+        entry: &Snapshot,
+        forked: u64,
+        memory: Option<u64>,
+        limits: &Limits,
+        now: u64,
+    ) -> Option<Finding> {
+        let too_big = memory
+            .filter(|memory| {
+                limits.memory > 0 && *memory > limits.memory && entry.state != WorkerState::Starting
+            })
+            .map(Finding::TooBig);
+        match entry.state {
+            WorkerState::Busy => self.busy(entry, limits, now).or(too_big),
+            WorkerState::Starting | WorkerState::Empty => {
+                *self = Seen::default();
+                let age = since(forked, now);
+                (age > BOOT_LIMIT.max(limits.request)).then_some(Finding::BootStuck(age))
+            }
+            WorkerState::Idle | WorkerState::Leaving => {
+                *self = Seen::default();
+                too_big
+            }
+        }
+    }
+
+    fn busy(&mut self, entry: &Snapshot, limits: &Limits, now: u64) -> Option<Finding> {
+        let first_seen = match self.request {
+            Some((number, first_seen)) if number == entry.requests => first_seen,
+            _ => {
+                *self = Seen { request: Some((entry.requests, now)), slow_logged: false };
+                now
+            }
+        };
+        let age = since(entry.since, now).max(since(first_seen, now));
+        if !limits.request.is_zero() && age > limits.request {
+            return Some(Finding::TimedOut(age));
+        }
+        if !limits.slow.is_zero() && age > limits.slow && !self.slow_logged {
+            self.slow_logged = true;
+            return Some(Finding::Slow(age));
+        }
+        None
+    }
+}
+
+/// Time passed since `then`; none for a time to come, which only a liar writes.
+pub fn since(then: u64, now: u64) -> Duration {
+    Duration::from_nanos(now.saturating_sub(then))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const LIMITS: Limits =
+        Limits { request: Duration::from_secs(10), slow: Duration::from_secs(2), memory: 1000 };
+
+    fn entry(state: WorkerState, since: u64, requests: u64) -> Snapshot {
+        Snapshot {
+            state,
+            pid: 1,
+            instance: 1,
+            since,
+            requests,
+            roll_back: 0,
+            hot_pages: 0,
+            memory: 0,
+            method: "GET".into(),
+            uri: "/".into(),
+        }
+    }
+
+    fn busy(since: u64, requests: u64) -> Snapshot {
+        entry(WorkerState::Busy, since, requests)
+    }
+
+    #[test]
+    fn a_long_request_is_slow_once_and_then_too_long() {
+        let mut seen = Seen::default();
+        let look = |seen: &mut Seen, now| seen.look(&busy(SECOND, 0), 0, None, &LIMITS, now);
+        assert_eq!(look(&mut seen, 2 * SECOND), None);
+        assert_eq!(look(&mut seen, 4 * SECOND), Some(Finding::Slow(Duration::from_secs(3))));
+        assert_eq!(look(&mut seen, 5 * SECOND), None);
+        assert_eq!(look(&mut seen, 12 * SECOND), Some(Finding::TimedOut(Duration::from_secs(11))));
+    }
+
+    #[test]
+    fn the_next_request_may_be_slow_again() {
+        let mut seen = Seen::default();
+        let slow = Some(Finding::Slow(Duration::from_secs(3)));
+        assert_eq!(seen.look(&busy(SECOND, 0), 0, None, &LIMITS, 4 * SECOND), slow);
+        assert_eq!(seen.look(&busy(5 * SECOND, 1), 0, None, &LIMITS, 8 * SECOND), slow);
+        assert_eq!(seen.look(&busy(5 * SECOND, 1), 0, None, &LIMITS, 9 * SECOND), None);
+        let idle = entry(WorkerState::Idle, 10 * SECOND, 2);
+        assert_eq!(seen.look(&idle, 0, None, &LIMITS, 60 * SECOND), None);
+    }
+
+    #[test]
+    fn a_worker_that_lies_about_its_time_is_found_out() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.look(&busy(u64::MAX, 0), 0, None, &LIMITS, SECOND), None);
+        let found = seen.look(&busy(u64::MAX, 0), 0, None, &LIMITS, 12 * SECOND);
+        assert_eq!(found, Some(Finding::TimedOut(Duration::from_secs(11))));
+    }
+
+    #[test]
+    fn without_limits_nothing_is_wrong() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.look(&busy(0, 0), 0, Some(u64::MAX), &Limits::default(), u64::MAX), None);
+    }
+
+    #[test]
+    fn a_big_worker_is_found_in_any_state_but_starting() {
+        for (state, found) in [
+            (WorkerState::Idle, Some(Finding::TooBig(1001))),
+            (WorkerState::Busy, Some(Finding::TooBig(1001))),
+            (WorkerState::Starting, None),
+        ] {
+            let look = Seen::default().look(&entry(state, 0, 0), 0, Some(1001), &LIMITS, SECOND);
+            assert_eq!(look, found, "{state:?}");
+        }
+        let fits = Seen::default().look(&busy(0, 0), 0, Some(1000), &LIMITS, SECOND);
+        assert_eq!(fits, None);
+    }
+
+    #[test]
+    fn a_boot_without_end_is_found() {
+        let starting = entry(WorkerState::Starting, 0, 0);
+        let look = |limits: &Limits, now| Seen::default().look(&starting, SECOND, None, limits, now);
+        assert_eq!(look(&LIMITS, 61 * SECOND), None);
+        assert_eq!(look(&LIMITS, 62 * SECOND), Some(Finding::BootStuck(Duration::from_secs(61))));
+        let patient = Limits { request: Duration::from_secs(90), ..LIMITS };
+        assert_eq!(look(&patient, 62 * SECOND), None);
+    }
+}

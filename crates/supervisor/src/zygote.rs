@@ -1,0 +1,256 @@
+//! A pool's zygote as the supervisor sees it: a child that forks the workers, started again when it dies.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use tokamak_config::Site;
+use tokamak_sys::control::{FromZygote, Heard, ToZygote, ZYGOTE_ARGUMENT};
+use tokamak_sys::process::{Child, Identity, Program};
+use tokamak_sys::queue::Segment;
+
+use crate::line::Line;
+use crate::settings;
+use crate::storm::Storm;
+use crate::watch::since;
+
+/// Time that a zygote has for module start-up, and for ending.
+pub const LIMIT: Duration = Duration::from_secs(30);
+/// A start that takes longer is told, because nobody may be served meanwhile.
+pub const SLOW: Duration = Duration::from_secs(10);
+/// A zygote that has lived so long after module start-up ends a storm of dying ones.
+const PROOF: Duration = Duration::from_secs(10);
+
+/// How a zygote is started.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// The worker program.
+    pub php: &'a Path,
+    /// Who it runs as.
+    pub identity: Option<&'a Identity>,
+}
+
+/// What a look at a zygote tells to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing.
+    Nothing,
+    /// Start one.
+    Start,
+    /// Its start takes long; said once.
+    Slow,
+    /// It was killed: its start took too long.
+    Late,
+}
+
+/// A pool's zygote, or the place for one.
+#[derive(Debug, Default)]
+pub struct Zygote {
+    life: Life,
+    storm: Storm,
+    is_slow: bool,
+    has_failed: bool,
+}
+
+#[derive(Debug, Default)]
+enum Life {
+    /// None; another is started when the storm allows.
+    #[default]
+    Down,
+    /// Module start-up is under way, and in sealed mode the application's boot.
+    Starting(Child, Line, u64),
+    /// It forks workers, since then.
+    Ready(Child, Line, u64),
+    /// It was told to end, or killed.
+    Ending(Child, u64),
+}
+
+impl Zygote {
+    /// Starts one, which must not be there.
+    ///
+    /// # Errors
+    /// The program cannot be executed. Another attempt is due when [`Zygote::mind`] says so.
+    pub fn start(
+        &mut self,
+        launch: Launch<'_>,
+        site: &Site,
+        segment: &Segment,
+        bells: &[OwnedFd],
+        settings: &[(String, String)],
+        now: u64,
+    ) -> io::Result<()> {
+        let started = || {
+            let (mut line, theirs) = Line::new()?;
+            let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
+            fds.extend(bells.iter().map(AsFd::as_fd));
+            let program = Program {
+                path: launch.php,
+                arguments: &[ZYGOTE_ARGUMENT],
+                environment: &settings::environment(site, std::env::vars_os()),
+                fds: &fds,
+                identity: launch.identity,
+            };
+            let child = program.spawn()?;
+            // If it has died already, reaping tells.
+            let _ = line.send(&ToZygote::Settings(settings.to_vec()), Vec::new());
+            Ok((child, line))
+        };
+        match started() {
+            Ok((child, line)) => {
+                self.life = Life::Starting(child, line, now);
+                (self.is_slow, self.has_failed) = (false, false);
+                Ok(())
+            }
+            Err(error) => {
+                self.storm.failed(now);
+                Err(error)
+            }
+        }
+    }
+
+    /// The line, if there is somebody to listen to.
+    pub fn line(&self) -> Option<&Line> {
+        match &self.life {
+            Life::Starting(_, line, _) | Life::Ready(_, line, _) => Some(line),
+            Life::Down | Life::Ending(..) => None,
+        }
+    }
+
+    fn line_mut(&mut self) -> Option<&mut Line> {
+        match &mut self.life {
+            Life::Starting(_, line, _) | Life::Ready(_, line, _) => Some(line),
+            Life::Down | Life::Ending(..) => None,
+        }
+    }
+
+    /// Whether it can fork workers.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.life, Life::Ready(..))
+    }
+
+    /// Whether no process is there.
+    pub fn is_down(&self) -> bool {
+        matches!(self.life, Life::Down)
+    }
+
+    /// Whether it has said why it ends.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Whether this process is it.
+    pub fn is(&self, pid: u32) -> bool {
+        match &self.life {
+            Life::Down => false,
+            Life::Starting(child, ..) | Life::Ready(child, ..) | Life::Ending(child, _) => child.id() == pid,
+        }
+    }
+
+    /// Its next word, if it has said one.
+    ///
+    /// # Errors
+    /// It spoke nonsense and is killed.
+    pub fn hear(&mut self, now: u64) -> io::Result<Option<FromZygote>> {
+        let Some(line) = self.line() else { return Ok(None) };
+        match line.receive() {
+            Ok(Heard::Message(message, _)) => {
+                self.life = match (std::mem::take(&mut self.life), &message) {
+                    (Life::Starting(child, line, _), FromZygote::Ready { .. }) => {
+                        Life::Ready(child, line, now)
+                    }
+                    (Life::Starting(child, ..) | Life::Ready(child, ..), FromZygote::Failed { .. }) => {
+                        self.has_failed = true;
+                        Life::Ending(child, now)
+                    }
+                    (other, _) => other,
+                };
+                Ok(Some(message))
+            }
+            Ok(Heard::Nothing) => Ok(None),
+            // Reaping tells the rest; until then there is nothing to listen to.
+            Ok(Heard::Closed) => {
+                self.kill(now);
+                Ok(None)
+            }
+            Err(error) => {
+                self.kill(now);
+                Err(error)
+            }
+        }
+    }
+
+    /// Tells it something, or sends what waits. One that is gone or does not listen is killed.
+    ///
+    /// # Errors
+    /// It does not listen.
+    pub fn tell(&mut self, message: Option<&ToZygote>, now: u64) -> io::Result<()> {
+        let Some(line) = self.line_mut() else { return Ok(()) };
+        let sent = match message {
+            Some(message) => line.send(message, Vec::new()),
+            None => line.flush(),
+        };
+        match sent {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.kill(now);
+                // A broken line is no news: reaping tells.
+                if error.kind() == io::ErrorKind::TimedOut { Err(error) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Kills it, if it is there.
+    pub fn kill(&mut self, now: u64) {
+        self.life = match std::mem::take(&mut self.life) {
+            Life::Starting(child, ..) | Life::Ready(child, ..) => {
+                child.kill();
+                Life::Ending(child, now)
+            }
+            Life::Ending(child, asked) => {
+                child.kill();
+                Life::Ending(child, asked)
+            }
+            Life::Down => Life::Down,
+        };
+    }
+
+    /// Lets it end its workers and itself.
+    pub fn quit(&mut self, now: u64) {
+        // It has no workers yet, and would not listen before it has booted the application.
+        if matches!(self.life, Life::Starting(..)) {
+            return self.kill(now);
+        }
+        // A line that cannot take it closes below, which says the same.
+        let _ = self.tell(Some(&ToZygote::Quit), now);
+        self.life = match std::mem::take(&mut self.life) {
+            Life::Ready(child, ..) => Life::Ending(child, now),
+            other => other,
+        };
+    }
+
+    /// It has been reaped, unwanted or not; answers the time until the next attempt.
+    pub fn exited(&mut self, now: u64) -> Duration {
+        self.life = Life::Down;
+        self.storm.failed(now).unwrap_or_default()
+    }
+
+    /// Looks whether something is due. A start may take up to `limit`.
+    pub fn mind(&mut self, limit: Duration, now: u64) -> Need {
+        match &self.life {
+            Life::Down if self.storm.allowed(1, 0, now) > 0 => return Need::Start,
+            Life::Starting(_, _, begun) if since(*begun, now) > limit => {
+                self.kill(now);
+                return Need::Late;
+            }
+            Life::Starting(_, _, begun) if since(*begun, now) > SLOW && !self.is_slow => {
+                self.is_slow = true;
+                return Need::Slow;
+            }
+            Life::Ready(_, _, begun) if since(*begun, now) > PROOF => self.storm.over(),
+            Life::Ending(child, asked) if since(*asked, now) > LIMIT => child.kill(),
+            _ => {}
+        }
+        Need::Nothing
+    }
+}

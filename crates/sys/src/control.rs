@@ -1,0 +1,505 @@
+//! What the processes of one server tell each other: the messages and their encoding.
+//!
+//! The supervisor talks to each PHP zygote and to the front over a [`Channel`]. The other side may run
+//! other people's code, so decoding trusts nothing: every length is checked, unknown tags, trailing bytes
+//! and oversized texts are refused, and no pid of a message is ever signalled.
+//!
+//! # How a zygote is started
+//!
+//! The program `tokamak-php` is executed with the single argument [`ZYGOTE_ARGUMENT`], already running as
+//! the pool's user, with the pool's environment, and with exactly these descriptors beyond 0, 1 and 2
+//! (2 is the error log):
+//!
+//! ```text
+//! 3              the zygote's end of its channel             ZYGOTE_CHANNEL
+//! 4              the pool's segment (memfd)                  ZYGOTE_SEGMENT
+//! 5, 6, …        one eventfd for each event loop of the front ZYGOTE_BELLS; their number is the segment's
+//! ```
+//!
+//! ```text
+//! supervisor                          zygote
+//!   Settings(key/value…)   ──────▶      module start-up
+//!                          ◀──────      Ready{version}  |  Failed{message}, then it exits
+//!   Spawn{index, instance} ──────▶      forks a worker
+//!                          ◀──────      Spawned{index, instance, pid}
+//!   Kill{index, …, signal} ──────▶      signals that worker if it is still that instance
+//!                          ◀──────      Exited{index, instance, status}
+//!                          ◀──────      Outdated{reason}
+//!   Quit, or end of file   ──────▶      kills its workers, reaps them, exits
+//! ```
+//!
+//! In sealed mode start-up includes the application's boot, so `Ready` may take a while, and `Failed` may be the
+//! application's fault.
+//!
+//! Workers die with their zygote (`PR_SET_PDEATHSIG`), the zygote with the supervisor.
+
+mod wire;
+
+use std::fmt;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use crate::channel::{Channel, Received};
+use wire::{Reader, Writer};
+
+/// The only argument of a zygote.
+pub const ZYGOTE_ARGUMENT: &str = "zygote";
+/// Descriptor of the zygote's end of its channel.
+pub const ZYGOTE_CHANNEL: i32 = 3;
+/// Descriptor of the pool's segment.
+pub const ZYGOTE_SEGMENT: i32 = 4;
+/// Descriptor of the first event loop's eventfd; the others follow.
+pub const ZYGOTE_BELLS: i32 = 5;
+
+/// The worker was told to leave, or has served as many requests as it may.
+pub const EXIT_RETIRED: u8 = 0;
+/// The worker could not boot: the worker script is missing, failed, or left before its first
+/// `tokamak_handle_request`. Reasons are in the error log.
+pub const EXIT_BOOT_FAILED: u8 = 101;
+/// The worker noticed, idle, that a peer of its open connections (a database) had hung up.
+pub const EXIT_STALE: u8 = 102;
+/// The zygote could not fork; there never was a process.
+pub const EXIT_NO_FORK: u8 = 103;
+/// The segment or a descriptor was not what the worker expects: the two programs do not belong together.
+pub const EXIT_MISMATCH: u8 = 104;
+/// The worker found, between two requests, that its image is outdated: a file of the application has changed, or
+/// opcache was reset. To be said once by the workers of a zygote: those that it forks afterwards keep serving
+/// the old image until the new one is there, so that requests under way are answered.
+pub const EXIT_OUTDATED: u8 = 105;
+/// The worker could not undo what a request did, so it ends rather than serve another.
+pub const EXIT_DOUBT: u8 = 106;
+
+/// Keys of [`ToZygote::Settings`]. A key ends with a dot when a name follows it.
+pub mod key {
+    /// Site name, for log lines.
+    pub const SITE: &str = "site";
+    /// [`MODE_CLASSIC`], [`MODE_WORKER`] or [`MODE_SEALED`].
+    pub const MODE: &str = "mode";
+    /// Value of [`MODE`]: full request start-up and shutdown.
+    pub const MODE_CLASSIC: &str = "classic";
+    /// Value of [`MODE`]: the application's loop calls a handler.
+    pub const MODE_WORKER: &str = "worker";
+    /// Value of [`MODE`]: every request is served from the same image of the booted application.
+    pub const MODE_SEALED: &str = "sealed";
+    /// Worker script, absolute, symlinks resolved when the zygote was started. In sealed mode optional.
+    pub const SCRIPT: &str = "script";
+    /// Script that is run once before the image is taken, absolute, symlinks resolved. Sealed mode only, never
+    /// beside [`SCRIPT`].
+    pub const BOOT: &str = "boot";
+    /// `warm.0=/login`: a target that is requested, and the response thrown away, before the image is taken. Sealed
+    /// mode only; numbered from 0 in the order of the configuration.
+    pub const WARM: &str = "warm.";
+    /// Document root, absolute.
+    pub const ROOT: &str = "root";
+    /// Kinds of state that worker mode leaves alone between requests, separated by commas; names as in the
+    /// configuration (`ini`, `error_handlers`, `cwd`, `umask`, `locale`, `timezone`, `encodings`, `env`,
+    /// `session`).
+    pub const KEEP: &str = "keep";
+    /// Requests after which a worker leaves with [`super::EXIT_RETIRED`]; `0`: never.
+    pub const MAX_REQUESTS: &str = "max_requests";
+    /// The worker answers requests of the method `STATE` itself, for the seal report; the value is what strings of the
+    /// report's own requests contain.
+    pub const REPORT: &str = "report";
+    /// `ini.NAME=value`: a `php.ini` setting that scripts may change.
+    pub const INI: &str = "ini.";
+    /// `admin.NAME=value`: a `php.ini` setting that scripts cannot change.
+    pub const ADMIN: &str = "admin.";
+    /// `env.NAME=value`: for `$_SERVER`; the process already has it in its environment.
+    pub const ENV: &str = "env.";
+}
+
+/// Most pairs in one [`ToZygote::Settings`].
+pub const MAX_SETTINGS: usize = 4096;
+/// Longest text of a message for people (a version, a failure, a reason), in bytes; longer ones are cut when
+/// encoded and refused when decoded.
+pub const MAX_TEXT: usize = 4096;
+
+/// What the supervisor tells a zygote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToZygote {
+    /// How the pool is configured; the first message, sent once. Keys in [`key`].
+    Settings(Vec<(String, String)>),
+    /// Fork a worker for this board entry.
+    Spawn {
+        /// Board entry.
+        index: u16,
+        /// Unique for the life of the segment, never 0.
+        instance: u32,
+    },
+    /// Signal a worker, if the board entry still belongs to that instance.
+    Kill {
+        /// Board entry.
+        index: u16,
+        /// As in [`ToZygote::Spawn`].
+        instance: u32,
+        /// Which signal.
+        signal: Signal,
+    },
+    /// Kill the workers, reap them, exit.
+    Quit,
+}
+
+/// The signals that a worker may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Write the PHP backtrace of the current request to the error log and go on.
+    Backtrace,
+    /// End, wherever it is.
+    Kill,
+}
+
+impl Signal {
+    /// The system's number. The backtrace takes a real-time signal because applications use `SIGUSR1` and
+    /// `SIGUSR2` themselves.
+    pub fn number(self) -> i32 {
+        match self {
+            Signal::Backtrace => libc::SIGRTMIN() + 7,
+            Signal::Kill => libc::SIGKILL,
+        }
+    }
+}
+
+/// What a zygote tells the supervisor. Untrusted: workers run as the same user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromZygote {
+    /// Module start-up is done; PHP's version.
+    Ready {
+        /// `PHP_VERSION`, for people.
+        version: String,
+    },
+    /// A worker was forked.
+    Spawned {
+        /// Board entry.
+        index: u16,
+        /// As told by [`ToZygote::Spawn`].
+        instance: u32,
+        /// Process id, for people; never signalled by anyone but the zygote.
+        pid: u32,
+    },
+    /// A worker has ended (or could not be forked: [`EXIT_NO_FORK`]).
+    Exited {
+        /// Board entry.
+        index: u16,
+        /// As told by [`ToZygote::Spawn`].
+        instance: u32,
+        /// How it ended.
+        status: Status,
+    },
+    /// The zygote cannot go on and exits.
+    Failed {
+        /// Why, for people.
+        message: String,
+    },
+    /// The image that its workers serve is outdated, as by [`EXIT_OUTDATED`]; it goes on serving until it is
+    /// told to quit.
+    Outdated {
+        /// What has changed, for people.
+        reason: String,
+    },
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It exited with this status.
+    Code(u8),
+    /// This signal ended it.
+    Signal(u8),
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Status::Code(code) => write!(f, "exit status {code}"),
+            Status::Signal(number) => write!(f, "signal {number}"),
+        }
+    }
+}
+
+/// What the supervisor tells the front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToFront {
+    /// A worker has ended, and touches the segment no more: a request that it holds will get no (further)
+    /// answer, and its slot may be used again.
+    Death {
+        /// Place of the pool in the list that the front was started with.
+        pool: u16,
+        /// Board entry.
+        index: u16,
+        /// Which process of that entry.
+        instance: u32,
+        /// What became of it.
+        why: Why,
+    },
+    /// Accept no more connections, answer the requests that are under way, then say [`FromFront::Drained`]
+    /// and exit.
+    Drain,
+    /// Write to these log files from now on. Their descriptors come with the message, in this order.
+    Reopen {
+        /// The first descriptor is the error log (to be put at 2).
+        error: bool,
+        /// The next descriptor is the access log.
+        access: bool,
+    },
+}
+
+/// Why a worker is no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A signal that nobody of us sent.
+    Crash(u8),
+    /// It exited by itself with this status.
+    Exit(u8),
+    /// It was killed because its request took longer than `request_timeout`.
+    TimedOut,
+    /// It left because a connection of the application was dead ([`EXIT_STALE`]).
+    Stale,
+}
+
+/// What the front tells the supervisor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromFront {
+    /// It accepts connections.
+    Ready,
+    /// After [`ToFront::Drain`]: it accepts no more connections.
+    Draining,
+    /// After that: the last request is answered.
+    Drained,
+    /// A request waits in this pool and no worker is there to take it.
+    Want {
+        /// Place of the pool in the list that the front was started with.
+        pool: u16,
+    },
+    /// The front cannot go on and exits.
+    Failed {
+        /// Why, for people.
+        message: String,
+    },
+}
+
+/// A message that does not follow the rules above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadMessage(&'static str);
+
+impl fmt::Display for BadMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bad control message: {}", self.0)
+    }
+}
+
+impl std::error::Error for BadMessage {}
+
+impl From<BadMessage> for io::Error {
+    fn from(bad: BadMessage) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, bad)
+    }
+}
+
+/// One direction of a conversation.
+pub trait Message: Sized {
+    /// The message as bytes.
+    fn encode(&self) -> Vec<u8>;
+    /// The message that the bytes spell, all of them.
+    fn decode(bytes: &[u8]) -> Result<Self, BadMessage>;
+}
+
+/// What [`receive`] found.
+#[derive(Debug)]
+pub enum Heard<M> {
+    /// A message and the descriptors that came with it.
+    Message(M, Vec<OwnedFd>),
+    /// Nothing is there now (or came in time).
+    Nothing,
+    /// The other side is gone.
+    Closed,
+}
+
+/// Sends a message; `WouldBlock` when the other side does not keep up.
+pub fn send<M: Message>(channel: &Channel, message: &M, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    channel.send(&message.encode(), fds)
+}
+
+/// Takes the next message if there is one. A bad message is an `InvalidData` error.
+pub fn receive<M: Message>(channel: &Channel) -> io::Result<Heard<M>> {
+    understand(channel.receive()?)
+}
+
+/// Takes the next message, waiting up to `limit` ([`None`]: without limit).
+pub fn receive_within<M: Message>(channel: &Channel, limit: Option<Duration>) -> io::Result<Heard<M>> {
+    understand(channel.receive_within(limit)?)
+}
+
+fn understand<M: Message>(received: Received) -> io::Result<Heard<M>> {
+    Ok(match received {
+        Received::Message(bytes, fds) => Heard::Message(M::decode(&bytes)?, fds),
+        Received::Nothing => Heard::Nothing,
+        Received::Closed => Heard::Closed,
+    })
+}
+
+impl Message for ToZygote {
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            ToZygote::Settings(pairs) => {
+                let mut out = Writer::new(1).u32(pairs.len() as u32);
+                for (name, value) in pairs {
+                    out = out.text(name).text(value);
+                }
+                out.end()
+            }
+            ToZygote::Spawn { index, instance } => Writer::new(2).u16(*index).u32(*instance).end(),
+            ToZygote::Kill { index, instance, signal } => {
+                let signal = match signal {
+                    Signal::Backtrace => 1,
+                    Signal::Kill => 2,
+                };
+                Writer::new(3).u16(*index).u32(*instance).u8(signal).end()
+            }
+            ToZygote::Quit => Writer::new(4).end(),
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<ToZygote, BadMessage> {
+        let (tag, mut from) = Reader::new(bytes)?;
+        let message = match tag {
+            1 => {
+                let count = from.u32()? as usize;
+                if count > MAX_SETTINGS {
+                    return Err(BadMessage("too many settings"));
+                }
+                let pair = |_| Ok((from.text(usize::MAX)?, from.text(usize::MAX)?));
+                ToZygote::Settings((0..count).map(pair).collect::<Result<_, _>>()?)
+            }
+            2 => ToZygote::Spawn { index: from.u16()?, instance: from.instance()? },
+            3 => {
+                let (index, instance) = (from.u16()?, from.instance()?);
+                let signal = match from.u8()? {
+                    1 => Signal::Backtrace,
+                    2 => Signal::Kill,
+                    _ => return Err(BadMessage("unknown signal")),
+                };
+                ToZygote::Kill { index, instance, signal }
+            }
+            4 => ToZygote::Quit,
+            _ => return Err(BadMessage("unknown tag")),
+        };
+        from.end(message)
+    }
+}
+
+impl Message for FromZygote {
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            FromZygote::Ready { version } => Writer::new(1).text(cut(version)).end(),
+            FromZygote::Spawned { index, instance, pid } => {
+                Writer::new(2).u16(*index).u32(*instance).u32(*pid).end()
+            }
+            FromZygote::Exited { index, instance, status } => {
+                let (kind, value) = match *status {
+                    Status::Code(code) => (1, code),
+                    Status::Signal(number) => (2, number),
+                };
+                Writer::new(3).u16(*index).u32(*instance).u8(kind).u8(value).end()
+            }
+            FromZygote::Failed { message } => Writer::new(4).text(cut(message)).end(),
+            FromZygote::Outdated { reason } => Writer::new(5).text(cut(reason)).end(),
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<FromZygote, BadMessage> {
+        let (tag, mut from) = Reader::new(bytes)?;
+        let message = match tag {
+            1 => FromZygote::Ready { version: from.text(MAX_TEXT)? },
+            2 => FromZygote::Spawned { index: from.u16()?, instance: from.instance()?, pid: from.u32()? },
+            3 => {
+                let (index, instance) = (from.u16()?, from.instance()?);
+                let status = match (from.u8()?, from.u8()?) {
+                    (1, code) => Status::Code(code),
+                    (2, number) => Status::Signal(number),
+                    _ => return Err(BadMessage("unknown status")),
+                };
+                FromZygote::Exited { index, instance, status }
+            }
+            4 => FromZygote::Failed { message: from.text(MAX_TEXT)? },
+            5 => FromZygote::Outdated { reason: from.text(MAX_TEXT)? },
+            _ => return Err(BadMessage("unknown tag")),
+        };
+        from.end(message)
+    }
+}
+
+impl Message for ToFront {
+    fn encode(&self) -> Vec<u8> {
+        match *self {
+            ToFront::Death { pool, index, instance, why } => {
+                let (kind, value) = match why {
+                    Why::Crash(number) => (1, number),
+                    Why::Exit(code) => (2, code),
+                    Why::TimedOut => (3, 0),
+                    Why::Stale => (4, 0),
+                };
+                Writer::new(1).u16(pool).u16(index).u32(instance).u8(kind).u8(value).end()
+            }
+            ToFront::Drain => Writer::new(2).end(),
+            ToFront::Reopen { error, access } => {
+                Writer::new(3).u8(u8::from(error)).u8(u8::from(access)).end()
+            }
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<ToFront, BadMessage> {
+        let (tag, mut from) = Reader::new(bytes)?;
+        let message = match tag {
+            1 => {
+                let (pool, index, instance) = (from.u16()?, from.u16()?, from.instance()?);
+                let why = match (from.u8()?, from.u8()?) {
+                    (1, number) => Why::Crash(number),
+                    (2, code) => Why::Exit(code),
+                    (3, 0) => Why::TimedOut,
+                    (4, 0) => Why::Stale,
+                    _ => return Err(BadMessage("unknown reason")),
+                };
+                ToFront::Death { pool, index, instance, why }
+            }
+            2 => ToFront::Drain,
+            3 => ToFront::Reopen { error: from.flag()?, access: from.flag()? },
+            _ => return Err(BadMessage("unknown tag")),
+        };
+        from.end(message)
+    }
+}
+
+impl Message for FromFront {
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            FromFront::Ready => Writer::new(1).end(),
+            FromFront::Drained => Writer::new(2).end(),
+            FromFront::Want { pool } => Writer::new(3).u16(*pool).end(),
+            FromFront::Failed { message } => Writer::new(4).text(cut(message)).end(),
+            FromFront::Draining => Writer::new(5).end(),
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<FromFront, BadMessage> {
+        let (tag, mut from) = Reader::new(bytes)?;
+        let message = match tag {
+            1 => FromFront::Ready,
+            2 => FromFront::Drained,
+            3 => FromFront::Want { pool: from.u16()? },
+            4 => FromFront::Failed { message: from.text(MAX_TEXT)? },
+            5 => FromFront::Draining,
+            _ => return Err(BadMessage("unknown tag")),
+        };
+        from.end(message)
+    }
+}
+
+/// The longest beginning of `text` that fits into [`MAX_TEXT`].
+fn cut(text: &str) -> &str {
+    let end = (0..=text.len().min(MAX_TEXT)).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::wire::VERSION;
+use super::*;
+
+fn to_zygote() -> impl Strategy<Value = ToZygote> {
+    let signal = prop_oneof![Just(Signal::Backtrace), Just(Signal::Kill)];
+    prop_oneof![
+        vec((".{0,20}", ".{0,40}"), 0..20).prop_map(ToZygote::Settings),
+        (any::<u16>(), 1..=u32::MAX).prop_map(|(index, instance)| ToZygote::Spawn { index, instance }),
+        (any::<u16>(), 1..=u32::MAX, signal).prop_map(|(index, instance, signal)| ToZygote::Kill {
+            index,
+            instance,
+            signal
+        }),
+        Just(ToZygote::Quit),
+    ]
+}
+
+fn from_zygote() -> impl Strategy<Value = FromZygote> {
+    let status = prop_oneof![any::<u8>().prop_map(Status::Code), any::<u8>().prop_map(Status::Signal)];
+    prop_oneof![
+        ".{0,40}".prop_map(|version| FromZygote::Ready { version }),
+        (any::<u16>(), 1..=u32::MAX, any::<u32>()).prop_map(|(index, instance, pid)| FromZygote::Spawned {
+            index,
+            instance,
+            pid
+        }),
+        (any::<u16>(), 1..=u32::MAX, status).prop_map(|(index, instance, status)| FromZygote::Exited {
+            index,
+            instance,
+            status
+        }),
+        ".{0,40}".prop_map(|message| FromZygote::Failed { message }),
+        ".{0,40}".prop_map(|reason| FromZygote::Outdated { reason }),
+    ]
+}
+
+fn to_front() -> impl Strategy<Value = ToFront> {
+    let why = prop_oneof![
+        any::<u8>().prop_map(Why::Crash),
+        any::<u8>().prop_map(Why::Exit),
+        Just(Why::TimedOut),
+        Just(Why::Stale),
+    ];
+    prop_oneof![
+        (any::<u16>(), any::<u16>(), 1..=u32::MAX, why)
+            .prop_map(|(pool, index, instance, why)| ToFront::Death { pool, index, instance, why }),
+        Just(ToFront::Drain),
+        (any::<bool>(), any::<bool>()).prop_map(|(error, access)| ToFront::Reopen { error, access }),
+    ]
+}
+
+fn from_front() -> impl Strategy<Value = FromFront> {
+    prop_oneof![
+        Just(FromFront::Ready),
+        Just(FromFront::Draining),
+        Just(FromFront::Drained),
+        any::<u16>().prop_map(|pool| FromFront::Want { pool }),
+        ".{0,40}".prop_map(|message| FromFront::Failed { message }),
+    ]
+}
+
+/// A message survives the wire, and no shorter or longer row of bytes is taken for it.
+fn round_trip<M: Message + PartialEq + std::fmt::Debug>(message: &M) {
+    let bytes = message.encode();
+    assert_eq!(M::decode(&bytes).as_ref(), Ok(message));
+    for length in 0..bytes.len() {
+        assert!(M::decode(&bytes[..length]).is_err(), "cut to {length} bytes");
+    }
+    let longer = [bytes.as_slice(), b"\0"].concat();
+    assert_eq!(M::decode(&longer), Err(BadMessage("trailing bytes")));
+}
+
+/// Bytes that decode are the bytes that encoding gives: there is one spelling for each message.
+fn one_spelling<M: Message>(bytes: &[u8]) {
+    if let Ok(message) = M::decode(bytes) {
+        assert_eq!(message.encode(), bytes);
+    }
+}
+
+proptest! {
+    #[test]
+    fn to_zygote_round_trip(message in to_zygote()) { round_trip(&message); }
+
+    #[test]
+    fn from_zygote_round_trip(message in from_zygote()) { round_trip(&message); }
+
+    #[test]
+    fn to_front_round_trip(message in to_front()) { round_trip(&message); }
+
+    #[test]
+    fn from_front_round_trip(message in from_front()) { round_trip(&message); }
+
+    #[test]
+    fn any_bytes_are_decoded_or_refused(tag in 0..6_u8, rest in vec(any::<u8>(), 0..64)) {
+        let bytes = [&[VERSION, tag], rest.as_slice()].concat();
+        one_spelling::<ToZygote>(&bytes);
+        one_spelling::<FromZygote>(&bytes);
+        one_spelling::<ToFront>(&bytes);
+        one_spelling::<FromFront>(&bytes);
+        let _ = ToZygote::decode(&rest);
+    }
+}
+
+#[test]
+fn refused() {
+    let huge = u32::MAX.to_le_bytes();
+    let many = [[VERSION, 1].as_slice(), &huge].concat();
+    assert_eq!(ToZygote::decode(&many), Err(BadMessage("too many settings")));
+    let long = [[VERSION, 4].as_slice(), &huge, b"x"].concat();
+    assert_eq!(FromZygote::decode(&long), Err(BadMessage("text too long")));
+    assert_eq!(ToZygote::decode(&[VERSION, 2, 0, 0, 0, 0, 0, 0]), Err(BadMessage("instance 0")));
+    assert_eq!(ToZygote::decode(&[VERSION + 1, 4]), Err(BadMessage("another version")));
+    assert_eq!(FromFront::decode(&[VERSION, 9]), Err(BadMessage("unknown tag")));
+    assert_eq!(FromZygote::decode(&[VERSION, 1, 1, 0, 0, 0, 0xff]), Err(BadMessage("not UTF-8")));
+    assert_eq!(ToFront::decode(&[VERSION, 3, 2, 0]), Err(BadMessage("not a flag")));
+}
+
+#[test]
+fn a_long_failure_is_cut_at_a_character() {
+    let message = "ä".repeat(MAX_TEXT);
+    let cut = FromZygote::decode(&FromZygote::Failed { message }.encode()).unwrap();
+    assert_eq!(cut, FromZygote::Failed { message: "ä".repeat(MAX_TEXT / 2) });
+}
+
+#[test]
+fn over_a_channel() {
+    let (supervisor, zygote) = Channel::pair().unwrap();
+    send(&supervisor, &ToZygote::Quit, &[]).unwrap();
+    assert!(matches!(receive(&zygote).unwrap(), Heard::Message(ToZygote::Quit, _)));
+    zygote.send(b"rubbish", &[]).unwrap();
+    assert_eq!(receive::<FromZygote>(&supervisor).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    drop(zygote);
+    let closed = receive_within::<FromZygote>(&supervisor, Some(Duration::from_secs(1))).unwrap();
+    assert!(matches!(closed, Heard::Closed));
+}

@@ -1,0 +1,10 @@
+//! System primitives: shared memory, the queue, wake-ups, processes, signals.
+//!
+//! Unsafe room 1. Every other crate but the PHP worker forbids `unsafe`; what they need from the kernel is
+//! here, without policy.
+
+pub mod channel;
+pub mod control;
+pub mod process;
+pub mod queue;
+pub mod signal;

@@ -1,0 +1,471 @@
+//! Processes: making them, ending them, and what they may do.
+//!
+//! A process can only be signalled through a [`Child`] that this process made itself: a number that
+//! somebody told us is never killed.
+
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs;
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::control::Status;
+
+/// First descriptor after standard input, output and error.
+const FIRST: RawFd = 3;
+
+/// Exit status of a forked child that panicked; the same as of any Rust program.
+const PANICKED: u8 = 101;
+
+/// Exit status of a forked child that could not become who it should be; nobody else uses it here.
+const NOT_READY: u8 = 126;
+
+/// A process that this process made and has not yet reaped.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Child {
+    pid: libc::pid_t,
+}
+
+impl Child {
+    /// Its process id, for people and for [`reap`]'s answers.
+    pub fn id(&self) -> u32 {
+        self.pid.unsigned_abs()
+    }
+
+    /// Ends it at once. That it has already ended is no error; its number is not reused before [`reap`].
+    pub fn kill(&self) {
+        // SAFETY: signals one process; `pid` is our child, not yet reaped.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+    }
+}
+
+/// The next child that has ended, if one has: its process id, and how it ended.
+pub fn reap() -> Option<(u32, Status)> {
+    let mut status = 0;
+    // SAFETY: `status` is writable; WNOHANG never waits.
+    let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
+    if pid <= 0 {
+        return None;
+    }
+    let status = if libc::WIFSIGNALED(status) {
+        Status::Signal(libc::WTERMSIG(status) as u8)
+    } else {
+        Status::Code(libc::WEXITSTATUS(status) as u8)
+    };
+    Some((pid.unsigned_abs(), status))
+}
+
+/// Who a process is: user, group, and the groups of that user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+    groups: Vec<libc::gid_t>,
+}
+
+impl Identity {
+    /// The identity behind a user's and a group's name; without a group, the user's own.
+    pub fn find(user: &str, group: Option<&str>) -> io::Result<Identity> {
+        let missing = |what: &str, name: &str| {
+            io::Error::new(io::ErrorKind::NotFound, format!("there is no {what} \"{name}\""))
+        };
+        let name = CString::new(user)?;
+        let (uid, own) = user_by_name(&name)?.ok_or_else(|| missing("user", user))?;
+        let gid = match group {
+            None => own,
+            Some(group) => group_by_name(&CString::new(group)?)?.ok_or_else(|| missing("group", group))?,
+        };
+        Ok(Identity { uid, gid, groups: groups_of(&name, gid) })
+    }
+
+    /// Becomes that user for good. Groups first: after `setuid` the right to change them is gone.
+    ///
+    /// Only system calls, no allocation: it also runs between `fork` and `exec`.
+    pub fn assume(&self) -> io::Result<()> {
+        // SAFETY: `groups` is an array of the given length; the others take numbers.
+        let failed = unsafe {
+            libc::setgroups(self.groups.len(), self.groups.as_ptr()) != 0
+                || libc::setgid(self.gid) != 0
+                || libc::setuid(self.uid) != 0
+        };
+        if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The user's number.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The group's number.
+    pub fn gid(&self) -> u32 {
+        self.gid
+    }
+}
+
+/// Whether this process is the superuser.
+pub fn is_root() -> bool {
+    effective_uid() == 0
+}
+
+/// The user that this process acts as.
+pub fn effective_uid() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Forks. The child closes every descriptor but 0, 1, 2 and `keep`, dies with this process, is its own
+/// process group (a terminal's Ctrl-C does not reach it), becomes `identity` if there is one, and exits with
+/// what `child` returns.
+///
+/// `keep` must name every descriptor that `child` owns; those of the caller's other values are closed under
+/// them, which is safe because the child never returns to code that could use or drop them.
+///
+/// # Panics
+///
+/// In debug builds, when the process has more than one thread: the others would vanish in the child while
+/// they hold locks.
+pub fn fork(keep: &[RawFd], identity: Option<&Identity>, child: impl FnOnce() -> u8) -> io::Result<Child> {
+    debug_assert!(is_alone(), "fork needs a process with one thread");
+    let mut keep = keep.to_vec();
+    keep.sort_unstable();
+    let parent = std::process::id();
+    // SAFETY: there is one thread, so the child is a complete copy, and may do whatever this process may.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let run = std::panic::AssertUnwindSafe(|| {
+                close_all_but(&keep);
+                own_group();
+                // Becoming somebody else clears the parent-death signal, so that comes after.
+                let ready = identity.map_or(Ok(()), Identity::assume).and_then(|()| die_with(parent));
+                match ready {
+                    Ok(()) => child(),
+                    Err(_) => NOT_READY,
+                }
+            });
+            // A panic must not unwind into the caller's frames, which belong to the parent.
+            exit_now(std::panic::catch_unwind(run).unwrap_or(PANICKED).into())
+        }
+        pid => Ok(Child { pid }),
+    }
+}
+
+/// A program to start.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// The executable file.
+    pub path: &'a Path,
+    /// Arguments, without the program's name.
+    pub arguments: &'a [&'a str],
+    /// The whole environment.
+    pub environment: &'a [(OsString, OsString)],
+    /// Descriptors that it gets as 3, 4, … in this order; beyond these it gets 0 (`/dev/null`), 1 and 2.
+    pub fds: &'a [BorrowedFd<'a>],
+    /// Who it runs as; [`None`]: as this process.
+    pub identity: Option<&'a Identity>,
+}
+
+impl Program<'_> {
+    /// Starts it: no signal is blocked or ignored, it is its own process group, and dies with this process.
+    ///
+    /// An error of the child before and in `exec` is returned here.
+    ///
+    /// # Panics
+    ///
+    /// As [`fork`].
+    pub fn spawn(&self) -> io::Result<Child> {
+        debug_assert!(is_alone(), "fork needs a process with one thread");
+        // Everything that allocates comes before the fork.
+        let path = CString::new(self.path.as_os_str().as_bytes())?;
+        let name = self.path.file_name().unwrap_or(OsStr::new("program"));
+        let mut arguments = vec![CString::new(name.as_bytes())?];
+        for argument in self.arguments {
+            arguments.push(CString::new(*argument)?);
+        }
+        let mut environment = Vec::new();
+        for (name, value) in self.environment {
+            environment.push(CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())?);
+        }
+        let argv = pointers(&arguments);
+        let envp = pointers(&environment);
+        let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+        let sources: Vec<RawFd> = self.fds.iter().map(AsRawFd::as_raw_fd).collect();
+        let mut copies = vec![-1; sources.len()];
+        let (report, reported) = pipe()?;
+        let parent = std::process::id();
+        // SAFETY: the child only makes system calls until `exec` or `_exit`.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            let error = (|| -> io::Result<()> {
+                place(&null, &sources, &mut copies, &reported)?;
+                own_group();
+                reset_signals();
+                if let Some(identity) = self.identity {
+                    identity.assume()?; // before `die_with`, as in `fork`
+                }
+                die_with(parent)?;
+                // SAFETY: all three are NUL-terminated and outlive the call; argv and envp end with null.
+                unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+                Err(io::Error::last_os_error())
+            })();
+            let code = error.err().and_then(|error| error.raw_os_error()).unwrap_or(libc::EINVAL);
+            // SAFETY: `code` is readable; the highest descriptor in use is the report pipe, see `place`.
+            unsafe {
+                libc::write(FIRST + sources.len() as RawFd, (&raw const code).cast(), mem::size_of_val(&code))
+            };
+            exit_now(127);
+        }
+        if pid < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        drop(reported);
+        let mut code = 0_i32;
+        // SAFETY: `code` is writable. The read ends when `exec` closes the child's end.
+        let count =
+            unsafe { libc::read(report.as_raw_fd(), (&raw mut code).cast(), mem::size_of_val(&code)) };
+        if count == mem::size_of_val(&code) as isize {
+            // SAFETY: our child, which is exiting; reaped here because the caller never hears of it.
+            unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+            return Err(io::Error::from_raw_os_error(code));
+        }
+        Ok(Child { pid })
+    }
+}
+
+/// In the child: standard input from `null`, `sources` at 3…, the report pipe after them, the rest closed.
+///
+/// A source may sit where another one belongs, so all of them are first copied out of the way.
+fn place(null: &fs::File, sources: &[RawFd], copies: &mut [RawFd], report: &OwnedFd) -> io::Result<()> {
+    let check = |result: RawFd| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) };
+    let end = FIRST + sources.len() as RawFd;
+    // SAFETY: each call takes numbers only; the process has no other thread, and no value of it is used
+    // after its descriptor is overwritten.
+    unsafe {
+        for (copy, source) in copies.iter_mut().zip(sources) {
+            *copy = check(libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, end + 1))?;
+        }
+        let report = check(libc::fcntl(report.as_raw_fd(), libc::F_DUPFD_CLOEXEC, end + 1))?;
+        check(libc::dup2(null.as_raw_fd(), 0))?;
+        for (target, copy) in (FIRST..).zip(copies.iter()) {
+            check(libc::dup2(*copy, target))?;
+        }
+        check(libc::dup3(report, end, libc::O_CLOEXEC))?;
+    }
+    close_range(end + 1, RawFd::MAX);
+    Ok(())
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [-1; 2];
+    // SAFETY: `fds` has room for both descriptors.
+    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, no other owner.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+/// Closes all descriptors from 3 on but the `keep`, which are sorted.
+fn close_all_but(keep: &[RawFd]) {
+    let mut from = FIRST;
+    for &fd in keep.iter().filter(|fd| **fd >= FIRST) {
+        if fd > from {
+            close_range(from, fd - 1);
+        }
+        from = fd + 1;
+    }
+    close_range(from, RawFd::MAX);
+}
+
+fn close_range(first: RawFd, last: RawFd) {
+    // SAFETY: takes numbers only; both callers run in a new child that uses none of these descriptors.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+}
+
+fn own_group() {
+    // SAFETY: takes numbers only; concerns this process.
+    unsafe { libc::setpgid(0, 0) };
+}
+
+/// Asks for `SIGKILL` when the parent ends. If it has ended already, the signal would never come.
+fn die_with(parent: u32) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: takes nothing, cannot fail.
+    if unsafe { libc::getppid() }.unsigned_abs() != parent {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    Ok(())
+}
+
+/// Every signal to its default and none blocked: `exec` would keep both otherwise.
+fn reset_signals() {
+    // SAFETY: async-signal-safe calls on local plain data; numbers that are no signal are refused.
+    unsafe {
+        for number in 1..=64 {
+            libc::signal(number, libc::SIG_DFL);
+        }
+        let mut none: libc::sigset_t = mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+    }
+}
+
+fn exit_now(code: libc::c_int) -> ! {
+    // SAFETY: ends the process; exit handlers and buffers belong to the parent and are not run.
+    unsafe { libc::_exit(code) }
+}
+
+/// Whether this process has one thread. The test harness always keeps a second one, which only waits.
+fn is_alone() -> bool {
+    let most = if cfg!(test) { 2 } else { 1 };
+    fs::read_dir("/proc/self/task").map_or(true, |entries| entries.count() <= most)
+}
+
+/// Makes this process the new parent of descendants whose own parent has died, so that it can [`reap`] them.
+pub fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Forbids other processes of the same user to trace this one or read its memory.
+pub fn forbid_tracing() {
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+}
+
+/// Raises the limit of open descriptors to what the system allows, and tells it.
+pub fn raise_open_files() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable, then readable.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        limit.rlim_cur = limit.rlim_max;
+        if libc::setrlimit(libc::RLIMIT_NOFILE, &limit) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(limit.rlim_cur)
+}
+
+/// Lets standard error go to this file, for this process and what it starts from now on.
+pub fn redirect_stderr(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both are open; descriptor 2 has no owner that could be surprised, it is only written to.
+    if unsafe { libc::dup2(file.as_raw_fd(), 2) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Memory of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Resident, in bytes.
+    pub resident: u64,
+    /// The part of it that is shared memory or pages of files: opcode cache, libraries.
+    pub shared: u64,
+}
+
+/// The memory of a process, if it exists. The number may come from anybody: it is only looked at.
+pub fn memory(pid: u32) -> Option<Memory> {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let mut pages = text.split(' ').skip(1).map_while(|field| field.parse::<u64>().ok());
+    // SAFETY: takes a number, cannot fail.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs();
+    let (resident, shared) = (pages.next()?, pages.next()?);
+    Some(Memory { resident: resident * page, shared: shared * page })
+}
+
+/// The listening sockets that a service manager passed on (`LISTEN_PID`, `LISTEN_FDS`: 3, 4, …), made
+/// close-on-exec. Only the first call answers them; none when they are meant for another process.
+///
+/// Must come before the process opens anything of its own.
+pub fn passed_sockets() -> Vec<OwnedFd> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    if number("LISTEN_PID") != Some(std::process::id()) || TAKEN.swap(true, Ordering::Relaxed) {
+        return Vec::new();
+    }
+    let count = number("LISTEN_FDS").unwrap_or(0).min(1024) as RawFd;
+    let mut sockets = Vec::new();
+    for fd in FIRST..FIRST + count {
+        // SAFETY: changes a flag of the descriptor, and fails if there is none.
+        if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0 {
+            // SAFETY: open, and ours by the contract of the two variables; `TAKEN` keeps it to one owner.
+            sockets.push(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
+    sockets
+}
+
+/// Calls a `get…_r` function with a buffer that grows until it suffices.
+fn look_up<T>(
+    mut call: impl FnMut(*mut T, &mut [libc::c_char], *mut *mut T) -> libc::c_int,
+    mut found: impl FnMut(&T) -> (libc::uid_t, libc::gid_t),
+) -> io::Result<Option<(libc::uid_t, libc::gid_t)>> {
+    let mut buffer = vec![0; 1024];
+    loop {
+        let mut entry = mem::MaybeUninit::<T>::uninit();
+        let mut result = ptr::null_mut();
+        match call(entry.as_mut_ptr(), &mut buffer, &mut result) {
+            // SAFETY: `result`, when not null, points to `entry`, which the call has filled in.
+            0 => return Ok(unsafe { result.as_ref() }.map(&mut found)),
+            libc::ERANGE if buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+fn user_by_name(name: &CStr) -> io::Result<Option<(libc::uid_t, libc::gid_t)>> {
+    look_up::<libc::passwd>(
+        // SAFETY: all pointers are valid for the call, the length is the buffer's.
+        |entry, buffer, result| unsafe {
+            libc::getpwnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), result)
+        },
+        |entry| (entry.pw_uid, entry.pw_gid),
+    )
+}
+
+fn group_by_name(name: &CStr) -> io::Result<Option<libc::gid_t>> {
+    let found = look_up::<libc::group>(
+        // SAFETY: as above.
+        |entry, buffer, result| unsafe {
+            libc::getgrnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), result)
+        },
+        |entry| (0, entry.gr_gid),
+    )?;
+    Ok(found.map(|(_, gid)| gid))
+}
+
+/// The groups that a user belongs to, with `gid` among them.
+fn groups_of(user: &CStr, gid: libc::gid_t) -> Vec<libc::gid_t> {
+    let mut groups = vec![gid; 64];
+    loop {
+        let mut count = groups.len() as libc::c_int;
+        // SAFETY: `groups` has room for `count` entries; the call writes no more, and tells how many.
+        let fits = unsafe { libc::getgrouplist(user.as_ptr(), gid, groups.as_mut_ptr(), &mut count) } >= 0;
+        if fits || groups.len() >= 65_536 {
+            groups.truncate(count.unsigned_abs() as usize);
+            return groups;
+        }
+        groups.resize(groups.len() * 4, gid);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,418 @@
+//! The worker's side.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::board::{Board, WorkerState};
+use super::frame::{FRAME_HEAD, KIND_BODY, KIND_HEAD, KIND_INTERIM, frame_head, put_head};
+use super::layout::SlotHead;
+use super::segment::Segment;
+use super::wake;
+
+/// Longest sleep without a look around: a safety net, no part of the protocol. Chosen arbitrarily.
+const LONGEST_SLEEP: Duration = Duration::from_secs(2);
+
+/// How a response ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is complete.
+    Complete = 1,
+    /// It is cut short; the client must not take it for complete.
+    Broken = 2,
+}
+
+impl Outcome {
+    pub(super) fn from_number(n: u32) -> Option<Outcome> {
+        match n {
+            0 => None,
+            1 => Some(Outcome::Complete),
+            _ => Some(Outcome::Broken),
+        }
+    }
+}
+
+/// The answer of the worker that is asked before it claims a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Claim it.
+    Go,
+    /// Claim nothing; leave.
+    Quit,
+}
+
+/// What [`Consumer::next`] brings.
+pub enum Next {
+    /// A request, held by this worker until [`Job::finish`].
+    Request(Job),
+    /// Leave: the supervisor or the worker itself wants it.
+    Retire,
+}
+
+/// The client or the front has gone: nobody reads what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+/// One worker's end of the queue.
+pub struct Consumer {
+    end: Arc<End>,
+}
+
+struct End {
+    segment: Arc<Segment>,
+    bells: Vec<OwnedFd>,
+    // Atomics only because they are set through a shared reference; one thread has them.
+    index: AtomicU16,
+    instance: AtomicU32,
+}
+
+impl End {
+    fn index(&self) -> u16 {
+        self.index.load(Ordering::Relaxed)
+    }
+}
+
+impl Consumer {
+    /// The end of the worker at board place `index`. `instance` is unique within the segment's life; `bells` are
+    /// the eventfds of the front's loops, in order.
+    ///
+    /// # Panics
+    /// If the index or the number of bells does not fit the geometry, or the instance is reserved.
+    pub fn new(segment: Arc<Segment>, bells: Vec<OwnedFd>, index: u16, instance: u32) -> Consumer {
+        let consumer = Consumer::without_place(segment, bells);
+        consumer.take_place(index, instance);
+        consumer.board().enter(instance);
+        consumer
+    }
+
+    /// The end of a worker that is yet to be born: part of a process that workers are forked from. It may do nothing but
+    /// [`Consumer::take_place`].
+    ///
+    /// # Panics
+    /// If the number of bells does not fit the geometry.
+    pub fn without_place(segment: Arc<Segment>, bells: Vec<OwnedFd>) -> Consumer {
+        assert!(bells.len() == usize::from(segment.geometry().loops));
+        let end = End { segment, bells, index: AtomicU16::new(0), instance: AtomicU32::new(0) };
+        Consumer { end: Arc::new(end) }
+    }
+
+    /// Says which worker this is, without a word to the board: for a process whose memory went back to before it knew.
+    /// A new worker also calls [`Board::enter`].
+    ///
+    /// # Panics
+    /// As [`Consumer::new`].
+    pub fn take_place(&self, index: u16, instance: u32) {
+        assert!(index < self.end.segment.geometry().workers);
+        assert!(instance != 0 && instance != super::layout::WITHDRAWN);
+        self.end.index.store(index, Ordering::Relaxed);
+        self.end.instance.store(instance, Ordering::Relaxed);
+    }
+
+    /// This worker's place on the board.
+    pub fn board(&self) -> Board<'_> {
+        Board(self.end.segment.board_entry(self.end.index()))
+    }
+
+    /// Waits for the oldest request and claims it. `before_claim` is asked each time a request is there, before
+    /// it is claimed; `on_idle` is told when the worker is about to sleep.
+    pub fn next(&mut self, mut before_claim: impl FnMut() -> Claim, mut on_idle: impl FnMut()) -> Next {
+        let segment = &self.end.segment;
+        let board = self.board();
+        loop {
+            if board.is_retired() {
+                return self.leave();
+            }
+            let Some((ticket, slot)) = segment.front_ticket() else {
+                on_idle();
+                self.sleep();
+                continue;
+            };
+            if before_claim() == Claim::Quit {
+                return self.leave();
+            }
+            let queued = u64::from(ticket) << 32;
+            let head = segment.slot(slot);
+            let mine = head
+                .claim
+                .compare_exchange(
+                    queued,
+                    queued | u64::from(self.end.instance.load(Ordering::Relaxed)),
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                )
+                .is_ok();
+            // Claimed by us or by another, withdrawn, or reused since: the head passes it in every case.
+            segment.pass(ticket);
+            if mine {
+                let now = tokamak_cost::now();
+                head.claimed_at.store(now, Ordering::Relaxed);
+                board.set_state_at(WorkerState::Busy, now);
+                return Next::Request(Job::new(self.end.clone(), slot));
+            }
+        }
+    }
+
+    fn leave(&self) -> Next {
+        self.board().set_state(WorkerState::Leaving);
+        // The wake-up that brought us here may have been for a request that stays in the queue: pass it on.
+        if self.end.segment.front_ticket().is_some() {
+            self.end.segment.wake_worker();
+        }
+        Next::Retire
+    }
+
+    fn sleep(&self) {
+        let segment = &self.end.segment;
+        let index = self.end.index();
+        let entry = segment.board_entry(index);
+        let sleepers = &segment.header().sleepers.0[usize::from(index) / 64];
+        let bit = 1u64 << (index % 64);
+        self.board().set_state(WorkerState::Idle);
+        entry.bell.store(1, Ordering::SeqCst);
+        sleepers.fetch_or(bit, Ordering::SeqCst);
+        if segment.front_ticket().is_none() && !self.board().is_retired() {
+            wake::futex_wait(&entry.bell, 1, LONGEST_SLEEP);
+        }
+        sleepers.fetch_and(!bit, Ordering::SeqCst);
+        entry.bell.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A claimed request and its response.
+pub struct Job {
+    end: Arc<End>,
+    slot: u32,
+    body_at: u32,
+    /// Bytes written, published or not.
+    tail: u64,
+    /// Where the open body frame begins.
+    open: Option<u64>,
+    finished: bool,
+}
+
+impl Job {
+    fn new(end: Arc<End>, slot: u32) -> Job {
+        // The front wrote these; a value out of bounds would mean that another worker of this pool spoiled them.
+        let head = end.segment.slot(slot);
+        let request = end.segment.geometry().request;
+        let body_at = head.body_at.load(Ordering::Relaxed).min(request - 4096);
+        Job { end, slot, body_at, tail: 0, open: None, finished: false }
+    }
+
+    fn head(&self) -> &SlotHead {
+        self.end.segment.slot(self.slot)
+    }
+
+    /// The request record, in place: valid until [`Job::finish`].
+    pub fn record(&self) -> &[u8] {
+        let len = self.head().record_len.load(Ordering::Relaxed).min(self.body_at);
+        // SAFETY: `body_at` lies inside the request area. The front does not write the record again before the
+        // slot is given back.
+        unsafe { std::slice::from_raw_parts(self.end.segment.request_ptr(self.slot), len as usize) }
+    }
+
+    /// Length of the whole request body.
+    pub fn body_len(&self) -> u64 {
+        self.head().body_len.load(Ordering::Relaxed)
+    }
+
+    /// Reads the next bytes of the body, waits for them if need be; 0 at its end.
+    ///
+    /// # Errors
+    /// [`Gone`]: the rest will not come.
+    pub fn read_body(&mut self, out: &mut [u8]) -> Result<usize, Gone> {
+        let at = self.head().body_head.0.load(Ordering::Relaxed);
+        let left = self.body_len().saturating_sub(at);
+        if left == 0 || out.is_empty() {
+            return Ok(0);
+        }
+        let ring = self.end.segment.request_area(self.slot, self.body_at);
+        let there = |head: &SlotHead| head.body_tail.0.load(Ordering::SeqCst).wrapping_sub(at);
+        if there(self.head()) == 0 {
+            self.notify();
+            self.wait(|head| there(head) != 0)?;
+        }
+        let take = there(self.head()).min(ring.size()).min(left).min(out.len() as u64);
+        ring.get(at, &mut out[..take as usize]);
+        self.head().body_head.0.store(at + take, Ordering::SeqCst);
+        // The front refills when half of the ring is free, not for every read.
+        if left > take && there(self.head()) - take <= ring.size() / 2 {
+            self.notify();
+        }
+        Ok(take as usize)
+    }
+
+    /// Sends status and headers. Not published before [`Job::flush`] or [`Job::finish`].
+    ///
+    /// # Errors
+    /// [`Gone`], also when the headers are larger than the ring.
+    pub fn send_head<'a>(
+        &mut self,
+        status: u16,
+        headers: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<(), Gone> {
+        self.put_head_frame(KIND_HEAD, status, headers)
+    }
+
+    /// Sends an interim response (103) at once.
+    ///
+    /// # Errors
+    /// As [`Job::send_head`].
+    pub fn send_interim<'a>(
+        &mut self,
+        status: u16,
+        headers: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<(), Gone> {
+        self.put_head_frame(KIND_INTERIM, status, headers)?;
+        self.flush()
+    }
+
+    /// Appends to the body. Waits only when the ring is full.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Gone> {
+        let ring = self.end.segment.response_ring(self.slot);
+        while !bytes.is_empty() {
+            if self.is_aborted() {
+                return Err(Gone);
+            }
+            let need = if self.open.is_some() { 1 } else { FRAME_HEAD as u64 + 1 };
+            if self.room(self.head()) < need {
+                self.publish();
+                self.notify();
+                // Waiting for a quarter of the ring: waking for each byte of room would be a ping-pong.
+                let enough = ring.size() / 4;
+                let tail = self.tail;
+                self.wait(|head| {
+                    ring.size()
+                        - tail.wrapping_sub(head.response_head.load(Ordering::SeqCst)).min(ring.size())
+                        >= enough
+                })?;
+                continue;
+            }
+            if self.open.is_none() {
+                self.open = Some(self.tail);
+                self.tail += FRAME_HEAD as u64;
+            }
+            let take = bytes.len().min(self.room(self.head()) as usize);
+            ring.put(self.tail, &bytes[..take]);
+            self.tail += take as u64;
+            bytes = &bytes[take..];
+        }
+        Ok(())
+    }
+
+    /// Publishes what was written and wakes the front.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn flush(&mut self) -> Result<(), Gone> {
+        self.publish();
+        self.notify();
+        if self.is_aborted() { Err(Gone) } else { Ok(()) }
+    }
+
+    /// Whether the client has gone.
+    pub fn is_aborted(&self) -> bool {
+        self.head().aborted.load(Ordering::Relaxed) != 0
+    }
+
+    /// Ends the response; the slot is the front's again.
+    pub fn finish(mut self, outcome: Outcome) {
+        self.end_with(outcome);
+    }
+
+    fn end_with(&mut self, outcome: Outcome) {
+        self.finished = true;
+        self.publish();
+        let head = self.head();
+        head.finished_at.store(tokamak_cost::now(), Ordering::Relaxed);
+        head.outcome.store(outcome as u32, Ordering::Release);
+        self.notify();
+    }
+
+    fn put_head_frame<'a>(
+        &mut self,
+        kind: u8,
+        status: u16,
+        headers: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<(), Gone> {
+        let ring = self.end.segment.response_ring(self.slot);
+        let mut frame = vec![0; FRAME_HEAD];
+        if !put_head(&mut frame, status, headers) || frame.len() as u64 > ring.size() {
+            return Err(Gone);
+        }
+        let head = frame_head(kind, frame.len() - FRAME_HEAD);
+        frame[..FRAME_HEAD].copy_from_slice(&head);
+        self.close_frame();
+        if self.room(self.head()) < frame.len() as u64 {
+            self.publish();
+            self.notify();
+            let (tail, need) = (self.tail, frame.len() as u64);
+            self.wait(|head| {
+                ring.size() - tail.wrapping_sub(head.response_head.load(Ordering::SeqCst)).min(ring.size())
+                    >= need
+            })?;
+        }
+        ring.put(self.tail, &frame);
+        self.tail += frame.len() as u64;
+        Ok(())
+    }
+
+    fn room(&self, head: &SlotHead) -> u64 {
+        let size = u64::from(self.end.segment.geometry().response);
+        size - self.tail.wrapping_sub(head.response_head.load(Ordering::Acquire)).min(size)
+    }
+
+    fn close_frame(&mut self) {
+        if let Some(at) = self.open.take() {
+            let len = self.tail - at - FRAME_HEAD as u64;
+            self.end.segment.response_ring(self.slot).put(at, &frame_head(KIND_BODY, len as usize));
+        }
+    }
+
+    fn publish(&mut self) {
+        self.close_frame();
+        self.head().response_tail.store(self.tail, Ordering::SeqCst);
+    }
+
+    /// Marks the slot as ready for its event loop, and rings the loop's bell if it sleeps.
+    fn notify(&self) {
+        let geometry = self.end.segment.geometry();
+        let per_loop = u32::from(geometry.slots_per_loop);
+        let (owner, bit) = ((self.slot / per_loop) as u16, self.slot % per_loop);
+        let event_loop = self.end.segment.event_loop(owner);
+        event_loop.ready.0[(bit / 64) as usize].fetch_or(1 << (bit % 64), Ordering::SeqCst);
+        if event_loop.asleep.0.load(Ordering::SeqCst) != 0
+            && event_loop.asleep.0.swap(0, Ordering::SeqCst) != 0
+        {
+            wake::ring(&self.end.bells[usize::from(owner)]);
+        }
+    }
+
+    fn wait(&self, done: impl Fn(&SlotHead) -> bool) -> Result<(), Gone> {
+        let head = self.head();
+        loop {
+            head.waits.0.store(1, Ordering::SeqCst);
+            if head.aborted.load(Ordering::SeqCst) != 0 {
+                return Err(Gone);
+            }
+            if done(head) {
+                head.waits.0.store(0, Ordering::Relaxed);
+                return Ok(());
+            }
+            wake::futex_wait(&head.waits.0, 1, LONGEST_SLEEP);
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // A job that nobody finished: the worker gave up in the middle.
+        if !self.finished {
+            self.end_with(Outcome::Broken);
+        }
+    }
+}

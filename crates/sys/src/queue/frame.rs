@@ -1,0 +1,171 @@
+//! What stands in a response ring: whole frames, one after the other.
+//!
+//! ```text
+//! frame = kind (1 byte: 1 head, 2 interim, 3 body)  zero (3)  length (4, little endian)  payload
+//! head  = status (2)  header count (2)  { name length (2)  zero (2)  value length (4)  name  value } …
+//! ```
+
+use std::fmt;
+
+/// The status by which a worker says that this request is for the workers of the site's fallback. No response has it.
+pub const DECLINED: u16 = 0;
+
+pub(super) const FRAME_HEAD: usize = 8;
+pub(super) const KIND_HEAD: u8 = 1;
+pub(super) const KIND_INTERIM: u8 = 2;
+pub(super) const KIND_BODY: u8 = 3;
+
+/// A piece of a response, copied out of the ring.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// Status and headers of the response.
+    Head(HeadFrame<'a>),
+    /// Status and headers of an interim (1xx) response.
+    Interim(HeadFrame<'a>),
+    /// Bytes of the body.
+    Body(&'a [u8]),
+}
+
+/// Status and headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadFrame<'a> {
+    /// The HTTP status; any number.
+    pub status: u16,
+    count: u16,
+    bytes: &'a [u8],
+}
+
+/// A frame that a sound worker does not write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed(pub &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the worker's response is damaged: {}", self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl<'a> HeadFrame<'a> {
+    /// Names and values in the order in which they were sent. Their bytes are unchecked.
+    pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let mut rest = self.bytes;
+        (0..self.count).map_while(move |_| {
+            let ((name, value), tail) = split_header(rest)?;
+            rest = tail;
+            Some((name, value))
+        })
+    }
+
+    fn parse(payload: &'a [u8]) -> Option<Self> {
+        let (fixed, bytes) = payload.split_at_checked(4)?;
+        let frame = HeadFrame { status: u16_at(fixed, 0), count: u16_at(fixed, 2), bytes };
+        let mut rest = bytes;
+        for _ in 0..frame.count {
+            rest = split_header(rest)?.1;
+        }
+        rest.is_empty().then_some(frame)
+    }
+}
+
+type Header<'a> = (&'a [u8], &'a [u8]);
+
+fn split_header(bytes: &[u8]) -> Option<(Header<'_>, &[u8])> {
+    let (fixed, rest) = bytes.split_at_checked(8)?;
+    let (name, rest) = rest.split_at_checked(u16_at(fixed, 0).into())?;
+    let (value, rest) = rest.split_at_checked(u32_at(fixed, 4) as usize)?;
+    Some(((name, value), rest))
+}
+
+/// Takes the first frame off `bytes`; returns it and what follows.
+///
+/// # Errors
+/// [`Malformed`].
+pub fn split_frame(bytes: &[u8]) -> Result<(Frame<'_>, &[u8]), Malformed> {
+    let (fixed, rest) = bytes.split_at_checked(FRAME_HEAD).ok_or(Malformed("half a frame head"))?;
+    let (payload, rest) = rest
+        .split_at_checked(u32_at(fixed, 4) as usize)
+        .ok_or(Malformed("a frame longer than what was published"))?;
+    let frame = match fixed[0] {
+        KIND_BODY => Frame::Body(payload),
+        KIND_HEAD => Frame::Head(HeadFrame::parse(payload).ok_or(Malformed("headers that do not add up"))?),
+        KIND_INTERIM => {
+            Frame::Interim(HeadFrame::parse(payload).ok_or(Malformed("headers that do not add up"))?)
+        }
+        _ => return Err(Malformed("a frame of unknown kind")),
+    };
+    Ok((frame, rest))
+}
+
+pub(super) fn frame_head(kind: u8, len: usize) -> [u8; FRAME_HEAD] {
+    let mut head = [0; FRAME_HEAD];
+    head[0] = kind;
+    head[4..].copy_from_slice(&(len as u32).to_le_bytes());
+    head
+}
+
+/// Appends the payload of a head frame. `false`: a name or the number of headers is too large.
+pub(super) fn put_head<'a>(
+    out: &mut Vec<u8>,
+    status: u16,
+    headers: impl Iterator<Item = Header<'a>>,
+) -> bool {
+    let at = out.len();
+    out.extend_from_slice(&status.to_le_bytes());
+    out.extend_from_slice(&[0, 0]);
+    let mut count: u16 = 0;
+    for (name, value) in headers {
+        let (Ok(name_len), Some(next)) = (u16::try_from(name.len()), count.checked_add(1)) else {
+            return false;
+        };
+        count = next;
+        out.extend_from_slice(&name_len.to_le_bytes());
+        out.extend_from_slice(&[0, 0]);
+        out.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        out.extend_from_slice(name);
+        out.extend_from_slice(value);
+    }
+    out[at + 2..at + 4].copy_from_slice(&count.to_le_bytes());
+    true
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn head_round_trip() {
+        let mut payload = Vec::new();
+        let headers: [(&[u8], &[u8]); 2] = [(b"Content-Type", b"text/html"), (b"X", b"")];
+        assert!(put_head(&mut payload, 404, headers.into_iter()));
+        let mut bytes = frame_head(KIND_HEAD, payload.len()).to_vec();
+        bytes.extend_from_slice(&payload);
+        bytes.extend_from_slice(b"rest");
+        let (Frame::Head(head), rest) = split_frame(&bytes).unwrap() else { panic!("no head") };
+        assert_eq!((head.status, rest), (404, &b"rest"[..]));
+        assert!(head.headers().eq(headers));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_judged_without_panic(bytes in proptest::collection::vec(0u8..5, 0..64)) {
+            let mut rest = &bytes[..];
+            while let Ok((frame, tail)) = split_frame(rest) {
+                if let Frame::Head(h) | Frame::Interim(h) = frame {
+                    prop_assert_eq!(h.headers().count(), usize::from(h.count));
+                }
+                rest = tail;
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Where everything lies in the segment. Both programs compile this file; [`LAYOUT_VERSION`] says whether
+//! they compiled the same one.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Changes with every change of the layout or of its meaning.
+pub const LAYOUT_VERSION: u32 = 2;
+
+/// First word of a segment.
+pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
+
+/// Claim of a request that the front took back before a worker took it.
+pub(super) const WITHDRAWN: u32 = u32::MAX;
+
+/// Tickets that may lie between head and tail for each slot: withdrawn requests leave their cells behind
+/// until the head passes them. Chosen arbitrarily.
+const CELLS_PER_SLOT: u32 = 8;
+
+/// The sizes from which all offsets follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Geometry {
+    /// Event loops of the front.
+    pub loops: u16,
+    /// Slots that each event loop owns, thus its share of waiting and running requests.
+    pub slots_per_loop: u16,
+    /// Most workers that may exist at once.
+    pub workers: u16,
+    /// Zero; keeps the words below aligned.
+    pub reserved: u16,
+    /// Bytes of a slot for the request record and, behind it, the body ring. A multiple of 4096.
+    pub request: u32,
+    /// Bytes of a slot's response ring. A multiple of 4096.
+    pub response: u32,
+}
+
+impl Geometry {
+    /// A geometry; sizes are rounded up to whole pages.
+    pub fn new(loops: u16, slots_per_loop: u16, workers: u16, request: u32, response: u32) -> Self {
+        let page = |n: u32| n.max(1).next_multiple_of(4096);
+        Geometry {
+            loops,
+            slots_per_loop,
+            workers,
+            reserved: 0,
+            request: page(request),
+            response: page(response),
+        }
+    }
+
+    /// Whether every count and size is within what the layout can hold.
+    pub(super) fn is_sound(&self) -> bool {
+        (1..=256).contains(&self.loops)
+            && (1..=(READY_WORDS * 64) as u16).contains(&self.slots_per_loop)
+            && (1..=(SLEEPER_WORDS * 64) as u16).contains(&self.workers)
+            && u32::from(self.loops) * u32::from(self.slots_per_loop) <= 1 << 16
+            && self.request.is_multiple_of(4096)
+            && (8192..=1 << 26).contains(&self.request)
+            && self.response.is_multiple_of(4096)
+            && (8192..=1 << 26).contains(&self.response)
+    }
+
+    pub(super) fn slots(&self) -> u32 {
+        u32::from(self.loops) * u32::from(self.slots_per_loop)
+    }
+
+    /// A power of two.
+    pub(super) fn cells(&self) -> u32 {
+        (self.slots() * CELLS_PER_SLOT).next_power_of_two()
+    }
+
+    pub(super) fn loops_at(&self) -> usize {
+        size_of::<Header>()
+    }
+
+    pub(super) fn cells_at(&self) -> usize {
+        self.loops_at() + usize::from(self.loops) * size_of::<Loop>()
+    }
+
+    pub(super) fn board_at(&self) -> usize {
+        (self.cells_at() + self.cells() as usize * size_of::<AtomicU64>())
+            .next_multiple_of(align_of::<BoardEntry>())
+    }
+
+    pub(super) fn slots_at(&self) -> usize {
+        (self.board_at() + usize::from(self.workers) * size_of::<BoardEntry>()).next_multiple_of(4096)
+    }
+
+    pub(super) fn slot_size(&self) -> usize {
+        SLOT_HEAD + self.request as usize + self.response as usize
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots_at() + self.slots() as usize * self.slot_size()
+    }
+}
+
+/// 64-bit words of the sleeper bitmap: at most 256 workers.
+pub(super) const SLEEPER_WORDS: usize = 4;
+/// 64-bit words of a loop's ready bitmap: at most 1024 slots.
+pub(super) const READY_WORDS: usize = 16;
+/// Bytes before a slot's request area; a page, so that both areas begin on one.
+pub(super) const SLOT_HEAD: usize = 4096;
+
+/// A value alone on its cache lines (two: the neighbour is prefetched with it).
+#[repr(C, align(128))]
+pub(super) struct Alone<T>(pub T);
+
+#[repr(C, align(128))]
+pub(super) struct Header {
+    pub magic: AtomicU32,
+    pub version: AtomicU32,
+    pub geometry: Geometry,
+    /// Tickets given out; a copy for onlookers, the front keeps its own.
+    pub tail: Alone<AtomicU32>,
+    /// The next ticket to be claimed.
+    pub head: Alone<AtomicU32>,
+    /// One bit a worker that sleeps and wants to be woken.
+    pub sleepers: Alone<[AtomicU64; SLEEPER_WORDS]>,
+}
+
+/// One event loop of the front.
+#[repr(C, align(128))]
+pub(super) struct Loop {
+    /// 1: the loop sleeps or is about to; whoever sets it to 0 rings the loop's bell.
+    pub asleep: Alone<AtomicU32>,
+    /// One bit a slot of this loop in which something happened.
+    pub ready: Alone<[AtomicU64; READY_WORDS]>,
+}
+
+/// What one worker says of itself. Read by the supervisor as untrusted numbers and bytes.
+#[repr(C, align(128))]
+pub(super) struct BoardEntry {
+    /// Futex word: 1 while the worker sleeps for want of requests.
+    pub bell: AtomicU32,
+    /// 1: leave after the current request. Written by the supervisor.
+    pub retire: AtomicU32,
+    pub state: AtomicU32,
+    pub pid: AtomicU32,
+    pub instance: AtomicU32,
+    pub method_len: AtomicU32,
+    pub uri_len: AtomicU32,
+    /// Pages copied by the last roll-back.
+    pub hot_pages: AtomicU32,
+    pub since: AtomicU64,
+    pub requests: AtomicU64,
+    pub memory: AtomicU64,
+    /// Nanoseconds of the last roll-back; 0: there was none.
+    pub roll_back: AtomicU64,
+    pub method: [u8; 16],
+    pub uri: [u8; URI_MAX],
+}
+
+/// Bytes of a request's target that the board shows.
+pub(super) const URI_MAX: usize = 256;
+
+/// Head of a slot. Written by the front before the claim, but for the fields marked "worker".
+#[repr(C, align(128))]
+pub(super) struct SlotHead {
+    /// Ticket in the upper half, instance of the holder in the lower.
+    pub claim: AtomicU64,
+    /// Bytes of the request record.
+    pub record_len: AtomicU32,
+    /// Where in the request area the body ring begins.
+    pub body_at: AtomicU32,
+    /// Length of the whole request body.
+    pub body_len: AtomicU64,
+    /// 1: the client has gone.
+    pub aborted: AtomicU32,
+    /// Nanoseconds at which the worker claimed the request. Worker.
+    pub claimed_at: AtomicU64,
+    /// Nanoseconds at which the worker finished. Worker.
+    pub finished_at: AtomicU64,
+    /// 0 running, else an [`super::Outcome`]. Worker.
+    pub outcome: AtomicU32,
+    /// Body bytes written by the front.
+    pub body_tail: Alone<AtomicU64>,
+    /// Response bytes read by the front.
+    pub response_head: AtomicU64,
+    /// Body bytes read. Worker.
+    pub body_head: Alone<AtomicU64>,
+    /// Response bytes published. Worker.
+    pub response_tail: AtomicU64,
+    /// Futex word: 1 while the worker waits for ring space or body bytes. Worker; the front sets it to 0.
+    pub waits: Alone<AtomicU32>,
+}
+
+const _: () = assert!(size_of::<SlotHead>() <= SLOT_HEAD);

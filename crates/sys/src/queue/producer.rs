@@ -1,0 +1,371 @@
+//! The front's side: one [`Producer`] for each event loop.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use super::consumer::Outcome;
+use super::frame::Malformed;
+use super::layout::*;
+use super::segment::Segment;
+use super::wake;
+
+/// Withdrawn requests that the head is moved past at once; a worker that moves the head about holds nobody longer.
+/// Chosen arbitrarily.
+const LONGEST_PASS: u32 = 4096;
+
+/// A slot of this producer: taken by [`Producer::submit`], given back by [`Producer::release`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SlotId(u16);
+
+impl SlotId {
+    /// Position below the geometry's `slots_per_loop`.
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// Why a request was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// No slot is free.
+    Slots,
+    /// The record does not fit a slot.
+    Record,
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Full::Slots => "the queue is full",
+            Full::Record => "the request's head is larger than a queue slot",
+        })
+    }
+}
+
+impl std::error::Error for Full {}
+
+/// Who has a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody yet.
+    Queued,
+    /// The worker with this instance number.
+    Worker(u32),
+    /// It was withdrawn.
+    Withdrawn,
+}
+
+/// What [`Producer::drain`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// The response goes on.
+    Open,
+    /// All has been read, and the worker is done with the slot.
+    Finished {
+        /// How it ended.
+        outcome: Outcome,
+        /// When the worker claimed the request, by its own word, in nanoseconds.
+        claimed_at: u64,
+        /// When it finished, by its own word.
+        finished_at: u64,
+    },
+}
+
+/// One event loop's end of the queue. Private state is kept outside of the segment.
+pub struct Producer {
+    segment: Arc<Segment>,
+    index: u16,
+    /// Tickets given out, shared by the front's event loops, out of the workers' reach.
+    tail: Arc<AtomicU32>,
+    free: Vec<u16>,
+    slots: Vec<Mine>,
+}
+
+/// What the front remembers of a slot: all that it must not read back from shared memory.
+#[derive(Clone, Copy, Default)]
+struct Mine {
+    ticket: u32,
+    body_at: u32,
+    body_left: u64,
+    body_tail: u64,
+    response_head: u64,
+}
+
+impl Producer {
+    /// The end for event loop `index`. All loops of one front share `tail`.
+    ///
+    /// # Panics
+    /// If the geometry has no such loop.
+    pub fn new(segment: Arc<Segment>, index: u16, tail: Arc<AtomicU32>) -> Producer {
+        let geometry = segment.geometry();
+        assert!(index < geometry.loops);
+        Producer {
+            segment,
+            index,
+            tail,
+            // The last slot given back is taken first: its memory is warm.
+            free: (0..geometry.slots_per_loop).rev().collect(),
+            slots: vec![Mine::default(); geometry.slots_per_loop.into()],
+        }
+    }
+
+    /// Queues a request: its record, the length of its body and as much of the body as is there already and
+    /// fits. Returns the slot and how many body bytes were taken; the rest goes through [`Producer::feed`].
+    /// The caller wakes a worker.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn submit(&mut self, record: &[u8], body_len: u64, body: &[u8]) -> Result<(SlotId, usize), Full> {
+        let geometry = self.segment.geometry();
+        let body_at = record.len().next_multiple_of(64);
+        // A body ring of less than a page would crawl.
+        if body_at + 4096 > geometry.request as usize {
+            return Err(Full::Record);
+        }
+        // A worker may have written any head: the sum must not overflow.
+        if self.backlog().saturating_add(geometry.loops.into()) >= geometry.cells() {
+            return Err(Full::Slots);
+        }
+        let id = self.free.pop().ok_or(Full::Slots)?;
+        let slot = self.global(SlotId(id));
+        let head = self.segment.slot(slot);
+        self.slots[usize::from(id)] =
+            Mine { ticket: 0, body_at: body_at as u32, body_left: body_len, body_tail: 0, response_head: 0 };
+        self.segment.request_area(slot, 0).put(0, record);
+        head.record_len.store(record.len() as u32, Ordering::Relaxed);
+        head.body_at.store(body_at as u32, Ordering::Relaxed);
+        head.body_len.store(body_len, Ordering::Relaxed);
+        head.aborted.store(0, Ordering::Relaxed);
+        head.outcome.store(0, Ordering::Relaxed);
+        head.claimed_at.store(0, Ordering::Relaxed);
+        head.body_tail.0.store(0, Ordering::Relaxed);
+        head.body_head.0.store(0, Ordering::Relaxed);
+        head.response_head.store(0, Ordering::Relaxed);
+        head.response_tail.store(0, Ordering::Relaxed);
+        head.waits.0.store(0, Ordering::Relaxed);
+        let taken = put_body(&self.segment, slot, &mut self.slots[usize::from(id)], body);
+
+        let ticket = self.tail.fetch_add(1, Ordering::Relaxed);
+        self.slots[usize::from(id)].ticket = ticket;
+        head.claim.store(u64::from(ticket) << 32, Ordering::Relaxed);
+        // Publishes all of the above; SeqCst also orders it before the look at the sleepers (a worker sets its
+        // sleeper bit first and looks at the cell then, so one of the two sees the other).
+        self.segment.cell(ticket).store(u64::from(ticket) << 32 | u64::from(slot), Ordering::SeqCst);
+        self.segment.header().tail.0.store(ticket.wrapping_add(1), Ordering::Relaxed);
+        Ok((SlotId(id), taken))
+    }
+
+    /// Gives more of the body to the worker; returns how many bytes found room.
+    pub fn feed(&mut self, id: SlotId, body: &[u8]) -> usize {
+        let slot = self.global(id);
+        let taken = put_body(&self.segment, slot, &mut self.slots[id.index()], body);
+        if taken > 0 {
+            self.wake_waiting(id);
+        }
+        taken
+    }
+
+    /// Appends what the worker has published since the last call to `out`: whole frames for
+    /// [`super::split_frame`]. With [`Drained::Finished`] all of the response has been read.
+    ///
+    /// # Errors
+    /// [`Malformed`]: the slot is spoiled; abort it and close the connection.
+    pub fn drain(&mut self, id: SlotId, out: &mut Vec<u8>) -> Result<Drained, Malformed> {
+        let slot = self.global(id);
+        let head = self.segment.slot(slot);
+        // The outcome is read before the tail: what is published before the outcome is seen with it.
+        let outcome = head.outcome.load(Ordering::Acquire);
+        let tail = head.response_tail.load(Ordering::Acquire);
+        let ring = self.segment.response_ring(slot);
+        let mine = &mut self.slots[id.index()];
+        let published = tail.wrapping_sub(mine.response_head);
+        if published > ring.size() {
+            return Err(Malformed("more bytes than the ring holds"));
+        }
+        if published > 0 {
+            ring.append_to(mine.response_head, published as usize, out);
+            mine.response_head = tail;
+            head.response_head.store(tail, Ordering::SeqCst);
+            if outcome == 0 {
+                self.wake_waiting(id);
+            }
+        }
+        match Outcome::from_number(outcome) {
+            None => Ok(Drained::Open),
+            Some(outcome) => Ok(Drained::Finished {
+                outcome,
+                claimed_at: head.claimed_at.load(Ordering::Relaxed),
+                finished_at: head.finished_at.load(Ordering::Relaxed),
+            }),
+        }
+    }
+
+    /// Tells the worker that the client has gone. The slot stays taken until the worker is done with it.
+    pub fn abort(&mut self, id: SlotId) {
+        self.segment.slot(self.global(id)).aborted.store(1, Ordering::SeqCst);
+        self.wake_waiting(id);
+    }
+
+    /// Takes a request back that no worker has claimed; `false`: too late, a worker has it.
+    pub fn withdraw(&mut self, id: SlotId) -> bool {
+        let queued = u64::from(self.slots[id.index()].ticket) << 32;
+        let claim = &self.segment.slot(self.global(id)).claim;
+        let done = claim
+            .compare_exchange(queued, queued | u64::from(WITHDRAWN), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+        if done {
+            self.pass_withdrawn();
+        }
+        done
+    }
+
+    /// Who has the request.
+    pub fn holder(&self, id: SlotId) -> Holder {
+        match self.segment.slot(self.global(id)).claim.load(Ordering::Acquire) as u32 {
+            0 => Holder::Queued,
+            WITHDRAWN => Holder::Withdrawn,
+            instance => Holder::Worker(instance),
+        }
+    }
+
+    /// Whether the worker has begun to answer: it has published something.
+    #[cfg(test)]
+    pub(super) fn has_response(&self, id: SlotId) -> bool {
+        self.segment.slot(self.global(id)).response_tail.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether the worker says that it is done with the slot; for one that cannot be drained any more.
+    pub fn has_ended(&self, id: SlotId) -> bool {
+        self.segment.slot(self.global(id)).outcome.load(Ordering::Acquire) != 0
+    }
+
+    /// Gives a slot back. Its worker has finished, is dead, or never had it (invariant 6).
+    pub fn release(&mut self, id: SlotId) {
+        debug_assert!(!self.free.contains(&id.0));
+        self.free.push(id.0);
+    }
+
+    /// The segment behind it.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    #[cfg(test)]
+    pub(super) fn slot_for_test(&self, index: u16) -> SlotId {
+        SlotId(index)
+    }
+
+    /// Slots that are not taken.
+    #[cfg(test)]
+    pub(super) fn free_slots(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Wakes a sleeping worker, if there is one.
+    pub fn wake_worker(&self) -> bool {
+        self.segment.wake_worker()
+    }
+
+    /// Visits the slots in which something happened since the last look.
+    pub fn for_each_ready(&self, mut visit: impl FnMut(SlotId)) -> bool {
+        let mut any = false;
+        for (word, bits) in self.segment.event_loop(self.index).ready.0.iter().enumerate() {
+            if bits.load(Ordering::SeqCst) == 0 {
+                continue;
+            }
+            let mut seen = bits.swap(0, Ordering::SeqCst);
+            while seen != 0 {
+                let id = word as u32 * 64 + seen.trailing_zeros();
+                seen &= seen - 1;
+                if id < self.slots.len() as u32 {
+                    any = true;
+                    visit(SlotId(id as u16));
+                }
+            }
+        }
+        any
+    }
+
+    /// The event loop is about to sleep: from now on workers ring its bell. Look at
+    /// [`Producer::for_each_ready`] once more after this.
+    pub fn fall_asleep(&self) {
+        self.segment.event_loop(self.index).asleep.0.store(1, Ordering::SeqCst);
+    }
+
+    /// The event loop is awake: no bell is needed.
+    pub fn wake_up(&self) {
+        self.segment.event_loop(self.index).asleep.0.store(0, Ordering::Relaxed);
+    }
+
+    fn wake_waiting(&self, id: SlotId) {
+        let waits = &self.segment.slot(self.global(id)).waits.0;
+        // Orders our store (ring position, abort) before this load; the worker sets `waits` before it looks
+        // at the positions.
+        fence(Ordering::SeqCst);
+        if waits.load(Ordering::SeqCst) != 0 && waits.swap(0, Ordering::SeqCst) != 0 {
+            wake::futex_wake(waits);
+        }
+    }
+
+    /// Requests that no worker has claimed, those of other event loops too; withdrawn ones may be among them.
+    pub fn backlog(&self) -> u32 {
+        let head = self.segment.header().head.0.load(Ordering::Acquire);
+        self.tail.load(Ordering::Relaxed).wrapping_sub(head)
+    }
+
+    /// Moves the head past withdrawn requests, so that they do not fill the queue while all workers are busy.
+    fn pass_withdrawn(&self) {
+        for _ in 0..LONGEST_PASS {
+            match self.segment.front_ticket() {
+                Some((ticket, slot))
+                    if self.segment.slot(slot).claim.load(Ordering::Acquire) != u64::from(ticket) << 32 =>
+                {
+                    self.segment.pass(ticket);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn global(&self, id: SlotId) -> u32 {
+        u32::from(self.index) * u32::from(self.segment.geometry().slots_per_loop) + u32::from(id.0)
+    }
+}
+
+fn put_body(segment: &Segment, slot: u32, mine: &mut Mine, body: &[u8]) -> usize {
+    if body.is_empty() {
+        return 0;
+    }
+    let head = segment.slot(slot);
+    let ring = segment.request_area(slot, mine.body_at);
+    let used = mine.body_tail.wrapping_sub(head.body_head.0.load(Ordering::Acquire));
+    // A worker that lies about what it has read gets no more.
+    let room = ring.size().saturating_sub(used);
+    let taken = (body.len() as u64).min(room).min(mine.body_left);
+    ring.put(mine.body_tail, &body[..taken as usize]);
+    mine.body_tail += taken;
+    mine.body_left -= taken;
+    head.body_tail.0.store(mine.body_tail, Ordering::SeqCst);
+    taken as usize
+}
+
+impl Segment {
+    /// The ticket at the head and its slot, if a request has been published there.
+    pub(super) fn front_ticket(&self) -> Option<(u32, u32)> {
+        let ticket = self.header().head.0.load(Ordering::Acquire);
+        let cell = self.cell(ticket).load(Ordering::SeqCst);
+        let slot = cell as u32;
+        ((cell >> 32) as u32 == ticket && slot < self.geometry().slots()).then_some((ticket, slot))
+    }
+
+    /// Moves the head past `ticket` unless somebody has done so already.
+    pub(super) fn pass(&self, ticket: u32) {
+        let _ = self.header().head.0.compare_exchange(
+            ticket,
+            ticket.wrapping_add(1),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+    }
+}

@@ -1,0 +1,282 @@
+//! The memfd and its mapping.
+
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::layout::*;
+use super::ring::Ring;
+use super::wake;
+
+/// One pool's shared memory, mapped into this process.
+///
+/// The geometry is kept in private memory: what stands in the segment may be overwritten by a worker.
+pub struct Segment {
+    fd: OwnedFd,
+    base: NonNull<u8>,
+    geometry: Geometry,
+}
+
+// SAFETY: the mapping is shared memory that is only touched through atomics and bounded copies; nothing in it
+// is tied to a thread.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+/// Why a descriptor is no usable segment.
+#[derive(Debug)]
+pub enum BadSegment {
+    /// It could not be examined or mapped.
+    Io(io::Error),
+    /// It is something else, or was written by another version: what stands there, what is needed.
+    Version {
+        /// Version in the segment; 0 if it is no segment at all.
+        found: u32,
+    },
+    /// Sizes that cannot be, or that do not fit the file.
+    Geometry,
+}
+
+impl fmt::Display for BadSegment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadSegment::Io(e) => write!(f, "cannot map the queue: {e}"),
+            BadSegment::Version { found } => write!(
+                f,
+                "the queue has layout {found}, this program has {LAYOUT_VERSION}: install server and worker of one version"
+            ),
+            BadSegment::Geometry => write!(f, "the queue's sizes do not fit its memory"),
+        }
+    }
+}
+
+impl std::error::Error for BadSegment {}
+
+impl From<io::Error> for BadSegment {
+    fn from(e: io::Error) -> Self {
+        BadSegment::Io(e)
+    }
+}
+
+impl Segment {
+    /// Makes the memory of a new pool. `name` shows in `/proc/PID/maps`.
+    ///
+    /// # Errors
+    /// Those of `memfd_create`, `ftruncate` and `mmap`; `InvalidInput` for sizes out of bounds.
+    pub fn create(name: &str, geometry: Geometry) -> io::Result<Segment> {
+        if !geometry.is_sound() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("impossible queue sizes: {geometry:?}"),
+            ));
+        }
+        let name = CString::new(format!("tokamak-{}", name.replace('\0', "")))?;
+        // SAFETY: `name` is a C string that lives through the call.
+        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: plain system calls on our own descriptor.
+        unsafe {
+            if libc::ftruncate(fd.as_raw_fd(), geometry.len() as libc::off_t) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // A worker that could shorten the file would kill the front with SIGBUS.
+            let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+            if libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        let segment = Segment { base: map(&fd, geometry.len())?, fd, geometry };
+        let header = segment.header();
+        // SAFETY: nobody else has the segment yet; `geometry` is plain data inside the mapping.
+        unsafe { (&raw const header.geometry).cast_mut().write(geometry) };
+        header.version.store(LAYOUT_VERSION, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+        // Cell t of an empty queue must not look like ticket t: the first lap's tickets begin at 0.
+        for cell in segment.cells() {
+            cell.store(u64::from(u32::MAX) << 32, Ordering::Relaxed);
+        }
+        Ok(segment)
+    }
+
+    /// Maps the segment behind an inherited descriptor.
+    ///
+    /// # Errors
+    /// See [`BadSegment`].
+    pub fn open(fd: OwnedFd) -> Result<Segment, BadSegment> {
+        // SAFETY: `stat` is plain data, filled by the call.
+        let len = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            if libc::fstat(fd.as_raw_fd(), &mut stat) < 0 {
+                return Err(io::Error::last_os_error().into());
+            }
+            stat.st_size as usize
+        };
+        if len < size_of::<Header>() {
+            return Err(BadSegment::Version { found: 0 });
+        }
+        let base = map(&fd, len)?;
+        // SAFETY: `base` is page-aligned, mapped for at least a `Header`.
+        let header = unsafe { base.cast::<Header>().as_ref() };
+        let (magic, version, geometry) =
+            (header.magic.load(Ordering::Acquire), header.version.load(Ordering::Relaxed), header.geometry);
+        let bad = if magic != MAGIC || version != LAYOUT_VERSION {
+            Some(BadSegment::Version { found: if magic == MAGIC { version } else { 0 } })
+        } else if !geometry.is_sound() || geometry.len() != len {
+            Some(BadSegment::Geometry)
+        } else {
+            None
+        };
+        match bad {
+            None => Ok(Segment { fd, base, geometry }),
+            Some(bad) => {
+                // SAFETY: mapped above with this length, no reference left.
+                unsafe { libc::munmap(base.as_ptr().cast(), len) };
+                Err(bad)
+            }
+        }
+    }
+
+    /// The sizes.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The descriptor, for handing it to a worker program.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Requests that wait for a worker, as far as an onlooker can tell.
+    pub fn depth(&self) -> u32 {
+        let header = self.header();
+        let depth = header.tail.0.load(Ordering::Relaxed).wrapping_sub(header.head.0.load(Ordering::Relaxed));
+        depth.min(self.geometry.cells())
+    }
+
+    pub(super) fn header(&self) -> &Header {
+        // SAFETY: `base` maps a `Header`, and all but its constant part are atomics.
+        unsafe { self.base.cast::<Header>().as_ref() }
+    }
+
+    pub(super) fn event_loop(&self, index: u16) -> &Loop {
+        assert!(index < self.geometry.loops);
+        self.at(self.geometry.loops_at() + usize::from(index) * size_of::<Loop>())
+    }
+
+    pub(super) fn cell(&self, ticket: u32) -> &AtomicU64 {
+        let index = ticket & (self.geometry.cells() - 1);
+        self.at(self.geometry.cells_at() + index as usize * size_of::<AtomicU64>())
+    }
+
+    pub(super) fn cells(&self) -> impl Iterator<Item = &AtomicU64> {
+        (0..self.geometry.cells()).map(|t| self.cell(t))
+    }
+
+    pub(super) fn board_entry(&self, worker: u16) -> &BoardEntry {
+        assert!(worker < self.geometry.workers);
+        self.at(self.geometry.board_at() + usize::from(worker) * size_of::<BoardEntry>())
+    }
+
+    pub(super) fn slot(&self, slot: u32) -> &SlotHead {
+        self.at(self.slot_at(slot))
+    }
+
+    /// The request area from `from` on, as a ring.
+    pub(super) fn request_area(&self, slot: u32, from: u32) -> Ring {
+        assert!(from < self.geometry.request);
+        let at = self.slot_at(slot) + SLOT_HEAD + from as usize;
+        // SAFETY: the area lies in the mapping, which lives as long as `self`; rings are not kept longer
+        // (they are made anew for each use).
+        unsafe { Ring::new(self.base.as_ptr().add(at), (self.geometry.request - from) as usize) }
+    }
+
+    pub(super) fn response_ring(&self, slot: u32) -> Ring {
+        let at = self.slot_at(slot) + SLOT_HEAD + self.geometry.request as usize;
+        // SAFETY: as in `request_area`.
+        unsafe { Ring::new(self.base.as_ptr().add(at), self.geometry.response as usize) }
+    }
+
+    /// Address of a slot's request area.
+    pub(super) fn request_ptr(&self, slot: u32) -> *const u8 {
+        // SAFETY: inside the mapping.
+        unsafe { self.base.as_ptr().add(self.slot_at(slot) + SLOT_HEAD) }
+    }
+
+    fn slot_at(&self, slot: u32) -> usize {
+        assert!(slot < self.geometry.slots());
+        self.geometry.slots_at() + slot as usize * self.geometry.slot_size()
+    }
+
+    /// Wakes one sleeping worker, the lowest-numbered one: it is the one that ran last and has warm caches,
+    /// and the idle ones above it can be retired.
+    pub(super) fn wake_worker(&self) -> bool {
+        for (word, bits) in self.header().sleepers.0.iter().enumerate() {
+            let mut seen = bits.load(Ordering::SeqCst);
+            while seen != 0 {
+                let bit = seen & seen.wrapping_neg();
+                let worker = word as u32 * 64 + bit.trailing_zeros();
+                // The bitmap is anybody's to write: a bit for a worker that cannot be is only cleared, and each
+                // one is looked at once, so that a worker which sets them again and again holds nobody here.
+                let before = bits.fetch_and(!bit, Ordering::SeqCst);
+                if before & bit != 0 && worker < u32::from(self.geometry.workers) {
+                    self.ring_worker(worker as u16);
+                    return true;
+                }
+                seen &= !bit;
+            }
+        }
+        false
+    }
+
+    pub(super) fn ring_worker(&self, worker: u16) {
+        let entry = self.board_entry(worker);
+        entry.bell.store(0, Ordering::SeqCst);
+        wake::futex_wake(&entry.bell);
+    }
+
+    fn at<T>(&self, offset: usize) -> &T {
+        debug_assert!(offset + size_of::<T>() <= self.geometry.len());
+        debug_assert!(offset.is_multiple_of(align_of::<T>()));
+        // SAFETY: callers compute `offset` from the geometry, whose `len` is mapped; `T` is one of the layout's
+        // types, valid for any bytes and only written through atomics or raw copies.
+        unsafe { self.base.add(offset).cast::<T>().as_ref() }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length; every reference into it borrowed `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.geometry.len()) };
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segment").field("geometry", &self.geometry).finish_non_exhaustive()
+    }
+}
+
+fn map(fd: &OwnedFd, len: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: a new shared mapping at an address of the kernel's choice.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            fd.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(NonNull::new(base.cast()).expect("mmap never maps page zero unless asked"))
+}

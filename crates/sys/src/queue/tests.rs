@@ -1,0 +1,354 @@
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+fn bells(n: u16) -> Vec<OwnedFd> {
+    // SAFETY: fresh eventfds that nobody else owns.
+    (0..n).map(|_| unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) }).collect()
+}
+
+fn pair(geometry: Geometry) -> (Producer, Consumer) {
+    let segment = Arc::new(Segment::create("test", geometry).unwrap());
+    let producer = Producer::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)));
+    (producer, Consumer::new(segment, bells(geometry.loops), 0, 7))
+}
+
+fn small() -> Geometry {
+    Geometry::new(1, 4, 2, 8192, 8192)
+}
+
+fn take(consumer: &mut Consumer) -> Job {
+    match consumer.next(|| Claim::Go, || panic!("nothing queued")) {
+        Next::Request(job) => job,
+        Next::Retire => panic!("retired"),
+    }
+}
+
+fn body_of(producer: &mut Producer, id: SlotId, out: &mut Vec<u8>) -> Drained {
+    let mut raw = Vec::new();
+    let drained = producer.drain(id, &mut raw).unwrap();
+    let mut rest = &raw[..];
+    while !rest.is_empty() {
+        let (frame, tail) = split_frame(rest).unwrap();
+        if let Frame::Body(bytes) = frame {
+            out.extend_from_slice(bytes)
+        }
+        rest = tail;
+    }
+    drained
+}
+
+#[test]
+fn a_request_goes_and_its_response_comes_back() {
+    let (mut producer, mut consumer) = pair(small());
+    let (id, taken) = producer.submit(b"record", 4, b"body").unwrap();
+    assert_eq!((taken, producer.holder(id)), (4, Holder::Queued));
+
+    let mut job = take(&mut consumer);
+    assert_eq!(producer.holder(id), Holder::Worker(7));
+    assert_eq!(job.record(), b"record");
+    let mut body = [0; 10];
+    assert_eq!(job.read_body(&mut body), Ok(4));
+    assert_eq!(&body[..4], b"body");
+    assert_eq!(job.read_body(&mut body), Ok(0));
+    job.send_head(201, [(&b"X-A"[..], &b"1"[..])].into_iter()).unwrap();
+    job.write(b"hel").unwrap();
+    job.write(b"lo").unwrap();
+    assert!(!producer.has_response(id), "nothing is published before flush or finish");
+    job.finish(Outcome::Complete);
+
+    let mut ready = Vec::new();
+    producer.for_each_ready(|id| ready.push(id));
+    assert_eq!(ready, [id]);
+    let mut raw = Vec::new();
+    let end = producer.drain(id, &mut raw).unwrap();
+    let (Frame::Head(head), rest) = split_frame(&raw).unwrap() else { panic!("no head first") };
+    assert!(head.status == 201 && head.headers().eq([(&b"X-A"[..], &b"1"[..])]));
+    assert_eq!(split_frame(rest).unwrap(), (Frame::Body(b"hello"), &b""[..]));
+    assert!(matches!(end, Drained::Finished { outcome: Outcome::Complete, .. }));
+    producer.release(id);
+    assert_eq!(producer.free_slots(), 4);
+}
+
+#[test]
+fn requests_are_served_in_order_and_withdrawn_ones_are_skipped() {
+    let (mut producer, mut consumer) = pair(small());
+    let ids: Vec<_> = (0..4u8).map(|n| producer.submit(&[n], 0, b"").unwrap().0).collect();
+    assert_eq!(producer.submit(b"x", 0, b"").unwrap_err(), Full::Slots);
+    assert!(producer.withdraw(ids[1]));
+    producer.release(ids[1]);
+    let again = producer.submit(&[9], 0, b"").unwrap().0;
+    let order: Vec<u8> = (0..4)
+        .map(|_| {
+            let job = take(&mut consumer);
+            let n = job.record()[0];
+            job.finish(Outcome::Complete);
+            n
+        })
+        .collect();
+    assert_eq!(order, [0, 2, 3, 9]);
+    assert!(!producer.withdraw(again), "a claimed request cannot be taken back");
+}
+
+#[test]
+fn withdrawn_requests_never_fill_the_queue() {
+    let (mut producer, mut consumer) = pair(small());
+    let (first, _) = producer.submit(b"first", 0, b"").unwrap();
+    let job = take(&mut consumer);
+    for _ in 0..1000 {
+        let (id, _) = producer.submit(b"x", 0, b"").unwrap();
+        assert!(producer.withdraw(id));
+        producer.release(id);
+    }
+    job.finish(Outcome::Complete);
+    producer.release(first);
+    producer.submit(b"last", 0, b"").unwrap();
+    assert_eq!(take(&mut consumer).record(), b"last");
+}
+
+#[test]
+fn large_bodies_and_responses_stream_through_small_rings() {
+    let (mut producer, mut consumer) = pair(small());
+    let sent: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
+    let (id, mut fed) = producer.submit(b"r", sent.len() as u64, &sent).unwrap();
+    assert!(fed < sent.len());
+    let echo = std::thread::spawn(move || {
+        let mut job = take(&mut consumer);
+        let mut piece = [0; 3000];
+        job.send_head(200, std::iter::empty()).unwrap();
+        loop {
+            match job.read_body(&mut piece).unwrap() {
+                0 => break,
+                n => job.write(&piece[..n]).unwrap(),
+            }
+        }
+        job.finish(Outcome::Complete);
+    });
+    let (mut got, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(20));
+    loop {
+        assert!(Instant::now() < deadline, "stuck at {fed} fed, {} got", got.len());
+        fed += producer.feed(id, &sent[fed..]);
+        if let Drained::Finished { outcome, .. } = body_of(&mut producer, id, &mut got) {
+            assert_eq!(outcome, Outcome::Complete);
+            break;
+        }
+        std::thread::yield_now();
+    }
+    echo.join().unwrap();
+    assert!(got == sent);
+}
+
+#[test]
+fn an_aborted_request_frees_its_worker() {
+    let (mut producer, mut consumer) = pair(small());
+    let (id, _) = producer.submit(b"r", 10, b"").unwrap();
+    let worker = std::thread::spawn(move || {
+        let mut job = take(&mut consumer);
+        let read = job.read_body(&mut [0; 10]);
+        let write = job.write(b"x");
+        (read, write)
+    });
+    while producer.holder(id) == Holder::Queued {
+        std::thread::yield_now();
+    }
+    producer.abort(id);
+    assert_eq!(worker.join().unwrap(), (Err(Gone), Err(Gone)));
+    assert!(matches!(
+        producer.drain(id, &mut Vec::new()).unwrap(),
+        Drained::Finished { outcome: Outcome::Broken, .. }
+    ));
+}
+
+#[test]
+fn a_sleeping_worker_is_woken_by_a_request_and_by_retirement() {
+    let (mut producer, mut consumer) = pair(small());
+    let segment = consumer_segment(&producer);
+    let worker = std::thread::spawn(move || {
+        let mut served = 0;
+        while let Next::Request(job) = consumer.next(|| Claim::Go, || ()) {
+            job.finish(Outcome::Complete);
+            served += 1;
+        }
+        served
+    });
+    let start = Instant::now();
+    for _ in 0..3 {
+        while segment.board(0).state != WorkerState::Idle {
+            std::thread::yield_now();
+        }
+        let (id, _) = producer.submit(b"r", 0, b"").unwrap();
+        producer.wake_worker();
+        while !matches!(producer.drain(id, &mut Vec::new()).unwrap(), Drained::Finished { .. }) {
+            std::thread::yield_now();
+        }
+        producer.release(id);
+    }
+    segment.retire(0);
+    assert_eq!(worker.join().unwrap(), 3);
+    assert!(start.elapsed() < Duration::from_millis(1900), "a wake-up was lost and the safety net caught it");
+}
+
+fn consumer_segment(producer: &Producer) -> Arc<Segment> {
+    producer.segment().clone()
+}
+
+#[test]
+fn a_spoiled_response_is_refused() {
+    let (mut producer, mut consumer) = pair(small());
+    let (id, _) = producer.submit(b"r", 0, b"").unwrap();
+    let job = take(&mut consumer);
+    let segment = consumer_segment(&producer);
+    let slot = segment.slot(id.index() as u32);
+    slot.response_tail.store(1 << 40, std::sync::atomic::Ordering::SeqCst);
+    assert!(producer.drain(id, &mut Vec::new()).is_err());
+    drop(job);
+}
+
+#[test]
+fn another_version_is_named() {
+    let segment = Segment::create("test", small()).unwrap();
+    segment.header().version.store(99, std::sync::atomic::Ordering::SeqCst);
+    let fd = segment.fd().try_clone_to_owned().unwrap();
+    let error = Segment::open(fd).unwrap_err().to_string();
+    assert!(error.contains("layout 99"), "{error}");
+}
+
+const CHILD: &str = "TOKAMAK_QUEUE_CHILD";
+
+/// Not a test of its own: the worker processes of [`killed_workers_lose_and_duplicate_nothing`].
+#[test]
+fn consumer_child() {
+    let Ok(spec) = std::env::var(CHILD) else { return };
+    let n: Vec<u32> = spec.split(',').map(|n| n.parse().unwrap()).collect();
+    let [fd, bell, index, instance] = n[..] else { panic!("{spec}") };
+    // SAFETY: the parent passed these descriptors to us alone.
+    let (fd, bell) = unsafe { (OwnedFd::from_raw_fd(fd as i32), OwnedFd::from_raw_fd(bell as i32)) };
+    let segment = Arc::new(Segment::open(fd).unwrap());
+    let mut consumer = Consumer::new(segment, vec![bell], index as u16, instance);
+    while let Next::Request(mut job) = consumer.next(|| Claim::Go, || ()) {
+        let record = job.record().to_vec();
+        job.send_head(200, std::iter::empty()).unwrap();
+        job.write(&record).unwrap();
+        job.finish(Outcome::Complete);
+    }
+}
+
+fn spawn_child(segment: &Segment, bell: &OwnedFd, index: u16, instance: u32) -> Child {
+    use std::os::unix::process::CommandExt;
+    let (fd, bell) = (segment.fd().as_raw_fd(), bell.as_raw_fd());
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "queue::tests::consumer_child", "--test-threads=1"])
+        .env(CHILD, format!("{fd},{bell},{index},{instance}"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // SAFETY: only system calls between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::fcntl(fd, libc::F_SETFD, 0);
+            libc::fcntl(bell, libc::F_SETFD, 0);
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        })
+    };
+    command.spawn().unwrap()
+}
+
+/// Four worker processes serve requests while one after the other is killed at a random moment. Every request
+/// must be answered once with its own bytes, or be found in the hands of a dead worker.
+#[test]
+fn killed_workers_lose_and_duplicate_nothing() {
+    let geometry = Geometry::new(1, 64, 8, 8192, 8192);
+    let segment = Arc::new(Segment::create("stress", geometry).unwrap());
+    let mut producer = Producer::new(segment.clone(), 0, Arc::new(AtomicU32::new(u32::MAX - 1000)));
+    segment.header().head.0.store(u32::MAX - 1000, std::sync::atomic::Ordering::SeqCst);
+    let bell = bells(1).remove(0);
+    let mut instance = 4;
+    let mut workers: Vec<(u16, u32, Child)> =
+        (0..4).map(|i| (i, u32::from(i) + 1, spawn_child(&segment, &bell, i, u32::from(i) + 1))).collect();
+
+    let mut waiting: Vec<Option<u64>> = vec![None; 64];
+    let (mut sent, mut answered, mut orphaned, mut kills) = (0u64, 0u64, 0u64, 0u32);
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut next_kill = Instant::now() + Duration::from_millis(300);
+    while answered + orphaned < 200_000 {
+        assert!(Instant::now() < deadline, "stuck: {sent} sent, {answered} answered, {orphaned} orphaned");
+        while sent < 200_000 {
+            match producer.submit(&sent.to_le_bytes(), 0, b"") {
+                Ok((id, _)) => {
+                    waiting[id.index()] = Some(sent);
+                    sent += 1;
+                    producer.wake_worker();
+                }
+                Err(_) => break,
+            }
+        }
+        let mut ready = Vec::new();
+        producer.for_each_ready(|id| ready.push(id));
+        for id in ready {
+            let mut body = Vec::new();
+            if waiting[id.index()].is_some() && body_of(&mut producer, id, &mut body) != Drained::Open {
+                assert_eq!(body, waiting[id.index()].take().unwrap().to_le_bytes());
+                answered += 1;
+                producer.release(id);
+            }
+        }
+        if Instant::now() >= next_kill && sent < 190_000 {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let victim = (random >> 33) as usize % workers.len();
+            let (index, dead, child) = &mut workers[victim];
+            child.kill().unwrap();
+            child.wait().unwrap();
+            kills += 1;
+            for slot in 0..64u16 {
+                let id = producer.slot_for_test(slot);
+                if waiting[id.index()].is_some() && producer.holder(id) == Holder::Worker(*dead) {
+                    let mut body = Vec::new();
+                    if body_of(&mut producer, id, &mut body) == Drained::Open {
+                        orphaned += 1;
+                    } else {
+                        assert_eq!(body, waiting[id.index()].unwrap().to_le_bytes());
+                        answered += 1;
+                    }
+                    waiting[id.index()] = None;
+                    producer.release(id);
+                }
+            }
+            instance += 1;
+            let index = *index;
+            segment.clear_place(index);
+            workers[victim] = (index, instance, spawn_child(&segment, &bell, index, instance));
+            producer.wake_worker();
+            next_kill = Instant::now() + Duration::from_millis(1 + random % 40);
+        }
+    }
+    for (index, _, child) in &mut workers {
+        segment.retire(*index);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(kills > 3, "only {kills} workers were killed");
+    assert!(orphaned <= u64::from(kills), "{orphaned} requests were lost to {kills} kills");
+    assert!(waiting.iter().all(Option::is_none));
+}
+
+#[test]
+fn a_worker_that_leaves_hands_the_wake_up_on() {
+    use std::sync::atomic::Ordering;
+    let segment = Arc::new(Segment::create("test", Geometry::new(1, 4, 2, 8192, 8192)).unwrap());
+    let mut producer = Producer::new(segment.clone(), 0, Arc::default());
+    let bell = crate::channel::bell().unwrap();
+    let mut leaving = Consumer::new(segment.clone(), vec![bell], 0, 1);
+    segment.header().sleepers.0[0].store(0b10, Ordering::SeqCst);
+    segment.board_entry(1).bell.store(1, Ordering::SeqCst);
+    // It was woken for the request, and told to leave before it took it.
+    producer.submit(b"r", 0, b"").unwrap();
+    segment.retire(0);
+    assert!(matches!(leaving.next(|| Claim::Go, || ()), Next::Retire));
+    assert_eq!(segment.board_entry(1).bell.load(Ordering::SeqCst), 0, "the other one sleeps on");
+}

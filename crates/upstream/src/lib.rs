@@ -1,0 +1,10 @@
+//! Where the front sends requests. Without this crate the front would have to know how each kind of backend
+//! queues, answers, stalls and dies.
+//!
+//! A backend is reached through a rim; the one here is the shared-memory queue to a PHP pool ([`shm`]).
+
+pub mod body;
+pub mod shm;
+
+pub use tokamak_sys::queue::record;
+pub use tokamak_sys::queue::{Geometry, Segment};

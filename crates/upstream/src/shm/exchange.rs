@@ -1,0 +1,140 @@
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use tokamak_cost::Ledger;
+use tokamak_sys::queue::{Frame, Outcome, split_frame};
+
+use super::rim::{Ended, Fault, Rim};
+
+/// A request that has been queued, and its response. Dropping it withdraws the request, or tells the worker that
+/// nobody reads on.
+pub struct Exchange {
+    rim: Arc<Rim>,
+    key: usize,
+    /// Whole frames that were taken out of the rim and not looked at yet.
+    frames: Bytes,
+    ended: Option<Ended>,
+}
+
+/// A piece of a response.
+#[derive(Debug)]
+pub enum Event {
+    /// An interim response (103).
+    Interim(ResponseHead),
+    /// Status and headers; at most one is sound.
+    Head(ResponseHead),
+    /// A part of the body.
+    Body(Bytes),
+    /// The end.
+    End(Outcome),
+}
+
+/// Status and headers of a response, as the worker wrote them.
+#[derive(Debug)]
+pub struct ResponseHead {
+    frame: Bytes,
+}
+
+impl ResponseHead {
+    /// The status; any number.
+    pub fn status(&self) -> u16 {
+        self.parts(|status, _| status)
+    }
+
+    /// Visits names and values in order. Their bytes are unchecked.
+    pub fn for_each_header(&self, mut visit: impl FnMut(&[u8], &[u8])) {
+        self.parts(|_, headers| headers.for_each(|(name, value)| visit(name, value)));
+    }
+
+    fn parts<T>(&self, look: impl FnOnce(u16, &mut dyn Iterator<Item = (&[u8], &[u8])>) -> T) -> T {
+        match split_frame(&self.frame) {
+            Ok((Frame::Head(head) | Frame::Interim(head), _)) => look(head.status, &mut head.headers()),
+            _ => unreachable!("the frame was a head when it was kept"),
+        }
+    }
+}
+
+impl Exchange {
+    pub(super) fn new(rim: Arc<Rim>, key: usize) -> Exchange {
+        Exchange { rim, key, frames: Bytes::new(), ended: None }
+    }
+
+    /// The next piece of the response.
+    ///
+    /// # Errors
+    /// [`Fault`]; nothing follows it.
+    pub fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, Fault>> {
+        if self.frames.is_empty() {
+            if let Some(ended) = self.ended {
+                return Poll::Ready(Ok(Event::End(ended.outcome)));
+            }
+            ready!(self.poll_frames(context))?;
+            if self.frames.is_empty() {
+                // poll_frames brings frames or the end.
+                return self.poll_event(context);
+            }
+        }
+        let whole = self.frames.clone();
+        let (frame, rest) = split_frame(&whole).map_err(|_| Fault::Malformed)?;
+        let len = whole.len() - rest.len();
+        let event = match frame {
+            Frame::Body(bytes) => Event::Body(whole.slice_ref(bytes)),
+            Frame::Head(_) => Event::Head(ResponseHead { frame: whole.slice(..len) }),
+            Frame::Interim(_) => Event::Interim(ResponseHead { frame: whole.slice(..len) }),
+        };
+        self.frames.advance(len);
+        Poll::Ready(Ok(event))
+    }
+
+    /// If the worker has ended the response: how many bytes of body are still to come from this exchange.
+    pub fn body_left(&self) -> Option<usize> {
+        self.ended?;
+        let mut rest = &self.frames[..];
+        let mut left = 0;
+        while !rest.is_empty() {
+            let (frame, tail) = split_frame(rest).ok()?;
+            if let Frame::Body(bytes) = frame {
+                left += bytes.len();
+            }
+            rest = tail;
+        }
+        Some(left)
+    }
+
+    /// Books the worker's phases, once the end has been seen.
+    pub fn stamp(&self, ledger: &mut Ledger) {
+        if let Some(ended) = &self.ended {
+            ended.stamp(ledger);
+        }
+    }
+
+    fn poll_frames(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        let mut inner = self.rim.lock();
+        let state = inner.state(self.key);
+        if !state.inbox.is_empty() {
+            self.frames = std::mem::take(&mut state.inbox).into();
+            self.ended = state.ended;
+            inner.resume(self.key);
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(fault) = state.fault {
+            return Poll::Ready(Err(fault));
+        }
+        if let Some(ended) = state.ended {
+            self.ended = Some(ended);
+            return Poll::Ready(Ok(()));
+        }
+        match &state.waker {
+            Some(waker) if waker.will_wake(context.waker()) => {}
+            _ => state.waker = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.rim.lock().abandon(self.key);
+    }
+}

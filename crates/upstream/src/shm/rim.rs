@@ -1,0 +1,451 @@
+use std::fmt;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
+
+use tokamak_cost::{Ledger, Phase};
+use tokamak_sys::queue::{Drained, Full, Holder, Outcome, Producer, Segment, SlotId};
+
+use super::exchange::Exchange;
+use crate::body::Body;
+
+/// How long and how much a rim holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Longest wait for a worker, in nanoseconds.
+    pub queue: u64,
+    /// Bytes of a response that may lie in the front's memory before the worker has to wait.
+    pub inbox: usize,
+    /// Requests of this event loop that may wait for a worker.
+    pub waiting: usize,
+}
+
+/// Why a worker died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// It crashed or was killed.
+    Crashed,
+    /// It was ended because its request took too long.
+    TimedOut,
+}
+
+/// Why an exchange has no response, or not all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No worker was free in time; nothing has run.
+    Waited,
+    /// The worker died.
+    Died {
+        /// How.
+        death: Death,
+        /// Whether it had published a part of the response.
+        answered: bool,
+    },
+    /// What the worker wrote is no response.
+    Malformed,
+    /// The body could not be read back from its spool file.
+    Spool,
+}
+
+/// Why a request was not queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The queue is full.
+    Full,
+    /// The request's head does not fit a slot.
+    TooLarge,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fault::Waited => "no worker was free in time",
+            Fault::Died { death: Death::Crashed, .. } => "the worker died",
+            Fault::Died { death: Death::TimedOut, .. } => {
+                "the request took too long and its worker was ended"
+            }
+            Fault::Malformed => "the worker's response is damaged",
+            Fault::Spool => "the spooled request body could not be read back",
+        })
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// One event loop's access to one pool.
+pub struct Rim {
+    inner: Mutex<Inner>,
+    /// Tells the supervisor that a request waits and nobody could be woken.
+    want: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+pub(super) struct Inner {
+    producer: Producer,
+    bounds: Bounds,
+    /// Which exchange has the slot.
+    owners: Vec<Option<usize>>,
+    exchanges: Vec<State>,
+    free: Vec<usize>,
+    /// Requests without a worker, as of the last look at each; at least as many as there are.
+    waiting: usize,
+    /// Requests for which no worker has been woken yet.
+    owed: usize,
+}
+
+/// The rim's part of an exchange.
+#[derive(Default)]
+pub(super) struct State {
+    slot: Option<SlotId>,
+    queued_at: u64,
+    /// Counted in [`Inner::waiting`].
+    waiting: bool,
+    /// Who was first seen to hold the request: that worker's death ends it, whatever it wrote over its claim since.
+    holder: Option<Holder>,
+    body: Body,
+    /// Response frames, copied out of the ring.
+    pub inbox: Vec<u8>,
+    pub ended: Option<Ended>,
+    pub fault: Option<Fault>,
+    pub waker: Option<Waker>,
+    /// The exchange was dropped; only the slot is still held.
+    abandoned: bool,
+    /// Whether any part of the response was seen.
+    answered: bool,
+}
+
+/// How a worker ended a response, by its own word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub outcome: Outcome,
+    pub claimed_at: u64,
+    pub finished_at: u64,
+    pub seen_at: u64,
+}
+
+impl Ended {
+    pub fn stamp(&self, ledger: &mut Ledger) {
+        // The worker's times are its own word: they count within what the front knows itself.
+        ledger.stamp(Phase::Queue, self.claimed_at.min(self.seen_at));
+        ledger.stamp(Phase::Php, self.finished_at.min(self.seen_at));
+        ledger.stamp(Phase::Relay, self.seen_at);
+    }
+}
+
+impl Rim {
+    /// The access of event loop `index`. All loops of a front share `tail`. `want` is called (seldom) when a
+    /// request waits and no worker sleeps.
+    pub fn new(
+        segment: Arc<Segment>,
+        index: u16,
+        tail: Arc<AtomicU32>,
+        bounds: Bounds,
+        want: Option<Box<dyn Fn() + Send + Sync>>,
+    ) -> Rim {
+        let slots = segment.geometry().slots_per_loop.into();
+        Rim {
+            inner: Mutex::new(Inner {
+                producer: Producer::new(segment, index, tail),
+                bounds,
+                owners: vec![None; slots],
+                exchanges: Vec::new(),
+                free: Vec::new(),
+                waiting: 0,
+                owed: 0,
+            }),
+            want,
+        }
+    }
+
+    /// Queues a request. A worker that sleeps is woken for it when the event loop has done what it can do
+    /// ([`super::Bell::before_sleep`]): by then a busy one may have taken it, and nobody was woken for nothing.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn submit(self: &Arc<Self>, record: &[u8], body: Body) -> Result<Exchange, (Refused, Body)> {
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        if inner.waiting >= inner.bounds.waiting {
+            inner.recount();
+            if inner.waiting >= inner.bounds.waiting {
+                return Err((Refused::Full, body));
+            }
+        }
+        let inline: &[u8] = match &body {
+            Body::Memory(bytes) => bytes,
+            _ => b"",
+        };
+        let (slot, taken) = match inner.producer.submit(record, body.left(), inline) {
+            Ok(taken) => taken,
+            Err(Full::Slots) => return Err((Refused::Full, body)),
+            Err(Full::Record) => return Err((Refused::TooLarge, body)),
+        };
+        let mut body = body;
+        if let Body::Memory(bytes) = &mut body {
+            bytes::Buf::advance(bytes, taken);
+        }
+        let key = inner.free.pop().unwrap_or_else(|| {
+            inner.exchanges.push(State::default());
+            inner.exchanges.len() - 1
+        });
+        inner.owners[slot.index()] = Some(key);
+        inner.waiting += 1;
+        inner.exchanges[key] = State {
+            slot: Some(slot),
+            queued_at: tokamak_cost::now(),
+            waiting: true,
+            body,
+            ..State::default()
+        };
+        if inner.exchanges[key].body.left() > 0 {
+            inner.refill(key);
+        }
+        inner.owed += 1;
+        drop(guard);
+        Ok(Exchange::new(self.clone(), key))
+    }
+
+    /// A worker has died: whoever waits for it is told.
+    pub fn worker_died(&self, instance: u32, death: Death) {
+        let mut inner = self.lock();
+        for slot in 0..inner.owners.len() {
+            let Some(key) = inner.owners[slot] else { continue };
+            let Some(id) = inner.exchanges[key].slot else { continue };
+            let dead = Holder::Worker(instance);
+            if inner.producer.holder(id) == dead || inner.exchanges[key].holder == Some(dead) {
+                // It may have finished before it died: all that it left counts, however much that is.
+                inner.collect_within(key, usize::MAX);
+                if inner.owners[slot] == Some(key) {
+                    let answered = inner.exchanges[key].answered;
+                    inner.fail(key, Fault::Died { death, answered });
+                }
+            }
+        }
+        // The wake-up for a queued request may have gone to the dead one.
+        if inner.producer.backlog() > 0 {
+            inner.producer.wake_worker();
+        }
+    }
+
+    /// Ends the waits that have become too long. Called a few times a second.
+    pub fn tick(&self, now: u64) {
+        let mut inner = self.lock();
+        let oldest = now.saturating_sub(inner.bounds.queue);
+        for key in 0..inner.exchanges.len() {
+            let state = &inner.exchanges[key];
+            if let (true, Some(slot)) = (state.waiting && state.queued_at < oldest, state.slot)
+                && inner.producer.withdraw(slot)
+            {
+                inner.fail(key, Fault::Waited);
+            }
+        }
+        inner.recount();
+        if inner.producer.backlog() > 0 {
+            let woken = inner.producer.wake_worker();
+            drop(inner);
+            if !woken && let Some(want) = &self.want {
+                want();
+            }
+        }
+    }
+
+    /// Requests of this event loop that are queued or running.
+    #[cfg(test)]
+    pub(super) fn running(&self) -> usize {
+        self.lock().owners.iter().flatten().count()
+    }
+
+    pub(super) fn fall_asleep(&self) {
+        let mut inner = self.lock();
+        let starved = inner.wake_owed();
+        inner.producer.fall_asleep();
+        // What is found may wake no task, and the loop sleep all the same: the bell stays on.
+        inner.sweep();
+        drop(inner);
+        if starved && let Some(want) = &self.want {
+            want();
+        }
+    }
+
+    /// Does what is otherwise done when the event loop falls asleep: for a loop that has so much to do that it
+    /// never does.
+    pub fn attend(&self) {
+        let mut inner = self.lock();
+        let starved = inner.wake_owed();
+        inner.sweep();
+        drop(inner);
+        if starved && let Some(want) = &self.want {
+            want();
+        }
+    }
+
+    pub(super) fn wake_up(&self) {
+        self.lock().producer.wake_up();
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic while the lock is held is a bug that has been reported; the state may still be used to end
+        // the other exchanges.
+        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Inner {
+    pub fn state(&mut self, key: usize) -> &mut State {
+        &mut self.exchanges[key]
+    }
+
+    /// Wakes workers for what was queued since the last time and still waits. Whether they were too few.
+    fn wake_owed(&mut self) -> bool {
+        let mut owed = std::mem::take(&mut self.owed).min(self.producer.backlog() as usize);
+        while owed > 0 && self.producer.wake_worker() {
+            owed -= 1;
+        }
+        owed > 0
+    }
+
+    /// Looks at every slot in which something happened.
+    fn sweep(&mut self) {
+        let mut ready = [0usize; 64];
+        let mut count = 0;
+        let mut more = Vec::new();
+        let owners = &self.owners;
+        self.producer.for_each_ready(|id| {
+            let Some(key) = owners[id.index()] else { return };
+            if count < ready.len() {
+                ready[count] = key;
+                count += 1;
+            } else {
+                more.push(key);
+            }
+        });
+        for key in ready[..count].iter().copied().chain(more) {
+            self.collect(key);
+        }
+    }
+
+    /// Moves what the worker has published into the exchange, gives it more of the body, and wakes the exchange's
+    /// task. Frees the slot when the worker has finished.
+    pub fn collect(&mut self, key: usize) {
+        self.collect_within(key, self.bounds.inbox);
+    }
+
+    fn collect_within(&mut self, key: usize, bound: usize) {
+        let state = &mut self.exchanges[key];
+        let Some(slot) = state.slot else { return };
+        if state.waiting {
+            match self.producer.holder(slot) {
+                // A ready bit for a request that nobody has: set by a worker that is not to be believed.
+                Holder::Queued => return,
+                holder => {
+                    state.holder = Some(holder);
+                    state.waiting = false;
+                    self.waiting -= 1;
+                }
+            }
+        }
+        if state.body.left() > 0 {
+            self.refill(key);
+        }
+        let state = &mut self.exchanges[key];
+        if state.abandoned {
+            state.inbox.clear();
+        } else if state.inbox.len() >= bound {
+            return;
+        }
+        let before = state.inbox.len();
+        match self.producer.drain(slot, &mut state.inbox) {
+            Ok(Drained::Open) => state.answered |= state.inbox.len() > before,
+            Ok(Drained::Finished { outcome, claimed_at, finished_at }) => {
+                state.ended = Some(Ended { outcome, claimed_at, finished_at, seen_at: tokamak_cost::now() });
+                self.give_back(key);
+            }
+            Err(_) => {
+                state.fault = Some(Fault::Malformed);
+                // The slot stays taken until the worker is done with it or dead.
+                if self.producer.has_ended(slot) {
+                    self.give_back(key);
+                } else {
+                    self.producer.abort(slot);
+                }
+            }
+        }
+        if let Some(waker) = self.exchanges[key].waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn refill(&mut self, key: usize) {
+        let state = &mut self.exchanges[key];
+        let Some(slot) = state.slot else { return };
+        let producer = &mut self.producer;
+        if state.body.pour(|bytes| producer.feed(slot, bytes)).is_err() {
+            state.body = Body::Empty;
+            state.fault = Some(Fault::Spool);
+            self.producer.abort(slot);
+        }
+    }
+
+    fn fail(&mut self, key: usize, fault: Fault) {
+        self.exchanges[key].fault = Some(fault);
+        self.give_back(key);
+        if let Some(waker) = self.exchanges[key].waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Gives the slot back; an abandoned exchange ends with it.
+    fn give_back(&mut self, key: usize) {
+        let state = &mut self.exchanges[key];
+        let Some(slot) = state.slot.take() else { return };
+        if state.waiting {
+            state.waiting = false;
+            self.waiting -= 1;
+        }
+        state.body = Body::Empty;
+        self.owners[slot.index()] = None;
+        self.producer.release(slot);
+        if state.abandoned {
+            *state = State::default();
+            self.free.push(key);
+        }
+    }
+
+    /// The exchange is no longer wanted.
+    pub fn abandon(&mut self, key: usize) {
+        let state = &mut self.exchanges[key];
+        state.abandoned = true;
+        state.waker = None;
+        match state.slot {
+            None => {
+                *state = State::default();
+                self.free.push(key);
+            }
+            Some(slot) if self.producer.withdraw(slot) => self.give_back(key),
+            Some(slot) => {
+                self.producer.abort(slot);
+                self.collect(key);
+            }
+        }
+    }
+
+    /// What was taken out of the inbox may have made room.
+    pub fn resume(&mut self, key: usize) {
+        if self.exchanges[key].slot.is_some() {
+            self.collect(key);
+        }
+    }
+
+    fn recount(&mut self) {
+        for key in 0..self.exchanges.len() {
+            let state = &mut self.exchanges[key];
+            if let (true, Some(slot)) = (state.waiting, state.slot)
+                && let holder = self.producer.holder(slot)
+                && holder != Holder::Queued
+            {
+                state.holder = Some(holder);
+                state.waiting = false;
+                self.waiting -= 1;
+            }
+        }
+    }
+}

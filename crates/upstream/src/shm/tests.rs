@@ -1,0 +1,316 @@
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokamak_sys::queue::{Claim, Consumer, Geometry, Job, Next, Segment};
+
+use super::*;
+use crate::body::Body;
+
+const BOUNDS: Bounds = Bounds { queue: 50_000_000, inbox: 100_000, waiting: 4 };
+
+/// A runtime whose loop sleeps and wakes through the bell, as the front's does, with a worker thread that
+/// treats each request with `work`.
+fn with_pool<F: Future<Output = ()> + Send + 'static>(
+    work: impl Fn(Job) + Send + 'static,
+    test: impl FnOnce(Arc<Rim>, Arc<Segment>) -> F,
+) {
+    let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 4, 8192, 8192)).unwrap());
+    let bell = tokamak_sys::channel::bell().unwrap();
+    let mut consumer = Consumer::new(segment.clone(), vec![bell.try_clone().unwrap()], 0, 1);
+    let worker = std::thread::spawn(move || {
+        while let Next::Request(job) = consumer.next(|| Claim::Go, || ()) {
+            work(job);
+        }
+    });
+    let rim = Arc::new(Rim::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
+    let hook = Bell::new(vec![rim.clone()].into());
+    let awake = hook.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(move || hook.before_sleep())
+        .on_thread_unpark(move || awake.after_sleep())
+        .build()
+        .unwrap();
+    let test = test(rim, segment.clone());
+    runtime.block_on(async move {
+        let _bells = Bell::listen(vec![bell]).unwrap();
+        tokio::time::timeout(Duration::from_secs(10), tokio::spawn(test)).await.expect("stuck").unwrap();
+    });
+    segment.retire(0);
+    worker.join().unwrap();
+}
+
+async fn body(exchange: &mut Exchange) -> Result<(u16, Vec<u8>, Outcome), Fault> {
+    let (mut status, mut out) = (0, Vec::new());
+    loop {
+        match poll_fn(|c| exchange.poll_event(c)).await? {
+            Event::Head(head) => status = head.status(),
+            Event::Body(bytes) => out.extend_from_slice(&bytes),
+            Event::Interim(_) => {}
+            Event::End(outcome) => return Ok((status, out, outcome)),
+        }
+    }
+}
+
+fn echo(mut job: Job) {
+    let mut piece = [0; 5000];
+    job.send_head(200, std::iter::empty()).unwrap();
+    while let Ok(n @ 1..) = job.read_body(&mut piece) {
+        if job.write(&piece[..n]).is_err() {
+            return;
+        }
+    }
+    job.finish(Outcome::Complete);
+}
+
+#[test]
+fn small_and_large_bodies_come_back() {
+    with_pool(echo, |rim, _| async move {
+        for len in [0usize, 5, 8000, 50_000, 3_000_000] {
+            let sent = Bytes::from((0..len).map(|n| n as u8).collect::<Vec<_>>());
+            let mut exchange = rim.submit(b"r", Body::Memory(sent.clone())).map_err(|e| e.0).unwrap();
+            let (status, got, outcome) = body(&mut exchange).await.unwrap();
+            assert_eq!((status, outcome), (200, Outcome::Complete));
+            assert!(got == sent, "{len} bytes");
+        }
+        assert_eq!(rim.running(), 0);
+    });
+}
+
+#[test]
+fn a_response_nobody_reads_holds_its_worker_only_beyond_the_bound() {
+    let work = |mut job: Job| {
+        let size = job.record()[0] as usize * 1000;
+        job.send_head(200, std::iter::empty()).unwrap();
+        let outcome = if job.write(&vec![b'x'; size]).is_ok() { Outcome::Complete } else { Outcome::Broken };
+        job.finish(outcome);
+    };
+    with_pool(work, |rim, segment| async move {
+        let within = rim.submit(&[90], Body::Empty).map_err(|e| e.0).unwrap();
+        while segment.board(0).requests == 0 && rim.running() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let beyond = rim.submit(&[250], Body::Empty).map_err(|e| e.0).unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(rim.running(), 1, "the worker waits for room");
+        drop(beyond);
+        while rim.running() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let mut within = within;
+        assert_eq!(body(&mut within).await.unwrap().1.len(), 90_000);
+    });
+}
+
+#[test]
+fn a_wait_that_is_too_long_ends_and_the_queue_is_bounded() {
+    let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 1, 8192, 8192)).unwrap());
+    let rim = Arc::new(Rim::new(segment, 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
+    let mut waiting: Vec<_> =
+        (0..4).map(|_| rim.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap()).collect();
+    assert_eq!(rim.submit(b"r", Body::Empty).map(drop).map_err(|e| e.0), Err(Refused::Full));
+    rim.tick(tokamak_cost::now() + 2 * BOUNDS.queue);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    for exchange in &mut waiting {
+        assert!(matches!(exchange.poll_event(&mut context), std::task::Poll::Ready(Err(Fault::Waited))));
+    }
+    drop(waiting);
+    assert_eq!(rim.running(), 0);
+    assert!(rim.submit(b"r", Body::Empty).is_ok());
+}
+
+#[test]
+fn a_dead_workers_request_is_told() {
+    let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 2, 8192, 8192)).unwrap());
+    let rim = Arc::new(Rim::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
+    let mut exchange = rim.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
+    let mut consumer = Consumer::new(segment, vec![tokamak_sys::channel::bell().unwrap()], 0, 5);
+    let Next::Request(job) = consumer.next(|| Claim::Go, || ()) else { panic!("no request") };
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    rim.worker_died(4, Death::Crashed);
+    assert!(exchange.poll_event(&mut context).is_pending(), "another worker's death is no concern");
+    rim.worker_died(5, Death::TimedOut);
+    let fault = Fault::Died { death: Death::TimedOut, answered: false };
+    assert!(matches!(exchange.poll_event(&mut context), std::task::Poll::Ready(Err(f)) if f == fault));
+    assert_eq!(rim.running(), 0);
+    std::mem::forget(job);
+}
+
+/// A rim with one worker that does what the test says, and an exchange that it has claimed.
+fn claimed(inbox: usize) -> (Arc<Rim>, Arc<Segment>, std::fs::File, Exchange, Job) {
+    let segment = Arc::new(Segment::create("test", Geometry::new(1, 4, 2, 8192, 8192)).unwrap());
+    let bell = tokamak_sys::channel::bell().unwrap();
+    let bounds = Bounds { inbox, ..BOUNDS };
+    let rim = Arc::new(Rim::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), bounds, None));
+    let exchange = rim.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
+    let mut consumer = Consumer::new(segment.clone(), vec![bell.try_clone().unwrap()], 0, 5);
+    let Next::Request(job) = consumer.next(|| Claim::Go, || ()) else { panic!("no request") };
+    (rim, segment, bell.into(), exchange, job)
+}
+
+#[test]
+fn a_response_that_was_finished_is_whole_though_its_worker_ends_before_a_slow_client_has_it() {
+    let (rim, _segment, _bell, mut exchange, mut job) = claimed(1000);
+    job.send_head(200, std::iter::empty()).unwrap();
+    job.write(&[b'x'; 2000]).unwrap();
+    job.flush().unwrap();
+    rim.fall_asleep();
+    // The inbox is beyond its bound now, so this stays in the ring.
+    job.write(&[b'y'; 3000]).unwrap();
+    job.finish(Outcome::Complete);
+    rim.fall_asleep();
+    assert_eq!(rim.running(), 1);
+    rim.worker_died(5, Death::Crashed);
+    assert_eq!(rim.running(), 0);
+    let mut future = std::pin::pin!(body(&mut exchange));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(Ok((200, bytes, Outcome::Complete))) = future.as_mut().poll(&mut context)
+    else {
+        panic!("the response is not whole");
+    };
+    assert_eq!(bytes.len(), 5000);
+}
+
+#[test]
+fn the_bell_is_rung_after_news_that_woke_nobody() {
+    use std::io::Read;
+    let (rim, _segment, mut bell, exchange, mut job) = claimed(1000);
+    job.send_head(200, std::iter::empty()).unwrap();
+    job.flush().unwrap();
+    // Nobody polls the exchange: its client is slow. The event loop sleeps in spite of the news.
+    rim.fall_asleep();
+    job.finish(Outcome::Complete);
+    assert!(bell.read(&mut [0; 8]).is_ok(), "the event loop sleeps on");
+    drop(exchange);
+}
+
+#[test]
+fn a_slot_with_a_damaged_response_comes_back_when_its_worker_is_done() {
+    use std::os::unix::fs::FileExt;
+    let (rim, segment, _bell, mut exchange, mut job) = claimed(1000);
+    job.write(&[b'x'; 4000]).unwrap();
+    job.finish(Outcome::Complete);
+    // The worker's position, which stands nowhere else, becomes one that no sound worker writes.
+    let memory: std::fs::File = segment.fd().try_clone_to_owned().unwrap().into();
+    let mut bytes = vec![0; memory.metadata().unwrap().len() as usize];
+    memory.read_exact_at(&mut bytes, 0).unwrap();
+    let places = (0..bytes.len()).step_by(8).filter(|at| bytes[*at..*at + 8] == 4008u64.to_le_bytes());
+    places.for_each(|at| memory.write_all_at(&[0xff; 8], at as u64).unwrap());
+    rim.attend();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(matches!(exchange.poll_event(&mut context), std::task::Poll::Ready(Err(Fault::Malformed))));
+    assert_eq!(rim.running(), 0);
+}
+
+/// A pool whose worker writes anything anywhere into the shared memory costs that pool its answers, and nobody else
+/// anything: no panic (of an overflow, in this build), no endless loop, no access beyond the memory.
+#[test]
+fn a_worker_that_writes_anywhere_harms_nobody_else() {
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let segment = Arc::new(Segment::create("test", Geometry::new(2, 8, 5, 8192, 8192)).unwrap());
+    let memory: std::fs::File = segment.fd().try_clone_to_owned().unwrap().into();
+    let len = memory.metadata().unwrap().len();
+    let slots = 16 * (4096 + 8192 + 8192);
+    let stop = Arc::new(AtomicBool::new(false));
+    let vandals: Vec<_> = (1..3u64)
+        .map(|seed| {
+            let (memory, stop) = (memory.try_clone().unwrap(), stop.clone());
+            std::thread::spawn(move || {
+                let mut state = seed;
+                let mut random = move || {
+                    // xorshift64
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    state
+                };
+                while !stop.load(Ordering::Relaxed) {
+                    let value = match random() % 9 {
+                        8 => ((random() % 64) << 32) | 3,
+                        0 => u64::MAX,
+                        1 => 0,
+                        2 => 1,
+                        3 => random() % 100_000,
+                        4 => ((random() % 64) << 32) | (random() % 16),
+                        5 => (random() % 64) << 32,
+                        6 => u64::MAX - random() % 16,
+                        _ => random(),
+                    };
+                    // Most of it where the numbers are: the header, the cells, the board, the heads of the slots.
+                    let at = match random() % 8 {
+                        0 => random() % len,
+                        1..4 => (random() % (len - slots)) & !3,
+                        _ => len - slots + random() % 16 * (slots / 16) + ((random() % 1024) & !7),
+                    };
+                    memory.write_at(&value.to_le_bytes(), at.min(len - 8)).unwrap();
+                }
+            })
+        })
+        .collect();
+
+    let new = || Arc::new(Rim::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
+    let mut rim = new();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let (mut exchanges, mut refused) = (Vec::<Exchange>::new(), 0);
+    let (mut answers, mut bytes, mut slowest) = (0, 0, Duration::ZERO);
+    let end = std::time::Instant::now() + Duration::from_secs(3);
+    for round in 0u32.. {
+        let began = std::time::Instant::now();
+        if began > end {
+            break;
+        }
+        let body = if round % 3 == 0 { Body::Memory(vec![b'b'; 20_000].into()) } else { Body::Empty };
+        match rim.submit(&[b'r'; 300], body) {
+            Ok(exchange) => exchanges.push(exchange),
+            Err(_) => refused += 1,
+        }
+        if refused > 5 {
+            // The queue looks full for ever, or all slots are held by workers that never were: begin anew.
+            exchanges.clear();
+            memory.write_all_at(&vec![0; (len - slots) as usize], 0).unwrap();
+            (rim, refused) = (new(), 0);
+        }
+        rim.fall_asleep();
+        rim.wake_up();
+        exchanges.retain_mut(|exchange| {
+            for _ in 0..20 {
+                match exchange.poll_event(&mut context) {
+                    std::task::Poll::Ready(Ok(Event::End(_)) | Err(_)) => {
+                        answers += 1;
+                        return false;
+                    }
+                    std::task::Poll::Ready(Ok(Event::Head(head) | Event::Interim(head))) => {
+                        head.for_each_header(|name, value| bytes += name.len() + value.len());
+                    }
+                    std::task::Poll::Ready(Ok(Event::Body(piece))) => bytes += piece.len(),
+                    std::task::Poll::Pending => break,
+                }
+            }
+            let _ = exchange.body_left();
+            true
+        });
+        if round % 5 == 0 && !exchanges.is_empty() {
+            exchanges.swap_remove(round as usize % exchanges.len());
+        }
+        rim.worker_died(round % 64, Death::Crashed);
+        rim.attend();
+        if round % 50 == 0 {
+            rim.tick(tokamak_cost::now());
+        }
+        // What the supervisor does with this memory.
+        let place = (round % 5) as u16;
+        assert!(segment.board(place).uri.len() <= 4 * 256);
+        let _ = segment.depth();
+        segment.retire(place);
+        segment.clear_place(place);
+        slowest = slowest.max(began.elapsed());
+    }
+    stop.store(true, Ordering::Relaxed);
+    vandals.into_iter().for_each(|vandal| vandal.join().unwrap());
+    assert!(slowest < Duration::from_secs(2), "it was held up for {slowest:?}");
+    assert!(answers > 0, "only {answers} answers, {bytes} bytes: nothing was tested");
+}

@@ -1,0 +1,134 @@
+//! The command line: what may be typed, and how it is answered. What a value means is the configuration's
+//! business, so most flags are passed on as they were typed.
+
+pub mod pages;
+mod seal_report;
+mod site;
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use tokamak_config::option;
+
+pub use seal_report::SealReport;
+pub use site::{Check, Serve};
+
+/// An application server that boots an application once and serves every request from the booted state.
+#[derive(Debug, Parser)]
+#[command(name = "tokamak", version, max_term_width = 100)]
+struct Tokamak {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// One job of the program.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve a PHP application.
+    Serve(Serve),
+    /// Check a configuration: every error with file, line and key.
+    Check(Check),
+    /// Find what an application leaves behind between two requests: a leak detector for worker scripts.
+    SealReport(SealReport),
+    /// Let a running server read its configuration and code again, without losing a request.
+    Reload(At),
+    /// Show what a running server does.
+    Status(Status),
+    /// Show what the embedded PHP says about itself, like `php -i`.
+    PhpInfo,
+    /// Print completions for a shell.
+    Completions {
+        /// The shell that will read them.
+        shell: Shell,
+    },
+    /// Print the manual page.
+    Man,
+}
+
+/// Which server is meant.
+#[derive(Args, Debug)]
+pub struct At {
+    /// Control socket of the server; without it, the only server of this user [env: TOKAMAK_CONTROL].
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+}
+
+impl At {
+    /// The socket that was named, by the flag or the environment.
+    pub fn socket(self) -> Option<PathBuf> {
+        let variable = option::row_of_flag("--control").and_then(|row| row.variable);
+        let named = variable.and_then(std::env::var_os).filter(|named| !named.is_empty());
+        self.control.or_else(|| named.map(PathBuf::from))
+    }
+}
+
+/// `tokamak status`.
+#[derive(Args, Debug)]
+pub struct Status {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub at: At,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was typed. A mistake is answered here, with exit status 2.
+pub fn parse() -> Command {
+    Tokamak::parse().command
+}
+
+/// Ends a job: silent success, or `tokamak: ` and the reason.
+pub fn report<E: Display>(outcome: Result<(), E>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("tokamak: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes a text to standard output. A reader that has seen enough (`| head`) is no error.
+pub fn print(text: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_declaration_is_consistent() {
+        Tokamak::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_in_the_table_of_options_can_be_typed_and_no_other_sets_an_option() {
+        let command = Tokamak::command();
+        for name in ["serve", "check"] {
+            let sub = command.find_subcommand(name).expect("a command");
+            let typed: Vec<String> = sub
+                .get_arguments()
+                .filter_map(|arg| arg.get_long())
+                .map(|long| format!("--{long}"))
+                .collect();
+            for flag in option::rows().filter_map(|row| row.flag) {
+                assert!(typed.iter().any(|known| known == flag), "{name} lacks {flag}");
+            }
+            for flag in typed.iter().filter(|flag| !matches!(flag.as_str(), "--config" | "--print")) {
+                assert!(option::row_of_flag(flag).is_some(), "{flag} of {name} is no option");
+            }
+        }
+    }
+}

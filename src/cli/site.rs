@@ -1,0 +1,172 @@
+//! `tokamak serve` and `tokamak check`: the same flags, so that a check sees what the server would see.
+
+use std::env;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use tokamak_config::option::{self, Kind};
+use tokamak_config::{CONFIG_VARIABLE, Errors, FILE_NAME, Request, Server};
+
+use super::{print, report};
+
+/// Flags that decide what is served, and how.
+#[derive(Args, Debug)]
+pub struct Serve {
+    /// Directory of the application (its public/index.php, index.php or static files), or one script; by default
+    /// the current directory.
+    path: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", help = config_help())]
+    config: Option<PathBuf>,
+    #[arg(long, value_name = "ADDRESS", help = help("--listen"))]
+    listen: Vec<String>,
+    #[arg(long, value_parser = choices("--mode"), help = help("--mode"))]
+    mode: Option<String>,
+    #[arg(long, value_name = "FILE", help = help("--worker"))]
+    worker: Option<String>,
+    #[arg(long, value_name = "FILE", help = help("--boot"))]
+    boot: Option<String>,
+    #[arg(long, value_name = "N|auto", help = help("--workers"))]
+    workers: Option<String>,
+    #[arg(long, value_name = "PATH", help = help("--control"))]
+    control: Option<String>,
+    #[arg(long, value_name = "PATH|off", help = help("--access-log"))]
+    access_log: Option<String>,
+    #[arg(long, value_parser = choices("--access-format"), help = help("--access-format"))]
+    access_format: Option<String>,
+}
+
+/// `tokamak check`.
+#[derive(Args, Debug)]
+pub struct Check {
+    #[command(flatten)]
+    serve: Serve,
+    /// Print the effective configuration, with every option and every path spelled out, as a configuration file.
+    #[arg(long)]
+    print: bool,
+}
+
+fn config_help() -> String {
+    format!("Configuration file; by default {FILE_NAME} in PATH, if it is there [env: {CONFIG_VARIABLE}]")
+}
+
+fn help(flag: &str) -> String {
+    let row = option::row_of_flag(flag).expect("a test compares the flags with the table of options");
+    let text = row.about.trim_end_matches('.').replace('`', "");
+    match row.variable {
+        Some(variable) => format!("{text} [env: {variable}]"),
+        None => text,
+    }
+}
+
+fn choices(flag: &str) -> PossibleValuesParser {
+    let kind = option::row_of_flag(flag).map(|row| row.kind);
+    let names: Vec<&'static str> = match kind {
+        Some(Kind::Choice(names)) => names.to_vec(),
+        Some(Kind::WordOr(word, Kind::Choice(names))) => [&[word], *names].concat(),
+        _ => Vec::new(),
+    };
+    PossibleValuesParser::new(names)
+}
+
+/// Why there is no configuration to work with.
+#[derive(Debug)]
+pub enum Wrong {
+    /// The configuration has errors.
+    Configuration(Errors),
+    /// Not even the current directory is known.
+    Directory(std::io::Error),
+}
+
+impl From<Errors> for Wrong {
+    fn from(errors: Errors) -> Wrong {
+        Wrong::Configuration(errors)
+    }
+}
+
+impl Wrong {
+    /// Shows it: each error on a line of its own that begins with its place, as compilers do.
+    pub fn report(&self) -> ExitCode {
+        match self {
+            Wrong::Directory(error) => report(Err(format!("cannot find the current directory: {error}"))),
+            Wrong::Configuration(errors) => {
+                eprintln!("{errors}");
+                let errors = plural(errors.count(), "error");
+                report(Err(format!("the configuration has {errors}")))
+            }
+        }
+    }
+}
+
+impl Serve {
+    /// All that decides the configuration: these flags, the environment, the current directory.
+    pub fn request(self) -> Result<Request, Wrong> {
+        let listen = Some(self.listen.join(",")).filter(|addresses| !addresses.is_empty());
+        let flags = [
+            ("--listen", listen),
+            ("--mode", self.mode),
+            ("--worker", self.worker),
+            ("--boot", self.boot),
+            ("--workers", self.workers),
+            ("--control", self.control),
+            ("--access-log", self.access_log),
+            ("--access-format", self.access_format),
+        ];
+        let flags = flags.into_iter().filter_map(|(flag, value)| Some((flag, value?))).collect();
+        request(self.path, self.config, flags)
+    }
+}
+
+/// These flags, with the environment and the current directory.
+pub fn request(
+    path: Option<PathBuf>,
+    config: Option<PathBuf>,
+    flags: Vec<(&'static str, String)>,
+) -> Result<Request, Wrong> {
+    let directory = current_directory().map_err(Wrong::Directory)?;
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+    };
+    let environment =
+        env::vars_os().filter_map(text).filter(|(name, _)| name.starts_with("TOKAMAK_")).collect();
+    Ok(Request { path, config, flags, environment, directory })
+}
+
+impl Check {
+    /// Says whether the server would start with this configuration.
+    pub fn run(self) -> ExitCode {
+        match self.serve.request().and_then(|request| Ok(request.load()?)) {
+            Ok(server) if self.print => report(print(server.to_toml().as_bytes())),
+            Ok(server) => report(print(format!("configuration is good: {}\n", summary(&server)).as_bytes())),
+            Err(wrong) => wrong.report(),
+        }
+    }
+}
+
+fn summary(server: &Server) -> String {
+    let listen: Vec<String> = server.listen.iter().map(|address| format!("http://{address}")).collect();
+    let workers = server.sites.iter().map(|site| site.pool.size.max()).sum();
+    let (sites, workers) = (plural(server.sites.len(), "site"), plural(workers, "PHP worker"));
+    format!("{sites}, at most {workers}, {}", listen.join(" "))
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The current directory by the name that the shell knows, if that is the same place. The kernel's own name
+/// has symlinks resolved, so a server that was started in `…/current` would never see the next deployment.
+fn current_directory() -> std::io::Result<PathBuf> {
+    let real = env::current_dir()?;
+    let named = env::var_os("PWD").map(PathBuf::from).filter(|named| named.is_absolute());
+    Ok(named.filter(|named| is_same(named, &real)).unwrap_or(real))
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (one.metadata(), other.metadata()) {
+        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        _ => false,
+    }
+}

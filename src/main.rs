@@ -1,0 +1,29 @@
+//! Tokamak: an application server that boots an application once. This program is the server and its
+//! command line; PHP runs in `tokamak-php`, which it starts.
+
+mod cli;
+mod program;
+mod wiring;
+
+use std::process::ExitCode;
+
+use cli::{Command, report};
+
+fn main() -> ExitCode {
+    match cli::parse() {
+        Command::Serve(site) => match site.request().and_then(|request| Ok((request.load()?, request))) {
+            Ok((server, request)) => {
+                let reread = Box::new(move || request.load());
+                report(wiring::serve(wiring::ServeRequest { server, reread }))
+            }
+            Err(wrong) => wrong.report(),
+        },
+        Command::Check(check) => check.run(),
+        Command::SealReport(report) => report.run(),
+        Command::Reload(at) => report(wiring::control::reload(at.socket())),
+        Command::Status(status) => report(wiring::control::status(status.at.socket(), status.json)),
+        Command::PhpInfo => report(program::show_php_info()),
+        Command::Completions { shell } => report(cli::pages::completions(shell)),
+        Command::Man => report(cli::pages::manual()),
+    }
+}

@@ -1,0 +1,46 @@
+//! Finds `tokamak-php`, the program that runs PHP. It is never linked: the server starts it.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The environment variable that names the program, for packagers and for trying another build of PHP.
+pub const VARIABLE: &str = "TOKAMAK_PHP";
+
+const NAME: &str = "tokamak-php";
+
+/// Where the program is: where [`VARIABLE`] says, else beside the server, else in the `libexec/tokamak` next
+/// to the server's directory, else in the search path.
+pub fn tokamak_php() -> io::Result<PathBuf> {
+    if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
+        let named = PathBuf::from(named);
+        return if named.is_file() {
+            Ok(named)
+        } else {
+            Err(missing(format!("{} (from {VARIABLE}) is not a file", named.display())))
+        };
+    }
+    let own = std::env::current_exe()?;
+    let directory = own.parent().unwrap_or(Path::new("/"));
+    let beside = [directory.to_owned(), directory.join("../libexec/tokamak")];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = beside.into_iter().chain(std::env::split_paths(&path));
+    places.find_map(|place| Some(place.join(NAME)).filter(|found| found.is_file())).ok_or_else(|| {
+        missing(format!(
+            "cannot find {NAME} beside {}, nor in PATH; set {VARIABLE} to its path",
+            own.display()
+        ))
+    })
+}
+
+/// Becomes `tokamak-php --info`, which prints what PHP says about itself. Returns only if it cannot.
+pub fn show_php_info() -> io::Result<()> {
+    let program = tokamak_php()?;
+    let error = Command::new(&program).arg("--info").exec();
+    Err(io::Error::new(error.kind(), format!("cannot start {}: {error}", program.display())))
+}
+
+fn missing(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, what)
+}

@@ -1,0 +1,107 @@
+//! The front's process: it starts the event loops and passes on what the supervisor says.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokamak_config::PoolSize;
+use tokamak_front::{Death, Front, PoolLink, Start};
+use tokamak_supervisor::FrontStart;
+use tokamak_sys::channel::Channel;
+use tokamak_sys::control::{self, FromFront, Heard, ToFront, Why};
+use tokamak_sys::process;
+
+/// Exit status of a front that was drained.
+const DONE: u8 = 0;
+/// Exit status of a front that could not start, or whose supervisor is gone.
+const FAILED: u8 = 1;
+
+/// Runs the front in this process until the supervisor drains it or is gone.
+pub fn main(start: FrontStart) -> u8 {
+    let channel = Arc::new(start.channel);
+    let tell = |message: FromFront| {
+        // A supervisor that is gone is noticed by the next receive.
+        let _ = control::send(&channel, &message, &[]);
+    };
+    let pools = start.pools.into_iter().enumerate().map(|(index, pool)| PoolLink {
+        segment: pool.segment,
+        bells: pool.bells,
+        want: can_grow(&start.server.sites[index].pool.size).then(|| want(channel.clone(), index as u16)),
+    });
+    let start = Start {
+        pools: pools.collect(),
+        listeners: start.listeners.into_iter().map(TcpListener::from).collect(),
+        access_log: start.access_log.map(File::from),
+        server: start.server,
+    };
+    let front = match Front::start(start) {
+        Ok(front) => Arc::new(front),
+        Err(error) => {
+            tell(FromFront::Failed { message: error.to_string() });
+            return FAILED;
+        }
+    };
+    tell(FromFront::Ready);
+    let drained = Arc::new(AtomicBool::new(false));
+    loop {
+        match control::receive_within::<ToFront>(&channel, None) {
+            Ok(Heard::Message(message, files)) => obey(&front, &channel, &drained, message, files),
+            Ok(Heard::Nothing) => {}
+            Ok(Heard::Closed) => return if drained.load(Ordering::Relaxed) { DONE } else { FAILED },
+            Err(error) => {
+                tell(FromFront::Failed { message: error.to_string() });
+                return FAILED;
+            }
+        }
+    }
+}
+
+fn obey(
+    front: &Arc<Front>,
+    channel: &Arc<Channel>,
+    drained: &Arc<AtomicBool>,
+    message: ToFront,
+    files: Vec<OwnedFd>,
+) {
+    match message {
+        ToFront::Death { pool, index: _, instance, why } => {
+            let death = if why == Why::TimedOut { Death::TimedOut } else { Death::Crashed };
+            front.worker_died(pool.into(), instance, death);
+        }
+        ToFront::Drain => {
+            front.drain();
+            let _ = control::send(channel, &FromFront::Draining, &[]);
+            let (front, channel, drained) = (front.clone(), channel.clone(), drained.clone());
+            // Deaths of workers must still be heard while the last requests run.
+            std::thread::spawn(move || {
+                front.join();
+                drained.store(true, Ordering::Relaxed);
+                let _ = control::send(&channel, &FromFront::Drained, &[]);
+                std::process::exit(DONE.into());
+            });
+        }
+        ToFront::Reopen { error, access } => {
+            let mut files = files.into_iter();
+            if error && let Some(file) = files.next() {
+                // The old file goes on being written to; the supervisor has said what is wrong with the new one.
+                let _ = process::redirect_stderr(file.as_fd());
+            }
+            if access && let Some(file) = files.next() {
+                front.reopen_log(File::from(file));
+            }
+        }
+    }
+}
+
+fn can_grow(size: &PoolSize) -> bool {
+    !matches!(size, PoolSize::Static { .. })
+}
+
+fn want(channel: Arc<Channel>, pool: u16) -> Arc<dyn Fn() + Send + Sync> {
+    Arc::new(move || {
+        // Advice: a full line means that the supervisor has been told often enough.
+        let _ = control::send(&channel, &FromFront::Want { pool }, &[]);
+    })
+}

@@ -1,0 +1,55 @@
+//! The only place that knows every part: it gives the supervisor its front and its worker program.
+
+mod front;
+
+use tokamak_config::{Errors, Server};
+use tokamak_supervisor::{Failure, Setup};
+
+/// What to serve, and how to find out anew at a reload.
+pub struct ServeRequest {
+    /// The configuration to start with.
+    pub server: Server,
+    /// Reads everything again.
+    pub reread: Box<dyn Fn() -> Result<Server, Errors>>,
+}
+
+/// Serves until it is told to stop.
+pub fn serve(request: ServeRequest) -> Result<(), String> {
+    let reread = request.reread;
+    let setup = Setup {
+        server: request.server,
+        reread: Box::new(move || reread().map_err(|errors| errors.to_string())),
+        php: crate::program::tokamak_php().map_err(|error| error.to_string())?,
+        front: Box::new(front::main),
+    };
+    tokamak_supervisor::serve(setup).map_err(|failure: Failure| failure.to_string())
+}
+
+/// Talks to a running server.
+pub mod control {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use tokamak_supervisor::client;
+
+    /// A reload takes as long as the application boots.
+    const RELOAD_LIMIT: Duration = Duration::from_secs(120);
+    const STATUS_LIMIT: Duration = Duration::from_secs(5);
+
+    /// Lets the server at this socket, or the only one that runs, read everything again.
+    pub fn reload(socket: Option<PathBuf>) -> Result<(), String> {
+        print!("{}", ask(socket, "reload", RELOAD_LIMIT)?);
+        Ok(())
+    }
+
+    /// Shows what the server at this socket, or the only one that runs, does.
+    pub fn status(socket: Option<PathBuf>, json: bool) -> Result<(), String> {
+        print!("{}", ask(socket, if json { "status json" } else { "status" }, STATUS_LIMIT)?);
+        Ok(())
+    }
+
+    fn ask(socket: Option<PathBuf>, command: &str, limit: Duration) -> Result<String, String> {
+        let socket = socket.map_or_else(client::find, Ok)?;
+        client::ask(&socket, command, limit)
+    }
+}

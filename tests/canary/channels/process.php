@@ -1,0 +1,164 @@
+<?php
+// What the kernel and the C library keep for the process.
+
+/** Functions of the C library that PHP has no name for. */
+function libc(): FFI
+{
+    static $libc;
+    return $libc ??= FFI::cdef('
+        unsigned alarm(unsigned seconds);
+        int getitimer(int which, long *value);
+        long signal(int number, long handler);
+        int sigprocmask(int how, const unsigned long *set, unsigned long *before);
+        int setenv(const char *name, const char *value, int overwrite);
+        int open(const char *path, int flags);
+        int close(int descriptor);
+        void *mmap(void *at, size_t length, int protection, int flags, int descriptor, long offset);
+        int pthread_create(unsigned long *thread, void *attributes, int (*start)(void), void *argument);
+        int pause(void);
+    ');
+}
+
+/** One line of the kernel's view of this process. */
+function process_status(string $key): string
+{
+    preg_match("/^$key:\s*(.*)$/m", file_get_contents('/proc/self/status'), $found);
+    return $found[1];
+}
+
+/** The states of the processes that this one has started and not yet waited for. */
+function children(): string
+{
+    $states = '';
+    foreach (glob('/proc/[0-9]*/stat') as $path) {
+        // "pid (name) state parent …"
+        $fields = explode(' ', substr((string) strrchr((string) @file_get_contents($path), ')'), 2));
+        $states .= ($fields[1] ?? null) === (string) getmypid() ? $fields[0] : '';
+    }
+    return $states;
+}
+
+const WINDOW_SIGNAL = 28; // SIGWINCH: nothing else here uses it, and by default it does nothing
+
+return [
+    'chdir()' => new Channel(
+        pollute: function () { chdir('/'); },
+        probe: fn () => getcwd(),
+    ),
+    'umask()' => new Channel(
+        pollute: function () { umask(0077); },
+        probe: fn () => umask(),
+    ),
+    'putenv()' => new Channel(
+        pollute: function () { putenv('POLLUTED=yes'); },
+        probe: fn () => getenv('POLLUTED'),
+    ),
+    'setenv() of the C library' => new Channel(
+        pollute: function () { libc()->setenv('POLLUTED_IN_C', 'yes', 1); },
+        probe: fn () => getenv('POLLUTED_IN_C', true),
+        fpm: STAYS,
+        worker: STAYS,
+        needs: 'ffi',
+    ),
+    'proc_nice()' => new Channel(
+        pollute: function () { proc_nice(1); },
+        probe: fn () => explode(' ', file_get_contents('/proc/self/stat'))[18],
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        sealed: REPLACED,
+    ),
+    'posix_setrlimit()' => new Channel(
+        pollute: function () {
+            $limits = posix_getrlimit();
+            posix_setrlimit(POSIX_RLIMIT_NOFILE, $limits['soft openfiles'] - 1, $limits['hard openfiles']);
+        },
+        probe: fn () => posix_getrlimit()['soft openfiles'],
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        sealed: REPLACED,
+        needs: 'posix',
+    ),
+    'alarm, pending' => new Channel(
+        pollute: function () { libc()->alarm(1000); },
+        probe: function () {
+            $value = libc()->new('long[4]');
+            libc()->getitimer(0, $value);
+            return $value[2] > 0;
+        },
+        fpm: STAYS,
+        worker: STAYS,
+        needs: 'ffi',
+    ),
+    'signal, ignored' => new Channel(
+        pollute: function () { libc()->signal(WINDOW_SIGNAL, 1); },
+        probe: fn () => process_status('SigIgn'),
+        fpm: STAYS,
+        worker: STAYS,
+        needs: 'ffi',
+    ),
+    'signal, blocked' => new Channel(
+        pollute: function () {
+            $set = libc()->new('unsigned long[16]');
+            $set[0] = 1 << WINDOW_SIGNAL - 1;
+            libc()->sigprocmask(0, $set, null);
+        },
+        probe: fn () => process_status('SigBlk'),
+        fpm: STAYS,
+        worker: STAYS,
+        needs: 'ffi',
+    ),
+    'descriptor, open in a library' => new Channel(
+        pollute: function () { libc()->open(__FILE__, 0); },
+        probe: fn () => descriptors(),
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        needs: 'ffi',
+    ),
+    'memory mapping' => new Channel(
+        pollute: function () {
+            $descriptor = libc()->open(__DIR__ . '/../mapped', 0);
+            libc()->mmap(null, 4096, 1, 2, $descriptor, 0);
+            libc()->close($descriptor);
+        },
+        probe: fn () => str_contains(file_get_contents('/proc/self/maps'), realpath(__DIR__ . '/../mapped')),
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        needs: 'ffi',
+    ),
+    'System V memory, attached' => new Channel(
+        pollute: function () {
+            touch(note('memory'));
+            Kept::$things['attached'] = shm_attach(ftok(note('memory'), 'p'), 10_000);
+            shm_remove(Kept::$things['attached']); // when nobody is attached any more
+        },
+        probe: fn () => str_contains(file_get_contents('/proc/self/maps'), '/SYSV'),
+        worker: STAYS,
+        needs: 'sysvshm',
+    ),
+    'child process, ended' => new Channel(
+        pollute: function () {
+            Kept::$things['child'] = proc_open(['true'], [], $pipes);
+            while (children() !== 'Z') {
+                usleep(1000);
+            }
+        },
+        probe: fn () => children(),
+        worker: STAYS,
+    ),
+    'thread' => new Channel(
+        pollute: function () {
+            $thread = libc()->new('unsigned long');
+            libc()->pthread_create(FFI::addr($thread), null, libc()->pause, null);
+        },
+        probe: fn () => process_status('Threads'),
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        sealed: REPLACED,
+        needs: 'ffi',
+    ),
+];

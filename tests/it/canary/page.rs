@@ -1,0 +1,102 @@
+//! `docs/isolation.md`, made from what the tests see. `UPDATE_DOCS=1 cargo test --test it -- canary` writes it.
+
+use std::fmt::Write;
+use std::fs;
+use std::sync::Mutex;
+
+use super::Channel;
+use crate::layers::root;
+
+const INTRODUCTION: &str = "\
+<!-- Generated from what the tests see; the text is in tests/it/canary/page.rs, the channels are in tests/canary. Run
+     UPDATE_DOCS=1 cargo test --test it -- canary -->
+
+# What one request leaves for the next
+
+One request pollutes a channel: it sets a variable, a locale, a lock. The next request, of another visitor, looks for it in the
+same process. This is what it finds, channel by channel, as the tests see it at every change.
+
+| | |
+| --- | --- |
+| `reset` | nothing |
+| `replaced` | nothing, because the server has replaced the process |
+| `shared` | the pollution, and that is what the channel is for: a cache, a connection that was asked to stay |
+| `stays` | the pollution |
+| – | not tested yet |
+
+**Classic** mode leaves nothing, in the process too: what a request did there is put back, or the worker is replaced after
+the response and says why in the error log. A request that did nothing of the kind pays nothing for it. Files, mappings and
+threads are looked for only after a request that has called C by itself, with `FFI`: extensions keep theirs on purpose.
+
+**Worker** mode is for applications that keep things on purpose. The server resets what is listed in
+[Classic and worker mode](classic-and-worker.md#what-is-reset), where each kind can also be kept; the table shows
+the defaults.
+
+**Sealed** mode leaves nothing.
+
+";
+
+/// The columns of the tables. Each is written by the test of its own mode and kept by the others.
+const COLUMNS: [&str; 4] = ["php-fpm", "classic", "worker", "sealed"];
+
+/// A channel with its cells.
+struct Row<'a> {
+    channel: &'a Channel,
+    cells: [String; COLUMNS.len()],
+}
+
+/// Fails unless the column of this server says what was found. The cells of others, and of channels that this
+/// PHP does not have, are those of the page.
+pub fn compare(server: &str, found: &[(&Channel, Option<&str>)]) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock();
+    let path = root().join("docs/isolation.md");
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    let row = |&(channel, found): &(_, Option<&str>)| {
+        let cells = COLUMNS.map(|column| match found {
+            Some(found) if column == server => found.to_owned(),
+            _ => cell(&written, channel, column),
+        });
+        Row { channel, cells }
+    };
+    let page = page(&found.iter().map(row).collect::<Vec<_>>());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, page).expect("docs/ is there");
+    } else {
+        assert!(
+            page == written,
+            "docs/isolation.md is old; run UPDATE_DOCS=1 cargo test --test it -- canary"
+        );
+    }
+}
+
+fn page(rows: &[Row]) -> String {
+    let mut page = INTRODUCTION.to_owned();
+    let heading = format!(" {} |\n|{}\n", COLUMNS.join(" | "), " --- |".repeat(COLUMNS.len() + 1));
+
+    let _ = write!(page, "| of {} channels |{heading}", rows.len());
+    for outcome in ["reset", "replaced", "shared", "stays"] {
+        let _ = write!(page, "| `{outcome}` |");
+        for column in 0..COLUMNS.len() {
+            let count = rows.iter().filter(|row| row.cells[column] == outcome).count();
+            let _ = write!(page, " {count} |");
+        }
+        page.push('\n');
+    }
+    for of_topic in rows.chunk_by(|a, b| a.channel.topic == b.channel.topic) {
+        let _ = write!(page, "\n## {}\n\n| channel |{heading}", of_topic[0].channel.topic);
+        for row in of_topic {
+            let _ = writeln!(page, "| {} | {} |", row.channel.name, row.cells.join(" | "));
+        }
+    }
+    page
+}
+
+/// What the page says of a channel; a dash if it says nothing.
+fn cell(page: &str, channel: &Channel, column: &str) -> String {
+    let prefix = format!("| {} |", channel.name);
+    let row = page.lines().find_map(|line| line.strip_prefix(&prefix)).unwrap_or_default();
+    let position = COLUMNS.iter().position(|own| *own == column);
+    let cell = position.and_then(|position| row.split('|').nth(position)).unwrap_or_default();
+    if cell.trim().is_empty() { "–".into() } else { cell.trim().into() }
+}

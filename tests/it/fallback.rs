@@ -1,0 +1,58 @@
+//! What a boot script may arrange: requests for the workers of another site, files in the place of others, files to watch.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::harness::{Kind, Server, Setup, check, eventually, get, post, row};
+
+/// Longest wait for a new image.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn start(fallback: bool) -> Server {
+    let setup =
+        Setup::new(Kind::Sealed).site("sites/fallback").front_controller("index.php").boot("boot.php");
+    if fallback { setup.fallback("classic.test").start() } else { setup.start() }
+}
+
+#[test]
+fn what_is_not_for_these_workers_goes_to_others() {
+    let server = start(true);
+    check(
+        &server,
+        vec![
+            row("from the image", get("/")).body("image one GET localhost  new"),
+            row("declined", get("/?decline")).body("classic GET localhost  old"),
+            row("again", get("/")).body("image one GET localhost  new"),
+            row("not to be asked twice", post("/?decline", "text/plain", "body"))
+                .body("classic POST localhost body old"),
+            row("something was sent", get("/?late")).contains("too late: bool(false)"),
+            row("the others by name", get("/").header("Host", "classic.test"))
+                .body("classic GET classic.test  old"),
+        ],
+    );
+}
+
+#[test]
+fn without_others_a_declined_request_fails() {
+    let server = start(false);
+    check(
+        &server,
+        vec![
+            row("declined", get("/?decline")).status(502),
+            row("the worker lives on", get("/")).body("image one GET localhost  new"),
+            row("all methods", post("/", "text/plain", "body")).body("image one POST localhost body new"),
+        ],
+    );
+}
+
+#[test]
+fn a_watched_file_makes_a_new_image() {
+    let server = start(false);
+    fs::write(server.places.root().join("data.txt"), "two").unwrap();
+    let renewed = || server.get("/").text().starts_with("image two").then_some(());
+    eventually(PATIENCE, renewed).expect("the new data is in the image");
+    let images = || server.log().matches("not-yet.txt has changed").count();
+    assert_eq!(images(), 0);
+    fs::write(server.places.root().join("not-yet.txt"), "").unwrap();
+    eventually(PATIENCE, || (images() == 1).then_some(())).expect("the file that has come is noticed");
+}

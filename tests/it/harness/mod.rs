@@ -1,0 +1,139 @@
+//! What every end-to-end test stands on: a server that starts on a free port and ends with its test, an HTTP
+//! client that sends exact bytes, and tables of behaviours.
+//!
+//! The servers are Tokamak in each mode, and nginx with php-fpm as the *peer* that says what PHP
+//! applications are used to. A behaviour that all of them share is written once: see [`on_every_server`].
+
+mod connection;
+mod peer;
+mod process;
+mod request;
+mod response;
+mod server;
+mod setup;
+mod table;
+mod tokamak;
+
+pub use connection::{Connection, Failure};
+pub use process::{Process, eventually};
+pub use request::{Multipart, Request, form, get, post};
+pub use response::{Framing, Response};
+pub use server::{Server, free_address};
+pub use setup::{Kind, Setup, is_root, tests};
+pub use table::{TOKAMAK, check, row};
+pub use tokamak::program;
+
+/// Adds the test `sealed` of a function of a [`Kind`], where such functions are tested in every mode.
+macro_rules! sealed_too {
+    ($test:path) => {
+        #[test]
+        fn sealed() {
+            $test($crate::harness::Kind::Sealed);
+        }
+    };
+}
+
+/// Turns one function of a [`Kind`] into three tests: `NAME::classic`, `NAME::worker` and `NAME::peer`.
+macro_rules! on_every_server {
+    ($($name:ident),* $(,)?) => { $(
+        mod $name {
+            #[test]
+            fn classic() {
+                super::$name($crate::harness::Kind::Classic);
+            }
+            #[test]
+            fn worker() {
+                super::$name($crate::harness::Kind::Worker);
+            }
+            #[test]
+            fn peer() {
+                super::$name($crate::harness::Kind::Peer);
+            }
+            $crate::harness::sealed_too!(super::$name);
+        }
+    )* };
+}
+
+/// Turns one function of a [`Kind`] into two tests: `NAME::classic` and `NAME::worker`.
+macro_rules! in_both_modes {
+    ($($name:ident),* $(,)?) => { $(
+        mod $name {
+            #[test]
+            fn classic() {
+                super::$name($crate::harness::Kind::Classic);
+            }
+            #[test]
+            fn worker() {
+                super::$name($crate::harness::Kind::Worker);
+            }
+            $crate::harness::sealed_too!(super::$name);
+        }
+    )* };
+}
+
+/// Turns one function of a [`Kind`] into two tests: `NAME::tokamak` (classic mode) and `NAME::peer`, for what
+/// does not depend on the mode.
+macro_rules! on_tokamak_and_peer {
+    ($($name:ident),* $(,)?) => { $(
+        mod $name {
+            #[test]
+            fn tokamak() {
+                super::$name($crate::harness::Kind::Classic);
+            }
+            #[test]
+            fn peer() {
+                super::$name($crate::harness::Kind::Peer);
+            }
+        }
+    )* };
+}
+
+pub(crate) use {in_both_modes, on_every_server, on_tokamak_and_peer, sealed_too};
+
+/// Runs `work` for 0, 1, … `count - 1` on 16 threads.
+pub fn in_parallel(count: usize, work: impl Fn(usize) + Sync) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    work(number);
+                }
+            });
+        }
+    });
+}
+
+/// A text of this length in which every place is different: 16-byte lines that are numbered.
+pub fn numbered(length: usize) -> Vec<u8> {
+    let mut text: Vec<u8> = (0..=length / 16).flat_map(|line| format!("{line:015}\n").into_bytes()).collect();
+    text.truncate(length);
+    text
+}
+
+/// The checksum that PHP calls `crc32b`.
+pub fn crc32(bytes: &[u8]) -> String {
+    let mut table = [0u32; 256];
+    for (byte, entry) in (0u32..).zip(table.iter_mut()) {
+        *entry = (0..8).fold(byte, |rest, _| rest >> 1 ^ (0xEDB8_8320 & (rest & 1).wrapping_neg()));
+    }
+    let mut rest = !0u32;
+    for byte in bytes {
+        rest = table[(rest as u8 ^ byte) as usize] ^ rest >> 8;
+    }
+    format!("{:08x}", !rest)
+}
+
+#[test]
+fn crc32_is_the_usual_one() {
+    assert_eq!(crc32(b"123456789"), "cbf43926");
+}
+
+#[test]
+fn numbered_text_has_the_length() {
+    assert_eq!(numbered(20), b"000000000000000\n0000");
+}

@@ -1,0 +1,113 @@
+//! Starts nginx in front of php-fpm, as Debian sets them up: the behaviour that applications expect.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::process::{Process, eventually};
+use super::server::{Server, free_address};
+use super::setup::{Kind, Places, Setup, is_root};
+
+pub(super) fn start(setup: &Setup, places: Places) -> Server {
+    let address = free_address();
+    let socket = places.top().join("fpm.socket");
+    let pool = places.top().join("fpm.conf");
+    fs::write(&pool, fpm_configuration(setup, &places, &socket)).unwrap();
+    let site = places.top().join("nginx.conf");
+    fs::write(&site, nginx_configuration(setup, &places, &socket, &address.to_string())).unwrap();
+
+    let arguments = ["--nodaemonize", "--fpm-config", pool.to_str().unwrap()].map(String::from);
+    let fpm = Process::start(&installed("php-fpm8.2"), &arguments, &[], &places.log());
+    eventually(Duration::from_secs(10), || socket.exists().then_some(()));
+    let (top, site) = (places.top().to_str().unwrap(), site.to_str().unwrap());
+    let arguments = ["-p", top, "-c", site, "-e", "stderr"].map(String::from);
+    let nginx = Process::start(&installed("nginx"), &arguments, &[], &places.log());
+    Server::new(Kind::Peer, address, vec![fpm, nginx], places)
+}
+
+/// Debian's packages put both programs where the path of an ordinary user does not lead.
+fn installed(name: &str) -> PathBuf {
+    let program = Path::new("/usr/sbin").join(name);
+    assert!(program.exists(), "{} is missing: install nginx-light and php8.2-fpm", program.display());
+    program
+}
+
+fn fpm_configuration(setup: &Setup, places: &Places, socket: &Path) -> String {
+    let mut text = format!(
+        "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[tests]\nlisten = {}\nlisten.mode = 0666\n\
+         pm = static\npm.max_children = {}\ncatch_workers_output = yes\ndecorate_workers_output = no\n",
+        socket.display(),
+        setup.workers
+    );
+    if is_root() {
+        text.push_str("user = www-data\ngroup = www-data\n");
+    }
+    let mut table = |kind: &str, entries: &[(String, String)]| {
+        for (name, value) in entries {
+            writeln!(text, "{kind}[{name}] = \"{value}\"").unwrap();
+        }
+    };
+    table("php_value", &setup.all_php_values(places));
+    table("php_admin_value", &setup.all_php_admin_values(places));
+    table("env", &setup.all_environment(places));
+    text
+}
+
+fn nginx_configuration(setup: &Setup, places: &Places, socket: &Path, address: &str) -> String {
+    let top = places.top().display();
+    let user = if is_root() { "user www-data;" } else { "" };
+    let socket = socket.display();
+    let missing = match &setup.front_controller {
+        Some(script) => format!("/{script}$is_args$args"),
+        None => "=404".into(),
+    };
+    let sites = std::iter::once(("localhost".to_string(), setup.document_root(places)));
+    let more = setup.more_sites.iter().enumerate().map(|(i, site)| (site.host.clone(), places.more_root(i)));
+    let mut servers = String::new();
+    for (host, root) in sites.chain(more) {
+        let root = root.display();
+        write!(
+            servers,
+            r"
+  server {{
+    listen {address};
+    server_name {host};
+    root {root};
+    index index.php index.html;
+    location / {{ try_files $uri $uri/ {missing}; }}
+    location ~ /\. {{ return 404; }}
+    location ~ \.php(/|$) {{
+      fastcgi_split_path_info ^(.+?\.php)(/.*)$;
+      try_files $fastcgi_script_name =404;
+      set $path_info $fastcgi_path_info;
+      fastcgi_param PATH_INFO $path_info;
+      fastcgi_index index.php;
+      include /etc/nginx/fastcgi.conf;
+      fastcgi_pass unix:{socket};
+    }}
+  }}"
+        )
+        .unwrap();
+    }
+    format!(
+        "{user}
+daemon off;
+pid {top}/nginx.pid;
+worker_processes 1;
+events {{ worker_connections 4096; }}
+http {{
+  include /etc/nginx/mime.types;
+  default_type application/octet-stream;
+  access_log off;
+  client_max_body_size 64m;
+  client_body_temp_path {top}/nginx-body;
+  fastcgi_temp_path {top}/nginx-fastcgi;
+  proxy_temp_path {top}/nginx-proxy;
+  uwsgi_temp_path {top}/nginx-uwsgi;
+  scgi_temp_path {top}/nginx-scgi;
+{servers}
+}}
+"
+    )
+}

@@ -1,0 +1,120 @@
+//! Starts Tokamak itself.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::process::Process;
+use super::server::{Server, free_address};
+use super::setup::{Image, Kind, Places, Setup, is_root};
+
+/// The server program that this test program was built with.
+pub fn program() -> PathBuf {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_tokamak"));
+    let worker = program.with_file_name("tokamak-php");
+    assert!(worker.exists(), "{} is missing: run `cargo build -p tokamak-php` first", worker.display());
+    program
+}
+
+pub(super) fn start(setup: &Setup, places: Places) -> Server {
+    let address = free_address();
+    let configuration = places.top().join("tokamak.toml");
+    let text = configuration_text(setup, &places, address.port());
+    fs::write(&configuration, text).unwrap();
+    let arguments = ["serve".into(), "--config".into(), configuration.to_str().unwrap().into()];
+    let process = Process::start(&program(), &arguments, &setup.server_environment, &places.log());
+    Server::new(setup.kind, address, vec![process], places)
+}
+
+fn configuration_text(setup: &Setup, places: &Places, port: u16) -> String {
+    let mut text = String::new();
+    writeln!(text, "control = {}", quoted_path(&places.top().join("control"))).unwrap();
+    if is_root() {
+        text.push_str("user = \"www-data\"\n");
+    }
+    let listen = "listen = [\"127.0.0.1:$PORT\"]";
+    let defaults = [listen, "loops = 2", "timeouts.drain = \"1s\""];
+    let defaults = defaults.into_iter().filter(|line| !overridden(line, &setup.lines));
+    for line in defaults.chain(setup.lines.iter().map(String::as_str)) {
+        writeln!(text, "{}", line.replace("$PORT", &port.to_string())).unwrap();
+    }
+    let root = setup.document_root(places);
+    write_site(&mut text, setup, setup.kind, places, "localhost", &root, &setup.worker);
+    if let Some(host) = &setup.fallback {
+        write_site(&mut text, setup, Kind::Classic, places, host, &root, "");
+    }
+    for (position, more) in setup.more_sites.iter().enumerate() {
+        write_site(
+            &mut text,
+            setup,
+            setup.kind,
+            places,
+            &more.host,
+            &places.more_root(position),
+            "worker.php",
+        );
+    }
+    text
+}
+
+fn write_site(
+    text: &mut String,
+    setup: &Setup,
+    kind: Kind,
+    places: &Places,
+    host: &str,
+    root: &Path,
+    worker: &str,
+) {
+    writeln!(text, "\n[[site]]\nhost = [{}]\nroot = {}", quoted(host), quoted_path(root)).unwrap();
+    if let Some(fallback) = setup.fallback.as_ref().filter(|fallback| *fallback != host) {
+        writeln!(text, "fallback = {}", quoted(fallback)).unwrap();
+    }
+    match kind {
+        Kind::Worker => {
+            writeln!(text, "mode = \"worker\"\nworker = {}", quoted_path(&root.join(worker))).unwrap();
+        }
+        Kind::Sealed => {
+            text.push_str("mode = \"sealed\"\n");
+            match &setup.image {
+                Image::Worker => writeln!(text, "worker = {}", quoted_path(&root.join(worker))).unwrap(),
+                Image::Boot(script) => writeln!(text, "boot = {}", quoted_path(&root.join(script))).unwrap(),
+                Image::Bare => {}
+            }
+            let warm: Vec<String> = setup.warm.iter().map(|target| quoted(target)).collect();
+            writeln!(text, "warm = [{}]", warm.join(", ")).unwrap();
+        }
+        Kind::Classic | Kind::Peer => text.push_str("mode = \"classic\"\n"),
+    }
+    let front_controller = setup.front_controller.as_deref().unwrap_or("none");
+    writeln!(text, "front_controller = {}", quoted(front_controller)).unwrap();
+    writeln!(text, "pool.workers = {}", setup.workers).unwrap();
+    for line in &setup.site_lines {
+        writeln!(text, "{line}").unwrap();
+    }
+    write_table(text, "php_value", &setup.all_php_values(places));
+    write_table(text, "php_admin_value", &setup.all_php_admin_values(places));
+    write_table(text, "env", &setup.all_environment(places));
+}
+
+/// Whether a line of the test sets the same key.
+fn overridden(line: &str, by: &[String]) -> bool {
+    let key = |line: &str| line.split('=').next().unwrap_or_default().trim().to_string();
+    by.iter().any(|other| key(other) == key(line))
+}
+
+fn write_table(text: &mut String, name: &str, entries: &[(String, String)]) {
+    writeln!(text, "[site.{name}]").unwrap();
+    for (key, value) in entries {
+        writeln!(text, "{} = {}", quoted(key), quoted(value)).unwrap();
+    }
+}
+
+fn quoted_path(path: &Path) -> String {
+    quoted(path.to_str().expect("a test's path is text"))
+}
+
+/// A TOML basic string; JSON's strings are a subset of them.
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("text is JSON")
+}

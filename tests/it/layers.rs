@@ -1,0 +1,289 @@
+//! The picture of the crates as a test: who may know whom, what may not stand in any file, how long a
+//! file may grow. Reads the manifests and the tracked files; starts nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One crate, what it may use of ours, and what it may never use of others.
+struct Rule {
+    name: &'static str,
+    ours: &'static [&'static str],
+    never: &'static [&'static str],
+}
+
+/// Crates that bring an event loop or the protocol that runs on one.
+const REACTOR: &[&str] = &["tokio", "hyper", "http", "http-body", "http-body-util"];
+
+/// Floor by floor. A crate may use only crates of lower floors, and of those only what its row grants.
+const RULES: &[Rule] = &[
+    // The worker program links it, so whatever it used would come along.
+    Rule { name: "cost", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"] },
+    // Judges what was typed; touches no socket and no process.
+    Rule { name: "config", ours: &[], never: &["tokio", "hyper", "http", "libc", "socket2"] },
+    // C under a contract of its own, for the worker alone.
+    Rule { name: "image", ours: &[], never: &["libc", "tokio", "hyper", "http", "serde", "toml_edit"] },
+    Rule { name: "sys", ours: &["cost"], never: &["tokio", "hyper", "http", "serde", "toml_edit"] },
+    Rule { name: "upstream", ours: &["cost", "sys"], never: &["hyper", "http", "toml_edit", "libc"] },
+    Rule { name: "front", ours: &["config", "cost", "upstream"], never: &["toml_edit", "serde"] },
+    // It forks, and must not have a runtime to fork.
+    Rule { name: "supervisor", ours: &["config", "cost", "sys"], never: REACTOR },
+    // It plays the supervisor to one worker, and tells it what the supervisor would.
+    Rule { name: "report", ours: &["config", "supervisor", "sys"], never: REACTOR },
+    // Settings reach it as messages, requests as records: it knows neither the file nor HTTP.
+    Rule {
+        name: "php",
+        ours: &["cost", "image", "sys"],
+        never: &["tokio", "hyper", "http", "toml_edit", "serde"],
+    },
+];
+
+/// The binary only wires, but never links the PHP worker: it starts it.
+const ROOT: &[&str] = &["config", "cost", "front", "report", "supervisor", "sys", "upstream"];
+
+/// Crates in which `unsafe` may stand; every other one takes the workspace's lints, which forbid it.
+const UNSAFE_ROOMS: &[&str] = &["php", "sys"];
+
+/// Lines that a source file may have, tests aside: beyond this it has more than one reason to exist.
+const LONGEST_FILE: usize = 800;
+
+/// The repository's root.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Dependencies by section (`dependencies`, `dev-dependencies`, `build-dependencies`) of one manifest.
+///
+/// Reads the shape that our manifests have, one dependency a line, and refuses another: a table of its
+/// own for a dependency would go unseen otherwise.
+pub fn dependencies(manifest: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let text = std::fs::read_to_string(manifest).unwrap_or_else(|e| panic!("{}: {e}", manifest.display()));
+    let mut sections: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut section = String::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some(header) = line.strip_prefix('[') {
+            section = header.trim_end_matches(']').to_string();
+            let nested = section.contains("dependencies.") || section.starts_with("target.");
+            assert!(!nested, "{}: [{section}]: write dependencies as one line each", manifest.display());
+        } else if section.ends_with("dependencies") && section != "workspace.dependencies" {
+            let end = line.find(['.', '=', ' ']).unwrap_or(line.len());
+            sections.entry(section.clone()).or_default().insert(line[..end].to_string());
+        }
+    }
+    sections
+}
+
+/// Every manifest of the workspace: the root's and those below `crates/`, with the crate's short name.
+pub fn manifests() -> Vec<(String, PathBuf)> {
+    let mut found = vec![("tokamak".to_string(), root().join("Cargo.toml"))];
+    for entry in std::fs::read_dir(root().join("crates")).expect("crates/ is there") {
+        let path = entry.expect("a directory entry").path();
+        let manifest = path.join("Cargo.toml");
+        if manifest.exists() {
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            found.push((name, manifest));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn short(name: &str) -> Option<&str> {
+    name.strip_prefix("tokamak-")
+}
+
+/// What is wrong with one crate's dependencies, by its rule.
+fn breaches(rule: &Rule, sections: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (section, names) in sections {
+        for name in names {
+            match short(name) {
+                Some(ours) if !rule.ours.contains(&ours) => {
+                    wrong.push(format!("{} may not know {ours} ([{section}])", rule.name));
+                }
+                None if rule.never.contains(&name.as_str()) && section != "dev-dependencies" => {
+                    wrong.push(format!("{} may not use {name} ([{section}])", rule.name));
+                }
+                _ => {}
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn crates_know_only_whom_they_may() {
+    let mut wrong = Vec::new();
+    for (name, manifest) in manifests() {
+        let sections = dependencies(&manifest);
+        let whole_root = Rule { name: "the binary", ours: ROOT, never: &[] };
+        match RULES.iter().find(|rule| rule.name == name) {
+            Some(rule) => wrong.extend(breaches(rule, &sections)),
+            None if name == "tokamak" => wrong.extend(breaches(&whole_root, &sections)),
+            None => wrong.push(format!("crate {name} has no row in the table")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_rule_is_about_a_crate_that_exists_and_looks_down() {
+    let present: BTreeSet<String> = manifests().into_iter().map(|(name, _)| name).collect();
+    for (floor, rule) in RULES.iter().enumerate() {
+        assert!(present.contains(rule.name), "there is no crate {}", rule.name);
+        for ours in rule.ours {
+            let below = RULES[..floor].iter().any(|other| other.name == *ours);
+            assert!(below, "{} is granted {ours}, which is not below it", rule.name);
+        }
+    }
+}
+
+#[test]
+fn a_forbidden_edge_is_found() {
+    let edges = |section: &str, name: &str| {
+        BTreeMap::from([(section.to_string(), BTreeSet::from([name.to_string()]))])
+    };
+    let supervisor = RULES.iter().find(|rule| rule.name == "supervisor").expect("a row");
+    assert_eq!(breaches(supervisor, &edges("dependencies", "tokamak-front")).len(), 1);
+    assert_eq!(breaches(supervisor, &edges("dependencies", "tokio")).len(), 1);
+    assert_eq!(breaches(supervisor, &edges("dependencies", "tokamak-sys")).len(), 0);
+    assert_eq!(breaches(supervisor, &edges("dev-dependencies", "tokamak-php")).len(), 1);
+}
+
+#[test]
+fn unsafe_code_stays_in_its_rooms() {
+    for (name, manifest) in manifests() {
+        let text = std::fs::read_to_string(&manifest).expect("a readable manifest");
+        let inherits = text.contains("[lints]\nworkspace = true");
+        let room = UNSAFE_ROOMS.contains(&name.as_str());
+        assert_eq!(inherits, !room, "{name}: only {UNSAFE_ROOMS:?} set lints of their own");
+        if room {
+            for lint in ["unsafe_op_in_unsafe_fn = \"deny\"", "undocumented_unsafe_blocks = \"deny\""] {
+                assert!(text.contains(lint), "{name}: {lint} is missing");
+            }
+        }
+    }
+    let text = std::fs::read_to_string(root().join("Cargo.toml")).expect("a readable manifest");
+    assert!(text.contains("unsafe_code = \"forbid\""), "the workspace forbids unsafe code");
+}
+
+/// Every file that git tracks, relative to the root.
+pub fn tracked() -> Vec<String> {
+    let output =
+        Command::new("git").arg("-C").arg(root()).args(["ls-files", "-z"]).output().expect("git runs");
+    assert!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
+    let names = String::from_utf8(output.stdout).expect("file names are text");
+    // A file may be tracked and deleted at the moment of the test: somebody is at work.
+    names.split_terminator('\0').filter(|name| root().join(name).is_file()).map(str::to_string).collect()
+}
+
+/// Whether a line names a folder that only one machine has, or a host that packages come from.
+///
+/// The patterns are put together here, so that this file does not name them itself.
+fn names_a_machine(line: &str) -> Option<String> {
+    let roots = [concat!("/wo", "rk/"), concat!("/fa", "rm/")];
+    for pattern in roots {
+        for (at, _) in line.match_indices(pattern) {
+            let starts_a_path =
+                !line[..at].ends_with(|before: char| before.is_ascii_alphanumeric() || before == '_');
+            let goes_on = line[at + pattern.len()..].starts_with(|next: char| next.is_ascii_lowercase());
+            if starts_a_path && goes_on {
+                return Some(pattern.to_string());
+            }
+        }
+    }
+    let anywhere = [
+        concat!("/ro", "ot/"),
+        concat!("/.lib", "rary"),
+        concat!("static.", "crates.io"),
+        concat!("index.", "crates.io"),
+        concat!("deb.", "debian.org"),
+        concat!("security.", "debian.org"),
+        concat!("registry.", "npmjs.org"),
+        concat!("files.", "pythonhosted.org"),
+        concat!("proxy.", "golang.org"),
+    ];
+    anywhere.iter().find(|pattern| line.contains(**pattern)).map(|pattern| (*pattern).to_string())
+}
+
+#[test]
+fn no_file_names_one_machine_or_a_package_host() {
+    let mut wrong = Vec::new();
+    for name in tracked() {
+        let Ok(text) = std::fs::read_to_string(root().join(&name)) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            if let Some(pattern) = names_a_machine(line) {
+                wrong.push(format!("{name}:{}: {pattern}", number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "the project must run anywhere:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_machine_path_is_told_from_a_word() {
+    assert!(names_a_machine(concat!("root = \"/wo", "rk/site\"")).is_some());
+    assert!(names_a_machine(concat!("see fieldwo", "rk/site")).is_none());
+    assert!(names_a_machine(concat!("cd frame/wo", "rk/")).is_none());
+    assert!(names_a_machine(concat!("url = \"https://index.", "crates.io/\"")).is_some());
+    assert!(names_a_machine("root = \"/srv/shop/public\"").is_none());
+}
+
+#[test]
+fn files_stay_readable() {
+    let mut wrong = Vec::new();
+    for name in tracked() {
+        let source = [".rs", ".c", ".h", ".php", ".py", ".js"].iter().any(|end| name.ends_with(end));
+        let elsewhere =
+            name.split('/').any(|part| ["test", "tests", "bench", "fuzz", "examples"].contains(&part));
+        if !source || elsewhere {
+            continue;
+        }
+        let lines = std::fs::read_to_string(root().join(&name)).map(|text| text.lines().count()).unwrap_or(0);
+        if lines > LONGEST_FILE {
+            wrong.push(format!("{name}: {lines} lines, at most {LONGEST_FILE}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Licences that ask for nothing but to be named.
+const LICENCES: &[&str] =
+    &["MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "0BSD", "Unicode-3.0", "Unlicense"];
+
+/// Whether a licence expression leaves us a choice that we accept: every `AND` part has an accepted `OR` part.
+fn may_be_shipped(expression: &str) -> bool {
+    let accepted = |name: &str| LICENCES.contains(&name.trim_matches(['(', ')', ' ']));
+    expression.split(" AND ").all(|part| part.replace('/', " OR ").split(" OR ").any(accepted))
+}
+
+#[test]
+fn every_dependency_may_be_shipped() {
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", &platform])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    let packages = metadata["packages"].as_array().expect("a list of packages");
+    assert!(packages.len() > 50, "only {} packages", packages.len());
+    let refused: Vec<String> = packages
+        .iter()
+        .filter(|package| !package["license"].as_str().is_some_and(may_be_shipped))
+        .map(|package| format!("{}: {}", package["name"], package["license"]))
+        .collect();
+    assert!(refused.is_empty(), "licences to look at:\n{}", refused.join("\n"));
+}
+
+#[test]
+fn licences_are_judged() {
+    for good in ["MIT", "MIT/Apache-2.0", "(MIT OR GPL-3.0) AND Unicode-3.0", "GPL-2.0 OR Unlicense"] {
+        assert!(may_be_shipped(good), "{good}");
+    }
+    for bad in ["GPL-3.0", "MIT AND GPL-3.0", "SSPL-1.0", ""] {
+        assert!(!may_be_shipped(bad), "{bad}");
+    }
+}

@@ -1,0 +1,183 @@
+//! What a client may send, and how long it may take.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Connection, Kind, Request, Server, Setup, eventually, get, post};
+
+const SOON: Duration = Duration::from_secs(5);
+
+fn classic() -> Setup {
+    Setup::new(Kind::Classic)
+}
+
+/// Sends a request that is to be refused; the server may stop reading before all is sent.
+fn refused(server: &Server, request: &Request) -> u16 {
+    let mut connection = server.connect();
+    let _ = connection.try_send(request.bytes());
+    let response = connection.response_to(&request.method);
+    assert!(connection.closes_within(SOON), "the connection stays open after {response}");
+    response.status()
+}
+
+#[test]
+fn size_of_the_head() {
+    let server = classic().line("limits.head = \"8KiB\"").start();
+    let with = |size: usize| get("/hello.php").header("X-Long", &"x".repeat(size));
+    server.send(&with(7000)).expect(200);
+    assert_eq!(refused(&server, &with(9000)), 431);
+    assert_eq!(refused(&server, &with(1_000_000)), 431);
+    let target = format!("/hello.php?{}", "x".repeat(9000));
+    assert!(matches!(refused(&server, &get(&target)), 414 | 431));
+    assert_eq!(server.text("/hello.php"), "Hello from PHP");
+}
+
+#[test]
+fn number_of_header_fields() {
+    let server = classic().line("limits.headers = 20").start();
+    let with = |count: usize| {
+        (0..count).fold(get("/hello.php"), |request, number| request.header(&format!("X-{number}"), "1"))
+    };
+    server.send(&with(19)).expect(200); // and Host
+    assert_eq!(refused(&server, &with(20)), 431);
+    assert_eq!(refused(&server, &with(500)), 431);
+}
+
+#[test]
+fn size_of_the_body() {
+    let server = classic().line("limits.body = \"100KiB\"").start();
+    let body = |size: usize| post("/input.php", "text/plain", vec![b'x'; size]);
+    assert_eq!(server.send(&body(102_400)).expect(200).json()["length"], 102_400);
+    assert_eq!(server.send(&body(102_400).chunked(1000)).expect(200).json()["length"], 102_400);
+    assert_eq!(refused(&server, &body(102_401)), 413);
+    assert_eq!(refused(&server, &body(102_401).chunked(1000)), 413);
+    assert_eq!(refused(&server, &body(5_000_000)), 413);
+    // A client that asks first is told before it sends.
+    let request = body(102_401).header("Expect", "100-continue");
+    let mut connection = server.connect();
+    connection.send(request.head_bytes());
+    let response = connection.response();
+    assert_eq!((response.status(), response.interim.len()), (413, 0));
+    assert_eq!(server.text("/hello.php"), "Hello from PHP");
+}
+
+#[test]
+fn number_of_connections() {
+    let server = classic().line("limits.connections = 4").start();
+    // Connections of the harness itself end a moment after it has closed them.
+    let full = eventually(SOON, || {
+        let mut held: Vec<Connection> = (0..4).map(|_| server.connect()).collect();
+        let served = |connection: &mut Connection| {
+            let sent = connection.try_send(get("/hello.php").bytes()).is_ok();
+            sent && connection.try_response("GET").is_ok_and(|response| response.status() == 200)
+        };
+        held.iter_mut().all(served).then_some(held)
+    });
+    let held = full.expect("four connections are served");
+    let mut fifth = server.connect();
+    fifth.patience(Duration::from_millis(500));
+    let _ = fifth.try_send(get("/hello.php").bytes());
+    match fifth.try_response("GET") {
+        Ok(response) => assert_eq!(response.status(), 503, "{response}"),
+        Err(_) => drop(fifth),
+    }
+    drop(held);
+    let again = eventually(SOON, || {
+        let mut connection = server.connect();
+        connection.patience(Duration::from_millis(500));
+        let _ = connection.try_send(get("/hello.php").bytes());
+        connection.try_response("GET").ok().filter(|response| response.status() == 200)
+    });
+    assert!(again.is_some(), "nobody is served after the connections have ended");
+}
+
+/// A client that stops in the middle is told so, or the connection is closed; nothing of it reaches PHP.
+fn stalls(server: &Server, sent: &[u8], least: Duration) {
+    let mut connection = server.connect();
+    let started = Instant::now();
+    connection.send(sent);
+    connection.patience(SOON);
+    match connection.try_response("POST") {
+        Ok(response) => assert_eq!(response.status(), 408, "{response}"),
+        Err(crate::harness::Failure::Closed(_)) => {}
+        Err(other) => panic!("the server waits on: {other:?}"),
+    }
+    assert!(connection.closes_within(SOON), "the connection stays open");
+    assert!(started.elapsed() >= least, "the client had only {:?}", started.elapsed());
+}
+
+#[test]
+fn time_for_the_head() {
+    let server = classic().line("timeouts.head = \"600ms\"").start();
+    let least = Duration::from_millis(500);
+    stalls(&server, b"GET /hello.php HTTP/1.1\r\nHost: loc", least);
+    stalls(&server, b"G", least);
+    // The limit is for the whole head: a byte now and then does not extend it.
+    let mut connection = server.connect();
+    let started = Instant::now();
+    for byte in get("/hello.php").header("X-Long", &"x".repeat(100)).bytes() {
+        if connection.try_send([byte]).is_err() || started.elapsed() > SOON {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(started.elapsed() < Duration::from_secs(3), "a slow head took {:?}", started.elapsed());
+    // A client in time is served, also on a connection that has been used.
+    let mut connection = server.connect();
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(connection.exchange(&get("/hello.php")).expect(200).text(), "Hello from PHP");
+    }
+}
+
+#[test]
+fn time_for_the_body() {
+    let server = classic().line("timeouts.body = \"600ms\"").start();
+    let least = Duration::from_millis(500);
+    let request = post("/abort.php?name=body", "text/plain", "0123456789");
+    stalls(&server, &[request.head_bytes(), b"01234".to_vec()].concat(), least);
+    let chunked =
+        "POST /abort.php?name=body HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab";
+    stalls(&server, chunked.as_bytes(), least);
+    assert!(!server.state_file("status-body").exists(), "a request with half a body reached PHP");
+    // The limit is for each wait, not for the whole body.
+    let mut connection = server.connect();
+    let request = post("/echo.php", "text/plain", "0123456789");
+    connection.send(request.head_bytes());
+    for byte in &request.body {
+        std::thread::sleep(Duration::from_millis(150));
+        connection.send([*byte]);
+    }
+    assert_eq!(connection.response().expect(200).text(), "0123456789");
+}
+
+#[test]
+fn time_between_requests() {
+    let server = classic().line("timeouts.idle = \"600ms\"").start();
+    let mut connection = server.connect();
+    for _ in 0..2 {
+        connection.exchange(&get("/hello.php")).expect(200);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let started = Instant::now();
+    connection.exchange(&get("/hello.php")).expect(200);
+    assert!(connection.closes_within(SOON), "an idle connection stays open");
+    assert!(started.elapsed() >= Duration::from_millis(500), "closed after {:?}", started.elapsed());
+    // A request that takes longer is not idle.
+    assert_eq!(server.text("/sleep.php?ms=1500"), "slept");
+}
+
+#[test]
+fn time_for_the_client_to_take_the_response() {
+    let server = classic().workers(1).line("timeouts.send = \"1s\"").start();
+    let mut lazy = server.connect();
+    lazy.send(get("/large.php?bytes=60000000").bytes());
+    lazy.head().unwrap();
+    // Nothing more is read; the server gives up, and its worker is free.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(server.text("/hello.php"), "Hello from PHP");
+    let mut received = 0;
+    while lazy.read_byte().is_ok() && received < 60_000_000 {
+        received += 1;
+    }
+    assert!(received < 50_000_000, "the server kept a response for a client that did not read");
+}

@@ -1,0 +1,91 @@
+//! The access log: one line a request, in the form that was asked for.
+
+use std::time::Duration;
+
+use crate::harness::{Kind, Request, Server, Setup, eventually, get, in_parallel};
+
+/// A server with an access log of this format; the path is relative to the configuration's.
+fn start(format: &str) -> Server {
+    let setup = Setup::new(Kind::Classic).line("log.access = \"state/access.log\"");
+    setup.line(&format!("log.access_format = \"{format}\"")).start()
+}
+
+/// Waits until the log has this many lines of `target`.
+fn lines(server: &Server, target: &str, count: usize) -> Vec<String> {
+    let read = || {
+        let text = std::fs::read_to_string(server.state_file("access.log")).unwrap_or_default();
+        let lines: Vec<String> =
+            text.lines().filter(|line| line.contains(target)).map(str::to_string).collect();
+        (lines.len() >= count).then_some(lines)
+    };
+    eventually(Duration::from_secs(5), read).unwrap_or_else(|| panic!("less than {count} lines of {target}"))
+}
+
+#[test]
+fn combined() {
+    let server = start("combined");
+    let request =
+        get("/hello.php?a=1").header("Referer", "http://from.test/").header("User-Agent", "a \"test\"");
+    server.send(&request).expect(200);
+    let line = lines(&server, "/hello.php?a=1", 1).remove(0);
+    assert!(line.starts_with("127.0.0.1 - - ["), "{line}");
+    assert!(line.contains("\"GET /hello.php?a=1 HTTP/1.1\" 200 14 \"http://from.test/\" \"a "), "{line}");
+    // What the client chose cannot end its field or the line.
+    assert!(!line.contains("\"a \"test\"\""), "{line}");
+
+    server.send(&get("/server.php?b").basic_auth("somebody:secret")).expect(200);
+    let line = lines(&server, "/server.php?b", 1).remove(0);
+    assert!(line.starts_with("127.0.0.1 - somebody ["), "{line}");
+    server.send(&Request::new("HEAD", "/missing.txt")).expect(404);
+    let line = lines(&server, "/missing.txt", 1).remove(0);
+    assert!(line.contains("\"HEAD /missing.txt HTTP/1.1\" 404 "), "{line}");
+}
+
+#[test]
+fn json() {
+    let server = start("json");
+    server.send(&get("/hello.php?a=1").header("User-Agent", "a \"test\" ü")).expect(200);
+    let line = lines(&server, "/hello.php", 1).remove(0);
+    let entry: serde_json::Value =
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    for (key, value) in [
+        ("client", "127.0.0.1"),
+        ("host", "localhost"),
+        ("method", "GET"),
+        ("target", "/hello.php?a=1"),
+        ("protocol", "HTTP/1.1"),
+        ("agent", "a \"test\" ü"),
+    ] {
+        assert_eq!(entry[key], value, "{key} in {line}");
+    }
+    assert_eq!((&entry["status"], &entry["bytes"]), (&200.into(), &14.into()), "{line}");
+    let phases = entry["phases_us"].as_object().expect("the phases of the request");
+    let sum: f64 = phases.values().map(|phase| phase.as_f64().unwrap()).sum();
+    let total = entry["duration_us"].as_f64().unwrap();
+    assert!(phases.contains_key("php") && (sum - total).abs() < 0.05 * total + 10.0, "{line}");
+}
+
+#[test]
+fn every_request_has_its_line() {
+    let server = start("combined");
+    in_parallel(200, |number| {
+        server.get(&format!("/hello.php?number={number}")).expect(200);
+    });
+    let mut seen = lines(&server, "/hello.php?number=", 200);
+    seen.sort();
+    seen.dedup_by_key(|line| line.split('"').nth(1).map(str::to_string));
+    assert_eq!(seen.len(), 200);
+}
+
+/// A server that is told to stop writes what it still holds.
+#[test]
+fn nothing_is_lost_at_the_end() {
+    let mut server = start("combined");
+    for number in 0..20 {
+        server.get(&format!("/hello.php?last={number}")).expect(200);
+    }
+    server.main_process().signal("TERM");
+    assert!(server.main_process().wait(Duration::from_secs(10)).is_some(), "the server does not end");
+    let text = std::fs::read_to_string(server.state_file("access.log")).unwrap();
+    assert_eq!(text.matches("/hello.php?last=").count(), 20, "{text}");
+}

@@ -1,0 +1,54 @@
+//! End-to-end tests: one binary, one module a topic.
+
+/// Malformed requests, and requests that hide in others: refused, and PHP never sees them.
+mod bad_input;
+/// What one request leaves behind for the next, in a hundred channels.
+mod canary;
+/// The command line: what is typed and how it is answered.
+mod cli;
+/// Databases that hang up, restart or are left with open transactions.
+mod database;
+/// The demo site in a browser.
+mod demo;
+/// The documentation is true: its examples run, its links lead somewhere, its lists are complete.
+mod docs;
+/// Requests that one site leaves to another, and what else a boot script can arrange.
+mod fallback;
+/// What every other module stands on: servers, an HTTP client, tables of behaviours.
+mod harness;
+/// The HTTP front: connections, requests in a row, chunks, expectations, upgrades.
+mod http;
+/// The picture of the crates, and what may stand in no file.
+mod layers;
+/// What a client may send, and how long it may take.
+mod limits;
+/// The access log.
+mod logs;
+/// The service manager: sockets from it, words to it, a file with the process id.
+mod manager;
+/// What an operator does with a running server: ask it, reload it, change its configuration.
+mod operate;
+/// What `make install` puts in place works from there.
+mod packaging;
+/// What PHP scripts see and do, one script per behaviour, under classic mode, worker mode and php-fpm.
+mod php;
+/// Reload: new code, new configuration, new workers, and nobody notices.
+mod reload;
+/// Which script, and which site, answers.
+mod routing;
+/// The seal report: planted leaks are named, and nothing else is.
+mod seal_report;
+/// What tests of real applications lean on: a database, a browser, visitors with cookies.
+mod services;
+/// Slow clients hold no worker; a full queue says so.
+mod slow_clients;
+/// Files that are sent as they are, and files that never are.
+mod static_files;
+/// Processes that come, stay, hang, die and are replaced.
+mod supervise;
+/// A Symfony application in either mode.
+mod symfony;
+/// WordPress from its installation to its readers.
+mod wordpress;
+/// WordPress in images of each depth: always the pages of classic mode.
+mod wordpress_sealed;

@@ -1,0 +1,167 @@
+//! `tokamak seal-report`: every planted leak of `tests/report/leaky.php` is named with its size, nothing is said of an
+//! application without leaks, and sealed mode leaves nothing of either.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::harness::{Kind, Request, Setup, program};
+use crate::layers::root;
+
+/// What the command answered.
+struct Answer {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn seal_report(directory: &Path, arguments: &[&str]) -> Answer {
+    let cache = tempfile::tempdir().unwrap();
+    let Output { status, stdout, stderr } = Command::new("timeout")
+        .arg("120")
+        .arg(program())
+        .arg("seal-report")
+        .args(arguments)
+        .current_dir(directory)
+        .env("APP_CACHE_DIR", cache.path())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Answer { code: status.code().unwrap(), out: text(stdout), err: text(stderr) }
+}
+
+fn json(directory: &Path, arguments: &[&str]) -> (i32, Value) {
+    let answer = seal_report(directory, &[&["--json"], arguments].concat());
+    let value = serde_json::from_str(&answer.out);
+    (answer.code, value.unwrap_or_else(|error| panic!("{error}: {}\n{}", answer.out, answer.err)))
+}
+
+fn text<'a>(of: &'a Value, key: &str) -> &'a str {
+    of[key].as_str().unwrap_or_else(|| panic!("no {key} in {of:#}"))
+}
+
+/// Verdict, kind, name, and how much a request.
+fn findings(run: &Value) -> Vec<(&str, &str, &str, f64)> {
+    let list = run["findings"].as_array().unwrap_or_else(|| panic!("no findings in {run:#}"));
+    list.iter()
+        .map(|of| {
+            (text(of, "verdict"), text(of, "kind"), text(of, "name"), of["per_request"].as_f64().unwrap())
+        })
+        .collect()
+}
+
+/// What `leaky.php` leaks in each request: by how much, in bytes of 64-bit PHP.
+const PLANTED: &[(&str, &str, &str, f64)] = &[
+    ("grows", "static properties", "Cart::$items", 1048.0),
+    ("grows", "globals", "$logger->records", 248.0),
+    ("grows", "function statics", "remember() $seen", 152.0),
+    ("grows", "globals", "$blob", 64.0),
+    ("grows", "globals", "$spl", 40.0),
+    ("grows", "globals", "$files", 16.0),
+    ("grows", "engine", "autoloaders", 56.0),
+    ("grows", "handlers", "error handler", 40.0),
+    ("grows", "resources", "", 32.0),
+    ("grows", "descriptors", "", 1.0),
+];
+
+/// What it leaves otherwise.
+const LEFT: &[(&str, &str, &str)] = &[
+    ("foreign", "static properties", "Cart::$visitor"),
+    ("grows", "memory", "PHP heap"),
+    ("grows", "objects", "alive"),
+    ("grows", "classes", ""),
+    ("carries over", "globals", "$count"),
+    ("stays", "settings", "precision"),
+    ("stays", "engine", "timezone"),
+    ("stays", "engine", "mb_internal_encoding"),
+    ("stays", "environment", "REPORT_LEFT"),
+    ("stays", "process", "cwd"),
+    ("stays", "process", "umask"),
+];
+
+#[test]
+fn every_planted_leak_is_named_with_its_size_and_nothing_else_is() {
+    let (code, report) = json(&root().join("tests/report"), &["leaky.php", "/", "/b?c=d"]);
+    let mut found = findings(&report["worker"]);
+    found.retain(|finding| finding.0 != "fills once");
+    for (verdict, kind, name, each) in PLANTED {
+        let finding = found.iter().find(|f| (f.0, f.1, f.2) == (*verdict, *kind, *name));
+        let finding = finding.unwrap_or_else(|| panic!("{kind} {name} is missing: {found:#?}"));
+        assert!((finding.3 - each).abs() < 0.5, "{finding:?}, not {each} a request");
+    }
+    for (verdict, kind, name) in LEFT {
+        assert!(found.iter().any(|f| (f.0, f.1, f.2) == (*verdict, *kind, *name)), "{name}: {found:#?}");
+    }
+    assert_eq!(found.len(), PLANTED.len() + LEFT.len(), "{found:#?}");
+    assert_eq!((code, &report["leaks"]), (1, &Value::Bool(true)));
+    assert!(findings(&report["sealed"]).is_empty(), "{:#}", report["sealed"]);
+    assert!(report["sealed"]["nodes"].as_u64() > Some(100), "{:#}", report["sealed"]);
+}
+
+#[test]
+fn what_leaves_nothing_is_not_accused() {
+    let (code, report) = json(&root().join("tests/report"), &["clean.php"]);
+    let found = findings(&report["worker"]);
+    assert!(found.iter().all(|f| f.0 == "fills once" && f.1 == "static properties"), "{found:#?}");
+    assert_eq!((code, found.len(), &report["leaks"]), (0, 1, &Value::Bool(false)));
+    assert!(findings(&report["sealed"]).is_empty(), "{:#}", report["sealed"]);
+    assert_eq!(report["worker"]["heap_bytes"][0], report["worker"]["heap_bytes"][1]);
+}
+
+/// The last request and response are held by the worker script itself, until the next ones come.
+#[test]
+fn a_symfony_application_keeps_the_last_request_and_does_not_grow() {
+    let (code, report) = json(root(), &["examples/symfony/worker.php", "/empty", "/page", "/session"]);
+    let found = findings(&report["worker"]);
+    assert!(found.iter().any(|f| (f.0, f.2) == ("foreign", "$request")), "{found:#?}");
+    assert!(found.iter().all(|f| f.0 != "grows"), "{found:#?}");
+    assert_eq!(code, 1);
+    assert!(findings(&report["sealed"]).is_empty(), "{:#}", report["sealed"]);
+    assert_eq!(report["worker"]["errors"], serde_json::json!([]));
+    let answer = seal_report(root(), &["examples/symfony/worker.php", "/nowhere", "--rounds", "2"]);
+    assert!(answer.out.contains("note: /nowhere was answered with 404"), "{}", answer.out);
+}
+
+#[test]
+fn the_table_says_the_same_in_words() {
+    let answer = seal_report(&root().join("tests/report"), &["leaky.php", "--rounds", "10"]);
+    let line = |start: &str| {
+        let found = answer.out.lines().find(|line| line.trim_start().starts_with(start));
+        found.unwrap_or_else(|| panic!("no line {start:?}:\n{}", answer.out)).to_owned()
+    };
+    assert!(line("foreign").contains("Cart::$visitor"));
+    assert!(line("grows         static properties").ends_with("+1.0 kB"));
+    assert!(line("stays         settings").contains("precision *"));
+    assert!(line("sealed mode:").contains("nothing is left behind"));
+    assert_eq!(answer.code, 1);
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_told_with_a_status_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    write("never.php", "<?php echo 'no loop';");
+    write("dies.php", "<?php while (tokamak_handle_request(fn () => posix_kill(getmypid(), 9))) {}");
+    for (script, words) in [
+        ("missing.php", "missing.php"),
+        ("never.php", "before its first tokamak_handle_request"),
+        ("dies.php", "ended by signal 9"),
+    ] {
+        let answer = seal_report(directory.path(), &[script]);
+        assert_eq!(answer.code, 2, "{}{}", answer.out, answer.err);
+        assert!(answer.err.contains(words), "{script}: {}", answer.err);
+    }
+}
+
+/// Only `STATE` requests of a report are answered by the server: for all others it is a method like any other.
+#[test]
+fn without_a_report_the_application_answers() {
+    for kind in [Kind::Worker, Kind::Sealed] {
+        let server =
+            Setup::new(kind).site("report").worker("clean.php").front_controller("clean.php").start();
+        let answer = server.send(&Request::new("STATE", "/"));
+        assert!(answer.expect(200).text().starts_with("name 1,name 2"), "{kind:?}");
+    }
+}

@@ -1,0 +1,197 @@
+//! A MariaDB server of one's own.
+//!
+//! It can be stopped and killed under the application's feet and comes back on the same port with the same
+//! data, which is what the tests of stale connections are about. Initialising a data directory takes half
+//! a second and a start less than a tenth, so every test has its own and nothing is cached.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::harness::{Process, eventually, free_address, is_root};
+
+/// Longest wait for the server to answer, or to end; far above what a loaded machine needs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Attempts to find a port: another process may take a free one before the server binds it.
+const ATTEMPTS: usize = 5;
+
+/// The password of every user that [`MariaDb::create`] makes.
+pub const PASSWORD: &str = "kept in the reactor";
+
+/// A running server, or one that a test has stopped for a while.
+pub struct MariaDb {
+    /// Before its directory, because fields are dropped in this order.
+    process: Option<Process>,
+    dir: TempDir,
+    port: u16,
+}
+
+impl MariaDb {
+    /// Initialises a data directory and starts a server on a free port.
+    pub fn start() -> MariaDb {
+        let dir =
+            tempfile::Builder::new().prefix("tokamak-mariadb-").tempdir().expect("a directory for MariaDB");
+        let installed = Command::new("mariadb-install-db")
+            .args(common_options(dir.path()))
+            .args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"])
+            .stdin(Stdio::null())
+            .output()
+            .expect("mariadb-install-db runs (package mariadb-server)");
+        assert!(installed.status.success(), "mariadb-install-db failed: {installed:?}");
+        let mut server = MariaDb { process: None, dir, port: 0 };
+        for _ in 0..ATTEMPTS {
+            server.port = free_address().port();
+            server.spawn();
+            if server.becomes_ready() {
+                return server;
+            }
+        }
+        panic!("MariaDB does not start; its log:\n{}", server.log());
+    }
+
+    /// The TCP port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Creates a database and a user of the same name who may do everything in it; see [`PASSWORD`].
+    pub fn create(&self, name: &str) {
+        self.query(&format!(
+            "CREATE DATABASE {name}; CREATE USER {name}@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'; \
+             GRANT ALL ON {name}.* TO {name}@'127.0.0.1'"
+        ));
+    }
+
+    /// Runs statements as the administrator; the answer's rows, columns separated by tabs.
+    pub fn query(&self, sql: &str) -> String {
+        let answer = self.client(sql).output().expect("the mariadb client runs");
+        assert!(answer.status.success(), "{sql}: {}", String::from_utf8_lossy(&answer.stderr));
+        String::from_utf8(answer.stdout).expect("UTF-8").trim_end().to_owned()
+    }
+
+    /// Ends the server in order (SIGTERM); clients see their connections closed.
+    pub fn stop(&mut self) {
+        self.end("TERM");
+    }
+
+    /// Ends the server at once (SIGKILL).
+    pub fn kill(&mut self) {
+        self.end("KILL");
+    }
+
+    /// Starts a stopped or killed server again, on the same port and with the same data.
+    pub fn resume(&mut self) {
+        assert!(self.process.is_none(), "MariaDB runs");
+        self.spawn();
+        assert!(self.becomes_ready(), "MariaDB does not come back; its log:\n{}", self.log());
+    }
+
+    fn spawn(&mut self) {
+        let mut arguments = common_options(self.dir.path());
+        arguments.push(format!("--port={}", self.port));
+        arguments.push(format!("--socket={}", self.path("socket").display()));
+        arguments.push(format!("--pid-file={}", self.path("pid").display()));
+        // Small, and written to the system at each commit without waiting for the disk: a killed server
+        // loses nothing, only a crashed machine would.
+        let fixed = [
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+            "--skip-log-bin",
+            "--performance-schema=OFF",
+            "--innodb-buffer-pool-size=32M",
+            "--key-buffer-size=1M",
+            "--aria-pagecache-buffer-size=1M",
+            "--innodb-flush-log-at-trx-commit=2",
+            "--innodb-buffer-pool-dump-at-shutdown=OFF",
+        ];
+        arguments.extend(fixed.map(str::to_owned));
+        self.process = Some(Process::start(program(), &arguments, &[], &self.path("log")));
+    }
+
+    /// Waits until the server answers; `false` if it ended or never did, and then it runs no more.
+    fn becomes_ready(&mut self) -> bool {
+        let answers = eventually(PATIENCE, || {
+            let ended = self.process.as_mut().is_none_or(|process| process.ended().is_some());
+            if ended {
+                return Some(false);
+            }
+            let answer = self.client("SELECT 1").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            answer.expect("the mariadb client runs (package mariadb-client)").success().then_some(true)
+        });
+        if answers != Some(true) {
+            self.process = None;
+        }
+        answers == Some(true)
+    }
+
+    fn end(&mut self, signal: &str) {
+        let Some(mut process) = self.process.take() else { return };
+        process.signal(signal);
+        assert!(process.wait(PATIENCE).is_some(), "MariaDB does not stop; its log:\n{}", self.log());
+    }
+
+    fn client(&self, sql: &str) -> Command {
+        let mut client = Command::new("mariadb");
+        client
+            .args(["--no-defaults", "--batch", "--skip-column-names", "--connect-timeout=5", "--user=root"])
+            .arg(format!("--socket={}", self.path("socket").display()))
+            .args(["-e", sql])
+            .stdin(Stdio::null());
+        client
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+impl Drop for MariaDb {
+    fn drop(&mut self) {
+        // Nobody needs the data any more, so there is no reason to wait for an orderly end.
+        if let Some(process) = &self.process {
+            process.signal("KILL");
+        }
+    }
+}
+
+/// What the installation and every start must agree on.
+fn common_options(dir: &Path) -> Vec<String> {
+    let mut options = vec![
+        "--no-defaults".to_owned(),
+        format!("--datadir={}", dir.join("data").display()),
+        // A starting server removes what it takes for its own left-overs in the directory for temporary files.
+        format!("--tmpdir={}", dir.display()),
+        "--innodb-log-file-size=4M".to_owned(),
+    ];
+    // The server refuses to run as root unless told so; anybody else cannot choose.
+    if is_root() {
+        options.push("--user=root".to_owned());
+    }
+    options
+}
+
+/// Debian keeps the server where an ordinary user's search path does not lead.
+fn program() -> &'static Path {
+    let system = Path::new("/usr/sbin/mariadbd");
+    if system.exists() { system } else { Path::new("mariadbd") }
+}
+
+#[test]
+fn a_database_outlives_its_server() {
+    let mut server = MariaDb::start();
+    server.create("reactor");
+    server.query("CREATE TABLE reactor.shots (n INT); INSERT INTO reactor.shots VALUES (1), (2)");
+    server.stop();
+    server.resume();
+    server.query("INSERT INTO reactor.shots VALUES (3)");
+    server.kill();
+    server.resume();
+    assert_eq!(server.query("SELECT SUM(n), COUNT(*) FROM reactor.shots"), "6\t3");
+}

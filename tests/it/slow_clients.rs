@@ -1,0 +1,167 @@
+//! Slow clients are the front's burden: they hold no worker. And a queue that is full says so.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Kind, Setup, get, in_both_modes, in_parallel, numbered, post};
+
+in_both_modes! {
+    slow_reader_holds_no_worker, many_slow_readers, slow_sender_holds_no_worker, full_queue_is_refused,
+    long_wait_is_refused, queue_is_served_in_order,
+}
+
+/// A client that reads one byte a second of 900 KB does not keep the only worker.
+fn slow_reader_holds_no_worker(kind: Kind) {
+    let server = Setup::new(kind).workers(1).start();
+    let mut slow = server.connect();
+    slow.send(get("/large.php?bytes=900000").bytes());
+    let head = slow.head().unwrap();
+    assert_eq!(head.status, 200);
+    for _ in 0..3 {
+        slow.read_byte().unwrap();
+        let started = Instant::now();
+        assert_eq!(server.text("/hello.php"), "Hello from PHP");
+        let took = started.elapsed();
+        assert!(took < Duration::from_secs(3), "the second client waited {took:?}");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    // Nothing is lost for the slow one when it hurries at last.
+    let mut fast = server.connect();
+    fast.send(get("/large.php?bytes=900000").bytes());
+    assert!(fast.response().expect(200).body == numbered(900_000));
+}
+
+fn many_slow_readers(kind: Kind) {
+    let server = Setup::new(kind).workers(2).start();
+    let mut readers: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    for reader in &mut readers {
+        reader.send(get("/large.php?bytes=900000").bytes());
+    }
+    for reader in &mut readers {
+        reader.head().unwrap();
+    }
+    let started = Instant::now();
+    assert_eq!(server.text("/hello.php"), "Hello from PHP");
+    assert!(started.elapsed() < Duration::from_secs(3), "waited {:?}", started.elapsed());
+}
+
+fn slow_sender_holds_no_worker(kind: Kind) {
+    let server = Setup::new(kind).workers(1).start();
+    let request = post("/input.php", "text/plain", numbered(900_000));
+    let mut slow = server.connect();
+    slow.send(request.head_bytes());
+    let (first, rest) = request.body.split_at(450_000);
+    slow.send(first);
+    for _ in 0..5 {
+        let started = Instant::now();
+        assert_eq!(server.text("/hello.php"), "Hello from PHP");
+        let took = started.elapsed();
+        assert!(took < Duration::from_secs(3), "the second client waited {took:?}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    slow.send(rest);
+    let seen = slow.response().expect(200).json();
+    assert_eq!(seen["length"], 900_000);
+    assert_eq!(seen["crc32"], crate::harness::crc32(&numbered(900_000)));
+}
+
+/// One request runs, one waits, the third is told to come back later, at once. (The places in the queue are
+/// shared out among the event loops, so the test has one.)
+fn full_queue_is_refused(kind: Kind) {
+    let server = Setup::new(kind).workers(1).line("loops = 1").site_line("pool.queue = 1").start();
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        let mut connection = server.connect();
+        connection.send(get("/sleep.php?ms=1500").bytes());
+        std::thread::sleep(Duration::from_millis(200));
+        waiting.push(connection);
+    }
+    let started = Instant::now();
+    let refused = server.get("/hello.php");
+    assert_eq!(refused.status(), 503, "{refused}");
+    assert!(refused.header("Retry-After").is_some(), "{refused}");
+    assert!(started.elapsed() < Duration::from_millis(700), "refused after {:?}", started.elapsed());
+    for mut connection in waiting {
+        assert_eq!(connection.response().expect(200).text(), "slept");
+    }
+    assert_eq!(server.text("/hello.php"), "Hello from PHP");
+}
+
+fn long_wait_is_refused(kind: Kind) {
+    let server = Setup::new(kind).workers(1).site_line("pool.queue_timeout = \"500ms\"").start();
+    let mut running = server.connect();
+    running.send(get("/sleep.php?ms=2500").bytes());
+    std::thread::sleep(Duration::from_millis(200));
+    let started = Instant::now();
+    let refused = server.get("/abort.php?name=waited");
+    let took = started.elapsed();
+    assert_eq!(refused.status(), 503, "{refused}");
+    assert!(refused.header("Retry-After").is_some(), "{refused}");
+    assert!((400..1800).contains(&took.as_millis()), "refused after {took:?}");
+    assert_eq!(running.response().expect(200).text(), "slept");
+    assert_eq!(server.text("/hello.php"), "Hello from PHP");
+    assert!(!server.state_file("status-waited").exists(), "a request that was refused ran all the same");
+}
+
+/// First come, first served: with one worker, the answers come in the order of the requests.
+fn queue_is_served_in_order(kind: Kind) {
+    let server = Setup::new(kind).workers(1).start();
+    let mut first = server.connect();
+    first.send(get("/sleep.php?ms=1500").bytes());
+    std::thread::sleep(Duration::from_millis(100));
+    let mut waiting = Vec::new();
+    for _ in 0..10 {
+        let mut connection = server.connect();
+        connection.send(get("/time.php").bytes());
+        waiting.push(connection);
+        std::thread::sleep(Duration::from_millis(80));
+    }
+    first.response().expect(200);
+    let times: Vec<f64> = waiting
+        .iter_mut()
+        .map(|connection| connection.response().expect(200).json()["time"].as_f64().unwrap())
+        .collect();
+    assert!(times.is_sorted(), "served in another order: {times:?}");
+    in_parallel(50, |_| assert_eq!(server.text("/hello.php"), "Hello from PHP"));
+}
+
+/// An event loop that always has something to do for some clients still sees what PHP has answered to others.
+#[test]
+fn a_loop_that_never_rests_sees_answers() {
+    use std::io::{Read, Write};
+    let server = Setup::new(Kind::Classic).line("loops = 1").start();
+    std::fs::write(server.places.root().join("static.txt"), "static").unwrap();
+    let busy = server.address;
+    let request = get("/static.txt").bytes();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut clients: Vec<_> = (0..400)
+                .map(|_| {
+                    let mut stream = std::net::TcpStream::connect(busy).unwrap();
+                    stream.set_nonblocking(true).unwrap();
+                    stream.write_all(&request).unwrap();
+                    stream
+                })
+                .collect();
+            let mut sink = [0; 16 * 1024];
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                for stream in &mut clients {
+                    if stream.read(&mut sink).is_ok() {
+                        stream.write_all(&request).unwrap();
+                    }
+                }
+            }
+        });
+        std::thread::sleep(Duration::from_secs(1));
+        let mut connection = server.connect();
+        connection.patience(Duration::from_secs(5));
+        let answers: Vec<_> = (0..20)
+            .map_while(|_| {
+                connection.send(get("/hello.php").bytes());
+                connection.try_response("GET").ok()
+            })
+            .collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(answers.len(), 20, "no answer while the loop is busy");
+    });
+}

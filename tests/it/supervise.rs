@@ -1,0 +1,420 @@
+//! Processes that come, stay, hang, die and are replaced.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use crate::harness::{Kind, Request, Server, eventually, get, in_both_modes, in_parallel, is_root, post};
+use crate::operate::{
+    command, configure, edit, kill, operated, pid_in, reload, status, status_when, worker_pids,
+};
+
+in_both_modes! {
+    drains_on_sigterm,
+    ends_a_request_that_takes_too_long,
+    ends_a_request_that_is_stuck_in_c,
+    replaces_a_killed_worker,
+    a_dynamic_pool_grows_and_shrinks,
+}
+
+/// Sends a request on a connection of its own and gives it time to reach a worker. A worker may still be busy with the
+/// request before, whose response is complete.
+#[track_caller]
+fn begin(server: &Server, request: &Request) -> crate::harness::Connection {
+    let mut connection = server.connect();
+    connection.send(request.bytes());
+    status_when(server, "a busy worker", |status| {
+        let mut workers = status["pools"][0]["workers"].as_array().unwrap().iter();
+        workers.any(|worker| worker["state"] == "busy" && worker["uri"] == request.target)
+    });
+    connection
+}
+
+/// The worker that is busy.
+fn busy_pid(server: &Server) -> u64 {
+    let status = status(server);
+    let workers = status["pools"][0]["workers"].as_array().unwrap();
+    let busy = workers.iter().find(|worker| worker["state"] == "busy");
+    busy.and_then(|worker| worker["pid"].as_u64()).unwrap_or_else(|| panic!("no busy worker in {status:#}"))
+}
+
+#[track_caller]
+fn booted(server: &Server) -> serde_json::Value {
+    status_when(server, "booted workers", |status| {
+        status["pools"][0]["starting"] == 0 && status["pools"][0]["idle"] != 0
+    })
+}
+
+/// The children of a process whose command line contains a text.
+fn children(parent: u64, command: &str) -> Vec<u64> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()) else {
+            continue;
+        };
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        // The name of the program, which may contain anything, is in parentheses.
+        let stat = read("stat");
+        let its_parent =
+            stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse::<u64>().ok());
+        if its_parent == Some(parent) && read("cmdline").contains(command) {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+#[test]
+fn status_shows_what_every_worker_does() {
+    let server = operated(Kind::Classic).start();
+    booted(&server);
+    server.get("/index.php").expect(200);
+    let mut waiting = begin(&server, &get("/index.php?do=wait&n=700&name=%22x"));
+    let seen = status(&server);
+    assert_eq!(seen["generation"], 1);
+    assert_eq!(seen["draining"], 0);
+    assert!(seen["listen"][0].as_str().unwrap().contains(&server.address.to_string()), "{seen:#}");
+    let pool = &seen["pools"][0];
+    for (key, value) in [("site", "localhost"), ("mode", "classic"), ("size", "static")] {
+        assert_eq!(pool[key], value, "{seen:#}");
+    }
+    assert_eq!(pool["max"], 2);
+    assert_eq!(pool["busy"], 1);
+    assert_eq!(pool["idle"], 1);
+    assert!(pool["php"].as_str().unwrap().starts_with("8."), "{seen:#}");
+    let workers = pool["workers"].as_array().unwrap();
+    let busy = workers.iter().find(|worker| worker["state"] == "busy").unwrap();
+    assert_eq!(busy["method"], "GET");
+    assert_eq!(busy["uri"], "/index.php?do=wait&n=700&name=%22x");
+    assert!(busy["memory"].as_u64().unwrap() > 100_000, "{seen:#}");
+    assert!(busy["seconds"].as_f64().unwrap() < 60.0, "{seen:#}");
+
+    let table = String::from_utf8(command(&server, &["status"]).stdout).unwrap();
+    let row = table.lines().find(|line| line.contains("busy ")).unwrap_or_else(|| panic!("{table}"));
+    assert!(row.contains("GET /index.php?do=wait"), "{table}");
+    waiting.response().expect(200);
+    status_when(&server, "two requests and nobody busy", |status| {
+        status["pools"][0]["requests"] == 2 && status["pools"][0]["busy"] == 0
+    });
+}
+
+fn drains_on_sigterm(kind: Kind) {
+    let mut server = operated(kind).line("timeouts.drain = \"10s\"").start();
+    booted(&server);
+    let mut waiting = begin(&server, &get("/index.php?do=wait&n=1200"));
+    server.main_process().signal("TERM");
+    let closed = || std::net::TcpStream::connect(server.address).is_err().then_some(());
+    assert!(eventually(Duration::from_secs(5), closed).is_some(), "new connections are still accepted");
+    waiting.response().expect(200);
+    let ended = server.main_process().wait(Duration::from_secs(5)).expect("the server does not end");
+    assert!(ended.success(), "{ended}");
+    assert!(!server.places.top().join("control").exists(), "the control socket is left behind");
+    server.log_line(&["INFO", "stopped"]);
+}
+
+#[test]
+fn a_second_sigterm_ends_at_once() {
+    let mut server = operated(Kind::Classic).line("timeouts.drain = \"60s\"").start();
+    booted(&server);
+    let _waiting = begin(&server, &get("/index.php?do=wait&n=30000"));
+    let pids = worker_pids(&status(&server));
+    server.main_process().signal("TERM");
+    server.log_line(&["stopping: running requests are finished"]);
+    let start = Instant::now();
+    server.main_process().signal("TERM");
+    assert!(server.main_process().wait(Duration::from_secs(5)).is_some(), "the server does not end");
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(
+        pids.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()),
+        "workers are left"
+    );
+}
+
+#[test]
+fn draining_has_an_end() {
+    let mut server = operated(Kind::Classic).line("timeouts.drain = \"500ms\"").start();
+    booted(&server);
+    let _waiting = begin(&server, &get("/index.php?do=wait&n=30000"));
+    let pid = busy_pid(&server);
+    server.main_process().signal("TERM");
+    assert!(server.main_process().wait(Duration::from_secs(6)).is_some(), "the server does not end");
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "the worker is left");
+}
+
+fn ends_a_request_that_takes_too_long(kind: Kind) {
+    let server = operated(kind).site_line("pool.request_timeout = \"700ms\"").start();
+    booted(&server);
+    let start = Instant::now();
+    let response = server.get("/index.php?do=wait&n=30000&secret").expect(504);
+    let took = start.elapsed();
+    assert!((Duration::from_millis(700)..Duration::from_secs(3)).contains(&took), "{took:?}");
+    assert!(!response.text().contains("secret"), "{response}");
+    let line = server.log_line(&["ERROR", "request_timeout", "/index.php?do=wait&n=30000&secret"]);
+    assert!(line.contains("[localhost]") && line.contains("seconds=0.") && line.contains("pid="), "{line}");
+    // A shorter one is served, and there are as many workers as before.
+    server.get("/index.php?do=wait&n=100").expect(200);
+    status_when(&server, "two workers", |status| status["pools"][0]["idle"] == 2);
+    assert!(!server.log().contains("do not boot"), "a timeout is no failure to boot");
+}
+
+/// Nothing that PHP itself offers ends code that does not return from C.
+fn ends_a_request_that_is_stuck_in_c(kind: Kind) {
+    let server = operated(kind).workers(1).site_line("pool.request_timeout = \"700ms\"").start();
+    booted(&server);
+    let start = Instant::now();
+    server.get("/index.php?do=compute&n=2000000000").expect(504);
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    server.get("/index.php").expect(200);
+}
+
+/// The log tells the request and where in the code it is; the request goes on.
+#[test]
+fn logs_a_slow_request_with_its_backtrace_once() {
+    let server = operated(Kind::Classic).site_line("pool.slow = \"300ms\"").start();
+    booted(&server);
+    server.get("/index.php?do=wait&n=1500").expect(200);
+    let line = server.log_line(&["WARN", "slow request", "/index.php?do=wait&n=1500"]);
+    assert!(line.contains("seconds=") && line.contains("method=GET"), "{line}");
+    server.log_line(&["wait_for_nothing", "waiting.php"]);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(server.log().matches("slow request seconds=").count(), 1, "{}", server.log());
+    assert_eq!(server.log().matches("#0 ").count(), 1, "{}", server.log());
+    server.get("/index.php?do=wait&n=10").expect(200);
+}
+
+#[test]
+fn replaces_a_worker_that_holds_too_much_memory() {
+    let server = operated(Kind::Worker).workers(1).site_line("pool.max_memory = \"64MiB\"").start();
+    let first = pid_in(&server.text("/index.php"));
+    let grown = pid_in(&server.text("/index.php?do=grow&n=100000000"));
+    assert_eq!(first, grown);
+    let replaced = || Some(pid_in(&server.text("/index.php"))).filter(|pid| *pid != first);
+    assert!(eventually(Duration::from_secs(10), replaced).is_some(), "it is still there");
+    server.log_line(&["INFO", "max_memory"]);
+}
+
+fn replaces_a_killed_worker(kind: Kind) {
+    let server = operated(kind).workers(1).start();
+    let idle = pid_in(&server.text("/index.php"));
+    kill("KILL", idle);
+    let next = pid_in(&server.text("/index.php"));
+    assert_ne!(idle, next);
+    server.log_line(&["ERROR", "a worker died: signal 9 (SIGKILL)", &format!("pid={idle}")]);
+
+    // Under a request that must not be sent twice.
+    let mut waiting = begin(&server, &post("/index.php?do=wait&n=20000", "text/plain", "x"));
+    kill("KILL", busy_pid(&server));
+    waiting.response().expect(502);
+    server.log_line(&["ERROR", "a worker died", "while serving method=POST uri=/index.php?do=wait&n=20000"]);
+
+    // Under one that may.
+    let mut waiting = begin(&server, &get("/index.php?do=wait&n=600"));
+    let pid = busy_pid(&server);
+    kill("KILL", pid);
+    let response = waiting.response().expect(200);
+    assert_ne!(pid_in(&response.text()), pid);
+}
+
+#[test]
+fn replaces_a_killed_zygote() {
+    let mut server = operated(Kind::Worker).start();
+    let old = worker_pids(&booted(&server));
+    let zygotes = children(server.main_process().pid().into(), "zygote");
+    assert_eq!(zygotes.len(), 1, "{zygotes:?}");
+    kill("KILL", zygotes[0]);
+    server.log_line(&["ERROR", "the PHP zygote ended: signal 9"]);
+    let text = server.text("/index.php");
+    assert!(!old.contains(&pid_in(&text)), "{text}");
+    assert!(
+        old.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()),
+        "workers are left"
+    );
+    let status = status_when(&server, "two workers", |status| status["pools"][0]["idle"] == 2);
+    assert_eq!(status["generation"], 1);
+}
+
+#[test]
+fn replaces_a_killed_front() {
+    let server = operated(Kind::Worker).start();
+    booted(&server);
+    let front = status(&server)["front_pid"].as_u64().unwrap();
+    kill("KILL", front);
+    // The listening socket is still open: whoever connects now waits for the next front.
+    server.get("/index.php").expect(200);
+    server.log_line(&["ERROR", "the front ended: signal 9"]);
+    let status = status_when(&server, "another generation", |status| status["generation"] == 2);
+    assert_ne!(status["front_pid"].as_u64(), Some(front));
+}
+
+/// A broken application is not started in a tight loop, each message says what is wrong, and requests are
+/// answered.
+#[test]
+fn backs_off_from_an_application_that_does_not_boot() {
+    let setup = operated(Kind::Worker).workers(4).site_line("pool.queue_timeout = \"300ms\"");
+    let server = setup.start();
+    booted(&server);
+    edit(&server, "worker.php", "<?php", "<?php throw new Exception('no boot today');");
+    for pid in worker_pids(&status(&server)) {
+        kill("KILL", pid);
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    let log = server.log();
+    let attempts = log.matches("do not boot").count();
+    assert!((2..=7).contains(&attempts), "{attempts} attempts in two seconds\n{log}");
+    let line = server.log_line(&["ERROR", "[localhost]", "do not boot", "worker.php", "next attempt in"]);
+    assert!(line.contains("in a row"), "{line}");
+    assert!(log.contains("no boot today"), "{log}");
+    let busy = server.get("/index.php").expect(503);
+    assert!(busy.header("retry-after").is_some(), "{busy}");
+    let shown = status(&server);
+    assert!(shown["pools"][0]["failure"].as_str().unwrap().contains("worker.php"), "{shown:#}");
+
+    edit(&server, "worker.php", "throw new Exception('no boot today');", "");
+    let served = || (server.get("/index.php").status() == 200).then_some(());
+    assert!(eventually(Duration::from_secs(15), served).is_some(), "it never recovers");
+    status_when(&server, "all workers", |status| status["pools"][0]["idle"] == 4);
+    server.log_line(&["workers boot again"]);
+    assert!(status(&server)["pools"][0]["failure"].is_null());
+}
+
+#[test]
+fn an_ondemand_pool_comes_and_goes() {
+    let setup = operated(Kind::Classic).workers(3).site_line("pool.manager = \"ondemand\"");
+    let server = setup.site_line("pool.idle = \"1s\"").start();
+    let none = |status: &serde_json::Value| status["pools"][0]["workers"].as_array().unwrap().is_empty();
+    assert!(none(&status(&server)), "{:#}", status(&server));
+    let start = Instant::now();
+    server.get("/index.php").expect(200);
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert_eq!(worker_pids(&status(&server)).len(), 1);
+    let pids = std::sync::Mutex::new(HashSet::new());
+    in_parallel(6, |_| {
+        let text = server.text("/index.php?do=wait&n=300");
+        pids.lock().unwrap().insert(pid_in(&text));
+    });
+    assert_eq!(pids.lock().unwrap().len(), 3, "three at most, and all of them");
+    status_when(&server, "no worker", none);
+    server.get("/index.php").expect(200);
+}
+
+fn a_dynamic_pool_grows_and_shrinks(kind: Kind) {
+    let mut setup = operated(kind).workers(6).site_line("pool.manager = \"dynamic\"");
+    for line in ["pool.start = 1", "pool.min_spare = 1", "pool.max_spare = 2"] {
+        setup = setup.site_line(line);
+    }
+    let server = setup.start();
+    let count = |status: &serde_json::Value| status["pools"][0]["workers"].as_array().unwrap().len();
+    status_when(&server, "one worker", |status| count(status) == 1);
+    let pids = std::sync::Mutex::new(HashSet::new());
+    in_parallel(16, |_| {
+        let text = server.text("/index.php?do=wait&n=700");
+        pids.lock().unwrap().insert(pid_in(&text));
+    });
+    let used = pids.lock().unwrap().len();
+    assert!((4..=6).contains(&used), "{used} workers for 16 requests at once");
+    status_when(&server, "at most two spare workers", |status| count(status) <= 2);
+    server.get("/index.php").expect(200);
+}
+
+/// The next visitor gets another process, at once and without an alarm.
+#[test]
+fn replaces_a_sealed_worker_that_doubts_itself() {
+    let server = operated(Kind::Sealed).workers(1).start();
+    for _ in 0..3 {
+        let first = pid_in(&server.text("/index.php"));
+        assert_eq!(pid_in(&server.text("/index.php?do=doubt")), first);
+        assert_ne!(pid_in(&server.text("/index.php")), first);
+        server.log_line(&["INFO", "a worker is replaced: it could not undo", &format!("pid={first}")]);
+    }
+    assert!(!server.log().contains("next attempt"), "{}", server.log());
+}
+
+/// It is tried again, more and more slowly, and whoever asks is answered; another mode is a way out.
+#[test]
+fn backs_off_from_a_sealed_application_that_does_not_boot() {
+    let setup = operated(Kind::Sealed).boot("broken.php").warm(&["/index.php"]);
+    let server = setup.site_line("pool.queue_timeout = \"300ms\"").start();
+    server.log_line(&["ERROR", "[localhost]", "the application cannot be sealed: "]);
+    server.log_line(&["ERROR", "[localhost]", "no boot today", "broken.php"]);
+    std::thread::sleep(Duration::from_secs(2));
+    let attempts = server.log().matches("cannot be sealed").count();
+    assert!((2..=7).contains(&attempts), "{attempts} attempts in two seconds\n{}", server.log());
+    let busy = server.get("/index.php").expect(503);
+    assert!(busy.header("retry-after").is_some(), "{busy}");
+    let seen = status(&server);
+    assert_eq!(seen["pools"][0]["mode"], "sealed");
+    let failure = seen["pools"][0]["failure"].as_str().unwrap();
+    assert!(failure.starts_with("the application cannot be sealed: "), "{failure}");
+    let complaint = reload(&server).unwrap_err();
+    assert!(complaint.contains("cannot be sealed"), "{complaint}");
+
+    configure(&server, "mode = \"sealed\"", "mode = \"classic\"");
+    let complaint = reload(&server).unwrap_err();
+    assert!(complaint.contains("site.boot: only sealed mode"), "{complaint}");
+    configure(&server, "boot = ", "# boot = ");
+    configure(&server, "warm = ", "# warm = ");
+    reload(&server).unwrap();
+    server.get("/index.php").expect(200);
+}
+
+/// Front and workers run as an ordinary user when the server is started as root.
+#[test]
+fn drops_privileges() {
+    if !is_root() {
+        return;
+    }
+    let mut server = operated(Kind::Classic).start();
+    let text = server.text("/index.php?do=user");
+    let user: u32 = text.split(' ').next().unwrap().parse().unwrap();
+    assert_ne!(user, 0);
+    let of_process = |pid: u64| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<String>>()
+        };
+        (field("Uid:"), field("Gid:"), field("Groups:"), field("CapEff:"))
+    };
+    let supervisor = server.main_process().pid().into();
+    let zygotes = children(supervisor, "zygote");
+    let front = status(&server)["front_pid"].as_u64().unwrap();
+    for pid in [zygotes[0], front, pid_in(&text)] {
+        let (uid, gid, groups, capabilities) = of_process(pid);
+        assert!(uid.iter().all(|id| *id == user.to_string()), "{uid:?}");
+        assert!(gid.iter().all(|id| id != "0"), "{gid:?}");
+        assert!(groups.iter().all(|id| id != "0"), "{groups:?}");
+        assert_eq!(capabilities, ["0000000000000000"]);
+    }
+    assert!(of_process(supervisor).0.iter().all(|id| id == "0"));
+}
+
+/// What the supervisor holds (its control socket, other zygotes' lines) is in no other process.
+#[test]
+fn children_hold_only_their_own_descriptors() {
+    let mut server = operated(Kind::Classic).also("other", "sites/operated").start();
+    booted(&server);
+    let open = |pid: u64| {
+        let mut names: Vec<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+            .map(|target| target.to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    let zygotes = children(server.main_process().pid().into(), "zygote");
+    assert_eq!(zygotes.len(), 2);
+    for zygote in zygotes {
+        let open = open(zygote);
+        let count = |text: &str| open.iter().filter(|name| name.contains(text)).count();
+        assert_eq!(count("memfd:tokamak-"), 1, "one queue: {open:?}");
+        assert_eq!(count("socket:"), 1, "one line: {open:?}");
+        assert_eq!(count("eventfd"), 2, "two bells: {open:?}");
+    }
+    if !is_root() {
+        return; // the front forbids its own user to look into it
+    }
+    let front = open(status(&server)["front_pid"].as_u64().unwrap());
+    assert_eq!(front.iter().filter(|name| name.contains("memfd:tokamak-")).count(), 2, "{front:?}");
+    assert!(!front.iter().any(|name| name.contains("signalfd")), "{front:?}");
+}

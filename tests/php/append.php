@@ -1,0 +1,3 @@
+<?php
+// Named by auto_append_file.
+echo ' appended';

@@ -1,0 +1,14 @@
+<?php
+// The response is complete at once; the script goes on.
+header('X-Before: 1');
+echo 'before';
+$first = fastcgi_finish_request();
+echo 'after';
+$second = fastcgi_finish_request();
+usleep(500_000);
+file_put_contents(getenv('STATE') . '/finish-' . $_GET['name'], json_encode([
+    'first' => $first,
+    'second' => $second,
+    'input' => file_get_contents('php://input'),
+    'aborted' => connection_aborted(),
+]));

@@ -1,0 +1,5 @@
+<?php
+echo 'out';
+flush();
+header('X-Late: 1');
+echo headers_sent() ? ' sent' : ' not sent';

@@ -1,0 +1,3 @@
+<?php
+// As server.php: the index of the root, and the front controller where there is one.
+require __DIR__ . '/server.php';

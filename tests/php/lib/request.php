@@ -1,0 +1,2 @@
+<?php
+echo 'included ', json_encode($_REQUEST);

@@ -1,0 +1,3 @@
+<?php
+usleep(1000 * (int) $_GET['ms']);
+echo 'slept';

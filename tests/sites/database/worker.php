@@ -1,0 +1,34 @@
+<?php
+
+// A worker whose database connection lives as long as the worker, and which never connects again by itself:
+// what every framework's connection pool comes to when nobody has written a retry.
+//
+// Like a framework, the handler turns its exceptions into a page, so an error never ends the worker.
+
+function connect(): PDO
+{
+    $database = new PDO(getenv('DSN'), 'reactor', getenv('PASSWORD'), [PDO::ATTR_TIMEOUT => 2]);
+    $database->exec('SET SESSION wait_timeout = '.(int) (getenv('WAIT_TIMEOUT') ?: 600));
+
+    return $database;
+}
+
+$database = getenv('CONNECT') === 'boot' ? connect() : null;
+
+$handler = static function () use (&$database): void {
+    header('Content-Type: application/json');
+    try {
+        // Frameworks connect when the first query comes.
+        $database ??= connect();
+        $database->prepare('INSERT INTO shots (worker, name) VALUES (?, ?)')->execute([getmypid(), $_GET['name']]);
+        usleep(1000 * (int) ($_GET['hold'] ?? 0));
+        $connection = $database->query('SELECT CONNECTION_ID()')->fetchColumn();
+        echo json_encode(['worker' => getmypid(), 'connection' => $connection]);
+    } catch (PDOException $failure) {
+        http_response_code(500);
+        echo json_encode(['worker' => getmypid(), 'failure' => $failure->getMessage()]);
+    }
+};
+
+while (tokamak_handle_request($handler)) {
+}

@@ -1,0 +1,27 @@
+<?php
+// What an operator's tests ask a worker to do.
+require_once __DIR__ . '/waiting.php';
+$number = (int) ($_GET['n'] ?? 0);
+switch ($_GET['do'] ?? '') {
+    case 'wait':
+        wait_for_nothing($number);
+        break;
+    case 'compute':
+        // Stays in C code: no PHP statement is executed until it is done.
+        hash_pbkdf2('sha512', 'a', 'b', $number);
+        break;
+    case 'grow':
+        $GLOBALS['kept'] = str_repeat('x', $number);
+        break;
+    case 'user':
+        echo posix_geteuid(), ' ';
+        break;
+    case 'doubt':
+        // Nobody can put that back.
+        posix_setsid();
+        break;
+    case 'root':
+        echo $_SERVER['DOCUMENT_ROOT'], ' ', __DIR__, ' ';
+        break;
+}
+echo 'version 1 ', getmypid();

@@ -1,0 +1,2 @@
+<?php
+echo 'other site ', $_SERVER['SERVER_NAME'];

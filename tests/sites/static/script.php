@@ -1,0 +1,2 @@
+<?php
+echo 'run ', $_SERVER['PATH_INFO'] ?? '';

@@ -1,0 +1,2 @@
+<?php
+throw new RuntimeException('the boot of this worker fails');

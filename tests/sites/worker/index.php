@@ -1,0 +1,2 @@
+<?php
+throw new LogicException('The worker answers for this path.');

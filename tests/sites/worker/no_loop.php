@@ -1,0 +1,3 @@
+<?php
+// Forgets to ask for requests.
+echo 'no loop here';
