@@ -356,6 +356,19 @@ fn backs_off_from_a_sealed_application_that_does_not_boot() {
     server.get("/index.php").expect(200);
 }
 
+/// A warm-up request ends as every request does, and one that takes its process down is named; both are thrown away.
+#[test]
+fn warm_up_requests_end_like_others() {
+    let setup = operated(Kind::Sealed).boot("boot.php");
+    let server = setup.warm(&["/index.php?do=end", "/index.php?do=crash"]).workers(1).start();
+    server.get("/index.php").expect(200);
+    assert_eq!(server.state("destructor"), "ran");
+    assert_eq!(server.state("shutdown"), "ran");
+    assert!(!server.state_file("boot").exists(), "the boot's objects outlive the request");
+    server.log_line(&["WARN", "[localhost]", "warm-up request /index.php?do=crash died: signal 9"]);
+    assert_eq!(server.log().matches("died").count(), 1, "{}", server.log());
+}
+
 /// Front and workers run as an ordinary user when the server is started as root.
 #[test]
 fn drops_privileges() {

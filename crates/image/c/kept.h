@@ -66,7 +66,7 @@ typedef struct {
     size_t base_count; /* mappings when the process began to run */
     span base[MOST_RANGES];
 
-    span reuse_code; /* who may be handed a chunk of an earlier request: code that expects no zeros */
+    span reuse_code; /* who may be handed a chunk of an earlier request: expects zeros in its first page alone */
     size_t mapping_count;
     new_mapping mappings[MOST_MAPPINGS];
     size_t chunk_count, chunks_free;

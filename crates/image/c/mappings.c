@@ -166,6 +166,20 @@ static void forget_mapping(span s)
     }
 }
 
+/* Chunks of earlier requests that this one has and now treats otherwise than whole: mappings like any other from here on. */
+static void release_chunks(span s)
+{
+    for (size_t i = kept->chunks_free; i < kept->chunk_count;) {
+        span chunk = {kept->chunks[i], kept->chunks[i] + CHUNK};
+        if (overlaps(chunk, s)) {
+            kept->chunks[i] = kept->chunks[--kept->chunk_count];
+            note_mapping(chunk, 0);
+        } else {
+            i++;
+        }
+    }
+}
+
 static int is_reusing(const void *caller, size_t len, int protection, int flags, int fd)
 {
     uintptr_t at = (uintptr_t)caller;
@@ -194,7 +208,9 @@ static void *map(void *address, size_t len, int protection, int flags, int fd, o
         return at;
     }
     if (!address && kept->chunks_free > 0 && is_reusing(caller, len, protection, flags, fd)) {
-        return (void *)kept->chunks[--kept->chunks_free];
+        at = (void *)kept->chunks[--kept->chunks_free];
+        memset(at, 0, PAGE);
+        return at;
     }
     at = (void *)syscall(SYS_mmap, address, len, protection, flags, fd, offset);
     if (at == MAP_FAILED) {
@@ -205,6 +221,7 @@ static void *map(void *address, size_t len, int protection, int flags, int fd, o
         if (touches_image(span_of(at, len))) {
             image_note_doubt("a request mapped something over memory of the image");
         }
+        release_chunks(span_of(at, len));
         forget_mapping(span_of(at, len));
     }
     note_mapping(span_of(at, len), from >= kept->reuse_code.from && from < kept->reuse_code.to && fd == -1 &&
@@ -249,6 +266,7 @@ int munmap(void *address, size_t len)
         image_note_doubt("a request unmapped memory across the border of the image");
         return 0;
     }
+    release_chunks(s);
     if (syscall(SYS_munmap, address, len) != 0) {
         return -1;
     }
@@ -272,6 +290,9 @@ void *mremap(void *address, size_t old_len, size_t len, int flags, ...)
         errno = ENOMEM;
         return MAP_FAILED;
     }
+    if (is_running()) {
+        release_chunks(s);
+    }
     at = (void *)syscall(SYS_mremap, address, old_len, len, flags, wanted);
     if (is_running() && at != MAP_FAILED) {
         forget_mapping(s);
@@ -286,6 +307,7 @@ int mprotect(void *address, size_t len, int protection)
         if (touches_image(span_of(address, len))) {
             image_note_doubt("a request changed the protection of memory of the image");
         }
+        release_chunks(span_of(address, len));
         for (size_t i = 0; i < kept->mapping_count; i++) {
             if (overlaps(kept->mappings[i].at, span_of(address, len))) {
                 kept->mappings[i].is_plain = 0;

@@ -84,6 +84,7 @@ cases! {
     ten_thousand_rounds_of_random_writes "rounds"
     what_libc_maps_by_itself_is_taken_away "libc"
     chunks_are_reused "chunks"
+    changed_chunks_are_not "changed-chunks"
     a_worker_can_signal_itself "signals"
     doubt_about_protection "doubt-protection"
     doubt_about_a_mapping_over_the_image "doubt-over"

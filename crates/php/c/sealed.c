@@ -106,6 +106,14 @@ const char *shim_outdated(void)
 
 /* ---- the end of a request ---- */
 
+/* What is there now belongs to the boot; handles of what requests make lie above all of that: no hole is filled. */
+static void draw_line(void)
+{
+    EG(objects_store).free_list_head = -1;
+    boot_objects = EG(objects_store).top;
+    boot_resources = (zend_ulong)EG(regular_list).nNextFreeElement;
+}
+
 static void call_destructors(void)
 {
     zend_objects_store *store = &EG(objects_store);
@@ -336,16 +344,12 @@ static void prepare(void)
     zend_gc_collect_cycles();
     world_close_sockets();
     learn_files();
-    /* Handles of the request's objects lie above all of the boot's: no hole is filled, and there is room. */
-    store->free_list_head = -1;
-    boot_objects = store->top;
+    draw_line();
     pin_objects();
-    learn_modules();
     if (store->size < store->top + 4096) {
         store->size = store->top + 4096;
         store->object_buckets = erealloc(store->object_buckets, store->size * sizeof(zend_object *));
     }
-    boot_resources = (zend_ulong)EG(regular_list).nNextFreeElement;
     unseed();
     opcache = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
     if (opcache && !opcache->request_startup_func) {
@@ -437,6 +441,16 @@ static void run_boot_script(const char *script)
     }
 }
 
+static void say_that_a_warm_up_died(const shim_request *request, int number)
+{
+    const shim_text *uri = &request->field[SHIM_URI];
+    char line[512];
+    int len = snprintf(line, sizeof(line), "warm-up request %.*s died: signal %d", (int)(uri->len < 300 ? uri->len : 300),
+                       uri->at, number);
+
+    rust_log(SHIM_WARN, line, (size_t)len);
+}
+
 /* Each request's script in a copy of this process: its memory is gone afterwards, what it left in opcache and in files
  * that the application caches is there. So are its regular expressions, which would otherwise be compiled at each request. */
 static void warm_up(void)
@@ -444,7 +458,7 @@ static void warm_up(void)
     const shim_request *request;
 
     while ((request = rust_warm())) {
-        int pipe_ends[2];
+        int pipe_ends[2], status = 0;
         pid_t child;
         if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
             return;
@@ -452,6 +466,7 @@ static void warm_up(void)
         child = fork();
         if (child == 0) {
             shim.is_copy = 1; /* what it prints goes nowhere */
+            draw_line();
             zend_first_try {
                 worker_begin(request);
                 lifecycle_run(request);
@@ -465,7 +480,10 @@ static void warm_up(void)
             patterns_learn(pipe_ends[0]);
         } zend_end_try();
         close(pipe_ends[0]);
-        while (child > 0 && waitpid(child, NULL, 0) == -1 && errno == EINTR) {
+        while (child > 0 && waitpid(child, &status, 0) == -1 && errno == EINTR) {
+        }
+        if (WIFSIGNALED(status)) {
+            say_that_a_warm_up_died(request, WTERMSIG(status));
         }
     }
 }
@@ -505,6 +523,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number)
         return SHIM_NEVER_LOOPED;
     }
     image_reuse_for((const void *)_emalloc);
+    learn_modules();
     shim.sealed = 1;
     if (script && !is_boot) {
         return shim_run_script(script);

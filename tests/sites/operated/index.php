@@ -20,6 +20,13 @@ switch ($_GET['do'] ?? '') {
         // Nobody can put that back.
         posix_setsid();
         break;
+    case 'end':
+        $witness = new Witness();
+        register_shutdown_function(fn () => leave('shutdown'));
+        break;
+    case 'crash':
+        posix_kill(getmypid(), SIGKILL);
+        break;
     case 'root':
         echo $_SERVER['DOCUMENT_ROOT'], ' ', __DIR__, ' ';
         break;

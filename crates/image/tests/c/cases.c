@@ -326,31 +326,62 @@ static void chunks_boot(void)
     image_reuse_for((void *)&chunks_boot);
 }
 
+/* Made as PHP's allocator makes it: wider, then cut to alignment. */
+static char *aligned_chunk(void)
+{
+    char *wide = mmap(NULL, 2 * CHUNK - PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *chunk = (char *)(((uintptr_t)wide + CHUNK - 1) / CHUNK * CHUNK);
+
+    EXPECT(wide != MAP_FAILED);
+    if (chunk > wide) {
+        munmap(wide, (size_t)(chunk - wide));
+    }
+    munmap(chunk + CHUNK, (size_t)(wide + 2 * CHUNK - PAGE - (chunk + CHUNK)));
+    return chunk;
+}
+
 static void chunks_request(void)
 {
-    char *chunk = NULL, *wide;
+    char *chunk, *wide;
 
     if (life->round == 1) {
-        /* Made as PHP's allocator makes it: wider, then cut to alignment. */
-        wide = mmap(NULL, 2 * CHUNK - PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        chunk = (char *)(((uintptr_t)wide + CHUNK - 1) / CHUNK * CHUNK);
-        if (chunk > wide) {
-            munmap(wide, (size_t)(chunk - wide));
-        }
-        munmap(chunk + CHUNK, (size_t)(wide + 2 * CHUNK - PAGE - (chunk + CHUNK)));
+        chunk = aligned_chunk();
         strcpy(chunk, "first");
+        strcpy(chunk + PAGE, "second page");
         life->seen = (unsigned)((uintptr_t)chunk >> 21);
         return;
     }
     chunk = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     EXPECT((unsigned)((uintptr_t)chunk >> 21) == life->seen);
-    EXPECT(strcmp(chunk, "first") == 0);
+    EXPECT(chunk[0] == 0);
+    EXPECT(strcmp(chunk + PAGE, "second page") == 0);
     /* Given back and taken again within one request. */
     EXPECT(munmap(chunk, CHUNK) == 0);
     EXPECT(mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == chunk);
     /* Another size is new memory. */
     wide = mmap(NULL, 3 * CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     EXPECT(wide[0] == 0);
+}
+
+/* ---- chunks that a request treats otherwise than whole do not reach the next one ---- */
+
+static void changed_chunks_request(void)
+{
+    char *chunks[4], *grown;
+
+    for (int i = 0; i < 4; i++) {
+        chunks[i] = life->round == 1 ? aligned_chunk()
+                                     : mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(chunks[i], 1, CHUNK); /* all of it is there, and can be written to */
+    }
+    if (life->round == 1) {
+        return;
+    }
+    EXPECT(munmap(chunks[0] + CHUNK / 2, CHUNK / 2) == 0);
+    EXPECT(mprotect(chunks[1], PAGE, PROT_READ) == 0);
+    EXPECT(mmap(chunks[2], PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == chunks[2]);
+    grown = mremap(chunks[3], CHUNK, 2 * CHUNK, MREMAP_MAYMOVE);
+    EXPECT(grown != MAP_FAILED && munmap(grown, 2 * CHUNK) == 0);
 }
 
 /* ---- signals: a worker can signal itself, although libc's notes are the zygote's ---- */
@@ -464,6 +495,7 @@ static const struct {
     {"rounds", rounds_boot, rounds_request, rounds_hold},
     {"libc", nothing, libc_request, libc_holds},
     {"chunks", chunks_boot, chunks_request, nothing},
+    {"changed-chunks", chunks_boot, changed_chunks_request, nothing},
     {"signals", signals_boot, signals_request, nothing},
     {"doubt-protection", protection_boot, protection_request, nothing},
     {"doubt-over", over_boot, over_request, nothing},
