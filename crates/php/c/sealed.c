@@ -32,6 +32,7 @@ static lasting *life;             /* kept memory; the same address in every proc
 static int is_worker;             /* this process rolls back; in the image, because it is set before that is taken */
 static int is_refused;            /* no image could be taken */
 static int backtrace_signal;
+static const char *script_path;   /* of the worker or boot script; NULL: neither */
 static uint32_t boot_objects;     /* handles below are the image's */
 static zend_ulong boot_resources; /* the same for resources */
 static zend_module_entry **shutdowns; /* modules that are told of a request's end */
@@ -314,11 +315,10 @@ static void pin_objects(void)
     }
 }
 
-/* The worker script itself, read to its end. */
+/* The worker or boot script itself, read to its end. */
 static int is_script(const php_stream *stream)
 {
-    const char *script = SG(request_info).path_translated;
-    return script && stream->orig_path && strcmp(stream->orig_path, script) == 0;
+    return script_path && stream->orig_path && strcmp(stream->orig_path, script_path) == 0;
 }
 
 static void keep_file_positions(void)
@@ -517,6 +517,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number)
     volatile int ended = 0;
 
     backtrace_signal = signal_number;
+    script_path = script;
 
     life = image_open(sizeof(lasting) + world_size());
     if (!life) {
