@@ -21,6 +21,8 @@ const RULES: &[Rule] = &[
     Rule { name: "cost", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"] },
     // Judges what was typed; touches no socket and no process.
     Rule { name: "config", ours: &[], never: &["tokio", "hyper", "http", "libc", "socket2"] },
+    // Bytes in, bytes out.
+    Rule { name: "fastcgi", ours: &[], never: &["tokio", "hyper", "http", "libc", "socket2", "bytes"] },
     // C under a contract of its own, for the worker alone.
     Rule { name: "image", ours: &[], never: &["libc", "tokio", "hyper", "http", "serde", "toml_edit"] },
     Rule { name: "sys", ours: &["cost"], never: &["tokio", "hyper", "http", "serde", "toml_edit"] },

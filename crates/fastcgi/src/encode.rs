@@ -1,0 +1,126 @@
+//! From messages to bytes, at the end of a buffer of the caller's. Records start at multiples of eight from where the
+//! first one starts.
+
+use crate::message::{BODY_LEN, KEEP_CONN};
+use crate::record::{HEADER_LEN, MANAGEMENT, MOST_CONTENT};
+use crate::{Error, Header, Kind, ProtocolStatus, Role, Stream, Values, Wanted, params};
+
+const PADDING: [u8; 7] = [0; 7];
+
+/// A request begins (§5.1).
+pub fn begin(out: &mut Vec<u8>, id: u16, role: Role, keep: bool) {
+    let [high, low] = role.number().to_be_bytes();
+    record(out, Kind::BeginRequest, id, &[high, low, if keep { KEEP_CONN } else { 0 }, 0, 0, 0, 0, 0]);
+}
+
+/// A request is not wanted any more (§5.4).
+pub fn abort(out: &mut Vec<u8>, id: u16) {
+    record(out, Kind::AbortRequest, id, b"");
+}
+
+/// A request has ended (§5.5).
+pub fn end(out: &mut Vec<u8>, id: u16, app_status: u32, status: ProtocolStatus) {
+    let [a, b, c, d] = app_status.to_be_bytes();
+    record(out, Kind::EndRequest, id, &[a, b, c, d, status.number(), 0, 0, 0]);
+}
+
+/// Bytes of a stream (§3.3), in as many records as they need; none for no bytes, which would end the stream.
+pub fn stream(out: &mut Vec<u8>, id: u16, stream: Stream, bytes: &[u8]) {
+    out.reserve(bytes.len() + (bytes.len() / MOST_CONTENT + 1) * (HEADER_LEN + PADDING.len()));
+    for piece in bytes.chunks(MOST_CONTENT) {
+        record(out, stream.kind(), id, piece);
+    }
+}
+
+/// The end of a stream: its empty record (§3.3).
+pub fn stream_end(out: &mut Vec<u8>, id: u16, stream: Stream) {
+    record(out, stream.kind(), id, b"");
+}
+
+/// A question about the application (§4.1).
+pub fn get_values(out: &mut Vec<u8>, wanted: Wanted) {
+    let mut content = Vec::new();
+    wanted.put(&mut content);
+    record(out, Kind::GetValues, MANAGEMENT, &content);
+}
+
+/// The application's answer (§4.1).
+pub fn values(out: &mut Vec<u8>, values: Values) {
+    let mut content = Vec::new();
+    values.put(&mut content);
+    record(out, Kind::GetValuesResult, MANAGEMENT, &content);
+}
+
+/// The answer to a management record of a type that is not known (§4.2).
+pub fn unknown_type(out: &mut Vec<u8>, kind: u8) {
+    let mut body = [0; BODY_LEN];
+    body[0] = kind;
+    record(out, Kind::UnknownType, MANAGEMENT, &body);
+}
+
+/// One record; `content` is at most [`MOST_CONTENT`] bytes.
+fn record(out: &mut Vec<u8>, kind: Kind, id: u16, content: &[u8]) {
+    debug_assert!(content.len() <= MOST_CONTENT);
+    let header = Header::new(kind, id, content.len() as u16);
+    out.extend_from_slice(&header.bytes());
+    out.extend_from_slice(content);
+    out.extend_from_slice(&PADDING[..header.padding.into()]);
+}
+
+/// Writes the pairs of FCGI_PARAMS (§5.2) straight into records. A pair never crosses from one record into the next: the
+/// specification allows it, but php-fpm does not understand it.
+#[derive(Debug)]
+pub struct Params<'a> {
+    out: &'a mut Vec<u8>,
+    id: u16,
+    /// Where the record begins that is being written.
+    begin: usize,
+}
+
+impl<'a> Params<'a> {
+    /// Begins the stream at the end of `out`.
+    pub fn new(out: &'a mut Vec<u8>, id: u16) -> Params<'a> {
+        let begin = out.len();
+        out.extend_from_slice(&[0; HEADER_LEN]);
+        Params { out, id, begin }
+    }
+
+    /// Adds a pair.
+    ///
+    /// # Errors
+    /// It does not fit into a record; nothing has been added then.
+    pub fn pair(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
+        let len = params::len(name, value);
+        if len > MOST_CONTENT {
+            return Err(Error::TooLong);
+        }
+        if self.content() + len > MOST_CONTENT {
+            self.close();
+            self.begin = self.out.len();
+            self.out.extend_from_slice(&[0; HEADER_LEN]);
+        }
+        params::put(self.out, name, value);
+        Ok(())
+    }
+
+    /// Ends the stream.
+    pub fn finish(mut self) {
+        if self.content() == 0 {
+            self.out.truncate(self.begin);
+        } else {
+            self.close();
+        }
+        stream_end(self.out, self.id, Stream::Params);
+    }
+
+    fn content(&self) -> usize {
+        self.out.len() - self.begin - HEADER_LEN
+    }
+
+    /// Completes the record that is being written.
+    fn close(&mut self) {
+        let header = Header::new(Kind::Params, self.id, self.content() as u16);
+        self.out[self.begin..self.begin + HEADER_LEN].copy_from_slice(&header.bytes());
+        self.out.extend_from_slice(&PADDING[..header.padding.into()]);
+    }
+}
