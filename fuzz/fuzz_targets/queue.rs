@@ -1,0 +1,25 @@
+//! Any bytes as what front and workers read from each other's memory: a request's record, a response's frames.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tokamak_sys::queue::record::{Field, Reader};
+use tokamak_sys::queue::{Frame, split_frame};
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some(record) = Reader::new(bytes) {
+        let fields: usize = Field::ALL.iter().map(|field| record.field(*field).len()).sum();
+        let headers: usize = record.headers().map(|(name, value)| name.len() + value.len()).sum();
+        assert!(fields + headers <= bytes.len());
+    }
+    let mut rest = bytes;
+    while !rest.is_empty()
+        && let Ok((frame, tail)) = split_frame(rest)
+    {
+        if let Frame::Head(head) | Frame::Interim(head) = frame {
+            head.headers().count();
+        }
+        assert!(tail.len() < rest.len());
+        rest = tail;
+    }
+});
