@@ -14,6 +14,7 @@ in_both_modes! {
     ends_a_request_that_is_stuck_in_c,
     replaces_a_killed_worker,
     a_dynamic_pool_grows_and_shrinks,
+    an_automatic_pool_grows_only_while_its_workers_wait,
 }
 
 /// Sends a request on a connection of its own and gives it time to reach a worker. A worker may still be busy with the
@@ -161,7 +162,7 @@ fn ends_a_request_that_is_stuck_in_c(kind: Kind) {
     let server = operated(kind).workers(1).site_line("pool.request_timeout = \"700ms\"").start();
     booted(&server);
     let start = Instant::now();
-    server.get("/index.php?do=compute&n=2000000000").expect(504);
+    server.get("/index.php?do=compute&n=1000000000").expect(504);
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     server.get("/index.php").expect(200);
 }
@@ -294,6 +295,27 @@ fn an_ondemand_pool_comes_and_goes() {
     assert_eq!(pids.lock().unwrap().len(), 3, "three at most, and all of them");
     status_when(&server, "no worker", none);
     server.get("/index.php").expect(200);
+}
+
+/// Requests that sleep leave the processors to others, which so get workers; requests that compute do not.
+fn an_automatic_pool_grows_only_while_its_workers_wait(kind: Kind) {
+    let server = operated(kind).automatic_workers().site_line("pool.queue_timeout = \"60s\"").start();
+    let least = std::thread::available_parallelism().unwrap().get().max(2);
+    let used_by = |target: &str| {
+        let pids = std::sync::Mutex::new(HashSet::new());
+        in_parallel(4 * least, |_| {
+            let text = server.text(target);
+            pids.lock().unwrap().insert(pid_in(&text));
+        });
+        pids.into_inner().unwrap().len()
+    };
+    let seen = status(&server);
+    assert_eq!(seen["pools"][0]["size"], "auto", "{seen:#}");
+    // One more may come where the machine stood still, which looks like waiting.
+    let computing = used_by("/index.php?do=compute&n=100000");
+    assert!(computing <= least + 1, "{computing} workers compute on a machine for {least}");
+    let waiting = used_by("/index.php?do=wait&n=700");
+    assert!(waiting >= least + 3, "{waiting} workers wait, of {least} at first");
 }
 
 fn a_dynamic_pool_grows_and_shrinks(kind: Kind) {

@@ -184,6 +184,13 @@ pub struct Pool {
 /// How many processes a pool has, and when.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PoolSize {
+    /// As many as compute at once, and more while these wait for something else than a processor.
+    Auto {
+        /// Fewest processes.
+        least: usize,
+        /// Most processes.
+        max: usize,
+    },
     /// Always this many.
     Static {
         /// Processes.
@@ -214,7 +221,9 @@ impl PoolSize {
     pub fn max(&self) -> usize {
         match *self {
             PoolSize::Static { workers } => workers,
-            PoolSize::Dynamic { max, .. } | PoolSize::Ondemand { max, .. } => max,
+            PoolSize::Auto { max, .. } | PoolSize::Dynamic { max, .. } | PoolSize::Ondemand { max, .. } => {
+                max
+            }
         }
     }
 }

@@ -18,10 +18,11 @@ pub(crate) struct Surroundings<'a> {
     pub cores: usize,
 }
 
-/// One more than the cores: each further process that computes only takes turns with the others, which on two
-/// cores cost 36 instead of 25 µs of CPU for an empty endpoint. An application that mostly waits wants more.
-fn auto_workers(cores: usize) -> usize {
-    (cores + 1).min(256)
+/// One for each core: a further process that computes only takes turns with the others, which on two cores cost 36
+/// instead of 25 µs of CPU for an empty endpoint. On one core there are two, so that a request that waits holds up
+/// nobody. Those that mostly wait get company, up to four for each core, or eight.
+fn auto_size(cores: usize) -> PoolSize {
+    PoolSize::Auto { least: cores.clamp(2, 256), max: (cores * 4).clamp(8, 256) }
 }
 
 /// What `low` means, unless something is wrong; everything wrong goes to `errors`.
@@ -372,8 +373,11 @@ impl Reader<'_> {
     }
 
     fn pool_size(&mut self, pool: &option::Pool) -> PoolSize {
-        let workers = or(&pool.workers, auto_workers(self.around.cores));
+        let auto = auto_size(self.around.cores);
+        let workers = or(&pool.workers, auto.max());
         match pool.manager.value {
+            Manager::Auto if matches!(pool.workers.value, Auto::Word) => auto,
+            Manager::Auto => PoolSize::Static { workers },
             Manager::Static => PoolSize::Static { workers },
             Manager::Ondemand => PoolSize::Ondemand { max: workers, idle: pool.idle.value },
             Manager::Dynamic => {

@@ -159,14 +159,15 @@ macro_rules! section {
 /// How the number of a pool's processes changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Manager {
+    Auto,
     Static,
     Dynamic,
     Ondemand,
 }
 
 impl Choice for Manager {
-    const NAMES: &'static [&'static str] = &["static", "dynamic", "ondemand"];
-    const ALL: &'static [Manager] = &[Manager::Static, Manager::Dynamic, Manager::Ondemand];
+    const NAMES: &'static [&'static str] = &["auto", "static", "dynamic", "ondemand"];
+    const ALL: &'static [Manager] = &[Manager::Auto, Manager::Static, Manager::Dynamic, Manager::Ondemand];
 }
 
 impl Choice for Mode {
@@ -305,9 +306,11 @@ section! {
     /// The PHP processes of the site above it.
     Pool POOL "site.pool" {
         /// How the number of workers changes: `"static"` keeps all of them, `"dynamic"` keeps some idle ones,
-        /// `"ondemand"` starts them when requests come.
-        manager: Manager = "static", ANY, Live, env "TOKAMAK_MANAGER";
-        /// Most workers; `"auto"` is one more than the number of cores, which suits an application that computes; one that mostly waits wants more.
+        /// `"ondemand"` starts them when requests come. `"auto"` is `"static"` if `workers` is a number. Else it keeps one for each
+        /// core, two at least, and starts more while requests wait and the workers do so too, for a database or another
+        /// server; not while they compute.
+        manager: Manager = "auto", ANY, Live, env "TOKAMAK_MANAGER";
+        /// Most workers; `"auto"` is four for each core, eight at least.
         workers: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_WORKERS", flag "--workers";
         /// Workers at start, for `"dynamic"`; `"auto"` is midway between `min_spare` and `max_spare`.
         start: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_START";

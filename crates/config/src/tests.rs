@@ -79,7 +79,7 @@ fn nothing_at_all_serves_the_current_directory() {
     assert_eq!((site.name.as_str(), site.mode), ("default", Mode::Classic));
     assert_eq!(site.root, place.path(""));
     assert_eq!(site.front_controller.as_deref(), Some("index.php"));
-    assert_eq!(site.pool.size, PoolSize::Static { workers: 3 });
+    assert_eq!(site.pool.size, PoolSize::Auto { least: 2, max: 8 });
     assert_eq!((site.pool.queue, site.pool.request_timeout), (1024, Duration::ZERO));
 }
 

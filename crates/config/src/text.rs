@@ -178,6 +178,9 @@ fn raise_pool(pool: &Pool) -> option::Pool {
     let unused = option::Pool::defaults();
     let is = |number: usize| plain(Auto::Is(count(number)));
     let (manager, start, min_spare, max_spare, idle) = match pool.size {
+        PoolSize::Auto { .. } => {
+            (Manager::Auto, unused.start, unused.min_spare, unused.max_spare, unused.idle)
+        }
         PoolSize::Static { .. } => {
             (Manager::Static, unused.start, unused.min_spare, unused.max_spare, unused.idle)
         }
@@ -190,7 +193,10 @@ fn raise_pool(pool: &Pool) -> option::Pool {
     };
     option::Pool {
         manager: plain(manager),
-        workers: is(pool.size.max()),
+        workers: match pool.size {
+            PoolSize::Auto { .. } => plain(Auto::Word),
+            _ => is(pool.size.max()),
+        },
         start,
         min_spare,
         max_spare,

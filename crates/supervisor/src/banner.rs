@@ -21,6 +21,7 @@ fn line(site: &Site, is_one_of_many: bool, addresses: &[SocketAddr]) -> String {
         Mode::Sealed => "sealed mode",
     };
     let workers = match site.pool.size {
+        PoolSize::Auto { least, max } => format!("{least} to {max} workers"),
         PoolSize::Static { workers: 1 } => "1 worker".to_owned(),
         PoolSize::Static { workers } => format!("{workers} workers"),
         PoolSize::Dynamic { start, max, .. } => format!("{start} to {max} workers"),

@@ -11,6 +11,9 @@ const MOST_AT_ONCE: usize = 32;
 /// Time between two reductions of a dynamic pool, so that a short lull does not empty it. php-fpm's number.
 const SHRINK_EVERY: Duration = Duration::from_secs(1);
 
+/// Time after which an idle worker of an automatic pool is one too many.
+pub const REST: Duration = Duration::from_secs(10);
+
 /// What the supervisor sees of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
@@ -24,8 +27,10 @@ pub struct Count {
     pub leaving: usize,
     /// Requests that wait for a worker.
     pub waiting: usize,
-    /// Idle ones that have been so for longer than an on-demand pool allows.
+    /// Idle ones that have been so for longer than an on-demand or automatic pool allows.
     pub rested: usize,
+    /// Busy ones that compute, or could if there were a processor for them. Absent: not known.
+    pub computing: Option<usize>,
 }
 
 impl Count {
@@ -65,6 +70,22 @@ impl Sizer {
     pub fn look(&mut self, size: &PoolSize, count: Count, now: u64) -> Change {
         let room = size.max().saturating_sub(count.active() + count.leaving);
         match *size {
+            PoolSize::Auto { least, .. } => {
+                let missing = least.saturating_sub(count.active());
+                if missing > 0 {
+                    return grow(missing.min(room));
+                }
+                // More of those that compute would only take turns.
+                let is_blocked = count.computing.is_some_and(|computing| computing < least);
+                if count.waiting > 0 && count.idle + count.starting == 0 && is_blocked {
+                    let step = count.waiting.min(self.rate).min(room);
+                    self.rate = (self.rate * 2).min(MOST_AT_ONCE);
+                    return grow(step);
+                }
+                self.rate = 1;
+                let surplus = if count.waiting == 0 { count.rested.min(count.active() - least) } else { 0 };
+                if surplus == 0 { Change::Keep } else { Change::Shrink(surplus) }
+            }
             PoolSize::Static { workers } => grow(workers.saturating_sub(count.active()).min(room)),
             PoolSize::Dynamic { start, min_spare, max_spare, .. } => {
                 if !self.started {
@@ -101,6 +122,7 @@ impl Sizer {
     /// Workers that a new pool has to show before it counts as ready.
     pub fn at_start(size: &PoolSize) -> usize {
         match *size {
+            PoolSize::Auto { least, max } => least.min(max),
             PoolSize::Static { workers } => workers,
             PoolSize::Dynamic { start, max, .. } => start.min(max),
             PoolSize::Ondemand { .. } => 0,
@@ -128,6 +150,26 @@ mod tests {
 
     fn running() -> Sizer {
         Sizer { started: true, ..Sizer::default() }
+    }
+
+    #[test]
+    fn an_automatic_pool_grows_while_its_workers_wait() {
+        let auto = PoolSize::Auto { least: 2, max: 6 };
+        let with = |count: Count, waiting, computing| Count { waiting, computing, ..count };
+        let mut sizer = Sizer::default();
+        assert_eq!(sizer.look(&auto, count(0, 0, 0), 0), Grow(2));
+        assert_eq!(sizer.look(&auto, with(count(0, 0, 2), 9, None), 0), Keep, "nobody knows yet");
+        assert_eq!(sizer.look(&auto, with(count(0, 0, 2), 9, Some(2)), 0), Keep, "they compute");
+        assert_eq!(sizer.look(&auto, with(count(0, 0, 2), 9, Some(1)), 0), Grow(1));
+        assert_eq!(sizer.look(&auto, with(count(1, 0, 2), 9, Some(1)), 0), Keep, "one is on its way");
+        assert_eq!(sizer.look(&auto, with(count(0, 0, 3), 9, Some(0)), 0), Grow(1), "slowly again");
+        assert_eq!(sizer.look(&auto, with(count(0, 0, 4), 9, Some(0)), 0), Grow(2));
+        assert_eq!(sizer.look(&auto, with(count(0, 0, 6), 9, Some(0)), 0), Keep, "no room");
+        let rested = |idle, rested| Count { rested, ..count(0, idle, 0) };
+        assert_eq!(sizer.look(&auto, rested(6, 0), 0), Keep);
+        assert_eq!(sizer.look(&auto, rested(6, 3), 0), Shrink(3));
+        assert_eq!(sizer.look(&auto, rested(3, 3), 0), Shrink(1), "never below the fewest");
+        assert_eq!(sizer.look(&auto, rested(2, 2), 0), Keep);
     }
 
     #[test]

@@ -127,6 +127,7 @@ fn pool_report(pool: &Pool, now: u64) -> PoolReport {
             Mode::Sealed => "sealed",
         },
         size: match site.pool.size {
+            PoolSize::Auto { .. } => "auto",
             PoolSize::Static { .. } => "static",
             PoolSize::Dynamic { .. } => "dynamic",
             PoolSize::Ondemand { .. } => "ondemand",

@@ -391,6 +391,26 @@ pub fn memory(pid: u32) -> Option<Memory> {
     Some(Memory { resident: resident * page, shared: shared * page })
 }
 
+/// What a process wants of the processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Nanoseconds for which it has run, or waited for a processor until it got one.
+    pub time: u64,
+    /// Whether it runs, or waits for a processor now.
+    pub is_runnable: bool,
+}
+
+/// The demand of a process's first thread, if it exists and the kernel accounts for that.
+pub fn demand(pid: u32) -> Option<Demand> {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    let mut times = text.split(' ').map_while(|field| field.parse::<u64>().ok());
+    let time = times.next()? + times.next()?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The state follows the name, in which there may be anything.
+    let is_runnable = stat.rsplit_once(") ")?.1.starts_with('R');
+    (time > 0).then_some(Demand { time, is_runnable })
+}
+
 /// The listening sockets that a service manager passed on (`LISTEN_PID`, `LISTEN_FDS`: 3, 4, …), made
 /// close-on-exec. Only the first call answers them; none when they are meant for another process.
 ///

@@ -38,7 +38,7 @@ fn fpm_configuration(setup: &Setup, places: &Places, socket: &Path) -> String {
         "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[tests]\nlisten = {}\nlisten.mode = 0666\n\
          pm = static\npm.max_children = {}\ncatch_workers_output = yes\ndecorate_workers_output = no\n",
         socket.display(),
-        setup.workers
+        setup.workers.expect("php-fpm asks for a number")
     );
     if is_root() {
         text.push_str("user = www-data\ngroup = www-data\n");

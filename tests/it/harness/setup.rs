@@ -38,7 +38,7 @@ pub struct Setup {
     pub(super) worker: String,
     pub(super) image: Image,
     pub(super) warm: Vec<String>,
-    pub(super) workers: usize,
+    pub(super) workers: Option<usize>,
     pub(super) front_controller: Option<String>,
     pub(super) php_value: Vec<(String, String)>,
     pub(super) php_admin_value: Vec<(String, String)>,
@@ -81,7 +81,7 @@ impl Setup {
             worker: "worker.php".into(),
             image: Image::Worker,
             warm: Vec::new(),
-            workers: 2,
+            workers: Some(2),
             front_controller: None,
             php_value: Vec::new(),
             php_admin_value: Vec::new(),
@@ -132,7 +132,13 @@ impl Setup {
 
     /// Sets the number of PHP processes.
     pub fn workers(mut self, count: usize) -> Setup {
-        self.workers = count;
+        self.workers = Some(count);
+        self
+    }
+
+    /// Leaves the number of PHP processes to the server.
+    pub fn automatic_workers(mut self) -> Setup {
+        self.workers = None;
         self
     }
 

@@ -88,7 +88,9 @@ fn write_site(
     }
     let front_controller = setup.front_controller.as_deref().unwrap_or("none");
     writeln!(text, "front_controller = {}", quoted(front_controller)).unwrap();
-    writeln!(text, "pool.workers = {}", setup.workers).unwrap();
+    if let Some(workers) = setup.workers {
+        writeln!(text, "pool.workers = {workers}").unwrap();
+    }
     for line in &setup.site_lines {
         writeln!(text, "{line}").unwrap();
     }

@@ -10,7 +10,7 @@ use tokamak_sys::queue::{Snapshot, WorkerState};
 use super::{PROOF, Pool};
 use crate::log::Level;
 use crate::machine::{Event, Verdict, Worker};
-use crate::size::{Change, Count};
+use crate::size::{self, Change, Count};
 use crate::watch::{Finding, since};
 use crate::zygote::Launch;
 
@@ -147,8 +147,25 @@ impl Pool {
     fn has_rested(&self, entry: &Snapshot, now: u64) -> bool {
         match self.site.pool.size {
             PoolSize::Ondemand { idle, .. } => since(entry.since, now) > idle,
-            _ => false,
+            PoolSize::Auto { .. } => since(entry.since, now) > size::REST,
+            PoolSize::Static { .. } | PoolSize::Dynamic { .. } => false,
         }
+    }
+
+    /// Workers that have computed since the pool was last sized, for half of the time or at the end of it; the others waited for
+    /// something else than a processor. Not known unless requests have waited all the time, so that no worker was idle.
+    fn computing(&mut self, waiting: usize, now: u64) -> Option<usize> {
+        let elapsed = since(self.sized, now).as_nanos() as u64;
+        let mut computing = Some(0);
+        for place in self.places.iter_mut().filter(|place| place.worker != Worker::Absent) {
+            let before = place.demand.take();
+            place.demand = place.pid.filter(|_| waiting > 0).and_then(process::demand);
+            let computes = before.zip(place.demand).map(|(before, after)| {
+                after.is_runnable || after.time.saturating_sub(before.time) > elapsed / 2
+            });
+            computing = computing.zip(computes).map(|(sum, computes)| sum + usize::from(computes));
+        }
+        computing
     }
 
     /// Starts and retires workers as the size asks and the storm allows.
@@ -156,14 +173,17 @@ impl Pool {
         self.mind_zygote(launch, now);
         let pause = match self.site.pool.size {
             PoolSize::Dynamic { .. } if self.is_sealed() => SIZE_SEALED_EVERY,
-            PoolSize::Dynamic { .. } => SIZE_EVERY,
+            PoolSize::Auto { .. } | PoolSize::Dynamic { .. } => SIZE_EVERY,
             PoolSize::Static { .. } | PoolSize::Ondemand { .. } => Duration::ZERO,
         };
         if self.ending.is_some() || !self.has_zygote() || since(self.sized, now) < pause {
             return;
         }
+        let mut count = self.count(now);
+        if matches!(self.site.pool.size, PoolSize::Auto { .. }) {
+            count.computing = self.computing(count.waiting, now);
+        }
         self.sized = now;
-        let count = self.count(now);
         match self.sizer.look(&self.site.pool.size, count, now) {
             Change::Keep => {}
             Change::Grow(wanted) => {
@@ -173,13 +193,13 @@ impl Pool {
             }
             // The highest places first: the lowest are woken first, so these have rested longest.
             Change::Shrink(surplus) => {
-                let ondemand = matches!(self.site.pool.size, PoolSize::Ondemand { .. });
+                let rests = matches!(self.site.pool.size, PoolSize::Auto { .. } | PoolSize::Ondemand { .. });
                 let idle: Vec<u16> = (0..self.places.len() as u16)
                     .rev()
                     .filter(|&index| self.places[usize::from(index)].worker == Worker::Serving)
                     .filter(|&index| {
                         let entry = self.entry(index);
-                        entry.state == WorkerState::Idle && (!ondemand || self.has_rested(&entry, now))
+                        entry.state == WorkerState::Idle && (!rests || self.has_rested(&entry, now))
                     })
                     .take(surplus)
                     .collect();

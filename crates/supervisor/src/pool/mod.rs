@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokamak_config::{Mode, Server, Site};
 use tokamak_sys::channel;
 use tokamak_sys::control::{EXIT_OUTDATED, EXIT_RETIRED, FromZygote, Signal, Status, ToFront, ToZygote, Why};
+use tokamak_sys::process::Demand;
 use tokamak_sys::queue::{Segment, Snapshot, WorkerState};
 
 use crate::line::Line;
@@ -45,6 +46,8 @@ pub struct Place {
     forked: u64,
     changed: u64,
     seen: Seen,
+    /// What it had wanted of the processors when the pool was last sized.
+    demand: Option<Demand>,
 }
 
 /// A pool and all that belongs to it.
@@ -90,6 +93,7 @@ impl Pool {
             forked: 0,
             changed: 0,
             seen: Seen::default(),
+            demand: None,
         };
         Ok(Pool {
             number: number as u16,
@@ -271,6 +275,7 @@ impl Pool {
                     forked: now,
                     changed: now,
                     seen: Seen::default(),
+                    demand: None,
                 };
                 self.send(Some(&ToZygote::Spawn { index, instance }), now);
             }

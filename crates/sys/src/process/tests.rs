@@ -183,6 +183,26 @@ fn memory_of_this_process() {
 }
 
 #[test]
+fn demand_of_a_process_that_computes_and_of_one_that_waits() {
+    let run = |script: &str| std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+    let (mut busy, mut idle) = (run("while :; do :; done"), run("exec sleep 60"));
+    let until = |pid: u32, right: &dyn Fn(Demand) -> bool| {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !demand(pid).is_some_and(right) {
+            assert!(Instant::now() < end, "{:?}", demand(pid));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until(busy.id(), &|demand| demand.time > 20_000_000 && demand.is_runnable);
+    until(idle.id(), &|demand| !demand.is_runnable);
+    for child in [&mut busy, &mut idle] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert_eq!(demand(u32::MAX), None);
+}
+
+#[test]
 fn sockets_for_another_process_are_left_alone() {
     // No LISTEN_PID here, or one of another process.
     assert!(passed_sockets().is_empty());
