@@ -8,10 +8,12 @@ use crate::harness::{Kind, Server, Setup, check, eventually, get, post, row};
 /// Longest wait for a new image.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+fn setup() -> Setup {
+    Setup::new(Kind::Sealed).site("sites/fallback").front_controller("index.php").boot("boot.php")
+}
+
 fn start(fallback: bool) -> Server {
-    let setup =
-        Setup::new(Kind::Sealed).site("sites/fallback").front_controller("index.php").boot("boot.php");
-    if fallback { setup.fallback("classic.test").start() } else { setup.start() }
+    if fallback { setup().fallback("classic.test").start() } else { setup().start() }
 }
 
 #[test]
@@ -43,6 +45,16 @@ fn without_others_a_declined_request_fails() {
             row("all methods", post("/", "text/plain", "body")).body("image one POST localhost body new"),
         ],
     );
+}
+
+#[test]
+fn a_warm_up_request_says_where_it_was_sent_to_and_whether_it_was_declined() {
+    let server = setup().warm(&["/?note", "https://blog.test:81/a?note=b", "/?decline"]).start();
+    server.log_line(&["asked for /?note of localhost:80 by none"]);
+    server.log_line(&["asked for /a?note=b of blog.test:81 by https"]);
+    server.log_line(&["WARN", "warm-up request /?decline was declined, so nothing of it is in the image"]);
+    server.get("/").expect(200);
+    assert_eq!(server.log().matches("warm-up request").count(), 1, "{}", server.log());
 }
 
 #[test]

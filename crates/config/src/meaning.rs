@@ -331,9 +331,14 @@ impl Reader<'_> {
         }
         for Text(target) in &warm.value {
             let plain = target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-            if !target.starts_with('/') || !plain {
+            let address = ["http://", "https://"].iter().find_map(|scheme| target.strip_prefix(scheme));
+            let host = address.map(|address| address.split('/').next().unwrap_or_default());
+            let begins =
+                target.starts_with('/') || host.is_some_and(|host| !host.is_empty() && !host.contains('?'));
+            if !begins || !plain {
                 let problem = format!(
-                    "`{target}` must begin with `/` and be written as in a request, as in \"/login?from=home\""
+                    "`{target}` must begin with `/`, or with `http://` or `https://` and a host, and be written as in a \
+                     request, as in \"/login?from=home\""
                 );
                 self.complain("site", "warm", warm.origin, problem);
             }

@@ -283,7 +283,8 @@ section! {
         /// workers. Sealed mode only, and not beside `worker`.
         boot: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_BOOT", flag "--boot";
         /// Targets such as `"/login"` that are requested before the image is taken, so that what an application makes at
-        /// its first requests is in the image; the responses are thrown away. Sealed mode only.
+        /// its first requests is in the image; the responses are thrown away. With scheme and host, as in
+        /// `"https://blog.example/"`, for an application that looks at them. Sealed mode only.
         warm: Vec<Text> = "", ANY, Live, env "TOKAMAK_WARM";
         /// Another site, by one of its host names, whose workers get what this site's are not for: requests with another method
         /// than `GET` and `HEAD`, or with a body, and those that the application declines with `tokamak_decline()`. Files and

@@ -245,8 +245,10 @@ fn a_sealed_site_has_a_boot_script_or_a_worker_script_or_neither() {
     assert_eq!(site("mode = 'sealed'"), (Mode::Sealed, None, None, vec![]));
     assert_eq!(site("mode = 'sealed'\nworker = 'w.php'"), (Mode::Sealed, worker, None, vec![]));
     assert_eq!(
-        site("mode = 'sealed'\nboot = 'boot.php'\nwarm = ['/', '/login?a=%20b']\nkeep = []"),
-        (Mode::Sealed, None, boot, vec!["/".into(), "/login?a=%20b".into()])
+        site(
+            "mode = 'sealed'\nboot = 'boot.php'\nwarm = ['/', 'https://blog.example/login?a=%20b']\nkeep = []"
+        ),
+        (Mode::Sealed, None, boot, vec!["/".into(), "https://blog.example/login?a=%20b".into()])
     );
     assert_eq!(site("mode = 'sealed'\nwarm = '/'").3, ["/"]);
 }
@@ -271,7 +273,7 @@ fn what_does_not_fit_sealed_mode_is_told() {
         &errors("mode = 'sealed'\nkeep = ['ini']"),
         &["tokamak.toml:3: site.keep: sealed mode keeps nothing"],
     );
-    for target in ["login", "http://x/", "/a b", "/a#b", "/ä"] {
+    for target in ["login", "http://", "https:///a", "http://x?y", "ftp://x/", "/a b", "/a#b", "/ä"] {
         let text = format!("mode = 'sealed'\nwarm = ['/', '{target}']");
         has(&errors(&text), &[&format!("tokamak.toml:3: site.warm: `{target}` must begin with `/`")]);
     }

@@ -95,9 +95,11 @@ ZEND_FUNCTION(tokamak_watch_file)
 /* The front sees a status that no response has, and asks the fallback's workers. */
 ZEND_FUNCTION(tokamak_decline)
 {
-    ZEND_PARSE_PARAMETERS_NONE();
+    /* A request to warm up with runs in a copy of the process, and may decline like any other. */
+    const int is_warm_up = shim.sealed && !sealed_is_worker();
 
-    if (shim.stage != STAGE_REQUEST || shim.is_copy || SG(headers_sent)) {
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (shim.stage != STAGE_REQUEST || (shim.is_copy && !is_warm_up) || SG(headers_sent)) {
         RETURN_FALSE;
     }
     php_output_discard_all();

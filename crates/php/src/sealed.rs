@@ -54,16 +54,18 @@ pub fn run(mut zygote: Zygote) -> ExitCode {
     })
 }
 
-/// A request for `target`, as a browser on this machine would send it.
+/// A request for `target`, as a browser on this machine would send it; for a whole address, as a proxy in front of this server.
 fn record(settings: &Settings, target: &str) -> Vec<u8> {
+    // The site's name is its first host name, if it has one.
+    let has_host = settings.site.contains('.') && !settings.site.contains('*');
+    let own_host = if has_host { &settings.site } else { "localhost" };
+    let (scheme, host, target) = split(target).unwrap_or(("", own_host, target));
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, port),
+        _ => (host, "80"),
+    };
     let (_, query) = target.split_once('?').unwrap_or((target, ""));
     let script = format!("{}/index.php", settings.root);
-    // The site's name is its first host name, if it has one.
-    let host = if settings.site.contains('.') && !settings.site.contains('*') {
-        &settings.site
-    } else {
-        "localhost"
-    };
     let mut writer = Writer::new();
     for field in Field::ALL {
         let value = match field {
@@ -72,11 +74,10 @@ fn record(settings: &Settings, target: &str) -> Vec<u8> {
             Field::Query => query,
             Field::ScriptFilename => &script,
             Field::ScriptName | Field::DocumentUri => "/index.php",
-
             Field::DocumentRoot => &settings.root,
-            Field::ServerName => host,
+            Field::ServerName => name,
             Field::ServerAddr | Field::RemoteAddr => "127.0.0.1",
-            Field::ServerPort => "80",
+            Field::ServerPort => port,
             Field::RemotePort => "1",
             Field::Protocol => "HTTP/1.1",
             Field::Scheme => "http",
@@ -85,7 +86,17 @@ fn record(settings: &Settings, target: &str) -> Vec<u8> {
         writer.field(*field, value.as_bytes());
     }
     writer.header(b"Host", host.as_bytes());
+    if !scheme.is_empty() {
+        writer.header(b"X-Forwarded-Proto", scheme.as_bytes());
+    }
     writer.bytes().to_vec()
+}
+
+/// Scheme, host and target of a whole address.
+fn split(address: &str) -> Option<(&str, &str, &str)> {
+    let (scheme, rest) = address.split_once("://").filter(|(scheme, _)| !scheme.starts_with('/'))?;
+    let (host, target) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    Some((scheme, host, if target.is_empty() { "/" } else { target }))
 }
 
 /// Looks now and then whether the image still is the application.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_DOUBT, EXIT_RETIRED, EXIT_STALE};
 use tokamak_sys::queue::record::Field;
-use tokamak_sys::queue::{Claim, Consumer, Job, Next, Outcome, Segment, WorkerState};
+use tokamak_sys::queue::{Claim, Consumer, DECLINED, Job, Next, Outcome, Segment, WorkerState};
 
 use crate::engine::{self, ScriptEnd};
 use crate::ffi;
@@ -185,7 +185,11 @@ impl Worker {
 
     fn warn_of_warm_up(&self, status: u16) {
         let target = String::from_utf8_lossy(self.request.field(Field::Uri));
-        self.say(Level::Warn, format!("warm-up request {target} was answered with {status}").as_bytes());
+        let answer = match status {
+            DECLINED => "was declined, so nothing of it is in the image".to_owned(),
+            _ => format!("was answered with {status}"),
+        };
+        self.say(Level::Warn, format!("warm-up request {target} {answer}").as_bytes());
     }
 
     fn say(&self, level: Level, message: &[u8]) {
@@ -304,7 +308,7 @@ unsafe extern "C" fn rust_head(
     let status = u16::try_from(status).unwrap_or(500);
     with(1, |w| match &mut w.job {
         None if w.warming => {
-            if status >= 400 {
+            if status >= 400 || status == DECLINED {
                 w.warn_of_warm_up(status);
             }
             0

@@ -1,4 +1,8 @@
 <?php
+if (isset($_GET['note'])) {
+    error_log("asked for $_SERVER[REQUEST_URI] of $_SERVER[SERVER_NAME]:$_SERVER[SERVER_PORT] by "
+        . ($_SERVER['HTTP_X_FORWARDED_PROTO'] ?? 'none'));
+}
 if (isset($_GET['decline']) && defined('BOOTED')) {
     ob_start();
     echo 'nobody sees this';
