@@ -118,8 +118,8 @@ final class Source
     /** Whether all classes or interfaces of a list in a declaration exist. */
     private function exists(array $tokens, int $at): bool
     {
-        for (; $tokens[$at]->is([T_STRING, T_NAME_FULLY_QUALIFIED, ',']); $at++) {
-            $name = $tokens[$at]->text;
+        for (; $tokens[$at]->is([T_STRING, T_NAME_QUALIFIED, T_NAME_FULLY_QUALIFIED, ',']); $at++) {
+            $name = ltrim($tokens[$at]->text, '\\');
             if ($name !== ',' && !isset($this->declared[strtolower($name)]) && !class_exists($name, false) && !interface_exists($name, false)) {
                 return false;
             }

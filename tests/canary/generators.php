@@ -25,7 +25,7 @@ function random_values(): array
             'randomblob of SQLite' => $sqlite->query('SELECT hex(randomblob(16))')->fetchColumn(),
         ],
         'seeded' => [
-            'lcg_value' => lcg_value() . ' ' . lcg_value(),
+            'lcg_value' => @lcg_value() . ' ' . @lcg_value(),
             'mt_rand' => mt_rand() . ' ' . mt_rand() . ' ' . mt_rand(),
             'rand' => rand() . ' ' . rand() . ' ' . rand(),
             'shuffle' => implode(' ', $shuffled),

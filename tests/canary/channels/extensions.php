@@ -10,7 +10,7 @@ return [
     ),
     'strtok()' => new Channel(
         pollute: function () { strtok('some text that was polluted', ' '); },
-        probe: fn () => strtok(' '),
+        probe: fn () => @strtok(' '),
         worker: STAYS,
     ),
     'json_last_error()' => new Channel(

@@ -51,7 +51,7 @@ return [
         probe: fn () => gc_enabled(),
     ),
     'assert() settings' => new Channel(
-        pollute: function () { ini_set('assert.exception', '0'); },
+        pollute: function () { @ini_set('assert.exception', '0'); },
         probe: fn () => ini_get('assert.exception'),
     ),
     'assert() callback' => new Channel(
