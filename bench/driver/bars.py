@@ -8,6 +8,8 @@ BASE = "nginx-fpm"
 CLASSIC = "tokamak-classic"
 WORKER = "tokamak-worker"
 SEALED = "tokamak-sealed"
+DEPTHS = ("tokamak-sealed-plugins", "tokamak-sealed-core")
+"""Shallower images of the same application: what they cost is told, but nobody is advised to take them for speed."""
 LOGGING = "tokamak-classic-log"
 OURS = (CLASSIC, WORKER, SEALED, LOGGING)
 
@@ -96,6 +98,21 @@ def sealed(rows: Rows) -> list[Verdict]:
     ]
 
 
+def wordpress(rows: Rows) -> Verdict:
+    """An application that knows nothing of workers, from an image of itself: its worst row."""
+    ratios = [
+        (ratio, connections)
+        for scenario, connections, peer in rows.keys()
+        if (scenario, peer) == ("wordpress", SEALED)
+        and (ratio := rows.ratio(scenario, connections, SEALED, BASE, "rate")) is not None
+    ]
+    bar = f"{SEALED}: at least 1.8 times the requests/s of {BASE} on any row (wordpress)"
+    if not ratios:
+        return Verdict(bar, None, "")
+    ratio, connections = min(ratios)
+    return Verdict(bar, ratio >= 1.8, f"{ratio:.2f} at worst ({connections} connections)")
+
+
 def percentiles(rows: Rows) -> Verdict:
     """No client waits longer than with a peer. A peer whose requests failed or timed out is left out of that row: those who
     waited for ever are not in its percentiles."""
@@ -105,7 +122,7 @@ def percentiles(rows: Rows) -> Verdict:
             continue
         for other_scenario, other_connections, peer in rows.keys():
             key = (other_scenario, other_connections, peer)
-            if (other_scenario, other_connections) != (scenario, connections) or peer in OURS or rows.errors(key):
+            if (other_scenario, other_connections) != (scenario, connections) or peer in OURS + DEPTHS or rows.errors(key):
                 continue
             for metric in ("p50", "p90", "p99"):
                 ratio = rows.ratio(scenario, connections, ours, peer, metric)
@@ -128,7 +145,7 @@ def access_log(rows: Rows) -> Verdict:
 
 def no_errors(rows: Rows) -> Verdict:
     """A fast wrong answer is worth nothing."""
-    counts = {key: rows.errors(key) for key in rows.keys() if key[2] in OURS}
+    counts = {key: rows.errors(key) for key in rows.keys() if key[2] in OURS + DEPTHS}
     if not counts:
         return Verdict("no request of ours went wrong", None, "")
     wrong = [f"{key[0]} c={key[1]} {key[2]}: {count}" for key, count in counts.items() if count]
@@ -142,6 +159,7 @@ def verdicts(rows: Rows) -> list[Verdict]:
         classic_everywhere(rows),
         worker_on_symfony(rows),
         *sealed(rows),
+        wordpress(rows),
         percentiles(rows),
         access_log(rows),
         no_errors(rows),

@@ -13,15 +13,19 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from . import load, peers, process, status, syscalls
+from .database import MariaDb
 from .peers import Peer, Place
-from .process import Server
+from .process import Server, free_port
 from .record import Footprint, Run
 from .sites import SCENARIOS, SITES, Scenario, Site
 
 READY_SECONDS = 20
+INSTALL_SECONDS = 120
+"""For a site that has to be installed."""
 # What one connection more or less changes in the system calls per request is nothing; this many keep every worker busy.
 FOOTPRINT_CONNECTIONS = 64
 
@@ -40,14 +44,25 @@ class Plan:
     rounds: int
     seconds: int
 
+    def pairs(self, shift: int = 0) -> list[tuple[str, Scenario]]:
+        """Each scenario with each peer that can serve it; `shift` changes which peer comes first."""
+        shift %= len(self.peers)
+        order = self.peers[shift:] + self.peers[:shift]
+        scenarios = [SCENARIOS[name] for name in self.scenarios]
+        return [(peer, scenario) for scenario in scenarios for peer in order if peers.PEERS[peer].fits(SITES[scenario.site])]
+
+    def connections_of(self, scenario: Scenario) -> list[int]:
+        """The numbers of connections, in the bounds of the site."""
+        return list(dict.fromkeys(SITES[scenario.site].bound(number) for number in self.connections))
+
     def seconds_in_all(self) -> int:
         """An estimate, for the limit on the whole run."""
-        pairs = len(self.scenarios) * len(self.peers)
-        runs = pairs * len(self.connections) * self.rounds
-        return runs * (self.seconds + 1) + pairs * (READY_SECONDS + self.seconds + 2 * self.warm_up() + 10)
+        pairs = len(self.pairs())
+        runs = sum(len(self.connections_of(scenario)) for _, scenario in self.pairs()) * self.rounds
+        return runs * (self.seconds + 1) + pairs * (READY_SECONDS + self.seconds + 2 * self.warm_up() + 10) + INSTALL_SECONDS
 
     def warm_up(self) -> int:
-        """Seconds of load before anything counts: compiled scripts, spawned processes, a filled container cache."""
+        """Seconds of load beside the timed runs, so that a short contest is short."""
         return min(2, self.seconds)
 
 
@@ -59,10 +74,23 @@ class Entry:
     place: Place
     server: Server
     commands: list[list[str]]
+    database: MariaDb | None = None
 
     def url(self, scenario: Scenario) -> str:
         """Where the scenario is to be had from this peer."""
         return f"http://127.0.0.1:{self.place.port}{scenario.path}"
+
+    def connections(self, number: int) -> int:
+        """As many of these connections as its site gets."""
+        return self.place.site.bound(number)
+
+    def answer(self, scenario: Scenario) -> bytes:
+        """One page, with nothing in it that tells which server it comes from."""
+        return answer(self.url(scenario)).replace(b"127.0.0.1:%d" % self.place.port, b"HOST")
+
+    def database_seconds(self) -> float:
+        """Processor time that its database has used so far, for all peers."""
+        return self.database.cpu_seconds() if self.database else 0.0
 
 
 def say(text: str) -> None:
@@ -88,6 +116,12 @@ def answer(url: str) -> bytes:
         return b"%d: %s" % (error.code, error.read())
 
 
+def difference(page: bytes, expected: bytes) -> str:
+    """The first line in which two pages differ."""
+    lines = zip_longest(page.splitlines(), expected.splitlines(), fillvalue=b"(nothing)")
+    return "\n".join(str(line[:300]) for line in next(pair for pair in lines if pair[0] != pair[1]))
+
+
 def wait_until_ready(entry: Entry, scenario: Scenario) -> None:
     """Asks until the answer is right, for a bounded time."""
     deadline = time.monotonic() + READY_SECONDS
@@ -107,12 +141,14 @@ def wait_until_ready(entry: Entry, scenario: Scenario) -> None:
     raise CannotRun(f"{entry.peer.name}, {scenario.name}: {str(last)[:300]}\n{logs_of(entry.place)}")
 
 
-def enter(name: str, site: Site, files: Path, directory: Path, choice: peers.Choice) -> Entry:
+def enter(
+    name: str, site: Site, files: Path, directory: Path, choice: peers.Choice, database: MariaDb | None = None
+) -> Entry:
     """Starts a peer for a site; it need not be ready yet."""
     directory.mkdir()
-    place = Place(directory, site, files, peers.free_port(), choice)
+    place = Place(directory, site, files, free_port(), choice)
     server, commands = peers.start(peers.PEERS[name], place)
-    return Entry(peers.PEERS[name], place, server, commands)
+    return Entry(peers.PEERS[name], place, server, commands, database)
 
 
 def make_ready(entry: Entry, scenario: Scenario) -> None:
@@ -148,6 +184,7 @@ class Contest:
         self.choice = choice
         self.directory = directory
         self.entries: dict[tuple[str, str], Entry] = {}
+        self.databases: list[MariaDb] = []
 
     def __enter__(self) -> "Contest":
         try:
@@ -166,36 +203,57 @@ class Contest:
             site = SITES[name]
             files = self.directory / "sites" / name
             shutil.copytree(site.source, files)
+            database = None
+            if site.install:
+                database = site.install(files, self.directory / f"database-{name}")
+                self.databases.append(database)
             for peer in self.plan.peers:
-                self.entries[peer, name] = enter(peer, site, files, self.directory / f"{peer}-{name}", self.choice)
+                if peers.PEERS[peer].fits(site):
+                    directory = self.directory / f"{peer}-{name}"
+                    self.entries[peer, name] = enter(peer, site, files, directory, self.choice, database)
         for peer, scenario, entry in self.pairs():
             make_ready(entry, scenario)
-            load.run(entry.url(scenario), max(self.plan.connections), self.plan.warm_up())
+            load.run(entry.url(scenario), entry.connections(max(self.plan.connections)), entry.place.site.warm_up)
             say(f"ready: {peer}, {scenario.name}")
+        self.compare()
 
     def stop(self) -> None:
         """Ends every process."""
         for entry in self.entries.values():
             entry.server.stop()
+        for database in self.databases:
+            database.stop()
+
+    def compare(self) -> None:
+        """All peers give the same page, not only a right one."""
+        first: dict[str, tuple[str, bytes]] = {}
+        for peer, scenario, entry in self.pairs():
+            page = entry.answer(scenario)
+            other, expected = first.setdefault(scenario.name, (peer, page))
+            if page != expected:
+                raise CannotRun(f"{scenario.name}: {peer} and {other} give different pages:\n{difference(page, expected)}")
 
     def pairs(self, shift: int = 0) -> list[tuple[str, Scenario, Entry]]:
-        """Each scenario with each peer; `shift` changes which peer comes first."""
-        shift %= len(self.plan.peers)
-        order = self.plan.peers[shift:] + self.plan.peers[:shift]
-        scenarios = [SCENARIOS[name] for name in self.plan.scenarios]
-        return [(peer, scenario, self.entries[peer, scenario.site]) for scenario in scenarios for peer in order]
+        """What the plan says, with those who serve it."""
+        return [(peer, scenario, self.entries[peer, scenario.site]) for peer, scenario in self.plan.pairs(shift)]
 
     def runs(self) -> Iterator[Run]:
         """The timed runs, in rounds."""
         for number in range(self.plan.rounds):
-            for connections in self.plan.connections:
+            for step in range(len(self.plan.connections)):
                 for peer, scenario, entry in self.pairs(shift=number):
-                    before = entry.server.cpu_seconds()
-                    seen = load.run(entry.url(scenario), connections, self.plan.seconds)
-                    used = entry.server.cpu_seconds() - before
-                    run = Run.of(number + 1, scenario.name, peer, connections, seen, used)
-                    say(f"round {run.round}: {run.scenario} {run.peer} c={run.connections}: {run.rate:.0f}/s, {run.cpu_us:.1f} µs")
-                    yield run
+                    # A site that bounds them may have fewer steps than the plan.
+                    for connections in self.plan.connections_of(scenario)[step:step + 1]:
+                        yield self.run(number + 1, peer, scenario, entry, connections)
+
+    def run(self, number: int, peer: str, scenario: Scenario, entry: Entry, connections: int) -> Run:
+        """One timed run."""
+        before, database_before = entry.server.cpu_seconds(), entry.database_seconds()
+        seen = load.run(entry.url(scenario), connections, self.plan.seconds)
+        used, database_used = entry.server.cpu_seconds() - before, entry.database_seconds() - database_before
+        run = Run.of(number, scenario.name, peer, connections, seen, used, database_used)
+        say(f"round {run.round}: {run.scenario} {run.peer} c={run.connections}: {run.rate:.0f}/s, {run.cpu_us:.1f} µs")
+        return run
 
     def footprints(self) -> Iterator[Footprint]:
         """System calls and memory, after the timed runs: by now every worker has worked."""
@@ -205,7 +263,7 @@ class Contest:
         for peer, scenario, entry in self.pairs():
             calls = None
             if reason is None:
-                calls = syscalls.per_request(entry.server, entry.url(scenario), FOOTPRINT_CONNECTIONS, self.plan.warm_up())
+                calls = syscalls.per_request(entry.server, entry.url(scenario), entry.connections(FOOTPRINT_CONNECTIONS), self.plan.warm_up())
             stats = {stat.pid: stat for stat in entry.server.tree()}
             workers = [stat.pid for stat in stats.values() if entry.peer.is_worker(stat, stats)]
             memory = statistics.median(process.private_kib(pid) for pid in workers) if workers else None
@@ -217,7 +275,7 @@ class Contest:
         if not entry.peer.is_sealed:
             return None
         with status.Sampler(entry.place) as sampler:
-            load.run(entry.url(scenario), FOOTPRINT_CONNECTIONS, self.plan.seconds)
+            load.run(entry.url(scenario), entry.connections(FOOTPRINT_CONNECTIONS), self.plan.seconds)
         return sampler.medians()
 
     def check_again(self) -> None:

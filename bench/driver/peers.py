@@ -5,7 +5,6 @@ All of them get the same PHP settings and extensions, the same number of PHP pro
 """
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -53,6 +52,11 @@ class Place:
         return self.files / self.site.worker
 
     @property
+    def most_connections(self) -> int:
+        """As many clients as will ever be connected to this site at once."""
+        return self.site.bound(self.choice.most_connections)
+
+    @property
     def control(self) -> Path:
         """Where `tokamak status` and `tokamak reload` find the server."""
         return self.directory / "control"
@@ -77,6 +81,8 @@ class Peer:
     """Whether this process (the others by number) is one of those that run PHP."""
     is_sealed: bool = False
     """Whether it serves from an image."""
+    fits: Callable[[Site], bool] = lambda site: True
+    """Whether it can serve this site."""
 
 
 PHP_INI = """\
@@ -122,10 +128,14 @@ http {
     }
     server {
         listen 127.0.0.1:$port backlog=4096;
+        # What the others take from the request.
+        server_name 127.0.0.1;
         root $root;
         $routing
         location = /index.php {
             include /etc/nginx/fastcgi_params;
+            # Debian's parameters leave the port out.
+            fastcgi_param HTTP_HOST $$http_host;
             fastcgi_param SCRIPT_FILENAME $$document_root$$fastcgi_script_name;
             fastcgi_pass php;
             $keep_connection
@@ -219,7 +229,7 @@ def nginx_fpm_keepalive(place: Place) -> list[list[str]]:
     """With kept connections. A php-fpm child serves one connection until that ends, so an idle connection holds a child. With
     fewer children than connections, a request on a new one waits until somebody gives up an old one, which under load nobody
     does: those clients starve. So each nginx process may hold as many as there are clients, and there is a child for each."""
-    keep = place.choice.most_connections
+    keep = place.most_connections
     return nginx_fpm(place, keep * (os.cpu_count() or 1), keep)
 
 
@@ -231,7 +241,7 @@ def apache_modphp(place: Place) -> list[list[str]]:
         user=as_root("User www-data\nGroup www-data"),
         module=APACHE_MODULE,
         # One for each client connection, and some for connections that are just closing.
-        processes=place.choice.most_connections + 32,
+        processes=place.most_connections + 32,
         routing="FallbackResource /index.php" if place.site.front_controller else "",
     )
     return [["apache2", "-DFOREGROUND", "-f", f"{place.directory}/apache.conf"]]
@@ -251,9 +261,18 @@ def tokamak(place: Place, mode: str, access_log: bool = False) -> list[list[str]
     command += ["--access-log", f"{place.directory}/access.log" if access_log else "off", "--control", f"{place.control}"]
     if mode == "worker":
         command += ["--worker", f"{place.worker}"]
-    if mode == "sealed":
-        command += ["--config", f"{place.write('tokamak.toml', SEALED + place.site.sealed, worker=place.worker)}"]
     return [command]
+
+
+def sealed(name: str, what: str) -> Peer:
+    """This server in sealed mode, as the site's configuration for this peer says."""
+
+    def commands(place: Place) -> list[list[str]]:
+        text = SEALED + place.site.sealed[name]
+        config = place.write("tokamak.toml", text, worker=place.worker, repo=REPO)
+        return [tokamak(place, "sealed")[0] + ["--config", f"{config}"]]
+
+    return Peer(name, what, commands, is_child_named("tokamak-php"), is_sealed=True, fits=lambda site: name in site.sealed)
 
 
 def renew_image(place: Place) -> None:
@@ -287,14 +306,16 @@ PEERS = {
             lambda place: tokamak(place, "classic", access_log=True),
             is_child_named("tokamak-php"),
         ),
-        Peer("tokamak-worker", "Tokamak, worker mode", lambda place: tokamak(place, "worker"), is_child_named("tokamak-php")),
         Peer(
-            "tokamak-sealed",
-            "Tokamak, sealed mode",
-            lambda place: tokamak(place, "sealed"),
+            "tokamak-worker",
+            "Tokamak, worker mode",
+            lambda place: tokamak(place, "worker"),
             is_child_named("tokamak-php"),
-            is_sealed=True,
+            fits=lambda site: bool(site.worker),
         ),
+        sealed("tokamak-sealed", "Tokamak, sealed mode"),
+        sealed("tokamak-sealed-plugins", "Tokamak, sealed mode, a shallower image"),
+        sealed("tokamak-sealed-core", "Tokamak, sealed mode, the shallowest image"),
     )
 }
 
@@ -309,13 +330,6 @@ def environment(place: Place) -> dict[str, str]:
         # Apache's own way of saying where things are; its configuration file is refused without them in some builds.
         "APACHE_RUN_DIR": f"{place.directory}",
     }
-
-
-def free_port() -> int:
-    """A port of the loopback device that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def start(peer: Peer, place: Place) -> tuple[Server, list[list[str]]]:

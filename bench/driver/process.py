@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -65,6 +66,13 @@ def parse_private_kib(rollup: str) -> int:
 def private_kib(pid: int) -> int:
     """Memory that only this process holds: what one more worker costs."""
     return parse_private_kib(Path(f"/proc/{pid}/smaps_rollup").read_text())
+
+
+def free_port() -> int:
+    """A port of the loopback device that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Server:

@@ -29,15 +29,21 @@ class Run:
     bad_status: int
     socket_errors: int
     timeouts: int
+    database_us: float = 0.0
+    """Processor time of the database per request; it is not in `cpu_us`."""
 
     @classmethod
-    def of(cls, number: int, scenario: str, peer: str, connections: int, seen: Load, cpu_seconds: float) -> "Run":
+    def of(
+        cls, number: int, scenario: str, peer: str, connections: int, seen: Load, cpu_seconds: float, database_seconds: float
+    ) -> "Run":
         """Puts together what the load generator and the kernel say about one run."""
-        cpu_us = round(cpu_seconds * 1e6 / seen.requests, 2) if seen.requests else 0.0
+
+        def per_request(seconds: float) -> float:
+            return round(seconds * 1e6 / seen.requests, 2) if seen.requests else 0.0
+
+        times = (round(seen.rate, 1), seen.p50, seen.p90, seen.p99, per_request(cpu_seconds))
         errors = (seen.requests, seen.bad_status, seen.socket_errors, seen.timeouts)
-        return cls(
-            number, scenario, peer, connections, round(seen.rate, 1), seen.p50, seen.p90, seen.p99, cpu_us, *errors
-        )
+        return cls(number, scenario, peer, connections, *times, *errors, per_request(database_seconds))
 
     @property
     def errors(self) -> int:

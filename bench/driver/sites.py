@@ -5,6 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import wordpress
+from .database import MariaDb
+
 REPO = Path(__file__).resolve().parents[2]
 
 EMPTY_ANSWER = {"errno": 0, "errmsg": "success", "data": "e"}
@@ -19,11 +22,21 @@ class Site:
     root: str
     """The document root, below the source."""
     worker: str
-    """The script of worker mode, below the source."""
-    sealed: str
-    """What the site says in its configuration about sealed mode, beside the root."""
+    """The script of worker mode, below the source; empty: it has none."""
+    sealed: dict[str, str]
+    """What the site says in its configuration about sealed mode, beside the root, for each peer that can serve it so."""
     front_controller: bool
     """Whether index.php answers for every path that is no file."""
+    most_connections: int | None = None
+    """A page that takes long is not asked for by more clients than this, lest they wait for seconds."""
+    warm_up: int = 2
+    """Seconds of load before anything counts: compiled scripts, spawned processes, a filled container cache."""
+    install: Callable[[Path, Path], MariaDb] | None = None
+    """Makes a copy of the source fit to be served, with a database in another directory."""
+
+    def bound(self, connections: int) -> int:
+        """As many of these connections as the site gets."""
+        return min(connections, self.most_connections or connections)
 
 
 @dataclass(frozen=True)
@@ -49,18 +62,50 @@ def is_page(body: bytes) -> bool:
     return body.count(b"<li ") == 60 and b"</html>" in body
 
 
+# Without a fallback: a request that the image declines is an error here, and not a page that classic mode made.
+WORDPRESS = """\
+boot = "$repo/examples/wordpress/boot.php"
+warm = ["http://127.0.0.1:$port/"]
+[site.env]
+WORDPRESS_DEPTH = "{depth}"
+WORDPRESS_URL = "http://127.0.0.1:$port"
+WORDPRESS_CACHE = "$dir/parts"
+"""
+
 SITES = {
     site.name: site
     for site in (
         # No boot: what is measured is the roll-back beside a request's start and end.
-        Site("empty", REPO / "bench/sites/empty", ".", "worker.php", 'warm = "/index.php"', front_controller=False),
+        Site(
+            "empty",
+            REPO / "bench/sites/empty",
+            ".",
+            "worker.php",
+            {"tokamak-sealed": 'warm = "/index.php"'},
+            front_controller=False,
+        ),
         Site(
             "symfony",
             REPO / "examples/symfony",
             "public",
             "worker.php",
-            'worker = "$worker"\nwarm = ["/empty", "/page"]',
+            {"tokamak-sealed": 'worker = "$worker"\nwarm = ["/empty", "/page"]'},
             front_controller=True,
+        ),
+        Site(
+            "wordpress",
+            Path("/usr/share/wordpress"),
+            ".",
+            "",
+            {
+                "tokamak-sealed": WORDPRESS.format(depth="loaded"),
+                "tokamak-sealed-plugins": WORDPRESS.format(depth="plugins"),
+                "tokamak-sealed-core": WORDPRESS.format(depth="core"),
+            },
+            front_controller=True,
+            most_connections=16,
+            warm_up=8,
+            install=lambda files, directory: wordpress.install(files, directory, REPO / "bench/sites/wordpress/wp-config.php"),
         ),
     )
 }
@@ -71,5 +116,6 @@ SCENARIOS = {
         Scenario("empty", "empty", "/index.php", is_empty_answer),
         Scenario("symfony-json", "symfony", "/empty", is_empty_answer),
         Scenario("symfony-page", "symfony", "/page", is_page),
+        Scenario("wordpress", "wordpress", "/", wordpress.is_front_page),
     )
 }

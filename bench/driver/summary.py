@@ -19,6 +19,7 @@ METRICS: dict[str, Callable[[Run], float]] = {
     "p90": lambda run: run.p90,
     "p99": lambda run: run.p99,
     "cpu_us": lambda run: run.cpu_us,
+    "database_us": lambda run: run.database_us,
 }
 
 
@@ -78,6 +79,7 @@ def times(ratio: float | None) -> str:
 def speed_table(rows: Rows, scenario: str, connections: int, base: str) -> str:
     """One table: every peer under one load."""
     lines = []
+    has_database = any(run.database_us for run in rows.runs if run.scenario == scenario)
     for key in rows.keys():
         if key[:2] != (scenario, connections):
             continue
@@ -87,9 +89,10 @@ def speed_table(rows: Rows, scenario: str, connections: int, base: str) -> str:
             [key[2], f"{value['rate']:.0f}", ratio["rate"], f"{value['cpu_us']:.1f}", ratio["cpu_us"]]
             + [f"{value[metric]:.0f}" for metric in ("p50", "p90", "p99")]
             + [f"{rows.errors(key)}"]
+            + [f"{value['database_us']:.0f}"] * has_database
         )
     head = ["peer", "requests/s", f"to {base}", "CPU µs/request", f"to {base}", "p50 µs", "p90 µs", "p99 µs", "errors"]
-    return table(head, lines)
+    return table(head + ["MariaDB's CPU µs/request"] * has_database, lines)
 
 
 def footprint_table(rows: Rows, scenario: str) -> str:

@@ -8,6 +8,10 @@ from driver import options
 from driver.sites import SCENARIOS, SITES
 
 
+# The server need not be built for a plan to be made.
+TOKAMAK = ["--tokamak", __file__]
+
+
 class Options(unittest.TestCase):
     def refused(self, *arguments):
         """What is printed about arguments that are refused."""
@@ -42,7 +46,16 @@ class Sites(unittest.TestCase):
         for scenario in SCENARIOS.values():
             site = SITES[scenario.site]
             self.assertTrue((site.source / site.root / "index.php").is_file())
-            self.assertTrue((site.source / site.worker).is_file())
+            self.assertTrue((site.source / site.worker).exists())
+
+    def test_a_slow_site_bounds_its_connections_and_has_no_peer_without_a_script_for_it(self):
+        plan, choice, _ = options.parse("--scenario wordpress,empty --connections 64,1,256".split() + TOKAMAK)
+        self.assertEqual(plan.connections_of(SCENARIOS["wordpress"]), [16, 1])
+        self.assertEqual(plan.connections_of(SCENARIOS["empty"]), [64, 1, 256])
+        self.assertEqual(choice.most_connections, 256)
+        peers = {name: {peer for peer, scenario in plan.pairs() if scenario.name == name} for name in plan.scenarios}
+        self.assertEqual(peers["wordpress"] - peers["empty"], {"tokamak-sealed-plugins", "tokamak-sealed-core"})
+        self.assertEqual(peers["empty"] - peers["wordpress"], {"tokamak-worker"})
 
     def test_a_wrong_answer_is_noticed(self):
         self.assertTrue(SCENARIOS["empty"].is_right(b'{"errno": 0, "errmsg": "success", "data": "e"}'))

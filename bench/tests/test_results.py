@@ -63,6 +63,11 @@ class Page(unittest.TestCase):
         self.assertIn("| nginx-fpm | 47.0 | 1.0 | 8 | 12 |", page)
         self.assertIn("- empty, 64 connections, nginx-fpm: rate 40 %", page)
         self.assertIn("commit abc", page)
+        self.assertNotIn("MariaDB", page)
+
+    def test_tells_the_share_of_a_database(self):
+        rows = Rows([Run(1, "wordpress", "nginx-fpm", 16, 30.0, 1, 1, 1, 30000.0, 120, 0, 0, 0, 6500.0)], [])
+        self.assertIn("| 0 | 6500 |", summary.page(rows, "nginx-fpm", ""))
 
 
 class Bars(unittest.TestCase):
@@ -86,6 +91,19 @@ class Bars(unittest.TestCase):
         self.assertTrue(verdict(rows, "tokamak-sealed: tokamak-classic takes at least 8.0").reached)
         self.assertTrue(verdict(rows, "tokamak-sealed: at most 1.3 times the CPU of tokamak-worker (symfony-json").reached)
         self.assertIsNone(verdict(rows, "tokamak-sealed: tokamak-classic takes at least 3.5").reached)
+
+    def test_wordpress_by_its_worst_row(self):
+        rows = [run(peer, rate, scenario="wordpress", connections=16) for peer, rate in (("nginx-fpm", 100), ("tokamak-sealed", 180))]
+        self.assertTrue(verdict(Rows(rows, []), "tokamak-sealed: at least 1.8").reached)
+        slow = [run(peer, rate, scenario="wordpress", connections=1) for peer, rate in (("nginx-fpm", 100), ("tokamak-sealed", 179))]
+        missed = verdict(Rows(rows + slow, []), "tokamak-sealed: at least 1.8")
+        self.assertFalse(missed.reached)
+        self.assertIn("1.79 at worst (1 connections)", missed.seen)
+
+    def test_a_shallow_image_may_be_slow_but_not_wrong(self):
+        rows = Rows([run("nginx-fpm", 100, latency=500), run("tokamak-sealed-core", 50, timeouts=1)], [])
+        self.assertIsNone(verdict(rows, "no percentile worse").reached)
+        self.assertFalse(verdict(rows, "no request of ours").reached)
 
     def test_roll_back_and_memory_of_a_sealed_worker(self):
         # 2 MB are 1953 KiB.
