@@ -64,7 +64,8 @@ void *image_open(size_t callers)
     size_t at_scratch = at_callers + whole_pages(callers);
     size_t at_stack = at_scratch + SCRATCH;
     size_t at_bits = at_stack + STACK_ROOM;
-    size_t at_hot = at_bits + whole_pages(hot_room / 8);
+    size_t at_drops = at_bits + whole_pages(hot_room / 8);
+    size_t at_hot = at_drops + whole_pages(hot_room);
     size_t size = at_hot + whole_pages(hot_room * sizeof(hot_page));
     char *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -81,6 +82,7 @@ void *image_open(size_t callers)
     kept->stack = base + at_stack;
     kept->stack_room = STACK_ROOM;
     kept->is_hot = (uint32_t *)(base + at_bits);
+    kept->drops = (uint8_t *)(base + at_drops);
     kept->hot = (hot_page *)(base + at_hot);
     kept->hot_room = hot_room;
     mappings_watch();
@@ -467,7 +469,7 @@ int image_check(int bytes)
 void image_get_stats(image_stats *stats)
 {
     *stats = (image_stats){.bytes = kept->bytes, .roll_backs = kept->roll_backs, .hot_pages = kept->hot_count,
-                           .scans = kept->scans, .last_ns = kept->last_ns, .new_bytes = kept->chunk_count * CHUNK};
+                           .scans = kept->scans, .strays = kept->strays, .last_ns = kept->last_ns, .new_bytes = kept->chunk_count * CHUNK};
     for (size_t i = 0; i < kept->mapping_count; i++) {
         stats->new_bytes += kept->mappings[i].at.to - kept->mappings[i].at.from;
     }

@@ -42,6 +42,7 @@ typedef struct {
     uint64_t roll_backs;
     uint64_t hot_pages;   /* copied by each roll-back */
     uint64_t scans;       /* looks at the page map */
+    uint64_t strays;      /* mappings that libc left behind and image_check() took away */
     uint64_t last_ns;     /* duration of the last roll-back */
     uint64_t new_bytes;   /* mapped by the last request, or kept for the next one */
 } image_stats;

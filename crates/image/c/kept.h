@@ -73,11 +73,12 @@ typedef struct {
     uintptr_t chunks[MOST_CHUNKS]; /* the first chunks_free of them may be handed out */
 
     long faults;
-    uint64_t roll_backs, scans, last_ns;
+    uint64_t roll_backs, scans, strays, last_ns;
 
     size_t hot_count, hot_room;
     hot_page *hot;      /* these point into kept memory, behind this struct */
     uint32_t *is_hot;   /* one bit a page of the file */
+    uint8_t *drops;     /* for each page of the file: how often it was let go of */
     char *stack;
     size_t stack_room;
     char *scratch;

@@ -415,12 +415,14 @@ static uintptr_t known_until(uintptr_t at, uintptr_t *next)
     return until;
 }
 
+enum { MOST_STRANGE = 512 }; /* found at one look */
+
 typedef struct {
     int wrong;
     uint64_t inode;        /* of the image's file */
     uint64_t seen;         /* bytes of the image that are mapped as they should be */
     size_t strange_count;
-    span strange[64];
+    span strange[MOST_STRANGE];
 } findings;
 
 static int examine(const mapping *m, void *context)
@@ -448,7 +450,7 @@ static int examine(const mapping *m, void *context)
             at = until;
             continue;
         }
-        if (f->strange_count < sizeof(f->strange) / sizeof(*f->strange)) {
+        if (f->strange_count < MOST_STRANGE) {
             f->strange[f->strange_count++] = (span){at, next};
         }
         at = next;
@@ -465,20 +467,32 @@ static int find_inode(const mapping *m, void *inode)
     return 0;
 }
 
+/* Libc's own mappings: it has forgotten them with the roll-back. */
+static void take_away(const findings *f)
+{
+    for (size_t i = 0; i < f->strange_count; i++) {
+        syscall(SYS_munmap, f->strange[i].from, f->strange[i].to - f->strange[i].from);
+    }
+    kept->strays += f->strange_count;
+}
+
 int mappings_check(void)
 {
     findings f = {0};
+    uint64_t inode = 0;
+    int failed = mappings_visit(0, find_inode, &inode) != 0;
 
-    if (mappings_visit(0, find_inode, &f.inode) != 0 || mappings_visit(0, examine, &f) != 0) {
+    do {
+        f = (findings){.inode = inode};
+        failed = failed || mappings_visit(0, examine, &f) != 0;
+        take_away(&f);
+    } while (!failed && f.strange_count == MOST_STRANGE);
+    if (failed) {
         image_note_doubt("/proc/self/maps cannot be read");
         return 1;
     }
     if (f.wrong || f.seen != kept->bytes) {
         image_note_doubt("memory of the image is mapped otherwise than it was");
-    }
-    /* Libc's own: it has forgotten them with the roll-back. */
-    for (size_t i = 0; i < f.strange_count; i++) {
-        syscall(SYS_munmap, f.strange[i].from, f.strange[i].to - f.strange[i].from);
     }
     return f.wrong + (f.seen != kept->bytes);
 }

@@ -22,11 +22,14 @@
 typedef struct {
     uint32_t index, instance;
     uint64_t served;
+    uint64_t check_at, check_every; /* requests served at the next look at the invariants, and between the last two */
     lasting_files files;
     char world[];
 } lasting;
 
-enum { CHECK_EVERY = 2000 }; /* requests between two looks at the invariants. Chosen arbitrarily. */
+/* Requests between two looks at the invariants: soon at first, and again when one found something that libc had left. At most
+ * so many that what each leaves stays far below the 65530 mappings that a process may have. */
+enum { CHECK_SOON = 500, CHECK_LATE = 16000 };
 
 static lasting *life;             /* kept memory; the same address in every process of the site */
 static int is_worker;             /* this process rolls back; in the image, because it is set before that is taken */
@@ -366,6 +369,20 @@ static void prepare(void)
     is_worker = 1;
 }
 
+static void check_image(uint64_t strays)
+{
+    image_stats after;
+
+    image_check(0);
+    image_get_stats(&after);
+    if (after.strays != strays || life->check_every < CHECK_SOON) {
+        life->check_every = CHECK_SOON;
+    } else if (life->check_every < CHECK_LATE) {
+        life->check_every *= 2;
+    }
+    life->check_at = life->served + life->check_every;
+}
+
 /* Request after request comes out of here, each with the memory of the first. NULL: there is no image. */
 static const shim_request *take_and_wait(void)
 {
@@ -388,10 +405,10 @@ static const shim_request *take_and_wait(void)
     case IMAGE_RESTORED:
         break;
     }
-    if (life->served % CHECK_EVERY == 1) {
-        image_check(0);
-    }
     image_get_stats(&stats);
+    if (life->served >= life->check_at) {
+        check_image(stats.strays);
+    }
     rust_resume(life->index, life->instance, life->served, stats.last_ns, (uint32_t)stats.hot_pages);
     request = rust_next();
     if (!request) {
@@ -409,7 +426,7 @@ int shim_begin_sealed_worker(uint32_t index, uint32_t instance)
     if (quiet_begin_worker() != 0 || image_adopt() != 0) {
         return 1;
     }
-    *life = (lasting){.index = index, .instance = instance};
+    *life = (lasting){.index = index, .instance = instance, .check_at = 1};
     world_begin();
     image_roll_back();
 }
