@@ -26,6 +26,8 @@ mod limits;
 mod logs;
 /// The service manager: sockets from it, words to it, a file with the process id.
 mod manager;
+/// A worker script of the shape of Laravel Octane's.
+mod octane;
 /// What an operator does with a running server: ask it, reload it, change its configuration.
 mod operate;
 /// What `make install` puts in place works from there.
