@@ -34,8 +34,9 @@ def parse(output: str) -> int:
     raise ValueError(f"perf reported no count:\n{output}")
 
 
-def per_request(server: Server, url: str, connections: int, seconds: int) -> float:
-    """Loads the URL while perf counts, over all processes of the server and those that they start meanwhile."""
+def per_request(server: Server, url: str, connections: int, seconds: int) -> float | None:
+    """Loads the URL while perf counts, over all processes of the server and those that they start meanwhile. Nothing if none of the
+    requests was answered in that time."""
     pids = ",".join(str(stat.pid) for stat in server.tree())
     perf = subprocess.Popen(
         ["perf", "stat", "-x,", "-e", EVENT, "-p", pids],
@@ -52,4 +53,4 @@ def per_request(server: Server, url: str, connections: int, seconds: int) -> flo
     finally:
         perf.kill()
         perf.wait()
-    return parse(output) / done.requests
+    return parse(output) / done.requests if done.requests else None
