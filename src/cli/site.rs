@@ -147,7 +147,8 @@ impl Check {
 
 fn summary(server: &Server) -> String {
     let listen: Vec<String> = server.listen.iter().map(|address| format!("http://{address}")).collect();
-    let workers = server.sites.iter().map(|site| site.pool.size.max()).sum();
+    let workers =
+        server.sites.iter().filter(|site| site.has_workers()).map(|site| site.pool.size.max()).sum();
     let (sites, workers) = (plural(server.sites.len(), "site"), plural(workers, "PHP worker"));
     format!("{sites}, at most {workers}, {}", listen.join(" "))
 }

@@ -26,9 +26,10 @@ pub fn main(start: FrontStart) -> u8 {
         let _ = control::send(&channel, &message, &[]);
     };
     let pools = start.pools.into_iter().enumerate().map(|(index, pool)| PoolLink {
+        site: pool.site,
         segment: pool.segment,
         bells: pool.bells,
-        want: can_grow(&start.server.sites[index].pool.size).then(|| want(channel.clone(), index as u16)),
+        want: can_grow(&start.server.sites[pool.site].pool.size).then(|| want(channel.clone(), index as u16)),
     });
     let start = Start {
         pools: pools.collect(),

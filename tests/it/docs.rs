@@ -39,6 +39,11 @@ impl Block {
     fn file(&self) -> Option<&str> {
         self.marks.iter().find_map(|mark| mark.strip_prefix("file="))
     }
+
+    /// The socket of a program that is to be started.
+    fn start(&self) -> Option<&str> {
+        self.marks.iter().find_map(|mark| mark.strip_prefix("start="))
+    }
 }
 
 /// The fenced blocks of a page. A fence is closed by one at least as long, so a block may show fences.
@@ -86,6 +91,8 @@ struct Desk {
     folder: TempDir,
     address: SocketAddr,
     server: Option<Process>,
+    /// Programs of `sh start` blocks, until the end of the page.
+    programs: Vec<Process>,
 }
 
 impl Desk {
@@ -93,7 +100,7 @@ impl Desk {
         let folder = tempfile::Builder::new().prefix("tokamak-docs-").tempdir().expect("a folder");
         // Examples started by root serve as another user, who has to be able to read them.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
-        Desk { folder, address: free_address(), server: None }
+        Desk { folder, address: free_address(), server: None, programs: Vec::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -126,6 +133,17 @@ impl Desk {
             .envs(self.environment())
             .output()
             .expect("bash runs")
+    }
+
+    /// Starts the program of a `sh start` block, and waits until it has made its socket.
+    fn start(&mut self, command: &str, socket: &str) {
+        let script = format!("cd '{}' && exec {}", self.folder.path().display(), command.trim());
+        let log = self.path("program.log");
+        let program = Process::start(Path::new("bash"), &["-c".into(), script], &self.environment(), &log);
+        self.programs.push(program);
+        let there = || self.path(socket).exists().then_some(());
+        let said = || fs::read_to_string(&log).unwrap_or_default();
+        eventually(Duration::from_secs(20), there).unwrap_or_else(|| panic!("`{command}`: {}", said()));
     }
 
     /// Starts the server of a `sh serve` block in place of the one before.
@@ -220,6 +238,8 @@ fn transcripts_come_true() {
                 desk.write(name, &block.text);
             } else if block.language == "sh" && block.has("serve") {
                 desk.serve(&block.text);
+            } else if let ("sh", Some(socket)) = (block.language.as_str(), block.start()) {
+                desk.start(&block.text, socket);
             } else if block.language == "sh" && block.has("run") {
                 let output = desk.shell(&block.text);
                 let log = || fs::read_to_string(desk.path("server.log")).unwrap_or_default();

@@ -26,7 +26,11 @@ const RULES: &[Rule] = &[
     // C under a contract of its own, for the worker alone.
     Rule { name: "image", ours: &[], never: &["libc", "tokio", "hyper", "http", "serde", "toml_edit"] },
     Rule { name: "sys", ours: &["cost"], never: &["tokio", "hyper", "http", "serde", "toml_edit"] },
-    Rule { name: "upstream", ours: &["cost", "sys"], never: &["hyper", "http", "toml_edit", "libc"] },
+    Rule {
+        name: "upstream",
+        ours: &["cost", "fastcgi", "sys"],
+        never: &["hyper", "http", "toml_edit", "libc"],
+    },
     Rule { name: "front", ours: &["config", "cost", "upstream"], never: &["toml_edit", "serde"] },
     // It forks, and must not have a runtime to fork.
     Rule { name: "supervisor", ours: &["config", "cost", "sys"], never: REACTOR },
@@ -41,7 +45,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// The binary only wires, but never links the PHP worker: it starts it.
-const ROOT: &[&str] = &["config", "cost", "front", "report", "supervisor", "sys", "upstream"];
+const ROOT: &[&str] = &["config", "cost", "fastcgi", "front", "report", "supervisor", "sys", "upstream"];
 
 /// Crates in which `unsafe` may stand; every other one takes the workspace's lints, which forbid it.
 const UNSAFE_ROOMS: &[&str] = &["php", "sys"];

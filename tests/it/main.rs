@@ -14,6 +14,8 @@ mod demo;
 mod docs;
 /// Requests that one site leaves to another, and what else a boot script can arrange.
 mod fallback;
+/// FastCGI applications behind the front: real ones, and one that does everything wrong.
+mod fastcgi;
 /// What every other module stands on: servers, an HTTP client, tables of behaviours.
 mod harness;
 /// The HTTP front: connections, requests in a row, chunks, expectations, upgrades.

@@ -29,6 +29,8 @@ pub struct Server {
     pub timeouts: Timeouts,
     /// Where the log lines go.
     pub log: Log,
+    /// FastCGI applications that sites may name.
+    pub upstreams: Vec<Upstream>,
     /// Sites in the order of the file; the first one also answers for unknown host names.
     pub sites: Vec<Site>,
 }
@@ -114,6 +116,10 @@ pub struct Site {
     pub warm: Vec<String>,
     /// Name of the site whose workers get what this one's decline, and whatever may not be asked twice.
     pub fallback: Option<String>,
+    /// Which of [`Server::upstreams`] runs the scripts of [`Mode::Fastcgi`]; absent: nobody does.
+    pub upstream: Option<usize>,
+    /// Paths that applications answer for, whatever is on the disk.
+    pub routes: Vec<Route>,
     /// State that worker mode leaves alone between requests.
     pub keep: Vec<Reset>,
     /// The processes.
@@ -137,6 +143,111 @@ pub enum Mode {
     Worker,
     /// Every request starts from the same image of the booted application; nothing stays.
     Sealed,
+    /// No PHP process of ours: scripts go to a FastCGI application.
+    Fastcgi,
+}
+
+impl Mode {
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Classic => "classic",
+            Mode::Worker => "worker",
+            Mode::Sealed => "sealed",
+            Mode::Fastcgi => "fastcgi",
+        }
+    }
+}
+
+impl Site {
+    /// Whether it has PHP processes of ours.
+    pub fn has_workers(&self) -> bool {
+        self.mode != Mode::Fastcgi
+    }
+}
+
+/// A FastCGI application: where it listens, and how much it may be asked at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Upstream {
+    /// Name in the configuration and in logs.
+    pub name: String,
+    /// Where it listens; each address takes a share of the requests.
+    pub addresses: Vec<Endpoint>,
+    /// Most connections to each address.
+    pub connections: usize,
+    /// Requests after which a connection is closed; 0: never, 1: none is kept.
+    pub requests: u64,
+    /// How long an unused connection is kept.
+    pub idle: Duration,
+    /// Requests that wait for a connection; one more is answered 503.
+    pub queue: usize,
+    /// How long the parts of an exchange may take.
+    pub timeouts: UpstreamTimeouts,
+    /// Most bytes of a response's headers.
+    pub head: usize,
+    /// Added to each request's parameters; an empty value removes one.
+    pub params: BTreeMap<String, String>,
+    /// Directories whose files the application may have sent, by the URL path under which it names them.
+    pub internal: BTreeMap<String, PathBuf>,
+}
+
+/// How long the parts of an exchange with an application may take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UpstreamTimeouts {
+    /// Waiting for a connection that is free.
+    pub queue: Duration,
+    /// Opening one.
+    pub connect: Duration,
+    /// Between two writes of the request.
+    pub send: Duration,
+    /// From the request's last byte to the response's first one.
+    pub first_byte: Duration,
+    /// Between two reads of the response.
+    pub read: Duration,
+}
+
+/// Where something listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `host:port`; the name is resolved at each connect.
+    Tcp(String),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Endpoint::Tcp(address) => f.write_str(address),
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A path that an application answers for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// The path, with a slash at its start and none at its end; `/` alone is empty.
+    pub path: String,
+    /// Which of [`Server::upstreams`].
+    pub upstream: usize,
+    /// Where SCRIPT_NAME ends.
+    pub split: Split,
+    /// SCRIPT_FILENAME; absent: the root and SCRIPT_NAME.
+    pub script: Option<PathBuf>,
+    /// Whether files of the root are sent first.
+    pub files: bool,
+}
+
+/// Where SCRIPT_NAME ends and PATH_INFO begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Behind the route's path.
+    Path,
+    /// At the end: there is no PATH_INFO.
+    Whole,
+    /// Behind the first segment that ends so.
+    Extension(String),
 }
 
 /// One kind of state that worker mode resets between requests.

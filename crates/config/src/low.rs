@@ -33,18 +33,33 @@ pub struct Given<T> {
     pub origin: Origin,
 }
 
-/// One `[[site]]` with its `[site.pool]`.
+/// One of several tables with the same name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Repeated<S> {
+    /// Where its heading stands.
+    pub origin: Origin,
+    pub values: S,
+}
+
+impl<S: Section> Repeated<S> {
+    pub fn new(origin: Origin) -> Repeated<S> {
+        Repeated { origin, values: S::defaults() }
+    }
+}
+
+/// One `[[site]]` with its `[site.pool]` and its `[[site.route]]`s.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LowSite {
     /// Where its heading stands.
     pub origin: Origin,
     pub site: option::Site,
     pub pool: option::Pool,
+    pub routes: Vec<Repeated<option::Route>>,
 }
 
 impl LowSite {
     pub fn new(origin: Origin) -> LowSite {
-        LowSite { origin, site: Section::defaults(), pool: Section::defaults() }
+        LowSite { origin, site: Section::defaults(), pool: Section::defaults(), routes: Vec::new() }
     }
 }
 
@@ -57,6 +72,7 @@ pub(crate) struct Low {
     pub limits: option::Limits,
     pub timeouts: option::Timeouts,
     pub log: option::Log,
+    pub upstreams: Vec<Repeated<option::Upstream>>,
     pub sites: Vec<LowSite>,
 }
 
@@ -69,6 +85,7 @@ impl Low {
             limits: Section::defaults(),
             timeouts: Section::defaults(),
             log: Section::defaults(),
+            upstreams: Vec::new(),
             sites: Vec::new(),
         }
     }

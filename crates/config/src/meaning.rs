@@ -1,6 +1,8 @@
 //! From what was typed to what it means: paths made absolute, `"auto"` decided, options checked against
 //! each other and against the file system. It reads directories and files' existence and changes nothing.
 
+mod upstream;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +57,7 @@ pub(crate) fn server(low: &Low, around: &Surroundings, errors: &mut Errors) -> S
             drain: low.timeouts.drain.value,
         },
         log: reader.log(&low.log),
+        upstreams: reader.upstreams(),
         sites: reader.sites(),
     }
 }
@@ -62,6 +65,7 @@ pub(crate) fn server(low: &Low, around: &Surroundings, errors: &mut Errors) -> S
 fn mode(site: &option::Site) -> Mode {
     match (&site.mode.value, &site.worker.value) {
         (Auto::Is(mode), _) => *mode,
+        (Auto::Word, _) if site.upstream.value.is_some() => Mode::Fastcgi,
         (Auto::Word, Some(_)) => Mode::Worker,
         (Auto::Word, None) => Mode::Classic,
     }
@@ -209,6 +213,8 @@ impl Reader<'_> {
         let mode = mode(site);
         let worker = self.worker(site, mode);
         let (boot, warm) = self.image(site, mode);
+        let upstream = self.upstream(site, mode);
+        let routes = self.routes(low);
         self.names_of_files(site);
         self.php_settings(site);
         Site {
@@ -223,6 +229,8 @@ impl Reader<'_> {
             warm,
             fallback: text(&site.fallback),
             keep: site.keep.value.clone(),
+            upstream,
+            routes,
             pool: self.pool(&low.pool),
             php_value: site.php_value.value.clone(),
             php_admin_value: site.php_admin_value.value.clone(),
@@ -284,7 +292,7 @@ impl Reader<'_> {
     }
 
     fn worker(&mut self, site: &option::Site, mode: Mode) -> Option<PathBuf> {
-        if mode == Mode::Classic {
+        if matches!(mode, Mode::Classic | Mode::Fastcgi) {
             return None;
         }
         let script = self.script("worker", &site.worker);

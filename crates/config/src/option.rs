@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::high::{LogFormat, Mode, Reset};
+use crate::high::{Endpoint, LogFormat, Mode, Reset, Split};
 use crate::literal::Literal;
 use crate::low::{Given, Origin};
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
@@ -171,8 +171,8 @@ impl Choice for Manager {
 }
 
 impl Choice for Mode {
-    const NAMES: &'static [&'static str] = &["classic", "worker", "sealed"];
-    const ALL: &'static [Mode] = &[Mode::Classic, Mode::Worker, Mode::Sealed];
+    const NAMES: &'static [&'static str] = &["classic", "worker", "sealed", "fastcgi"];
+    const ALL: &'static [Mode] = &[Mode::Classic, Mode::Worker, Mode::Sealed, Mode::Fastcgi];
 }
 
 impl Choice for LogFormat {
@@ -260,6 +260,44 @@ section! {
 }
 
 section! {
+    /// A FastCGI application that runs elsewhere, such as php-fpm. Repeat `[[upstream]]` for each; sites and routes name
+    /// them.
+    Upstream UPSTREAM "upstream" {
+        /// Name by which sites and routes mean it.
+        name: Option<Text> = "", ANY, Live;
+        /// Where it listens: `"unix:/run/app.sock"` or `"HOST:PORT"`. Of several addresses each gets its share, and one that
+        /// cannot be reached is left out for a while.
+        address: Vec<Endpoint> = "", ANY, Live;
+        /// Most connections to each address: as many as the application has processes or threads. They are kept open
+        /// between requests; the next request waits for one that is free.
+        connections: Count = "16", within(1, 10_000), Live;
+        /// Requests after which a connection is closed; 1 opens one for each request.
+        requests: Count = "0", within(1, u32::MAX as u64).or_zero("never"), Live;
+        /// How long an unused connection is kept.
+        idle: Duration = "60s", within(1, 24 * HOUR), Live;
+        /// Requests that may wait for a connection; one more is answered 503.
+        queue: Count = "1024", within(1, 1_000_000), Live;
+        /// Longest wait for a connection that is free; then the answer is 503.
+        queue_timeout: Duration = "10s", within(1, HOUR), Live;
+        /// Opening a connection; then the answer is 502.
+        connect_timeout: Duration = "5s", within(1, HOUR), Live;
+        /// Between two writes of a request; then the answer is 504.
+        send_timeout: Duration = "60s", within(1, HOUR), Live;
+        /// From the last byte of the request to the first one of the response; then the answer is 504.
+        first_byte_timeout: Duration = "60s", within(1, 24 * HOUR), Live;
+        /// Between two reads of a response; then it is broken off.
+        read_timeout: Duration = "60s", within(1, 24 * HOUR), Live;
+        /// Headers of a response; longer ones are answered 502.
+        head: Size = "64KiB", within(KIB, 16 * MIB), Live;
+        /// Parameters added to each request, such as `HTTPS` or `PHP_VALUE`; an empty value takes one away.
+        params: BTreeMap<String, String> = "", ANY, Live;
+        /// Directories whose files the application may have sent, by the URL path under which `X-Accel-Redirect` names
+        /// them; `X-Sendfile` names the files themselves. Other files of the site's root may be sent too.
+        internal: BTreeMap<String, String> = "", ANY, Live;
+    }
+}
+
+section! {
     /// One site: a document root and the PHP pool that serves it. Repeat `[[site]]` for each site; without any, the
     /// directory of the file is served. Environment variables and flags of sites work only while there is one site.
     Site SITE "site" {
@@ -273,8 +311,9 @@ section! {
         /// is the `index.php` of the root if there is one.
         front_controller: Auto<Nothing<Text>> = "auto", ANY, Live, env "TOKAMAK_FRONT_CONTROLLER";
         /// How requests are served: `"classic"` starts PHP anew for each, `"worker"` calls the loop of the `worker`
-        /// script, `"sealed"` boots the application once and serves each request from the same untouched image of it;
-        /// `"auto"` is `"worker"` if a `worker` script is set, else `"classic"`.
+        /// script, `"sealed"` boots the application once and serves each request from the same untouched image of it,
+        /// `"fastcgi"` starts no PHP and sends scripts to the `upstream`; `"auto"` is `"fastcgi"` if an `upstream` is set,
+        /// `"worker"` if a `worker` script is, else `"classic"`.
         mode: Auto<Mode> = "auto", ANY, Live, env "TOKAMAK_MODE", flag "--mode";
         /// The worker script: it boots the application once, then handles requests in a loop. In sealed mode the image
         /// is taken where it first asks for a request.
@@ -290,6 +329,8 @@ section! {
         /// than `GET` and `HEAD`, or with a body, and those that the application declines with `tokamak_decline()`. Files and
         /// scripts are looked up here; `root` should be the same there.
         fallback: Option<Text> = "", ANY, Live, env "TOKAMAK_FALLBACK";
+        /// The `[[upstream]]` that runs the site's scripts, by its name. FastCGI mode only; without it scripts are 404 there.
+        upstream: Option<Text> = "", ANY, Live, env "TOKAMAK_UPSTREAM";
         /// State that worker mode leaves alone between requests, instead of resetting it. Sealed mode keeps nothing.
         keep: Vec<Reset> = "", ANY, Live;
         /// Environment of the PHP workers, also found in `$_SERVER`.
@@ -337,14 +378,34 @@ section! {
     }
 }
 
+section! {
+    /// A path of the site above it that an application answers for, whatever is on the disk. Repeat `[[site.route]]` for
+    /// each; the longest path that fits counts.
+    Route ROUTE "site.route" {
+        /// The path: `"/app"` is `/app` and all below it, `"/"` everything.
+        path: Option<Text> = "", ANY, Live;
+        /// The `[[upstream]]` that answers, by its name.
+        upstream: Option<Text> = "", ANY, Live;
+        /// Where `SCRIPT_NAME` ends and `PATH_INFO` begins: `"path"` behind the route's path, `"whole"` at the end, an
+        /// extension such as `".pl"` behind the first part of the path that ends so (404 if there is none).
+        split: Split = "path", ANY, Live;
+        /// What `SCRIPT_FILENAME` is; if not set, the root and `SCRIPT_NAME`.
+        script: Option<PathBuf> = "", ANY, Live;
+        /// Whether files that are below the root are sent first.
+        files: bool = "false", ANY, Live;
+    }
+}
+
 /// Every option, table by table.
 pub const GROUPS: &[Group] = &[
     Group { heading: "", about: TOP.0, rows: TOP.1 },
     Group { heading: "[limits]", about: LIMITS.0, rows: LIMITS.1 },
     Group { heading: "[timeouts]", about: TIMEOUTS.0, rows: TIMEOUTS.1 },
     Group { heading: "[log]", about: LOG.0, rows: LOG.1 },
+    Group { heading: "[[upstream]]", about: UPSTREAM.0, rows: UPSTREAM.1 },
     Group { heading: "[[site]]", about: SITE.0, rows: SITE.1 },
     Group { heading: "[site.pool]", about: POOL.0, rows: POOL.1 },
+    Group { heading: "[[site.route]]", about: ROUTE.0, rows: ROUTE.1 },
 ];
 
 /// Every option.
@@ -391,6 +452,11 @@ mod tests {
     #[test]
     fn every_scalar_option_has_a_variable_with_our_prefix() {
         for row in rows() {
+            // Of these tables there are several, and a variable could not tell which it means.
+            if matches!(row.section, "upstream" | "site.route") {
+                assert_eq!((row.variable, row.flag), (None, None), "{}", row.key());
+                continue;
+            }
             match row.variable {
                 Some(variable) => assert!(variable.starts_with("TOKAMAK_"), "{variable}"),
                 None => assert!(!row.kind.is_scalar(), "{} has no environment variable", row.key()),
@@ -407,6 +473,8 @@ mod tests {
         Log::defaults();
         Site::defaults();
         Pool::defaults();
+        Upstream::defaults();
+        Route::defaults();
     }
 
     #[test]
@@ -417,7 +485,7 @@ mod tests {
     #[test]
     fn a_choice_has_one_name_for_each_value() {
         assert_eq!(Reset::NAMES.len(), Reset::ALL.len());
-        assert_eq!(Mode::NAMES.len(), Mode::ALL.len());
+        assert!(Mode::ALL.iter().map(|mode| mode.name()).eq(Mode::NAMES.iter().copied()));
         assert_eq!(LogFormat::NAMES.len(), LogFormat::ALL.len());
         assert_eq!(Manager::NAMES.len(), Manager::ALL.len());
     }

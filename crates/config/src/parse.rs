@@ -9,12 +9,12 @@ use toml_edit::{Document, Item, TableLike, Value};
 
 use crate::error::{Errors, Place};
 use crate::literal::Literal;
-use crate::low::{Low, LowSite, Origin};
+use crate::low::{Low, LowSite, Origin, Repeated};
 use crate::option::{self, Section, key_of};
 use crate::value::{did_you_mean, nearest};
 
 /// Tables of the top level, beside its options.
-const TABLES: &[&str] = &["limits", "timeouts", "log", "site"];
+const TABLES: &[&str] = &["limits", "timeouts", "log", "upstream", "site"];
 
 /// Reads `text`, the content of `file`; nothing if it is no TOML.
 pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low> {
@@ -35,6 +35,7 @@ pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low>
             "limits" => reader.section(name, item, &[], &mut low.limits),
             "timeouts" => reader.section(name, item, &[], &mut low.timeouts),
             "log" => reader.section(name, item, &[], &mut low.log),
+            "upstream" => low.upstreams = reader.repeated(name, item, reader.line(root, name)),
             "site" => reader.sites(item, reader.line(root, name), &mut low),
             _ => reader.option(root, "", name, item, TABLES, &mut low.top),
         }
@@ -50,6 +51,39 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn sites(&mut self, item: &Item, line: Option<usize>, low: &mut Low) {
+        for (table, origin) in self.tables("site", item, line) {
+            let mut site = LowSite::new(origin);
+            for (name, item) in table.iter() {
+                match name {
+                    "pool" => self.section("site.pool", item, &[], &mut site.pool),
+                    "route" => site.routes = self.repeated("site.route", item, self.line(table, name)),
+                    _ => self.option(table, "site", name, item, &["pool", "route"], &mut site.site),
+                }
+            }
+            low.sites.push(site);
+        }
+    }
+
+    /// A list of tables that have nothing in them but options.
+    fn repeated<S: Section>(&mut self, section: &str, item: &Item, line: Option<usize>) -> Vec<Repeated<S>> {
+        let mut all = Vec::new();
+        for (table, origin) in self.tables(section, item, line) {
+            let mut one = Repeated::new(origin);
+            for (name, item) in table.iter() {
+                self.option(table, section, name, item, &[], &mut one.values);
+            }
+            all.push(one);
+        }
+        all
+    }
+
+    /// The tables of a list, each with its place.
+    fn tables<'i>(
+        &mut self,
+        section: &str,
+        item: &'i Item,
+        line: Option<usize>,
+    ) -> Vec<(&'i dyn TableLike, Origin)> {
         let tables: Vec<(&dyn TableLike, Option<Range<usize>>)> = if let Some(tables) =
             item.as_array_of_tables()
         {
@@ -58,24 +92,12 @@ impl Reader<'_> {
             let tables = array.iter().filter_map(Value::as_inline_table);
             tables.map(|table| (table as &dyn TableLike, table.span())).collect()
         } else {
-            return self.complain(
-                line,
-                "site",
-                "must be a list of tables; write `[[site]]`, with two brackets".into(),
-            );
+            let problem = format!("must be a list of tables; write `[[{section}]]`, with two brackets");
+            self.complain(line, section, problem);
+            return Vec::new();
         };
-        for (table, span) in tables {
-            let line = span.map(|span| line_at(self.text, span.start));
-            let mut site = LowSite::new(line.map_or(Origin::Default, Origin::File));
-            for (name, item) in table.iter() {
-                if name == "pool" {
-                    self.section("site.pool", item, &[], &mut site.pool);
-                } else {
-                    self.option(table, "site", name, item, &["pool"], &mut site.site);
-                }
-            }
-            low.sites.push(site);
-        }
+        let origin = |span: Range<usize>| Origin::File(line_at(self.text, span.start));
+        tables.into_iter().map(|(table, span)| (table, span.map_or(Origin::Default, origin))).collect()
     }
 
     fn section<S: Section>(&mut self, section: &str, item: &Item, tables: &[&str], values: &mut S) {
@@ -146,7 +168,7 @@ fn unknown(section: &str, name: &str, names: &[&str]) -> String {
 fn place_of(section: &str) -> String {
     match section {
         "" => "the top of the file, before the first table".into(),
-        "site" => "[[site]]".into(),
+        "upstream" | "site" | "site.route" => format!("[[{section}]]"),
         other => format!("[{other}]"),
     }
 }

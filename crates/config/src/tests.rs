@@ -455,3 +455,97 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn upstreams_and_routes_are_found_by_name() {
+    let place = Place::with(&["public/index.php"]);
+    let text = r#"
+        [[upstream]]
+        name = "php"
+        address = ["unix:run/php.sock", "10.0.0.1:9000"]
+        connections = 4
+        internal = { "/files" = "public" }
+        [[upstream]]
+        name = "app"
+        address = "unix:/run/app.sock"
+        [[site]]
+        root = "public"
+        upstream = "php"
+        [[site.route]]
+        path = "/"
+        upstream = "app"
+        [[site.route]]
+        path = "/longer/"
+        upstream = "php"
+        split = ".pl"
+        script = "app.pl"
+        files = true
+    "#;
+    let server = place.load(text).unwrap();
+    let [php, app] = &server.upstreams[..] else { panic!("two upstreams") };
+    assert_eq!(
+        php.addresses,
+        [Endpoint::Unix(place.path("run/php.sock")), Endpoint::Tcp("10.0.0.1:9000".into())]
+    );
+    assert_eq!((php.connections, app.connections), (4, 16));
+    assert_eq!(php.internal, [("/files/".to_owned(), place.path("public"))].into());
+    let site = &server.sites[0];
+    assert_eq!((site.mode, site.upstream, site.has_workers()), (Mode::Fastcgi, Some(0), false));
+    let route = |path: &str, upstream, split, script, files| Route {
+        path: path.into(),
+        upstream,
+        split,
+        script,
+        files,
+    };
+    assert_eq!(
+        site.routes,
+        [
+            route("/longer", 0, Split::Extension(".pl".into()), Some(place.path("app.pl")), true),
+            route("", 1, Split::Path, None, false),
+        ]
+    );
+    assert_eq!(place.load(&server.to_toml()).unwrap(), server);
+}
+
+#[test]
+fn wrong_upstreams_and_routes_are_told() {
+    let place = Place::with(&["index.php"]);
+    for (text, parts) in [
+        ("[[upstream]]\naddress = \"a:1\"", &["upstream.name", "not set"][..]),
+        ("[[upstream]]\nname = \"a\"", &["upstream.address", "not set"]),
+        ("[[upstream]]\nname = \"a\"\naddress = \"a\"", &[":3", "`a` is no address"]),
+        ("[[upstream]]\nname = \"a\"\naddress = \"a:0\"", &["`a:0` is no address"]),
+        ("[[upstream]]\nname = \"a\"\naddress = \"unix:\"", &["`unix:` is no address"]),
+        ("[upstream]\nname = \"a\"", &["upstream", "`[[upstream]]`, with two brackets"]),
+        (
+            "[[upstream]]\nname = \"a\"\naddress = \"a:1\"\n[[upstream]]\nname = \"a\"\naddress = \"a:1\"",
+            &[":5", "`a` is there twice"],
+        ),
+        (
+            "[[upstream]]\nname = \"a\"\naddress = \"a:1\"\ninternal = { x = \"/\" }",
+            &["`x` must begin with `/`"],
+        ),
+        (
+            "[[upstream]]\nname = \"a\"\naddress = \"a:1\"\ninternal = { \"/x\" = \"none\" }",
+            &["is not a directory"],
+        ),
+        ("[[site]]\nupstream = \"a\"", &["site.upstream", "there is no [[upstream]] `a`"]),
+        (
+            "[[upstream]]\nname = \"php\"\naddress = \"a:1\"\n[[site]]\nupstream = \"phq\"",
+            &["did you mean `php`?"],
+        ),
+        (
+            "[[site]]\nupstream = \"a\"\nmode = \"classic\"",
+            &["only fastcgi mode sends scripts to an upstream"],
+        ),
+        ("[[site]]\n[[site.route]]\nupstream = \"a\"", &["site.route.path", "not set"]),
+        ("[[site]]\n[[site.route]]\npath = \"/a\"", &["site.route.upstream", "not set"]),
+        ("[[site]]\n[[site.route]]\npath = \"/a\"\nsplit = \"x\"", &["`x` is unknown; use path"]),
+        ("[[site]]\n[[site.route]]\npath = \"/a\"\nupstream = \"x\"", &["no [[upstream]] `x`"]),
+        ("[[site]]\n[[site.route]]\npath = \"a\"\nupstream = \"x\"", &["`a` must begin with `/`"]),
+        ("[[site]]\n[[site.route]]\nroute = \"a\"", &["unknown key"]),
+    ] {
+        has(&place.errors(text), parts);
+    }
+}

@@ -4,8 +4,8 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::high::{Pool, PoolSize, Server, Site};
-use crate::low::{Given, Low, LowSite, Origin};
+use crate::high::{Pool, PoolSize, Route, Server, Site, Upstream};
+use crate::low::{Given, Low, LowSite, Origin, Repeated};
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section};
 use crate::value::{Auto, Count, Nothing, Off, Size, Text};
 
@@ -17,9 +17,18 @@ impl Server {
         for group in &GROUPS[..4] {
             write_group(&mut out, group.heading, group.rows, |row| low_value(&low, row), false);
         }
+        let mut list = |heading: &str, rows: &'static [Row], show: &dyn Fn(&Row) -> Option<String>| {
+            write_group(&mut out, heading, rows, show, false);
+        };
+        for upstream in &low.upstreams {
+            list("[[upstream]]", option::Upstream::ROWS, &|row| upstream.values.show(row.name));
+        }
         for site in &low.sites {
-            write_group(&mut out, "[[site]]", option::Site::ROWS, |row| site.site.show(row.name), false);
-            write_group(&mut out, "[site.pool]", option::Pool::ROWS, |row| site.pool.show(row.name), false);
+            list("[[site]]", option::Site::ROWS, &|row| site.site.show(row.name));
+            list("[site.pool]", option::Pool::ROWS, &|row| site.pool.show(row.name));
+            for route in &site.routes {
+                list("[[site.route]]", option::Route::ROWS, &|row| route.values.show(row.name));
+            }
         }
         out
     }
@@ -29,14 +38,24 @@ impl Server {
 pub fn sample() -> String {
     let low = Low::new(None);
     let site = LowSite::new(Origin::Default);
+    let (upstream, route) = (option::Upstream::defaults(), option::Route::defaults());
     let mut out = String::new();
     for group in GROUPS {
         let show = |row: &Row| match row.section {
             "site" => site.site.show(row.name),
             "site.pool" => site.pool.show(row.name),
+            "upstream" => upstream.show(row.name),
+            "site.route" => route.show(row.name),
             _ => low_value(&low, row),
         };
-        write_group(&mut out, group.heading, group.rows, show, true);
+        let mut text = String::new();
+        write_group(&mut text, group.heading, group.rows, show, true);
+        // One of these that says nothing would mean nothing.
+        if matches!(group.heading, "[[upstream]]" | "[[site.route]]") {
+            text = text.replace("\n# ", "\n").replace('\n', "\n# ");
+            text = format!("{}\n", text.trim_end_matches([' ', '#', '\n']));
+        }
+        out.push_str(&text);
     }
     out
 }
@@ -142,11 +161,47 @@ fn raise(server: &Server) -> Low {
             },
             error: plain(server.log.error.clone()),
         },
-        sites: server.sites.iter().map(raise_site).collect(),
+        upstreams: server.upstreams.iter().map(raise_upstream).collect(),
+        sites: server.sites.iter().map(|site| raise_site(site, &server.upstreams)).collect(),
     }
 }
 
-fn raise_site(site: &Site) -> LowSite {
+fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
+    let internal = upstream.internal.iter();
+    let values = option::Upstream {
+        name: plain(Some(Text(upstream.name.clone()))),
+        address: plain(upstream.addresses.clone()),
+        connections: plain(count(upstream.connections)),
+        requests: plain(Count(upstream.requests)),
+        idle: plain(upstream.idle),
+        queue: plain(count(upstream.queue)),
+        queue_timeout: plain(upstream.timeouts.queue),
+        connect_timeout: plain(upstream.timeouts.connect),
+        send_timeout: plain(upstream.timeouts.send),
+        first_byte_timeout: plain(upstream.timeouts.first_byte),
+        read_timeout: plain(upstream.timeouts.read),
+        head: plain(Size(upstream.head as u64)),
+        params: plain(upstream.params.clone()),
+        internal: plain(
+            internal.map(|(path, directory)| (path.clone(), directory.to_string_lossy().into())).collect(),
+        ),
+    };
+    Repeated { origin: Origin::Default, values }
+}
+
+fn raise_route(route: &Route, upstreams: &[Upstream]) -> Repeated<option::Route> {
+    let path = if route.path.is_empty() { "/" } else { &route.path };
+    let values = option::Route {
+        path: plain(Some(Text(path.to_owned()))),
+        upstream: plain(Some(Text(upstreams[route.upstream].name.clone()))),
+        split: plain(route.split.clone()),
+        script: plain(route.script.clone()),
+        files: plain(route.files),
+    };
+    Repeated { origin: Origin::Default, values }
+}
+
+fn raise_site(site: &Site, upstreams: &[Upstream]) -> LowSite {
     let texts = |values: &[String]| plain(values.iter().cloned().map(Text).collect::<Vec<Text>>());
     let front_controller = match &site.front_controller {
         Some(script) => Nothing::Is(Text(script.clone())),
@@ -164,6 +219,7 @@ fn raise_site(site: &Site) -> LowSite {
             boot: plain(site.boot.clone()),
             warm: texts(&site.warm),
             fallback: text(&site.fallback),
+            upstream: plain(site.upstream.map(|index| Text(upstreams[index].name.clone()))),
             keep: plain(site.keep.clone()),
             env: plain(site.env.clone()),
             inherit_env: plain(site.inherit_env),
@@ -171,6 +227,7 @@ fn raise_site(site: &Site) -> LowSite {
             php_admin_value: plain(site.php_admin_value.clone()),
         },
         pool: raise_pool(&site.pool),
+        routes: site.routes.iter().map(|route| raise_route(route, upstreams)).collect(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::high::{Endpoint, Split};
 use crate::literal::Literal;
 use crate::unit;
 
@@ -82,6 +83,10 @@ pub enum Kind {
     Path,
     /// An address to listen on.
     Address,
+    /// An address to connect to.
+    Endpoint,
+    /// Where a path is split.
+    Split,
     /// `true` or `false`.
     Switch,
     /// One of a few words.
@@ -109,6 +114,8 @@ impl Kind {
             Kind::Text => "text".into(),
             Kind::Path => "path".into(),
             Kind::Address => "address".into(),
+            Kind::Endpoint => "`\"HOST:PORT\"` or `\"unix:PATH\"`".into(),
+            Kind::Split => "`\"path\"`, `\"whole\"` or an extension".into(),
             Kind::Switch => "`true` or `false`".into(),
             Kind::Choice(names) => quoted(names, "or"),
             Kind::WordOr(word, Kind::Choice(names)) => quoted(&[&[word], *names].concat(), "or"),
@@ -302,6 +309,52 @@ impl Value for SocketAddr {
 
     fn toml(&self) -> Option<String> {
         quote(&self.to_string())
+    }
+}
+
+impl Value for Endpoint {
+    const KIND: Kind = Kind::Endpoint;
+
+    fn read(literal: &Literal, _: &Bounds) -> Result<Endpoint, Vec<Complaint>> {
+        let text = text_of(literal, "an address such as \"unix:/run/app.sock\"")?;
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            return Ok(Endpoint::Unix(path.into()));
+        }
+        match text.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
+            Some((host, Ok(1..))) if !host.is_empty() && !host.contains('/') => {
+                Ok(Endpoint::Tcp(text.into()))
+            }
+            _ => wrong(format!(
+                "`{text}` is no address; write HOST:PORT as in \"127.0.0.1:9000\", or \"unix:/run/app.sock\""
+            )),
+        }
+    }
+
+    fn toml(&self) -> Option<String> {
+        quote(&self.to_string())
+    }
+}
+
+impl Value for Split {
+    const KIND: Kind = Kind::Split;
+
+    fn read(literal: &Literal, _: &Bounds) -> Result<Split, Vec<Complaint>> {
+        match text_of(literal, "\"path\", \"whole\" or an extension")? {
+            "path" => Ok(Split::Path),
+            "whole" => Ok(Split::Whole),
+            text if text.starts_with('.') && text.len() > 1 && !text.contains('/') => {
+                Ok(Split::Extension(text.into()))
+            }
+            text => wrong(format!("`{text}` is unknown; use path, whole, or an extension as in \".pl\"")),
+        }
+    }
+
+    fn toml(&self) -> Option<String> {
+        quote(match self {
+            Split::Path => "path",
+            Split::Whole => "whole",
+            Split::Extension(extension) => extension,
+        })
     }
 }
 

@@ -92,6 +92,7 @@ failures! {
     Internal              Server   Never  500  "Something went wrong on the server."
     NotImplemented        Client   Never  501  "The server does not know how to read this request."
     WorkerGone            Backend  Once   502  "The application ended before it had answered."
+    Unreachable           Backend  Never  502  "The application cannot be reached."
     WorkerBroken          Backend  Never  502  "The application gave an answer that cannot be sent."
     QueueFull             Server   Later  503  "The server is busy. Please try again."
     QueueSlow             Server   Later  503  "The server is busy. Please try again."

@@ -2,10 +2,15 @@
 //! would hold workers.
 
 pub mod access;
+mod application;
+mod body;
+mod cgi;
 pub mod clock;
 mod connection;
 pub mod failure;
+mod fastcgi;
 pub mod files;
+mod head;
 pub mod pages;
 mod php;
 mod response;

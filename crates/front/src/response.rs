@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tokamak_cost::{Ledger, Phase};
+use tokamak_upstream::fcgi::Relay;
 use tokamak_upstream::shm::{Event, Exchange, Fault};
 
 use crate::access::Entry;
 use crate::connection::Link;
+use crate::fastcgi::Story;
 use crate::files::{self, FileSlices};
 use crate::server::Loop;
 
@@ -27,6 +30,8 @@ pub enum Source {
     Files(FileSlices),
     /// As a worker produces it.
     Worker(Box<Exchange>),
+    /// As a FastCGI application produces it, and the log's words should that end early.
+    Application(Relay, Arc<Story>),
 }
 
 impl From<files::Body> for Source {
@@ -76,9 +81,9 @@ impl Drop for Receipt {
 }
 
 impl Reply {
-    /// A reply whose bytes come from `source`.
-    pub fn new(source: Source, receipt: Receipt) -> Reply {
-        Reply { source, receipt }
+    /// Joins a response's head and source with its receipt.
+    pub fn respond(response: Response<Source>, receipt: Receipt) -> Response<Reply> {
+        response.map(|source| Reply { source, receipt })
     }
 
     fn poll_worker(
@@ -146,6 +151,12 @@ impl Body for Reply {
             Source::Worker(exchange) => {
                 ready!(Self::poll_worker(exchange, &mut reply.receipt.ledger, context))
             }
+            Source::Application(relay, story) => ready!(relay.poll_piece(context)).map(|piece| {
+                piece.map_err(|fault| {
+                    story.breaks_off(&fault);
+                    Broken("the application broke the response off")
+                })
+            }),
         };
         if let Some(Ok(bytes)) = &piece {
             reply.receipt.sent += bytes.len() as u64;
@@ -157,7 +168,7 @@ impl Body for Reply {
         match &self.source {
             Source::Empty => true,
             Source::Whole(bytes) => bytes.is_empty(),
-            Source::Files(_) | Source::Worker(_) => false,
+            Source::Files(_) | Source::Worker(_) | Source::Application(..) => false,
         }
     }
 
@@ -166,7 +177,7 @@ impl Body for Reply {
             Source::Empty => SizeHint::with_exact(0),
             Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::Files(files) => SizeHint::with_exact(files.left()),
-            Source::Worker(_) => SizeHint::default(),
+            Source::Worker(_) | Source::Application(..) => SizeHint::default(),
         }
     }
 }

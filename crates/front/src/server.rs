@@ -15,13 +15,16 @@ use hyper::body::Incoming;
 use tokamak_config as config;
 use tokamak_cost::Ledger;
 use tokamak_upstream::Segment;
+use tokamak_upstream::fcgi::Upstream;
 use tokamak_upstream::shm::{Bell, Bounds, Death, Rim};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use crate::access;
+use crate::application::Handler;
 use crate::connection::{Link, Pulse};
+use crate::fastcgi;
 use crate::route::Router;
 use crate::service;
 
@@ -47,7 +50,7 @@ pub struct Start {
     pub server: config::Server,
     /// Sockets that listen already; all event loops accept from each.
     pub listeners: Vec<TcpListener>,
-    /// One for each site, in the same order.
+    /// One for each site that has workers.
     pub pools: Vec<PoolLink>,
     /// The access log's file, open for appending; absent: standard output, if the configuration wants one.
     pub access_log: Option<File>,
@@ -55,6 +58,8 @@ pub struct Start {
 
 /// The way to one pool.
 pub struct PoolLink {
+    /// The place of its site in the configuration.
+    pub site: usize,
     /// Its shared memory.
     pub segment: Arc<Segment>,
     /// Eventfds by which its workers ring the event loops, in order.
@@ -90,6 +95,10 @@ pub struct Loop {
     pub server: Arc<config::Server>,
     /// The sites, in the order of the configuration.
     pub places: Vec<Place>,
+    /// The ways to the pools, in their order.
+    rims: Arc<[Arc<Rim>]>,
+    /// The FastCGI applications, in the order of the configuration.
+    pub upstreams: Arc<[Upstream]>,
     hosts: Arc<Hosts>,
     log: Option<Mutex<access::Buffer>>,
     links: Mutex<Links>,
@@ -99,7 +108,8 @@ pub struct Loop {
     /// Open connections of every loop.
     counts: Arc<[AtomicUsize]>,
     peers: Vec<UnboundedSender<Message>>,
-    index: usize,
+    /// Its place among the loops.
+    pub index: usize,
 }
 
 /// A site as one event loop sees it.
@@ -110,9 +120,9 @@ pub struct Place {
     pub root: Vec<u8>,
     /// Finds files and scripts.
     pub router: Router,
-    /// The way to its workers.
-    pub rim: Arc<Rim>,
-    /// The place whose workers get what this site's are not for.
+    /// Who runs its scripts.
+    pub handler: Handler,
+    /// The place whose application gets what this site's workers are not for.
     pub fallback: Option<usize>,
 }
 
@@ -154,28 +164,37 @@ impl Front {
         let sites: Vec<Arc<config::Site>> = server.sites.iter().cloned().map(Arc::new).collect();
         let hosts = Arc::new(Hosts::new(&sites));
         let counts: Arc<[AtomicUsize]> = (0..loops).map(|_| AtomicUsize::new(0)).collect();
+        let upstreams: Arc<[Upstream]> = server.upstreams.iter().map(fastcgi::upstream).collect();
         let tails: Vec<Arc<AtomicU32>> = start.pools.iter().map(|_| Arc::default()).collect();
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..loops).map(|_| unbounded_channel()).unzip();
 
         let mut threads = Vec::new();
         for (index, inbox) in receivers.into_iter().enumerate() {
-            let mut places = Vec::new();
+            let mut handlers: Vec<Handler> =
+                sites.iter().map(|site| site.upstream.map_or(Handler::Nobody, Handler::Upstream)).collect();
+            let mut rims = Vec::new();
             let mut bells = Vec::new();
-            for ((site, pool), tail) in sites.iter().zip(&start.pools).zip(&tails) {
+            for (pool, tail) in start.pools.iter().zip(&tails) {
+                let site = &sites[pool.site];
                 let bounds = Bounds {
                     queue: site.pool.queue_timeout.as_nanos() as u64,
                     inbox: server.limits.buffer,
                     waiting: site.pool.queue.div_ceil(loops),
                 };
                 let want = pool.want.clone().map(slowly);
-                let rim = Rim::new(pool.segment.clone(), index as u16, tail.clone(), bounds, want);
+                let rim = Arc::new(Rim::new(pool.segment.clone(), index as u16, tail.clone(), bounds, want));
                 bells.push(pool.bells[index].try_clone()?);
+                handlers[pool.site] = Handler::Workers(rim.clone());
+                rims.push(rim);
+            }
+            let mut places = Vec::new();
+            for (site, handler) in sites.iter().zip(handlers) {
                 let router = Router::new(site);
                 places.push(Place {
                     site: site.clone(),
                     root: router.root().as_os_str().as_encoded_bytes().to_vec(),
                     router,
-                    rim: Arc::new(rim),
+                    handler,
                     fallback: site
                         .fallback
                         .as_ref()
@@ -185,6 +204,8 @@ impl Front {
             let home = Arc::new(Loop {
                 server: server.clone(),
                 places,
+                rims: rims.into(),
+                upstreams: upstreams.clone(),
                 hosts: hosts.clone(),
                 log: log.as_ref().map(|log| Mutex::new(log.buffer())),
                 links: Mutex::default(),
@@ -258,7 +279,7 @@ fn slowly(want: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Fn() + Send + Sync> {
 }
 
 fn run(home: Arc<Loop>, listeners: Vec<TcpListener>, bells: Vec<OwnedFd>, inbox: UnboundedReceiver<Message>) {
-    let bell = Bell::new(home.places.iter().map(|place| place.rim.clone()).collect());
+    let bell = Bell::new(home.rims.clone());
     let awake = bell.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -299,8 +320,8 @@ async fn live(
                     }
                 }
                 Some(Message::Death { pool, instance, death }) => {
-                    if let Some(place) = home.places.get(pool) {
-                        place.rim.worker_died(instance, death);
+                    if let Some(rim) = home.rims.get(pool) {
+                        rim.worker_died(instance, death);
                     }
                 }
                 Some(Message::Drain(_held)) => {
@@ -318,9 +339,8 @@ async fn live(
             _ = tick.tick() => {
                 let now = tokamak_cost::now();
                 home.attend(now);
-                for place in &home.places {
-                    place.rim.tick(now);
-                }
+                home.rims.iter().for_each(|rim| rim.tick(now));
+                home.upstreams.iter().for_each(|upstream| upstream.tick(home.index, now));
                 home.sweep(now);
                 if let Some(log) = &home.log {
                     lock(log).flush();
@@ -405,7 +425,7 @@ impl Loop {
     pub fn attend(&self, now: u64) {
         if now.saturating_sub(self.attended.load(Ordering::Relaxed)) >= ATTEND_EVERY {
             self.attended.store(now, Ordering::Relaxed);
-            self.places.iter().for_each(|place| place.rim.attend());
+            self.rims.iter().for_each(|rim| rim.attend());
         }
     }
 

@@ -11,11 +11,11 @@ use tokamak_cost::{Ledger, Phase};
 use tokio::net::TcpStream;
 
 use crate::access::{self, Entry};
+use crate::application::{self, Handler};
 use crate::connection::{Link, Wire};
 use crate::failure::Failure;
 use crate::files;
 use crate::pages;
-use crate::php;
 use crate::response::{Receipt, Reply, Source};
 use crate::route::Target;
 use crate::server::{Loop, OpenConnection, Place};
@@ -96,7 +96,7 @@ async fn serve(home: Arc<Loop>, link: Arc<Link>, request: Request<Incoming>) -> 
         response.headers_mut().entry(header::CONTENT_LENGTH).or_insert(length);
         *response.body_mut() = Source::Empty;
     }
-    php::reply(response, receipt)
+    Reply::respond(response, receipt)
 }
 
 async fn dispatch(
@@ -109,7 +109,13 @@ async fn dispatch(
     let target = place.router.find(request.uri());
     receipt.ledger.stamp(Phase::Route, tokamak_cost::now());
     let failure = match target {
-        Target::Script(script) => return php::serve(home, place, link, request, &script, receipt).await,
+        Target::Script(script) => {
+            return application::serve(home, place, link, request, &script, &place.handler, receipt).await;
+        }
+        Target::Application(script, upstream) => {
+            let handler = Handler::Upstream(upstream);
+            return application::serve(home, place, link, request, &script, &handler, receipt).await;
+        }
         Target::File(file) => match files::respond(file, &request) {
             Ok(response) => return Ok(response),
             Err(failure) => failure,

@@ -157,7 +157,7 @@ fn look(plan: &Plan<'_>, mode: Mode) -> Result<Looked, Failure> {
     match mode {
         Mode::Sealed if site.warm.is_empty() => site.warm = plan.targets.to_vec(),
         Mode::Sealed => {}
-        Mode::Classic | Mode::Worker => site.warm.clear(),
+        Mode::Classic | Mode::Worker | Mode::Fastcgi => site.warm.clear(),
     }
     let mut application = Application::start(plan.php, &site)?;
     let before = application.state()?;

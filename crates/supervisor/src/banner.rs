@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 
-use tokamak_config::{Mode, PoolSize, Server, Site};
+use tokamak_config::{PoolSize, Server, Site};
 
 /// Prints a line for each site to standard output.
 pub fn print(server: &Server, addresses: &[SocketAddr]) {
@@ -15,12 +15,9 @@ pub fn print(server: &Server, addresses: &[SocketAddr]) {
 
 fn line(site: &Site, is_one_of_many: bool, addresses: &[SocketAddr]) -> String {
     let urls: Vec<String> = addresses.iter().map(|address| url(*address)).collect();
-    let mode = match site.mode {
-        Mode::Classic => "classic mode",
-        Mode::Worker => "worker mode",
-        Mode::Sealed => "sealed mode",
-    };
+    let mode = site.mode.name();
     let workers = match site.pool.size {
+        _ if !site.has_workers() => "no workers".to_owned(),
         PoolSize::Auto { least, max } => format!("{least} to {max} workers"),
         PoolSize::Static { workers: 1 } => "1 worker".to_owned(),
         PoolSize::Static { workers } => format!("{workers} workers"),
@@ -28,7 +25,7 @@ fn line(site: &Site, is_one_of_many: bool, addresses: &[SocketAddr]) -> String {
         PoolSize::Ondemand { max, .. } => format!("up to {max} workers on demand"),
     };
     let name = if is_one_of_many { format!(" for {}", site.name) } else { String::new() };
-    format!("tokamak: serving {} at {}{name} ({mode}, {workers})\n", site.root.display(), urls.join(" "))
+    format!("tokamak: serving {} at {}{name} ({mode} mode, {workers})\n", site.root.display(), urls.join(" "))
 }
 
 /// The address as a browser on this machine reaches it.
@@ -59,7 +56,7 @@ mod tests {
             line(&site, false, &addresses),
             "tokamak: serving /srv/site at http://127.0.0.1:8080/ http://[::1]/ (classic mode, 2 workers)\n"
         );
-        site.mode = Mode::Worker;
+        site.mode = tokamak_config::Mode::Worker;
         site.pool.size = PoolSize::Ondemand { max: 3, idle: Duration::ZERO };
         assert_eq!(
             line(&site, true, &addresses[..1]),

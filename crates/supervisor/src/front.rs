@@ -25,7 +25,7 @@ pub struct FrontStart {
     pub server: Server,
     /// The listening sockets, in the order of `server.listen`.
     pub listeners: Vec<OwnedFd>,
-    /// The pools, in the order of `server.sites`.
+    /// The pools, in the order of the sites that have one.
     pub pools: Vec<PoolLink>,
     /// The access log, opened for appending; absent if there is none or it goes to standard output.
     pub access_log: Option<OwnedFd>,
@@ -36,8 +36,8 @@ pub struct FrontStart {
 /// One pool as the front gets it.
 #[derive(Debug)]
 pub struct PoolLink {
-    /// The site's name.
-    pub name: String,
+    /// The place of its site in `server.sites`.
+    pub site: usize,
     /// Its queue.
     pub segment: Arc<Segment>,
     /// One eventfd for each event loop.
@@ -140,7 +140,7 @@ impl Front {
 
 fn link(pool: &Pool) -> io::Result<PoolLink> {
     Ok(PoolLink {
-        name: pool.site.name.clone(),
+        site: pool.place,
         segment: Arc::clone(pool.segment()),
         bells: pool.bells().iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
     })

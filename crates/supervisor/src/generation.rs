@@ -104,8 +104,11 @@ impl Generation {
         patience: Patience,
         now: u64,
     ) -> io::Result<Generation> {
-        let pools =
-            (0..server.sites.len()).map(|site| Pool::new(&server, site)).collect::<io::Result<_>>()?;
+        let sites = (0..server.sites.len()).filter(|site| server.sites[*site].has_workers());
+        let pools = sites
+            .enumerate()
+            .map(|(number, site)| Pool::new(&server, site, number as u16))
+            .collect::<io::Result<_>>()?;
         let life = Life::Booting;
         Ok(Generation {
             number,

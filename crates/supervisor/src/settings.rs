@@ -53,7 +53,7 @@ pub fn resolve(server: &Server) -> Result<Server, Unusable> {
             *boot = real("boot script", boot)?;
         }
         let most = site.pool.size.max();
-        if !(1..=MOST_WORKERS).contains(&most) {
+        if site.has_workers() && !(1..=MOST_WORKERS).contains(&most) {
             return Err(Unusable(format!(
                 "site {name}: {most} workers; a pool can have 1 to {MOST_WORKERS}"
             )));
@@ -77,6 +77,7 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
         Mode::Classic => key::MODE_CLASSIC,
         Mode::Worker => key::MODE_WORKER,
         Mode::Sealed => key::MODE_SEALED,
+        Mode::Fastcgi => return Err(Unusable(format!("site {}: it has no PHP processes", site.name))),
     };
     let keep: Vec<&str> = site.keep.iter().map(|reset| reset_name(*reset)).collect();
     let mut pairs = vec![
@@ -177,6 +178,8 @@ pub(crate) mod tests {
             index: vec!["index.php".into()],
             front_controller: None,
             fallback: None,
+            upstream: None,
+            routes: vec![],
             mode: Mode::Classic,
             worker: None,
             boot: None,
@@ -198,6 +201,7 @@ pub(crate) mod tests {
             limits: Limits { head: 32 << 10, headers: 100, body: 1 << 20, buffer: 1 << 16, connections: 100 },
             timeouts: Timeouts { head: second, body: second, idle: second, send: second, drain: second },
             log: Log { access: None, error: None },
+            upstreams: vec![],
             sites: vec![site],
         }
     }

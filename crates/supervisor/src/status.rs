@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use serde::Serialize;
-use tokamak_config::{Mode, PoolSize};
+use tokamak_config::PoolSize;
 use tokamak_sys::process;
 
 use crate::generation::Generation;
@@ -121,11 +121,7 @@ fn pool_report(pool: &Pool, now: u64) -> PoolReport {
     PoolReport {
         site: site.name.clone(),
         root: site.root.display().to_string(),
-        mode: match site.mode {
-            Mode::Classic => "classic",
-            Mode::Worker => "worker",
-            Mode::Sealed => "sealed",
-        },
+        mode: site.mode.name(),
         size: match site.pool.size {
             PoolSize::Auto { .. } => "auto",
             PoolSize::Static { .. } => "static",

@@ -43,6 +43,23 @@ impl Body {
         }
     }
 
+    /// At most `most` bytes from `at`, without taking them: an application may have to be asked again.
+    ///
+    /// # Errors
+    /// The spool file cannot be read, or is shorter than it was.
+    pub fn read_at(&self, at: u64, most: usize) -> io::Result<Bytes> {
+        let len = (most as u64).min(self.left().saturating_sub(at)) as usize;
+        match self {
+            Body::Empty => Ok(Bytes::new()),
+            Body::Memory(bytes) => Ok(bytes.slice(at as usize..at as usize + len)),
+            Body::Spool { file, at: taken, .. } => {
+                let mut piece = vec![0; len];
+                file.read_exact_at(&mut piece, taken + at)?;
+                Ok(piece.into())
+            }
+        }
+    }
+
     /// Offers the next bytes to `take`, which returns how many it took; until it takes less than it was
     /// offered, or nothing is left.
     ///
@@ -99,6 +116,17 @@ mod tests {
         for step in [1000, PIECE, PIECE * 2] {
             assert!(poured(Body::Memory(bytes.clone().into()), step) == bytes);
             assert!(poured(Body::spooled(file.try_clone().unwrap(), bytes.len() as u64), step) == bytes);
+            for body in [
+                Body::Memory(bytes.clone().into()),
+                Body::spooled(file.try_clone().unwrap(), bytes.len() as u64),
+            ] {
+                let pieces: Vec<u8> = (0..bytes.len())
+                    .step_by(step)
+                    .flat_map(|at| body.read_at(at as u64, step).unwrap().to_vec())
+                    .collect();
+                assert!(pieces == bytes);
+                assert!(body.read_at(bytes.len() as u64, step).unwrap().is_empty());
+            }
         }
     }
 

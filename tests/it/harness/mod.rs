@@ -33,7 +33,7 @@ macro_rules! sealed_too {
     };
 }
 
-/// Turns one function of a [`Kind`] into three tests: `NAME::classic`, `NAME::worker` and `NAME::peer`.
+/// Turns one function of a [`Kind`] into tests: `NAME::classic`, `NAME::worker`, `NAME::fastcgi`, `NAME::peer`.
 macro_rules! on_every_server {
     ($($name:ident),* $(,)?) => { $(
         mod $name {
@@ -44,6 +44,10 @@ macro_rules! on_every_server {
             #[test]
             fn worker() {
                 super::$name($crate::harness::Kind::Worker);
+            }
+            #[test]
+            fn fastcgi() {
+                super::$name($crate::harness::Kind::Fastcgi);
             }
             #[test]
             fn peer() {
@@ -71,7 +75,7 @@ macro_rules! in_both_modes {
     )* };
 }
 
-/// Turns one function of a [`Kind`] into two tests: `NAME::tokamak` (classic mode) and `NAME::peer`, for what
+/// Turns one function of a [`Kind`] into three tests: `NAME::tokamak` (classic mode), `NAME::fastcgi` and `NAME::peer`, for what
 /// does not depend on the mode.
 macro_rules! on_tokamak_and_peer {
     ($($name:ident),* $(,)?) => { $(
@@ -79,6 +83,10 @@ macro_rules! on_tokamak_and_peer {
             #[test]
             fn tokamak() {
                 super::$name($crate::harness::Kind::Classic);
+            }
+            #[test]
+            fn fastcgi() {
+                super::$name($crate::harness::Kind::Fastcgi);
             }
             #[test]
             fn peer() {

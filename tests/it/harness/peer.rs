@@ -11,19 +11,25 @@ use super::setup::{Kind, Places, Setup, is_root};
 
 pub(super) fn start(setup: &Setup, places: Places) -> Server {
     let address = free_address();
-    let socket = places.top().join("fpm.socket");
-    let pool = places.top().join("fpm.conf");
-    fs::write(&pool, fpm_configuration(setup, &places, &socket)).unwrap();
+    let (fpm, socket) = start_fpm(setup, &places);
     let site = places.top().join("nginx.conf");
     fs::write(&site, nginx_configuration(setup, &places, &socket, &address.to_string())).unwrap();
 
-    let arguments = ["--nodaemonize", "--fpm-config", pool.to_str().unwrap()].map(String::from);
-    let fpm = Process::start(&installed("php-fpm8.2"), &arguments, &[], &places.log());
-    eventually(Duration::from_secs(10), || socket.exists().then_some(()));
     let (top, site) = (places.top().to_str().unwrap(), site.to_str().unwrap());
     let arguments = ["-p", top, "-c", site, "-e", "stderr"].map(String::from);
     let nginx = Process::start(&installed("nginx"), &arguments, &[], &places.log());
     Server::new(Kind::Peer, address, vec![fpm, nginx], places)
+}
+
+/// Starts php-fpm for the site; gives its socket too.
+pub(super) fn start_fpm(setup: &Setup, places: &Places) -> (Process, PathBuf) {
+    let socket = places.top().join("fpm.socket");
+    let pool = places.top().join("fpm.conf");
+    fs::write(&pool, fpm_configuration(setup, places, &socket)).unwrap();
+    let arguments = ["--nodaemonize", "--fpm-config", pool.to_str().unwrap()].map(String::from);
+    let fpm = Process::start(&installed("php-fpm8.2"), &arguments, &[], &places.log());
+    eventually(Duration::from_secs(10), || socket.exists().then_some(()));
+    (fpm, socket)
 }
 
 /// Debian's packages put both programs where the path of an ordinary user does not lead.
@@ -43,6 +49,7 @@ fn fpm_configuration(setup: &Setup, places: &Places, socket: &Path) -> String {
     if is_root() {
         text.push_str("user = www-data\ngroup = www-data\n");
     }
+    setup.fpm_lines.iter().for_each(|line| writeln!(text, "{line}").unwrap());
     let mut table = |kind: &str, entries: &[(String, String)]| {
         for (name, value) in entries {
             writeln!(text, "{kind}[{name}] = \"{value}\"").unwrap();

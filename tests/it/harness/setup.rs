@@ -18,6 +18,8 @@ pub enum Kind {
     Worker,
     /// Tokamak, every request from the same image, taken where the loop of the same script begins.
     Sealed,
+    /// Tokamak in front of php-fpm, or of [another application](Setup::upstream).
+    Fastcgi,
     /// nginx with php-fpm: what the expectations are checked against.
     Peer,
 }
@@ -48,6 +50,8 @@ pub struct Setup {
     pub(super) site_lines: Vec<String>,
     pub(super) more_sites: Vec<MoreSite>,
     pub(super) fallback: Option<String>,
+    pub(super) upstream: Option<String>,
+    pub(super) fpm_lines: Vec<String>,
 }
 
 /// What runs in sealed mode before the image is taken.
@@ -91,6 +95,8 @@ impl Setup {
             site_lines: Vec::new(),
             more_sites: Vec::new(),
             fallback: None,
+            upstream: None,
+            fpm_lines: Vec::new(),
         }
     }
 
@@ -185,6 +191,18 @@ impl Setup {
         self
     }
 
+    /// With [`Kind::Fastcgi`], no php-fpm but an application that runs already: these lines describe the upstream `app`.
+    pub fn upstream(mut self, lines: &str) -> Setup {
+        self.upstream = Some(lines.into());
+        self
+    }
+
+    /// Adds a line to the pool in php-fpm's configuration.
+    pub fn fpm_line(mut self, line: &str) -> Setup {
+        self.fpm_lines.push(line.into());
+        self
+    }
+
     /// Serves a further site, a directory below `tests`, under this host name.
     pub fn also(mut self, host: &str, name: &str) -> Setup {
         self.more_sites.push(MoreSite { host: host.into(), site: tests().join(name) });
@@ -202,7 +220,7 @@ impl Setup {
         let places = Places::new(&self);
         match self.kind {
             Kind::Peer => peer::start(&self, places),
-            Kind::Classic | Kind::Worker | Kind::Sealed => tokamak::start(&self, places),
+            Kind::Classic | Kind::Worker | Kind::Sealed | Kind::Fastcgi => tokamak::start(&self, places),
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::peer;
 use super::process::Process;
 use super::server::{Server, free_address};
 use super::setup::{Image, Kind, Places, Setup, is_root};
@@ -18,15 +19,19 @@ pub fn program() -> PathBuf {
 
 pub(super) fn start(setup: &Setup, places: Places) -> Server {
     let address = free_address();
+    let wants_fpm = setup.kind == Kind::Fastcgi && setup.upstream.is_none();
+    let fpm = wants_fpm.then(|| peer::start_fpm(setup, &places));
     let configuration = places.top().join("tokamak.toml");
-    let text = configuration_text(setup, &places, address.port());
+    let socket = fpm.as_ref().map(|(_, socket)| socket.as_path());
+    let text = configuration_text(setup, &places, address.port(), socket);
     fs::write(&configuration, text).unwrap();
     let arguments = ["serve".into(), "--config".into(), configuration.to_str().unwrap().into()];
     let process = Process::start(&program(), &arguments, &setup.server_environment, &places.log());
-    Server::new(setup.kind, address, vec![process], places)
+    let processes = fpm.into_iter().map(|(fpm, _)| fpm).chain([process]).collect();
+    Server::new(setup.kind, address, processes, places)
 }
 
-fn configuration_text(setup: &Setup, places: &Places, port: u16) -> String {
+fn configuration_text(setup: &Setup, places: &Places, port: u16, fpm: Option<&Path>) -> String {
     let mut text = String::new();
     writeln!(text, "control = {}", quoted_path(&places.top().join("control"))).unwrap();
     if is_root() {
@@ -37,6 +42,13 @@ fn configuration_text(setup: &Setup, places: &Places, port: u16) -> String {
     let defaults = defaults.into_iter().filter(|line| !overridden(line, &setup.lines));
     for line in defaults.chain(setup.lines.iter().map(String::as_str)) {
         writeln!(text, "{}", line.replace("$PORT", &port.to_string())).unwrap();
+    }
+    if let Some(socket) = fpm {
+        let address = quoted(&format!("unix:{}", socket.display()));
+        writeln!(text, "\n[[upstream]]\nname = \"php-fpm\"\naddress = {address}").unwrap();
+    }
+    if let Some(lines) = &setup.upstream {
+        writeln!(text, "\n[[upstream]]\nname = \"app\"\n{lines}").unwrap();
     }
     let root = setup.document_root(places);
     write_site(&mut text, setup, setup.kind, places, "localhost", &root, &setup.worker);
@@ -84,6 +96,8 @@ fn write_site(
             let warm: Vec<String> = setup.warm.iter().map(|target| quoted(target)).collect();
             writeln!(text, "warm = [{}]", warm.join(", ")).unwrap();
         }
+        Kind::Fastcgi if setup.upstream.is_some() => text.push_str("mode = \"fastcgi\"\n"),
+        Kind::Fastcgi => text.push_str("upstream = \"php-fpm\"\n"),
         Kind::Classic | Kind::Peer => text.push_str("mode = \"classic\"\n"),
     }
     let front_controller = setup.front_controller.as_deref().unwrap_or("none");

@@ -11,6 +11,12 @@ use crate::harness::{
 on_every_server! { path_matrix, authentication, request_time, hostile_fields }
 in_both_modes! { ipv6, same_as_the_peer, same_as_the_peer_with_a_front_controller }
 
+#[test]
+fn php_fpm_is_told_the_same() {
+    same_as_the_peer(Kind::Fastcgi);
+    same_as_the_peer_with_a_front_controller(Kind::Fastcgi);
+}
+
 fn path_matrix(kind: Kind) {
     let server = Setup::new(kind).start();
     let root = server.places.root();

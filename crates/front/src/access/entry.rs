@@ -52,7 +52,7 @@ impl Entry {
 }
 
 /// The name in `Authorization: Basic`; the password never gets further than here.
-fn user(authorization: &[u8]) -> Option<Vec<u8>> {
+pub fn user(authorization: &[u8]) -> Option<Vec<u8>> {
     let (scheme, credentials) = authorization.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {
         return None;

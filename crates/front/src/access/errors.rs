@@ -59,6 +59,21 @@ pub fn failed<B>(site: &str, failure: Failure, reason: &str, request: &Request<B
     put(&compose(now, level, site, reason, &pairs));
 }
 
+/// Tells of a response that ended in its middle, after its status had been sent.
+pub fn broken_off(site: &str, failure: Failure, reason: &str, method: &str, target: &str) {
+    let status = failure.status();
+    let pairs =
+        [("status", status.as_str().as_bytes()), ("method", method.as_bytes()), ("url", target.as_bytes())];
+    put(&compose(SystemTime::now(), "ERROR", site, reason, &pairs));
+}
+
+/// Tells what an application complains about.
+pub fn complained(site: &str, text: &[u8], method: &str, target: &str) {
+    let text = String::from_utf8_lossy(text);
+    let pairs = [("method", method.as_bytes()), ("url", target.as_bytes())];
+    put(&compose(SystemTime::now(), "WARN", site, &text, &pairs));
+}
+
 /// Tells of trouble that belongs to no site.
 pub(super) fn server(message: &str) {
     put(&compose(SystemTime::now(), "WARN", "-", message, &[]));

@@ -6,7 +6,7 @@ mod errors;
 mod line;
 mod writer;
 
-pub use entry::Entry;
-pub use errors::{failed, refused};
+pub use entry::{Entry, user};
+pub use errors::{broken_off, complained, failed, refused};
 pub use line::Line;
 pub use writer::{Buffer, Log};

@@ -8,6 +8,8 @@
 //! 3. A directory answers with its first index file, `/dir` after a redirect to `/dir/`.
 //! 4. Everything else goes to the front controller, without PATH_INFO, or is 404.
 //!
+//! Before all of them come the site's routes: what lies below the path of one is a FastCGI application's.
+//!
 //! Hidden files are 404, and a path cannot leave the root by its text. Symbolic links are followed, also out
 //! of the root: whoever may place them may place files too.
 //!
@@ -28,7 +30,7 @@ use std::time::Instant;
 
 use http::Uri;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
-use tokamak_config::Site;
+use tokamak_config::{Route, Site, Split};
 
 use crate::files::{self, Found, Opened};
 use cache::Cache;
@@ -45,6 +47,8 @@ pub enum Target {
     File(Found),
     /// A script.
     Script(Script),
+    /// Part of a route: what its FastCGI application is told, and which one that is.
+    Application(Script, usize),
     /// The client shall ask for this path and query instead.
     Redirect(String),
     /// Nothing is there, or nothing that anybody should know of.
@@ -72,6 +76,8 @@ pub struct Router {
     root: PathBuf,
     index: Vec<String>,
     front_controller: Option<Vec<u8>>,
+    /// The longest path first.
+    routes: Vec<Route>,
     /// Locked only for a moment, by the one thread of its loop: the lock makes the router shareable, nobody
     /// ever waits for it.
     scripts: Mutex<Cache>,
@@ -89,7 +95,10 @@ impl Router {
     /// The routes of `site`. A symbolic link in the root's own path is resolved now, and not again, so that
     /// all requests of one generation see the same release.
     pub fn new(site: &Site) -> Router {
-        Router::below(&site.root, &site.index, site.front_controller.as_deref())
+        Router {
+            routes: site.routes.clone(),
+            ..Router::below(&site.root, &site.index, site.front_controller.as_deref())
+        }
     }
 
     fn below(root: &Path, index: &[String], front_controller: Option<&str>) -> Router {
@@ -98,6 +107,7 @@ impl Router {
             index: index.to_vec(),
             front_controller: front_controller
                 .map(|script| format!("/{}", script.trim_start_matches('/')).into_bytes()),
+            routes: Vec::new(),
             scripts: Mutex::default(),
         }
     }
@@ -112,12 +122,51 @@ impl Router {
         self.find_at(uri.path().as_bytes(), uri.query(), Instant::now())
     }
 
+    /// Decides what answers for a path that is [clean], whatever the routes say.
+    ///
+    /// [clean]: clean
+    pub fn find_plain(&self, path: &[u8]) -> Target {
+        match path::refuse_hidden(path) {
+            Ok(()) => self.decide(path, None, Instant::now()),
+            Err(_) => Target::NotFound,
+        }
+    }
+
     fn find_at(&self, encoded: &[u8], query: Option<&str>, now: Instant) -> Target {
         match path::clean(encoded) {
-            Ok(path) => self.decide(&path, query, now),
+            Ok(path) => match self.routes.iter().find(|route| is_below(&path, route)) {
+                Some(route) => self.application(&path, route),
+                None => self.decide(&path, query, now),
+            },
             Err(Unusable::Malformed) => Target::BadRequest,
             Err(Unusable::Hidden) => Target::NotFound,
         }
+    }
+
+    /// A path of a route.
+    fn application(&self, path: &[u8], route: &Route) -> Target {
+        if route.files
+            && !path::is_source(path)
+            && let Ok(Opened::Regular(found)) = files::open(&self.full(path))
+        {
+            return Target::File(found);
+        }
+        let end = match &route.split {
+            Split::Path => route.path.len(),
+            Split::Whole => path.len(),
+            Split::Extension(extension) => match path::extension_ends(path, extension.as_bytes()).next() {
+                Some(end) => end,
+                None => return Target::NotFound,
+            },
+        };
+        let (script_name, path_info) = path.split_at(end);
+        let filename = route.script.clone().unwrap_or_else(|| self.full(script_name));
+        let script = Script {
+            filename: filename.into(),
+            script_name: script_name.into(),
+            path_info: path_info.to_vec(),
+        };
+        Target::Application(script, route.upstream)
     }
 
     fn decide(&self, path: &[u8], query: Option<&str>, now: Instant) -> Target {
@@ -225,6 +274,16 @@ impl Router {
         let root = self.root.as_os_str().as_bytes();
         PathBuf::from(OsString::from_vec([root.strip_suffix(b"/").unwrap_or(root), path].concat()))
     }
+}
+
+/// The path from an encoded one, as [`Router::find`] sees it; nothing for one that means nothing or is hidden.
+pub fn clean(encoded: &[u8]) -> Option<Vec<u8>> {
+    path::clean(encoded).ok()
+}
+
+fn is_below(path: &[u8], route: &Route) -> bool {
+    let rest = path.strip_prefix(route.path.as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
 fn is_denied(error: &io::Error) -> bool {

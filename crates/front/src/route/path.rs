@@ -77,7 +77,7 @@ fn resolve(path: &mut Vec<u8>) -> Result<(), Unusable> {
 
 /// Hidden names hold what was never meant for visitors (`.git`, `.env`), but for the one that RFC 8615
 /// keeps for them.
-fn refuse_hidden(path: &[u8]) -> Result<(), Unusable> {
+pub(super) fn refuse_hidden(path: &[u8]) -> Result<(), Unusable> {
     let visible = match path.strip_prefix(b"/.well-known") {
         Some(rest) if rest.is_empty() || rest[0] == b'/' => rest,
         _ => path,
@@ -87,8 +87,13 @@ fn refuse_hidden(path: &[u8]) -> Result<(), Unusable> {
 
 /// The ends of all prefixes of `path` that could name a script: segments that end in `.php`.
 pub(super) fn script_ends(path: &[u8]) -> impl Iterator<Item = usize> {
-    memchr::memmem::find_iter(path, b".php")
-        .map(|at| at + 4)
+    extension_ends(path, b".php")
+}
+
+/// The ends of all prefixes of `path` whose last segment ends in `extension`, byte by byte.
+pub(super) fn extension_ends<'a>(path: &'a [u8], extension: &'a [u8]) -> impl Iterator<Item = usize> {
+    memchr::memmem::find_iter(path, extension)
+        .map(|at| at + extension.len())
         .filter(|&end| end == path.len() || path[end] == b'/')
 }
 

@@ -59,6 +59,10 @@ fn told(router: &Router, target: &str) -> String {
             let info = String::from_utf8_lossy(&script.path_info);
             format!("script {name} {info}").trim_end().to_owned()
         }
+        Target::Application(script, upstream) => {
+            let [name, info] = [&*script.script_name, &script.path_info].map(String::from_utf8_lossy);
+            format!("upstream {upstream} {} {name} {info}", short(script.filename.as_os_str().as_bytes()))
+        }
         Target::Redirect(to) => format!("to {to}"),
         Target::NotFound => "404".into(),
         Target::Forbidden => "403".into(),
@@ -229,5 +233,41 @@ proptest! {
             static SITE: TempDir = site();
         }
         SITE.with(|dir| drop(router(dir, None).find_at(&target, None, Instant::now())));
+    }
+}
+
+#[test]
+fn routes_come_first() {
+    let dir = site();
+    let route = |path: &str, upstream, split, files| Route {
+        path: path.into(),
+        upstream,
+        split,
+        script: None,
+        files,
+    };
+    let router = Router {
+        routes: vec![
+            route("/docs/app", 0, Split::Path, false),
+            route("/cgi", 1, Split::Extension(".pl".into()), false),
+            route("/docs", 2, Split::Whole, true),
+        ],
+        ..router(&dir, Some("index.php"))
+    };
+    for (target, expected) in [
+        ("/docs/app", "upstream 0 /docs/app /docs/app "),
+        ("/docs/app/", "upstream 0 /docs/app /docs/app /"),
+        ("/docs/app/x%20y?q=/z", "upstream 0 /docs/app /docs/app /x y"),
+        ("/docs/apple", "upstream 2 /docs/apple /docs/apple "),
+        ("/docs/app/../app/x.php", "upstream 0 /docs/app /docs/app /x.php"),
+        ("/cgi/a.pl", "upstream 1 /cgi/a.pl /cgi/a.pl "),
+        ("/cgi/a.plx/b.pl/c/d.pl", "upstream 1 /cgi/a.plx/b.pl /cgi/a.plx/b.pl /c/d.pl"),
+        ("/cgi/a.txt", "404"),
+        ("/docs/index.html", "file /docs/index.html"),
+        ("/docs/none.html", "upstream 2 /docs/none.html /docs/none.html "),
+        ("/docs/.git", "404"),
+        ("/x.php", "script /x.php"),
+    ] {
+        assert_eq!(told(&router, target), expected, "{target}");
     }
 }

@@ -55,6 +55,9 @@ pub struct Place {
 pub struct Pool {
     /// The site, its paths resolved.
     pub site: Site,
+    /// The site's place among the server's sites.
+    pub place: usize,
+    /// Its own place among the pools, by which the front knows it.
     number: u16,
     segment: Arc<Segment>,
     bells: Vec<OwnedFd>,
@@ -77,12 +80,12 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool without processes.
+    /// The pool of the site at `place`, without processes.
     ///
     /// # Errors
     /// Its memory or descriptors cannot be had.
-    pub fn new(server: &Server, number: usize) -> io::Result<Pool> {
-        let site = server.sites[number].clone();
+    pub fn new(server: &Server, place: usize, number: u16) -> io::Result<Pool> {
+        let site = server.sites[place].clone();
         let geometry = settings::geometry(server, &site);
         let segment = Segment::create(&site.name, geometry)?;
         let bells = (0..geometry.loops).map(|_| channel::bell()).collect::<io::Result<_>>()?;
@@ -96,7 +99,8 @@ impl Pool {
             demand: None,
         };
         Ok(Pool {
-            number: number as u16,
+            place,
+            number,
             segment: Arc::new(segment),
             bells,
             settings: settings::settings(&site).map_err(io::Error::other)?,

@@ -1,0 +1,134 @@
+//! A request that an application answers: its body is gathered, one or another kind of application is asked, and what goes
+//! wrong is told to the operator in full and to the client in brief.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::{Method, Request, Response};
+use hyper::body::{Body as _, Incoming};
+use tokamak_cost::Phase;
+use tokamak_upstream::body::Body;
+use tokamak_upstream::shm::Rim;
+
+use crate::access;
+use crate::body::gather;
+use crate::connection::Link;
+use crate::failure::Failure;
+use crate::response::{Receipt, Source};
+use crate::route::Script;
+use crate::server::{Loop, Place};
+use crate::{fastcgi, php};
+
+/// Who answers.
+#[derive(Clone)]
+pub enum Handler {
+    /// Workers of our own.
+    Workers(Arc<Rim>),
+    /// A FastCGI application, by its place in the configuration.
+    Upstream(usize),
+    /// Nobody: there is no such page.
+    Nobody,
+}
+
+/// A request, and all that is known about it.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// The event loop.
+    pub home: &'a Arc<Loop>,
+    /// The site.
+    pub place: &'a Place,
+    /// The client's connection.
+    pub link: &'a Link,
+    /// The request; its body has been taken.
+    pub request: &'a Request<Incoming>,
+    /// What it is for.
+    pub script: &'a Script,
+    /// Whether asking twice does no harm.
+    pub is_repeatable: bool,
+}
+
+/// What went wrong: what the client is told, and what the log says.
+#[derive(Debug)]
+pub struct Trouble {
+    /// For the client.
+    pub failure: Failure,
+    /// For the log.
+    pub reason: Cow<'static, str>,
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Trouble {
+        Trouble { failure, reason: failure.text().into() }
+    }
+}
+
+/// Serves `request` by asking `handler` for `script`.
+///
+/// # Errors
+/// The failure that the client is to be told. The operator has been told.
+pub async fn serve(
+    home: &Arc<Loop>,
+    place: &Place,
+    link: &Link,
+    mut request: Request<Incoming>,
+    script: &Script,
+    handler: &Handler,
+    receipt: &mut Receipt,
+) -> Result<Response<Source>, Failure> {
+    let body = if request.body().is_end_stream() {
+        Ok(Body::Empty)
+    } else {
+        let body = gather(home, request.body_mut()).await;
+        receipt.ledger.stamp(Phase::Body, tokamak_cost::now());
+        body.map_err(|failure| link.violation().map_or(failure, |violation| violation.failure()).into())
+    };
+    let answer = match body {
+        Ok(body) => {
+            let is_repeatable =
+                matches!(*request.method(), Method::GET | Method::HEAD) && matches!(body, Body::Empty);
+            let call = Call { home, place, link, request: &request, script, is_repeatable };
+            answer(&call, handler, body, receipt).await
+        }
+        Err(trouble) => Err(trouble),
+    };
+    answer.map_err(|Trouble { failure, reason }| {
+        access::failed(&place.site.name, failure, &reason, &request);
+        failure
+    })
+}
+
+async fn answer(
+    call: &Call<'_>,
+    handler: &Handler,
+    body: Body,
+    receipt: &mut Receipt,
+) -> Result<Response<Source>, Trouble> {
+    let fallback = match handler {
+        Handler::Workers(_) => call.place.fallback.map(|index| &call.home.places[index].handler),
+        Handler::Upstream(_) | Handler::Nobody => None,
+    };
+    let Some(fallback) = fallback else { return ask(call, handler, body, receipt).await };
+    // What may not be asked twice goes straight to those who cannot decline it.
+    if let (true, Handler::Workers(rim)) = (call.is_repeatable, handler)
+        && let Some(response) = php::ask(rim, call, Body::Empty, true, receipt).await?
+    {
+        return Ok(response);
+    }
+    ask(call, fallback, body, receipt).await
+}
+
+/// Asks somebody who may not decline.
+async fn ask(
+    call: &Call<'_>,
+    handler: &Handler,
+    body: Body,
+    receipt: &mut Receipt,
+) -> Result<Response<Source>, Trouble> {
+    match handler {
+        Handler::Workers(rim) => {
+            php::ask(rim, call, body, false, receipt).await?.ok_or(Failure::WorkerBroken.into())
+        }
+        Handler::Upstream(index) => fastcgi::ask(*index, call, body, receipt).await,
+        Handler::Nobody => Err(Failure::NotFound.into()),
+    }
+}

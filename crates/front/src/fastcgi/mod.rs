@@ -1,0 +1,188 @@
+//! A request to a FastCGI application: told as CGI variables, its answer read as that of a CGI program (RFC 3875).
+
+mod complaints;
+mod head;
+mod internal;
+mod params;
+
+pub use complaints::Story;
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::header;
+use http::{Response, StatusCode, Version};
+use tokamak_config as config;
+use tokamak_cost::Phase;
+use tokamak_upstream::body::Body;
+use tokamak_upstream::fcgi::{Answer, Bounds, Endpoint, Event, Exchange, Fault, Relay, Upstream};
+
+use crate::application::{Call, Trouble};
+use crate::failure::Failure;
+use crate::head::{complete, interim};
+use crate::response::{Receipt, Source};
+use complaints::Complaints;
+use head::{Block, Head};
+
+/// The way to an application, from its configuration.
+pub fn upstream(config: &config::Upstream) -> Upstream {
+    let endpoint = |address: &config::Endpoint| match address {
+        config::Endpoint::Tcp(address) => Endpoint::Tcp(address.clone()),
+        config::Endpoint::Unix(path) => Endpoint::Unix(path.clone()),
+    };
+    let bounds = Bounds {
+        connections: config.connections,
+        requests: config.requests,
+        idle: config.idle,
+        queue: config.queue,
+        queue_timeout: config.timeouts.queue,
+        connect_timeout: config.timeouts.connect,
+        send_timeout: config.timeouts.send,
+        first_byte_timeout: config.timeouts.first_byte,
+        read_timeout: config.timeouts.read,
+    };
+    Upstream::new(config.addresses.iter().map(endpoint).collect(), bounds)
+}
+
+/// Asks the application number `index`.
+///
+/// # Errors
+/// [`Trouble`].
+pub async fn ask(
+    index: usize,
+    call: &Call<'_>,
+    body: Body,
+    receipt: &mut Receipt,
+) -> Result<Response<Source>, Trouble> {
+    let (upstream, config) = (&call.home.upstreams[index], &call.home.server.upstreams[index]);
+    let request = params::call(call, config, upstream.keeps(), body)?;
+    let Answer { mut exchange, event, permitted, connected } =
+        upstream.ask(call.home.index, Arc::new(request)).await?;
+    receipt.ledger.stamp(Phase::Queue, permitted);
+    receipt.ledger.stamp(Phase::Connect, connected);
+    let mut complaints = Complaints::new(&call.place.site.name, call.request);
+    let (head, rest) = read_head(call, config.head, &mut exchange, event, &mut complaints).await?;
+    receipt.ledger.stamp(Phase::Upstream, tokamak_cost::now());
+    match internal::wanted(&head.headers) {
+        Some(wanted) => {
+            // Only so that the connection can be used again; most applications have nothing more to say.
+            take(&mut exchange, Vec::new(), config.head, &mut complaints)?;
+            internal::send(call, config, head, &wanted)
+        }
+        None => respond(call, head, rest, exchange, complaints),
+    }
+}
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Trouble {
+        Trouble { failure: failure(&fault), reason: fault.to_string().into() }
+    }
+}
+
+fn failure(fault: &Fault) -> Failure {
+    match fault {
+        Fault::Full => Failure::QueueFull,
+        Fault::Waited => Failure::QueueSlow,
+        Fault::Unreachable(_) => Failure::Unreachable,
+        Fault::SendSlow | Fault::Silent | Fault::Stalled => Failure::WorkerSlow,
+        Fault::Closed { .. } => Failure::WorkerGone,
+        Fault::Malformed(_) | Fault::Unexpected(_) | Fault::Refused(_) => Failure::WorkerBroken,
+        Fault::Spool => Failure::Internal,
+    }
+}
+
+fn broken(reason: &'static str) -> Trouble {
+    Trouble { failure: Failure::WorkerBroken, reason: reason.into() }
+}
+
+/// Reads up to the end of the headers, passing interim responses on. Gives what had come behind them, too.
+async fn read_head(
+    call: &Call<'_>,
+    most: usize,
+    exchange: &mut Exchange,
+    mut event: Event,
+    complaints: &mut Complaints,
+) -> Result<(Head, Bytes), Trouble> {
+    let mut block = Block::new(most);
+    loop {
+        match event {
+            Event::Stdout(mut bytes) => {
+                while let Some((head, rest)) = block.feed(bytes).map_err(broken)? {
+                    if !head.status.is_informational() {
+                        return Ok((head, rest));
+                    }
+                    let told = interim(head.status, &head.headers).ok_or_else(|| {
+                        broken("the application sent an interim status that is not for clients")
+                    })?;
+                    // A client of HTTP/1.0 would take it for the response (RFC 9110 section 15.2).
+                    if call.request.version() == Version::HTTP_11 {
+                        call.link.send_interim(&told);
+                    }
+                    bytes = rest;
+                }
+            }
+            Event::Stderr(bytes) => complaints.hear(&bytes),
+            Event::End => return Err(broken(block.unfinished())),
+        }
+        event = exchange.next().await?;
+    }
+}
+
+/// Takes what the application has said already, behind `pieces`; `true`: that was all of it.
+fn take(
+    exchange: &mut Exchange,
+    mut pieces: Vec<Bytes>,
+    most: usize,
+    complaints: &mut Complaints,
+) -> Result<(Vec<Bytes>, bool), Fault> {
+    let mut held: usize = pieces.iter().map(Bytes::len).sum();
+    while held < most {
+        match exchange.next_now()? {
+            Some(Event::Stdout(bytes)) => {
+                held += bytes.len();
+                pieces.push(bytes);
+            }
+            Some(Event::Stderr(bytes)) => complaints.hear(&bytes),
+            Some(Event::End) => return Ok((pieces, true)),
+            None => break,
+        }
+    }
+    Ok((pieces, false))
+}
+
+fn respond(
+    call: &Call<'_>,
+    head: Head,
+    rest: Bytes,
+    mut exchange: Exchange,
+    mut complaints: Complaints,
+) -> Result<Response<Source>, Trouble> {
+    let Head { status, headers } = head;
+    let most = call.home.server.limits.buffer;
+    let first = if rest.is_empty() { Vec::new() } else { vec![rest] };
+    let (pieces, is_whole) = take(&mut exchange, first, most, &mut complaints)?;
+    let mut response = Response::new(Source::Empty);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    // It has no body, so it has no length either (RFC 9110 section 8.6).
+    if status == StatusCode::NO_CONTENT {
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+    }
+    if is_whole {
+        complete(&mut response, join(pieces));
+    } else {
+        let story = complaints.story.clone();
+        let relay = Relay::start(exchange, pieces, most, move |bytes| complaints.hear(bytes));
+        *response.body_mut() = Source::Application(relay, story);
+    }
+    Ok(response)
+}
+
+fn join(mut pieces: Vec<Bytes>) -> Bytes {
+    if pieces.len() <= 1 {
+        return pieces.pop().unwrap_or_default();
+    }
+    let mut all = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
+    pieces.iter().for_each(|piece| all.extend_from_slice(piece));
+    all.freeze()
+}

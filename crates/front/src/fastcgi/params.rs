@@ -1,0 +1,141 @@
+//! The variables of a request as FastCGI parameters: those that nginx's `fastcgi_params` gives, the headers as `HTTP_…`, and
+//! what the operator adds.
+
+use std::collections::BTreeMap;
+
+use http::header::AUTHORIZATION;
+use tokamak_config as config;
+use tokamak_upstream::body::Body;
+use tokamak_upstream::fcgi::{self, Params};
+use tokamak_upstream::record::Field;
+
+use crate::access;
+use crate::application::Call;
+use crate::cgi::{self, Told};
+use crate::failure::Failure;
+
+/// What is the same for every request. Without REDIRECT_STATUS php-cgi answers nobody.
+const CONSTANT: [(&str, &[u8]); 3] = [
+    ("GATEWAY_INTERFACE", b"CGI/1.1"),
+    ("SERVER_SOFTWARE", concat!("Tokamak/", env!("CARGO_PKG_VERSION")).as_bytes()),
+    ("REDIRECT_STATUS", b"200"),
+];
+
+/// The request as it goes to the application.
+///
+/// # Errors
+/// A parameter that fits into no record.
+pub fn call(
+    call: &Call<'_>,
+    config: &config::Upstream,
+    keep: bool,
+    body: Body,
+) -> Result<fcgi::Call, Failure> {
+    let length = body.left();
+    // Described before the body is handed over, which the description only looks at.
+    let described = |params: &mut Params<'_>| {
+        let mut parameters =
+            Parameters { params, changed: &config.params, header: Vec::new(), value: Vec::new(), fits: true };
+        cgi::describe(&mut parameters, call, length);
+        // What the client calls itself; the application checks whether that is true, as behind nginx.
+        let authorization = call.request.headers().get(AUTHORIZATION);
+        let user = authorization.and_then(|value| access::user(value.as_bytes())).unwrap_or_default();
+        parameters.add(b"REMOTE_USER", &user);
+        parameters.finish()
+    };
+    fcgi::Call::new(keep, call.is_repeatable, body, described)
+}
+
+fn name(field: Field) -> &'static str {
+    match field {
+        Field::Method => "REQUEST_METHOD",
+        Field::Uri => "REQUEST_URI",
+        Field::Query => "QUERY_STRING",
+        Field::ScriptFilename => "SCRIPT_FILENAME",
+        Field::ScriptName => "SCRIPT_NAME",
+        Field::PathInfo => "PATH_INFO",
+        Field::DocumentRoot => "DOCUMENT_ROOT",
+        Field::DocumentUri => "DOCUMENT_URI",
+        Field::ServerName => "SERVER_NAME",
+        Field::ServerAddr => "SERVER_ADDR",
+        Field::ServerPort => "SERVER_PORT",
+        Field::RemoteAddr => "REMOTE_ADDR",
+        Field::RemotePort => "REMOTE_PORT",
+        Field::Protocol => "SERVER_PROTOCOL",
+        Field::Scheme => "REQUEST_SCHEME",
+        Field::ContentType => "CONTENT_TYPE",
+        Field::ContentLength => "CONTENT_LENGTH",
+    }
+}
+
+/// Writes parameters while the request is described.
+struct Parameters<'a, 'b> {
+    params: &'a mut Params<'b>,
+    /// The operator's: they take the place of others with their name.
+    changed: &'a BTreeMap<String, String>,
+    /// The parameter of the last header, whose next value may follow; empty before the first.
+    header: Vec<u8>,
+    value: Vec<u8>,
+    fits: bool,
+}
+
+impl Parameters<'_, '_> {
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        let is_changed = !self.changed.is_empty()
+            && str::from_utf8(name).is_ok_and(|name| self.changed.contains_key(name));
+        if !is_changed {
+            self.fits &= self.params.pair(name, value).is_ok();
+        }
+    }
+
+    fn flush_header(&mut self) {
+        if !self.header.is_empty() {
+            let (header, value) = (std::mem::take(&mut self.header), std::mem::take(&mut self.value));
+            self.add(&header, &value);
+            (self.header, self.value) = (header, value);
+            self.header.clear();
+            self.value.clear();
+        }
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        self.flush_header();
+        for (name, value) in CONSTANT {
+            self.add(name.as_bytes(), value);
+        }
+        for (name, value) in self.changed {
+            if !value.is_empty() {
+                self.fits &= self.params.pair(name.as_bytes(), value.as_bytes()).is_ok();
+            }
+        }
+        if self.fits { Ok(()) } else { Err(Failure::HeadTooLarge) }
+    }
+}
+
+impl Told for Parameters<'_, '_> {
+    fn field(&mut self, field: Field, value: &[u8]) {
+        self.add(name(field).as_bytes(), value);
+        if field == Field::Scheme && value == b"https" {
+            self.add(b"HTTPS", b"on");
+        }
+    }
+
+    /// nginx's rule: a name of other characters is dropped. An underscore could spoof a dash (`X_Real_Ip`). `Proxy` would
+    /// become HTTP_PROXY, which libraries take for a setting (CVE-2016-5385).
+    fn header(&mut self, name: &[u8], value: &[u8]) {
+        let is_plain = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
+        if !is_plain || name.eq_ignore_ascii_case(b"proxy") {
+            return;
+        }
+        let variable = name.iter().map(|byte| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() });
+        let is_same = self.header.get(5..).is_some_and(|last| last.iter().copied().eq(variable.clone()));
+        if is_same {
+            self.value.extend_from_slice(if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " });
+        } else {
+            self.flush_header();
+            self.header.extend_from_slice(b"HTTP_");
+            self.header.extend(variable);
+        }
+        self.value.extend_from_slice(value);
+    }
+}

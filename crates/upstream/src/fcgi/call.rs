@@ -1,0 +1,104 @@
+//! A request as it goes over the wire: what can be written at once, and the body that is read piece by piece.
+
+use std::io;
+
+use tokamak_fastcgi::{Role, Stream, encode};
+
+use crate::body::Body;
+
+/// The id of every request: a connection has one at a time, and small ids are what applications are used to (§3.3).
+pub(super) const ID: u16 = 1;
+
+/// Part of a body that is written at once. Chosen arbitrarily.
+const PIECE: usize = 32 * 1024;
+
+/// A request to an application. It can be asked more than once.
+#[derive(Debug)]
+pub struct Call {
+    /// FCGI_BEGIN_REQUEST and FCGI_PARAMS, and all of a short body.
+    head: Vec<u8>,
+    /// What is not in the head.
+    body: Body,
+    /// Whether asking twice does no harm.
+    pub(super) is_repeatable: bool,
+}
+
+/// How much of a call has been written.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// Records that have been made, and how much of them is written.
+    records: Vec<u8>,
+    at: usize,
+    head: usize,
+    body: u64,
+    ended: bool,
+}
+
+impl Call {
+    /// A request with the parameters that `describe` adds, and a body. `keep`: the connection shall stay open.
+    ///
+    /// # Errors
+    /// Those of `describe`.
+    pub fn new<E>(
+        keep: bool,
+        is_repeatable: bool,
+        body: Body,
+        describe: impl FnOnce(&mut encode::Params<'_>) -> Result<(), E>,
+    ) -> Result<Call, E> {
+        let mut head = Vec::with_capacity(2048);
+        encode::begin(&mut head, ID, Role::Responder, keep);
+        let mut params = encode::Params::new(&mut head, ID);
+        describe(&mut params)?;
+        params.finish();
+        let body = match body {
+            Body::Memory(bytes) if bytes.len() <= PIECE => {
+                encode::stream(&mut head, ID, Stream::Stdin, &bytes);
+                Body::Empty
+            }
+            other => other,
+        };
+        if matches!(body, Body::Empty) {
+            encode::stream_end(&mut head, ID, Stream::Stdin);
+        }
+        Ok(Call { head, body, is_repeatable })
+    }
+
+    /// The bytes to write next; none when all is written.
+    ///
+    /// # Errors
+    /// The file with the body cannot be read.
+    pub(super) fn rest<'a>(&'a self, written: &'a mut Written) -> io::Result<&'a [u8]> {
+        if written.head < self.head.len() {
+            return Ok(&self.head[written.head..]);
+        }
+        let whole = self.body.left();
+        if written.at == written.records.len() && whole > 0 && !written.ended {
+            written.records.clear();
+            written.at = 0;
+            let piece = self.body.read_at(written.body, PIECE)?;
+            encode::stream(&mut written.records, ID, Stream::Stdin, &piece);
+            written.body += piece.len() as u64;
+            if written.body == whole {
+                encode::stream_end(&mut written.records, ID, Stream::Stdin);
+                written.ended = true;
+            }
+        }
+        Ok(&written.records[written.at..])
+    }
+}
+
+impl Written {
+    /// So many bytes more have been written.
+    pub fn advance(&mut self, call: &Call, n: usize) {
+        if self.head < call.head.len() {
+            self.head += n;
+        } else {
+            self.at += n;
+        }
+    }
+
+    /// Whether anything has been written.
+    pub fn has_begun(&self) -> bool {
+        self.head > 0
+    }
+}

@@ -1,0 +1,76 @@
+//! What can go wrong between the front and an application; its text is the reason in the log.
+
+use std::fmt;
+use std::io;
+
+use tokamak_fastcgi::{Error, ProtocolStatus};
+
+/// Why there is no response, or no more of it.
+#[derive(Debug)]
+pub enum Fault {
+    /// Too many requests wait for a connection already.
+    Full,
+    /// No connection became free in time.
+    Waited,
+    /// No address can be reached.
+    Unreachable(io::Error),
+    /// The application did not take more of the request in time.
+    SendSlow,
+    /// It did not begin to answer in time.
+    Silent,
+    /// It did not go on answering in time.
+    Stalled,
+    /// It closed the connection.
+    Closed {
+        /// After some of the response.
+        answered: bool,
+    },
+    /// What it sent is no FastCGI.
+    Malformed(Error),
+    /// What it sent is FastCGI, but nothing that may come here.
+    Unexpected(&'static str),
+    /// It refused the request.
+    Refused(ProtocolStatus),
+    /// The file with the request body cannot be read.
+    Spool,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Full => f.write_str("too many requests wait for a connection to the application"),
+            Fault::Waited => f.write_str("no connection to the application became free in time"),
+            Fault::Unreachable(error) => write!(f, "the application cannot be reached: {error}"),
+            Fault::SendSlow => f.write_str("the application did not take the request in time"),
+            Fault::Silent => f.write_str("the application did not begin to answer in time"),
+            Fault::Stalled => f.write_str("the application stopped in the middle of its response"),
+            Fault::Closed { answered: false } => {
+                f.write_str("the application closed the connection unanswered")
+            }
+            Fault::Closed { answered: true } => {
+                f.write_str("the application closed the connection in the middle of its response")
+            }
+            Fault::Malformed(error) => write!(f, "the application sent {error}"),
+            Fault::Unexpected(what) => write!(f, "the application sent {what}"),
+            Fault::Refused(ProtocolStatus::CannotMultiplex) => {
+                f.write_str("the application refused a second request on the connection")
+            }
+            Fault::Refused(ProtocolStatus::Overloaded) => f.write_str("the application is overloaded"),
+            Fault::Refused(ProtocolStatus::UnknownRole) => {
+                f.write_str("the application does not answer requests")
+            }
+            Fault::Refused(status) => {
+                write!(f, "the application ended the request with status {}", status.number())
+            }
+            Fault::Spool => f.write_str("the request body cannot be read back"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault::Malformed(error)
+    }
+}

@@ -1,0 +1,160 @@
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokamak_fastcgi::{ProtocolStatus, Stream, encode};
+use tokio::time::sleep;
+
+use super::*;
+use crate::body::Body;
+
+/// An application whose connections the test has in its hands.
+struct Application {
+    connections: mpsc::Receiver<UnixStream>,
+    endpoint: Endpoint,
+    _directory: TempDir,
+}
+
+impl Application {
+    fn new() -> Application {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let (sender, connections) = mpsc::channel();
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                if sender.send(stream).is_err() {
+                    return;
+                }
+            }
+        });
+        Application { connections, endpoint: Endpoint::Unix(path), _directory: directory }
+    }
+
+    fn next(&self) -> UnixStream {
+        self.connections.recv_timeout(Duration::from_secs(10)).expect("a connection")
+    }
+}
+
+fn bounds(connections: usize) -> Bounds {
+    let second = Duration::from_secs(10);
+    Bounds {
+        connections,
+        requests: 0,
+        idle: second,
+        queue: 10,
+        queue_timeout: second,
+        connect_timeout: second,
+        send_timeout: second,
+        first_byte_timeout: second,
+        read_timeout: second,
+    }
+}
+
+fn call(is_repeatable: bool) -> Arc<Call> {
+    let describe = |params: &mut Params<'_>| params.pair(b"A", b"b");
+    Arc::new(Call::new(true, is_repeatable, Body::Empty, describe).unwrap())
+}
+
+/// Answers the one request that is on its way.
+fn answer(stream: &mut UnixStream) {
+    let mut ignored = [0; 4096];
+    assert!(stream.read(&mut ignored).unwrap() > 0);
+    let mut out = Vec::new();
+    encode::stream(&mut out, 1, Stream::Stdout, b"answer");
+    encode::end(&mut out, 1, 0, ProtocolStatus::Complete);
+    stream.write_all(&out).unwrap();
+}
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+}
+
+/// Asks, is answered on `stream` or on a new connection, and gives that.
+async fn served(upstream: &Upstream, application: &Application, kept: Option<UnixStream>) -> UnixStream {
+    let (asked, stream) = tokio::join!(upstream.ask(0, call(true)), async {
+        sleep(Duration::from_millis(20)).await;
+        let mut stream = kept.unwrap_or_else(|| application.next());
+        answer(&mut stream);
+        stream
+    });
+    let mut exchange = asked.unwrap().exchange;
+    while !matches!(exchange.next().await.unwrap(), Event::End) {}
+    stream
+}
+
+#[test]
+fn an_idle_connection_is_used_again() {
+    run(async {
+        let application = Application::new();
+        let upstream = Upstream::new(vec![application.endpoint.clone()], bounds(4));
+        let stream = served(&upstream, &application, None).await;
+        assert_eq!(upstream.idle_count(), 1);
+        let stream = served(&upstream, &application, Some(stream)).await;
+        assert_eq!(upstream.idle_count(), 1);
+        assert!(application.connections.try_recv().is_err(), "there was no second one");
+        drop(stream);
+        sleep(Duration::from_millis(20)).await;
+        upstream.tick(1, tokamak_cost::now());
+        assert_eq!(upstream.idle_count(), 1, "another event loop's");
+        upstream.tick(0, tokamak_cost::now());
+        assert_eq!(upstream.idle_count(), 0, "closed by the application");
+    });
+}
+
+#[test]
+fn a_dropped_exchange_closes_its_connection() {
+    run(async {
+        let application = Application::new();
+        let upstream = Upstream::new(vec![application.endpoint.clone()], bounds(1));
+        let asking = tokio::time::timeout(Duration::from_millis(50), upstream.ask(0, call(true)));
+        assert!(asking.await.is_err(), "nobody answers");
+        let mut stream = application.next();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        assert!(!all.is_empty());
+        // Its permit is free again.
+        served(&upstream, &application, None).await;
+    });
+}
+
+#[test]
+fn who_starves_has_the_idle_connections_closed() {
+    run(async {
+        let application = Application::new();
+        let upstream = Upstream::new(vec![application.endpoint.clone()], bounds(4));
+        let kept = served(&upstream, &application, None).await;
+        // The kept one is in use, so the next request has a new one, which nobody serves.
+        let (first, second) = (upstream.ask(0, call(true)), upstream.ask(0, call(true)));
+        tokio::join!(
+            async { first.await.map(drop).unwrap() },
+            async { second.await.map(drop).unwrap() },
+            async {
+                sleep(Duration::from_millis(20)).await;
+                let mut kept = kept;
+                answer(&mut kept);
+                sleep(Duration::from_millis(300)).await;
+                assert_eq!(upstream.idle_count(), 0, "none is idle while somebody starves");
+                answer(&mut application.next());
+            }
+        );
+    });
+}
+
+#[test]
+fn what_cannot_be_repeated_is_not_sent_into_a_closed_connection() {
+    run(async {
+        let application = Application::new();
+        let upstream = Upstream::new(vec![application.endpoint.clone()], bounds(1));
+        let kept = served(&upstream, &application, None).await;
+        // Closed without the event loop having had a chance to notice.
+        drop(kept);
+        let (asked, ()) = tokio::join!(upstream.ask(0, call(false)), async {
+            sleep(Duration::from_millis(20)).await;
+            answer(&mut application.next());
+        });
+        assert!(matches!(asked.unwrap().event, Event::Stdout(bytes) if bytes == "answer"));
+    });
+}

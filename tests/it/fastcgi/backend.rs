@@ -1,0 +1,205 @@
+//! A FastCGI application in a thread of the test: it reads requests as any other, and answers with the bytes it is told to.
+
+use std::collections::BTreeMap;
+use std::fs::{Permissions, set_permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokamak_fastcgi::params::{Limits, Pairs};
+use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Stream, encode};
+
+/// Longest wait for the server.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A listening application.
+pub struct Backend {
+    /// For the configuration.
+    pub address: String,
+    /// Connections so far.
+    pub connections: Arc<AtomicUsize>,
+    /// Whole requests so far.
+    pub requests: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    directory: TempDir,
+}
+
+/// One connection.
+pub struct Client {
+    stream: UnixStream,
+    requests: Arc<AtomicUsize>,
+}
+
+/// One request.
+#[derive(Debug)]
+pub struct Asked {
+    /// FCGI_KEEP_CONN.
+    pub keep: bool,
+    /// FCGI_PARAMS.
+    pub params: BTreeMap<String, String>,
+    /// FCGI_STDIN.
+    pub body: Vec<u8>,
+}
+
+impl Asked {
+    /// What is behind the route's path.
+    pub fn path(&self) -> &str {
+        &self.params["PATH_INFO"]
+    }
+}
+
+impl Backend {
+    /// Listens; `serve` has each connection, in a thread of its own.
+    pub fn start(serve: impl Fn(&mut Client) + Send + Sync + 'static) -> Backend {
+        let directory = tempfile::Builder::new().prefix("tokamak-backend-").tempdir().unwrap();
+        set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        let backend = Backend {
+            address: format!("unix:{}", path.display()),
+            connections: Arc::default(),
+            requests: Arc::default(),
+            stop: Arc::default(),
+            directory,
+        };
+        let (connections, requests, stop) =
+            (backend.connections.clone(), backend.requests.clone(), backend.stop.clone());
+        let serve = Arc::new(serve);
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.set_write_timeout(Some(PATIENCE)).unwrap();
+                connections.fetch_add(1, Ordering::Relaxed);
+                let (serve, requests) = (serve.clone(), requests.clone());
+                std::thread::spawn(move || serve(&mut Client { stream, requests }));
+            }
+        });
+        backend
+    }
+
+    /// Answers every request on kept connections with what `answer` makes of it.
+    pub fn answering(answer: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static) -> Backend {
+        Backend::start(move |client| {
+            while let Some(asked) = client.request() {
+                client.send(&answer(&asked));
+                if !asked.keep {
+                    return;
+                }
+            }
+        })
+    }
+
+    /// Connections so far.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Whole requests so far.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = UnixStream::connect(self.directory.path().join("socket"));
+    }
+}
+
+impl Client {
+    /// Reads a whole request; `None` when the server has closed the connection instead.
+    pub fn request(&mut self) -> Option<Asked> {
+        let mut messages = Messages::new();
+        let mut pairs = Pairs::new(Limits { bytes: 1 << 20, pairs: 1000 });
+        let mut asked = Asked { keep: false, params: BTreeMap::new(), body: Vec::new() };
+        let mut bytes = [0; 16 * 1024];
+        loop {
+            let n = self.stream.read(&mut bytes).ok().filter(|n| *n > 0)?;
+            let mut rest = &bytes[..n];
+            while let Some(message) = messages.next(&mut rest).expect("the server sends FastCGI") {
+                match message {
+                    Message::Begin { keep, .. } => asked.keep = keep,
+                    Message::Stream { stream: Stream::Params, bytes, .. } => {
+                        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                        let add = |name: &[u8], value: &[u8]| {
+                            asked.params.insert(text(name), text(value));
+                        };
+                        pairs.feed(bytes, add).expect("sound parameters");
+                    }
+                    Message::Stream { stream: Stream::Stdin, bytes, .. } => {
+                        asked.body.extend_from_slice(bytes)
+                    }
+                    Message::StreamEnd { stream: Stream::Stdin, .. } => {
+                        assert!(rest.is_empty(), "one request at a time");
+                        self.requests.fetch_add(1, Ordering::Relaxed);
+                        return Some(asked);
+                    }
+                    Message::StreamEnd { .. } => pairs.finish().expect("whole parameters"),
+                    other => panic!("the server sent {other:?}"),
+                }
+            }
+        }
+    }
+
+    /// Reads at least one byte of the next request, and no more than a few.
+    pub fn taste(&mut self) {
+        let _ = self.stream.read(&mut [0; 4]);
+    }
+
+    /// Sends these bytes; a server that has closed the connection is no failure.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Waits until the server has closed the connection; `false` if it does not.
+    pub fn is_closed(&mut self) -> bool {
+        loop {
+            match self.stream.read(&mut [0; 1024]) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+            }
+        }
+    }
+}
+
+/// Some of the response.
+pub fn stdout(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode::stream(&mut out, 1, Stream::Stdout, bytes.as_ref());
+    out
+}
+
+/// Complaints.
+pub fn stderr(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode::stream(&mut out, 1, Stream::Stderr, text.as_bytes());
+    out
+}
+
+/// The end of the response and of the request.
+pub fn end() -> Vec<u8> {
+    let mut out = Vec::new();
+    encode::stream_end(&mut out, 1, Stream::Stdout);
+    encode::end(&mut out, 1, 0, ProtocolStatus::Complete);
+    out
+}
+
+/// A whole response with this header block and body.
+pub fn whole(headers_and_body: impl AsRef<[u8]>) -> Vec<u8> {
+    [stdout(headers_and_body), end()].concat()
+}
+
+/// A whole response with a text.
+pub fn text(body: &str) -> Vec<u8> {
+    whole(format!("Content-Type: text/plain\r\n\r\n{body}"))
+}

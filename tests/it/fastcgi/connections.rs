@@ -1,0 +1,329 @@
+//! Connections: kept, shared, bounded, lost.
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use super::backend::{Backend, end, stdout, text};
+use super::in_front_of;
+use crate::harness::{Kind, Setup, eventually, get, in_parallel, numbered, post};
+
+/// Above what a loaded machine needs for something that takes no time.
+const SOON: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_connection_serves_many_requests() {
+    let backend = Backend::answering(|asked| text(asked.path()));
+    let server = in_front_of(&backend, "").line("loops = 1").start();
+    for number in 0..20 {
+        assert_eq!(server.text(&format!("/app/{number}")), format!("/{number}"));
+    }
+    assert_eq!(backend.connections(), 1);
+}
+
+/// A client's connection may be on any event loop; the connection to the application follows it.
+#[test]
+fn event_loops_share_connections() {
+    let backend = Backend::answering(|asked| text(asked.path()));
+    let server = in_front_of(&backend, "connections = 1").line("loops = 4").start();
+    in_parallel(200, |number| {
+        assert_eq!(server.text(&format!("/app/{number}")), format!("/{number}"));
+    });
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn connections_end_as_configured() {
+    let backend = Backend::answering(|asked| text(if asked.keep { "keep" } else { "close" }));
+    let server = in_front_of(&backend, "requests = 3").start();
+    (0..9).for_each(|_| assert_eq!(server.text("/app"), "keep"));
+    assert_eq!(backend.connections(), 3);
+
+    let backend = Backend::answering(|asked| text(if asked.keep { "keep" } else { "close" }));
+    let server = in_front_of(&backend, "requests = 1").start();
+    (0..3).for_each(|_| assert_eq!(server.text("/app"), "close"));
+    assert_eq!(backend.connections(), 3);
+
+    let (sender, ends) = mpsc::channel();
+    let backend = Backend::start(move |client| {
+        while client.request().is_some() {
+            client.send(&text("kept"));
+        }
+        sender.send(Instant::now()).unwrap();
+    });
+    let server = in_front_of(&backend, "idle = \"300ms\"").start();
+    assert_eq!(server.text("/app"), "kept");
+    let asked = Instant::now();
+    let ended = ends.recv_timeout(SOON).expect("the idle connection is closed");
+    assert!(ended - asked > Duration::from_millis(200), "not before its time");
+}
+
+/// Where in its life a kept connection is closed by the application.
+#[derive(Clone, Copy, PartialEq)]
+enum Close {
+    BehindTheResponse,
+    AtTheNextRequest,
+    InTheNextRequest,
+    BehindTheNextRequest,
+}
+
+/// The first request on a connection is answered, the second finds it closed in one way or another.
+fn closing(close: Close) -> Backend {
+    Backend::start(move |client| {
+        let Some(_) = client.request() else { return };
+        client.send(&text("answered"));
+        match close {
+            Close::BehindTheResponse => {}
+            // Nothing is read, so the socket is reset with the request in it.
+            Close::AtTheNextRequest => std::thread::sleep(Duration::from_millis(50)),
+            Close::InTheNextRequest => client.taste(),
+            Close::BehindTheNextRequest => drop(client.request()),
+        }
+    })
+}
+
+#[test]
+fn a_lost_connection_costs_no_repeatable_request() {
+    for close in [
+        Close::BehindTheResponse,
+        Close::AtTheNextRequest,
+        Close::InTheNextRequest,
+        Close::BehindTheNextRequest,
+    ] {
+        let backend = closing(close);
+        let server = in_front_of(&backend, "").start();
+        for _ in 0..20 {
+            assert_eq!(server.text("/app"), "answered");
+        }
+        assert!(!server.log().contains("ERROR"), "{}", server.log());
+    }
+}
+
+#[test]
+fn what_may_have_been_acted_on_is_not_repeated() {
+    let backend = closing(Close::BehindTheNextRequest);
+    let server = in_front_of(&backend, "").start();
+    let ask = || server.send(&post("/app", "text/plain", "once")).status();
+    assert_eq!([ask(), ask(), ask(), ask()], [200, 502, 200, 502]);
+    assert_eq!(backend.requests(), 4, "each was seen once");
+    server.log_line(&["closed the connection unanswered", "method=POST"]);
+
+    // One that is known to be closed is not used, so nothing is lost.
+    let backend = closing(Close::BehindTheResponse);
+    let server = in_front_of(&backend, "").start();
+    for _ in 0..10 {
+        server.send(&post("/app", "text/plain", "once")).expect(200);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(backend.requests(), 10);
+}
+
+#[test]
+fn what_is_lost_twice_is_502() {
+    let backend = Backend::start(|client| drop(client.request()));
+    let server = in_front_of(&backend, "").start();
+    server.get("/app").expect(502);
+    assert_eq!(backend.requests(), 2);
+    server.send(&post("/app", "text/plain", "once")).expect(502);
+    assert_eq!(backend.requests(), 3);
+}
+
+#[test]
+fn connections_are_bounded_and_requests_wait_for_them() {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let seen = most.clone();
+    let backend = Backend::start(move |client| {
+        while client.request().is_some() {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(20));
+            now.fetch_sub(1, Ordering::SeqCst);
+            client.send(&text("served"));
+        }
+    });
+    let server = in_front_of(&backend, "connections = 3").start();
+    in_parallel(48, |_| assert_eq!(server.text("/app"), "served"));
+    assert_eq!(seen.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_full_queue_and_a_long_wait_are_503() {
+    let backend = Backend::start(|client| {
+        while client.request().is_some() {
+            std::thread::sleep(Duration::from_millis(700));
+            client.send(&text("served"));
+        }
+    });
+    let server = in_front_of(&backend, "connections = 1\nqueue = 1\nqueue_timeout = \"200ms\"").start();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| server.get("/app").status());
+        eventually(SOON, || (backend.requests() == 1).then_some(())).expect("the first is being served");
+        let waited = scope.spawn(|| server.get("/app").status());
+        server.log_line(&["no connection to the application became free in time"]);
+        assert_eq!(waited.join().unwrap(), 503);
+        assert_eq!(first.join().unwrap(), 200);
+    });
+    let server = in_front_of(&backend, "connections = 1\nqueue = 1").start();
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..6).map(|_| scope.spawn(|| server.get("/app").status())).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 2, "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == 503).count(), 4, "{statuses:?}");
+    server.log_line(&["too many requests wait for a connection"]);
+}
+
+/// An application with one process that listens only when nobody holds it.
+#[test]
+fn an_idle_connection_does_not_hold_the_only_process() {
+    let one = std::sync::Mutex::new(());
+    let backend = Backend::start(move |client| {
+        let _process = one.lock().unwrap();
+        while client.request().is_some() {
+            std::thread::sleep(Duration::from_millis(5));
+            client.send(&text("served"));
+        }
+    });
+    let server = in_front_of(&backend, "idle = \"1h\"").start();
+    in_parallel(32, |_| assert_eq!(server.text("/app"), "served"));
+}
+
+#[test]
+fn nobody_waits_for_ever() {
+    let backend = Backend::start(|client| {
+        if let Some(asked) = client.request() {
+            if asked.path() == "/half" {
+                client.send(&stdout("A: b\r\n\r\nhalf"));
+            }
+            assert!(client.is_closed());
+        }
+    });
+    let limits = "first_byte_timeout = \"300ms\"\nread_timeout = \"300ms\"";
+    let server = in_front_of(&backend, limits).start();
+    let started = Instant::now();
+    server.get("/app/silent").expect(504);
+    server.log_line(&["did not begin to answer in time", "url=/app/silent"]);
+    let mut connection = server.connect();
+    connection.send(get("/app/half").bytes());
+    assert!(connection.try_response("GET").is_err(), "it is cut");
+    server.log_line(&["stopped in the middle of its response", "url=/app/half"]);
+    assert!(started.elapsed() < SOON);
+}
+
+#[test]
+fn a_body_that_nobody_takes_is_given_up() {
+    let (sender, closed) = mpsc::channel();
+    let backend = Backend::start(move |client| {
+        client.taste();
+        std::thread::sleep(Duration::from_secs(1));
+        sender.send(client.is_closed()).unwrap();
+    });
+    let server = in_front_of(&backend, "send_timeout = \"300ms\"").start();
+    server.send(&post("/app", "text/plain", numbered(4 << 20))).expect(504);
+    server.log_line(&["did not take the request in time"]);
+    assert!(closed.recv_timeout(SOON).unwrap());
+}
+
+/// It answers without having read the body, and then neither side waits for the other.
+#[test]
+fn an_answer_may_come_before_the_end_of_the_body() {
+    let backend = Backend::start(|client| {
+        client.taste();
+        client.send(&text("too large for me"));
+        client.is_closed();
+    });
+    let server = in_front_of(&backend, "").start();
+    for _ in 0..3 {
+        let response = server.send(&post("/app", "text/plain", numbered(4 << 20)));
+        assert_eq!(response.expect(200).text(), "too large for me");
+    }
+}
+
+#[test]
+fn an_application_that_is_not_there_is_502() {
+    let server = Setup::new(Kind::Fastcgi)
+        .upstream("address = \"unix:/nowhere/socket\"")
+        .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
+        .start();
+    server.get("/app").expect(502);
+    server.log_line(&["the application cannot be reached: No such file", "url=/app"]);
+}
+
+#[test]
+fn one_of_several_addresses_may_be_gone() {
+    let one = Backend::answering(|_| text("one"));
+    let two = Backend::answering(|_| text("two"));
+    let addresses = format!("address = [\"{}\", \"unix:/nowhere\", \"{}\"]", one.address, two.address);
+    let server = Setup::new(Kind::Fastcgi)
+        .upstream(&addresses)
+        .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
+        .start();
+    let answers: Vec<String> = (0..30).map(|_| server.text("/app")).collect();
+    for name in ["one", "two"] {
+        let share = answers.iter().filter(|answer| *answer == name).count();
+        assert!((10..=20).contains(&share), "{name}: {answers:?}");
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_ends_the_request() {
+    let (sender, closed) = mpsc::channel();
+    let backend = Backend::start(move |client| {
+        if let Some(asked) = client.request() {
+            if asked.path() == "/begun" {
+                client.send(&stdout("A: b\r\n\r\nbegun"));
+            }
+            sender.send(client.is_closed()).unwrap();
+        }
+    });
+    let server = in_front_of(&backend, "").start();
+    for (number, path) in ["/app/waiting", "/app/begun"].into_iter().enumerate() {
+        let mut connection = server.connect();
+        connection.send(get(path).bytes());
+        eventually(SOON, || (backend.requests() == number + 1).then_some(())).expect("it is being served");
+        if path == "/app/begun" {
+            connection.head().expect("the head has come");
+        }
+        drop(connection);
+        assert!(closed.recv_timeout(SOON).expect("the application is told"), "{path}");
+    }
+}
+
+/// The application is done with a large response long before its client is.
+#[test]
+fn a_slow_client_holds_no_connection() {
+    let body = numbered(700_000);
+    let sent = body.clone();
+    let backend = Backend::answering(move |asked| match asked.path() {
+        "/large" => [stdout("A: b\r\n\r\n"), stdout(&sent), end()].concat(),
+        _ => text("small"),
+    });
+    let server = in_front_of(&backend, "connections = 1").start();
+    let mut slow: Vec<_> = (0..5).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    for stream in &mut slow {
+        std::io::Write::write_all(stream, &get("/app/large").header("Connection", "close").bytes()).unwrap();
+    }
+    eventually(SOON, || (backend.requests() == 5).then_some(())).expect("none waits for another's client");
+    assert_eq!(server.text("/app/small"), "small");
+    for mut stream in slow {
+        let mut all = Vec::new();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.read_to_end(&mut all).unwrap();
+        assert!(all.len() > body.len(), "{} bytes", all.len());
+    }
+    assert_eq!(backend.connections(), 1);
+}
+
+/// A response that is larger than what is held for a client is sent as the client takes it.
+#[test]
+fn a_large_response_flows() {
+    let body = numbered(8 << 20);
+    let sent = body.clone();
+    let backend = Backend::answering(move |_| [stdout("A: b\r\n\r\n"), stdout(&sent), end()].concat());
+    let server = in_front_of(&backend, "").line("limits.buffer = \"64KiB\"").start();
+    for _ in 0..2 {
+        assert!(server.get("/app").expect(200).body == body);
+    }
+    assert_eq!(backend.connections(), 1);
+}

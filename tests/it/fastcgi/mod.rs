@@ -1,0 +1,23 @@
+//! FastCGI applications behind the front. What PHP sees through php-fpm is tested with everything else about PHP, as one more
+//! kind of server; here are the other applications, the connections, and what a peer may do wrong.
+
+/// Real applications in several languages.
+mod applications;
+/// A peer that says exactly what a test wants said.
+mod backend;
+/// Connections: kept, shared, bounded, lost.
+mod connections;
+/// Records and responses that lie.
+mod hostile;
+/// Headers and files that the application has sent.
+mod responses;
+
+use crate::harness::{Kind, Setup};
+use backend::Backend;
+
+/// A server that sends everything below `/app` to a backend; `lines` are more lines of its upstream.
+fn in_front_of(backend: &Backend, lines: &str) -> Setup {
+    Setup::new(Kind::Fastcgi)
+        .upstream(&format!("address = \"{}\"\n{lines}", backend.address))
+        .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
+}
