@@ -6,7 +6,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// libc functions that quiet.c, world.c and classic.c define in front of libc's: the dynamic linker finds ours only when exported.
+/// libc functions that quiet.c, world.c, classic.c and connections.c define in front of libc's: the dynamic linker finds ours only when exported.
 const INTERPOSED: &[&str] = &[
     "setitimer",
     "sigaction",
@@ -44,6 +44,14 @@ const INTERPOSED: &[&str] = &[
     "unsetenv",
     "clearenv",
     "textdomain",
+    "send",
+    "sendto",
+    "sendmsg",
+    "write",
+    "writev",
+    "recv",
+    "dup",
+    "getpid",
 ];
 
 fn main() {

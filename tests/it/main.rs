@@ -20,6 +20,8 @@ mod fastcgi;
 mod harness;
 /// The HTTP front: connections, requests in a row, chunks, expectations, upgrades.
 mod http;
+/// Connections that sealed mode keeps: they stay open, and nothing of one visitor stays in them.
+mod kept;
 /// The picture of the crates, and what may stand in no file.
 mod layers;
 /// What a client may send, and how long it may take.

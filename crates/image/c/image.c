@@ -123,7 +123,7 @@ static int collect(const mapping *m, void *failed)
 {
     image_range *r;
 
-    if (!m->is_private || !(m->protection & PROT_WRITE) || m->is_stack || m->is_fixed) {
+    if (!m->is_private || !(m->protection & PROT_WRITE) || m->is_stack || m->is_fixed || mappings_touch_image(m->at)) {
         return 0;
     }
     if (kept->range_count == MOST_RANGES) {
@@ -131,13 +131,14 @@ static int collect(const mapping *m, void *failed)
         return 1;
     }
     r = &kept->ranges[kept->range_count++];
-    *r = (image_range){m->at, kept->bytes, m->protection};
+    *r = (image_range){m->at, kept->view_bytes, m->protection};
+    kept->view_bytes += m->at.to - m->at.from;
     kept->bytes += m->at.to - m->at.from;
     return 0;
 }
 
 /* Pages that a range of anonymous memory never touched are zero, and stay holes in the file. */
-static int copy_range(const image_range *r)
+static int copy_range(const image_range *r, int file, uint64_t file_begins)
 {
     for (uintptr_t at = r->at.from; at < r->at.to;) {
         uint64_t entries[512];
@@ -154,7 +155,7 @@ static int copy_range(const image_range *r)
                     continue;
                 }
             }
-            put = syscall(SYS_pwrite64, kept->file, at, PAGE, (off_t)(r->offset + (at - r->at.from)));
+            put = syscall(SYS_pwrite64, file, at, PAGE, (off_t)(r->offset - file_begins + (at - r->at.from)));
             if (put != PAGE) {
                 return -1;
             }
@@ -165,13 +166,16 @@ static int copy_range(const image_range *r)
 
 /* Between the copy of a range and its mapping nothing may write to it: only local variables, kept memory and system
  * calls in here. A failure in the middle cannot be undone, so it ends the process. */
-static void move_into_file(void)
+static void move_into_file(int file, uint64_t file_begins)
 {
     for (size_t i = 0; i < kept->range_count; i++) {
         const image_range *r = &kept->ranges[i];
         size_t len = r->at.to - r->at.from;
-        if (copy_range(r) != 0 ||
-            syscall(SYS_mmap, r->at.from, len, r->protection, MAP_PRIVATE | MAP_FIXED, kept->file, r->offset) !=
+        if (r->offset < file_begins) {
+            continue;
+        }
+        if (copy_range(r, file, file_begins) != 0 ||
+            syscall(SYS_mmap, r->at.from, len, r->protection, MAP_PRIVATE | MAP_FIXED, file, r->offset - file_begins) !=
                 (long)r->at.from) {
             static const char text[] = "tokamak: the memory image could not be written; is there too little memory?\n";
             syscall(SYS_write, 2, text, sizeof(text) - 1);
@@ -244,11 +248,24 @@ static void plug_heap(void)
     }
 }
 
+static void settle_heap(void)
+{
+    void *volatile slack; /* volatile: a compiler may leave out a malloc() that is only freed */
+
+    plug_heap();
+    slack = malloc(SLACK);
+    free(slack);
+}
+
+static void seal(int file)
+{
+    syscall(SYS_fcntl, file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+}
+
 static int prepare_to_take(void)
 {
     int count = threads(), failed = 0;
     char first[1];
-    void *volatile slack; /* volatile: a compiler may leave out a malloc() that is only freed */
 
     if (!kept || kept->state != OPEN) {
         return -1;
@@ -260,9 +277,7 @@ static int prepare_to_take(void)
     if (getrandom(first, sizeof(first), GRND_NONBLOCK) == -1 && errno != EAGAIN) {
         return refuse("no random numbers: %s", strerror(errno));
     }
-    plug_heap();
-    slack = malloc(SLACK);
-    free(slack);
+    settle_heap();
     if (move_environment() != 0) {
         return refuse("no memory");
     }
@@ -273,13 +288,14 @@ static int prepare_to_take(void)
         return refuse("%s: %s", kept->page_map == -1 ? "/proc/self/pagemap" : "memfd_create", strerror(errno));
     }
     kept->range_count = 0;
-    kept->bytes = 0;
+    kept->view_bytes = kept->bytes = 0;
     if (mappings_visit(1, collect, &failed) != 0) {
         return refuse("/proc/self/smaps: %s", strerror(errno));
     }
     if (failed) {
         return -1;
     }
+    kept->file_bytes = kept->bytes;
     if (kept->bytes / PAGE > kept->hot_room) {
         return refuse("the process has %zu MB of writable memory", (size_t)(kept->bytes >> 20));
     }
@@ -319,8 +335,8 @@ image_moment image_take(void)
         return IMAGE_REFUSED;
     }
     kept->state = TAKEN;
-    move_into_file();
-    syscall(SYS_fcntl, kept->file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    move_into_file(kept->file, 0);
+    seal(kept->file);
     syscall(SYS_close, kept->page_map);
     return IMAGE_TAKEN;
 }
@@ -379,6 +395,119 @@ int image_adopt(void)
         return -1;
     }
     kept->state = RUNNING;
+    return 0;
+}
+
+/* ---- the addition ---- */
+
+static int too_many_ranges;
+
+static image_range *add_range(image_range r)
+{
+    if (kept->range_count == MOST_RANGES) {
+        too_many_ranges = 1;
+        return NULL;
+    }
+    kept->ranges[kept->range_count] = r;
+    return &kept->ranges[kept->range_count++];
+}
+
+/* Of a page that the image has as well: its range is cut, and what is between the parts is a range of the addition. */
+static void take_page(uintptr_t at)
+{
+    image_range *last = &kept->ranges[kept->range_count - 1], *r = kept->ranges;
+
+    while (at < r->at.from || at >= r->at.to) {
+        r++;
+    }
+    kept->view_bytes += PAGE;
+    if (r == last && r->at.from == at && r > kept->ranges && r[-1].at.to == at && r[-1].offset >= kept->file_bytes) {
+        /* The rest of the range from which the page before was taken: that one's range goes on. */
+        r[-1].at.to += PAGE;
+        r->at.from += PAGE;
+        r->offset += PAGE;
+        return;
+    }
+    add_range((image_range){{at, at + PAGE}, kept->view_bytes - PAGE, r->protection});
+    add_range((image_range){{at + PAGE, r->at.to}, r->offset + (at + PAGE - r->at.from), r->protection});
+    r->at.to = at;
+}
+
+/* Upwards; those are left out of which nothing is left. */
+static void sort_ranges(void)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < kept->range_count; i++) {
+        image_range r = kept->ranges[i];
+        size_t at = left;
+        if (r.at.from == r.at.to) {
+            continue;
+        }
+        for (; at > 0 && kept->ranges[at - 1].at.from > r.at.from; at--) {
+            kept->ranges[at] = kept->ranges[at - 1];
+        }
+        kept->ranges[at] = r;
+        left++;
+    }
+    kept->range_count = left;
+}
+
+/* One view of both files, so that a page's number leads to its original in either. */
+static int widen_view(int own)
+{
+    char *wide =
+        (char *)syscall(SYS_mmap, NULL, kept->view_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t added = kept->view_bytes - kept->file_bytes;
+
+    if (wide == MAP_FAILED ||
+        syscall(SYS_mmap, wide, kept->file_bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, kept->file, 0) != (long)wide ||
+        syscall(SYS_mmap, wide + kept->file_bytes, added, PROT_READ, MAP_PRIVATE | MAP_FIXED, own, 0) !=
+            (long)(wide + kept->file_bytes)) {
+        return -1;
+    }
+    syscall(SYS_munmap, kept->view, kept->file_bytes);
+    kept->view = wide;
+    return 0;
+}
+
+/* From the first look at the pages on nothing may write to the image but system calls that fail: see move_into_file(). */
+int image_extend(void)
+{
+    int failed = 0, own;
+
+    if (kept->state != RUNNING || kept->view_bytes != kept->file_bytes) {
+        errno = EINVAL;
+        return -1;
+    }
+    settle_heap();
+    own = (int)syscall(SYS_memfd_create, "tokamak-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (own == -1) {
+        return -1;
+    }
+    mappings_adopt();
+    pages_take_changed(take_page);
+    if (mappings_visit(1, collect, &failed) != 0 || failed || too_many_ranges ||
+        kept->view_bytes / PAGE > kept->hot_room ||
+        syscall(SYS_ftruncate, own, kept->view_bytes - kept->file_bytes) != 0 || widen_view(own) != 0) {
+        image_note_doubt("its memory could not be added to the image");
+        syscall(SYS_close, own);
+        return -1;
+    }
+    move_into_file(own, kept->file_bytes);
+    sort_ranges();
+    for (size_t i = 0; i < kept->range_count; i++) {
+        if (kept->ranges[i].offset >= kept->file_bytes) {
+            pages_populate(&kept->ranges[i]);
+        }
+    }
+    kept->program_break = (uintptr_t)sbrk(0);
+    seal(own);
+    syscall(SYS_close, own);
+    if (mappings_learn() != 0) {
+        image_note_doubt("its memory could not be added to the image");
+        return -1;
+    }
     return 0;
 }
 

@@ -2,8 +2,8 @@
  *
  *            image_open          image_take            fork, image_adopt
  *   (none) ─────────────► OPEN ─────────────► TAKEN ───────────────────► RUNNING ◄──┐
- *                          │                    │                          │  │     │ image_roll_back
- *                          └── refused: why     └── forks children         │  └─────┘
+ *                          │                    │                          │  │     │ image_roll_back,
+ *                          └── refused: why     └── forks children         │  └─────┘ once image_extend
  *                                                                          ▼
  *                                                               DOUBTFUL: leave the process
  *
@@ -11,9 +11,14 @@
  * process: same stack, same memory, another return value. Whatever happened in between never happened, as far as
  * memory can tell. What memory cannot tell (descriptors, directory, signals, timers) is the caller's to put back.
  *
+ * image_extend() gives one process an addition of its own: all that differs from the image at that moment. From then on "the
+ * image" is both of them, for this process. The addition has ranges as the image has, of a file of its own: new memory (mappings,
+ * a break that has grown), and pages of the image that have changed, which are cut out of its ranges.
+ *
  * Invariants. image_check() examines 1 to 4 and 6 in the running process.
- *  1. The image's file is sealed: nobody can change it, no process and no descriptor.
- *  2. Every range of the image is a private mapping of that file, with the protection that it had when it was taken.
+ *  1. The image's file is sealed: nobody can change it, no process and no descriptor. So is the addition's, which has no
+ *     descriptor left.
+ *  2. Every range of the image is a private mapping of its file, with the protection that it had when it was taken.
  *  3. A page of the image that differs from the file is hot: the set of hot pages covers all pages that the kernel
  *     calls private copies, from one look at the page map to the next page fault.
  *  4. Nothing is mapped but what was mapped when the process began to run, what is in the list of new mappings, and
@@ -69,6 +74,10 @@ int image_adopt(void);
 /* Returns from image_take() with IMAGE_RESTORED. From any depth of the same thread's stack. Never in a child that a
  * running process has forked: kept memory is its parent's. */
 _Noreturn void image_roll_back(void);
+
+/* In a running process, once: what its memory holds now, but for the stack, is what it goes back to from here on. The caller
+ * rolls back at once. 0, or -1 and errno: nothing has changed, or there is a doubt. */
+int image_extend(void);
 
 /* True while memory goes back: a signal handler that looks at anything but kept memory must return at once. */
 int image_is_rolling_back(void);

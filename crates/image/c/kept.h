@@ -26,7 +26,7 @@ typedef struct {
 /* A mapping that is part of the image. */
 typedef struct {
     span at;
-    uint64_t offset; /* of its first byte in the file */
+    uint64_t offset; /* of its first byte in the view: from file_bytes on it is the addition's */
     int protection;
 } image_range;
 
@@ -39,7 +39,7 @@ typedef struct {
 /* A page that requests write to. */
 typedef struct {
     uintptr_t at;
-    uint32_t page;      /* number in the file */
+    uint32_t page;      /* number in the view */
     uint32_t unchanged; /* consecutive looks that found it equal to the image */
 } hot_page;
 
@@ -59,8 +59,10 @@ typedef struct {
     uintptr_t program_break;
     size_t tid_at; /* where libc keeps the thread's number; 0: unknown */
 
-    const char *view; /* the whole file, read-only */
-    uint64_t bytes;
+    const char *view;    /* read-only: the whole file, and behind it the whole addition */
+    uint64_t view_bytes;
+    uint64_t file_bytes; /* where the addition begins */
+    uint64_t bytes;      /* of all ranges: less than the view's, if the addition has other originals of some pages */
     size_t range_count;
     image_range ranges[MOST_RANGES];
     size_t base_count; /* mappings when the process began to run */
@@ -77,8 +79,8 @@ typedef struct {
 
     size_t hot_count, hot_room;
     hot_page *hot;      /* these point into kept memory, behind this struct */
-    uint32_t *is_hot;   /* one bit a page of the file */
-    uint8_t *drops;     /* for each page of the file: how often it was let go of */
+    uint32_t *is_hot;   /* one bit a page of the view */
+    uint8_t *drops;     /* for each page of the view: how often it was let go of */
     char *stack;
     size_t stack_room;
     char *scratch;
@@ -102,6 +104,9 @@ int mappings_visit(int flags, int (*each)(const mapping *, void *), void *contex
 int mappings_watch(void);
 /* Takes away what a request mapped; keeps chunks for the next one. */
 void mappings_undo(void);
+/* Unmaps the chunks that nobody has; the others, and what a request mapped, are forgotten: they belong to the process. */
+void mappings_adopt(void);
+int mappings_touch_image(span s);
 /* Remembers all that is mapped now as belonging to the process. -1: errno. */
 int mappings_learn(void);
 /* Invariants 2 and 4; returns how many mappings are wrong. */
@@ -111,6 +116,9 @@ int mappings_check(void);
 /* Makes the page tables, so that a request's first reads are no faults. -1: errno. */
 int pages_open(void);
 void pages_restore(void);
+void pages_populate(const image_range *r);
+/* Takes the pages that differ from the image out of the hot set, upwards. */
+void pages_take_changed(void (*take)(uintptr_t at));
 /* Invariant 3, byte by byte; returns how many pages differ from the image. */
 int pages_compare(void);
 

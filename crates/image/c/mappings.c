@@ -122,7 +122,7 @@ static span span_of(const void *address, size_t len)
     return s;
 }
 
-static int touches_image(span s)
+int mappings_touch_image(span s)
 {
     for (size_t i = 0; i < kept->range_count; i++) {
         if (overlaps(kept->ranges[i].at, s)) {
@@ -132,9 +132,22 @@ static int touches_image(span s)
     return 0;
 }
 
+static size_t bytes_in_image(span s)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < kept->range_count; i++) {
+        const span *r = &kept->ranges[i].at;
+        if (overlaps(*r, s)) {
+            bytes += (r->to < s.to ? r->to : s.to) - (r->from > s.from ? r->from : s.from);
+        }
+    }
+    return bytes;
+}
+
 int image_holds(const void *address)
 {
-    return kept && kept->state >= TAKEN && touches_image(span_of(address, 1));
+    return kept && kept->state >= TAKEN && mappings_touch_image(span_of(address, 1));
 }
 
 static void note_mapping(span s, int is_plain)
@@ -218,7 +231,7 @@ static void *map(void *address, size_t len, int protection, int flags, int fd, o
     }
     from = (uintptr_t)caller;
     if (flags & MAP_FIXED) {
-        if (touches_image(span_of(at, len))) {
+        if (mappings_touch_image(span_of(at, len))) {
             image_note_doubt("a request mapped something over memory of the image");
         }
         release_chunks(span_of(at, len));
@@ -256,12 +269,9 @@ int munmap(void *address, size_t len)
             return 0;
         }
     }
-    if (touches_image(s)) {
-        for (size_t i = 0; i < kept->range_count; i++) {
-            const span *r = &kept->ranges[i].at;
-            if (s.from >= r->from && s.to <= r->to) {
-                return 0; /* it will be wanted again: the roll-back brings its contents back */
-            }
+    if (mappings_touch_image(s)) {
+        if (bytes_in_image(s) == s.to - s.from) {
+            return 0; /* it will be wanted again: the roll-back brings its contents back */
         }
         image_note_doubt("a request unmapped memory across the border of the image");
         return 0;
@@ -283,7 +293,7 @@ void *mremap(void *address, size_t old_len, size_t len, int flags, ...)
     va_start(rest, flags);
     wanted = va_arg(rest, void *);
     va_end(rest);
-    if (is_running() && touches_image(s)) {
+    if (is_running() && mappings_touch_image(s)) {
         if (len <= old_len && !(flags & MREMAP_FIXED)) {
             return address;
         }
@@ -304,7 +314,7 @@ void *mremap(void *address, size_t old_len, size_t len, int flags, ...)
 int mprotect(void *address, size_t len, int protection)
 {
     if (is_running()) {
-        if (touches_image(span_of(address, len))) {
+        if (mappings_touch_image(span_of(address, len))) {
             image_note_doubt("a request changed the protection of memory of the image");
         }
         release_chunks(span_of(address, len));
@@ -359,6 +369,14 @@ void mappings_undo(void)
     kept->mapping_count = 0;
     /* The next request takes them from the end: the first one of this request again, whose pages are there. */
     kept->chunks_free = kept->chunk_count;
+}
+
+void mappings_adopt(void)
+{
+    for (size_t i = 0; i < kept->chunks_free; i++) {
+        syscall(SYS_munmap, kept->chunks[i], CHUNK);
+    }
+    kept->chunk_count = kept->chunks_free = kept->mapping_count = 0;
 }
 
 /* ---- checking ---- */
@@ -420,6 +438,7 @@ enum { MOST_STRANGE = 512 }; /* found at one look */
 typedef struct {
     int wrong;
     uint64_t inode;        /* of the image's file */
+    uint64_t own_inode;    /* of the addition's */
     uint64_t seen;         /* bytes of the image that are mapped as they should be */
     size_t strange_count;
     span strange[MOST_STRANGE];
@@ -438,8 +457,10 @@ static int examine(const mapping *m, void *context)
         uintptr_t from = r->at.from > m->at.from ? r->at.from : m->at.from;
         uintptr_t to = r->at.to < m->at.to ? r->at.to : m->at.to;
         if (from < to) {
-            int right = m->is_private && m->inode == f->inode && m->protection == r->protection &&
-                        m->offset + (from - m->at.from) == r->offset + (from - r->at.from);
+            int is_own = r->offset >= kept->file_bytes;
+            int right = m->is_private && m->inode == (is_own ? f->own_inode : f->inode) && m->protection == r->protection &&
+                        m->offset + (is_own ? kept->file_bytes : 0) + (from - m->at.from) ==
+                            r->offset + (from - r->at.from);
             f->wrong += !right;
             f->seen += right ? to - from : 0;
         }
@@ -458,11 +479,16 @@ static int examine(const mapping *m, void *context)
     return 0;
 }
 
-static int find_inode(const mapping *m, void *inode)
+static int find_inodes(const mapping *m, void *context)
 {
-    if ((uintptr_t)kept->view >= m->at.from && (uintptr_t)kept->view < m->at.to) {
-        *(uint64_t *)inode = m->inode;
-        return 1;
+    findings *f = context;
+    uintptr_t view = (uintptr_t)kept->view, own = view + kept->file_bytes;
+
+    if (view >= m->at.from && view < m->at.to) {
+        f->inode = m->inode;
+    }
+    if (own >= m->at.from && own < m->at.to) {
+        f->own_inode = m->inode;
     }
     return 0;
 }
@@ -478,12 +504,11 @@ static void take_away(const findings *f)
 
 int mappings_check(void)
 {
-    findings f = {0};
-    uint64_t inode = 0;
-    int failed = mappings_visit(0, find_inode, &inode) != 0;
+    findings files = {0}, f = {0};
+    int failed = mappings_visit(0, find_inodes, &files) != 0;
 
     do {
-        f = (findings){.inode = inode};
+        f = (findings){.inode = files.inode, .own_inode = files.own_inode};
         failed = failed || mappings_visit(0, examine, &f) != 0;
         take_away(&f);
     } while (!failed && f.strange_count == MOST_STRANGE);

@@ -149,6 +149,17 @@ static long faults(void)
     return usage.ru_minflt + usage.ru_majflt;
 }
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14; without it the first requests fault the pages in */
+#endif
+
+void pages_populate(const image_range *r)
+{
+    if (r->protection & PROT_READ) {
+        syscall(SYS_madvise, r->at.from, r->at.to - r->at.from, MADV_POPULATE_READ);
+    }
+}
+
 int pages_open(void)
 {
     kept->page_map = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -158,14 +169,8 @@ int pages_open(void)
     kept->has_page_scan = 1;
     kept->hot_count = 0;
     kept->faults = -1;
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* Linux 5.14; without it the first requests fault the pages in */
-#endif
     for (size_t i = 0; i < kept->range_count; i++) {
-        const image_range *r = &kept->ranges[i];
-        if (r->protection & PROT_READ) {
-            syscall(SYS_madvise, r->at.from, r->at.to - r->at.from, MADV_POPULATE_READ);
-        }
+        pages_populate(&kept->ranges[i]);
     }
     return 0;
 }
@@ -244,6 +249,25 @@ void pages_restore(void)
     if (now != kept->faults) {
         kept->faults = faults(); /* the copying itself may have faulted */
     }
+}
+
+/* Private copies that equal the image stay as they are: hot, until they leave the set as others do. */
+void pages_take_changed(void (*take)(uintptr_t at))
+{
+    size_t left = 0;
+
+    scan();
+    for (size_t i = 0; i < kept->hot_count; i++) {
+        hot_page h = kept->hot[i];
+        if (memcmp((void *)h.at, original(&h), PAGE) == 0) {
+            kept->hot[left++] = h;
+        } else {
+            kept->is_hot[h.page / 32] &= ~(1u << (h.page % 32));
+            take(h.at);
+        }
+    }
+    kept->hot_count = left;
+    kept->faults = -1;
 }
 
 int pages_compare(void)

@@ -84,6 +84,7 @@ cases! {
     ten_thousand_rounds_of_random_writes "rounds"
     what_libc_maps_by_itself_is_taken_away "libc"
     chunks_are_reused "chunks"
+    a_process_adds_to_the_image "extended"
     changed_chunks_are_not "changed-chunks"
     a_worker_can_signal_itself "signals"
     doubt_about_protection "doubt-protection"

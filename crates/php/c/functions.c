@@ -235,6 +235,10 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_watch, 0, 1, _IS_BOOL, 0)
     ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_keep, 0, 1, _IS_BOOL, 0)
+    ZEND_ARG_TYPE_INFO(0, open, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+
 static const zend_function_entry functions[] = {
     ZEND_FE(tokamak_handle_request, arginfo_handle)
     ZEND_FALIAS(frankenphp_handle_request, tokamak_handle_request, arginfo_handle)
@@ -255,6 +259,7 @@ static const zend_function_entry functions[] = {
     ZEND_FE(tokamak_substitute_file, arginfo_substitute)
     ZEND_FE(tokamak_watch_file, arginfo_watch)
     ZEND_FE(tokamak_decline, arginfo_finish)
+    ZEND_FE(tokamak_keep_connections, arginfo_keep)
     ZEND_FE_END
 };
 

@@ -93,6 +93,22 @@ ZEND_FUNCTION(tokamak_watch_file);
 ZEND_FUNCTION(tokamak_decline);
 HashTable *boot_watched_files(void); /* NULL: none */
 
+/* connections.c: what sealed mode keeps across requests. Those that return int: 0, or -1 when a session is not as it should be */
+ZEND_FUNCTION(tokamak_keep_connections);
+size_t connections_size(void);
+void connections_learn(void *kept);
+int connections_are_wanted(void);
+/* True: they are open, and this process's memory is to be kept with them. Otherwise it is to be rolled back. */
+int connections_open(void);
+void connections_keep(void);
+void connections_forget(void);
+int connections_reset(void);
+int connections_await(void);
+/* How many were closed by their peers. */
+int connections_stale(void);
+void connections_note_used(int fd);
+void connections_note_closed(int fd);
+
 /* patterns.c */
 void patterns_tell(int fd);
 void patterns_learn(int fd);
@@ -108,6 +124,13 @@ void world_learn(void *kept);
 /* A file that the application has open since its boot: each request finds it at the same position. */
 void world_keep_position(int fd);
 void world_begin(void);
+/* All from here on are closed by world_restore(). */
+int world_first_descriptor(void);
+/* One of these that would not be as it is now after a roll-back; files are, from here on. -1: none. */
+int world_strange_descriptor(int (*is_known)(int fd));
+/* They are not closed any more; with a number, those from there on are again. Returns the number from before. */
+int world_keep_descriptors(int first);
+void world_describe_peer(int fd, char *text, size_t size);
 void world_restore(void);
 void world_note_closed(int fd);
 void world_note_directory(void);

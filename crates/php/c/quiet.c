@@ -288,6 +288,9 @@ static int pass_fcntl(int (*real)(int, int, ...), int fd, int command, void *arg
     if ((command == F_SETLK || command == F_SETLKW) && has_ticks && is_of_opcache(argument) && is_lock_file(fd)) {
         return opcache_lock(real, command, argument);
     }
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) {
+        connections_note_used(fd);
+    }
     return real(fd, command, argument);
 }
 
@@ -448,6 +451,7 @@ int close(int fd)
     if (is_watched(fd)) {
         forget(fd);
     }
+    connections_note_closed(fd);
     world_note_closed(fd);
     return (int)syscall(SYS_close, fd);
 }
@@ -457,6 +461,9 @@ int shim_stale_sockets(void)
     static struct pollfd asked[WATCHED];
     int count = watched_count, stale = 0;
 
+    if (shim.sealed) {
+        return connections_stale();
+    }
     if (count <= 0 || count > WATCHED) {
         return 0;
     }

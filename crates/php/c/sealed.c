@@ -24,8 +24,10 @@ typedef struct {
     uint64_t served;
     uint64_t check_at, check_every; /* requests served at the next look at the invariants, and between the last two */
     lasting_files files;
-    char world[];
+    char rest[]; /* of world.c, then of connections.c */
 } lasting;
+
+static const char session_doubt[] = "the session of a kept connection could not be reset";
 
 /* Requests between two looks at the invariants: soon at first, and again when one found something that libc had left. At most
  * so many that what each leaves stays far below the 65530 mappings that a process may have. */
@@ -237,10 +239,14 @@ static void end_request(void)
     sapi_end_response();
 }
 
+/* The answer to a connection's reset is read when memory is back, so that the peer works meanwhile. */
 static _Noreturn void roll_back(void)
 {
     const char *doubt;
 
+    if (connections_reset() != 0) {
+        image_note_doubt(session_doubt);
+    }
     world_restore();
     doubt = image_doubt();
     if (doubt) {
@@ -299,20 +305,25 @@ static void unseed(void)
 
 /* Objects of the boot are never freed, so that a request which replaces one (a request stack, the warm-up's response) does not
  * take apart what hangs from it, only for the roll-back to put it together again. Not those with a destructor: it runs when
- * the request lets go of them, as everywhere. */
-static void pin_objects(void)
+ * the request lets go of them, as everywhere. And only with_connections those that may hold one (PDO), which a request would
+ * close. */
+static void pin_objects(uint32_t first, int with_connections)
 {
     const zend_objects_store *store = &EG(objects_store);
 
-    for (uint32_t i = 1; i < store->top; i++) {
+    for (uint32_t i = first; i < store->top; i++) {
         zend_object *object = store->object_buckets[i];
         if (IS_OBJ_VALID(object) && !object->ce->destructor &&
             object->handlers->dtor_obj == zend_objects_destroy_object &&
-            object->handlers->free_obj == zend_object_std_dtor) {
+            (with_connections || object->handlers->free_obj == zend_object_std_dtor)) {
             GC_ADDREF(object);
         }
     }
-    /* The warm-up's superglobals, which each request replaces. */
+}
+
+/* The warm-up's superglobals, which each request replaces. */
+static void pin_superglobals(void)
+{
     for (int i = 0; i < NUM_TRACK_VARS; i++) {
         Z_TRY_ADDREF(PG(http_globals)[i]);
     }
@@ -345,10 +356,12 @@ static void prepare(void)
     zend_unset_timeout();
     gc_enable(gc_enabled());
     zend_gc_collect_cycles();
+    zend_hash_clean(&EG(persistent_list)); /* whose connections are closed below: requests must not find them */
     world_close_sockets();
     learn_files();
     draw_line();
-    pin_objects();
+    pin_objects(1, 0);
+    pin_superglobals();
     if (store->size < store->top + 4096) {
         store->size = store->top + 4096;
         store->object_buckets = erealloc(store->object_buckets, store->size * sizeof(zend_object *));
@@ -362,7 +375,8 @@ static void prepare(void)
     collect_cycles = gc_collect_cycles;
     gc_collect_cycles = collect_before_the_end;
     quiet_seal();
-    world_learn(life->world);
+    world_learn(life->rest);
+    connections_learn(life->rest + world_size());
     keep_file_positions();
     heap_plug();
     shim.lasting = &life->files;
@@ -381,6 +395,33 @@ static void check_image(uint64_t strays)
         life->check_every *= 2;
     }
     life->check_at = life->served + life->check_every;
+}
+
+/* Opens the connections that the boot wants kept. What that did to memory becomes this worker's own part of the image, or is
+ * undone. */
+static void keep_connections(void)
+{
+    uint32_t objects = boot_objects;
+    int first;
+
+    if (!connections_are_wanted()) {
+        return;
+    }
+    if (connections_open()) {
+        collect_cycles();
+        draw_line();
+        pin_objects(objects, 1);
+        unseed();
+        heap_plug();
+        first = world_keep_descriptors(0);
+        if (image_extend() == 0) {
+            connections_keep();
+        } else {
+            world_keep_descriptors(first);
+            connections_forget();
+        }
+    }
+    roll_back();
 }
 
 /* Request after request comes out of here, each with the memory of the first. NULL: there is no image. */
@@ -410,6 +451,10 @@ static const shim_request *take_and_wait(void)
         check_image(stats.strays);
     }
     rust_resume(life->index, life->instance, life->served, stats.last_ns, (uint32_t)stats.hot_pages);
+    if (connections_await() != 0) {
+        rust_leave(session_doubt);
+    }
+    keep_connections();
     request = rust_next();
     if (!request) {
         rust_leave(NULL);
@@ -536,7 +581,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number)
     backtrace_signal = signal_number;
     script_path = script;
 
-    life = image_open(sizeof(lasting) + world_size());
+    life = image_open(sizeof(lasting) + world_size() + connections_size());
     if (!life) {
         return SHIM_NEVER_LOOPED;
     }

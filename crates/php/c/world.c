@@ -114,7 +114,7 @@ void world_note_own_descriptors(void)
     world_each_descriptor(note_own, NULL);
 }
 
-static void describe_peer(int fd, char *text, size_t size)
+void world_describe_peer(int fd, char *text, size_t size)
 {
     union {
         struct sockaddr any;
@@ -154,7 +154,7 @@ static void close_socket(int fd, void *nothing)
     if ((fd < 1024 && own[fd / 8] >> fd % 8 & 1) || fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode)) {
         return;
     }
-    describe_peer(fd, peer, sizeof(peer));
+    world_describe_peer(fd, peer, sizeof(peer));
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
         close(fd);
     } else {
@@ -224,6 +224,7 @@ static int (*real_dup3)(int, int, int);
 
 int dup2(int from, int to)
 {
+    connections_note_used(from);
     world_note_closed(to);
     if (!real_dup2) {
         *(void **)&real_dup2 = dlsym(RTLD_NEXT, "dup2");
@@ -233,6 +234,7 @@ int dup2(int from, int to)
 
 int dup3(int from, int to, int flags)
 {
+    connections_note_used(from);
     world_note_closed(to);
     if (!real_dup3) {
         *(void **)&real_dup3 = dlsym(RTLD_NEXT, "dup3");
@@ -417,6 +419,51 @@ void world_keep_position(int fd)
     if (kept_world->file_count < MOST_FILES && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         kept_world->files[kept_world->file_count++] = (position){fd, -1};
     }
+}
+
+int world_first_descriptor(void)
+{
+    return kept_world->first_fd;
+}
+
+typedef struct {
+    int (*is_known)(int fd);
+    int stranger;
+} search;
+
+static void look_at(int fd, void *context)
+{
+    search *s = context;
+    struct stat st;
+
+    if (fd < kept_world->first_fd || s->is_known(fd) || fstat(fd, &st) != 0 || S_ISCHR(st.st_mode)) {
+        return;
+    }
+    if (S_ISREG(st.st_mode) && kept_world->file_count < MOST_FILES) {
+        kept_world->files[kept_world->file_count++] = (position){fd, lseek(fd, 0, SEEK_CUR)};
+    } else {
+        s->stranger = fd;
+    }
+}
+
+int world_strange_descriptor(int (*is_known)(int fd))
+{
+    search s = {is_known, -1};
+    int files = kept_world->file_count;
+
+    world_each_descriptor(look_at, &s);
+    if (s.stranger != -1) {
+        kept_world->file_count = files;
+    }
+    return s.stranger;
+}
+
+int world_keep_descriptors(int first)
+{
+    int before = kept_world->first_fd;
+
+    kept_world->first_fd = first ? first : fill_holes();
+    return before;
 }
 
 void world_begin(void)

@@ -28,7 +28,7 @@ struct Worker {
     request: Request,
     job: Option<Job>,
     in_request: bool,
-    worker_mode: bool,
+    keeps_connections: bool,
     /// Requests to warm up with before the image is taken; while one runs, what it answers is dropped.
     warm: Vec<Vec<u8>>,
     warming: bool,
@@ -52,7 +52,11 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         request: Request::new(),
         job: None,
         in_request: false,
-        worker_mode: settings.script.is_some() && settings.mode == Mode::Worker,
+        keeps_connections: match settings.mode {
+            Mode::Classic => false,
+            Mode::Worker => settings.script.is_some(),
+            Mode::Sealed => true,
+        },
         warm: Vec::new(),
         warming: false,
         max_requests: settings.max_requests,
@@ -143,8 +147,7 @@ impl Worker {
                 self.consumer.board().set_state(WorkerState::Leaving);
                 return null();
             }
-            // Only a worker script keeps connections from one request to the next.
-            let (looks, mut stale) = (self.worker_mode, false);
+            let (looks, mut stale) = (self.keeps_connections, false);
             let may_claim = || {
                 stale = looks && engine::has_stale_sockets();
                 if stale { Claim::Quit } else { Claim::Go }

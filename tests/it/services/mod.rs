@@ -6,4 +6,6 @@
 pub mod browser;
 pub mod mariadb;
 pub mod picture;
+pub mod postgresql;
+pub mod redis;
 pub mod visitor;

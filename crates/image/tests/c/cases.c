@@ -22,7 +22,7 @@
 #include "kept.h"
 
 typedef struct {
-    unsigned round, rounds, failures, seen;
+    unsigned round, rounds, failures, seen, extended;
     uint64_t random;
     const char *expected_doubt;
 } lasting;
@@ -470,6 +470,69 @@ static void too_many_boot(void)
     life->expected_doubt = "a request made too many memory mappings";
 }
 
+/* ---- extended: a process's own addition to the image ---- */
+
+static char *own_mapping, *own_block;
+
+static void extend_boot(void)
+{
+    mappings_boot();
+    data_boot();
+    life->rounds = 1000;
+}
+
+/* Writes to pages of the image, makes the break grow, maps memory, unmaps some of it again. */
+static void extend(void)
+{
+    char *gone = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    strcpy(in_data, "the addition's");
+    in_tls = 70;
+    memset(boot_mapping + 3 * PAGE, 'o', PAGE);
+    own_mapping = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(own_mapping, 'm', CHUNK / 2);
+    own_block = malloc(8 << 20);
+    memset(own_block, 'h', 8 << 20);
+    memset(gone, 'g', 8 * PAGE);
+    munmap(gone, 8 * PAGE);
+}
+
+static void extend_request(void)
+{
+    if (!life->extended) {
+        mappings_request();
+        return;
+    }
+    if (life->round % 100 == 0) {
+        mappings_request();
+        break_request();
+        EXPECT(munmap(own_mapping + PAGE, PAGE) == 0); /* a part of the image: stays */
+    }
+    strcpy(in_data, "a request's");
+    in_tls = 8;
+    for (unsigned i = draw() % 20; i > 0; i--) {
+        own_mapping[draw() % CHUNK] = 'x';
+        own_block[draw() % (8 << 20)] = 'x';
+        boot_mapping[draw() % (64 * PAGE)] = 'x';
+    }
+    memset(malloc(draw() % 300000 + 1), 1, 1);
+    own_mapping = own_block = NULL;
+}
+
+static void extend_holds(void)
+{
+    if (!life->extended) {
+        return;
+    }
+    EXPECT(strcmp(in_data, "the addition's") == 0);
+    EXPECT(in_tls == 70);
+    EXPECT(boot_mapping[3 * PAGE] == 'o' && boot_mapping[4 * PAGE] == 'b');
+    EXPECT(own_mapping[0] == 'm' && own_mapping[CHUNK / 2 - 1] == 'm' && own_mapping[CHUNK - 1] == 0);
+    EXPECT(own_block[0] == 'h' && own_block[(8 << 20) - 1] == 'h');
+    EXPECT((uintptr_t)sbrk(0) == kept->program_break);
+    no_mapping_stays();
+}
+
 /* ---- refused: threads at boot ---- */
 
 static void threads_boot(void)
@@ -485,24 +548,26 @@ static void nothing(void)
 static const struct {
     const char *name;
     void (*boot)(void), (*request)(void), (*holds)(void);
+    void (*extend)(void); /* NULL: the image is all */
 } cases[] = {
-    {"data", data_boot, data_request, data_holds},
-    {"depth", nothing, depth_request, nothing},
-    {"mappings", mappings_boot, mappings_request, mappings_hold},
-    {"break", nothing, break_request, break_holds},
-    {"code", code_boot, code_request, code_holds},
-    {"calls", nothing, calls_request, calls_hold},
-    {"rounds", rounds_boot, rounds_request, rounds_hold},
-    {"libc", nothing, libc_request, libc_holds},
-    {"chunks", chunks_boot, chunks_request, nothing},
-    {"changed-chunks", chunks_boot, changed_chunks_request, nothing},
-    {"signals", signals_boot, signals_request, nothing},
-    {"doubt-protection", protection_boot, protection_request, nothing},
-    {"doubt-over", over_boot, over_request, nothing},
-    {"doubt-behind", behind_boot, behind_request, nothing},
-    {"doubt-thread", left_thread_boot, left_thread_request, nothing},
-    {"doubt-mappings", too_many_boot, too_many_request, nothing},
-    {"refused-threads", threads_boot, nothing, nothing},
+    {"data", data_boot, data_request, data_holds, NULL},
+    {"depth", nothing, depth_request, nothing, NULL},
+    {"mappings", mappings_boot, mappings_request, mappings_hold, NULL},
+    {"break", nothing, break_request, break_holds, NULL},
+    {"code", code_boot, code_request, code_holds, NULL},
+    {"calls", nothing, calls_request, calls_hold, NULL},
+    {"rounds", rounds_boot, rounds_request, rounds_hold, NULL},
+    {"libc", nothing, libc_request, libc_holds, NULL},
+    {"chunks", chunks_boot, chunks_request, nothing, NULL},
+    {"changed-chunks", chunks_boot, changed_chunks_request, nothing, NULL},
+    {"signals", signals_boot, signals_request, nothing, NULL},
+    {"doubt-protection", protection_boot, protection_request, nothing, NULL},
+    {"doubt-over", over_boot, over_request, nothing, NULL},
+    {"doubt-behind", behind_boot, behind_request, nothing, NULL},
+    {"doubt-thread", left_thread_boot, left_thread_request, nothing, NULL},
+    {"doubt-mappings", too_many_boot, too_many_request, nothing, NULL},
+    {"extended", extend_boot, extend_request, extend_holds, extend},
+    {"refused-threads", threads_boot, nothing, nothing, NULL},
 };
 
 static void end_if_in_doubt(void)
@@ -564,6 +629,14 @@ static int work(size_t number)
     }
     if (life->round == life->rounds) {
         _exit(life->failures != 0);
+    }
+    /* A few requests go before, as for a worker whose database is not there yet. */
+    if (cases[number].extend && !life->extended && life->round == 5) {
+        life->extended = 1;
+        life->round = 1;
+        cases[number].extend();
+        EXPECT(image_extend() == 0);
+        image_roll_back();
     }
     life->round++;
     cases[number].request();

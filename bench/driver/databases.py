@@ -1,0 +1,113 @@
+"""MariaDB, PostgreSQL and Redis for a measurement: on Unix sockets below one directory, with one thing to look up in each."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from .database import PASSWORD, MariaDb
+from .process import Server
+
+POSTGRESQL_USER = "postgres"
+"""Who its server runs as if we are root: it refuses root."""
+
+THINGS = "CREATE TABLE things (id INT PRIMARY KEY, name VARCHAR(20)); INSERT INTO things VALUES (42, 'the thing');"
+READY_SECONDS = 30
+
+
+def quietly(command: list[str], **more: object) -> None:
+    """Runs something that must work, and shows what it said if it does not."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **more)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+
+
+def until_it_works(command: list[str], **more: object) -> None:
+    """Asks a server that has just been started."""
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            return quietly(command, **more)
+        except RuntimeError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def environment() -> dict[str, str]:
+    """Debian keeps servers where an ordinary user's search path does not lead."""
+    return os.environ | {"LANG": "C.UTF-8", "PATH": f"{os.environ['PATH']}:/usr/sbin:{postgresql_programs()}"}
+
+
+def postgresql_programs() -> Path:
+    """Where the newest installed version is."""
+    return max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/bin"))
+
+
+class Databases:
+    """The three servers. Leaving the `with` block ends them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.servers: dict[str, Server] = {}
+
+    def __enter__(self) -> "Databases":
+        try:
+            self.mariadb(self.directory / "mysql")
+            self.postgresql(self.directory / "pgsql")
+            self.redis(self.directory / "redis")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends every process."""
+        for server in self.servers.values():
+            server.stop()
+
+    def places(self) -> dict[str, str]:
+        """What PHP needs to find each of them."""
+        return {
+            "mysql": f"mysql:unix_socket={self.directory}/mysql/socket;dbname=bench;charset=utf8mb4",
+            "pgsql": f"pgsql:host={self.directory}/pgsql;dbname=bench",
+            "redis": f"{self.directory}/redis/socket",
+        }
+
+    def start(self, name: str, command: list[str]) -> None:
+        """Starts one of them."""
+        self.servers[name] = Server()
+        self.servers[name].start(command, environment(), self.directory / f"{name}.log")
+
+    def mariadb(self, home: Path) -> None:
+        """With a thing in it."""
+        database = MariaDb(home, "bench")
+        self.servers["mysql"] = database.server
+        database.query(f"USE bench; {THINGS}")
+
+    def postgresql(self, home: Path) -> None:
+        """With its defaults but for places; it asks for a password on the socket too, as servers elsewhere do."""
+        home.mkdir()
+        (home / "password").write_text(PASSWORD)
+        become: list[str] = []
+        if os.geteuid() == 0:
+            become = ["setpriv", "--reuid", POSTGRESQL_USER, "--regid", POSTGRESQL_USER, "--init-groups"]
+            quietly(["chown", "-R", POSTGRESQL_USER, f"{home}"])
+        making = ["--auth=scram-sha-256", "--username=bench", f"--pwfile={home}/password", f"--pgdata={home}/data"]
+        quietly([*become, "initdb", *making], env=environment())
+        settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={home}"]
+        self.start("pgsql", [*become, "postgres", "-D", f"{home}/data", *settings])
+        client = ["psql", "--no-psqlrc", f"--host={home}", "--username=bench"]
+        password = environment() | {"PGPASSWORD": PASSWORD}
+        until_it_works([*client, "postgres", "-c", "CREATE DATABASE bench"], env=password)
+        quietly([*client, "bench", "-c", THINGS], env=password)
+
+    def redis(self, home: Path) -> None:
+        """Without a store on disk."""
+        home.mkdir()
+        place = ["--unixsocket", f"{home}/socket", "--unixsocketperm", "777", "--dir", f"{home}"]
+        self.start("redis", ["redis-server", "--port", "0", "--save", "", *place])
+        until_it_works(["redis-cli", "-s", f"{home}/socket", "set", "thing:42", "the thing"])

@@ -1,0 +1,49 @@
+//! A Redis server of one's own.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::mariadb::PASSWORD;
+use crate::harness::{Process, eventually, free_address};
+
+/// A running server that asks for [`PASSWORD`] and stores nothing.
+pub struct Redis {
+    /// Before its directory, because fields are dropped in this order.
+    _process: Process,
+    _dir: TempDir,
+    port: u16,
+}
+
+impl Redis {
+    /// Starts a server on a free port.
+    pub fn start() -> Redis {
+        let dir = tempfile::Builder::new().prefix("tokamak-redis-").tempdir().expect("a directory");
+        let port = free_address().port();
+        let configuration = dir.path().join("redis.conf");
+        let place = dir.path().display();
+        let lines =
+            format!("port {port}\nbind 127.0.0.1\nrequirepass \"{PASSWORD}\"\nsave \"\"\ndir {place}\n");
+        std::fs::write(&configuration, lines).unwrap();
+        let arguments = [configuration.display().to_string()];
+        let process = Process::start(Path::new("redis-server"), &arguments, &[], &dir.path().join("log"));
+        let answers = eventually(Duration::from_secs(10), || {
+            let port = port.to_string();
+            let asked = Command::new("redis-cli")
+                .args(["-p", &port, "--no-auth-warning", "-a", PASSWORD, "ping"])
+                .stdin(Stdio::null())
+                .output()
+                .expect("redis-cli runs (package redis-tools)");
+            asked.stdout.starts_with(b"PONG").then_some(())
+        });
+        assert!(answers.is_some(), "Redis does not start");
+        Redis { _process: process, _dir: dir, port }
+    }
+
+    /// The TCP port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}

@@ -1,0 +1,82 @@
+<?php
+
+// Connections that each worker keeps: which ones says KEEP. `database()` and `redis()` are also how requests connect, as in
+// any application with persistent connections.
+
+function mysql(): PDO
+{
+    return new PDO(getenv('MYSQL'), 'reactor', getenv('PASSWORD'), [
+        PDO::ATTR_PERSISTENT => true,
+        PDO::ATTR_TIMEOUT => 2,
+        PDO::MYSQL_ATTR_INIT_COMMAND => "SET time_zone = '+03:00'",
+    ]);
+}
+
+function pgsql(): PDO
+{
+    return new PDO(getenv('PGSQL'), 'reactor', getenv('PASSWORD'), [
+        PDO::ATTR_PERSISTENT => true,
+        PDO::ATTR_EMULATE_PREPARES => true,
+    ]);
+}
+
+function redis(): Redis
+{
+    $redis = new Redis();
+    $redis->pconnect('127.0.0.1', (int) getenv('REDIS'));
+
+    return $redis;
+}
+
+function kept_object(): mysqli
+{
+    static $database;
+
+    return $database ??= new mysqli('127.0.0.1', 'reactor', getenv('PASSWORD'), 'reactor', (int) getenv('PORT'));
+}
+
+function rows(PDO $database, string $sql): array
+{
+    return $database->query($sql)->fetchAll(PDO::FETCH_NUM);
+}
+
+function works(PDO $database, string $sql): bool
+{
+    try {
+        $database->query($sql)->fetchAll();
+
+        return true;
+    } catch (PDOException) {
+        return false;
+    }
+}
+
+/** ":PORT" of the peer, in the kernel's spelling. */
+function peer_of(int $descriptor): ?string
+{
+    $link = (string) @readlink("/proc/self/fd/$descriptor");
+    foreach (file('/proc/self/net/tcp') as $line) {
+        $fields = preg_split('/\s+/', trim($line));
+        if ($link === "socket:[{$fields[9]}]") {
+            return strrchr($fields[2], ':');
+        }
+    }
+
+    return null;
+}
+
+tokamak_keep_connections(static function (): void {
+    // Seeds every generator, which must not be what requests find.
+    openssl_random_pseudo_bytes(8);
+    mt_rand();
+    foreach (explode(',', getenv('KEEP')) as $what) {
+        match ($what) {
+            'mysql', 'pgsql' => $what()->exec($what === 'pgsql' ? "SET application_name = 'kept'" : 'SET @kept = 1'),
+            'redis' => redis()->auth(getenv('PASSWORD')) && redis()->select(3),
+            'object' => kept_object(),
+            'homeless' => new PDO('mysql:host=127.0.0.1;port='.getenv('PORT'), 'reactor', getenv('PASSWORD'), [
+                PDO::ATTR_PERSISTENT => true,
+            ]),
+        };
+    }
+});

@@ -1,0 +1,130 @@
+<?php
+
+// What one visitor leaves in the session of a kept connection, and what the next one sees of it.
+
+$see = [
+    'mysql' => static fn (PDO $mysql) => [
+        'session' => rows($mysql, 'SELECT CONNECTION_ID(), @left, @kept, @@sql_mode, @@time_zone, @@character_set_client,
+            @@character_set_results, @@collation_connection, DATABASE(), LAST_INSERT_ID(), @@in_transaction, @@autocommit,
+            @@tx_isolation, ROW_COUNT()'),
+        'lock' => rows($mysql, "SELECT IS_FREE_LOCK('left')"),
+        'rows' => rows($mysql, 'SELECT COUNT(*) FROM reactor.rods'),
+        'temporary' => works($mysql, 'SELECT 1 FROM reactor.temporary'),
+        'prepared' => works($mysql, 'EXECUTE left_over'),
+        'writes' => works($mysql, 'SELECT 1 FROM reactor.other'),
+    ],
+    'pgsql' => static fn (PDO $pgsql) => [
+        'session' => rows($pgsql, "SELECT pg_backend_pid(), NULLIF(current_setting('reactor.leftover', true), ''), current_user, session_user,
+            current_setting('search_path'), current_setting('application_name'), current_setting('client_encoding'),
+            pg_current_xact_id_if_assigned(), current_setting('statement_timeout')"),
+        'temporary' => rows($pgsql, "SELECT to_regclass('pg_temp.temporary')"),
+        'prepared' => rows($pgsql, 'SELECT count(*) FROM pg_prepared_statements'),
+        'cursors' => rows($pgsql, "SELECT count(*) FROM pg_cursors WHERE name = 'held'"),
+        'listens' => rows($pgsql, 'SELECT count(*) FROM pg_listening_channels()'),
+        'locks' => rows($pgsql, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"),
+        'rows' => rows($pgsql, 'SELECT count(*) FROM rods'),
+        'sequence' => works($pgsql, 'SELECT lastval()'),
+    ],
+    'redis' => static function (Redis $redis): array {
+        preg_match_all('/\b(id|db|name|sub|psub|multi|user)=(\S*)/', $redis->rawCommand('CLIENT', 'INFO'), $info);
+        $redis->rawCommand('MULTI');
+        $redis->rawCommand('PING');
+
+        return ['session' => $info[0], 'watched' => $redis->rawCommand('EXEC') === []];
+    },
+];
+
+$leave = [
+    'mysql' => [
+        'variable' => static fn (PDO $d) => $d->exec("SET @left = 'something'"),
+        'mode' => static fn (PDO $d) => $d->exec("SET SESSION sql_mode = 'ANSI'"),
+        'zone' => static fn (PDO $d) => $d->exec("SET time_zone = '-05:00'"),
+        'names' => static fn (PDO $d) => $d->exec('SET NAMES latin2'),
+        'database' => static fn (PDO $d) => $d->exec('USE information_schema'),
+        'isolation' => static fn (PDO $d) => $d->exec('SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE'),
+        'autocommit' => static fn (PDO $d) => $d->exec('SET autocommit = 0'),
+        'id' => static fn (PDO $d) => $d->exec('INSERT INTO numbered () VALUES ()'),
+        'lock' => static fn (PDO $d) => rows($d, "SELECT GET_LOCK('left', 5)"),
+        'tables' => static fn (PDO $d) => $d->exec('LOCK TABLES rods WRITE'),
+        'temporary' => static fn (PDO $d) => $d->exec('CREATE TEMPORARY TABLE temporary (n INT)'),
+        'prepared' => static fn (PDO $d) => $d->exec("PREPARE left_over FROM 'SELECT 1'"),
+        'transaction' => static fn (PDO $d) => $d->exec('START TRANSACTION') + $d->exec("INSERT INTO rods VALUES ('x')"),
+    ],
+    'pgsql' => [
+        'variable' => static fn (PDO $d) => $d->exec("SET reactor.leftover = 'something'"),
+        'path' => static fn (PDO $d) => $d->exec('SET search_path = pg_catalog, public'),
+        'role' => static fn (PDO $d) => $d->exec('SET ROLE pg_monitor'),
+        'name' => static fn (PDO $d) => $d->exec("SET application_name = 'left'"),
+        'encoding' => static fn (PDO $d) => $d->exec("SET client_encoding = 'LATIN2'"),
+        'timeout' => static fn (PDO $d) => $d->exec('SET statement_timeout = 12345'),
+        'temporary' => static fn (PDO $d) => $d->exec('CREATE TEMPORARY TABLE temporary (n INT)'),
+        'prepared' => static fn (PDO $d) => $d->exec('PREPARE left_over AS SELECT 1'),
+        'cursor' => static fn (PDO $d) => $d->exec('DECLARE held CURSOR WITH HOLD FOR SELECT 1'),
+        'listen' => static fn (PDO $d) => $d->exec('LISTEN something'),
+        'lock' => static fn (PDO $d) => rows($d, 'SELECT pg_advisory_lock(7)'),
+        'sequence' => static fn (PDO $d) => rows($d, "SELECT nextval('numbers')"),
+        'transaction' => static fn (PDO $d) => $d->exec('BEGIN') + $d->exec("INSERT INTO rods VALUES ('x')"),
+        'failed' => static fn (PDO $d) => $d->exec('BEGIN') + (int) works($d, 'SELECT nothing'),
+    ],
+    'redis' => [
+        'database' => static fn (Redis $r) => $r->rawCommand('SELECT', '5'),
+        'name' => static fn (Redis $r) => $r->rawCommand('CLIENT', 'SETNAME', 'left'),
+        'channel' => static fn (Redis $r) => $r->rawCommand('SUBSCRIBE', 'something'),
+        'multi' => static fn (Redis $r) => $r->rawCommand('MULTI'),
+        'watch' => static function (Redis $r): void {
+            $r->rawCommand('WATCH', 'watched');
+            $other = new Redis();
+            $other->connect('127.0.0.1', (int) getenv('REDIS'));
+            $other->auth(getenv('PASSWORD'));
+            $other->select(3);
+            $other->incr('watched');
+        },
+    ],
+];
+
+header('Content-Type: application/json');
+$on = $_GET['on'] ?? '';
+$database = $on !== '' ? $on() : null;
+try {
+    echo json_encode(match ($_GET['do']) {
+        'list' => array_map(array_keys(...), $leave),
+        'see' => $see[$on]($database),
+        // Whether it can be seen at all: but for what ends the conversation, or is in it already.
+        'leave' => [$leave[$on][$_GET['what']]($database), isset($_GET['blind']) ? null : $see[$on]($database)],
+        'random' => [bin2hex(openssl_random_pseudo_bytes(8)), mt_rand(), getmypid()],
+        'kill' => [works($database, 'KILL CONNECTION_ID()')],
+        // An answer that nobody reads, and that looks like the one to a reset.
+        'unread' => [kept_object()->query('DO SLEEP(0.2)', MYSQLI_ASYNC)],
+        'object' => kept_object()->query('SELECT CONNECTION_ID()')->fetch_row(),
+        'forget' => [($kept = kept_object()) && $kept->close()],
+        'endless' => (static function () use ($database): array {
+            $database->setAttribute(PDO::MYSQL_ATTR_USE_BUFFERED_QUERY, false);
+            $GLOBALS['result'] = $database->query('SELECT seq FROM seq_1_to_100000');
+            $GLOBALS['result']->fetch();
+            match ($_GET['by']) {
+                'exit' => exit('[1]'),
+                'memory' => str_repeat('x', PHP_INT_MAX >> 4),
+                'limit' => (static function (): never {
+                    set_time_limit(1);
+                    while (true) {
+                    }
+                })(),
+                'crash' => posix_kill(posix_getpid(), SIGKILL),
+            };
+        })(),
+        'close' => (static function (): array {
+            $libc = FFI::cdef('int close(int fd);');
+            foreach (glob('/proc/self/fd/*') as $link) {
+                $number = (int) basename($link);
+                if ($number > 2 && peer_of($number) === sprintf(':%04X', getenv('PORT'))) {
+                    return [$libc->close($number)];
+                }
+            }
+
+            return [];
+        })(),
+    });
+} catch (PDOException $failure) {
+    http_response_code(500);
+    echo json_encode($failure->getMessage());
+}
