@@ -1,12 +1,14 @@
-//! Sockets of either family, as the exchange needs them: tried first, waited for only when that failed.
+//! Sockets of either family, as the exchange needs them.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use socket2::SockRef;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpStream, UnixStream};
 
 /// Where an application listens.
@@ -66,14 +68,10 @@ impl Stream {
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    pub fn poll_read(&self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
-        loop {
-            match either!(self, socket => socket.try_read_buf(buffer)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
-            }
-            std::task::ready!(either!(self, socket => socket.poll_read_ready(context)))?;
-        }
+    /// Through the event loop's own reading, which takes a read that did not fill the buffer for the last one: so the next one
+    /// waits at once, and does not ask the kernel for what cannot be there.
+    pub fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+        either!(self, socket => pin!(socket.read_buf(buffer)).poll(context))
     }
 
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
