@@ -389,6 +389,9 @@ fn warm_up_requests_end_like_others() {
     assert!(!server.state_file("boot").exists(), "the boot's objects outlive the request");
     server.log_line(&["WARN", "[localhost]", "warm-up request /index.php?do=crash died: signal 9"]);
     assert_eq!(server.log().matches("died").count(), 1, "{}", server.log());
+    // And what the boot printed is told once.
+    server.get("/index.php").expect(200);
+    assert_eq!(server.log().matches("booted").count(), 1, "{}", server.log());
 }
 
 /// Front and workers run as an ordinary user when the server is started as root.

@@ -354,6 +354,7 @@ static void prepare(void)
     zend_objects_store *store = &EG(objects_store);
 
     zend_unset_timeout();
+    php_output_end_all(); /* or each request would print what the boot has left in a buffer */
     gc_enable(gc_enabled());
     zend_gc_collect_cycles();
     zend_hash_clean(&EG(persistent_list)); /* whose connections are closed below: requests must not find them */

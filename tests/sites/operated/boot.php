@@ -18,3 +18,6 @@ function leave(string $name): void
 }
 
 $boot = new Witness('boot');
+
+ini_get('output_buffering') or ob_start();
+echo "booted\n";
