@@ -21,6 +21,8 @@ const SIZE_EVERY: Duration = Duration::from_millis(100);
 /// The same where a worker has nothing to boot: it is there within a millisecond, so whether more are needed shows
 /// soon. Not shorter, because two workers take twenty short requests out of the queue in less.
 const SIZE_SEALED_EVERY: Duration = Duration::from_millis(10);
+/// A worker whose request is younger waits for nothing that matters: it has just begun, and so had the one before. Chosen arbitrarily.
+const SHORT: Duration = Duration::from_millis(1);
 /// Time after which an orphan counts as dead though nobody saw it end: its process id was never told.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(1);
 impl Pool {
@@ -152,16 +154,22 @@ impl Pool {
         }
     }
 
-    /// Workers that have computed since the pool was last sized, for half of the time or at the end of it; the others waited for
-    /// something else than a processor. Not known unless requests have waited all the time, so that no worker was idle.
+    /// Workers that have computed since the pool was last sized, for half of the time or at the end of it; those in the middle of a
+    /// longer request that have not, wait for something else than a processor. Not known unless requests have waited all the
+    /// time, so that no worker was idle.
     fn computing(&mut self, waiting: usize, now: u64) -> Option<usize> {
         let elapsed = since(self.sized, now).as_nanos() as u64;
         let mut computing = Some(0);
-        for place in self.places.iter_mut().filter(|place| place.worker != Worker::Absent) {
+        for index in 0..self.places.len() {
+            let age = since(self.entry(index as u16).since, now);
+            let place = &mut self.places[index];
+            if place.worker == Worker::Absent {
+                continue;
+            }
             let before = place.demand.take();
             place.demand = place.pid.filter(|_| waiting > 0).and_then(process::demand);
             let computes = before.zip(place.demand).map(|(before, after)| {
-                after.is_runnable || after.time.saturating_sub(before.time) > elapsed / 2
+                age < SHORT || after.is_runnable || after.time.saturating_sub(before.time) > elapsed / 2
             });
             computing = computing.zip(computes).map(|(sum, computes)| sum + usize::from(computes));
         }
