@@ -160,7 +160,7 @@ fn target(channel: &str, act: &str) -> String {
 fn sight(response: &Response) -> Result<Sight, String> {
     let answer: Value =
         serde_json::from_slice(&response.body).map_err(|error| format!("{error} in {response}"))?;
-    let varies = ["date", "content-length"];
+    let varies = ["date", "content-length", "transfer-encoding"];
     let fields = response.head.headers.iter();
     let fields = fields.filter(|(name, _)| !varies.contains(&name.to_ascii_lowercase().as_str()));
     let head = std::iter::once(response.status().to_string());
