@@ -105,24 +105,30 @@ static void refuse(int status, const shim_text *path)
     rust_log(SHIM_ERROR, line, len < (int)sizeof(line) ? (size_t)len : sizeof(line) - 1);
 }
 
-void lifecycle_run(const shim_request *request)
+void lifecycle_execute(const char *path, size_t len)
 {
-    const shim_text *path = &request->field[SHIM_SCRIPT_FILENAME];
     zend_file_handle file;
-    int status = script_status(path);
 
-    if (status != 0) {
-        refuse(status, path);
-        return;
-    }
-    quiet_enter_directory_of(path->at, path->len);
-    zend_stream_init_filename(&file, path->at);
+    quiet_enter_directory_of(path, len);
+    zend_stream_init_filename(&file, path);
     file.primary_script = 1;
     EG(exit_status) = 0;
     php_execute_script(&file);
     /* With opcache the handle is in no list of the engine from the second request on. */
     if (!file.in_list) {
         zend_destroy_file_handle(&file);
+    }
+}
+
+void lifecycle_run(const shim_request *request)
+{
+    const shim_text *path = &request->field[SHIM_SCRIPT_FILENAME];
+    int status = script_status(path);
+
+    if (status != 0) {
+        refuse(status, path);
+    } else {
+        lifecycle_execute(path->at, path->len);
     }
 }
 

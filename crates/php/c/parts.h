@@ -66,6 +66,8 @@ void userini_activate(const shim_request *request);
 /* lifecycle.c */
 void lifecycle_settle_signals(int backtrace_signal);
 void lifecycle_run(const shim_request *request);
+/* Runs a file as the primary script, in its own directory; the path ends with a NUL. */
+void lifecycle_execute(const char *path, size_t len);
 
 /* classic.c */
 void classic_begin(void);

@@ -490,20 +490,6 @@ const shim_request *sealed_next(void)
 
 /* ---- without a worker script ---- */
 
-static void run_boot_script(const char *script)
-{
-    zend_file_handle file;
-
-    quiet_enter_directory_of(script, strlen(script));
-    zend_stream_init_filename(&file, script);
-    file.primary_script = 1;
-    EG(exit_status) = 0;
-    php_execute_script(&file);
-    if (!file.in_list) {
-        zend_destroy_file_handle(&file);
-    }
-}
-
 static void say_that_a_warm_up_died(const shim_request *request, int number)
 {
     const shim_text *uri = &request->field[SHIM_URI];
@@ -602,7 +588,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number)
         if (php_request_startup() == SUCCESS) {
             SG(request_info).no_headers = 1;
             if (script) {
-                run_boot_script(script);
+                lifecycle_execute(script, strlen(script));
             }
             ended = !CG(unclean_shutdown) && EG(exit_status) != 255;
         }

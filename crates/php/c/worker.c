@@ -231,22 +231,13 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
 
 static void run(const char *script)
 {
-    zend_file_handle file;
-
     SG(request_info).no_headers = 1;
     /* A client that goes away must not end the script, which serves others too. */
     zend_string *name = zend_string_init(ZEND_STRL("ignore_user_abort"), 0);
     zend_alter_ini_entry_chars(name, "1", 1, ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME);
     zend_string_release(name);
 
-    quiet_enter_directory_of(script, strlen(script));
-    zend_stream_init_filename(&file, script);
-    file.primary_script = 1;
-    EG(exit_status) = 0;
-    php_execute_script(&file);
-    if (!file.in_list) {
-        zend_destroy_file_handle(&file);
-    }
+    lifecycle_execute(script, strlen(script));
 }
 
 shim_exit shim_run_script(const char *script)
