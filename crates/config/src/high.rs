@@ -273,6 +273,21 @@ pub enum Reset {
     Session,
 }
 
+impl Reset {
+    /// All of them.
+    pub const ALL: &[Reset] = &[
+        Reset::Ini,
+        Reset::ErrorHandlers,
+        Reset::Cwd,
+        Reset::Umask,
+        Reset::Locale,
+        Reset::Timezone,
+        Reset::Encodings,
+        Reset::Env,
+        Reset::Session,
+    ];
+}
+
 /// The processes of a site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pool {

@@ -183,17 +183,7 @@ impl Choice for LogFormat {
 impl Choice for Reset {
     const NAMES: &'static [&'static str] =
         &["ini", "error_handlers", "cwd", "umask", "locale", "timezone", "encodings", "env", "session"];
-    const ALL: &'static [Reset] = &[
-        Reset::Ini,
-        Reset::ErrorHandlers,
-        Reset::Cwd,
-        Reset::Umask,
-        Reset::Locale,
-        Reset::Timezone,
-        Reset::Encodings,
-        Reset::Env,
-        Reset::Session,
-    ];
+    const ALL: &'static [Reset] = Reset::ALL;
 }
 
 section! {

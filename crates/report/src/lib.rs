@@ -143,17 +143,7 @@ fn look(plan: &Plan<'_>, mode: Mode) -> Result<Looked, Failure> {
     site.mode = mode;
     site.pool.max_requests = 0;
     // What Tokamak would put back, other servers' worker modes leave.
-    site.keep = vec![
-        Reset::Ini,
-        Reset::ErrorHandlers,
-        Reset::Cwd,
-        Reset::Umask,
-        Reset::Locale,
-        Reset::Timezone,
-        Reset::Encodings,
-        Reset::Env,
-        Reset::Session,
-    ];
+    site.keep = Reset::ALL.to_vec();
     match mode {
         Mode::Sealed if site.warm.is_empty() => site.warm = plan.targets.to_vec(),
         Mode::Sealed => {}
