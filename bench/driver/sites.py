@@ -105,7 +105,7 @@ SITES = {
             front_controller=True,
             most_connections=16,
             warm_up=8,
-            install=lambda files, directory: wordpress.install(files, directory, REPO / "bench/sites/wordpress/wp-config.php"),
+            install=lambda files, directory: wordpress.install(files, directory, REPO / "tests/sites/wordpress/wp-config.php"),
         ),
     )
 }

@@ -6,10 +6,10 @@ use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::harness::{Connection, Kind, Server, eventually, free_address, get, in_both_modes};
+use crate::harness::{Connection, Kind, Server, eventually, free_address, get, in_every_mode};
 use crate::operate::{configure, edit, kill, operated, pid_in, reload, status, status_when, worker_pids};
 
-in_both_modes! { loses_no_request, brings_new_code, lets_a_long_request_finish }
+in_every_mode! { loses_no_request, brings_new_code, lets_a_long_request_finish }
 
 /// Requests without a pause, until told to stop: on one connection as long as the server keeps it, or each on
 /// its own. Answers how many were served; any failure ends the test.

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Kind, Setup, get, in_both_modes, in_parallel, numbered, post};
+use crate::harness::{Kind, Setup, get, in_every_mode, in_parallel, numbered, post};
 
-in_both_modes! {
+in_every_mode! {
     slow_reader_holds_no_worker, many_slow_readers, slow_sender_holds_no_worker, full_queue_is_refused,
     long_wait_is_refused, queue_is_served_in_order,
 }

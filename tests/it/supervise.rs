@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Kind, Request, Server, eventually, get, in_both_modes, in_parallel, is_root, post};
+use crate::harness::{Kind, Request, Server, eventually, get, in_every_mode, in_parallel, is_root, post};
 use crate::operate::{
     command, configure, edit, kill, operated, pid_in, reload, status, status_when, worker_pids,
 };
 
-in_both_modes! {
+in_every_mode! {
     drains_on_sigterm,
     ends_a_request_that_takes_too_long,
     ends_a_request_that_is_stuck_in_c,

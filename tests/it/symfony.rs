@@ -9,14 +9,14 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::harness::{
-    Kind, Multipart, Server, Setup, form, get, in_both_modes, in_parallel, on_every_server, program,
+    Kind, Multipart, Server, Setup, form, get, in_every_mode, in_parallel, on_every_server, program,
 };
 use crate::layers::root;
 use crate::services::visitor::Visitor;
 
 on_every_server!(serves_every_page, serves_many_at_once);
 
-in_both_modes!(serves_more_requests_than_one_loop_allows);
+in_every_mode!(serves_more_requests_than_one_loop_allows);
 
 /// The running application; the server ends before the compiled container goes.
 struct Application {

@@ -46,13 +46,8 @@ fn a_blog_lives_its_first_day() {
     blog.complains_of_nothing();
 }
 
-#[test]
-fn the_same_day_under_nginx_and_php_fpm() {
-    the_same_day(Kind::Peer);
-}
-
 mod the_same_day {
-    crate::harness::sealed_too!(super::the_same_day);
+    crate::harness::of_kinds!(super::the_same_day; sealed: Sealed, peer: Peer);
 }
 
 fn the_same_day(kind: Kind) {
@@ -69,8 +64,9 @@ impl Blog {
         let server = setup.start();
         let root = server.places.root();
         let template = fs::read_to_string(tests().join("sites/wordpress/wp-config.php")).unwrap();
-        let settings =
-            template.replace("@PORT@", &database.port().to_string()).replace("@PASSWORD@", PASSWORD);
+        let settings = template
+            .replace("@DATABASE@", &format!("127.0.0.1:{}", database.port()))
+            .replace("@PASSWORD@", PASSWORD);
         fs::write(root.join("wp-config.php"), settings).unwrap();
         let content = root.join("wp-content");
         fs::create_dir(content.join("mu-plugins")).unwrap();

@@ -173,7 +173,7 @@ impl Blog {
         fs::set_permissions(&content, fs::Permissions::from_mode(0o777)).unwrap();
         let template = fs::read_to_string(site.join("wp-config.php")).unwrap();
         let settings = template
-            .replace("@PORT@", &database.port().to_string())
+            .replace("@DATABASE@", &format!("127.0.0.1:{}", database.port()))
             .replace("@PASSWORD@", PASSWORD)
             // Both host names lead to the same blog.
             .replacen(

@@ -8,9 +8,9 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
-use crate::harness::{Kind, Setup, get, in_both_modes};
+use crate::harness::{Kind, Setup, get, in_every_mode};
 
-in_both_modes! { no_value_comes_twice }
+in_every_mode! { no_value_comes_twice }
 
 const REQUESTS: usize = 10_000;
 const CONNECTIONS: usize = 4;

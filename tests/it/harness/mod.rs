@@ -23,54 +23,33 @@ pub use setup::{Kind, Setup, is_root, tests};
 pub use table::{TOKAMAK, check, row};
 pub use tokamak::program;
 
-/// Adds the test `sealed` of a function of a [`Kind`], where such functions are tested in every mode.
-macro_rules! sealed_too {
-    ($test:path) => {
+/// Turns one function of a [`Kind`] into a test for each kind, by these names.
+macro_rules! of_kinds {
+    ($function:path; $($test:ident: $kind:ident),*) => { $(
         #[test]
-        fn sealed() {
-            $test($crate::harness::Kind::Sealed);
-        }
-    };
-}
-
-/// Turns one function of a [`Kind`] into tests: `NAME::classic`, `NAME::worker`, `NAME::fastcgi`, `NAME::peer`.
-macro_rules! on_every_server {
-    ($($name:ident),* $(,)?) => { $(
-        mod $name {
-            #[test]
-            fn classic() {
-                super::$name($crate::harness::Kind::Classic);
-            }
-            #[test]
-            fn worker() {
-                super::$name($crate::harness::Kind::Worker);
-            }
-            #[test]
-            fn fastcgi() {
-                super::$name($crate::harness::Kind::Fastcgi);
-            }
-            #[test]
-            fn peer() {
-                super::$name($crate::harness::Kind::Peer);
-            }
-            $crate::harness::sealed_too!(super::$name);
+        fn $test() {
+            $function($crate::harness::Kind::$kind);
         }
     )* };
 }
 
-/// Turns one function of a [`Kind`] into two tests: `NAME::classic` and `NAME::worker`.
-macro_rules! in_both_modes {
+/// Turns one function of a [`Kind`] into tests: `NAME::classic`, `NAME::worker`, `NAME::sealed`, `NAME::fastcgi`, `NAME::peer`.
+macro_rules! on_every_server {
     ($($name:ident),* $(,)?) => { $(
         mod $name {
-            #[test]
-            fn classic() {
-                super::$name($crate::harness::Kind::Classic);
-            }
-            #[test]
-            fn worker() {
-                super::$name($crate::harness::Kind::Worker);
-            }
-            $crate::harness::sealed_too!(super::$name);
+            $crate::harness::of_kinds!(
+                super::$name;
+                classic: Classic, worker: Worker, sealed: Sealed, fastcgi: Fastcgi, peer: Peer
+            );
+        }
+    )* };
+}
+
+/// Turns one function of a [`Kind`] into a test for each mode of our own: `NAME::classic`, `NAME::worker`, `NAME::sealed`.
+macro_rules! in_every_mode {
+    ($($name:ident),* $(,)?) => { $(
+        mod $name {
+            $crate::harness::of_kinds!(super::$name; classic: Classic, worker: Worker, sealed: Sealed);
         }
     )* };
 }
@@ -80,23 +59,12 @@ macro_rules! in_both_modes {
 macro_rules! on_tokamak_and_peer {
     ($($name:ident),* $(,)?) => { $(
         mod $name {
-            #[test]
-            fn tokamak() {
-                super::$name($crate::harness::Kind::Classic);
-            }
-            #[test]
-            fn fastcgi() {
-                super::$name($crate::harness::Kind::Fastcgi);
-            }
-            #[test]
-            fn peer() {
-                super::$name($crate::harness::Kind::Peer);
-            }
+            $crate::harness::of_kinds!(super::$name; tokamak: Classic, fastcgi: Fastcgi, peer: Peer);
         }
     )* };
 }
 
-pub(crate) use {in_both_modes, on_every_server, on_tokamak_and_peer, sealed_too};
+pub(crate) use {in_every_mode, of_kinds, on_every_server, on_tokamak_and_peer};
 
 /// Runs `work` for 0, 1, … `count - 1` on 16 threads.
 pub fn in_parallel(count: usize, work: impl Fn(usize) + Sync) {

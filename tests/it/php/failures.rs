@@ -1,9 +1,9 @@
 //! Scripts that end badly: what they wrote arrives with the right status, and no other request pays.
 
-use crate::harness::{Kind, Setup, check, get, in_both_modes, in_parallel, on_every_server, post, row};
+use crate::harness::{Kind, Setup, check, get, in_every_mode, in_parallel, on_every_server, post, row};
 
 on_every_server! { shown, hidden, next_request_is_served, killed_worker }
-in_both_modes! { killed_get_is_tried_once_more, others_are_not_disturbed }
+in_every_mode! { killed_get_is_tried_once_more, others_are_not_disturbed }
 
 /// Every way to end, with what PHP says about it.
 const WAYS: [(&str, &str); 16] = [

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Kind, Setup, check, get, in_both_modes, in_parallel, on_every_server, post, row};
+use crate::harness::{Kind, Setup, check, get, in_every_mode, in_parallel, on_every_server, post, row};
 
 on_every_server! { response_ends_and_the_script_goes_on, execution_time, many_finish_at_once }
-in_both_modes! { wall_time_is_limited_from_outside }
+in_every_mode! { wall_time_is_limited_from_outside }
 
 fn response_ends_and_the_script_goes_on(kind: Kind) {
     let server = Setup::new(kind).workers(1).start();

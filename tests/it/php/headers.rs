@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::harness::{
-    Framing, Kind, Request, Setup, TOKAMAK, check, get, in_both_modes, in_parallel, on_every_server, row,
+    Framing, Kind, Request, Setup, TOKAMAK, check, get, in_every_mode, in_parallel, on_every_server, row,
 };
 
 on_every_server! {
     response_fields, status_lines, request_fields, injection, announced_lengths, headers_do_not_mix,
 }
-in_both_modes! {
+in_every_mode! {
     early_hints, early_hints_to_an_old_client, statuses_that_end_no_request, a_status_without_a_body,
     response_headers_function, many_response_fields,
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::harness::{
-    Connection, Kind, Request, Server, Setup, check, form, get, in_both_modes, on_every_server, post, row,
+    Connection, Kind, Request, Server, Setup, check, form, get, in_every_mode, on_every_server, post, row,
 };
 
 on_every_server! { path_matrix, authentication, request_time, hostile_fields }
-in_both_modes! { ipv6, same_as_the_peer, same_as_the_peer_with_a_front_controller }
+in_every_mode! { ipv6, same_as_the_peer, same_as_the_peer_with_a_front_controller }
 
 #[test]
 fn php_fpm_is_told_the_same() {

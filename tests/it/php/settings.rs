@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::harness::{Kind, Setup, check, get, in_both_modes, on_every_server, row};
+use crate::harness::{Kind, Setup, check, get, in_every_mode, on_every_server, row};
 
-in_both_modes! { environment_of_the_server }
+in_every_mode! { environment_of_the_server }
 on_every_server! {
     environment, environment_changes_last_one_request, ini_values, memory_limit, prepended_and_appended,
     errors_are_logged_with_their_request, disabled_functions,

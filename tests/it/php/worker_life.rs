@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Kind, Setup, check, get, in_both_modes, in_parallel, row};
+use crate::harness::{Kind, Setup, check, get, in_every_mode, in_parallel, row};
 
-in_both_modes! { replaced_after_max_requests, sapi_name, death_is_logged, workers_share_the_load }
+in_every_mode! { replaced_after_max_requests, sapi_name, death_is_logged, workers_share_the_load }
 
 fn worker() -> Setup {
     Setup::new(Kind::Worker).site("sites/worker").workers(1).env("SITE_VAR", "of the site")

@@ -1,11 +1,11 @@
 <?php
 
-// The blog of the end-to-end test; the test puts the database's port in place of @PORT@.
+// The blog of the end-to-end tests and the benchmark, which put the address of their database in place of @DATABASE@.
 
 define('DB_NAME', 'blog');
 define('DB_USER', 'blog');
 define('DB_PASSWORD', '@PASSWORD@');
-define('DB_HOST', '127.0.0.1:@PORT@');
+define('DB_HOST', '@DATABASE@');
 define('DB_CHARSET', 'utf8mb4');
 define('DB_COLLATE', '');
 

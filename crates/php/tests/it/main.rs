@@ -1,7 +1,6 @@
 //! The real program, asked through a real queue. What HTTP makes of it is tested with the whole server.
 
 mod classic;
-mod cost;
 mod harness;
 mod life;
 mod memory;
