@@ -9,8 +9,8 @@ use tokamak_sys::queue::{Frame, split_frame};
 fuzz_target!(|bytes: &[u8]| {
     if let Some(record) = Reader::new(bytes) {
         let fields: usize = Field::ALL.iter().map(|field| record.field(*field).len()).sum();
-        let headers: usize = record.headers().map(|(name, value)| name.len() + value.len()).sum();
-        assert!(fields + headers <= bytes.len());
+        let pairs: usize = record.pairs().map(|(name, value)| name.len() + value.len()).sum();
+        assert!(fields + pairs <= bytes.len());
     }
     let mut rest = bytes;
     while !rest.is_empty()
@@ -18,6 +18,9 @@ fuzz_target!(|bytes: &[u8]| {
     {
         if let Frame::Head(head) | Frame::Interim(head) = frame {
             head.headers().count();
+        }
+        if let Frame::Account(account) = frame {
+            assert!(account.script.len() + account.uri.len() + account.user.len() < bytes.len());
         }
         assert!(tail.len() < rest.len());
         rest = tail;

@@ -85,6 +85,8 @@ async fn head(link: &Link, version: Version, exchange: &mut Exchange) -> Result<
                 }
             }
             Event::Body(_) => return Err(Fault::Malformed),
+            // Nobody is told: a worker says these only of requests over FastCGI.
+            Event::Complaint(_) | Event::Account(_) => {}
             Event::End(_) => return Ok(None),
         }
     }

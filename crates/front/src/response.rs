@@ -96,7 +96,7 @@ impl Reply {
                 Ok(Event::Body(bytes)) if bytes.is_empty() => {}
                 Ok(Event::Body(bytes)) => return Poll::Ready(Some(Ok(bytes))),
                 // Too late for either: the head has gone out.
-                Ok(Event::Interim(_) | Event::Head(_)) => {}
+                Ok(Event::Interim(_) | Event::Head(_) | Event::Complaint(_) | Event::Account(_)) => {}
                 Ok(Event::End(tokamak_upstream::shm::Outcome::Complete)) => {
                     exchange.stamp(ledger);
                     return Poll::Ready(None);

@@ -34,7 +34,7 @@ impl Request {
         for (place, field) in self.shim.fields.iter_mut().zip(Field::ALL) {
             *place = text(reader.field(*field));
         }
-        self.headers.extend(reader.headers().map(|(n, v)| ffi::Pair { name: text(n), value: text(v) }));
+        self.headers.extend(reader.pairs().map(|(n, v)| ffi::Pair { name: text(n), value: text(v) }));
         self.shim.headers = self.headers.as_ptr();
         self.shim.header_count = self.headers.len();
         self.shim.body_len = body_len;

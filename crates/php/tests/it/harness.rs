@@ -39,6 +39,10 @@ pub struct Response {
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     pub interim: Vec<(u16, Vec<(String, String)>)>,
+    /// What was said to the error log of whoever sent the request.
+    pub complaints: Vec<u8>,
+    /// Script, URI and user of the request's account.
+    pub account: Option<[String; 3]>,
     pub outcome: Option<Outcome>,
 }
 
@@ -310,6 +314,11 @@ impl Response {
                 }
                 Frame::Interim(head) => self.interim.push((head.status, own(&mut head.headers()))),
                 Frame::Body(bytes) => self.body.extend_from_slice(bytes),
+                Frame::Complaint(bytes) => self.complaints.extend_from_slice(bytes),
+                Frame::Account(account) => {
+                    let texts = [account.script, account.uri, account.user];
+                    self.account = Some(texts.map(|text| String::from_utf8_lossy(text).into_owned()));
+                }
             }
             rest = tail;
         }

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::board::{Board, WorkerState};
-use super::frame::{FRAME_HEAD, KIND_BODY, KIND_HEAD, KIND_INTERIM, frame_head, put_head};
+use super::frame::{
+    Account, FRAME_HEAD, KIND_ACCOUNT, KIND_BODY, KIND_COMPLAINT, KIND_HEAD, KIND_INTERIM, frame_head,
+    put_head,
+};
 use super::layout::SlotHead;
 use super::segment::Segment;
 use super::wake;
@@ -186,8 +189,8 @@ pub struct Job {
     body_at: u32,
     /// Bytes written, published or not.
     tail: u64,
-    /// Where the open body frame begins.
-    open: Option<u64>,
+    /// The frame that grows: its kind and where it begins.
+    open: Option<(u8, u64)>,
     finished: bool,
 }
 
@@ -272,7 +275,32 @@ impl Job {
     ///
     /// # Errors
     /// [`Gone`].
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Gone> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        self.put_bytes(KIND_BODY, bytes)
+    }
+
+    /// Says something to the error log of whoever sent the request, in the order of what else is sent.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn complain(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        self.put_bytes(KIND_COMPLAINT, bytes)
+    }
+
+    /// Says what the request was and what it cost. Not published before [`Job::finish`].
+    ///
+    /// # Errors
+    /// [`Gone`], also when the texts are larger than the ring.
+    pub fn account(&mut self, account: &Account<'_>) -> Result<(), Gone> {
+        let mut frame = vec![0; FRAME_HEAD];
+        account.put(&mut frame);
+        self.put_frame(KIND_ACCOUNT, frame)
+    }
+
+    fn put_bytes(&mut self, kind: u8, mut bytes: &[u8]) -> Result<(), Gone> {
+        if self.open.is_some_and(|(open, _)| open != kind) {
+            self.close_frame();
+        }
         let ring = self.end.segment.response_ring(self.slot);
         while !bytes.is_empty() {
             if self.is_aborted() {
@@ -293,7 +321,7 @@ impl Job {
                 continue;
             }
             if self.open.is_none() {
-                self.open = Some(self.tail);
+                self.open = Some((kind, self.tail));
                 self.tail += FRAME_HEAD as u64;
             }
             let take = bytes.len().min(self.room(self.head()) as usize);
@@ -339,9 +367,17 @@ impl Job {
         status: u16,
         headers: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<(), Gone> {
-        let ring = self.end.segment.response_ring(self.slot);
         let mut frame = vec![0; FRAME_HEAD];
-        if !put_head(&mut frame, status, headers) || frame.len() as u64 > ring.size() {
+        if !put_head(&mut frame, status, headers) {
+            return Err(Gone);
+        }
+        self.put_frame(kind, frame)
+    }
+
+    /// Puts a frame that must not be divided; the room for its head is there.
+    fn put_frame(&mut self, kind: u8, mut frame: Vec<u8>) -> Result<(), Gone> {
+        let ring = self.end.segment.response_ring(self.slot);
+        if frame.len() as u64 > ring.size() {
             return Err(Gone);
         }
         let head = frame_head(kind, frame.len() - FRAME_HEAD);
@@ -367,9 +403,9 @@ impl Job {
     }
 
     fn close_frame(&mut self) {
-        if let Some(at) = self.open.take() {
+        if let Some((kind, at)) = self.open.take() {
             let len = self.tail - at - FRAME_HEAD as u64;
-            self.end.segment.response_ring(self.slot).put(at, &frame_head(KIND_BODY, len as usize));
+            self.end.segment.response_ring(self.slot).put(at, &frame_head(kind, len as usize));
         }
     }
 

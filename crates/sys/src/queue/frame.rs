@@ -1,8 +1,9 @@
 //! What stands in a response ring: whole frames, one after the other.
 //!
 //! ```text
-//! frame = kind (1 byte: 1 head, 2 interim, 3 body)  zero (3)  length (4, little endian)  payload
-//! head  = status (2)  header count (2)  { name length (2)  zero (2)  value length (4)  name  value } …
+//! frame   = kind (1 byte: 1 head, 2 interim, 3 body, 4 complaint, 5 account)  zero (3)  length (4, little endian)  payload
+//! head    = status (2)  header count (2)  { name length (2)  zero (2)  value length (4)  name  value } …
+//! account = user CPU (8)  system CPU (8)  memory (8)  { length (2)  bytes } × 3: script, URI, user
 //! ```
 
 use std::fmt;
@@ -14,6 +15,8 @@ pub(super) const FRAME_HEAD: usize = 8;
 pub(super) const KIND_HEAD: u8 = 1;
 pub(super) const KIND_INTERIM: u8 = 2;
 pub(super) const KIND_BODY: u8 = 3;
+pub(super) const KIND_COMPLAINT: u8 = 4;
+pub(super) const KIND_ACCOUNT: u8 = 5;
 
 /// A piece of a response, copied out of the ring.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +27,57 @@ pub enum Frame<'a> {
     Interim(HeadFrame<'a>),
     /// Bytes of the body.
     Body(&'a [u8]),
+    /// Bytes for the error log of whoever sent the request: what FastCGI calls standard error.
+    Complaint(&'a [u8]),
+    /// What the request was and what it cost.
+    Account(Account<'a>),
+}
+
+/// What a worker found out about a request that came over FastCGI, for the access log. Its own word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account<'a> {
+    /// CPU time in the process's own code, in microseconds.
+    pub user_cpu: u64,
+    /// CPU time in the kernel, in microseconds.
+    pub system_cpu: u64,
+    /// Most bytes that PHP held.
+    pub memory: u64,
+    /// The script's file; empty: none was found.
+    pub script: &'a [u8],
+    /// The path as URL that the request is taken for, without the query.
+    pub uri: &'a [u8],
+    /// The user of the request's authentication.
+    pub user: &'a [u8],
+}
+
+impl<'a> Account<'a> {
+    fn parse(payload: &'a [u8]) -> Option<Account<'a>> {
+        let (numbers, mut rest) = payload.split_at_checked(24)?;
+        let mut text = || {
+            let (len, tail) = rest.split_at_checked(2)?;
+            let (text, tail) = tail.split_at_checked(u16_at(len, 0).into())?;
+            rest = tail;
+            Some(text)
+        };
+        let (script, uri, user) = (text()?, text()?, text()?);
+        let number =
+            |n: usize| u64::from(u32_at(numbers, 8 * n + 4)) << 32 | u64::from(u32_at(numbers, 8 * n));
+        let account =
+            Account { user_cpu: number(0), system_cpu: number(1), memory: number(2), script, uri, user };
+        rest.is_empty().then_some(account)
+    }
+
+    /// Appends the payload; a text is cut to what its length can say.
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        for number in [self.user_cpu, self.system_cpu, self.memory] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        for text in [self.script, self.uri, self.user] {
+            let text = &text[..text.len().min(u16::MAX.into())];
+            out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+            out.extend_from_slice(text);
+        }
+    }
 }
 
 /// Status and headers.
@@ -93,6 +147,10 @@ pub fn split_frame(bytes: &[u8]) -> Result<(Frame<'_>, &[u8]), Malformed> {
         KIND_INTERIM => {
             Frame::Interim(HeadFrame::parse(payload).ok_or(Malformed("headers that do not add up"))?)
         }
+        KIND_COMPLAINT => Frame::Complaint(payload),
+        KIND_ACCOUNT => {
+            Frame::Account(Account::parse(payload).ok_or(Malformed("an account that does not add up"))?)
+        }
         _ => return Err(Malformed("a frame of unknown kind")),
     };
     Ok((frame, rest))
@@ -156,9 +214,28 @@ mod tests {
         assert!(head.headers().eq(headers));
     }
 
+    #[test]
+    fn account_round_trip() {
+        let account = Account {
+            user_cpu: 1 << 40,
+            system_cpu: 2,
+            memory: u64::MAX,
+            script: b"/srv/a.php",
+            uri: b"/a.php",
+            user: b"",
+        };
+        let mut payload = Vec::new();
+        account.put(&mut payload);
+        let mut bytes = frame_head(KIND_ACCOUNT, payload.len()).to_vec();
+        bytes.extend_from_slice(&payload);
+        assert_eq!(split_frame(&bytes).unwrap(), (Frame::Account(account), &b""[..]));
+        bytes[4] -= 1;
+        assert!(split_frame(&bytes).is_err());
+    }
+
     proptest! {
         #[test]
-        fn any_bytes_are_judged_without_panic(bytes in proptest::collection::vec(0u8..5, 0..64)) {
+        fn any_bytes_are_judged_without_panic(bytes in proptest::collection::vec(0u8..7, 0..64)) {
             let mut rest = &bytes[..];
             while let Ok((frame, tail)) = split_frame(rest) {
                 if let Frame::Head(h) | Frame::Interim(h) = frame {

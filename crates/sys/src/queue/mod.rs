@@ -42,7 +42,7 @@ mod wake;
 
 pub use board::{Board, Snapshot, WorkerState};
 pub use consumer::{Claim, Consumer, Gone, Job, Next, Outcome};
-pub use frame::{DECLINED, Frame, HeadFrame, Malformed, split_frame};
+pub use frame::{Account, DECLINED, Frame, HeadFrame, Malformed, split_frame};
 pub use layout::{Geometry, LAYOUT_VERSION};
 pub use producer::{Drained, Full, Holder, Producer, SlotId};
 pub use segment::{BadSegment, Segment};

@@ -1,8 +1,12 @@
-//! The request as the worker gets it: fixed fields, then the headers, each length-prefixed and
-//! NUL-terminated, so that C can point into it.
+//! The request as the worker gets it, each text length-prefixed and NUL-terminated, so that C can point into it.
+//!
+//! A request that came over HTTP is told in fixed fields and headers. One that came over FastCGI is its parameters, as
+//! they were sent: what they mean is found out by the worker, which sees the files with the rights of its pool.
 //!
 //! ```text
-//! record = text × number of fields   header count (4)   { name text   value text } …
+//! record = 0 (4)  text × number of fields  pairs       fields and headers
+//!        | 1 (4)  pairs                                parameters
+//! pairs  = count (4)  { name text   value text } …
 //! text   = length (4, little endian)  bytes  NUL
 //! ```
 
@@ -42,7 +46,17 @@ fields! {
     ContentLength "Bytes of the body in decimal; empty without a body.",
 }
 
-/// Builds a record: every field in order, then the headers.
+/// What a request came over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Origin {
+    /// Fields and headers say what is asked.
+    Http,
+    /// The parameters say it.
+    FastCgi,
+}
+
+/// Builds a record: every field in order, then the headers; or the parameters alone.
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
@@ -69,11 +83,13 @@ impl Writer {
     /// If `field` is not the next one of [`Field::ALL`]: a mistake of the caller.
     pub fn field(&mut self, field: Field, value: &[u8]) -> &mut Self {
         assert_eq!(field as usize, self.next, "fields are written in order");
+        if self.next == 0 {
+            self.number(Origin::Http as u32);
+        }
         self.next += 1;
         self.text(value);
         if self.next == Field::ALL.len() {
-            self.count_at = self.bytes.len();
-            self.bytes.extend_from_slice(&[0; 4]);
+            self.begin_pairs();
         }
         self
     }
@@ -84,11 +100,28 @@ impl Writer {
     /// If a field is missing.
     pub fn header(&mut self, name: &[u8], value: &[u8]) -> &mut Self {
         assert_eq!(self.next, Field::ALL.len(), "headers follow the fields");
-        self.text(name);
-        self.text(value);
-        self.count += 1;
-        let count = self.count.to_le_bytes();
-        self.bytes[self.count_at..self.count_at + 4].copy_from_slice(&count);
+        self.pair(name, value);
+        self
+    }
+
+    /// Begins the record of a request that came over FastCGI; its parameters follow.
+    ///
+    /// # Panics
+    /// If something was written.
+    pub fn begin_parameters(&mut self) -> &mut Self {
+        assert!(self.bytes.is_empty(), "a record has fields or parameters");
+        self.number(Origin::FastCgi as u32);
+        self.begin_pairs();
+        self
+    }
+
+    /// Writes a parameter.
+    ///
+    /// # Panics
+    /// If they were not begun.
+    pub fn parameter(&mut self, name: &[u8], value: &[u8]) -> &mut Self {
+        assert!(self.next == 0 && self.count_at > 0, "parameters follow their beginning");
+        self.pair(name, value);
         self
     }
 
@@ -97,8 +130,25 @@ impl Writer {
         &self.bytes
     }
 
+    fn begin_pairs(&mut self) {
+        self.count_at = self.bytes.len();
+        self.number(0);
+    }
+
+    fn pair(&mut self, name: &[u8], value: &[u8]) {
+        self.text(name);
+        self.text(value);
+        self.count += 1;
+        let count = self.count.to_le_bytes();
+        self.bytes[self.count_at..self.count_at + 4].copy_from_slice(&count);
+    }
+
+    fn number(&mut self, value: u32) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
     fn text(&mut self, value: &[u8]) {
-        self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        self.number(value.len() as u32);
         self.bytes.extend_from_slice(value);
         self.bytes.push(0);
     }
@@ -107,31 +157,45 @@ impl Writer {
 /// Reads a record in place.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
+    origin: Origin,
     fields: [&'a [u8]; Field::ALL.len()],
-    headers: &'a [u8],
+    pairs: &'a [u8],
     count: u32,
 }
 
 impl<'a> Reader<'a> {
     /// `None` if the bytes are no record.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        let mut rest = bytes;
+        let (origin, mut rest) = split_number(bytes)?;
         let mut fields: [&[u8]; Field::ALL.len()] = [b""; Field::ALL.len()];
-        for field in &mut fields {
-            (*field, rest) = split_text(rest)?;
+        let origin = match origin {
+            0 => Origin::Http,
+            1 => Origin::FastCgi,
+            _ => return None,
+        };
+        if origin == Origin::Http {
+            for field in &mut fields {
+                (*field, rest) = split_text(rest)?;
+            }
         }
-        let (count, headers) = rest.split_at_checked(4)?;
-        Some(Reader { fields, headers, count: u32::from_le_bytes(count.try_into().ok()?) })
+        let (count, pairs) = split_number(rest)?;
+        Some(Reader { origin, fields, pairs, count })
     }
 
-    /// A field without its NUL; in memory the NUL follows.
+    /// What the request came over.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// A field without its NUL; in memory the NUL follows. Over FastCGI all are empty.
     pub fn field(&self, field: Field) -> &'a [u8] {
         self.fields[field as usize]
     }
 
-    /// Headers in the order in which they came, names as sent; a NUL follows each text in memory.
-    pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let mut rest = self.headers;
+    /// Headers, or over FastCGI the parameters: in the order in which they came, names as sent. A NUL follows each text
+    /// in memory.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let mut rest = self.pairs;
         (0..self.count).map_while(move |_| {
             let (name, tail) = split_text(rest)?;
             let (value, tail) = split_text(tail)?;
@@ -141,9 +205,14 @@ impl<'a> Reader<'a> {
     }
 }
 
+fn split_number(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (number, rest) = bytes.split_at_checked(4)?;
+    Some((u32::from_le_bytes(number.try_into().ok()?), rest))
+}
+
 fn split_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = bytes.split_at_checked(4)?;
-    let (text, rest) = rest.split_at_checked(u32::from_le_bytes(len.try_into().ok()?) as usize)?;
+    let (len, rest) = split_number(bytes)?;
+    let (text, rest) = rest.split_at_checked(len as usize)?;
     let (nul, rest) = rest.split_at_checked(1)?;
     (nul == [0]).then_some((text, rest))
 }
@@ -166,16 +235,40 @@ mod tests {
         let r = Reader::new(w.bytes()).unwrap();
         assert_eq!(r.field(Field::ScriptName), b"ScriptName");
         assert_eq!(r.field(Field::ContentLength), b"ContentLength");
-        let headers: Vec<_> = r.headers().collect();
+        let headers: Vec<_> = r.pairs().collect();
         assert_eq!(headers, [(&b"Host"[..], &b"example.org"[..]), (b"X-Empty", b"")]);
+        assert_eq!(r.origin(), Origin::Http);
+    }
+
+    #[test]
+    fn a_request_over_fastcgi_may_have_no_parameters() {
+        let mut w = Writer::new();
+        w.begin_parameters();
+        let r = Reader::new(w.bytes()).unwrap();
+        assert_eq!((r.origin(), r.pairs().count()), (Origin::FastCgi, 0));
+        assert!(Field::ALL.iter().all(|field| r.field(*field).is_empty()));
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_judged_without_panic(bytes in proptest::collection::vec(0u8..3, 0..400)) {
             if let Some(r) = Reader::new(&bytes) {
-                let _ = r.headers().count();
+                let _ = r.pairs().count();
             }
+        }
+
+        #[test]
+        fn parameters_come_as_they_were_sent(
+            sent in proptest::collection::vec((any::<Vec<u8>>(), any::<Vec<u8>>()), 0..20),
+        ) {
+            let mut w = Writer::new();
+            w.begin_parameters();
+            for (name, value) in &sent {
+                w.parameter(name, value);
+            }
+            let r = Reader::new(w.bytes()).unwrap();
+            let came: Vec<_> = r.pairs().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
+            prop_assert_eq!(came, sent);
         }
     }
 }

@@ -352,3 +352,33 @@ fn a_worker_that_leaves_hands_the_wake_up_on() {
     assert!(matches!(leaving.next(|| Claim::Go, || ()), Next::Retire));
     assert_eq!(segment.board_entry(1).bell.load(Ordering::SeqCst), 0, "the other one sleeps on");
 }
+
+#[test]
+fn complaints_and_the_account_come_in_order() {
+    let (mut producer, mut consumer) = pair(small());
+    let (id, _) = producer.submit(b"r", 0, b"").unwrap();
+    let mut job = take(&mut consumer);
+    job.complain(b"early ").unwrap();
+    job.complain(b"words").unwrap();
+    job.send_head(200, std::iter::empty()).unwrap();
+    job.write(b"body").unwrap();
+    job.complain(b"late").unwrap();
+    job.write(b"more").unwrap();
+    let account = Account { memory: 3, script: b"/a.php", ..Account::default() };
+    job.account(&account).unwrap();
+    job.finish(Outcome::Complete);
+    let mut raw = Vec::new();
+    producer.drain(id, &mut raw).unwrap();
+    let mut rest = &raw[..];
+    let mut frames = Vec::new();
+    while !rest.is_empty() {
+        let (frame, tail) = split_frame(rest).unwrap();
+        frames.push(frame);
+        rest = tail;
+    }
+    assert_eq!(frames.len(), 6);
+    assert_eq!(frames[0], Frame::Complaint(b"early words"));
+    assert!(matches!(frames[1], Frame::Head(_)));
+    assert_eq!(frames[2..5], [Frame::Body(b"body"), Frame::Complaint(b"late"), Frame::Body(b"more")]);
+    assert_eq!(frames[5], Frame::Account(account));
+}

@@ -3,7 +3,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use tokamak_cost::Ledger;
-use tokamak_sys::queue::{Frame, Outcome, split_frame};
+use tokamak_sys::queue::{Account, Frame, Outcome, split_frame};
 
 use super::rim::{Ended, Fault, Rim};
 
@@ -26,6 +26,10 @@ pub enum Event {
     Head(ResponseHead),
     /// A part of the body.
     Body(Bytes),
+    /// Bytes for the error log of whoever sent the request. Only over FastCGI.
+    Complaint(Bytes),
+    /// What the request was and what it cost. Only over FastCGI, at most one is sound.
+    Account(Told),
     /// The end.
     End(Outcome),
 }
@@ -51,6 +55,22 @@ impl ResponseHead {
         match split_frame(&self.frame) {
             Ok((Frame::Head(head) | Frame::Interim(head), _)) => look(head.status, &mut head.headers()),
             _ => unreachable!("the frame was a head when it was kept"),
+        }
+    }
+}
+
+/// What a worker says about its request, as it wrote it.
+#[derive(Debug)]
+pub struct Told {
+    frame: Bytes,
+}
+
+impl Told {
+    /// The account. Its numbers and bytes are unchecked.
+    pub fn account(&self) -> Account<'_> {
+        match split_frame(&self.frame) {
+            Ok((Frame::Account(account), _)) => account,
+            _ => unreachable!("the frame was an account when it was kept"),
         }
     }
 }
@@ -82,6 +102,8 @@ impl Exchange {
             Frame::Body(bytes) => Event::Body(whole.slice_ref(bytes)),
             Frame::Head(_) => Event::Head(ResponseHead { frame: whole.slice(..len) }),
             Frame::Interim(_) => Event::Interim(ResponseHead { frame: whole.slice(..len) }),
+            Frame::Complaint(bytes) => Event::Complaint(whole.slice_ref(bytes)),
+            Frame::Account(_) => Event::Account(Told { frame: whole.slice(..len) }),
         };
         self.frames.advance(len);
         Poll::Ready(Ok(event))

@@ -16,7 +16,7 @@ mod rim;
 mod tests;
 
 pub use bell::Bell;
-pub use exchange::{Event, Exchange, ResponseHead};
-pub use tokamak_sys::queue::{DECLINED, Outcome};
+pub use exchange::{Event, Exchange, ResponseHead, Told};
+pub use tokamak_sys::queue::{Account, DECLINED, Outcome};
 
 pub use rim::{Bounds, Death, Fault, Refused, Rim};

@@ -49,7 +49,7 @@ async fn body(exchange: &mut Exchange) -> Result<(u16, Vec<u8>, Outcome), Fault>
         match poll_fn(|c| exchange.poll_event(c)).await? {
             Event::Head(head) => status = head.status(),
             Event::Body(bytes) => out.extend_from_slice(&bytes),
-            Event::Interim(_) => {}
+            Event::Interim(_) | Event::Complaint(_) | Event::Account(_) => {}
             Event::End(outcome) => return Ok((status, out, outcome)),
         }
     }
@@ -286,7 +286,10 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
                     std::task::Poll::Ready(Ok(Event::Head(head) | Event::Interim(head))) => {
                         head.for_each_header(|name, value| bytes += name.len() + value.len());
                     }
-                    std::task::Poll::Ready(Ok(Event::Body(piece))) => bytes += piece.len(),
+                    std::task::Poll::Ready(Ok(Event::Body(piece) | Event::Complaint(piece))) => {
+                        bytes += piece.len()
+                    }
+                    std::task::Poll::Ready(Ok(Event::Account(told))) => bytes += told.account().script.len(),
                     std::task::Poll::Pending => break,
                 }
             }
