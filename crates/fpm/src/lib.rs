@@ -1,0 +1,12 @@
+//! Everything of php-fpm that is text: without it `tokamak fpm` could not read an existing configuration, nor
+//! answer in the words that monitoring and php-src's own tests wait for.
+//!
+//! Bytes and strings in, values and strings out. The only thing touched outside is the configuration's files, and
+//! what it names is looked up (folders, users) where php-fpm looks it up, too. Who listens, starts processes
+//! and writes logs is the caller.
+
+pub mod config;
+pub mod message;
+
+pub use config::{Config, Global, Pool};
+pub use message::{Level, Message};
