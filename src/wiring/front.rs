@@ -34,6 +34,7 @@ pub fn main(start: FrontStart) -> u8 {
     let start = Start {
         pools: pools.collect(),
         listeners: start.listeners.into_iter().map(TcpListener::from).collect(),
+        sockets: start.sockets,
         access_log: start.access_log.map(File::from),
         server: start.server,
     };

@@ -19,8 +19,6 @@ const REACTOR: &[&str] = &["tokio", "hyper", "http", "http-body", "http-body-uti
 const RULES: &[Rule] = &[
     // The worker program links it, so whatever it used would come along.
     Rule { name: "cost", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"] },
-    // Judges what was typed; touches no socket and no process.
-    Rule { name: "config", ours: &[], never: &["tokio", "hyper", "http", "libc", "socket2"] },
     // Bytes in, bytes out.
     Rule { name: "fastcgi", ours: &[], never: &["tokio", "hyper", "http", "libc", "socket2", "bytes"] },
     // C under a contract of its own, for the worker alone.
@@ -28,14 +26,20 @@ const RULES: &[Rule] = &[
     Rule { name: "sys", ours: &["cost"], never: &["tokio", "hyper", "http", "serde", "toml_edit"] },
     // Text in, text out; of sys it needs the names of users and the time of day.
     Rule { name: "fpm", ours: &["sys"], never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"] },
+    // Judges what was typed; touches no socket and no process.
+    Rule { name: "config", ours: &["fpm"], never: &["tokio", "hyper", "http", "libc", "socket2"] },
     Rule {
         name: "upstream",
         ours: &["cost", "fastcgi", "sys"],
         never: &["hyper", "http", "toml_edit", "libc"],
     },
-    Rule { name: "front", ours: &["config", "cost", "upstream"], never: &["toml_edit", "serde"] },
+    Rule {
+        name: "front",
+        ours: &["config", "cost", "fastcgi", "fpm", "upstream"],
+        never: &["toml_edit", "serde"],
+    },
     // It forks, and must not have a runtime to fork.
-    Rule { name: "supervisor", ours: &["config", "cost", "sys"], never: REACTOR },
+    Rule { name: "supervisor", ours: &["config", "cost", "fpm", "sys"], never: REACTOR },
     // It plays the supervisor to one worker, and tells it what the supervisor would.
     Rule { name: "report", ours: &["config", "supervisor", "sys"], never: REACTOR },
     // Settings reach it as messages, requests as records: it knows neither the file nor HTTP.

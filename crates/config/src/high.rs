@@ -6,7 +6,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokamak_fpm::Pool as FpmPool;
+
+use crate::fpm::Fpm;
 
 /// One running server: what it listens on and the sites that it serves.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +38,8 @@ pub struct Server {
     pub upstreams: Vec<Upstream>,
     /// Sites in the order of the file; the first one also answers for unknown host names.
     pub sites: Vec<Site>,
+    /// What a server has that stands in for php-fpm.
+    pub fpm: Option<Fpm>,
 }
 
 /// Limits on what a client may send. Sizes in bytes.
@@ -132,6 +139,8 @@ pub struct Site {
     pub env: BTreeMap<String, String>,
     /// Whether the workers see the server's own environment beside [`Site::env`].
     pub inherit_env: bool,
+    /// The pool of php-fpm that it stands in for, in a server with [`Server::fpm`].
+    pub fpm: Option<Arc<FpmPool>>,
 }
 
 /// How a site's requests are served.

@@ -8,6 +8,7 @@
 //! error that they find, not only the first.
 
 mod error;
+mod fpm;
 mod high;
 mod literal;
 mod low;
@@ -24,6 +25,7 @@ mod value;
 mod tests;
 
 pub use error::{Error, Errors, Place};
+pub use fpm::*;
 pub use high::*;
 pub use reference::reference;
 pub use request::{CONFIG_VARIABLE, FILE_NAME, Request};

@@ -59,6 +59,7 @@ pub(crate) fn server(low: &Low, around: &Surroundings, errors: &mut Errors) -> S
         log: reader.log(&low.log),
         upstreams: reader.upstreams(),
         sites: reader.sites(),
+        fpm: None,
     }
 }
 
@@ -236,6 +237,7 @@ impl Reader<'_> {
             php_admin_value: site.php_admin_value.value.clone(),
             env: site.env.value.clone(),
             inherit_env: site.inherit_env.value,
+            fpm: None,
         }
     }
 

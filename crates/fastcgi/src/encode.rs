@@ -67,6 +67,62 @@ fn record(out: &mut Vec<u8>, kind: Kind, id: u16, content: &[u8]) {
     out.extend_from_slice(&PADDING[..header.padding.into()]);
 }
 
+/// Writes a stream (§3.3) that comes in pieces, such as the headers of a response and then its body, straight into
+/// records that are as full as they can be.
+#[derive(Debug)]
+pub struct Pieces<'a> {
+    out: &'a mut Vec<u8>,
+    id: u16,
+    stream: Stream,
+    /// Where the record begins that is being written.
+    begin: usize,
+}
+
+impl<'a> Pieces<'a> {
+    /// Goes on with a stream at the end of `out`.
+    pub fn new(out: &'a mut Vec<u8>, id: u16, stream: Stream) -> Pieces<'a> {
+        let begin = out.len();
+        out.extend_from_slice(&[0; HEADER_LEN]);
+        Pieces { out, id, stream, begin }
+    }
+
+    /// Adds bytes.
+    pub fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = MOST_CONTENT - (self.out.len() - self.begin - HEADER_LEN);
+            let (piece, rest) = bytes.split_at(room.min(bytes.len()));
+            self.out.extend_from_slice(piece);
+            bytes = rest;
+            if !bytes.is_empty() {
+                close(self.out, self.begin, self.stream.kind(), self.id);
+                self.begin = self.out.len();
+                self.out.extend_from_slice(&[0; HEADER_LEN]);
+            }
+        }
+    }
+
+    /// Bytes of the whole buffer.
+    pub fn buffered(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Completes the last record. No bytes are no record: an empty one would end the stream.
+    pub fn finish(self) {
+        if self.out.len() == self.begin + HEADER_LEN {
+            self.out.truncate(self.begin);
+        } else {
+            close(self.out, self.begin, self.stream.kind(), self.id);
+        }
+    }
+}
+
+/// Completes the record that begins there and reaches to the end.
+fn close(out: &mut Vec<u8>, begin: usize, kind: Kind, id: u16) {
+    let header = Header::new(kind, id, (out.len() - begin - HEADER_LEN) as u16);
+    out[begin..begin + HEADER_LEN].copy_from_slice(&header.bytes());
+    out.extend_from_slice(&PADDING[..header.padding.into()]);
+}
+
 /// Writes the pairs of FCGI_PARAMS (§5.2) straight into records. A pair never crosses from one record into the next: the
 /// specification allows it, but php-fpm does not understand it.
 #[derive(Debug)]
@@ -119,8 +175,6 @@ impl<'a> Params<'a> {
 
     /// Completes the record that is being written.
     fn close(&mut self) {
-        let header = Header::new(Kind::Params, self.id, self.content() as u16);
-        self.out[self.begin..self.begin + HEADER_LEN].copy_from_slice(&header.bytes());
-        self.out.extend_from_slice(&PADDING[..header.padding.into()]);
+        close(self.out, self.begin, Kind::Params, self.id);
     }
 }

@@ -107,6 +107,23 @@ proptest! {
     }
 
     #[test]
+    fn a_stream_in_pieces_is_the_same_stream(
+        pieces in vec((0usize..140_000, any::<u8>()), 0..5),
+        small in vec(vec(any::<u8>(), 0..20), 0..20),
+    ) {
+        let pieces: Vec<Vec<u8>> = pieces.into_iter().map(|(len, byte)| vec![byte; len]).chain(small).collect();
+        let mut out = Vec::new();
+        let mut stream = encode::Pieces::new(&mut out, 7, Stream::Stdout);
+        pieces.iter().for_each(|piece| stream.put(piece));
+        stream.finish();
+        let all = pieces.concat();
+        let (records, result) = exercise::records([out.as_slice()]);
+        prop_assert_eq!(result, Ok(()));
+        prop_assert_eq!(records.len(), all.len().div_ceil(MOST_CONTENT), "as few as can be, and none that ends it");
+        prop_assert_eq!(records.iter().flat_map(|record| record.content.clone()).collect::<Vec<_>>(), all);
+    }
+
+    #[test]
     fn pairs_round_trip(found in vec((vec(any::<u8>(), 0..300), vec(any::<u8>(), 0..300)), 0..200)) {
         let short: usize = found.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
         prop_assume!(short < 1 << 16);

@@ -44,6 +44,36 @@ pub enum Pulse {
     Sending = 3,
 }
 
+/// What a connection waits for, as its task tells the sweeper.
+pub struct Heart {
+    pulse: AtomicU8,
+    since: AtomicU64,
+}
+
+impl Heart {
+    /// Of a new connection.
+    pub fn new() -> Heart {
+        Heart { pulse: AtomicU8::new(Pulse::Idle as u8), since: AtomicU64::new(tokamak_cost::now()) }
+    }
+
+    /// What it waits for, and since when in nanoseconds.
+    pub fn pulse(&self) -> (Pulse, u64) {
+        let pulse = match self.pulse.load(Ordering::Relaxed) {
+            0 => Pulse::Idle,
+            1 => Pulse::Head,
+            2 => Pulse::Serving,
+            _ => Pulse::Sending,
+        };
+        (pulse, self.since.load(Ordering::Relaxed))
+    }
+
+    /// It waits for this from now on.
+    pub fn beat(&self, pulse: Pulse, now: u64) {
+        self.since.store(now, Ordering::Relaxed);
+        self.pulse.store(pulse as u8, Ordering::Relaxed);
+    }
+}
+
 /// Addresses as text, written once a connection.
 pub struct Text {
     /// The client's address, without the port.
@@ -60,9 +90,9 @@ pub struct Link {
     pub local: SocketAddr,
     /// Both as text.
     pub text: Text,
+    /// What it waits for.
+    pub heart: Heart,
     write: OwnedWriteHalf,
-    pulse: AtomicU8,
-    since: AtomicU64,
     head_began: AtomicU64,
     serving: AtomicBool,
     /// Whether the kernel did not take all that was last written.
@@ -77,34 +107,18 @@ impl Link {
         self.violation.get().copied()
     }
 
-    /// What it waits for, and since when in nanoseconds.
-    pub fn pulse(&self) -> (Pulse, u64) {
-        let pulse = match self.pulse.load(Ordering::Relaxed) {
-            0 => Pulse::Idle,
-            1 => Pulse::Head,
-            2 => Pulse::Serving,
-            _ => Pulse::Sending,
-        };
-        (pulse, self.since.load(Ordering::Relaxed))
-    }
-
-    fn beat(&self, pulse: Pulse, now: u64) {
-        self.since.store(now, Ordering::Relaxed);
-        self.pulse.store(pulse as u8, Ordering::Relaxed);
-    }
-
     /// A request is being served from now on. Returns when its first byte came.
     pub fn serve(&self, now: u64) -> u64 {
         self.serving.store(true, Ordering::Relaxed);
-        self.beat(Pulse::Serving, now);
+        self.heart.beat(Pulse::Serving, now);
         self.head_began.load(Ordering::Relaxed)
     }
 
     /// The response has been handed over.
     pub fn served(&self, now: u64) {
         self.serving.store(false, Ordering::Relaxed);
-        if self.pulse().0 == Pulse::Serving {
-            self.beat(Pulse::Idle, now);
+        if self.heart.pulse().0 == Pulse::Serving {
+            self.heart.beat(Pulse::Idle, now);
         }
     }
 
@@ -152,9 +166,8 @@ impl Wire {
             peer,
             local,
             text: Text { peer: peer.ip().to_string(), local: local.ip().to_string() },
+            heart: Heart::new(),
             write,
-            pulse: AtomicU8::new(Pulse::Idle as u8),
-            since: AtomicU64::new(tokamak_cost::now()),
             head_began: AtomicU64::new(0),
             serving: AtomicBool::new(false),
             stalled: AtomicBool::new(false),
@@ -193,13 +206,13 @@ impl Wire {
         let complete = matches!(result, Ok(n) if *n == offered);
         self.link.stalled.store(!complete, Ordering::Relaxed);
         if complete {
-            if self.link.pulse().0 == Pulse::Sending {
+            if self.link.heart.pulse().0 == Pulse::Sending {
                 let next =
                     if self.link.serving.load(Ordering::Relaxed) { Pulse::Serving } else { Pulse::Idle };
-                self.link.beat(next, tokamak_cost::now());
+                self.link.heart.beat(next, tokamak_cost::now());
             }
-        } else if result.is_ok() || self.link.pulse().0 != Pulse::Sending {
-            self.link.beat(Pulse::Sending, tokamak_cost::now());
+        } else if result.is_ok() || self.link.heart.pulse().0 != Pulse::Sending {
+            self.link.heart.beat(Pulse::Sending, tokamak_cost::now());
         }
     }
 
@@ -253,7 +266,7 @@ impl hyper::rt::Read for Wire {
                 let now = tokamak_cost::now();
                 wire.link.head_began.store(now, Ordering::Relaxed);
                 if !wire.link.serving.load(Ordering::Relaxed) {
-                    wire.link.beat(Pulse::Head, now);
+                    wire.link.heart.beat(Pulse::Head, now);
                 }
             }
             match verdict {

@@ -1,5 +1,5 @@
-//! The HTTP side: connections, routing, files, responses. Without it nobody could reach a pool, and slow clients
-//! would hold workers.
+//! The side of the clients: HTTP connections, routing, files, responses; and web servers that speak FastCGI. Without it
+//! nobody could reach a pool, and slow clients would hold workers.
 
 pub mod access;
 mod application;
@@ -7,12 +7,14 @@ mod body;
 mod cgi;
 pub mod clock;
 mod connection;
+mod door;
 pub mod failure;
 mod fastcgi;
 pub mod files;
 mod head;
 pub mod pages;
 mod php;
+mod responder;
 mod response;
 pub mod route;
 pub mod screen;

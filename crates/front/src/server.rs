@@ -17,14 +17,15 @@ use tokamak_cost::Ledger;
 use tokamak_upstream::Segment;
 use tokamak_upstream::fcgi::Upstream;
 use tokamak_upstream::shm::{Bell, Bounds, Death, Rim};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use crate::access;
 use crate::application::Handler;
-use crate::connection::{Link, Pulse};
+use crate::connection::{Heart, Link, Pulse};
+use crate::door::{Door, Parcel, Visitor};
 use crate::fastcgi;
+use crate::responder;
 use crate::route::Router;
 use crate::service;
 
@@ -50,6 +51,8 @@ pub struct Start {
     pub server: config::Server,
     /// Sockets that listen already; all event loops accept from each.
     pub listeners: Vec<TcpListener>,
+    /// Sockets that listen already for web servers, in the order of the configuration.
+    pub sockets: Vec<OwnedFd>,
     /// One for each site that has workers.
     pub pools: Vec<PoolLink>,
     /// The access log's file, open for appending; absent: standard output, if the configuration wants one.
@@ -78,7 +81,7 @@ pub struct Front {
 /// What an event loop is told.
 enum Message {
     /// Serve this connection, which another loop accepted.
-    Connection(std::net::TcpStream),
+    Connection(Parcel),
     /// A worker has died.
     Death { pool: usize, instance: u32, death: Death },
     /// Accept no more. The sender is dropped once nothing more is accepted.
@@ -143,9 +146,24 @@ struct Hosts {
     below: Vec<(String, usize)>,
 }
 
+/// Whose time limits are watched.
+enum Watched {
+    Http(Arc<Link>),
+    Fastcgi(Arc<Heart>),
+}
+
+impl Watched {
+    fn heart(&self) -> &Heart {
+        match self {
+            Watched::Http(link) => &link.heart,
+            Watched::Fastcgi(heart) => heart,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Links {
-    open: Vec<Option<(AbortHandle, Arc<Link>)>>,
+    open: Vec<Option<(AbortHandle, Watched)>>,
     free: Vec<usize>,
 }
 
@@ -215,10 +233,12 @@ impl Front {
                 peers: senders.clone(),
                 index,
             });
-            let listeners =
-                start.listeners.iter().map(TcpListener::try_clone).collect::<io::Result<Vec<_>>>()?;
+            let sockets = Sockets {
+                http: start.listeners.iter().map(TcpListener::try_clone).collect::<io::Result<_>>()?,
+                fastcgi: start.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
+            };
             let thread = std::thread::Builder::new().name(format!("loop-{index}"));
-            threads.push(thread.spawn(move || run(home, listeners, bells, inbox))?);
+            threads.push(thread.spawn(move || run(home, sockets, bells, inbox))?);
         }
         Ok(Front { loops: senders, threads: Mutex::new(threads), log: Mutex::new(log) })
     }
@@ -278,7 +298,28 @@ fn slowly(want: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Fn() + Send + Sync> {
     })
 }
 
-fn run(home: Arc<Loop>, listeners: Vec<TcpListener>, bells: Vec<OwnedFd>, inbox: UnboundedReceiver<Message>) {
+/// What an event loop accepts from.
+struct Sockets {
+    http: Vec<TcpListener>,
+    /// In the order of the configuration.
+    fastcgi: Vec<OwnedFd>,
+}
+
+impl Sockets {
+    /// Brings them to the event loop that runs here.
+    fn doors(self, server: &config::Server) -> io::Result<Vec<Door>> {
+        let mut doors = self.http.into_iter().map(Door::http).collect::<io::Result<Vec<_>>>()?;
+        for (place, (socket, (configured, _))) in
+            self.fastcgi.into_iter().zip(server.fpm_sockets()).enumerate()
+        {
+            let is_unix = matches!(configured.address, config::FpmAddress::Unix(_));
+            doors.push(Door::fastcgi(socket, is_unix, place)?);
+        }
+        Ok(doors)
+    }
+}
+
+fn run(home: Arc<Loop>, sockets: Sockets, bells: Vec<OwnedFd>, inbox: UnboundedReceiver<Message>) {
     let bell = Bell::new(home.rims.clone());
     let awake = bell.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -286,7 +327,7 @@ fn run(home: Arc<Loop>, listeners: Vec<TcpListener>, bells: Vec<OwnedFd>, inbox:
         .on_thread_park(move || bell.before_sleep())
         .on_thread_unpark(move || awake.after_sleep())
         .build();
-    let result = runtime.and_then(|runtime| runtime.block_on(live(&home, listeners, bells, inbox)));
+    let result = runtime.and_then(|runtime| runtime.block_on(live(&home, sockets, bells, inbox)));
     if let Err(error) = result {
         // Without this loop its share of the connections would hang: better that the supervisor starts anew.
         eprintln!("tokamak: event loop {} cannot run: {error}", home.index);
@@ -296,16 +337,14 @@ fn run(home: Arc<Loop>, listeners: Vec<TcpListener>, bells: Vec<OwnedFd>, inbox:
 
 async fn live(
     home: &Arc<Loop>,
-    listeners: Vec<TcpListener>,
+    sockets: Sockets,
     bells: Vec<OwnedFd>,
     mut inbox: UnboundedReceiver<Message>,
 ) -> io::Result<()> {
     let _bells = Bell::listen(bells)?;
     let mut accepting = Vec::new();
-    for listener in listeners {
-        listener.set_nonblocking(true)?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        accepting.push(tokio::spawn(accept(home.clone(), listener)));
+    for door in sockets.doors(&home.server)? {
+        accepting.push(tokio::spawn(accept(home.clone(), door)));
     }
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -313,10 +352,10 @@ async fn live(
     loop {
         tokio::select! {
             message = inbox.recv() => match message {
-                Some(Message::Connection(stream)) => {
+                Some(Message::Connection(parcel)) => {
                     home.counts[home.index].fetch_sub(1, Ordering::Relaxed);
-                    if let Ok(stream) = TcpStream::from_std(stream) {
-                        home.open(stream);
+                    if let Ok(visitor) = parcel.unpack() {
+                        home.open(visitor);
                     }
                 }
                 Some(Message::Death { pool, instance, death }) => {
@@ -358,10 +397,10 @@ async fn live(
     }
 }
 
-async fn accept(home: Arc<Loop>, listener: tokio::net::TcpListener) {
+async fn accept(home: Arc<Loop>, door: Door) {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => home.place(stream),
+        match door.accept().await {
+            Ok(visitor) => home.place(visitor),
             // Out of descriptors or memory: the connection stays in the backlog; trying at once would spin.
             Err(_) => tokio::time::sleep(TICK).await,
         }
@@ -370,44 +409,79 @@ async fn accept(home: Arc<Loop>, listener: tokio::net::TcpListener) {
 
 impl Loop {
     /// Gives an accepted connection to the loop that has the fewest: an equal spread, whoever accepted it.
-    fn place(self: &Arc<Self>, stream: TcpStream) {
+    fn place(self: &Arc<Self>, visitor: Visitor) {
         let load = |index: usize| self.counts[index].load(Ordering::Relaxed);
         let total: usize = (0..self.counts.len()).map(load).sum();
         if total >= self.server.limits.connections {
-            service::turn_away(stream);
+            return turn_away(visitor);
+        }
+        if !self.admits(&visitor) {
             return;
         }
         let least = (0..self.counts.len()).min_by_key(|i| (load(*i), *i != self.index)).unwrap_or(self.index);
         if least == self.index {
-            self.open(stream);
-        } else if let Ok(stream) = stream.into_std() {
+            self.open(visitor);
+        } else if let Ok(parcel) = visitor.pack() {
             // Counted at once, so that a burst is spread too; the other loop takes this count back.
             self.counts[least].fetch_add(1, Ordering::Relaxed);
-            let _ = self.peers[least].send(Message::Connection(stream));
+            let _ = self.peers[least].send(Message::Connection(parcel));
         }
     }
 
-    fn open(self: &Arc<Self>, stream: TcpStream) {
-        let screen = crate::screen::Limits {
-            head: self.server.limits.head,
-            fields: self.server.limits.headers,
-            body: self.server.limits.body,
-        };
-        // A client that has gone again is no news.
-        let Ok((wire, link)) = crate::connection::Wire::new(stream, screen) else { return };
+    /// Whether a web server may connect from where it is.
+    fn admits(&self, visitor: &Visitor) -> bool {
+        let Visitor::Fastcgi(stream, place) = visitor else { return true };
+        let pool = self.server.fpm_sockets().nth(*place).map(|(_, pool)| pool);
+        let (Some(pool), Some(peer)) = (pool, stream.peer()) else { return true };
+        let Some(allowed) = &pool.listen.allowed_clients else { return true };
+        let admits = allowed.addresses.contains(&peer);
+        if !admits {
+            let reason = "the client is not one of listen.allowed_clients";
+            access::garbled(&pool.name, &peer.to_string(), reason);
+        }
+        admits
+    }
+
+    fn open(self: &Arc<Self>, visitor: Visitor) {
+        match visitor {
+            Visitor::Http(stream) => {
+                let screen = crate::screen::Limits {
+                    head: self.server.limits.head,
+                    fields: self.server.limits.headers,
+                    body: self.server.limits.body,
+                };
+                // A client that has gone again is no news.
+                let Ok((wire, link)) = crate::connection::Wire::new(stream, screen) else { return };
+                self.watch(Watched::Http(link.clone()), |open| {
+                    service::converse(self.clone(), wire, link, open)
+                });
+            }
+            Visitor::Fastcgi(stream, socket) => {
+                let heart = Arc::new(Heart::new());
+                self.watch(Watched::Fastcgi(heart.clone()), |open| {
+                    responder::converse(self.clone(), stream, socket, heart, open)
+                });
+            }
+        }
+    }
+
+    /// Runs a conversation, and watches its time limits.
+    fn watch<F>(self: &Arc<Self>, watched: Watched, converse: impl FnOnce(OpenConnection) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         self.counts[self.index].fetch_add(1, Ordering::Relaxed);
         let place = lock(&self.links).reserve();
-        let open = OpenConnection { home: self.clone(), place };
-        let task = tokio::spawn(service::converse(self.clone(), wire, link.clone(), open));
-        lock(&self.links).open[place] = Some((task.abort_handle(), link));
+        let task = tokio::spawn(converse(OpenConnection { home: self.clone(), place }));
+        lock(&self.links).open[place] = Some((task.abort_handle(), watched));
     }
 
     /// Ends the connections whose time is up.
     fn sweep(&self, now: u64) {
         let limits = &self.server.timeouts;
         let idle = if self.is_draining() { limits.idle.min(DRAIN_IDLE) } else { limits.idle };
-        for (task, link) in lock(&self.links).open.iter().flatten() {
-            let (pulse, since) = link.pulse();
+        for (task, watched) in lock(&self.links).open.iter().flatten() {
+            let (pulse, since) = watched.heart().pulse();
             let limit = match pulse {
                 Pulse::Idle => idle,
                 Pulse::Head => limits.head,
@@ -449,6 +523,14 @@ impl Loop {
         if let Some(log) = &self.log {
             lock(log).write(entry, sent, ledger);
         }
+    }
+}
+
+/// Answers somebody for whom there is no room.
+fn turn_away(visitor: Visitor) {
+    // A web server that is cut off tries again, or another one.
+    if let Visitor::Http(stream) = visitor {
+        service::turn_away(stream);
     }
 }
 

@@ -15,6 +15,11 @@ pub fn default_path(address: SocketAddr) -> PathBuf {
     folder().join(format!("{}.sock", address.port()))
 }
 
+/// Where a server that stands in for php-fpm has its control socket: several may listen on no port at all.
+pub fn fpm_path() -> PathBuf {
+    folder().join(format!("fpm-{}.sock", std::process::id()))
+}
+
 /// Whether somebody else owns the directory of a default path. In `/tmp` anybody could have made it before us.
 pub(crate) fn is_foreign(path: &Path) -> bool {
     path.parent()

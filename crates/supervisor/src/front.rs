@@ -25,6 +25,8 @@ pub struct FrontStart {
     pub server: Server,
     /// The listening sockets, in the order of `server.listen`.
     pub listeners: Vec<OwnedFd>,
+    /// The FastCGI sockets, in the order of `server.fpm`.
+    pub sockets: Vec<OwnedFd>,
     /// The pools, in the order of the sites that have one.
     pub pools: Vec<PoolLink>,
     /// The access log, opened for appending; absent if there is none or it goes to standard output.
@@ -42,6 +44,14 @@ pub struct PoolLink {
     pub segment: Arc<Segment>,
     /// One eventfd for each event loop.
     pub bells: Vec<OwnedFd>,
+}
+
+/// What a front listens on.
+pub struct Lent {
+    /// HTTP sockets and where they are.
+    pub listeners: Vec<(SocketAddr, OwnedFd)>,
+    /// FastCGI sockets, in the order of the configuration.
+    pub sockets: Vec<OwnedFd>,
 }
 
 /// The code of the front; what it returns is the exit status of its process.
@@ -62,20 +72,21 @@ impl Front {
     /// Descriptors or the process cannot be had, the access log cannot be opened.
     pub fn start(
         server: &Server,
-        lent: Vec<(SocketAddr, OwnedFd)>,
+        lent: Lent,
         pools: &[Pool],
         identity: Option<&Identity>,
         main: &FrontMain,
     ) -> io::Result<Front> {
         let (line, channel) = Line::new()?;
-        let (addresses, listeners): (Vec<_>, Vec<_>) = lent.into_iter().unzip();
+        let (addresses, listeners): (Vec<_>, Vec<_>) = lent.listeners.into_iter().unzip();
         let links = pools.iter().map(link).collect::<io::Result<Vec<_>>>()?;
         let access_log = match &server.log.access {
             Some(access) if access.path != Path::new("-") => Some(open_log(&access.path)?.into()),
             _ => None,
         };
         let server = Server { listen: addresses, ..server.clone() };
-        let start = FrontStart { server, listeners, pools: links, access_log, channel };
+        let start =
+            FrontStart { server, listeners, sockets: lent.sockets, pools: links, access_log, channel };
         let keep = descriptors(&start);
         let child = process::fork(&keep, identity, move || {
             process::forbid_tracing();
@@ -151,7 +162,8 @@ fn descriptors(start: &FrontStart) -> Vec<RawFd> {
     let pools = start.pools.iter();
     let bells = pools.clone().flat_map(|pool| pool.bells.iter().map(AsRawFd::as_raw_fd));
     let segments = pools.map(|pool| pool.segment.fd().as_raw_fd());
-    let listeners = start.listeners.iter().chain(&start.access_log).map(AsRawFd::as_raw_fd);
+    let listeners =
+        start.listeners.iter().chain(&start.sockets).chain(&start.access_log).map(AsRawFd::as_raw_fd);
     bells.chain(segments).chain(listeners).chain([start.channel.as_fd().as_raw_fd()]).collect()
 }
 

@@ -20,12 +20,13 @@ use std::time::Duration;
 
 use tokamak_config::Server;
 use tokamak_sys::control::{FromFront, Status, ToFront};
-use tokamak_sys::process::Identity;
 
-use crate::front::{Front, FrontMain};
+use crate::front::{Front, FrontMain, Lent};
+use crate::identities::Identities;
 use crate::listen::Listeners;
 use crate::log::{self, Level};
 use crate::pool::Pool;
+use crate::sockets::Sockets;
 use crate::watch::since;
 use crate::zygote::Launch;
 
@@ -71,7 +72,7 @@ pub struct Generation {
     /// When it began.
     pub begun: u64,
     server: Server,
-    identity: Option<Identity>,
+    identities: Identities,
     pools: Vec<Pool>,
     front: Option<Front>,
     life: Life,
@@ -87,6 +88,8 @@ pub struct Means<'a> {
     pub php: &'a Path,
     /// The listening sockets.
     pub listeners: &'a Listeners,
+    /// The FastCGI sockets.
+    pub sockets: &'a Sockets,
     /// The code of the front.
     pub front: &'a FrontMain,
 }
@@ -100,7 +103,7 @@ impl Generation {
         number: u32,
         configured: Server,
         server: Server,
-        identity: Option<Identity>,
+        identities: Identities,
         patience: Patience,
         now: u64,
     ) -> io::Result<Generation> {
@@ -115,7 +118,7 @@ impl Generation {
             configured,
             begun: now,
             server,
-            identity,
+            identities,
             pools,
             front: None,
             life,
@@ -178,9 +181,9 @@ impl Generation {
                 FromFront::Draining => self.accepts = false,
                 FromFront::Ready | FromFront::Drained => {} // after draining, its exit says the same
                 FromFront::Want { pool } => {
-                    let launch = Launch { php, identity: self.identity.as_ref() };
                     let mut deaths = Vec::new();
                     if let Some(pool) = self.pools.get_mut(usize::from(pool)) {
+                        let launch = Launch { php, identity: self.identities.site(pool.place) };
                         pool.want(launch, now, &mut deaths);
                     }
                     self.announce(&deaths);
@@ -194,9 +197,10 @@ impl Generation {
 
     /// A zygote has said something.
     pub fn hear_pool(&mut self, pool: usize, php: &Path, now: u64) {
-        let launch = Launch { php, identity: self.identity.as_ref() };
+        let pool = &mut self.pools[pool];
+        let launch = Launch { php, identity: self.identities.site(pool.place) };
         let mut deaths = Vec::new();
-        self.pools[pool].hear(launch, now, &mut deaths);
+        pool.hear(launch, now, &mut deaths);
         self.announce(&deaths);
     }
 
@@ -211,9 +215,9 @@ impl Generation {
 
     /// Looks at everything whose time may have come.
     pub fn tick(&mut self, means: Means<'_>, now: u64) {
-        let launch = Launch { php: means.php, identity: self.identity.as_ref() };
         let mut deaths = Vec::new();
         for pool in &mut self.pools {
+            let launch = Launch { php: means.php, identity: self.identities.site(pool.place) };
             pool.tick(launch, now, &mut deaths);
         }
         self.announce(&deaths);
@@ -248,8 +252,9 @@ impl Generation {
 
     fn start_front(&mut self, means: Means<'_>) {
         let lent = means.listeners.lend(&self.server.listen);
-        let front = lent.and_then(|lent| {
-            Front::start(&self.server, lent, &self.pools, self.identity.as_ref(), means.front)
+        let front = lent.and_then(|listeners| {
+            let lent = Lent { listeners, sockets: means.sockets.lend(&self.server)? };
+            Front::start(&self.server, lent, &self.pools, self.identities.front.as_ref(), means.front)
         });
         match front {
             Ok(front) => {

@@ -190,6 +190,7 @@ pub(crate) mod tests {
             php_admin_value: BTreeMap::from([("memory_limit".into(), "64M".into())]),
             env: BTreeMap::from([("APP".into(), "x".into())]),
             inherit_env: true,
+            fpm: None,
         };
         Server {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
@@ -203,6 +204,7 @@ pub(crate) mod tests {
             log: Log { access: None, error: None },
             upstreams: vec![],
             sites: vec![site],
+            fpm: None,
         }
     }
 

@@ -68,17 +68,19 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity behind a user's and a group's name; without a group, the user's own.
+    /// The identity behind a user's and a group's name or number; without a group, the user's own.
+    ///
+    /// # Errors
+    /// There is no such user or group; a user's number has no group beside it.
     pub fn find(user: &str, group: Option<&str>) -> io::Result<Identity> {
-        let missing = |what: &str, name: &str| {
-            io::Error::new(io::ErrorKind::NotFound, format!("there is no {what} \"{name}\""))
-        };
+        let group = group.map(group_id).transpose()?;
+        if let Ok(uid) = user.parse() {
+            let gid = group.ok_or_else(|| missing("group beside the user", user))?;
+            return Ok(Identity { uid, gid, groups: vec![gid] });
+        }
         let name = CString::new(user)?;
         let (uid, own) = user_by_name(&name)?.ok_or_else(|| missing("user", user))?;
-        let gid = match group {
-            None => own,
-            Some(group) => group_by_name(&CString::new(group)?)?.ok_or_else(|| missing("group", group))?,
-        };
+        let gid = group.unwrap_or(own);
         Ok(Identity { uid, gid, groups: groups_of(&name, gid) })
     }
 
@@ -470,6 +472,32 @@ fn group_by_name(name: &CStr) -> io::Result<Option<libc::gid_t>> {
         |entry| (0, entry.gr_gid),
     )?;
     Ok(found.map(|(_, gid)| gid))
+}
+
+/// The number of a user, given by name or by the number itself.
+///
+/// # Errors
+/// There is no such user.
+pub fn user_id(name: &str) -> io::Result<u32> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    Ok(user_by_name(&CString::new(name)?)?.ok_or_else(|| missing("user", name))?.0)
+}
+
+/// The number of a group, given by name or by the number itself.
+///
+/// # Errors
+/// There is no such group.
+pub fn group_id(name: &str) -> io::Result<u32> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    group_by_name(&CString::new(name)?)?.ok_or_else(|| missing("group", name))
+}
+
+fn missing(what: &str, name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("there is no {what} \"{name}\""))
 }
 
 /// The groups that a user belongs to, with `gid` among them.

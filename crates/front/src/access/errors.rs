@@ -35,6 +35,16 @@ pub fn refused(client: &SocketAddr, status: u16, reason: &str) {
     }
 }
 
+/// Tells of a web server whose bytes were no FastCGI; as seldom as of [`refused`] ones.
+pub fn garbled(site: &str, client: &str, reason: &str) {
+    let now = SystemTime::now();
+    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    if THROTTLE.pass(second).is_some() {
+        let pairs = [("client", client.as_bytes())];
+        put(&compose(now, "WARN", site, &format!("FastCGI connection closed: {reason}"), &pairs));
+    }
+}
+
 /// Tells of a request that got an error page, and why. A client's own mistakes are told as seldom as
 /// [`refused`] ones.
 pub fn failed<B>(site: &str, failure: Failure, reason: &str, request: &Request<B>) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokamak_config::Server;
 use tokamak_sys::channel::{Watch, poll};
-use tokamak_sys::process::{self, Identity};
+use tokamak_sys::process;
 use tokamak_sys::signal::{Signal, Signals};
 
 use crate::banner;
@@ -18,6 +18,7 @@ use crate::client;
 use crate::control_socket::{Command, ControlSocket};
 use crate::front::{FrontMain, open_log};
 use crate::generation::{Generation, Life, Means, Patience};
+use crate::identities::Identities;
 use crate::listen::Listeners;
 use crate::log::{self, Level};
 use crate::notify::{self, State};
@@ -25,6 +26,7 @@ use crate::pool::Pool;
 use crate::reload::Reload;
 use crate::renew::Renewals;
 use crate::settings;
+use crate::sockets::Sockets;
 use crate::status::Report;
 use crate::storm::Storm;
 use crate::watch::since;
@@ -73,6 +75,7 @@ struct Supervisor {
     /// Standard error as it was at the start; `log.error` may have put a file in its place.
     stderr: OwnedFd,
     listeners: Listeners,
+    sockets: Sockets,
     control: ControlSocket,
     /// What is served, or will be again after a crash: the last configuration that worked.
     configured: Server,
@@ -99,15 +102,18 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     let passed = process::passed_sockets();
     let mut listeners = Listeners::with_passed(passed).map_err(failure)?;
     listeners.open(&setup.server.listen).map_err(failure)?;
+    let mut sockets = Sockets::default();
+    sockets.open(&setup.server).map_err(failure)?;
     let resolved = settings::resolve(&setup.server).map_err(failure)?;
-    let identity = identity(&resolved)?;
+    let identities = Identities::of(&resolved).map_err(failure)?;
     let lent = listeners.lend(&setup.server.listen).map_err(failure)?;
-    let first = lent
-        .first()
-        .map(|(address, _)| *address)
-        .ok_or_else(|| failure("there is no address to listen on"))?;
+    let default_path = match lent.first() {
+        Some((address, _)) => client::default_path(*address),
+        None if setup.server.fpm.is_some() => client::fpm_path(),
+        None => return Err(failure("there is no address to listen on")),
+    };
     drop(lent);
-    let path = setup.server.control.clone().unwrap_or_else(|| client::default_path(first));
+    let path = setup.server.control.clone().unwrap_or(default_path);
     if setup.server.control.is_none() && client::is_foreign(&path) {
         return Err(failure(format_args!("the directory of {} belongs to somebody else", path.display())));
     }
@@ -131,6 +137,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         signals,
         stderr,
         listeners,
+        sockets,
         control,
         configured: setup.server.clone(),
         generations: Vec::new(),
@@ -144,18 +151,8 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         setup,
     };
     let configured = supervisor.configured.clone();
-    supervisor.begin(configured, resolved, identity, Patience::Eager, now).map_err(failure)?;
+    supervisor.begin(configured, resolved, identities, Patience::Eager, now).map_err(failure)?;
     supervisor.run()
-}
-
-/// Who the front and the workers run as. Only root can become somebody else.
-fn identity(server: &Server) -> Result<Option<Identity>, Failure> {
-    match &server.user {
-        Some(user) if process::is_root() => {
-            Identity::find(user, server.group.as_deref()).map(Some).map_err(failure)
-        }
-        _ => Ok(None),
-    }
 }
 
 /// Lets standard error be the error log of this configuration.
@@ -182,7 +179,8 @@ impl Supervisor {
             while let Some(signal) = self.signals.next() {
                 self.signal(signal, now);
             }
-            let means = Means { php: &self.setup.php, listeners: &self.listeners, front: &*self.setup.front };
+            let Setup { php, front, .. } = &self.setup;
+            let means = Means { php, listeners: &self.listeners, sockets: &self.sockets, front: &**front };
             for generation in &mut self.generations {
                 generation.tick(means, now);
             }
@@ -292,13 +290,13 @@ impl Supervisor {
         &mut self,
         configured: Server,
         resolved: Server,
-        identity: Option<Identity>,
+        identities: Identities,
         patience: Patience,
         now: u64,
     ) -> std::io::Result<u32> {
         self.numbered += 1;
         let number = self.numbered;
-        self.generations.push(Generation::new(number, configured, resolved, identity, patience, now)?);
+        self.generations.push(Generation::new(number, configured, resolved, identities, patience, now)?);
         Ok(number)
     }
 
@@ -316,6 +314,7 @@ impl Supervisor {
         }
         // Waiting connections are refused from now on, once the fronts have closed their copies.
         self.listeners.keep(&[]);
+        self.sockets.keep(&[]);
         self.generations.iter_mut().for_each(|generation| generation.drain(now));
     }
 
@@ -333,6 +332,8 @@ impl Supervisor {
             let used = self.generations.iter().map(|other| other.server().listen.as_slice());
             let used: Vec<_> = used.chain([self.configured.listen.as_slice()]).collect();
             self.listeners.keep(&used);
+            let used = self.generations.iter().map(Generation::server);
+            self.sockets.keep(&used.chain([&self.configured]).collect::<Vec<_>>());
         }
         // A front that serves for a while ends a storm of dying ones.
         let calm =
@@ -391,8 +392,8 @@ impl Supervisor {
         }
         let configured = self.configured.clone();
         let begun = settings::resolve(&configured).map_err(failure).and_then(|resolved| {
-            let identity = identity(&resolved)?;
-            self.begin(configured, resolved, identity, Patience::Eager, now).map_err(failure)
+            let identities = Identities::of(&resolved).map_err(failure)?;
+            self.begin(configured, resolved, identities, Patience::Eager, now).map_err(failure)
         });
         if let Err(wrong) = begun {
             log::line(Level::Error, format_args!("cannot start a generation: {wrong}"));

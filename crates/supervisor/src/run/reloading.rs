@@ -6,9 +6,10 @@ use tokamak_config::{Server, restart_needed};
 use tokamak_sys::control::ToFront;
 use tokamak_sys::process;
 
-use super::{Supervisor, identity, log_to};
+use super::{Supervisor, log_to};
 use crate::front::open_log;
 use crate::generation::{Life, Patience};
+use crate::identities::Identities;
 use crate::log::{self, Level};
 use crate::notify::{self, State};
 use crate::reload::{Reload, Verdict};
@@ -64,8 +65,9 @@ impl Supervisor {
 
     fn prepare(&mut self, server: Server, now: u64) -> Result<u32, String> {
         let resolved = settings::resolve(&server).map_err(|wrong| wrong.to_string())?;
-        let identity = identity(&resolved).map_err(|wrong| wrong.to_string())?;
+        let identities = Identities::of(&resolved).map_err(|wrong| wrong.to_string())?;
         self.listeners.open(&server.listen).map_err(|wrong| wrong.to_string())?;
+        self.sockets.open(&server).map_err(|wrong| wrong.to_string())?;
         for key in restart_needed(&self.configured, &server) {
             log::line(Level::Warn, format_args!("{key} has changed; it takes effect at the next start"));
         }
@@ -73,7 +75,7 @@ impl Supervisor {
         // changed: the file may have been moved away.
         log_to(&server, &self.stderr).map_err(|error| error.to_string())?;
         let patience = Patience::Careful;
-        self.begin(server, resolved, identity, patience, now).map_err(|error| error.to_string())
+        self.begin(server, resolved, identities, patience, now).map_err(|error| error.to_string())
     }
 
     fn refuse(&mut self, client: Option<u64>, wrong: &str) {

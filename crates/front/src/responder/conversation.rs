@@ -1,0 +1,396 @@
+//! One connection of a web server: records in, records out, any number of requests at once.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Role, Values, Wanted, encode};
+use tokamak_upstream::record::Writer;
+use tokamak_upstream::shm::Refused;
+use tokio::io::ReadBuf;
+use tokio::time::timeout;
+
+use super::answer::{self, Answer, End, MOST_WAITING};
+use super::gather::{Gathering, Wrong, parameter};
+use crate::access;
+use crate::application::{Handler, Trouble};
+use crate::connection::{Heart, Pulse};
+use crate::door::Stream;
+use crate::failure::Failure;
+use crate::server::{Loop, OpenConnection, Place};
+
+/// Largest piece read at once; the size of the event loop's one read buffer.
+const PIECE: usize = 64 * 1024;
+
+/// Most requests at once on a connection. Chosen arbitrarily: a web server that multiplexes more has a second connection.
+const MOST_REQUESTS: usize = 256;
+
+/// Turns of reading, answering and writing before other connections get theirs.
+const TURNS: usize = 32;
+
+/// How long a web server may take to read the end of an answer on a connection that is closed.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+thread_local! {
+    /// Records land here and are read without a pause: one buffer for all connections of an event loop.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
+}
+
+/// Serves the requests of one connection until it ends.
+pub async fn converse(
+    home: Arc<Loop>,
+    stream: Stream,
+    socket: usize,
+    heart: Arc<Heart>,
+    _open: OpenConnection,
+) {
+    let mut conversation = Conversation::new(home, stream, socket, heart);
+    if let Ok(()) = poll_fn(|context| conversation.poll(context)).await {
+        conversation.part().await;
+    }
+}
+
+struct Conversation {
+    home: Arc<Loop>,
+    place: usize,
+    stream: Stream,
+    heart: Arc<Heart>,
+    messages: Messages,
+    requests: Vec<Request>,
+    /// Records that are to be written, from `written` on.
+    out: Vec<u8>,
+    written: usize,
+    /// Whether the connection ends with the requests that are under way.
+    closing: bool,
+}
+
+/// A request that has begun and not ended.
+struct Request {
+    id: u16,
+    stage: Stage,
+}
+
+enum Stage {
+    Coming(Box<Gathering>),
+    /// With the request's record, for the log.
+    Answered(Answer, Writer),
+}
+
+/// The connection is of no more use.
+struct Over;
+
+impl From<io::Error> for Over {
+    fn from(_: io::Error) -> Over {
+        // A web server that goes away has lost interest, for whatever reason.
+        Over
+    }
+}
+
+impl Conversation {
+    fn new(home: Arc<Loop>, stream: Stream, socket: usize, heart: Arc<Heart>) -> Conversation {
+        let place = home.server.fpm.as_ref().map_or(0, |fpm| fpm.sockets[socket].site);
+        Conversation {
+            home,
+            place,
+            stream,
+            heart,
+            messages: Messages::new(),
+            requests: Vec::new(),
+            out: Vec::new(),
+            written: 0,
+            closing: false,
+        }
+    }
+
+    fn place(&self) -> &Place {
+        &self.home.places[self.place]
+    }
+
+    /// Goes on until the connection is to be closed; an error if there is nobody left to close it politely for.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Over>> {
+        let mut moved = false;
+        for _ in 0..TURNS {
+            let turn = self.read(context)? | self.answer(context)? | self.write(context)?;
+            if self.closing && self.requests.is_empty() && self.out.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            moved |= turn;
+            if !turn {
+                self.rest(moved);
+                return Poll::Pending;
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Lets the sweeper know what the connection waits for.
+    fn rest(&self, moved: bool) {
+        let coming = |request: &Request| matches!(request.stage, Stage::Coming(_));
+        let pulse = if !self.out.is_empty() {
+            Pulse::Sending
+        } else if self.requests.iter().any(coming) || !self.messages.is_between_records() {
+            Pulse::Head
+        } else if self.requests.is_empty() {
+            Pulse::Idle
+        } else {
+            Pulse::Serving
+        };
+        if moved || self.heart.pulse().0 != pulse {
+            self.heart.beat(pulse, tokamak_cost::now());
+        }
+    }
+
+    fn read(&mut self, context: &mut Context<'_>) -> Result<bool, Over> {
+        // A web server that does not read its answers asks no more.
+        if self.out.len() >= MOST_WAITING {
+            return Ok(false);
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut buffer = ReadBuf::new(scratch);
+            match self.stream.poll_read(context, &mut buffer) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(result) => result?,
+            }
+            let mut input = buffer.filled();
+            if input.is_empty() {
+                return Err(Over);
+            }
+            loop {
+                match self.messages.next(&mut input) {
+                    Ok(Some(message)) => self.hear(message)?,
+                    Ok(None) => return Ok(true),
+                    Err(error) => return Err(self.garbled(&error.to_string())),
+                }
+            }
+        })
+    }
+
+    fn garbled(&self, reason: &str) -> Over {
+        let client = self.stream.peer().map_or_else(|| "unix:".to_owned(), |peer| peer.to_string());
+        access::garbled(&self.place().site.name, &client, reason);
+        Over
+    }
+
+    fn hear(&mut self, message: Message<'_>) -> Result<(), Over> {
+        let (id, heard) = match message {
+            Message::Begin { id, role, keep } => return self.begin(id, role, keep),
+            Message::Abort { id } => {
+                if let Some(at) = self.find(id) {
+                    // Dropping it withdraws it, or tells its worker that nobody reads on.
+                    self.requests.swap_remove(at);
+                    answer::end(&mut self.out, id);
+                    self.ended();
+                }
+                return Ok(());
+            }
+            Message::GetValues(wanted) => {
+                let values = self.values(wanted);
+                encode::values(&mut self.out, values);
+                return Ok(());
+            }
+            Message::Foreign(kind) => {
+                encode::unknown_type(&mut self.out, kind);
+                return Ok(());
+            }
+            Message::End { .. } | Message::Values(_) | Message::UnknownType(_) => {
+                return Err(self.garbled("a record that only an application sends"));
+            }
+            Message::Stream { id, stream, bytes } => {
+                (id, self.coming(id).map_or(Ok(()), |request| request.bytes(stream, bytes)))
+            }
+            Message::StreamEnd { id, stream } => {
+                (id, self.coming(id).map_or(Ok(()), |request| request.end(stream)))
+            }
+        };
+        match heard {
+            Ok(()) => self.submit(id),
+            Err(Wrong::Records(reason)) => return Err(self.garbled(reason)),
+            Err(Wrong::Codec(error)) => return Err(self.garbled(&error.to_string())),
+            Err(Wrong::Request(failure, reason)) => self.refuse(id, failure, reason),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, id: u16, role: Role, keep: bool) -> Result<(), Over> {
+        if self.find(id).is_some() {
+            return Err(self.garbled("a request that begins twice"));
+        }
+        self.closing |= !keep;
+        if let Role::Unknown(_) = role {
+            encode::end(&mut self.out, id, 0, ProtocolStatus::UnknownRole);
+        } else if self.requests.len() >= MOST_REQUESTS {
+            encode::end(&mut self.out, id, 0, ProtocolStatus::Overloaded);
+        } else {
+            let limits = &self.home.server.limits;
+            let gathering = Box::new(Gathering::new(role, limits.head, limits.buffer));
+            self.requests.push(Request { id, stage: Stage::Coming(gathering) });
+        }
+        Ok(())
+    }
+
+    fn find(&self, id: u16) -> Option<usize> {
+        self.requests.iter().position(|request| request.id == id)
+    }
+
+    /// The request of this id, if it is still coming. Records of inactive requests mean nothing (§3.3).
+    fn coming(&mut self, id: u16) -> Option<&mut Gathering> {
+        let at = self.find(id)?;
+        match &mut self.requests[at].stage {
+            Stage::Coming(gathering) => Some(gathering),
+            Stage::Answered(..) => None,
+        }
+    }
+
+    fn values(&self, wanted: Wanted) -> Values {
+        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let pool = &self.place().site.pool;
+        Values {
+            max_conns: wanted.max_conns.then(|| number(self.home.server.limits.connections)),
+            max_reqs: wanted.max_reqs.then(|| number(pool.queue.saturating_add(pool.size.max()))),
+            mpxs_conns: wanted.mpxs_conns.then_some(true),
+        }
+    }
+
+    /// Hands a request that is complete to the workers.
+    fn submit(&mut self, id: u16) {
+        let Some(at) = self.find(id) else { return };
+        let home = self.home.clone();
+        let Stage::Coming(gathering) = &mut self.requests[at].stage else { return };
+        if !gathering.is_complete() {
+            return;
+        }
+        home.attend(tokamak_cost::now());
+        let Handler::Workers(rim) = &home.places[self.place].handler else {
+            return self.refuse(id, Failure::Internal, "the pool has no workers");
+        };
+        let body = gathering.take_body();
+        match rim.submit(gathering.record.bytes(), body) {
+            Ok(exchange) => {
+                let record = std::mem::take(&mut gathering.record);
+                self.requests[at].stage = Stage::Answered(Answer::new(exchange), record);
+            }
+            Err((Refused::TooLarge, _)) => {
+                self.refuse(id, Failure::HeadTooLarge, "the parameters do not fit the queue");
+            }
+            Err((Refused::Full, _)) => {
+                let Request { stage, .. } = self.requests.swap_remove(at);
+                self.tell(stage.record(), Failure::QueueFull, Failure::QueueFull.text());
+                encode::end(&mut self.out, id, 0, ProtocolStatus::Overloaded);
+                self.ended();
+            }
+        }
+    }
+
+    /// Answers a request with an error, and says why in the log.
+    fn refuse(&mut self, id: u16, failure: Failure, reason: &str) {
+        let Some(at) = self.find(id) else { return };
+        let Request { stage, .. } = self.requests.swap_remove(at);
+        self.tell(stage.record(), failure, reason);
+        answer::fail(&mut self.out, id, failure);
+        self.ended();
+    }
+
+    fn tell(&self, record: &Writer, failure: Failure, reason: &str) {
+        let text = |name| String::from_utf8_lossy(parameter(record, name).unwrap_or_default());
+        let site = &self.place().site.name;
+        access::broken_off(site, failure, reason, &text(b"REQUEST_METHOD"), &text(b"REQUEST_URI"));
+    }
+
+    /// A request has ended.
+    fn ended(&mut self) {
+        self.closing |= self.home.is_draining();
+    }
+
+    fn answer(&mut self, context: &mut Context<'_>) -> Result<bool, Over> {
+        let mut moved = false;
+        let mut at = 0;
+        while at < self.requests.len() && self.out.len() < MOST_WAITING {
+            let Request { id, stage } = &mut self.requests[at];
+            let (id, before) = (*id, self.out.len());
+            let Stage::Answered(answer, _) = stage else {
+                at += 1;
+                continue;
+            };
+            let end = answer.poll(id, &mut self.out, context);
+            moved |= self.out.len() > before;
+            let Poll::Ready(end) = end else {
+                at += 1;
+                continue;
+            };
+            moved = true;
+            match end {
+                End::Complete => {
+                    self.requests.swap_remove(at);
+                    self.ended();
+                }
+                End::Failed(fault) => {
+                    let Trouble { failure, reason } = fault.into();
+                    self.refuse(id, failure, &reason);
+                }
+                End::BrokenOff(reason) => {
+                    let Request { stage, .. } = self.requests.swap_remove(at);
+                    self.tell(stage.record(), Failure::WorkerGone, &reason);
+                    // Without an END_REQUEST nobody takes the part for the whole. Others on the connection must not suffer.
+                    if self.requests.is_empty() {
+                        return Err(Over);
+                    }
+                    encode::end(&mut self.out, id, 1, ProtocolStatus::Complete);
+                    self.ended();
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    fn write(&mut self, context: &mut Context<'_>) -> Result<bool, Over> {
+        let mut moved = false;
+        while self.written < self.out.len() {
+            match self.stream.poll_write(context, &self.out[self.written..]) {
+                Poll::Ready(count) => {
+                    self.written += count?;
+                    moved = true;
+                }
+                Poll::Pending => break,
+            }
+        }
+        if self.written == self.out.len() {
+            self.out.clear();
+            self.out.shrink_to(PIECE);
+            self.written = 0;
+        } else if self.written >= self.out.len() / 2 {
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(moved)
+    }
+
+    /// Closes the connection. Bytes that nobody has read would reset it, and take the end of the answer along.
+    async fn part(mut self) {
+        let farewell = poll_fn(|context| {
+            ready!(self.stream.poll_shutdown(context))?;
+            SCRATCH.with_borrow_mut(|scratch| {
+                loop {
+                    let mut buffer = ReadBuf::new(scratch);
+                    ready!(self.stream.poll_read(context, &mut buffer))?;
+                    if buffer.filled().is_empty() {
+                        return Poll::Ready(io::Result::Ok(()));
+                    }
+                }
+            })
+        });
+        let _ = timeout(LAST_WORDS, farewell).await;
+    }
+}
+
+impl Stage {
+    fn record(&self) -> &Writer {
+        match self {
+            Stage::Coming(gathering) => &gathering.record,
+            Stage::Answered(_, record) => record,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Who the processes of a generation are. Only root can become somebody else.
+
+use std::io;
+
+use tokamak_config::{Server, Site};
+use tokamak_fpm::Pool;
+use tokamak_sys::process::{self, Identity};
+
+/// Who serves connections for pools of several users. None of them may be able to signal or read that process.
+const NOBODY: &str = "nobody";
+
+/// Users and groups of the front and of each site's workers; absent: as the supervisor.
+#[derive(Clone, Debug)]
+pub struct Identities {
+    /// The front's.
+    pub front: Option<Identity>,
+    sites: Vec<Option<Identity>>,
+}
+
+impl Identities {
+    /// Those that the configuration asks for.
+    ///
+    /// # Errors
+    /// A user or group that does not exist.
+    pub fn of(server: &Server) -> io::Result<Identities> {
+        if !process::is_root() {
+            return Ok(Identities { front: None, sites: vec![None; server.sites.len()] });
+        }
+        let own =
+            server.user.as_ref().map(|user| Identity::find(user, server.group.as_deref())).transpose()?;
+        let front = match server.fpm {
+            Some(_) => Some(Identity::find(NOBODY, None)?),
+            None => own.clone(),
+        };
+        let site = |site: &Site| match &site.fpm {
+            Some(pool) => of_pool(pool),
+            None => Ok(own.clone()),
+        };
+        Ok(Identities { front, sites: server.sites.iter().map(site).collect::<io::Result<_>>()? })
+    }
+
+    /// Those of a site's workers.
+    pub fn site(&self, place: usize) -> Option<&Identity> {
+        self.sites[place].as_ref()
+    }
+}
+
+fn of_pool(pool: &Pool) -> io::Result<Option<Identity>> {
+    pool.user.as_ref().map(|user| Identity::find(user, pool.group.as_deref())).transpose()
+}

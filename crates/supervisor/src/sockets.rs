@@ -1,0 +1,155 @@
+//! The sockets of a server that stands in for php-fpm: opened here, kept over reloads, lent to each front.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use tokamak_config::{FpmAddress, Server};
+use tokamak_fpm::config::Listen;
+use tokamak_sys::process;
+
+/// A socket that cannot be had, in php-fpm's words.
+#[derive(Debug)]
+pub struct CannotListen(String);
+
+impl fmt::Display for CannotListen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// All FastCGI sockets of the server. Dropping it removes the files of Unix sockets.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    open: BTreeMap<FpmAddress, Socket>,
+}
+
+impl Sockets {
+    /// Opens the sockets of a configuration that are not open yet. On an error none of the new ones stays open.
+    ///
+    /// # Errors
+    /// The first socket that cannot be had.
+    pub fn open(&mut self, server: &Server) -> Result<(), CannotListen> {
+        let mut new = Sockets::default();
+        for (socket, pool) in server.fpm_sockets() {
+            let address = &socket.address;
+            if !self.open.contains_key(address) && !new.open.contains_key(address) {
+                new.open.insert(address.clone(), bind(address, &pool.listen)?);
+            }
+        }
+        self.open.append(&mut new.open);
+        Ok(())
+    }
+
+    /// Closes every socket that none of these configurations needs.
+    pub fn keep(&mut self, servers: &[&Server]) {
+        let needed = |address: &FpmAddress| {
+            servers
+                .iter()
+                .flat_map(|server| server.fpm_sockets())
+                .any(|(socket, _)| socket.address == *address)
+        };
+        self.open.retain(|address, _| {
+            let keep = needed(address);
+            if !keep {
+                remove(address);
+            }
+            keep
+        });
+    }
+
+    /// A duplicate of each socket of a configuration, in its order, for a front.
+    pub fn lend(&self, server: &Server) -> io::Result<Vec<OwnedFd>> {
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "a socket is not open");
+        server
+            .fpm_sockets()
+            .map(|(socket, _)| Ok(self.open.get(&socket.address).ok_or_else(missing)?.try_clone()?.into()))
+            .collect()
+    }
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        self.open.keys().for_each(remove);
+    }
+}
+
+fn remove(address: &FpmAddress) {
+    if let FpmAddress::Unix(path) = address {
+        // If it is gone already, that is what we want.
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn bind(address: &FpmAddress, listen: &Listen) -> Result<Socket, CannotListen> {
+    let failed = |what: &str, error: &io::Error| {
+        let text = error.to_string();
+        let (text, number) =
+            (text.split(" (os error").next().unwrap_or_default(), error.raw_os_error().unwrap_or(0));
+        CannotListen(format!("{what} '{address}': {text} ({number})"))
+    };
+    let socket = match address {
+        FpmAddress::Tcp(address) => {
+            let open = || {
+                let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(Protocol::TCP))?;
+                // A restarted server must not wait for the old connections' TIME_WAIT.
+                socket.set_reuse_address(true)?;
+                socket.bind(&SockAddr::from(*address))?;
+                Ok(socket)
+            };
+            open().map_err(|error| failed("unable to bind listening socket for address", &error))?
+        }
+        FpmAddress::Unix(path) => {
+            clear(path)?;
+            let socket = bind_file(path)
+                .map_err(|error| failed("unable to bind listening socket for address", &error))?;
+            if let Err(error) = give(path, listen) {
+                remove(address);
+                return Err(CannotListen(format!("failed to hand over the socket '{address}': {error}")));
+            }
+            socket
+        }
+    };
+    let started = socket.listen(listen.backlog).and_then(|()| socket.set_nonblocking(true));
+    started.map_err(|error| failed("failed to listen to address", &error))?;
+    Ok(socket)
+}
+
+/// Makes room for a Unix socket: what a dead server left there is removed.
+fn clear(path: &Path) -> Result<(), CannotListen> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    if UnixStream::connect(path).is_ok() {
+        let message = format!("An another FPM instance seems to already listen on {}", path.display());
+        return Err(CannotListen(message));
+    }
+    if found.file_type().is_socket() {
+        // If it cannot be removed, binding says why.
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// A bound socket whose file is for its owner alone at first: on Linux the file takes over the mode of the socket.
+fn bind_file(path: &Path) -> io::Result<Socket> {
+    let file = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    let socket = Socket::from(OwnedFd::from(file));
+    socket.bind(&SockAddr::unix(path)?)?;
+    Ok(socket)
+}
+
+/// Lets those use a socket who may. Nobody is connected yet: it does not listen.
+fn give(path: &Path, listen: &Listen) -> io::Result<()> {
+    let owner = listen.owner.as_deref().map(process::user_id).transpose()?;
+    let group = listen.group.as_deref().map(process::group_id).transpose()?;
+    if owner.or(group).is_some() {
+        chown(path, owner, group)?;
+    }
+    fs::set_permissions(path, Permissions::from_mode(listen.mode))
+}
