@@ -180,8 +180,11 @@ impl Site {
 pub struct Upstream {
     /// Name in the configuration and in logs.
     pub name: String,
-    /// Where it listens; each address takes a share of the requests.
+    /// Where it listens; each address takes a share of the requests. Empty beside [`Upstream::spawn`]: the supervisor
+    /// makes the sockets.
     pub addresses: Vec<Endpoint>,
+    /// How it is started, if the server does that.
+    pub spawn: Option<Spawn>,
     /// Most connections to each address.
     pub connections: usize,
     /// Requests after which a connection is closed; 0: never, 1: none is kept.
@@ -198,6 +201,53 @@ pub struct Upstream {
     pub params: BTreeMap<String, String>,
     /// Directories whose files the application may have sent, by the URL path under which it names them.
     pub internal: BTreeMap<String, PathBuf>,
+}
+
+/// An application that the server starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spawn {
+    /// The program, absolute.
+    pub program: PathBuf,
+    /// What follows it.
+    pub arguments: Vec<String>,
+    /// How many of it run.
+    pub processes: usize,
+    /// Whether they share one socket.
+    pub shared: bool,
+    /// Where they start.
+    pub directory: PathBuf,
+    /// Their environment.
+    pub env: BTreeMap<String, String>,
+    /// Whether they see the server's own environment beside [`Spawn::env`].
+    pub inherit_env: bool,
+    /// User that they run as, when the server was started as root; [`Server::user`] if absent.
+    pub user: Option<String>,
+    /// Group that goes with [`Spawn::user`].
+    pub group: Option<String>,
+    /// What tells one to end.
+    pub stop_signal: StopSignal,
+    /// How long it may take then.
+    pub stop_timeout: Duration,
+}
+
+impl Spawn {
+    /// How many sockets the processes have.
+    pub fn sockets(&self) -> usize {
+        if self.shared { 1 } else { self.processes }
+    }
+}
+
+/// What tells an application to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopSignal {
+    /// `SIGTERM`
+    Terminate,
+    /// `SIGUSR1`
+    User1,
+    /// `SIGINT`
+    Interrupt,
+    /// `SIGQUIT`
+    Quit,
 }
 
 /// How long the parts of an exchange with an application may take.

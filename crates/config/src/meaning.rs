@@ -1,6 +1,7 @@
 //! From what was typed to what it means: paths made absolute, `"auto"` decided, options checked against
 //! each other and against the file system. It reads directories and files' existence and changes nothing.
 
+mod spawn;
 mod upstream;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ pub(crate) struct Surroundings<'a> {
     pub directory: &'a Path,
     /// Cores that this process may use.
     pub cores: usize,
+    /// Where programs are looked for.
+    pub path: Option<&'a str>,
 }
 
 /// One for each core: a further process that computes only takes turns with the others, which on two cores cost 36

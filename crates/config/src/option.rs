@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::high::{Endpoint, LogFormat, Mode, Reset, Split};
+use crate::high::{Endpoint, LogFormat, Mode, Reset, Split, StopSignal};
 use crate::literal::Literal;
 use crate::low::{Given, Origin};
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
@@ -186,6 +186,12 @@ impl Choice for Reset {
     const ALL: &'static [Reset] = Reset::ALL;
 }
 
+impl Choice for StopSignal {
+    const NAMES: &'static [&'static str] = &["term", "usr1", "int", "quit"];
+    const ALL: &'static [StopSignal] =
+        &[StopSignal::Terminate, StopSignal::User1, StopSignal::Interrupt, StopSignal::Quit];
+}
+
 section! {
     /// The server as a whole. These keys stand at the start of the file, before the first table.
     Top TOP "" {
@@ -250,17 +256,40 @@ section! {
 }
 
 section! {
-    /// A FastCGI application that runs elsewhere, such as php-fpm. Repeat `[[upstream]]` for each; sites and routes name
-    /// them.
+    /// A FastCGI application: one that runs elsewhere, such as php-fpm, or one that the server starts itself. Repeat
+    /// `[[upstream]]` for each; sites and routes name them.
     Upstream UPSTREAM "upstream" {
         /// Name by which sites and routes mean it.
         name: Option<Text> = "", ANY, Live;
         /// Where it listens: `"unix:/run/app.sock"` or `"HOST:PORT"`. Of several addresses each gets its share, and one that
         /// cannot be reached is left out for a while.
         address: Vec<Endpoint> = "", ANY, Live;
-        /// Most connections to each address: as many as the application has processes or threads. They are kept open
-        /// between requests; the next request waits for one that is free.
-        connections: Count = "16", within(1, 10_000), Live;
+        /// Starts the application: a program and its arguments, as in `["python3", "app.py"]`. It finds its listening socket
+        /// on descriptor 0, as the FastCGI specification says, and is started again when it ends. Not beside `address`.
+        spawn: Vec<Text> = "", ANY, Live;
+        /// How many processes `spawn` starts.
+        processes: Count = "1", within(1, 256), Live;
+        /// Whether the processes of `spawn` share one socket. Else each has an address of its own, so that requests can be
+        /// sent to the process that has their data in memory.
+        shared: bool = "false", ANY, Live;
+        /// Working directory of `spawn`; if not set, the directory of the file.
+        directory: Option<PathBuf> = "", ANY, Live;
+        /// Environment of `spawn`.
+        env: BTreeMap<String, String> = "", ANY, Live;
+        /// Whether `spawn` sees the server's own environment too.
+        inherit_env: bool = "true", ANY, Live;
+        /// User that `spawn` runs as, if the server is started as root; if not set, the server's `user`.
+        user: Option<Text> = "", ANY, Live;
+        /// Group to go with `user`; that user's own group if not set.
+        group: Option<Text> = "", ANY, Live;
+        /// What tells a process of `spawn` to end: `"usr1"` lets one that uses libfcgi finish its request first.
+        stop_signal: StopSignal = "term", ANY, Live;
+        /// How long it may take to end; then it gets `SIGTERM` if that was not `stop_signal`, and a second later `SIGKILL`.
+        stop_timeout: Duration = "5s", within(1, HOUR), Live;
+        /// Most connections to each address: as many as the application has processes or threads there. They are kept open
+        /// between requests; the next request waits for one that is free. `"auto"` is 16; with `spawn` it is one for each
+        /// process.
+        connections: Auto<Count> = "auto", within(1, 10_000), Live;
         /// Requests after which a connection is closed; 1 opens one for each request.
         requests: Count = "0", within(1, u32::MAX as u64).or_zero("never"), Live;
         /// How long an unused connection is kept.

@@ -70,7 +70,8 @@ impl Request {
         if low.sites.is_empty() {
             let _made = low.only_site();
         }
-        let around = Surroundings { directory: &self.directory, cores };
+        let path = self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
+        let around = Surroundings { directory: &self.directory, cores, path };
         let server = meaning::server(&low, &around, &mut errors);
         errors.unless_any(Some(server))
     }

@@ -29,6 +29,12 @@ impl Place {
         std::fs::write(path, text).unwrap();
     }
 
+    fn program(&self, file: &str) {
+        self.write(file, "#!/bin/sh");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.path(file), mode).unwrap();
+    }
+
     fn path(&self, file: &str) -> PathBuf {
         self.directory.path().join(file)
     }
@@ -509,9 +515,75 @@ fn upstreams_and_routes_are_found_by_name() {
 }
 
 #[test]
+fn an_application_to_start_is_found() {
+    let place = Place::with(&["index.php"]);
+    place.program("app/bin/run");
+    place.program("bin/named");
+    let text = format!(
+        r#"
+        [[upstream]]
+        name = "one"
+        spawn = ["bin/run", "--fast", "x y"]
+        directory = "app"
+        processes = 3
+        user = "somebody"
+        stop_signal = "usr1"
+        [[upstream]]
+        name = "two"
+        spawn = "named"
+        env = {{ PATH = "/nowhere:{}" }}
+        inherit_env = false
+        processes = 4
+        shared = true
+        "#,
+        place.path("bin").display()
+    );
+    let server = place.load(&text).unwrap();
+    let [one, two] = &server.upstreams[..] else { panic!("two upstreams") };
+    assert!(one.addresses.is_empty());
+    assert_eq!((one.connections, two.connections), (1, 4));
+    let (one, two) = (one.spawn.as_ref().unwrap(), two.spawn.as_ref().unwrap());
+    assert_eq!((&one.program, &one.directory), (&place.path("app/bin/run"), &place.path("app")));
+    assert_eq!(one.arguments, ["--fast", "x y"]);
+    assert_eq!((one.processes, one.sockets(), one.stop_signal), (3, 3, StopSignal::User1));
+    assert_eq!((&two.program, &two.directory), (&place.path("bin/named"), &place.path("")));
+    assert_eq!((two.processes, two.sockets(), two.inherit_env), (4, 1, false));
+    assert_eq!(place.load(&server.to_toml()).unwrap(), server);
+}
+
+#[test]
+fn a_program_is_looked_for_in_the_servers_own_path() {
+    let place = Place::with(&["index.php"]);
+    place.program("bin/named");
+    place.write("tokamak.toml", "[[upstream]]\nname = \"a\"\nspawn = \"named\"");
+    let mut request = place.request();
+    let errors = lines(request.load_for(2));
+    has(&errors, &["tokamak.toml:3: upstream.spawn", "there is no program `named` in PATH"]);
+    request.environment = vec![("PATH".into(), place.path("bin").display().to_string())];
+    let server = request.load_for(2).unwrap();
+    assert_eq!(server.upstreams[0].spawn.as_ref().unwrap().program, place.path("bin/named"));
+}
+
+#[test]
 fn wrong_upstreams_and_routes_are_told() {
     let place = Place::with(&["index.php"]);
     for (text, parts) in [
+        (
+            "[[upstream]]\nname = \"a\"\nspawn = \"/bin/sh\"\naddress = \"a:1\"",
+            &[":4", "upstream.address", "made by the server"][..],
+        ),
+        (
+            "[[upstream]]\nname = \"a\"\nspawn = \"/bin/sh\"\ndirectory = \"none\"",
+            &[":4", "upstream.directory", "is not a directory"],
+        ),
+        (
+            "[[upstream]]\nname = \"a\"\nspawn = \"./index.php\"",
+            &[":3", "there is no program `./index.php` in"],
+        ),
+        (
+            "[[upstream]]\nname = \"a\"\naddress = \"a:1\"\nprocesses = 2",
+            &[":4", "upstream.processes", "only an application that is started here"],
+        ),
         ("[[upstream]]\naddress = \"a:1\"", &["upstream.name", "not set"][..]),
         ("[[upstream]]\nname = \"a\"", &["upstream.address", "not set"]),
         ("[[upstream]]\nname = \"a\"\naddress = \"a\"", &[":3", "`a` is no address"]),

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::high::{Pool, PoolSize, Route, Server, Site, Upstream};
+use crate::high::{Pool, PoolSize, Route, Server, Site, Spawn, Upstream};
 use crate::low::{Given, Low, LowSite, Origin, Repeated};
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section};
 use crate::value::{Auto, Count, Nothing, Off, Size, Text};
@@ -168,10 +168,21 @@ fn raise(server: &Server) -> Low {
 
 fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
     let internal = upstream.internal.iter();
+    let (spawn, unset) = (upstream.spawn.as_ref(), option::Upstream::defaults());
     let values = option::Upstream {
         name: plain(Some(Text(upstream.name.clone()))),
         address: plain(upstream.addresses.clone()),
-        connections: plain(count(upstream.connections)),
+        spawn: plain(spawn.map(command).unwrap_or_default()),
+        processes: spawn.map_or(unset.processes, |spawn| plain(count(spawn.processes))),
+        shared: plain(spawn.is_some_and(|spawn| spawn.shared)),
+        directory: plain(spawn.map(|spawn| spawn.directory.clone())),
+        env: plain(spawn.map(|spawn| spawn.env.clone()).unwrap_or_default()),
+        inherit_env: spawn.map_or(unset.inherit_env, |spawn| plain(spawn.inherit_env)),
+        user: text(&spawn.and_then(|spawn| spawn.user.clone())),
+        group: text(&spawn.and_then(|spawn| spawn.group.clone())),
+        stop_signal: spawn.map_or(unset.stop_signal, |spawn| plain(spawn.stop_signal)),
+        stop_timeout: spawn.map_or(unset.stop_timeout, |spawn| plain(spawn.stop_timeout)),
+        connections: plain(Auto::Is(count(upstream.connections))),
         requests: plain(Count(upstream.requests)),
         idle: plain(upstream.idle),
         queue: plain(count(upstream.queue)),
@@ -187,6 +198,12 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
         ),
     };
     Repeated { origin: Origin::Default, values }
+}
+
+/// The program and its arguments.
+fn command(spawn: &Spawn) -> Vec<Text> {
+    let program = spawn.program.to_string_lossy().into_owned();
+    [program].into_iter().chain(spawn.arguments.iter().cloned()).map(Text).collect()
 }
 
 fn raise_route(route: &Route, upstreams: &[Upstream]) -> Repeated<option::Route> {

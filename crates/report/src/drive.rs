@@ -49,11 +49,10 @@ impl Application {
         let mut pairs = settings::settings(site).map_err(|error| Failure(error.to_string()))?;
         pairs.push((key::REPORT.to_owned(), TOKEN.to_owned()));
         let program = Program {
-            path: php,
             arguments: &[ZYGOTE_ARGUMENT],
-            environment: &settings::environment(site, std::env::vars_os()),
+            environment: &settings::environment(&site.env, site.inherit_env, std::env::vars_os()),
             fds: &[theirs.as_fd(), segment.fd(), bell.as_fd()],
-            identity: None,
+            ..Program::new(php)
         };
         let zygote = program.spawn()?;
         send(&channel, &ToZygote::Settings(pairs), &[])?;

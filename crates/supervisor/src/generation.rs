@@ -1,4 +1,4 @@
-//! One generation: a front, its pools, and what becomes of them together.
+//! One generation: a front, its pools, the applications that it starts, and what becomes of them together.
 //!
 //! ```text
 //!   Booting ──► Fronted ──► Serving ──► Draining ──► Ending ──► gone
@@ -12,7 +12,7 @@
 //! | Fronted | the front has been forked and is not ready |
 //! | Serving | the front accepts connections |
 //! | Draining | the front accepts no more and answers what it has; workers are replaced as before |
-//! | Ending | no front; the workers leave, then their zygotes |
+//! | Ending | no front; the workers leave, then their zygotes; applications are told to end |
 
 use std::io;
 use std::path::Path;
@@ -21,6 +21,7 @@ use std::time::Duration;
 use tokamak_config::Server;
 use tokamak_sys::control::{FromFront, Status, ToFront};
 
+use crate::application::{Application, Folder};
 use crate::front::{Front, FrontMain, Lent};
 use crate::identities::Identities;
 use crate::listen::Listeners;
@@ -74,6 +75,7 @@ pub struct Generation {
     server: Server,
     identities: Identities,
     pools: Vec<Pool>,
+    applications: Vec<Application>,
     front: Option<Front>,
     life: Life,
     patience: Patience,
@@ -95,18 +97,20 @@ pub struct Means<'a> {
 }
 
 impl Generation {
-    /// A new generation with no process yet. `server` is resolved, `configured` is not.
+    /// A new generation with no process yet. `server` is resolved, `configured` is not. `folder` is for sockets.
     ///
     /// # Errors
-    /// The queues cannot be made.
+    /// The queues or the sockets cannot be made.
     pub fn new(
         number: u32,
         configured: Server,
-        server: Server,
+        mut server: Server,
         identities: Identities,
+        folder: Option<&Folder>,
         patience: Patience,
         now: u64,
     ) -> io::Result<Generation> {
+        let applications = applications_of(&mut server, number, folder, &identities)?;
         let sites = (0..server.sites.len()).filter(|site| server.sites[*site].has_workers());
         let pools = sites
             .enumerate()
@@ -120,6 +124,7 @@ impl Generation {
             server,
             identities,
             pools,
+            applications,
             front: None,
             life,
             patience,
@@ -147,6 +152,11 @@ impl Generation {
         &self.pools
     }
 
+    /// The applications that it starts.
+    pub fn applications(&self) -> &[Application] {
+        &self.applications
+    }
+
     /// Its front, while there is one.
     pub fn front(&self) -> Option<&Front> {
         self.front.as_ref()
@@ -154,12 +164,16 @@ impl Generation {
 
     /// Whether no process is left and none will come.
     pub fn is_gone(&self) -> bool {
-        matches!(self.life, Life::Ending(_)) && self.front.is_none() && self.pools.iter().all(Pool::is_gone)
+        matches!(self.life, Life::Ending(_)) && self.front.is_none() && self.are_processes_gone()
     }
 
-    /// The first reason for which a pool does not start.
+    fn are_processes_gone(&self) -> bool {
+        self.pools.iter().all(Pool::is_gone) && self.applications.iter().all(Application::is_gone)
+    }
+
+    /// The first reason for which a pool or an application does not start.
     pub fn failure(&self) -> Option<&str> {
-        self.pools.iter().find_map(Pool::failure)
+        self.pools.iter().find_map(Pool::failure).or(self.applications.iter().find_map(Application::failure))
     }
 
     /// The first site whose application has changed since its image was taken, and what has changed.
@@ -204,6 +218,11 @@ impl Generation {
         self.announce(&deaths);
     }
 
+    /// A process of an application has written something.
+    pub fn hear_application(&mut self, application: usize, process: usize) {
+        self.applications[application].hear(process);
+    }
+
     /// Tells the front who is dead.
     fn announce(&mut self, deaths: &[ToFront]) {
         if let Some(front) = &mut self.front {
@@ -221,11 +240,12 @@ impl Generation {
             pool.tick(launch, now, &mut deaths);
         }
         self.announce(&deaths);
+        self.applications.iter_mut().for_each(|application| application.tick(now));
         if let Some(front) = &mut self.front {
             front.flush();
         }
         match self.life {
-            Life::Booting if self.is_time_for_front() => self.start_front(means),
+            Life::Booting if self.is_time_for_front(now) => self.start_front(means),
             Life::Draining(from) if since(from, now) > self.server.timeouts.drain => {
                 if let Some(front) = &self.front {
                     log::line(
@@ -242,12 +262,18 @@ impl Generation {
         }
     }
 
-    fn is_time_for_front(&self) -> bool {
-        self.pools.iter().all(|pool| match self.patience {
-            // A sealed application that does not boot is tried again, and the other sites need not wait for it.
-            Patience::Eager => pool.has_zygote() || pool.is_sealed() && pool.failure().is_some(),
-            Patience::Careful => pool.is_up(),
-        })
+    fn is_time_for_front(&self, now: u64) -> bool {
+        let is_up = |application: &Application| match self.patience {
+            // Requests wait in its socket, or are refused if it does not start.
+            Patience::Eager => true,
+            Patience::Careful => application.is_up(now),
+        };
+        self.applications.iter().all(is_up)
+            && self.pools.iter().all(|pool| match self.patience {
+                // A sealed application that does not boot is tried again, and the other sites need not wait for it.
+                Patience::Eager => pool.has_zygote() || pool.is_sealed() && pool.failure().is_some(),
+                Patience::Careful => pool.is_up(),
+            })
     }
 
     fn start_front(&mut self, means: Means<'_>) {
@@ -299,6 +325,7 @@ impl Generation {
             let deadline = drained.max(now + nanos(LEAVE));
             self.life = Life::Ending(deadline);
             self.pools.iter_mut().for_each(|pool| pool.quit(deadline, now));
+            self.applications.iter_mut().for_each(|application| application.quit(now));
         }
     }
 
@@ -306,9 +333,10 @@ impl Generation {
     pub fn kill(&mut self, now: u64) {
         self.end(now);
         self.pools.iter_mut().for_each(|pool| pool.kill(now));
+        self.applications.iter_mut().for_each(|application| application.kill(now));
     }
 
-    /// A child has ended: is it the front or a zygote of this generation?
+    /// A child has ended: is it the front, a zygote or an application's process of this generation?
     pub fn child_exited(&mut self, pid: u32, status: Status, now: u64) -> bool {
         if self.front.as_ref().is_some_and(|front| front.is(pid)) {
             self.front = None;
@@ -316,6 +344,9 @@ impl Generation {
                 log::line(Level::Error, format_args!("the front ended: {status}"));
             }
             self.end(now);
+            return true;
+        }
+        if self.applications.iter_mut().any(|application| application.child_exited(pid, status, now)) {
             return true;
         }
         let mut deaths = Vec::new();
@@ -331,4 +362,25 @@ impl Generation {
         self.announce(&deaths);
         mine
     }
+}
+
+/// The applications of these upstreams, without processes; the upstreams get their addresses.
+fn applications_of(
+    server: &mut Server,
+    number: u32,
+    folder: Option<&Folder>,
+    identities: &Identities,
+) -> io::Result<Vec<Application>> {
+    let mut applications = Vec::new();
+    for (index, upstream) in server.upstreams.iter_mut().enumerate() {
+        if let (Some(spawn), Some(folder)) = (&upstream.spawn, folder) {
+            let path = |nth: usize| folder.socket(&upstream.name, index, number, nth);
+            let paths = (0..spawn.sockets()).map(path).collect();
+            let (identity, client) = (identities.upstream(index), identities.front.as_ref());
+            let application = Application::new(upstream, spawn, paths, identity, client)?;
+            upstream.addresses = application.addresses();
+            applications.push(application);
+        }
+    }
+    Ok(applications)
 }

@@ -2,19 +2,20 @@
 
 use std::io;
 
-use tokamak_config::{Server, Site};
+use tokamak_config::{Server, Site, Upstream};
 use tokamak_fpm::Pool;
 use tokamak_sys::process::{self, Identity};
 
 /// Who serves connections for pools of several users. None of them may be able to signal or read that process.
 const NOBODY: &str = "nobody";
 
-/// Users and groups of the front and of each site's workers; absent: as the supervisor.
+/// Users and groups of the front, of each site's workers and of each application; absent: as the supervisor.
 #[derive(Clone, Debug)]
 pub struct Identities {
     /// The front's.
     pub front: Option<Identity>,
     sites: Vec<Option<Identity>>,
+    upstreams: Vec<Option<Identity>>,
 }
 
 impl Identities {
@@ -24,7 +25,8 @@ impl Identities {
     /// A user or group that does not exist.
     pub fn of(server: &Server) -> io::Result<Identities> {
         if !process::is_root() {
-            return Ok(Identities { front: None, sites: vec![None; server.sites.len()] });
+            let (sites, upstreams) = (vec![None; server.sites.len()], vec![None; server.upstreams.len()]);
+            return Ok(Identities { front: None, sites, upstreams });
         }
         let own =
             server.user.as_ref().map(|user| Identity::find(user, server.group.as_deref())).transpose()?;
@@ -36,13 +38,29 @@ impl Identities {
             Some(pool) => of_pool(pool),
             None => Ok(own.clone()),
         };
-        Ok(Identities { front, sites: server.sites.iter().map(site).collect::<io::Result<_>>()? })
+        let upstream = |upstream: &Upstream| Ok(of_application(upstream)?.or_else(|| own.clone()));
+        Ok(Identities {
+            sites: server.sites.iter().map(site).collect::<io::Result<_>>()?,
+            upstreams: server.upstreams.iter().map(upstream).collect::<io::Result<_>>()?,
+            front,
+        })
     }
 
     /// Those of a site's workers.
     pub fn site(&self, place: usize) -> Option<&Identity> {
         self.sites[place].as_ref()
     }
+
+    /// That of an upstream's processes, if it is started here.
+    pub fn upstream(&self, place: usize) -> Option<&Identity> {
+        self.upstreams[place].as_ref()
+    }
+}
+
+fn of_application(upstream: &Upstream) -> io::Result<Option<Identity>> {
+    let Some(spawn) = &upstream.spawn else { return Ok(None) };
+    let found = spawn.user.as_ref().map(|user| Identity::find(user, spawn.group.as_deref())).transpose();
+    found.map_err(|error| io::Error::new(error.kind(), format!("upstream {}: {error}", upstream.name)))
 }
 
 fn of_pool(pool: &Pool) -> io::Result<Option<Identity>> {

@@ -4,6 +4,7 @@
 //! One thread, one loop, no runtime: it forks. What to do is decided by pure functions ([`machine`],
 //! [`size`], [`storm`], [`watch`], [`reload`], [`renew`]); the rest carries it out.
 
+mod application;
 mod banner;
 pub mod client;
 mod control_socket;

@@ -1,5 +1,6 @@
 //! What one site's processes are told: a resolved configuration, settings, environment, queue sizes.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
@@ -119,18 +120,20 @@ fn reset_name(reset: Reset) -> &'static str {
     }
 }
 
-/// The environment of a site's processes: the server's own, if the site inherits it, then the site's. What
-/// the service manager said was for the server alone.
+/// What a service manager, or a web server that started this one, said to the server alone.
+const PRIVATE: &[&str] =
+    &["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FCGI_WEB_SERVER_ADDRS"];
+
+/// The environment of a site's or an application's processes: the server's own, if they inherit it, then `given`.
 pub fn environment(
-    site: &Site,
+    given: &BTreeMap<String, String>,
+    inherit: bool,
     own: impl Iterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
-    let private = |name: &OsStr| {
-        ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET"].iter().any(|other| name == *other)
-    };
-    let replaced = |name: &OsStr| site.env.keys().any(|other| name == other.as_str());
-    let inherited = own.filter(|(name, _)| site.inherit_env && !private(name) && !replaced(name));
-    let added = site.env.iter().map(|(name, value)| (name.into(), value.into()));
+    let private = |name: &OsStr| PRIVATE.iter().any(|other| name == *other);
+    let replaced = |name: &OsStr| given.keys().any(|other| name == other.as_str());
+    let inherited = own.filter(|(name, _)| inherit && !private(name) && !replaced(name));
+    let added = given.iter().map(|(name, value)| (name.into(), value.into()));
     inherited.chain(added).collect()
 }
 
@@ -154,7 +157,6 @@ pub fn geometry(server: &Server, site: &Site) -> Geometry {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use std::collections::BTreeMap;
     use std::time::Duration;
     use tokamak_config::{Limits, Log, Pool, PoolSize, Timeouts};
 
@@ -284,10 +286,9 @@ pub(crate) mod tests {
                 .into_iter()
         };
         let pair = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
-        let mut site = server(Path::new("/srv")).sites.remove(0);
-        assert_eq!(environment(&site, own()), [pair("PATH", "/bin"), pair("APP", "x")]);
-        site.inherit_env = false;
-        assert_eq!(environment(&site, own()), [pair("APP", "x")]);
+        let given = BTreeMap::from([("APP".to_owned(), "x".to_owned())]);
+        assert_eq!(environment(&given, true, own()), [pair("PATH", "/bin"), pair("APP", "x")]);
+        assert_eq!(environment(&given, false, own()), [pair("APP", "x")]);
     }
 
     #[test]

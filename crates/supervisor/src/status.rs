@@ -6,6 +6,7 @@ use serde::Serialize;
 use tokamak_config::PoolSize;
 use tokamak_sys::process;
 
+use crate::application::{Application, State};
 use crate::generation::Generation;
 use crate::pool::{Doing, Pool, doing};
 use crate::watch::since;
@@ -29,6 +30,40 @@ pub struct Report {
     pub draining: usize,
     /// The pools in the order of the configuration.
     pub pools: Vec<PoolReport>,
+    /// The applications that the server starts, in the order of the configuration.
+    pub applications: Vec<ApplicationReport>,
+}
+
+/// One application now.
+#[derive(Debug, Serialize)]
+pub struct ApplicationReport {
+    /// The upstream's name.
+    pub upstream: String,
+    /// Processes that there should be.
+    pub wanted: usize,
+    /// Processes that run.
+    pub running: usize,
+    /// Processes that were started in place of others.
+    pub restarts: u64,
+    /// Why they do not live, if they do not.
+    pub failure: Option<String>,
+    /// Each process.
+    pub processes: Vec<ProcessReport>,
+}
+
+/// One process of an application now.
+#[derive(Debug, Serialize)]
+pub struct ProcessReport {
+    /// Process id; 0 for none.
+    pub pid: u32,
+    /// `running`, `stopping` or `down`.
+    pub state: &'static str,
+    /// Since it was started.
+    pub seconds: u64,
+    /// Resident memory that it shares with nobody, in bytes.
+    pub memory: u64,
+    /// Where it listens.
+    pub address: String,
 }
 
 /// One pool now.
@@ -105,7 +140,39 @@ impl Report {
             listen,
             draining,
             pools: generation.pools().iter().map(|pool| pool_report(pool, now)).collect(),
+            applications: generation.applications().iter().map(|one| application_report(one, now)).collect(),
         }
+    }
+
+    fn write_applications(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.applications.is_empty() {
+            return Ok(());
+        }
+        let mut table = vec![row(["UPSTREAM", "PID", "STATE", "SECONDS", "MEMORY", "ADDRESS"])];
+        for application in &self.applications {
+            for process in &application.processes {
+                table.push(vec![
+                    application.upstream.clone(),
+                    process.pid.to_string(),
+                    process.state.to_owned(),
+                    process.seconds.to_string(),
+                    mebibytes(process.memory),
+                    process.address.clone(),
+                ]);
+            }
+        }
+        f.write_char('\n')?;
+        write_table(f, &table)?;
+        for application in &self.applications {
+            if application.restarts > 0 {
+                let ApplicationReport { upstream, restarts, .. } = application;
+                writeln!(f, "\nupstream {upstream}: {restarts} process(es) started in place of others")?;
+            }
+            if let Some(failure) = &application.failure {
+                writeln!(f, "\n{failure}")?;
+            }
+        }
+        Ok(())
     }
 
     /// As JSON.
@@ -113,6 +180,33 @@ impl Report {
         // Only maps with foreign keys and failing writers can fail; there is neither.
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+fn application_report(application: &Application, now: u64) -> ApplicationReport {
+    let processes = application.processes();
+    ApplicationReport {
+        upstream: application.name.clone(),
+        wanted: processes.len(),
+        running: processes.iter().filter(|process| process.state() == State::Running).count(),
+        restarts: application.restarts(),
+        failure: application.failure().map(str::to_owned),
+        processes: processes
+            .iter()
+            .enumerate()
+            .map(|(nth, process)| ProcessReport {
+                pid: process.pid().unwrap_or(0),
+                state: process.state().name(),
+                seconds: process.started().map_or(0, |started| since(started, now).as_secs()),
+                memory: process.pid().map_or(0, own_memory),
+                address: format!("unix:{}", application.path(nth).display()),
+            })
+            .collect(),
+    }
+}
+
+/// Resident memory that a process shares with nobody.
+fn own_memory(pid: u32) -> u64 {
+    process::memory(pid).map_or(0, |memory| memory.resident.saturating_sub(memory.shared))
 }
 
 fn pool_report(pool: &Pool, now: u64) -> PoolReport {
@@ -146,13 +240,12 @@ fn pool_report(pool: &Pool, now: u64) -> PoolReport {
                     Doing::Busy => "busy",
                     Doing::Leaving => "leaving",
                 };
-                let memory = place.pid.and_then(process::memory);
                 WorkerReport {
                     pid: place.pid.unwrap_or(0),
                     state,
                     seconds: (since(entry.since, now).as_secs_f64() * 10.0).round() / 10.0,
                     requests: entry.requests,
-                    memory: memory.map_or(0, |memory| memory.resident.saturating_sub(memory.shared)),
+                    memory: place.pid.map_or(0, own_memory),
                     roll_back_us: (entry.roll_back > 0).then(|| entry.roll_back as f64 / 1e3),
                     hot_pages: entry.hot_pages,
                     method: entry.method,
@@ -209,7 +302,7 @@ impl fmt::Display for Report {
                     worker.state.to_owned(),
                     format!("{:.1}", worker.seconds),
                     worker.requests.to_string(),
-                    format!("{:.1} MiB", worker.memory as f64 / 1_048_576.0),
+                    mebibytes(worker.memory),
                     worker
                         .roll_back_us
                         .map_or("-".to_owned(), |us| format!("{us:.1} µs, {} pages", worker.hot_pages)),
@@ -221,8 +314,12 @@ impl fmt::Display for Report {
             f.write_char('\n')?;
             write_table(f, &table)?;
         }
-        Ok(())
+        self.write_applications(f)
     }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / 1_048_576.0)
 }
 
 fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
@@ -274,6 +371,13 @@ mod tests {
             method: "GET".into(),
             uri: uri.into(),
         };
+        let process = |pid, state, nth| ProcessReport {
+            pid,
+            state,
+            seconds: 61,
+            memory: 5 << 19,
+            address: format!("unix:/run/x/app-{nth}.sock"),
+        };
         Report {
             pid: 100,
             front_pid: 101,
@@ -298,6 +402,14 @@ mod tests {
                 failure: Some("because".into()),
                 workers: vec![worker(200, "idle", "/a"), worker(201, "busy", "/long/b")],
             }],
+            applications: vec![ApplicationReport {
+                upstream: "app".into(),
+                wanted: 2,
+                running: 1,
+                restarts: 3,
+                failure: Some("upstream app: because".into()),
+                processes: vec![process(300, "running", 0), process(0, "down", 1)],
+            }],
         }
     }
 
@@ -315,6 +427,14 @@ example.org: because
 SITE         PID  STATE  SECONDS  REQUESTS  MEMORY   ROLL-BACK           REQUEST
 example.org  200  idle   1.2      12        3.0 MiB  -                   GET /a
 example.org  201  busy   1.2      12        3.0 MiB  11.8 µs, 101 pages  GET /long/b
+
+UPSTREAM  PID  STATE    SECONDS  MEMORY   ADDRESS
+app       300  running  61       2.5 MiB  unix:/run/x/app-0.sock
+app       0    down     61       2.5 MiB  unix:/run/x/app-1.sock
+
+upstream app: 3 process(es) started in place of others
+
+upstream app: because
 ";
         assert_eq!(report().to_string(), expected);
     }
@@ -325,5 +445,6 @@ example.org  201  busy   1.2      12        3.0 MiB  11.8 µs, 101 pages  GET /l
         assert_eq!(json["pools"][0]["workers"][1]["uri"], "/long/b");
         assert_eq!(json["pools"][0]["queue"], 3);
         assert_eq!(json["generation"], 2);
+        assert_eq!(json["applications"][0]["processes"][0]["pid"], 300);
     }
 }

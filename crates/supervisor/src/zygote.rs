@@ -85,11 +85,11 @@ impl Zygote {
             let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
             fds.extend(bells.iter().map(AsFd::as_fd));
             let program = Program {
-                path: launch.php,
                 arguments: &[ZYGOTE_ARGUMENT],
-                environment: &settings::environment(site, std::env::vars_os()),
+                environment: &settings::environment(&site.env, site.inherit_env, std::env::vars_os()),
                 fds: &fds,
                 identity: launch.identity,
+                ..Program::new(launch.php)
             };
             let child = program.spawn()?;
             // If it has died already, reaping tells.

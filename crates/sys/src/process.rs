@@ -3,11 +3,11 @@
 //! A process can only be signalled through a [`Child`] that this process made itself: a number that
 //! somebody told us is never killed.
 
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::fs;
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
@@ -36,10 +36,46 @@ impl Child {
         self.pid.unsigned_abs()
     }
 
+    /// Asks it to end, or to do whatever else it does at this signal.
+    pub fn signal(&self, signal: Asking) {
+        // SAFETY: as in `kill`.
+        unsafe { libc::kill(self.pid, signal.number()) };
+    }
+
+    /// Ends it at once, and what it has started in its process group.
+    pub fn kill_group(&self) {
+        // SAFETY: signals the group that our child, not yet reaped, leads: see `own_group`.
+        unsafe { libc::kill(-self.pid, libc::SIGKILL) };
+    }
+
     /// Ends it at once. That it has already ended is no error; its number is not reused before [`reap`].
     pub fn kill(&self) {
         // SAFETY: signals one process; `pid` is our child, not yet reaped.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
+    }
+}
+
+/// A signal that a process may answer in its own way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    /// `SIGTERM`
+    Terminate,
+    /// `SIGUSR1`
+    User1,
+    /// `SIGINT`
+    Interrupt,
+    /// `SIGQUIT`
+    Quit,
+}
+
+impl Asking {
+    fn number(self) -> libc::c_int {
+        match self {
+            Asking::Terminate => libc::SIGTERM,
+            Asking::User1 => libc::SIGUSR1,
+            Asking::Interrupt => libc::SIGINT,
+            Asking::Quit => libc::SIGQUIT,
+        }
     }
 }
 
@@ -165,13 +201,33 @@ pub struct Program<'a> {
     pub arguments: &'a [&'a str],
     /// The whole environment.
     pub environment: &'a [(OsString, OsString)],
-    /// Descriptors that it gets as 3, 4, … in this order; beyond these it gets 0 (`/dev/null`), 1 and 2.
+    /// Descriptors that it gets as 3, 4, … in this order; beyond these it gets 0, 1 and 2.
     pub fds: &'a [BorrowedFd<'a>],
+    /// Its descriptor 0; [`None`]: `/dev/null`.
+    pub input: Option<BorrowedFd<'a>>,
+    /// Its descriptors 1 and 2; [`None`]: those of this process.
+    pub output: Option<BorrowedFd<'a>>,
     /// Who it runs as; [`None`]: as this process.
     pub identity: Option<&'a Identity>,
+    /// Where it starts; [`None`]: where this process is.
+    pub directory: Option<&'a Path>,
 }
 
-impl Program<'_> {
+impl<'a> Program<'a> {
+    /// One that gets nothing.
+    pub fn new(path: &'a Path) -> Program<'a> {
+        Program {
+            path,
+            arguments: &[],
+            environment: &[],
+            fds: &[],
+            input: None,
+            output: None,
+            identity: None,
+            directory: None,
+        }
+    }
+
     /// Starts it: no signal is blocked or ignored, it is its own process group, and dies with this process.
     ///
     /// An error of the child before and in `exec` is returned here.
@@ -183,8 +239,8 @@ impl Program<'_> {
         debug_assert!(is_alone(), "fork needs a process with one thread");
         // Everything that allocates comes before the fork.
         let path = CString::new(self.path.as_os_str().as_bytes())?;
-        let name = self.path.file_name().unwrap_or(OsStr::new("program"));
-        let mut arguments = vec![CString::new(name.as_bytes())?];
+        // Its whole path for its name: a Python finds its virtual environment by that.
+        let mut arguments = vec![path.clone()];
         for argument in self.arguments {
             arguments.push(CString::new(*argument)?);
         }
@@ -194,7 +250,9 @@ impl Program<'_> {
         }
         let argv = pointers(&arguments);
         let envp = pointers(&environment);
+        let directory = self.directory.map(|path| CString::new(path.as_os_str().as_bytes())).transpose()?;
         let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+        let input = self.input.unwrap_or(null.as_fd());
         let sources: Vec<RawFd> = self.fds.iter().map(AsRawFd::as_raw_fd).collect();
         let mut copies = vec![-1; sources.len()];
         let (report, reported) = pipe()?;
@@ -203,13 +261,17 @@ impl Program<'_> {
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             let error = (|| -> io::Result<()> {
-                place(&null, &sources, &mut copies, &reported)?;
+                place(input, self.output, &sources, &mut copies, &reported)?;
                 own_group();
                 reset_signals();
                 if let Some(identity) = self.identity {
                     identity.assume()?; // before `die_with`, as in `fork`
                 }
                 die_with(parent)?;
+                // SAFETY: the text is NUL-terminated and outlives the call.
+                if directory.as_ref().is_some_and(|path| unsafe { libc::chdir(path.as_ptr()) } != 0) {
+                    return Err(io::Error::last_os_error());
+                }
                 // SAFETY: all three are NUL-terminated and outlive the call; argv and envp end with null.
                 unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
                 Err(io::Error::last_os_error())
@@ -238,10 +300,16 @@ impl Program<'_> {
     }
 }
 
-/// In the child: standard input from `null`, `sources` at 3…, the report pipe after them, the rest closed.
+/// In the child: 0 from `input`, 1 and 2 from `output`, `sources` at 3…, the report pipe after them, the rest closed.
 ///
 /// A source may sit where another one belongs, so all of them are first copied out of the way.
-fn place(null: &fs::File, sources: &[RawFd], copies: &mut [RawFd], report: &OwnedFd) -> io::Result<()> {
+fn place(
+    input: BorrowedFd<'_>,
+    output: Option<BorrowedFd<'_>>,
+    sources: &[RawFd],
+    copies: &mut [RawFd],
+    report: &OwnedFd,
+) -> io::Result<()> {
     let check = |result: RawFd| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) };
     let end = FIRST + sources.len() as RawFd;
     // SAFETY: each call takes numbers only; the process has no other thread, and no value of it is used
@@ -251,7 +319,11 @@ fn place(null: &fs::File, sources: &[RawFd], copies: &mut [RawFd], report: &Owne
             *copy = check(libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, end + 1))?;
         }
         let report = check(libc::fcntl(report.as_raw_fd(), libc::F_DUPFD_CLOEXEC, end + 1))?;
-        check(libc::dup2(null.as_raw_fd(), 0))?;
+        check(libc::dup2(input.as_raw_fd(), 0))?;
+        if let Some(output) = output {
+            check(libc::dup2(output.as_raw_fd(), 1))?;
+            check(libc::dup2(output.as_raw_fd(), 2))?;
+        }
         for (target, copy) in (FIRST..).zip(copies.iter()) {
             check(libc::dup2(*copy, target))?;
         }

@@ -1,8 +1,10 @@
-/* A FastCGI application in C, with libfcgi: four threads in one process, each with a connection of its own.
+/* A FastCGI application in C, with libfcgi: four threads in one process, each with a connection of its own. On
+ * descriptor 0, where who starts it puts a listening socket, or on a socket of its own:
  *
  *     gcc -O2 -pthread -o app app.c -lfcgi
  *     ./app /tmp/app.sock
  */
+#include <fastcgi.h>
 #include <fcgiapp.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,7 +15,7 @@
 
 #define THREADS 4
 
-static int listening;
+static int listening = FCGI_LISTENSOCK_FILENO;
 static atomic_int count;
 
 static void env(FCGX_Request *request)
@@ -70,13 +72,9 @@ int main(int argc, char **argv)
 {
     pthread_t threads[THREADS];
 
-    if (argc != 2) {
-        fprintf(stderr, "usage: app SOCKET\n");
-        return 2;
-    }
     umask(0); /* whoever runs the web server may connect */
     FCGX_Init();
-    if ((listening = FCGX_OpenSocket(argv[1], 128)) < 0) {
+    if (argc > 1 && (listening = FCGX_OpenSocket(argv[1], 128)) < 0) {
         return 1;
     }
     for (int i = 0; i < THREADS; i++) {

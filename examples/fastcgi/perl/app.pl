@@ -1,14 +1,14 @@
 #!/usr/bin/perl
-# A FastCGI application in Perl, with the module FCGI (Debian's libfcgi-perl): one process, one request at a time.
+# A FastCGI application in Perl, with the module FCGI (Debian's libfcgi-perl): one process, one request at a time. On
+# descriptor 0, where who starts it puts a listening socket, or on a socket of its own:
 #
 #     perl app.pl /tmp/app.sock
 use strict;
 use warnings;
 use FCGI;
 
-my ($socket) = @ARGV or die "usage: app.pl SOCKET\n";
 umask 0;    # whoever runs the web server may connect
-my $listening = FCGI::OpenSocket($socket, 128);
+my $listening = @ARGV ? FCGI::OpenSocket($ARGV[0], 128) : 0;
 my ($in, $out, $err, %env) = (\*STDIN, \*STDOUT, \*STDERR);
 my $request = FCGI::Request($in, $out, $err, \%env, $listening);
 my $count = 0;

@@ -1,4 +1,4 @@
-"""A WSGI application over FastCGI.
+"""A WSGI application over FastCGI, on descriptor 0 or on a socket of its own.
 
 python3 app.py /tmp/app.sock
 """
@@ -30,6 +30,4 @@ def application(environ, start_response):
     return [body]
 
 
-if len(sys.argv) != 2:
-    sys.exit("usage: app.py SOCKET")
-fastcgi.serve(application, sys.argv[1])
+fastcgi.serve(application, *sys.argv[1:])

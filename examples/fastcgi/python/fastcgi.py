@@ -1,11 +1,13 @@
 """Serves a WSGI application over FastCGI, with nothing but the standard library: a process, and a thread for each
 connection.
 
-    fastcgi.serve(application, "/tmp/app.sock")
+    fastcgi.serve(application)                    # on descriptor 0, where who starts it puts a listening socket
+    fastcgi.serve(application, "/tmp/app.sock")   # on a socket of its own
 """
 
 import io
 import os
+import socket
 import socketserver
 import struct
 import sys
@@ -117,15 +119,24 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     request_queue_size = 128
 
 
-def serve(application, socket):
-    os.umask(0)  # whoever runs the web server may connect
-    try:
-        os.unlink(socket)
-    except FileNotFoundError:
-        pass
-    with Server(socket, Connection) as server:
+def serve(application, path=None):
+    with listening(path) as server:
         server.application = application
         server.serve_forever()
+
+
+def listening(path):
+    if path is None:
+        server = Server(None, Connection, bind_and_activate=False)
+        server.socket.close()
+        server.socket = socket.socket(fileno=0)
+        return server
+    os.umask(0)  # whoever runs the web server may connect
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    return Server(path, Connection)
 
 
 if __name__ == "__main__":

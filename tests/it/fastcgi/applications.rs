@@ -68,25 +68,28 @@ fn example(name: &str) -> String {
 }
 
 fn c() -> Application {
-    Application::start(|directory| {
-        let program = directory.join("app").display().to_string();
-        let built = Command::new("gcc")
-            .args([
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-O1",
-                "-pthread",
-                "-o",
-                &program,
-                &example("c/app.c"),
-                "-lfcgi",
-            ])
-            .output()
-            .expect("gcc runs");
-        assert!(built.status.success(), "libfcgi-dev is needed: {}", String::from_utf8_lossy(&built.stderr));
-        vec![program]
-    })
+    Application::start(|directory| vec![built(directory)])
+}
+
+/// Builds the example in C.
+pub(super) fn built(directory: &Path) -> String {
+    let program = directory.join("app").display().to_string();
+    let built = Command::new("gcc")
+        .args([
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-O1",
+            "-pthread",
+            "-o",
+            &program,
+            &example("c/app.c"),
+            "-lfcgi",
+        ])
+        .output()
+        .expect("gcc runs");
+    assert!(built.status.success(), "libfcgi-dev is needed: {}", String::from_utf8_lossy(&built.stderr));
+    program
 }
 
 fn perl() -> Application {
@@ -101,25 +104,7 @@ fn python() -> Application {
 fn behaves(application: &Application, processes: usize) {
     for lines in ["", &format!("connections = {processes}"), "requests = 1", "requests = 3\nidle = \"1s\""] {
         let server = application.serve(lines);
-        let large = numbered(3 << 20);
-        check(
-            &server,
-            vec![
-                row("variables", get("/app/env?q=1"))
-                    .contains("PATH_INFO=/env\n")
-                    .contains("QUERY_STRING=q=1\n"),
-                row("a body", post("/app/echo", "text/plain", "hello")).body("hello"),
-                row("an empty body", post("/app/echo", "text/plain", "")).body(""),
-                row("a body in chunks", post("/app/echo", "text/plain", numbered(40_000)).chunked(999))
-                    .body(String::from_utf8(numbered(40_000)).unwrap()),
-                row("nothing", get("/app/other")).status(404).body("nothing here\n"),
-                row("a complaint", get("/app/complain")).body("said\n"),
-            ],
-        );
-        let back = server.send(&post("/app/echo", "text/plain", large.clone())).expect(200).body;
-        assert_eq!((back.len(), crc32(&back)), (large.len(), crc32(&large)));
-        server.log_line(&["WARN", "something is wrong", "url=/app/complain"]);
-
+        answers(&server, "/app");
         let before: usize = server.text("/app/count").trim().parse().unwrap();
         in_parallel(100, |number| {
             let body = format!("body of {number}");
@@ -129,6 +114,30 @@ fn behaves(application: &Application, processes: usize) {
         let after: usize = server.text("/app/count").trim().parse().unwrap();
         assert_eq!(after - before, 101, "each request was served once, and the process lives on");
     }
+}
+
+/// What every one of the examples answers below this path.
+pub(super) fn answers(server: &Server, path: &str) {
+    let at = |page: &str| format!("{path}{page}");
+    let send = |body: Vec<u8>| post(&at("/echo"), "text/plain", body);
+    let large = numbered(3 << 20);
+    check(
+        server,
+        vec![
+            row("variables", get(&at("/env?q=1")))
+                .contains("PATH_INFO=/env\n")
+                .contains("QUERY_STRING=q=1\n"),
+            row("a body", send("hello".into())).body("hello"),
+            row("an empty body", send(Vec::new())).body(""),
+            row("a body in chunks", send(numbered(40_000)).chunked(999))
+                .body(String::from_utf8(numbered(40_000)).unwrap()),
+            row("nothing", get(&at("/other"))).status(404).body("nothing here\n"),
+            row("a complaint", get(&at("/complain"))).body("said\n"),
+        ],
+    );
+    let back = server.send(&send(large.clone())).expect(200).body;
+    assert_eq!((back.len(), crc32(&back)), (large.len(), crc32(&large)));
+    server.log_line(&["WARN", "something is wrong", &format!("url={path}/complain")]);
 }
 
 #[test]

@@ -11,6 +11,8 @@ mod connections;
 mod hostile;
 /// Headers and files that the application has sent.
 mod responses;
+/// Applications that the server starts.
+mod spawn;
 
 use crate::harness::{Kind, Setup};
 use backend::Backend;

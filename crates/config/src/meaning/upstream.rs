@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Reader, number};
+use super::{Reader, number, or};
 use crate::high::{Endpoint, Mode, Route, Upstream, UpstreamTimeouts};
 use crate::low::{Given, LowSite, Origin};
 use crate::option;
 use crate::value::{Text, did_you_mean};
+
+/// Connections to an address of which we know nothing. Chosen arbitrarily.
+const CONNECTIONS: usize = 16;
 
 impl Reader<'_> {
     pub(super) fn upstreams(&mut self) -> Vec<Upstream> {
         let low = self.low;
         let mut upstreams: Vec<Upstream> = Vec::new();
         for table in &low.upstreams {
-            let option::Upstream { name: given, address, .. } = &table.values;
+            let option::Upstream { name: given, address, spawn, .. } = &table.values;
             let name = match &given.value {
                 Some(Text(name)) => name.clone(),
                 None => {
@@ -26,21 +29,28 @@ impl Reader<'_> {
                 let problem = format!("`{name}` is there twice; give each its own name");
                 self.complain("upstream", "name", given.origin, problem);
             }
-            if address.value.is_empty() {
-                let problem = "not set; say where the application listens".into();
+            if address.value.is_empty() && spawn.value.is_empty() {
+                let problem = "not set; say where the application listens, or `spawn` it".into();
                 self.complain("upstream", "address", table.origin, problem);
             }
-            let upstream = self.upstream_of(&table.values, name);
+            let upstream = self.upstream_of(&table.values, name, table.origin);
             upstreams.push(upstream);
         }
         upstreams
     }
 
-    fn upstream_of(&mut self, values: &option::Upstream, name: String) -> Upstream {
+    fn upstream_of(&mut self, values: &option::Upstream, name: String, table: Origin) -> Upstream {
+        let spawn = self.spawn(values, table);
+        let connections = match &spawn {
+            Some(spawn) if spawn.shared => spawn.processes,
+            Some(_) => 1,
+            None => CONNECTIONS,
+        };
         Upstream {
             name,
             addresses: values.address.value.iter().map(|address| self.endpoint(address, values)).collect(),
-            connections: number(values.connections.value.0),
+            connections: or(&values.connections, connections),
+            spawn,
             requests: values.requests.value.0,
             idle: values.idle.value,
             queue: number(values.queue.value.0),

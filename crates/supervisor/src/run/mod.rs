@@ -13,6 +13,7 @@ use tokamak_sys::channel::{Watch, poll};
 use tokamak_sys::process;
 use tokamak_sys::signal::{Signal, Signals};
 
+use crate::application::Folder;
 use crate::banner;
 use crate::client;
 use crate::control_socket::{Command, ControlSocket};
@@ -66,6 +67,7 @@ enum Token {
     Control,
     Front(usize),
     Zygote(usize, usize),
+    Application(usize, usize, usize),
 }
 
 /// The whole state of the server.
@@ -77,6 +79,8 @@ struct Supervisor {
     listeners: Listeners,
     sockets: Sockets,
     control: ControlSocket,
+    /// For the sockets of applications; made when the first one is started.
+    folder: Option<Folder>,
     /// What is served, or will be again after a crash: the last configuration that worked.
     configured: Server,
     /// Oldest first. The last one that serves is the current one; those before it finish.
@@ -139,6 +143,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         listeners,
         sockets,
         control,
+        folder: None,
         configured: setup.server.clone(),
         generations: Vec::new(),
         reload: None,
@@ -174,6 +179,9 @@ impl Supervisor {
                     Token::Control => self.commands(now),
                     Token::Front(at) => self.generations[at].hear_front(&self.setup.php, now),
                     Token::Zygote(at, pool) => self.generations[at].hear_pool(pool, &self.setup.php, now),
+                    Token::Application(at, number, process) => {
+                        self.generations[at].hear_application(number, process);
+                    }
                 }
             }
             while let Some(signal) = self.signals.next() {
@@ -212,6 +220,13 @@ impl Supervisor {
                 if let Some(line) = pool.line() {
                     tokens.push(Token::Zygote(at, number));
                     watches.push(Watch::read_write(line.as_fd(), line.wants_write()));
+                }
+            }
+            for (number, application) in generation.applications().iter().enumerate() {
+                limit = limit.min(application.next_look());
+                for (process, output) in application.outputs() {
+                    tokens.push(Token::Application(at, number, process));
+                    watches.push(Watch::read(output));
                 }
             }
         }
@@ -296,7 +311,12 @@ impl Supervisor {
     ) -> std::io::Result<u32> {
         self.numbered += 1;
         let number = self.numbered;
-        self.generations.push(Generation::new(number, configured, resolved, identities, patience, now)?);
+        if self.folder.is_none() && resolved.upstreams.iter().any(|upstream| upstream.spawn.is_some()) {
+            self.folder = Some(Folder::create()?);
+        }
+        let folder = self.folder.as_ref();
+        let generation = Generation::new(number, configured, resolved, identities, folder, patience, now)?;
+        self.generations.push(generation);
         Ok(number)
     }
 

@@ -37,7 +37,7 @@ fn wait_for(child: &Child) -> Status {
 }
 
 fn shell<'a>(script: &'a [&'a str; 2], fds: &'a [BorrowedFd<'a>]) -> Program<'a> {
-    Program { path: Path::new("/bin/sh"), arguments: script, environment: &[], fds, identity: None }
+    Program { arguments: script, fds, ..Program::new(Path::new("/bin/sh")) }
 }
 
 #[test]
@@ -77,6 +77,56 @@ fn a_program_gets_only_the_environment_it_is_given() {
 }
 
 #[test]
+fn a_program_gets_its_streams_and_its_directory() {
+    alone("process::tests::a_program_gets_its_streams_and_its_directory", || {
+        let (mut input, theirs) = UnixStream::pair().unwrap();
+        let (mut output, said) = UnixStream::pair().unwrap();
+        let script = ["-c", "pwd; cat; echo complaint >&2; ls /proc/self/fd | tr '\\n' ' '"];
+        let child = Program {
+            input: Some(theirs.as_fd()),
+            output: Some(said.as_fd()),
+            directory: Some(Path::new("/proc")),
+            ..shell(&script, &[])
+        };
+        let child = child.spawn().unwrap();
+        drop((theirs, said));
+        input.write_all(b"given\n").unwrap();
+        drop(input);
+        let mut text = String::new();
+        output.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "/proc\ngiven\ncomplaint\n0 1 2 3 ");
+        assert_eq!(wait_for(&child), Status::Code(0));
+        let lost = Program { directory: Some(Path::new("/nonexistent")), ..shell(&["-c", ":"], &[]) };
+        assert_eq!(lost.spawn().unwrap_err().kind(), io::ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn a_program_is_asked_to_end_and_its_group_is_ended() {
+    alone("process::tests::a_program_is_asked_to_end_and_its_group_is_ended", || {
+        for (asking, status) in [
+            (Asking::Terminate, Status::Signal(15)),
+            (Asking::User1, Status::Signal(10)),
+            (Asking::Interrupt, Status::Signal(2)),
+            (Asking::Quit, Status::Signal(3)),
+        ] {
+            let child = shell(&["-c", "ulimit -c 0; exec sleep 60"], &[]).spawn().unwrap();
+            child.signal(asking);
+            assert_eq!(wait_for(&child), status);
+        }
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let fds = [theirs.as_fd()];
+        let child = shell(&["-c", "sleep 60 & echo >&3; sleep 60"], &fds).spawn().unwrap();
+        drop(theirs);
+        ours.read_exact(&mut [0]).unwrap();
+        child.kill_group();
+        wait_for(&child);
+        // The other end is closed when nobody is left.
+        assert_eq!(ours.read(&mut [0]).unwrap(), 0);
+    });
+}
+
+#[test]
 fn what_prevents_exec_is_told() {
     alone("process::tests::what_prevents_exec_is_told", || {
         let program = Program { path: Path::new("/nonexistent/x"), ..shell(&["", ""], &[]) };
@@ -90,7 +140,7 @@ fn a_signal_is_told_from_an_exit() {
     alone("process::tests::a_signal_is_told_from_an_exit", || {
         let child = shell(&["-c", "exit 7"], &[]).spawn().unwrap();
         assert_eq!(wait_for(&child), Status::Code(7));
-        let child = shell(&["-c", "sleep 60"], &[]).spawn().unwrap();
+        let child = shell(&["-c", "exec sleep 60"], &[]).spawn().unwrap();
         child.kill();
         assert_eq!(wait_for(&child), Status::Signal(9));
     });

@@ -1,0 +1,71 @@
+//! What a process writes to its standard output and error, as lines of the error log.
+
+use std::io::{PipeReader, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use tokamak_sys::channel::{Watch, poll};
+
+use crate::log::{self, Level};
+
+/// Longest line; a longer one is told in parts. Chosen arbitrarily.
+const LINE: usize = 8 * 1024;
+/// Most bytes taken at one look, so that a process that never stops writing holds up nobody but itself.
+const AT_ONCE: usize = 64 * 1024;
+
+/// The reading end of a process's output.
+#[derive(Debug)]
+pub struct Output {
+    pipe: PipeReader,
+    line: Vec<u8>,
+    is_closed: bool,
+}
+
+impl Output {
+    /// Reads from `pipe`.
+    pub fn new(pipe: PipeReader) -> Output {
+        Output { pipe, line: Vec::new(), is_closed: false }
+    }
+
+    /// What to wait for, until its other end is closed.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.is_closed).then(|| self.pipe.as_fd())
+    }
+
+    /// Tells what has been written, as far as that is no more than [`AT_ONCE`].
+    pub fn tell(&mut self, name: &str, pid: u32) {
+        let mut bytes = [0; AT_ONCE];
+        let Some(count) = self.read(&mut bytes) else { return };
+        for piece in bytes[..count].split_inclusive(|byte| *byte == b'\n') {
+            for part in piece.chunks(LINE) {
+                self.line.extend_from_slice(part);
+                if self.line.len() >= LINE || part.ends_with(b"\n") {
+                    self.end_line(name, pid);
+                }
+            }
+        }
+    }
+
+    /// The process has ended: tells what is left.
+    pub fn finish(mut self, name: &str, pid: u32) {
+        self.tell(name, pid);
+        self.end_line(name, pid);
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> Option<usize> {
+        let mut watch = [Watch::read(self.fd()?)];
+        // Asked first, because reading an empty pipe would wait.
+        let is_readable = poll(&mut watch, Some(Duration::ZERO)).is_ok() && watch[0].readable;
+        let count = if is_readable { self.pipe.read(bytes).unwrap_or(0) } else { return None };
+        self.is_closed = count == 0;
+        Some(count)
+    }
+
+    fn end_line(&mut self, name: &str, pid: u32) {
+        let line = std::mem::take(&mut self.line);
+        let text = String::from_utf8_lossy(line.trim_ascii_end());
+        if !text.is_empty() {
+            log::site(Level::Warn, name, format_args!("pid={pid}: {text}"));
+        }
+    }
+}
