@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use regex_lite::Regex;
 use tokamak_fpm::Pool as FpmPool;
 
 use crate::fpm::Fpm;
@@ -182,9 +183,17 @@ pub struct Upstream {
     pub name: String,
     /// Where it listens; each address takes a share of the requests. Empty beside [`Upstream::spawn`]: the supervisor
     /// makes the sockets.
-    pub addresses: Vec<Endpoint>,
+    pub addresses: Vec<Address>,
     /// How it is started, if the server does that.
     pub spawn: Option<Spawn>,
+    /// How requests are spread over the addresses.
+    pub balance: Balance,
+    /// What binds a request to an address: the first of these that it has.
+    pub affinity: Vec<Affinity>,
+    /// Whether a request that is bound to a busy address goes to another one instead of waiting.
+    pub spill: bool,
+    /// When an address is left out.
+    pub health: Health,
     /// Most connections to each address.
     pub connections: usize,
     /// Requests after which a connection is closed; 0: never, 1: none is kept.
@@ -248,6 +257,91 @@ pub enum StopSignal {
     Interrupt,
     /// `SIGQUIT`
     Quit,
+}
+
+/// One address of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Where it listens.
+    pub endpoint: Endpoint,
+    /// Its share of the requests, at least 1.
+    pub weight: u32,
+}
+
+/// How requests are spread over the addresses of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// Each in turn, as often as its weight says.
+    RoundRobin,
+    /// The one with the fewest requests for its weight.
+    LeastBusy,
+}
+
+/// Information in a request that binds it to an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// A cookie's value.
+    Cookie(String),
+    /// A header's value.
+    Header(String),
+    /// The value of an argument in the query.
+    Query(String),
+    /// A segment of the path, counted from 1.
+    Segment(usize),
+    /// What a regular expression finds at the start of the path.
+    Prefix(Pattern),
+    /// The user's name, as in the `Authorization` header.
+    User,
+    /// The client's IP address.
+    Client,
+}
+
+/// A regular expression that is looked for at the start of a text.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    anchored: Regex,
+}
+
+impl Pattern {
+    /// From its text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(text: &str) -> Result<Pattern, String> {
+        let anchored = Regex::new(text).and_then(|_| Regex::new(&format!(r"\A(?:{text})")));
+        let anchored = anchored.map_err(|error| error.to_string())?;
+        Ok(Pattern { text: text.to_owned(), anchored })
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The start of `path` that it matches.
+    pub fn find<'a>(&self, path: &'a str) -> Option<&'a str> {
+        self.anchored.find(path).map(|found| found.as_str())
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Pattern) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Pattern {}
+
+/// When an address is left out, because requests to it failed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Health {
+    /// So many failures within the window; 0: never.
+    pub failures: u32,
+    /// The window.
+    pub window: Duration,
+    /// The first pause; each further one is twice as long.
+    pub pause: Duration,
 }
 
 /// How long the parts of an exchange with an application may take.

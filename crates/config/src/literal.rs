@@ -39,15 +39,19 @@ impl Literal {
     /// The literal of a parsed item.
     pub fn of(item: &Item) -> Literal {
         if let Some(table) = item.as_table_like() {
-            let mut entries = Vec::new();
-            flatten(table, "", &mut entries);
-            return Literal::Table(entries);
+            return Literal::of_table(table);
         }
         match item {
             Item::Value(value) => Literal::of_value(value),
             Item::ArrayOfTables(_) => Literal::Other("a list of tables"),
             Item::None | Item::Table(_) => Literal::Other("nothing"),
         }
+    }
+
+    fn of_table(table: &dyn toml_edit::TableLike) -> Literal {
+        let mut entries = Vec::new();
+        flatten(table, "", &mut entries);
+        Literal::Table(entries)
     }
 
     fn of_value(value: &Value) -> Literal {
@@ -58,7 +62,7 @@ impl Literal {
             Value::Boolean(flag) => Literal::Boolean(*flag.value()),
             Value::Array(array) => Literal::List(array.iter().map(Literal::of_value).collect()),
             Value::Datetime(_) => Literal::Other("a date"),
-            Value::InlineTable(_) => Literal::Other("a table"),
+            Value::InlineTable(table) => Literal::of_table(table),
         }
     }
 

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::high::{Endpoint, LogFormat, Mode, Reset, Split, StopSignal};
+use crate::high::{Address, Affinity, Balance, LogFormat, Mode, Reset, Split, StopSignal};
 use crate::literal::Literal;
 use crate::low::{Given, Origin};
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
@@ -180,6 +180,11 @@ impl Choice for LogFormat {
     const ALL: &'static [LogFormat] = &[LogFormat::Combined, LogFormat::Json];
 }
 
+impl Choice for Balance {
+    const NAMES: &'static [&'static str] = &["round_robin", "least_busy"];
+    const ALL: &'static [Balance] = &[Balance::RoundRobin, Balance::LeastBusy];
+}
+
 impl Choice for Reset {
     const NAMES: &'static [&'static str] =
         &["ini", "error_handlers", "cwd", "umask", "locale", "timezone", "encodings", "env", "session"];
@@ -261,9 +266,9 @@ section! {
     Upstream UPSTREAM "upstream" {
         /// Name by which sites and routes mean it.
         name: Option<Text> = "", ANY, Live;
-        /// Where it listens: `"unix:/run/app.sock"` or `"HOST:PORT"`. Of several addresses each gets its share, and one that
-        /// cannot be reached is left out for a while.
-        address: Vec<Endpoint> = "", ANY, Live;
+        /// Where it listens: `"unix:/run/app.sock"` or `"HOST:PORT"`. Of several addresses each gets its share; to give one of
+        /// them three times as much as others, write `{ address = "HOST:PORT", weight = 3 }`.
+        address: Vec<Address> = "", ANY, Live;
         /// Starts the application: a program and its arguments, as in `["python3", "app.py"]`. It finds its listening socket
         /// on descriptor 0, as the FastCGI specification says, and is started again when it ends. Not beside `address`.
         spawn: Vec<Text> = "", ANY, Live;
@@ -286,6 +291,24 @@ section! {
         stop_signal: StopSignal = "term", ANY, Live;
         /// How long it may take to end; then it gets `SIGTERM` if that was not `stop_signal`, and a second later `SIGKILL`.
         stop_timeout: Duration = "5s", within(1, HOUR), Live;
+        /// How requests are spread over several addresses: `"round_robin"` asks each in turn, `"least_busy"` the one that has the
+        /// fewest requests. Both pass over one that is busy while another one is free.
+        balance: Balance = "round_robin", ANY, Live;
+        /// What binds requests to an address, so that they find what an earlier one has left in the memory of its process:
+        /// `"cookie:NAME"`, `"header:NAME"`, `"query:NAME"`, `"segment:N"` (a part of the path, counted from 1), `"prefix:REGEX"`
+        /// (what a regular expression finds at the start of the path), `"user"` (as in `Authorization`) or `"client"` (the IP
+        /// address). Of several the first that a request has; one that has none is spread as `balance` says.
+        affinity: Vec<Affinity> = "", ANY, Live;
+        /// Whether a request that is bound to an address whose connections are all in use goes to another one, always the same,
+        /// instead of waiting.
+        spill: bool = "false", ANY, Live;
+        /// Failed requests within `failure_window` after which an address is left out; one that nobody listens on is at once.
+        failures: Count = "3", within(1, 1000).or_zero("never"), Live;
+        /// See `failures`.
+        failure_window: Duration = "10s", within(1, HOUR), Live;
+        /// How long an address is left out. Then one request tries it; if that fails too, the next pause is twice as long, up to
+        /// a minute.
+        pause: Duration = "1s", within(10, 60 * SECOND), Live;
         /// Most connections to each address: as many as the application has processes or threads there. They are kept open
         /// between requests; the next request waits for one that is free. `"auto"` is 16; with `spawn` it is one for each
         /// process.

@@ -492,6 +492,7 @@ fn upstreams_and_routes_are_found_by_name() {
     assert_eq!(
         php.addresses,
         [Endpoint::Unix(place.path("run/php.sock")), Endpoint::Tcp("10.0.0.1:9000".into())]
+            .map(|endpoint| Address { endpoint, weight: 1 })
     );
     assert_eq!((php.connections, app.connections), (4, 16));
     assert_eq!(php.internal, [("/files/".to_owned(), place.path("public"))].into());
@@ -620,4 +621,57 @@ fn wrong_upstreams_and_routes_are_told() {
     ] {
         has(&place.errors(text), parts);
     }
+}
+
+#[test]
+fn addresses_have_weights_and_requests_are_bound_to_them() {
+    let place = Place::with(&["index.php"]);
+    let text = r#"
+        [[upstream]]
+        name = "php"
+        address = ["unix:run/php.sock", { address = "10.0.0.1:9000", weight = 3 }]
+        balance = "least_busy"
+        affinity = ["cookie:session", "header:X-User", "segment:2", "prefix:/[a-z]+", "query:id", "user", "client"]
+        spill = true
+        failures = 0
+        pause = "250ms"
+    "#;
+    let server = place.load(text).unwrap();
+    let php = &server.upstreams[0];
+    let addresses: Vec<(String, u32)> =
+        php.addresses.iter().map(|address| (address.endpoint.to_string(), address.weight)).collect();
+    let socket = format!("unix:{}", place.path("run/php.sock").display());
+    assert_eq!(addresses, [(socket, 1), ("10.0.0.1:9000".to_owned(), 3)]);
+    assert_eq!((php.balance, php.spill), (Balance::LeastBusy, true));
+    assert_eq!(php.affinity[1], Affinity::Header("x-user".into()));
+    assert_eq!((php.health.failures, php.health.pause), (0, Duration::from_millis(250)));
+    let again = place.load(&server.to_toml()).unwrap();
+    assert_eq!(again.upstreams, server.upstreams);
+}
+
+#[test]
+fn what_is_wrong_with_addresses_is_said() {
+    let place = Place::with(&["index.php"]);
+    let errors = place.errors(
+        "[[upstream]]\nname = 'a'\naddress = ['unix:/s', 'unix:/s']\naffinity = 'cookies:a'\nspill = true\n\
+         [[upstream]]\nname = 'b'\naddress = { address = '10.0.0.1', weigth = 1, weight = 0 }\n\
+         affinity = ['segment:0', 'prefix:(', 'header:']\n\
+         [[upstream]]\nname = 'c'\naddress = [{ weight = 2 }]\n\
+         [[upstream]]\nname = 'd'\naddress = 'unix:/s'\nspill = true\n",
+    );
+    for parts in [
+        &["tokamak.toml:4: upstream.affinity: `cookies:a` is unknown", "did you mean `cookie:`"][..],
+        &["tokamak.toml:8: upstream.address.address: `10.0.0.1` is no address"],
+        &["tokamak.toml:8: upstream.address.weigth: unknown key; did you mean `weight`?"],
+        &["tokamak.toml:8: upstream.address.weight: must be a whole number from 1 to 1000, not `0`"],
+        &["tokamak.toml:9: upstream.affinity: `0` is no number of a path's part"],
+        &["tokamak.toml:9: upstream.affinity: `(` is no regular expression"],
+        &["tokamak.toml:9: upstream.affinity: `header:` needs something behind the colon"],
+        &["tokamak.toml:12: upstream.address: a table needs its `address`"],
+    ] {
+        has(&errors, parts);
+    }
+    let errors = place.errors("[[upstream]]\nname = 'a'\naddress = ['unix:/s', 'unix:/s']\nspill = true\n");
+    has(&errors, &["tokamak.toml:3: upstream.address: `unix:/s` is there twice", "give it a `weight`"]);
+    has(&errors, &["tokamak.toml:4: upstream.spill: nothing binds requests to an address"]);
 }

@@ -1,12 +1,14 @@
 //! The types that an option may have: how each is read from what was typed, how it is written as TOML,
 //! and how the documentation names it. No type looks at the file system or at another option.
 
+mod upstream;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::high::{Endpoint, Split};
+use crate::high::Split;
 use crate::literal::Literal;
 use crate::unit;
 
@@ -85,6 +87,8 @@ pub enum Kind {
     Address,
     /// An address to connect to.
     Endpoint,
+    /// What of a request binds it to an address.
+    Affinity,
     /// Where a path is split.
     Split,
     /// `true` or `false`.
@@ -115,6 +119,7 @@ impl Kind {
             Kind::Path => "path".into(),
             Kind::Address => "address".into(),
             Kind::Endpoint => "`\"HOST:PORT\"` or `\"unix:PATH\"`".into(),
+            Kind::Affinity => "text as in `\"cookie:NAME\"`".into(),
             Kind::Split => "`\"path\"`, `\"whole\"` or an extension".into(),
             Kind::Switch => "`true` or `false`".into(),
             Kind::Choice(names) => quoted(names, "or"),
@@ -303,29 +308,6 @@ impl Value for SocketAddr {
             Some(("" | "*", port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)),
             _ => wrong(format!(
                 "`{text}` is not an address; write IP:PORT as in \"127.0.0.1:8080\" or \"[::1]:8080\", or \":8080\" for every IPv4 address"
-            )),
-        }
-    }
-
-    fn toml(&self) -> Option<String> {
-        quote(&self.to_string())
-    }
-}
-
-impl Value for Endpoint {
-    const KIND: Kind = Kind::Endpoint;
-
-    fn read(literal: &Literal, _: &Bounds) -> Result<Endpoint, Vec<Complaint>> {
-        let text = text_of(literal, "an address such as \"unix:/run/app.sock\"")?;
-        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-            return Ok(Endpoint::Unix(path.into()));
-        }
-        match text.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
-            Some((host, Ok(1..))) if !host.is_empty() && !host.contains('/') => {
-                Ok(Endpoint::Tcp(text.into()))
-            }
-            _ => wrong(format!(
-                "`{text}` is no address; write HOST:PORT as in \"127.0.0.1:9000\", or \"unix:/run/app.sock\""
             )),
         }
     }

@@ -76,6 +76,7 @@ pub struct Front {
     loops: Vec<UnboundedSender<Message>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     log: Mutex<Option<access::Log>>,
+    upstreams: Arc<[Upstream]>,
 }
 
 /// What an event loop is told.
@@ -240,7 +241,7 @@ impl Front {
             let thread = std::thread::Builder::new().name(format!("loop-{index}"));
             threads.push(thread.spawn(move || run(home, sockets, bells, inbox))?);
         }
-        Ok(Front { loops: senders, threads: Mutex::new(threads), log: Mutex::new(log) })
+        Ok(Front { loops: senders, threads: Mutex::new(threads), log: Mutex::new(log), upstreams })
     }
 
     /// A worker has died: the requests that it held are answered.
@@ -251,6 +252,8 @@ impl Front {
     /// Stops accepting. Running requests are finished, idle connections are closed, within the configured limit.
     /// Returns when no loop accepts any more.
     pub fn drain(&self) {
+        // Idle ones would occupy processes of the application that another front needs.
+        self.upstreams.iter().for_each(Upstream::keep_none);
         let (held, dropped) = mpsc::channel();
         self.tell(|| Message::Drain(held.clone()));
         drop(held);

@@ -5,8 +5,12 @@
 mod applications;
 /// A peer that says exactly what a test wants said.
 mod backend;
+/// Several addresses.
+mod balance;
 /// Connections: kept, shared, bounded, lost.
 mod connections;
+/// php-fpm that comes and goes.
+mod fpm;
 /// Records and responses that lie.
 mod hostile;
 /// Headers and files that the application has sent.

@@ -48,6 +48,11 @@ impl Process {
         signal(name, &self.pid().to_string());
     }
 
+    /// Ends the process and all that it has started, at once.
+    pub fn kill_group(&self) {
+        signal("KILL", &format!("-{}", self.pid()));
+    }
+
     /// How the process ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("the child can be waited for")
@@ -64,7 +69,7 @@ impl Drop for Process {
         if self.ended().is_none() {
             self.signal("TERM");
             if self.wait(Duration::from_secs(3)).is_none() {
-                signal("KILL", &format!("-{}", self.pid()));
+                self.kill_group();
                 let _ = self.child.wait();
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Reader, number, or};
-use crate::high::{Endpoint, Mode, Route, Upstream, UpstreamTimeouts};
+use crate::high::{Address, Endpoint, Health, Mode, Route, Upstream, UpstreamTimeouts};
 use crate::low::{Given, LowSite, Origin};
 use crate::option;
 use crate::value::{Text, did_you_mean};
@@ -48,7 +48,15 @@ impl Reader<'_> {
         };
         Upstream {
             name,
-            addresses: values.address.value.iter().map(|address| self.endpoint(address, values)).collect(),
+            addresses: self.addresses(values),
+            balance: values.balance.value,
+            affinity: values.affinity.value.clone(),
+            spill: values.spill.value,
+            health: Health {
+                failures: u32::try_from(values.failures.value.0).unwrap_or(u32::MAX),
+                window: values.failure_window.value,
+                pause: values.pause.value,
+            },
             connections: or(&values.connections, connections),
             spawn,
             requests: values.requests.value.0,
@@ -67,11 +75,25 @@ impl Reader<'_> {
         }
     }
 
-    fn endpoint(&self, endpoint: &Endpoint, values: &option::Upstream) -> Endpoint {
-        match endpoint {
-            Endpoint::Unix(path) => Endpoint::Unix(self.absolute(path, values.address.origin)),
-            tcp => tcp.clone(),
+    fn addresses(&mut self, values: &option::Upstream) -> Vec<Address> {
+        let origin = values.address.origin;
+        let mut addresses: Vec<Address> = Vec::new();
+        for Address { endpoint, weight } in &values.address.value {
+            let endpoint = match endpoint {
+                Endpoint::Unix(path) => Endpoint::Unix(self.absolute(path, origin)),
+                Endpoint::Tcp(_) => endpoint.clone(),
+            };
+            if addresses.iter().any(|other| other.endpoint == endpoint) {
+                let problem = format!("`{endpoint}` is there twice; for a greater share give it a `weight`");
+                self.complain("upstream", "address", origin, problem);
+            }
+            addresses.push(Address { endpoint, weight: *weight });
         }
+        if values.spill.value && values.affinity.value.is_empty() {
+            let problem = "nothing binds requests to an address; set `affinity`, or remove this key";
+            self.complain("upstream", "spill", values.spill.origin, problem.into());
+        }
+        addresses
     }
 
     /// Paths with a slash at both ends, so that one is never the beginning of a longer name.

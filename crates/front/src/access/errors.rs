@@ -85,7 +85,7 @@ pub fn complained(site: &str, text: &[u8], method: &str, target: &str) {
 }
 
 /// Tells of trouble that belongs to no site.
-pub(super) fn server(message: &str) {
+pub fn server(message: &str) {
     put(&compose(SystemTime::now(), "WARN", "-", message, &[]));
 }
 

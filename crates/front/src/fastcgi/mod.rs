@@ -1,5 +1,6 @@
 //! A request to a FastCGI application: told as CGI variables, its answer read as that of a CGI program (RFC 3875).
 
+mod affinity;
 mod complaints;
 mod head;
 mod internal;
@@ -15,8 +16,11 @@ use http::{Response, StatusCode, Version};
 use tokamak_config as config;
 use tokamak_cost::Phase;
 use tokamak_upstream::body::Body;
-use tokamak_upstream::fcgi::{Answer, Bounds, Endpoint, Event, Exchange, Fault, Relay, Upstream};
+use tokamak_upstream::fcgi::{
+    Address, Answer, Bounds, Endpoint, Event, Exchange, Fault, Policy, Relay, Rules, Settings, Tell, Upstream,
+};
 
+use crate::access;
 use crate::application::{Call, Trouble};
 use crate::failure::Failure;
 use crate::head::{complete, interim};
@@ -26,22 +30,41 @@ use head::{Block, Head};
 
 /// The way to an application, from its configuration.
 pub fn upstream(config: &config::Upstream) -> Upstream {
-    let endpoint = |address: &config::Endpoint| match address {
-        config::Endpoint::Tcp(address) => Endpoint::Tcp(address.clone()),
-        config::Endpoint::Unix(path) => Endpoint::Unix(path.clone()),
+    let address = |address: &config::Address| Address {
+        endpoint: match &address.endpoint {
+            config::Endpoint::Tcp(address) => Endpoint::Tcp(address.clone()),
+            config::Endpoint::Unix(path) => Endpoint::Unix(path.clone()),
+        },
+        weight: address.weight,
     };
-    let bounds = Bounds {
-        connections: config.connections,
-        requests: config.requests,
-        idle: config.idle,
-        queue: config.queue,
-        queue_timeout: config.timeouts.queue,
-        connect_timeout: config.timeouts.connect,
-        send_timeout: config.timeouts.send,
-        first_byte_timeout: config.timeouts.first_byte,
-        read_timeout: config.timeouts.read,
+    let settings = Settings {
+        policy: match config.balance {
+            config::Balance::RoundRobin => Policy::RoundRobin,
+            config::Balance::LeastBusy => Policy::LeastBusy,
+        },
+        stays: !config.spill,
+        rules: Rules {
+            failures: config.health.failures,
+            window: config.health.window,
+            pause: config.health.pause,
+            rise: 1,
+            fall: 1,
+        },
+        bounds: Bounds {
+            connections: config.connections,
+            requests: config.requests,
+            idle: config.idle,
+            queue: config.queue,
+            queue_timeout: config.timeouts.queue,
+            connect_timeout: config.timeouts.connect,
+            send_timeout: config.timeouts.send,
+            first_byte_timeout: config.timeouts.first_byte,
+            read_timeout: config.timeouts.read,
+        },
     };
-    Upstream::new(config.addresses.iter().map(endpoint).collect(), bounds)
+    let name = config.name.clone();
+    let tell = Tell::by(move |news| access::server(&format!("upstream {name}: {news}")));
+    Upstream::new(settings, config.addresses.iter().map(address).collect(), tell)
 }
 
 /// Asks the application number `index`.
@@ -56,8 +79,9 @@ pub async fn ask(
 ) -> Result<Response<Source>, Trouble> {
     let (upstream, config) = (&call.home.upstreams[index], &call.home.server.upstreams[index]);
     let request = params::call(call, config, upstream.keeps(), body)?;
+    let key = affinity::key(&config.affinity, call.request, &call.link.text.peer);
     let Answer { mut exchange, event, permitted, connected } =
-        upstream.ask(call.home.index, Arc::new(request)).await?;
+        upstream.ask(call.home.index, Arc::new(request), key).await?;
     receipt.ledger.stamp(Phase::Queue, permitted);
     receipt.ledger.stamp(Phase::Connect, connected);
     let mut complaints = Complaints::new(&call.place.site.name, call.request);
@@ -83,7 +107,7 @@ fn failure(fault: &Fault) -> Failure {
     match fault {
         Fault::Full => Failure::QueueFull,
         Fault::Waited => Failure::QueueSlow,
-        Fault::Unreachable(_) => Failure::Unreachable,
+        Fault::Unreachable(_) | Fault::NoAddress | Fault::Withdrawn => Failure::Unreachable,
         Fault::SendSlow | Fault::Silent | Fault::Stalled => Failure::WorkerSlow,
         Fault::Closed { .. } => Failure::WorkerGone,
         Fault::Malformed(_) | Fault::Unexpected(_) | Fault::Refused(_) => Failure::WorkerBroken,

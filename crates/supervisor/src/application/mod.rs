@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokamak_config::{Endpoint, Spawn, Upstream};
+use tokamak_config::{Address, Endpoint, Spawn, Upstream};
 use tokamak_sys::control::Status;
 use tokamak_sys::process::Identity;
 
@@ -87,8 +87,9 @@ impl Application {
     }
 
     /// Where it listens.
-    pub fn addresses(&self) -> Vec<Endpoint> {
-        self.paths.iter().cloned().map(Endpoint::Unix).collect()
+    pub fn addresses(&self) -> Vec<Address> {
+        let address = |path: &PathBuf| Address { endpoint: Endpoint::Unix(path.clone()), weight: 1 };
+        self.paths.iter().map(address).collect()
     }
 
     /// The socket of the process at `nth`.

@@ -12,6 +12,10 @@ pub enum Fault {
     Full,
     /// No connection became free in time.
     Waited,
+    /// The address was taken out of service.
+    Withdrawn,
+    /// No address is in service.
+    NoAddress,
     /// No address can be reached.
     Unreachable(io::Error),
     /// The application did not take more of the request in time.
@@ -40,6 +44,8 @@ impl fmt::Display for Fault {
         match self {
             Fault::Full => f.write_str("too many requests wait for a connection to the application"),
             Fault::Waited => f.write_str("no connection to the application became free in time"),
+            Fault::Withdrawn => f.write_str("the application's address was taken out of service"),
+            Fault::NoAddress => f.write_str("no address of the application is in service"),
             Fault::Unreachable(error) => write!(f, "the application cannot be reached: {error}"),
             Fault::SendSlow => f.write_str("the application did not take the request in time"),
             Fault::Silent => f.write_str("the application did not begin to answer in time"),

@@ -1,26 +1,34 @@
 //! The rim of FastCGI applications: connections that are kept and shared, requests to them, responses from them.
 //!
-//! [`Upstream`] is one application with all its addresses; each address has a pool that all event loops
-//! share. A request ([`Call`]) becomes an [`Exchange`] on one connection, whose events are the response; what a slow client
+//! [`Upstream`] is one application with all its addresses, which may come and go; [`balance`] chooses between them. Each
+//! has a pool that all event loops share. A request ([`Call`]) becomes an [`Exchange`] on one connection, whose events are the response; what a slow client
 //! has not taken yet waits in a [`Relay`], so that the connection is free again as soon as the application is done.
 //!
 //! A request has a connection to itself: applications that take several at once on one are rare, and say so only when asked
 //! (FCGI_MPXS_CONNS).
 
+mod balance;
 mod call;
+mod checkup;
 mod exchange;
 mod fault;
+mod member;
 mod pool;
 mod relay;
+mod roster;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod upstream;
 
+pub use balance::health::Rules;
+pub use balance::{Key, Policy};
 pub use call::Call;
+pub use checkup::Checkup;
 pub use exchange::{Event, Exchange};
 pub use fault::Fault;
+pub use member::{Address, Duty, Standing};
 pub use relay::Relay;
 pub use stream::Endpoint;
 pub use tokamak_fastcgi::encode::Params;
-pub use upstream::{Answer, Bounds, Upstream};
+pub use upstream::{Answer, Bounds, Settings, Tell, Upstream};

@@ -15,10 +15,9 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -27,9 +26,6 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use super::fault::Fault;
 use super::stream::{Endpoint, Stream};
 use super::upstream::Bounds;
-
-/// How long an address that could not be reached is left out while there are others. Chosen arbitrarily.
-const LEFT_OUT: Duration = Duration::from_secs(1);
 
 /// A connection.
 #[derive(Debug)]
@@ -54,8 +50,6 @@ pub(super) struct Pool {
     idle: Mutex<VecDeque<Idle>>,
     /// Requests that may be waiting for a process which waits for us.
     starving: AtomicUsize,
-    /// Until when the address is left out, in nanoseconds.
-    left_out: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -89,7 +83,6 @@ impl Pool {
             waiting: AtomicUsize::new(0),
             idle: Mutex::default(),
             starving: AtomicUsize::new(0),
-            left_out: AtomicU64::new(0),
         }
     }
 
@@ -98,15 +91,26 @@ impl Pool {
         self.permits.available_permits() > 0
     }
 
-    /// Whether it is worth trying.
-    pub fn is_reachable(&self, now: u64) -> bool {
-        self.left_out.load(Ordering::Relaxed) <= now
+    /// Requests that have, or open, a connection.
+    pub fn in_use(&self) -> usize {
+        self.bounds.connections - self.permits.available_permits()
+    }
+
+    /// Requests that wait for one.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Gives no more permits: those who wait for one hear of it, idle connections are closed, others when they are given up.
+    pub fn close(&self) {
+        self.permits.close();
+        self.idle().clear();
     }
 
     /// The right to use a connection.
     ///
     /// # Errors
-    /// Too many wait already, or it took too long.
+    /// Too many wait already, it took too long, or the pool is closed.
     pub async fn permit(&self) -> Result<OwnedSemaphorePermit, Fault> {
         if let Ok(permit) = self.permits.clone().try_acquire_owned() {
             return Ok(permit);
@@ -114,8 +118,8 @@ impl Pool {
         let _waiting = Waiting::enter(&self.waiting, self.bounds.queue).ok_or(Fault::Full)?;
         match timeout(self.bounds.queue_timeout, self.permits.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
-            // Nobody ever closes the semaphore.
-            Ok(Err(_)) | Err(_) => Err(Fault::Waited),
+            Ok(Err(_)) => Err(Fault::Withdrawn),
+            Err(_) => Err(Fault::Waited),
         }
     }
 
@@ -167,8 +171,6 @@ impl Pool {
             Ok(stream) => stream,
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time")),
         };
-        let left_out = if stream.is_err() { tokamak_cost::now() + LEFT_OUT.as_nanos() as u64 } else { 0 };
-        self.left_out.store(left_out, Ordering::Relaxed);
         let connection = Connection { stream: stream?, buffer: BytesMut::new(), requests: 0, timer: None };
         Ok(self.lease(connection, home, permit))
     }
@@ -199,10 +201,17 @@ impl Pool {
         Starving(self.clone())
     }
 
+    /// No connection is kept from now on.
+    pub fn keep_none(self: &Arc<Self>) {
+        std::mem::forget(self.starve());
+    }
+
     fn put_back(&self, connection: Connection, home: usize) {
         let used_up = self.bounds.requests > 0 && connection.requests >= self.bounds.requests;
-        if !used_up && self.starving.load(Ordering::Relaxed) == 0 {
-            self.idle().push_back(Idle { connection, home, since: tokamak_cost::now() });
+        let mut idle = self.idle();
+        // Both are asked with the lock held, so that no connection is left behind by `close` and `starve`.
+        if !used_up && self.starving.load(Ordering::Relaxed) == 0 && !self.permits.is_closed() {
+            idle.push_back(Idle { connection, home, since: tokamak_cost::now() });
         }
     }
 
@@ -211,8 +220,7 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many connections are idle.
-    #[cfg(test)]
+    /// Connections that are idle.
     pub fn idle_count(&self) -> usize {
         self.idle().len()
     }

@@ -1,5 +1,6 @@
 //! Sockets of either family, as the exchange needs them.
 
+use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
@@ -18,6 +19,15 @@ pub enum Endpoint {
     Tcp(String),
     /// A Unix socket.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp(address) => f.write_str(address),
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// A connected socket.

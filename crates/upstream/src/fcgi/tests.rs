@@ -53,6 +53,15 @@ fn bounds(connections: usize) -> Bounds {
     }
 }
 
+/// An application with these addresses.
+fn upstream(applications: &[&Application], bounds: Bounds) -> Upstream {
+    let second = Duration::from_secs(1);
+    let rules = Rules { failures: 3, window: 10 * second, pause: second, rise: 1, fall: 1 };
+    let settings = Settings { policy: Policy::RoundRobin, stays: true, rules, bounds };
+    let address = |application: &&Application| Address { endpoint: application.endpoint.clone(), weight: 1 };
+    Upstream::new(settings, applications.iter().map(address).collect(), Tell::by(|_| {}))
+}
+
 fn call(is_repeatable: bool) -> Arc<Call> {
     let describe = |params: &mut Params<'_>| params.pair(b"A", b"b");
     Arc::new(Call::new(true, is_repeatable, Body::Empty, describe).unwrap())
@@ -74,7 +83,7 @@ fn run(test: impl Future<Output = ()>) {
 
 /// Asks, is answered on `stream` or on a new connection, and gives that.
 async fn served(upstream: &Upstream, application: &Application, kept: Option<UnixStream>) -> UnixStream {
-    let (asked, stream) = tokio::join!(upstream.ask(0, call(true)), async {
+    let (asked, stream) = tokio::join!(upstream.ask(0, call(true), None), async {
         sleep(Duration::from_millis(20)).await;
         let mut stream = kept.unwrap_or_else(|| application.next());
         answer(&mut stream);
@@ -89,7 +98,7 @@ async fn served(upstream: &Upstream, application: &Application, kept: Option<Uni
 fn an_idle_connection_is_used_again() {
     run(async {
         let application = Application::new();
-        let upstream = Upstream::new(vec![application.endpoint.clone()], bounds(4));
+        let upstream = upstream(&[&application], bounds(4));
         let stream = served(&upstream, &application, None).await;
         assert_eq!(upstream.idle_count(), 1);
         let stream = served(&upstream, &application, Some(stream)).await;
@@ -108,8 +117,8 @@ fn an_idle_connection_is_used_again() {
 fn a_dropped_exchange_closes_its_connection() {
     run(async {
         let application = Application::new();
-        let upstream = Upstream::new(vec![application.endpoint.clone()], bounds(1));
-        let asking = tokio::time::timeout(Duration::from_millis(50), upstream.ask(0, call(true)));
+        let upstream = upstream(&[&application], bounds(1));
+        let asking = tokio::time::timeout(Duration::from_millis(50), upstream.ask(0, call(true), None));
         assert!(asking.await.is_err(), "nobody answers");
         let mut stream = application.next();
         let mut all = Vec::new();
@@ -124,10 +133,10 @@ fn a_dropped_exchange_closes_its_connection() {
 fn who_starves_has_the_idle_connections_closed() {
     run(async {
         let application = Application::new();
-        let upstream = Upstream::new(vec![application.endpoint.clone()], bounds(4));
+        let upstream = upstream(&[&application], bounds(4));
         let kept = served(&upstream, &application, None).await;
         // The kept one is in use, so the next request has a new one, which nobody serves.
-        let (first, second) = (upstream.ask(0, call(true)), upstream.ask(0, call(true)));
+        let (first, second) = (upstream.ask(0, call(true), None), upstream.ask(0, call(true), None));
         tokio::join!(
             async { first.await.map(drop).unwrap() },
             async { second.await.map(drop).unwrap() },
@@ -147,14 +156,61 @@ fn who_starves_has_the_idle_connections_closed() {
 fn what_cannot_be_repeated_is_not_sent_into_a_closed_connection() {
     run(async {
         let application = Application::new();
-        let upstream = Upstream::new(vec![application.endpoint.clone()], bounds(1));
+        let upstream = upstream(&[&application], bounds(1));
         let kept = served(&upstream, &application, None).await;
         // Closed without the event loop having had a chance to notice.
         drop(kept);
-        let (asked, ()) = tokio::join!(upstream.ask(0, call(false)), async {
+        let (asked, ()) = tokio::join!(upstream.ask(0, call(false), None), async {
             sleep(Duration::from_millis(20)).await;
             answer(&mut application.next());
         });
         assert!(matches!(asked.unwrap().event, Event::Stdout(bytes) if bytes == "answer"));
+    });
+}
+
+fn standing(upstream: &Upstream, nth: usize) -> (Duty, usize, usize) {
+    let standing = upstream.standings().swap_remove(nth);
+    (standing.duty, standing.in_use, standing.idle)
+}
+
+#[test]
+fn an_address_that_leaves_answers_what_it_has() {
+    run(async {
+        let (one, other) = (Application::new(), Application::new());
+        let upstream = upstream(&[&one], bounds(1));
+        let (first, waiting, ()) = tokio::join!(
+            upstream.ask(0, call(true), None),
+            async {
+                sleep(Duration::from_millis(20)).await;
+                upstream.ask(0, call(true), None).await
+            },
+            async {
+                sleep(Duration::from_millis(40)).await;
+                assert_eq!(upstream.standings()[0].waiting, 1);
+                upstream.add(Address { endpoint: other.endpoint.clone(), weight: 1 });
+                assert!(upstream.drain(&one.endpoint));
+                assert_eq!(standing(&upstream, 0), (Duty::Draining, 1, 0));
+                sleep(Duration::from_millis(20)).await;
+                answer(&mut other.next());
+                answer(&mut one.next());
+            }
+        );
+        for asked in [first, waiting] {
+            let mut exchange = asked.unwrap().exchange;
+            while !matches!(exchange.next().await.unwrap(), Event::End) {}
+        }
+        assert_eq!(standing(&upstream, 0), (Duty::Drained, 0, 0), "its connection is not kept");
+        assert_eq!(standing(&upstream, 1), (Duty::Up, 0, 1));
+        assert!(upstream.remove(&other.endpoint) && !upstream.remove(&other.endpoint));
+        assert!(matches!(upstream.ask(0, call(true), None).await, Err(Fault::NoAddress)));
+        upstream.add(Address { endpoint: one.endpoint.clone(), weight: 2 });
+        assert_eq!(upstream.standings().len(), 1);
+        served(&upstream, &one, None).await;
+        assert_eq!(standing(&upstream, 0), (Duty::Up, 0, 1));
+        assert_eq!(upstream.standings()[0].weight, 2);
+        upstream.keep_none();
+        assert_eq!(standing(&upstream, 0), (Duty::Up, 0, 0));
+        served(&upstream, &one, None).await;
+        assert_eq!(standing(&upstream, 0), (Duty::Up, 0, 0));
     });
 }

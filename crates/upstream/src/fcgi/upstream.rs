@@ -1,15 +1,19 @@
 //! One application: its addresses, and how a request finds one that answers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use tokamak_fastcgi::ProtocolStatus;
 
+use super::balance::health::{Rules, Severity};
+use super::balance::{Key, Policy};
 use super::call::Call;
+use super::checkup::Checkup;
 use super::exchange::{Event, Exchange};
 use super::fault::Fault;
-use super::pool::{Lease, Pool};
+use super::member::{Address, Admission, Member, Standing};
+use super::roster::Roster;
 use super::stream::Endpoint;
 
 /// Limits of one application.
@@ -35,12 +39,41 @@ pub struct Bounds {
     pub read_timeout: Duration,
 }
 
+/// How one application is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How requests without a key are spread.
+    pub policy: Policy,
+    /// Whether a request waits for the address of its key, however busy that is.
+    pub stays: bool,
+    /// When an address is left out.
+    pub rules: Rules,
+    /// Limits.
+    pub bounds: Bounds,
+}
+
+/// Writes a line of the log: what has happened to which address.
+pub struct Tell(Box<dyn Fn(&str) + Send + Sync>);
+
+impl Tell {
+    /// By this function.
+    pub fn by(tell: impl Fn(&str) + Send + Sync + 'static) -> Tell {
+        Tell(Box::new(tell))
+    }
+}
+
+impl fmt::Debug for Tell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tell")
+    }
+}
+
 /// One application with all its addresses; the same for all event loops.
 #[derive(Debug)]
 pub struct Upstream {
-    pools: Vec<Arc<Pool>>,
-    bounds: Bounds,
-    next: AtomicUsize,
+    settings: Settings,
+    roster: RwLock<Roster>,
+    tell: Tell,
 }
 
 /// The beginning of a response.
@@ -56,35 +89,132 @@ pub struct Answer {
     pub connected: u64,
 }
 
+/// Most answers that are lost on new connections before a request is given up. Each may have been the end of a process.
+const MOST_LOST: usize = 2;
+
+/// What a request has tried already.
+#[derive(Default)]
+struct Search {
+    tried: Vec<Arc<Member>>,
+    /// Answers that were lost on new connections.
+    lost: usize,
+    /// Why there is none yet.
+    fault: Option<Fault>,
+}
+
 impl Upstream {
-    /// An application at these addresses, of which there is at least one.
-    pub fn new(endpoints: Vec<Endpoint>, bounds: Bounds) -> Upstream {
-        let pools = endpoints.into_iter().map(|endpoint| Arc::new(Pool::new(endpoint, bounds))).collect();
-        Upstream { pools, bounds, next: AtomicUsize::new(0) }
+    /// An application at these addresses.
+    pub fn new(settings: Settings, addresses: Vec<Address>, tell: Tell) -> Upstream {
+        let upstream = Upstream { settings, roster: RwLock::default(), tell };
+        addresses.into_iter().for_each(|address| upstream.add(address));
+        upstream
+    }
+
+    /// Puts an address into service; one that is there gets this weight.
+    pub fn add(&self, address: Address) {
+        let Settings { bounds, rules, .. } = self.settings;
+        self.roster_mut().add(address, |address| Member::new(address, bounds, rules));
+    }
+
+    /// Lets an address leave: requests that it has are answered, and there will be no more. `false`: it is not there.
+    pub fn drain(&self, endpoint: &Endpoint) -> bool {
+        self.roster_mut().drain(endpoint)
+    }
+
+    /// The same, and forgets it.
+    pub fn remove(&self, endpoint: &Endpoint) -> bool {
+        self.roster_mut().remove(endpoint)
+    }
+
+    /// How the addresses stand.
+    pub fn standings(&self) -> Vec<Standing> {
+        self.roster().members().iter().map(|member| member.standing()).collect()
     }
 
     /// Whether connections are kept between requests.
     pub fn keeps(&self) -> bool {
-        self.bounds.requests != 1
+        self.settings.bounds.requests != 1
     }
 
-    /// Asks, on a kept connection if there is one, until something comes back. `home` is the caller's event loop.
+    /// Asks, on a kept connection if there is one, until something comes back. `home` is the caller's event loop. Requests with
+    /// the same `key` go to the same address as long as it is in service.
     ///
-    /// A kept connection may be closed by the application at any time. If that is what happened, and the application cannot
-    /// have acted on the request or may act on it again, it is asked on a new connection. One that is lost on a new connection
-    /// is asked once more if it may be, at the next address if there are several: a process may have been killed.
+    /// An address that cannot be reached, whose queue is full, or which refuses, is passed over for the next one, since it
+    /// cannot have acted on the request. A connection may also be closed by the application at any time: see
+    /// [`Upstream::ask_member`] for kept ones. A request that is lost on a new one is asked once more if it may be, and
+    /// then perhaps again, at other addresses if there are any: a process may have been killed.
     ///
     /// # Errors
     /// [`Fault`].
-    pub async fn ask(&self, home: usize, call: Arc<Call>) -> Result<Answer, Fault> {
-        let mut avoid_kept = false;
-        let mut was_lost = false;
-        let mut refusals = 0;
+    pub async fn ask(&self, home: usize, call: Arc<Call>, key: Option<Key>) -> Result<Answer, Fault> {
+        let mut search = Search::default();
         loop {
-            let (lease, permitted) = self.lease(home, avoid_kept, !call.is_repeatable).await?;
+            let admission = self.choose(key, &mut search)?;
+            let member = &admission.member;
+            let fault = match self.ask_member(member, home, &call).await {
+                Ok(answer) => {
+                    if member.succeeded() {
+                        self.tell(&format!("{} answers again", member.name));
+                    }
+                    return Ok(answer);
+                }
+                Err(fault) => fault,
+            };
+            self.judge(member, &fault);
+            match fault {
+                Fault::Closed { answered: false } if call.is_repeatable => search.lost += 1,
+                // It has not been served (§5.5), so another address may be asked.
+                Fault::Refused(ProtocolStatus::Overloaded | ProtocolStatus::CannotMultiplex)
+                | Fault::Unreachable(_)
+                | Fault::Full
+                | Fault::Withdrawn => {}
+                fault => return Err(fault),
+            }
+            search.tried.push(member.clone());
+            search.fault = Some(fault);
+        }
+    }
+
+    /// The address to ask next.
+    fn choose(&self, key: Option<Key>, search: &mut Search) -> Result<Admission, Fault> {
+        let Settings { policy, stays, .. } = self.settings;
+        let roster = self.roster();
+        let now = tokamak_cost::now();
+        let was_lost = matches!(search.fault, Some(Fault::Closed { .. }));
+        let may_go_on = !was_lost || search.lost <= roster.members().len().min(MOST_LOST);
+        let mut chosen = None;
+        if may_go_on {
+            chosen = roster.choose(policy, key, stays, &search.tried, now);
+            // Whoever lost it may have another process, which is the only one to ask now.
+            if chosen.is_none() && was_lost {
+                search.tried.clear();
+                chosen = roster.choose(policy, key, stays, &[], now);
+            }
+        }
+        chosen.ok_or_else(|| search.fault.take().unwrap_or(Fault::NoAddress))
+    }
+
+    /// Asks one address. A kept connection may be closed by the application at any time. If that is what happened, and the
+    /// application cannot have acted on the request or may act on it again, it is asked on a new connection.
+    pub(super) async fn ask_member(
+        &self,
+        member: &Member,
+        home: usize,
+        call: &Arc<Call>,
+    ) -> Result<Answer, Fault> {
+        let pool = &member.pool;
+        let mut avoid_kept = false;
+        loop {
+            let permit = pool.permit().await?;
+            let permitted = tokamak_cost::now();
+            let reused = if avoid_kept { Err(permit) } else { pool.reuse(permit, home, !call.is_repeatable) };
+            let lease = match reused {
+                Ok(lease) => lease,
+                Err(permit) => pool.connect(permit, home).await.map_err(Fault::Unreachable)?,
+            };
             let connected = tokamak_cost::now();
             let is_reused = lease.is_reused();
-            let mut exchange = Exchange::new(lease, call.clone(), self.bounds);
+            let mut exchange = Exchange::new(lease, call.clone(), self.settings.bounds);
             match exchange.next().await {
                 Ok(event) => return Ok(Answer { exchange, event, permitted, connected }),
                 Err(Fault::Closed { answered: false })
@@ -92,60 +222,69 @@ impl Upstream {
                 {
                     avoid_kept = true;
                 }
-                Err(Fault::Closed { answered: false }) if call.is_repeatable && !was_lost => was_lost = true,
-                // It has not been served (§5.5), so another address may be asked.
-                Err(Fault::Refused(ProtocolStatus::Overloaded | ProtocolStatus::CannotMultiplex))
-                    if refusals + 1 < self.pools.len() =>
-                {
-                    refusals += 1;
-                }
                 Err(fault) => return Err(fault),
             }
         }
     }
 
+    /// What a fault says about an address.
+    fn judge(&self, member: &Member, fault: &Fault) {
+        let severity = match fault {
+            Fault::Unreachable(_) => Severity::Unreachable,
+            Fault::Closed { .. }
+            | Fault::SendSlow
+            | Fault::Silent
+            | Fault::Stalled
+            | Fault::Malformed(_)
+            | Fault::Unexpected(_) => Severity::Unanswered,
+            // It is busy, or it is not its fault.
+            Fault::Full
+            | Fault::Waited
+            | Fault::Withdrawn
+            | Fault::NoAddress
+            | Fault::Refused(_)
+            | Fault::Spool => return,
+        };
+        let pause = member.failed(severity);
+        if let Some(pause) = pause.filter(|_| self.roster().members().len() > 1) {
+            self.tell(&format!("{} is left out for {} s: {fault}", member.name, pause.as_secs_f32()));
+        }
+    }
+
     /// Closes what one event loop has kept for too long.
     pub fn tick(&self, home: usize, now: u64) {
-        self.pools.iter().for_each(|pool| pool.tick(home, now));
+        self.roster().members().iter().for_each(|member| member.pool.tick(home, now));
     }
 
-    /// A connection, and when it was this request's turn for one.
-    async fn lease(&self, home: usize, avoid_kept: bool, for_sure: bool) -> Result<(Lease, u64), Fault> {
-        let first = self.choose();
-        let mut unreachable = None;
-        for pool in self.pools[first..].iter().chain(&self.pools[..first]) {
-            let mut permit = pool.permit().await?;
-            let permitted = tokamak_cost::now();
-            if !avoid_kept {
-                match pool.reuse(permit, home, for_sure) {
-                    Ok(lease) => return Ok((lease, permitted)),
-                    Err(unused) => permit = unused,
-                }
-            }
-            match pool.connect(permit, home).await {
-                Ok(lease) => return Ok((lease, permitted)),
-                Err(error) => unreachable = Some(error),
-            }
-        }
-        Err(Fault::Unreachable(unreachable.unwrap_or_else(|| std::io::ErrorKind::NotFound.into())))
+    /// No connection is kept from now on, so that the application's processes are free for somebody else.
+    pub fn keep_none(&self) {
+        self.roster().members().iter().for_each(|member| member.pool.keep_none());
     }
 
-    /// The address whose turn it is, of those that can be reached and, if possible, have room.
-    fn choose(&self) -> usize {
-        let count = self.pools.len();
-        if count <= 1 {
-            return 0;
-        }
-        let turn = self.next.fetch_add(1, Ordering::Relaxed) % count;
-        let now = tokamak_cost::now();
-        let order = || (turn..turn + count).map(|nth| nth % count);
-        let reachable = || order().filter(|nth| self.pools[*nth].is_reachable(now));
-        reachable().find(|nth| self.pools[*nth].has_room()).or_else(|| reachable().next()).unwrap_or(turn)
+    /// The addresses that are in service, to be checked.
+    pub fn checkups(&self) -> Vec<Checkup<'_>> {
+        let roster = self.roster();
+        let members = roster.members().iter().filter(|member| !member.is_leaving());
+        members.map(|member| Checkup::new(self, member.clone())).collect()
+    }
+
+    /// Writes a line of the log.
+    pub(super) fn tell(&self, news: &str) {
+        (self.tell.0)(news);
+    }
+
+    fn roster_mut(&self) -> RwLockWriteGuard<'_, Roster> {
+        self.roster.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn roster(&self) -> RwLockReadGuard<'_, Roster> {
+        // A panic elsewhere cannot leave it half changed.
+        self.roster.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many connections are idle.
     #[cfg(test)]
     pub(super) fn idle_count(&self) -> usize {
-        self.pools.iter().map(|pool| pool.idle_count()).sum()
+        self.roster().members().iter().map(|member| member.pool.idle_count()).sum()
     }
 }

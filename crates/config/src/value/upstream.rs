@@ -1,0 +1,131 @@
+//! What is written about an application's addresses: where they are, how much each gets, what binds a request to one.
+
+use std::str::FromStr;
+
+use super::{Bounds, Complaint, Kind, Value, did_you_mean, quote, text_of, wrong};
+use crate::high::{Address, Affinity, Endpoint, Pattern};
+use crate::literal::{Entry, Literal};
+
+/// Greatest weight. Chosen arbitrarily; more would only be another way to say "nearly all".
+const HEAVIEST: i64 = 1000;
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Endpoint, String> {
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            return Ok(Endpoint::Unix(path.into()));
+        }
+        match text.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
+            Some((host, Ok(1..))) if !host.is_empty() && !host.contains('/') => {
+                Ok(Endpoint::Tcp(text.into()))
+            }
+            _ => Err(format!(
+                "`{text}` is no address; write HOST:PORT as in \"127.0.0.1:9000\", or \"unix:/run/app.sock\""
+            )),
+        }
+    }
+}
+
+impl Value for Endpoint {
+    const KIND: Kind = Kind::Endpoint;
+
+    fn read(literal: &Literal, _: &Bounds) -> Result<Endpoint, Vec<Complaint>> {
+        let text = text_of(literal, "an address such as \"unix:/run/app.sock\"")?;
+        text.parse().or_else(wrong)
+    }
+
+    fn toml(&self) -> Option<String> {
+        quote(&self.to_string())
+    }
+}
+
+impl Value for Address {
+    const KIND: Kind = Kind::Endpoint;
+
+    fn read(literal: &Literal, bounds: &Bounds) -> Result<Address, Vec<Complaint>> {
+        let Literal::Table(entries) = literal else {
+            return Endpoint::read(literal, bounds).map(|endpoint| Address { endpoint, weight: 1 });
+        };
+        let (mut endpoint, mut weight) = (None, 1);
+        let mut complaints = Vec::new();
+        for Entry { name, offset, value } in entries {
+            let mut complain = |problem: String| {
+                complaints.push(Complaint { inside: Some((name.clone(), *offset)), problem });
+            };
+            match (name.as_str(), value) {
+                ("address", value) => match Endpoint::read(value, bounds) {
+                    Ok(read) => endpoint = Some(read),
+                    Err(wrong) => wrong.into_iter().for_each(|wrong| complain(wrong.problem)),
+                },
+                ("weight", Literal::Integer(number @ 1..=HEAVIEST)) => weight = number.unsigned_abs() as u32,
+                ("weight", other) => {
+                    complain(format!("must be a whole number from 1 to {HEAVIEST}, not {}", other.sort()));
+                }
+                _ => complain(format!("unknown key{}", did_you_mean(name, &["address", "weight"]))),
+            }
+        }
+        match endpoint {
+            _ if !complaints.is_empty() => Err(complaints),
+            Some(endpoint) => Ok(Address { endpoint, weight }),
+            None => wrong("a table needs its `address`, as in { address = \"10.0.0.1:9000\", weight = 2 }"),
+        }
+    }
+
+    fn toml(&self) -> Option<String> {
+        let endpoint = self.endpoint.toml()?;
+        Some(match self.weight {
+            1 => endpoint,
+            weight => format!("{{ address = {endpoint}, weight = {weight} }}"),
+        })
+    }
+}
+
+/// Kinds of [`Affinity`] by their names; those with a colon need something behind it.
+const KINDS: &[&str] = &["cookie:", "header:", "query:", "segment:", "prefix:", "user", "client"];
+
+impl Value for Affinity {
+    const KIND: Kind = Kind::Affinity;
+
+    fn read(literal: &Literal, _: &Bounds) -> Result<Affinity, Vec<Complaint>> {
+        let text = text_of(literal, "what binds a request, such as \"cookie:session\"")?;
+        let (kind, rest) = match text.split_once(':') {
+            Some((kind, rest)) => (format!("{kind}:"), rest),
+            None => (text.to_owned(), ""),
+        };
+        if kind.ends_with(':') && rest.is_empty() {
+            return wrong(format!("`{text}` needs something behind the colon, as in \"cookie:session\""));
+        }
+        Ok(match kind.as_str() {
+            "cookie:" => Affinity::Cookie(rest.into()),
+            "header:" => Affinity::Header(rest.to_ascii_lowercase()),
+            "query:" => Affinity::Query(rest.into()),
+            "segment:" => match rest.parse() {
+                Ok(number @ 1..=100) => Affinity::Segment(number),
+                _ => return wrong(format!("`{rest}` is no number of a path's part; write 1 to 100")),
+            },
+            "prefix:" => match Pattern::new(rest) {
+                Ok(pattern) => Affinity::Prefix(pattern),
+                Err(problem) => return wrong(format!("`{rest}` is no regular expression: {problem}")),
+            },
+            "user" => Affinity::User,
+            "client" => Affinity::Client,
+            _ => {
+                let known = "cookie:NAME, header:NAME, query:NAME, segment:N, prefix:REGEX, user or client";
+                return wrong(format!("`{text}` is unknown; use {known}{}", did_you_mean(&kind, KINDS)));
+            }
+        })
+    }
+
+    fn toml(&self) -> Option<String> {
+        quote(&match self {
+            Affinity::Cookie(name) => format!("cookie:{name}"),
+            Affinity::Header(name) => format!("header:{name}"),
+            Affinity::Query(name) => format!("query:{name}"),
+            Affinity::Segment(number) => format!("segment:{number}"),
+            Affinity::Prefix(pattern) => format!("prefix:{}", pattern.text()),
+            Affinity::User => "user".into(),
+            Affinity::Client => "client".into(),
+        })
+    }
+}

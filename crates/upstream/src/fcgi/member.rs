@@ -1,0 +1,226 @@
+//! One address of an application: its connections, its health, and what it has been asked.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::balance::health::{Health, Rules, Severity, State};
+use super::balance::{Candidate, hash};
+use super::pool::Pool;
+use super::stream::Endpoint;
+use super::upstream::Bounds;
+
+/// An address and its share of the requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Where it listens.
+    pub endpoint: Endpoint,
+    /// At least 1.
+    pub weight: u32,
+}
+
+/// What an address does at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// It is asked.
+    Up,
+    /// Requests to it failed; it is left out for a while.
+    Out,
+    /// One request tries whether it answers again.
+    Trial,
+    /// The checks found it down.
+    Down,
+    /// It answers what it has, and gets no more.
+    Draining,
+    /// It has nothing left to answer.
+    Drained,
+}
+
+/// How an address stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// As in the configuration.
+    pub address: String,
+    /// Its share.
+    pub weight: u32,
+    /// What it does.
+    pub duty: Duty,
+    /// For so long.
+    pub since: Duration,
+    /// Requests that it began to answer.
+    pub requests: u64,
+    /// Requests that it did not.
+    pub failures: u64,
+    /// Connections that have a request.
+    pub in_use: usize,
+    /// Connections that have none.
+    pub idle: usize,
+    /// Requests that wait for a connection.
+    pub waiting: usize,
+}
+
+/// One address in service, or leaving it.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub endpoint: Endpoint,
+    /// As in the configuration and in logs.
+    pub name: String,
+    pub pool: Arc<Pool>,
+    weight: AtomicU32,
+    identity: u64,
+    /// [`Health::due`], for a look without the lock.
+    due: AtomicU64,
+    health: Mutex<Health>,
+    /// When it was told to leave; 0 if it was not.
+    left: AtomicU64,
+    requests: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl Member {
+    pub fn new(address: Address, bounds: Bounds, rules: Rules) -> Member {
+        let Address { endpoint, weight } = address;
+        let name = endpoint.to_string();
+        Member {
+            identity: hash::hash(name.as_bytes()),
+            name,
+            pool: Arc::new(Pool::new(endpoint.clone(), bounds)),
+            endpoint,
+            weight: AtomicU32::new(weight),
+            due: AtomicU64::new(0),
+            health: Mutex::new(Health::new(rules, tokamak_cost::now())),
+            left: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether it is worth asking now.
+    pub fn is_due(&self, now: u64) -> bool {
+        self.due.load(Ordering::Relaxed) <= now
+    }
+
+    /// Whether it takes no more requests.
+    pub fn is_leaving(&self) -> bool {
+        self.left.load(Ordering::Relaxed) > 0
+    }
+
+    fn weight(&self) -> u32 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    /// Gives it another share.
+    pub fn set_weight(&self, weight: u32) {
+        self.weight.store(weight, Ordering::Relaxed);
+    }
+
+    /// Requests that it has are answered, those that wait go elsewhere, and there will be no more.
+    pub fn leave(&self) {
+        // The first time counts.
+        let _ = self.left.compare_exchange(0, tokamak_cost::now(), Ordering::Relaxed, Ordering::Relaxed);
+        self.pool.close();
+    }
+
+    /// The right to ask it; as long as the result is there, and without a verdict, nobody else tries an address that was out.
+    pub fn admit(self: &Arc<Self>, now: u64) -> Option<Admission> {
+        // Nearly always: no lock.
+        let is_up = self.due.load(Ordering::Relaxed) == 0;
+        if !is_up && !self.with_health(|health| health.admit(now)) {
+            return None;
+        }
+        Some(Admission { member: self.clone(), is_trial: !is_up })
+    }
+
+    /// What has come of a request; a pause, if the address is left out from now on.
+    pub fn failed(&self, severity: Severity) -> Option<Duration> {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.with_health(|health| health.failed(severity, tokamak_cost::now()))
+    }
+
+    /// It answers; `true` if it was left out until now.
+    pub fn succeeded(&self) -> bool {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let was_out = self.due.load(Ordering::Relaxed) != 0;
+        was_out && self.with_health(|health| health.succeeded(tokamak_cost::now()))
+    }
+
+    /// A check has been made; `Some` if it comes back or is left out for it.
+    pub fn checked(&self, is_good: bool) -> Option<bool> {
+        self.with_health(|health| health.checked(is_good, tokamak_cost::now()))
+    }
+
+    /// How it stands.
+    pub fn standing(&self) -> Standing {
+        let (state, since) = self.health().state();
+        let left = self.left.load(Ordering::Relaxed);
+        let in_use = self.pool.in_use();
+        let (duty, since) = match state {
+            _ if left > 0 && in_use > 0 => (Duty::Draining, left),
+            _ if left > 0 => (Duty::Drained, left),
+            State::Up => (Duty::Up, since),
+            State::Out { .. } => (Duty::Out, since),
+            State::Trial => (Duty::Trial, since),
+            State::Down => (Duty::Down, since),
+        };
+        Standing {
+            address: self.name.clone(),
+            weight: self.weight(),
+            duty,
+            since: Duration::from_nanos(tokamak_cost::now().saturating_sub(since)),
+            requests: self.requests.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+            in_use,
+            idle: self.pool.idle_count(),
+            waiting: self.pool.waiting(),
+        }
+    }
+
+    fn with_health<T>(&self, act: impl FnOnce(&mut Health) -> T) -> T {
+        let mut health = self.health();
+        let result = act(&mut health);
+        self.due.store(health.due(), Ordering::Relaxed);
+        result
+    }
+
+    fn health(&self) -> MutexGuard<'_, Health> {
+        // A panic elsewhere cannot leave it half changed.
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Candidate for Arc<Member> {
+    fn weight(&self) -> u32 {
+        Member::weight(self)
+    }
+
+    fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    fn busy(&self) -> usize {
+        self.pool.in_use() + self.pool.waiting()
+    }
+}
+
+/// A request's right to ask a member.
+#[derive(Debug)]
+pub(super) struct Admission {
+    pub member: Arc<Member>,
+    is_trial: bool,
+}
+
+impl Admission {
+    /// All others are out too.
+    pub fn of_last_hope(member: Arc<Member>) -> Admission {
+        Admission { member, is_trial: false }
+    }
+}
+
+/// A trial without a verdict: the client went away, or others were in front of it for too long.
+impl Drop for Admission {
+    fn drop(&mut self) {
+        if self.is_trial {
+            self.member.with_health(|health| health.trial_abandoned(tokamak_cost::now()));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The addresses of an application that are in service now.
+
+use std::sync::Arc;
+
+use super::balance::{self, Key, Policy, Rotation};
+use super::member::{Address, Admission, Member};
+use super::stream::Endpoint;
+
+/// All addresses, and whose turn it is.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    members: Vec<Arc<Member>>,
+    rotation: Rotation,
+}
+
+impl Roster {
+    /// Those that are in service or leaving it.
+    pub fn members(&self) -> &[Arc<Member>] {
+        &self.members
+    }
+
+    /// Puts an address into service, again if it is leaving; one that is there gets this weight.
+    pub fn add(&mut self, address: Address, new: impl FnOnce(Address) -> Member) {
+        let place = self.place(&address.endpoint);
+        match place {
+            Some(place) if !self.members[place].is_leaving() => {
+                self.members[place].set_weight(address.weight)
+            }
+            Some(place) => self.members[place] = Arc::new(new(address)),
+            None => self.members.push(Arc::new(new(address))),
+        }
+        self.rotation = Rotation::new(self.members.len());
+    }
+
+    /// Lets an address leave: it gets no more requests. `false`: it is not there.
+    pub fn drain(&mut self, endpoint: &Endpoint) -> bool {
+        let Some(place) = self.place(endpoint) else { return false };
+        self.members[place].leave();
+        true
+    }
+
+    /// The same, and forgets it. `false`: it is not there.
+    pub fn remove(&mut self, endpoint: &Endpoint) -> bool {
+        let Some(place) = self.place(endpoint) else { return false };
+        self.members.remove(place).leave();
+        self.rotation = Rotation::new(self.members.len());
+        true
+    }
+
+    fn place(&self, endpoint: &Endpoint) -> Option<usize> {
+        self.members.iter().position(|member| member.endpoint == *endpoint)
+    }
+
+    /// The address for a request that has not been at any of `tried`. `stays`: one with a key waits for its address rather than go to
+    /// another one that is free.
+    pub fn choose(
+        &self,
+        policy: Policy,
+        key: Option<Key>,
+        stays: bool,
+        tried: &[Arc<Member>],
+        now: u64,
+    ) -> Option<Admission> {
+        let choose = |is_usable: &dyn Fn(&Arc<Member>) -> bool| {
+            let is_new = |member: &Arc<Member>| {
+                !member.is_leaving() && !tried.iter().any(|other| Arc::ptr_eq(other, member))
+            };
+            let usable = |member: &Arc<Member>| is_new(member) && is_usable(member);
+            let place = balance::choose(policy, &self.rotation, &self.members, key, usable)?;
+            Some(&self.members[place])
+        };
+        let waits = stays && key.is_some();
+        loop {
+            let free = || choose(&|member| member.is_due(now) && (waits || member.pool.has_room()));
+            let Some(member) = free().or_else(|| choose(&|member| member.is_due(now))) else {
+                // The last hope: better to ask an address that failed than nobody.
+                return choose(&|_| true).map(|member| Admission::of_last_hope(member.clone()));
+            };
+            // Somebody else may have come first to an address that is to be tried; then it is not due any more.
+            if let Some(admission) = member.admit(now) {
+                return Some(admission);
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Several addresses: who gets which request, and what becomes of it when one of them is gone.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::backend::{Backend, text};
+use super::fpm::{Fpm, in_front_of, several};
+use crate::harness::{Kind, Server, Setup, eventually, get, in_parallel};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// The pool that answers a request, which must be an answer to this very request.
+#[track_caller]
+fn pool_of(server: &Server, target: &str) -> String {
+    let answer = server.text(target);
+    let (pool, asked) = answer.split_once(' ').expect("a pool and a target");
+    assert_eq!(asked, target);
+    pool.to_owned()
+}
+
+fn shares(server: &Server, count: usize) -> BTreeMap<String, usize> {
+    let mut shares = BTreeMap::new();
+    for number in 0..count {
+        *shares.entry(pool_of(server, &format!("/pool.php?{number}"))).or_default() += 1;
+    }
+    shares
+}
+
+#[test]
+fn each_address_has_its_share() {
+    let pools = several(3, 1);
+    let [a, b, c] = [&pools[0], &pools[1], &pools[2]].map(Fpm::address);
+    let server = in_front_of(&pools, "").start();
+    assert_eq!(shares(&server, 30), [("a", 10), ("b", 10), ("c", 10)].map(|(k, n)| (k.into(), n)).into());
+    drop(server); // and the connections that it keeps
+    for policy in ["round_robin", "least_busy"] {
+        let addresses = format!(
+            "address = [{{ address = \"{a}\", weight = 3 }}, \"{b}\", {{ address = \"{c}\", weight = 2 }}]\n\
+             balance = \"{policy}\""
+        );
+        let server = Setup::new(Kind::Fastcgi).upstream(&addresses).site_line("upstream = \"app\"").start();
+        assert_eq!(shares(&server, 30), [("a", 15), ("b", 5), ("c", 10)].map(|(k, n)| (k.into(), n)).into());
+    }
+}
+
+#[test]
+fn the_least_busy_is_asked() {
+    let pools = several(2, 4);
+    let server = in_front_of(&pools, "balance = \"least_busy\"").start();
+    std::thread::scope(|scope| {
+        let long = scope.spawn(|| pool_of(&server, "/pool.php?ms=1500"));
+        std::thread::sleep(Duration::from_millis(300));
+        let others = shares(&server, 20);
+        assert!(!long.is_finished(), "the machine is too slow for this test");
+        assert_eq!(others.len(), 1, "{others:?}");
+        assert!(!others.contains_key(&long.join().unwrap()));
+    });
+}
+
+#[test]
+fn requests_are_bound_by_what_is_in_them() {
+    let pools = several(4, 1);
+    let ask = |server: &Server, target: &str, header: Option<(&str, String)>| {
+        let mut request = get(target);
+        if let Some((name, value)) = header {
+            request = request.header(name, &value);
+        }
+        server.send(&request).expect(200).text()[..1].to_owned()
+    };
+    type Make = fn(usize) -> (String, Option<(&'static str, String)>);
+    let plain: Make = |key| ("/pool.php".into(), Some(("Cookie", format!("a=b; session={key}"))));
+    let cases: [(&str, Make); 6] = [
+        ("cookie:session", plain),
+        ("header:X-User", |key| ("/pool.php".into(), Some(("x-user", key.to_string())))),
+        ("query:id", |key| (format!("/pool.php?a=b&id={key}"), None)),
+        ("segment:2", |key| (format!("/pool.php/{key}"), None)),
+        ("prefix:/pool[.]php/[0-9]+", |key| (format!("/pool.php/{key}"), None)),
+        ("user", |key| {
+            // `0:x`, `1:x`, …
+            let users = ["MDp4", "MTp4", "Mjp4", "Mzp4", "NDp4", "NTp4", "Njp4", "Nzp4", "ODp4", "OTp4"];
+            ("/pool.php".into(), Some(("Authorization", format!("Basic {}", users[key]))))
+        }),
+    ];
+    for (affinity, make) in cases {
+        let server = in_front_of(&pools, &format!("affinity = \"{affinity}\"")).start();
+        let mut homes = BTreeMap::new();
+        for key in 0..10 {
+            let (target, header) = make(key);
+            let home = ask(&server, &target, header);
+            for _ in 0..3 {
+                let (target, header) = make(key);
+                assert_eq!(ask(&server, &target, header), home, "{affinity}, {key}");
+            }
+            homes.insert(key, home);
+        }
+        let used: std::collections::BTreeSet<_> = homes.values().collect();
+        assert!(used.len() > 1, "{affinity}: {homes:?}");
+        // Without the key they are spread as ever.
+        let spread: std::collections::BTreeSet<_> = (0..4).map(|_| ask(&server, "/pool.php", None)).collect();
+        assert_eq!(spread.len(), 4, "{affinity}");
+    }
+    let server = in_front_of(&pools, "affinity = [\"cookie:session\", \"client\"]").start();
+    assert_eq!(shares(&server, 12).len(), 1, "all come from one client");
+}
+
+/// Pools are killed and come back under load: no repeatable request notices, no answer is somebody else's, and keys move only
+/// from the dead, and back.
+#[test]
+fn keys_move_only_from_the_dead() {
+    const KEYS: usize = 40;
+    let mut pools = several(4, 2);
+    let server = in_front_of(&pools, "affinity = \"query:key\"\nconnections = 2\npause = \"100ms\"").start();
+    let home = |key: usize| pool_of(&server, &format!("/pool.php?key={key}"));
+    let homes: Vec<String> = (0..KEYS).map(home).collect();
+    let (done, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    // Which pool is dead, or may be: answers of others must come from where they belong.
+    let victim = AtomicUsize::new(usize::MAX);
+    std::thread::scope(|scope| {
+        for client in 0..6 {
+            let (server, homes, done, served, victim) = (&server, &homes, &done, &served, &victim);
+            scope.spawn(move || {
+                let mut connection = server.connect();
+                for number in client.. {
+                    if done.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let key = number % KEYS;
+                    let target = format!("/pool.php?key={key}&{client}-{number}");
+                    let dead = || ["a", "b", "c", "d"].get(victim.load(Ordering::SeqCst));
+                    let before = dead();
+                    let answer = connection.exchange(&get(&target)).expect(200).text();
+                    let (pool, asked) = answer.split_once(' ').unwrap();
+                    assert_eq!(asked, target, "an answer to another request");
+                    let may_move = [before, dead()].contains(&Some(&homes[key].as_str()));
+                    assert!(pool == homes[key] || may_move, "key {key} is not from {pool}");
+                    served.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for round in 0..6 {
+            let nth = round % 2;
+            let more = |count| {
+                let before = served.load(Ordering::Relaxed);
+                eventually(SOON, || (served.load(Ordering::Relaxed) > before + count).then_some(()))
+            };
+            victim.store(nth, Ordering::SeqCst);
+            pools[nth].kill();
+            let goes_on = more(100).is_some();
+            pools[nth].restart();
+            let key = (0..KEYS).find(|key| homes[*key] == pools[nth].name).expect("it has a key");
+            let is_back = eventually(SOON, || (home(key) == pools[nth].name).then_some(())).is_some();
+            victim.store(usize::MAX, Ordering::SeqCst);
+            if !goes_on || !is_back || more(100).is_none() {
+                done.store(true, Ordering::Relaxed);
+                panic!("round {round}: goes on {goes_on}, keys come back {is_back}");
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!((0..KEYS).map(home).collect::<Vec<_>>(), homes);
+    assert!(!server.log().contains("ERROR"), "{}", server.log());
+    server.log_line(&["upstream app: unix:", "is left out for 0.1 s"]);
+    server.log_line(&["upstream app: unix:", "answers again"]);
+}
+
+#[test]
+fn bound_requests_wait_or_spill() {
+    let pools = several(3, 1);
+    let lines = "affinity = \"query:key\"\nconnections = 1";
+    for (spill, homes) in [(false, 1), (true, 3)] {
+        // Two event loops that choose in the same microsecond may both see the last free connection, and one waits.
+        let server = in_front_of(&pools, &format!("{lines}\nspill = {spill}")).line("loops = 1").start();
+        let seen = std::sync::Mutex::new(std::collections::BTreeSet::new());
+        in_parallel(3, |_| {
+            let pool = pool_of(&server, "/pool.php?key=1&ms=400");
+            seen.lock().unwrap().insert(pool);
+        });
+        assert_eq!(seen.into_inner().unwrap().len(), homes, "spill = {spill}");
+    }
+}
+
+/// An address whose requests are lost is left out, tried by one request at a time, and taken back when that is answered.
+#[test]
+fn a_failing_address_is_left_out_and_tried_again() {
+    let healthy = AtomicBool::new(false);
+    let healthy: &'static AtomicBool = Box::leak(Box::new(healthy));
+    let bad = Backend::start(move |client| {
+        while client.request().is_some() && healthy.load(Ordering::Relaxed) {
+            client.send(&text("bad"));
+        }
+    });
+    let good = Backend::answering(|_| text("good"));
+    let lines =
+        format!("address = [\"{}\", \"{}\"]\nfailures = 2\npause = \"400ms\"", bad.address, good.address);
+    let server = Setup::new(Kind::Fastcgi)
+        .upstream(&lines)
+        .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
+        .start();
+    (0..40).for_each(|_| assert_eq!(server.text("/app"), "good"));
+    assert_eq!(bad.requests(), 2, "then it was left out");
+    std::thread::sleep(Duration::from_millis(500));
+    in_parallel(40, |_| assert_eq!(server.text("/app"), "good"));
+    assert_eq!(bad.requests(), 3, "one request has tried it");
+    server.log_line(&["is left out for 0.4 s", "closed the connection unanswered"]);
+    server.log_line(&["is left out for 0.8 s"]);
+    healthy.store(true, Ordering::Relaxed);
+    eventually(SOON, || (server.text("/app") == "bad").then_some(())).expect("it is taken back");
+    server.log_line(&["answers again"]);
+    assert!((0..10).filter(|_| server.text("/app") == "bad").count() == 5);
+}
+
+/// The last hope is asked though it is out.
+#[test]
+fn when_all_are_out_they_are_asked_all_the_same() {
+    let mut pools = several(2, 1);
+    let server = in_front_of(&pools, "pause = \"60s\"").start();
+    pools.iter_mut().for_each(Fpm::kill);
+    server.get("/pool.php").expect(502);
+    pools.iter_mut().for_each(Fpm::restart);
+    assert_eq!(shares(&server, 10).len(), 1, "the first that answered; the other one still has its pause");
+}
