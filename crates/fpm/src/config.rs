@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::access::Format;
 use crate::message::Level;
 
 /// A whole configuration: the file, what it includes, and the command line above it.
@@ -234,7 +235,7 @@ pub struct Access {
     /// `access.log`.
     pub file: PathBuf,
     /// `access.format`.
-    pub format: String,
+    pub format: Format,
     /// `access.suppress_path[]`.
     pub suppress_paths: Vec<String>,
 }

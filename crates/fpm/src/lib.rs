@@ -5,8 +5,20 @@
 //! what it names is looked up (folders, users) where php-fpm looks it up, too. Who listens, starts processes
 //! and writes logs is the caller.
 
+pub mod access;
 pub mod config;
+mod directive;
+pub mod host;
+pub mod ini;
+mod judge;
+mod load;
+mod low;
+mod mean;
 pub mod message;
+mod paths;
+mod read;
+mod value;
 
 pub use config::{Config, Global, Pool};
+pub use load::{Loaded, Options, load, test};
 pub use message::{Level, Message};

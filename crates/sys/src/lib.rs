@@ -8,3 +8,4 @@ pub mod control;
 pub mod process;
 pub mod queue;
 pub mod signal;
+pub mod time;

@@ -572,6 +572,16 @@ fn missing(what: &str, name: &str) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("there is no {what} \"{name}\""))
 }
 
+/// A user's number and that of its group, by name.
+pub fn find_user(name: &str) -> Option<(u32, u32)> {
+    user_by_name(&CString::new(name).ok()?).ok()?
+}
+
+/// A group's number, by name.
+pub fn find_group(name: &str) -> Option<u32> {
+    group_by_name(&CString::new(name).ok()?).ok()?
+}
+
 /// The groups that a user belongs to, with `gid` among them.
 fn groups_of(user: &CStr, gid: libc::gid_t) -> Vec<libc::gid_t> {
     let mut groups = vec![gid; 64];

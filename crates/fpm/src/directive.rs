@@ -1,0 +1,186 @@
+//! Every directive, one row each: its name, where its value goes, how it is read and shown, what comes of it here.
+//! The order is that of `php-fpm -tt`.
+
+use crate::low::{Global, Kind, NO_PRIORITY, Pairs, Pool};
+use crate::message::Level;
+use crate::value;
+
+/// A directive with one value.
+pub struct Row<T: 'static> {
+    /// As written, in any case.
+    pub name: &'static str,
+    /// Where the value goes.
+    pub field: Field<T>,
+    /// Why it has no effect here, if it has none. Whoever sets it is warned.
+    pub idle: Option<&'static str>,
+}
+
+/// The value of a directive, by its kind.
+pub enum Field<T: 'static> {
+    /// Text, with `$pool` replaced.
+    Text(fn(&mut T) -> &mut Option<String>),
+    /// Text that `-tt` leaves out.
+    HiddenText(fn(&mut T) -> &mut Option<String>),
+    /// A number.
+    Number(fn(&mut T) -> &mut i32),
+    /// A number of which one value means that there is none.
+    Priority(fn(&mut T) -> &mut i32),
+    /// A time in seconds.
+    Seconds(fn(&mut T) -> &mut i32),
+    /// A time in seconds that is shown without the unit.
+    BareSeconds(fn(&mut T) -> &mut i32),
+    /// Yes or no.
+    Flag(fn(&mut T) -> &mut bool),
+    /// Bytes, or -1 for `unlimited`.
+    Core(fn(&mut T) -> &mut i32),
+    /// The level of the log.
+    Level(fn(&mut T) -> &mut Level),
+    /// The facility of syslog.
+    Facility(fn(&mut T) -> &mut i32),
+    /// The process manager.
+    Manager(fn(&mut T) -> &mut Option<Kind>),
+}
+
+macro_rules! rows {
+    ($($name:literal $kind:ident $($field:ident)+ $(, idle $why:literal)?;)+) => {
+        &[$(Row {
+            name: $name,
+            field: Field::$kind(|low| &mut low$(.$field)+),
+            idle: rows!(@ $($why)?),
+        }),+]
+    };
+    (@) => { None };
+    (@ $why:literal) => { Some($why) };
+}
+
+/// The directives of `[global]`.
+pub const GLOBAL: &[Row<Global>] = rows! {
+    "pid" Text pid;
+    "error_log" Text error_log;
+    "syslog.ident" Text syslog_ident;
+    "syslog.facility" Facility syslog_facility;
+    "log_buffering" Flag log_buffering;
+    "log_level" Level log_level;
+    "log_limit" Number log_limit;
+    "emergency_restart_interval" Seconds emergency_restart_interval;
+    "emergency_restart_threshold" Number emergency_restart_threshold;
+    "process_control_timeout" Seconds process_control_timeout;
+    "process.max" Number process_max;
+    "process.priority" Priority process_priority;
+    "daemonize" Flag daemonize;
+    "rlimit_files" Number rlimit_files;
+    "rlimit_core" Core rlimit_core;
+    "events.mechanism" Text events_mechanism, idle "it is always epoll";
+    "systemd_interval" Seconds systemd_interval;
+};
+
+/// The directives of a pool that have one value.
+pub const POOL: &[Row<Pool>] = rows! {
+    "prefix" Text prefix;
+    "user" Text user;
+    "group" Text group;
+    "listen" Text listen;
+    "listen.backlog" Number listen_backlog;
+    "listen.acl_users" Text listen_acl_users;
+    "listen.acl_groups" Text listen_acl_groups;
+    "listen.owner" Text listen_owner;
+    "listen.group" Text listen_group;
+    "listen.mode" Text listen_mode;
+    "listen.allowed_clients" Text listen_allowed_clients;
+    "process.priority" Priority process_priority;
+    "process.dumpable" Flag process_dumpable;
+    "pm" Manager pm;
+    "pm.max_children" Number max_children;
+    "pm.start_servers" Number start_servers;
+    "pm.min_spare_servers" Number min_spare_servers;
+    "pm.max_spare_servers" Number max_spare_servers;
+    "pm.max_spawn_rate" Number max_spawn_rate;
+    "pm.process_idle_timeout" BareSeconds process_idle_timeout;
+    "pm.max_requests" Number max_requests;
+    "pm.status_path" Text status_path;
+    "pm.status_listen" Text status_listen;
+    "ping.path" Text ping_path;
+    "ping.response" Text ping_response;
+    "access.log" Text access_log;
+    "access.format" Text access_format;
+    "slowlog" Text slowlog;
+    "request_slowlog_timeout" Seconds request_slowlog_timeout;
+    "request_slowlog_trace_depth" Number request_slowlog_trace_depth;
+    "request_terminate_timeout" Seconds request_terminate_timeout;
+    "request_terminate_timeout_track_finished" Flag request_terminate_timeout_track_finished;
+    "rlimit_files" Number rlimit_files;
+    "rlimit_core" Core rlimit_core;
+    "chroot" Text chroot;
+    "chdir" Text chdir;
+    "catch_workers_output" Flag catch_workers_output;
+    "decorate_workers_output" Flag decorate_workers_output;
+    "clear_env" Flag clear_env;
+    "security.limit_extensions" Text limit_extensions;
+    "apparmor_hat" HiddenText apparmor_hat;
+};
+
+/// A directive of a pool with a key, or with many values.
+pub struct List {
+    /// As written, in this case.
+    pub name: &'static str,
+    /// Where the pairs go; `None`: `access.suppress_path`, which has no keys.
+    pub pairs: Option<fn(&mut Pool) -> &mut Pairs>,
+    /// The values are yes or no, kept as `1` or `0`.
+    pub flags: bool,
+}
+
+/// The directives of a pool with a key, or with many values.
+pub const LISTS: &[List] = &[
+    List { name: "env", pairs: Some(|pool| &mut pool.env), flags: false },
+    List { name: "php_value", pairs: Some(|pool| &mut pool.php_values), flags: false },
+    List { name: "php_admin_value", pairs: Some(|pool| &mut pool.php_admin_values), flags: false },
+    List { name: "php_flag", pairs: Some(|pool| &mut pool.php_values), flags: true },
+    List { name: "php_admin_flag", pairs: Some(|pool| &mut pool.php_admin_values), flags: true },
+    List { name: "access.suppress_path", pairs: None, flags: false },
+];
+
+impl<T> Row<T> {
+    /// The row of a name.
+    pub fn named<'a>(rows: &'a [Row<T>], name: &str) -> Option<&'a Row<T>> {
+        rows.iter().find(|row| row.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Reads a value. `pool` is what `$pool` stands for.
+    pub fn set(&self, low: &mut T, text: &str, pool: Option<&str>) -> Result<(), &'static str> {
+        match self.field {
+            Field::Text(at) | Field::HiddenText(at) => *at(low) = Some(value::with_pool(text, pool)?),
+            Field::Number(at) | Field::Priority(at) => *at(low) = value::integer(text)?,
+            Field::Seconds(at) | Field::BareSeconds(at) => *at(low) = value::seconds(text)?,
+            Field::Flag(at) => *at(low) = value::boolean(text)?,
+            Field::Core(at) => *at(low) = value::core(text)?,
+            Field::Level(at) => {
+                *at(low) = Level::named(text).ok_or("invalid value for 'log_level'")?;
+            }
+            Field::Facility(at) => *at(low) = value::facility(text)?,
+            Field::Manager(at) => *at(low) = Some(value::manager(text)?),
+        }
+        Ok(())
+    }
+
+    /// The value as `-tt` shows it; `None` if it does not.
+    pub fn shown(&self, low: &mut T) -> Option<String> {
+        Some(match self.field {
+            Field::HiddenText(_) => return None,
+            Field::Text(at) => at(low).clone().unwrap_or_else(|| "undefined".into()),
+            Field::Number(at) | Field::BareSeconds(at) | Field::Core(at) | Field::Facility(at) => {
+                at(low).to_string()
+            }
+            Field::Priority(at) if *at(low) == NO_PRIORITY => "undefined".into(),
+            Field::Priority(at) => at(low).to_string(),
+            Field::Seconds(at) => format!("{}s", at(low)),
+            Field::Flag(at) => if *at(low) { "yes" } else { "no" }.into(),
+            Field::Level(at) => at(low).name().into(),
+            Field::Manager(at) => match at(low) {
+                Some(Kind::Static) => "static",
+                Some(Kind::Dynamic) => "dynamic",
+                Some(Kind::OnDemand) | None => "ondemand",
+            }
+            .into(),
+        })
+    }
+}
