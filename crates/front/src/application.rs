@@ -97,38 +97,37 @@ pub async fn serve(
     })
 }
 
+/// Asks `handler`, and the site's fallback for what its workers are not for.
 async fn answer(
     call: &Call<'_>,
-    handler: &Handler,
-    body: Body,
+    mut handler: &Handler,
+    mut body: Body,
     receipt: &mut Receipt,
 ) -> Result<Response<Source>, Trouble> {
-    let fallback = match handler {
+    let mut fallback = match handler {
         Handler::Workers(_) => call.place.fallback.map(|index| &call.home.places[index].handler),
         Handler::Upstream(_) | Handler::Nobody => None,
     };
-    let Some(fallback) = fallback else { return ask(call, handler, body, receipt).await };
     // What may not be asked twice goes straight to those who cannot decline it.
-    if let (true, Handler::Workers(rim)) = (call.is_repeatable, handler)
-        && let Some(response) = php::ask(rim, call, Body::Empty, true, receipt).await?
-    {
-        return Ok(response);
+    if !call.is_repeatable {
+        handler = fallback.take().unwrap_or(handler);
     }
-    ask(call, fallback, body, receipt).await
-}
-
-/// Asks somebody who may not decline.
-async fn ask(
-    call: &Call<'_>,
-    handler: &Handler,
-    body: Body,
-    receipt: &mut Receipt,
-) -> Result<Response<Source>, Trouble> {
-    match handler {
-        Handler::Workers(rim) => {
-            php::ask(rim, call, body, false, receipt).await?.ok_or(Failure::WorkerBroken.into())
-        }
-        Handler::Upstream(index) => fastcgi::ask(*index, call, body, receipt).await,
-        Handler::Nobody => Err(Failure::NotFound.into()),
+    loop {
+        // Only what may be repeated is declined, and that has no body to be lost.
+        let body = std::mem::take(&mut body);
+        return match handler {
+            Handler::Workers(rim) => {
+                match (php::ask(rim, call, body, fallback.is_some(), receipt).await?, fallback.take()) {
+                    (Some(response), _) => Ok(response),
+                    (None, Some(next)) => {
+                        handler = next;
+                        continue;
+                    }
+                    (None, None) => Err(Failure::WorkerBroken.into()),
+                }
+            }
+            Handler::Upstream(index) => fastcgi::ask(*index, call, body, receipt).await,
+            Handler::Nobody => Err(Failure::NotFound.into()),
+        };
     }
 }

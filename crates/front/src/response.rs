@@ -31,7 +31,7 @@ pub enum Source {
     /// As a worker produces it.
     Worker(Box<Exchange>),
     /// As a FastCGI application produces it, and the log's words should that end early.
-    Application(Relay, Arc<Story>),
+    Application(Relay, Box<Story>),
 }
 
 impl From<files::Body> for Source {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use http::Request;
+use http::{Method, Request, Uri};
+use tokamak_config::Site;
 use tokamak_upstream::fcgi::Fault;
 
 use crate::access;
@@ -13,18 +14,23 @@ const MOST: usize = 64 * 1024;
 /// Most bytes of one line; a longer one is told in parts. Chosen arbitrarily.
 const LINE: usize = 8 * 1024;
 
-/// Which request the log's lines are about.
-#[derive(Debug)]
+/// Which request the log's lines are about. Nothing in it is copied from the request.
+#[derive(Clone, Debug)]
 pub struct Story {
-    site: String,
-    method: String,
-    target: String,
+    site: Arc<Site>,
+    method: Method,
+    uri: Uri,
 }
 
 impl Story {
     /// The response cannot be completed.
     pub fn breaks_off(&self, fault: &Fault) {
-        access::broken_off(&self.site, super::failure(fault), &fault.to_string(), &self.method, &self.target);
+        let failure = super::failure(fault);
+        access::broken_off(&self.site.name, failure, &fault.to_string(), self.method.as_str(), self.target());
+    }
+
+    fn target(&self) -> &str {
+        self.uri.path_and_query().map_or("", |target| target.as_str())
     }
 }
 
@@ -32,18 +38,16 @@ impl Story {
 #[derive(Debug)]
 pub struct Complaints {
     /// The request.
-    pub story: Arc<Story>,
+    pub story: Story,
     line: Vec<u8>,
     told: usize,
 }
 
 impl Complaints {
     /// None yet.
-    pub fn new<B>(site: &str, request: &Request<B>) -> Complaints {
-        let target = request.uri().path_and_query().map_or("", |target| target.as_str());
-        let story =
-            Story { site: site.to_owned(), method: request.method().to_string(), target: target.to_owned() };
-        Complaints { story: Arc::new(story), line: Vec::new(), told: 0 }
+    pub fn new<B>(site: &Arc<Site>, request: &Request<B>) -> Complaints {
+        let (site, method, uri) = (site.clone(), request.method().clone(), request.uri().clone());
+        Complaints { story: Story { site, method, uri }, line: Vec::new(), told: 0 }
     }
 
     /// The next bytes.
@@ -63,10 +67,10 @@ impl Complaints {
             return;
         }
         self.told += text.len();
-        let Story { site, method, target } = &*self.story;
-        access::complained(site, text, method, target);
+        let Story { site, method, .. } = &self.story;
+        access::complained(&site.name, text, method.as_str(), self.story.target());
         if self.told > MOST {
-            access::complained(site, b"(more is left out)", method, target);
+            access::complained(&site.name, b"(more is left out)", method.as_str(), self.story.target());
         }
     }
 }

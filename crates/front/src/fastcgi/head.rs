@@ -7,6 +7,11 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::head::put_header;
 
+const TOO_LONG: &str = "the application sent headers that are too long";
+
+/// Most bytes of the end of the headers that can have come without it being one: `\n\r`.
+const END: usize = 2;
+
 /// Status and headers.
 #[derive(Debug, PartialEq)]
 pub struct Head {
@@ -35,19 +40,25 @@ impl Block {
     /// Why these are no headers.
     pub fn feed(&mut self, bytes: Bytes) -> Result<Option<(Head, Bytes)>, &'static str> {
         // The usual case: all of it at once, and nothing to copy.
-        let all = if self.begun.is_empty() {
-            bytes
-        } else {
+        let is_first = self.begun.is_empty();
+        // What came before was searched then, but the end may have begun in its last bytes.
+        let from = self.begun.len().saturating_sub(END);
+        if !is_first {
             self.begun.extend_from_slice(&bytes);
-            self.begun.split().freeze()
-        };
-        match end(&all) {
-            Some(end) if end <= self.most => Ok(Some((parse(&all[..end])?, all.slice(end..)))),
+        }
+        let all = if is_first { &bytes[..] } else { &self.begun[..] };
+        match end(all, from) {
+            Some(end) if end <= self.most => {
+                let all = if is_first { bytes } else { self.begun.split().freeze() };
+                Ok(Some((parse(&all[..end])?, all.slice(end..))))
+            }
             None if all.len() <= self.most => {
-                self.begun.extend_from_slice(&all);
+                if is_first {
+                    self.begun.extend_from_slice(&bytes);
+                }
                 Ok(None)
             }
-            _ => Err("the application sent headers that are too long"),
+            _ => Err(TOO_LONG),
         }
     }
 
@@ -61,9 +72,8 @@ impl Block {
     }
 }
 
-/// Where the empty line ends that ends the headers.
-fn end(bytes: &[u8]) -> Option<usize> {
-    let mut from = 0;
+/// Where the empty line ends that ends the headers, of which nothing comes before `from`.
+fn end(bytes: &[u8], mut from: usize) -> Option<usize> {
     while let Some(at) = memchr::memchr(b'\n', &bytes[from..]) {
         let next = from + at + 1;
         match bytes[next..] {
@@ -199,5 +209,15 @@ mod tests {
         let bytes: Vec<&str> = text.split("").collect();
         let (head, rest) = read(&bytes).unwrap().unwrap();
         assert_eq!((head.status.as_u16(), rest.len()), (404, 0));
+    }
+
+    /// Each byte is looked at once: a megabyte would take hours otherwise.
+    #[test]
+    fn bytes_one_by_one_cost_no_more_than_all_at_once() {
+        let mut block = Block::new(usize::MAX);
+        for byte in b"A: b\r\n".repeat(200_000).chunks(1) {
+            assert_eq!(block.feed(Bytes::copy_from_slice(byte)), Ok(None));
+        }
+        assert!(matches!(block.feed(Bytes::from_static(b"\n")), Ok(Some(_))));
     }
 }

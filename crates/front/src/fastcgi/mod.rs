@@ -84,13 +84,14 @@ pub async fn ask(
         upstream.ask(call.home.index, Arc::new(request), key).await?;
     receipt.ledger.stamp(Phase::Queue, permitted);
     receipt.ledger.stamp(Phase::Connect, connected);
-    let mut complaints = Complaints::new(&call.place.site.name, call.request);
+    let mut complaints = Complaints::new(&call.place.site, call.request);
     let (head, rest) = read_head(call, config.head, &mut exchange, event, &mut complaints).await?;
     receipt.ledger.stamp(Phase::Upstream, tokamak_cost::now());
     match internal::wanted(&head.headers) {
         Some(wanted) => {
-            // Only so that the connection can be used again; most applications have nothing more to say.
-            take(&mut exchange, Vec::new(), config.head, &mut complaints)?;
+            // Only so that the connection can be used again; most applications have nothing more to say, and what goes wrong
+            // behind the headers is no harm.
+            let _ = take(&mut exchange, Vec::new(), config.head, &mut complaints);
             internal::send(call, config, head, &wanted)
         }
         None => respond(call, head, rest, exchange, complaints),
@@ -197,7 +198,7 @@ fn respond(
     } else {
         let story = complaints.story.clone();
         let relay = Relay::start(exchange, pieces, most, move |bytes| complaints.hear(bytes));
-        *response.body_mut() = Source::Application(relay, story);
+        *response.body_mut() = Source::Application(relay, Box::new(story));
     }
     Ok(response)
 }
