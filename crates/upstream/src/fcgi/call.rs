@@ -12,6 +12,9 @@ pub(super) const ID: u16 = 1;
 /// Part of a body that is written at once. Chosen arbitrarily.
 const PIECE: usize = 32 * 1024;
 
+/// Room for the head of most requests: parameters beside what browsers send. Chosen arbitrarily.
+const HEAD: usize = 4096;
+
 /// A request to an application. It can be asked more than once.
 #[derive(Debug)]
 pub struct Call {
@@ -45,7 +48,7 @@ impl Call {
         body: Body,
         describe: impl FnOnce(&mut encode::Params<'_>) -> Result<(), E>,
     ) -> Result<Call, E> {
-        let mut head = Vec::with_capacity(2048);
+        let mut head = Vec::with_capacity(HEAD);
         encode::begin(&mut head, ID, Role::Responder, keep);
         let mut params = encode::Params::new(&mut head, ID);
         describe(&mut params)?;

@@ -15,9 +15,6 @@ use super::fault::Fault;
 use super::pool::{Lease, Starving};
 use super::upstream::Bounds;
 
-/// Room for one read. Chosen arbitrarily; four times the buffer of php-fpm.
-const READ: usize = 32 * 1024;
-
 /// A request on a new connection that is not answered for so long may be waiting for a process that waits for us. Long
 /// enough for most applications to answer, short enough that nobody minds. Chosen arbitrarily.
 const STARVING: Duration = Duration::from_millis(100);
@@ -188,18 +185,17 @@ impl Exchange {
 
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         let Some(lease) = &mut self.lease else { return Poll::Pending };
-        let connection = lease.connection();
-        connection.buffer.reserve(READ);
-        match std::task::ready!(connection.stream.poll_read(context, &mut connection.buffer)) {
-            Ok(1..) => {
-                self.input = connection.buffer.split().freeze();
+        // Most responses come whole at once.
+        match std::task::ready!(lease.connection().stream.poll_read(context, !self.answered)) {
+            Ok(bytes) if !bytes.is_empty() => {
+                self.input = bytes;
                 self.answered = true;
                 self.patience = None;
                 self.starving = None;
                 self.moved = Instant::now();
                 Poll::Ready(Ok(()))
             }
-            Ok(0) | Err(_) => Poll::Ready(Err(Fault::Closed { answered: self.answered })),
+            Ok(_) | Err(_) => Poll::Ready(Err(Fault::Closed { answered: self.answered })),
         }
     }
 
@@ -219,7 +215,7 @@ impl Exchange {
         {
             std::task::ready!(lease.connection().poll_deadline(context, patience));
             self.patience = None;
-            self.starving = Some(lease.pool.starve());
+            self.starving = Some(lease.starve());
         }
         lease.connection().poll_deadline(context, deadline).map(|()| fault)
     }

@@ -19,6 +19,7 @@ mod roster;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod upstream;
 
 pub use balance::health::Rules;

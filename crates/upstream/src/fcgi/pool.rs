@@ -3,7 +3,7 @@
 //! Invariants:
 //!
 //! 1. A request holds a permit from before it has a connection until after it has given it up, so no more than the bound
-//!    are in use, and those who wait are served in their order.
+//!    are in use. Who waits for one is served in the order that [`Turns`] has.
 //! 2. In use and idle together are no more than the bound: before one is opened, idle ones are closed until there are no
 //!    more of them than permits nobody holds.
 //! 3. An idle connection has nothing unread, and the application is waiting for its next request on it.
@@ -15,24 +15,20 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use bytes::BytesMut;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::fault::Fault;
 use super::stream::{Endpoint, Stream};
+use super::turns::Turns;
 use super::upstream::Bounds;
 
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub stream: Stream,
-    /// What is read next lands here; between requests it is empty and only memory.
-    pub buffer: BytesMut,
     /// Requests that were begun on it.
     pub requests: u64,
     /// Set for the deadline of some request, maybe an earlier one: see [`Connection::poll_deadline`].
@@ -44,12 +40,16 @@ pub(super) struct Connection {
 pub(super) struct Pool {
     endpoint: Endpoint,
     bounds: Bounds,
-    permits: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    turns: Turns<Permit>,
     /// The longest idle one first.
-    idle: Mutex<VecDeque<Idle>>,
+    idle: VecDeque<Idle>,
     /// Requests that may be waiting for a process which waits for us.
-    starving: AtomicUsize,
+    starving: usize,
 }
 
 #[derive(Debug)]
@@ -60,14 +60,19 @@ struct Idle {
     since: u64,
 }
 
+/// The right to use a connection in the event loop `home`.
+#[derive(Debug)]
+pub(super) struct Permit {
+    pool: Arc<Pool>,
+    home: usize,
+}
+
 /// The use of a connection. Dropped, it closes the connection, unless it was [kept](Lease::keep).
 #[derive(Debug)]
 pub(super) struct Lease {
-    pub pool: Arc<Pool>,
     connection: Option<Connection>,
-    home: usize,
     /// Dropped last: invariant 1.
-    _permit: OwnedSemaphorePermit,
+    permit: Permit,
 }
 
 /// A request that may be waiting for a process which waits for us.
@@ -76,73 +81,67 @@ pub(super) struct Starving(Arc<Pool>);
 
 impl Pool {
     pub fn new(endpoint: Endpoint, bounds: Bounds) -> Pool {
-        Pool {
-            endpoint,
-            permits: Arc::new(Semaphore::new(bounds.connections)),
-            bounds,
-            waiting: AtomicUsize::new(0),
-            idle: Mutex::default(),
-            starving: AtomicUsize::new(0),
-        }
+        let turns = Turns::new(bounds.connections);
+        Pool { endpoint, bounds, state: Mutex::new(State { turns, idle: VecDeque::new(), starving: 0 }) }
     }
 
     /// Whether a request would not have to wait.
     pub fn has_room(&self) -> bool {
-        self.permits.available_permits() > 0
+        self.state().turns.free() > 0
     }
 
     /// Requests that have, or open, a connection.
     pub fn in_use(&self) -> usize {
-        self.bounds.connections - self.permits.available_permits()
+        self.bounds.connections - self.state().turns.free()
     }
 
     /// Requests that wait for one.
     pub fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.state().turns.waiting()
     }
 
     /// Gives no more permits: those who wait for one hear of it, idle connections are closed, others when they are given up.
     pub fn close(&self) {
-        self.permits.close();
-        self.idle().clear();
+        let mut state = self.state();
+        state.turns.close();
+        let closed = std::mem::take(&mut state.idle);
+        drop(state);
+        drop(closed);
     }
 
     /// The right to use a connection.
     ///
     /// # Errors
     /// Too many wait already, it took too long, or the pool is closed.
-    pub async fn permit(&self) -> Result<OwnedSemaphorePermit, Fault> {
-        if let Ok(permit) = self.permits.clone().try_acquire_owned() {
-            return Ok(permit);
-        }
-        let _waiting = Waiting::enter(&self.waiting, self.bounds.queue).ok_or(Fault::Full)?;
-        match timeout(self.bounds.queue_timeout, self.permits.clone().acquire_owned()).await {
+    pub async fn permit(self: &Arc<Self>, home: usize) -> Result<Permit, Fault> {
+        let turn = {
+            let mut state = self.state();
+            if state.turns.is_closed() {
+                return Err(Fault::Withdrawn);
+            }
+            if state.turns.take() {
+                return Ok(Permit { pool: self.clone(), home });
+            }
+            state.turns.wait(home, tokamak_cost::now(), self.bounds.queue).ok_or(Fault::Full)?
+        };
+        match timeout(self.bounds.queue_timeout, turn).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(Fault::Withdrawn),
             Err(_) => Err(Fault::Waited),
         }
     }
 
-    /// An idle connection that is as good as new, for the event loop `home`. `for_sure` asks the kernel and not only the
-    /// event loop, for a request that could not be repeated.
-    pub fn reuse(
-        self: &Arc<Self>,
-        permit: OwnedSemaphorePermit,
-        home: usize,
-        for_sure: bool,
-    ) -> Result<Lease, OwnedSemaphorePermit> {
+    /// An idle connection that is as good as new. `for_sure` asks the kernel and not only the event loop, for a request that
+    /// could not be repeated.
+    pub fn reuse(&self, permit: Permit, for_sure: bool) -> Result<Lease, Permit> {
         loop {
-            let found = {
-                let mut idle = self.idle();
-                // The one used last, which is the least likely to have been closed; of this event loop if there is one.
-                let place = idle.iter().rposition(|idle| idle.home == home).or(idle.len().checked_sub(1));
-                place.and_then(|place| idle.remove(place))
+            let Some(Idle { mut connection, home, .. }) = self.take_idle(permit.home) else {
+                return Err(permit);
             };
-            let Some(Idle { mut connection, home: from, .. }) = found else { return Err(permit) };
             if !connection.stream.is_quiet() || (for_sure && !connection.stream.is_quiet_now()) {
                 continue;
             }
-            if from != home {
+            if home != permit.home {
                 // Its timer belongs to the other event loop too.
                 connection.timer = None;
                 match connection.stream.adopt() {
@@ -150,54 +149,55 @@ impl Pool {
                     Err(_) => continue,
                 }
             }
-            return Ok(self.lease(connection, home, permit));
+            return Ok(Lease::new(connection, permit));
         }
+    }
+
+    /// The idle connection used last, which is the least likely to have been closed; of the event loop `home` if it has one.
+    fn take_idle(&self, home: usize) -> Option<Idle> {
+        let mut state = self.state();
+        let own = state.idle.iter().rposition(|idle| idle.home == home);
+        let place = own.or(state.idle.len().checked_sub(1))?;
+        state.idle.remove(place)
     }
 
     /// A new connection.
     ///
     /// # Errors
     /// The address cannot be reached now.
-    pub async fn connect(self: &Arc<Self>, permit: OwnedSemaphorePermit, home: usize) -> io::Result<Lease> {
-        {
-            let mut idle = self.idle();
+    pub async fn connect(&self, permit: Permit) -> io::Result<Lease> {
+        let too_many: Vec<Idle> = {
+            let mut state = self.state();
             // Invariant 2.
-            while idle.len() > self.permits.available_permits() {
-                idle.pop_front();
-            }
-        }
+            let surplus = state.idle.len().saturating_sub(state.turns.free());
+            state.idle.drain(..surplus).collect()
+        };
+        drop(too_many);
         let connect = Stream::connect(&self.endpoint);
         let stream = match timeout(self.bounds.connect_timeout, connect).await {
             Ok(stream) => stream,
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time")),
         };
-        let connection = Connection { stream: stream?, buffer: BytesMut::new(), requests: 0, timer: None };
-        Ok(self.lease(connection, home, permit))
-    }
-
-    fn lease(
-        self: &Arc<Self>,
-        mut connection: Connection,
-        home: usize,
-        permit: OwnedSemaphorePermit,
-    ) -> Lease {
-        connection.requests += 1;
-        Lease { pool: self.clone(), connection: Some(connection), home, _permit: permit }
+        let connection = Connection { stream: stream?, requests: 0, timer: None };
+        Ok(Lease::new(connection, permit))
     }
 
     /// Closes the connections of an event loop that were idle for too long, or that the application has closed.
     pub fn tick(&self, home: usize, now: u64) {
         let limit = self.bounds.idle.as_nanos() as u64;
-        self.idle().retain(|idle| {
+        self.state().idle.retain_mut(|idle| {
             idle.home != home
                 || (now.saturating_sub(idle.since) <= limit && idle.connection.stream.is_quiet())
         });
     }
 
     /// No connection stays idle as long as the result lives.
-    pub fn starve(self: &Arc<Self>) -> Starving {
-        self.starving.fetch_add(1, Ordering::Relaxed);
-        self.idle().clear();
+    fn starve(self: &Arc<Self>) -> Starving {
+        let mut state = self.state();
+        state.starving += 1;
+        let closed = std::mem::take(&mut state.idle);
+        drop(state);
+        drop(closed);
         Starving(self.clone())
     }
 
@@ -207,32 +207,47 @@ impl Pool {
     }
 
     fn put_back(&self, connection: Connection, home: usize) {
-        let used_up = self.bounds.requests > 0 && connection.requests >= self.bounds.requests;
-        let mut idle = self.idle();
-        // Both are asked with the lock held, so that no connection is left behind by `close` and `starve`.
-        if !used_up && self.starving.load(Ordering::Relaxed) == 0 && !self.permits.is_closed() {
-            idle.push_back(Idle { connection, home, since: tokamak_cost::now() });
+        let is_used_up = self.bounds.requests > 0 && connection.requests >= self.bounds.requests;
+        let mut state = self.state();
+        if !is_used_up && state.starving == 0 && !state.turns.is_closed() {
+            state.idle.push_back(Idle { connection, home, since: tokamak_cost::now() });
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, VecDeque<Idle>> {
-        // A panic elsewhere cannot leave the list half changed.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere cannot leave it half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Connections that are idle.
     pub fn idle_count(&self) -> usize {
-        self.idle().len()
+        self.state().idle.len()
+    }
+}
+
+/// Hands the permit over to whoever waits for one.
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let next = self.pool.state().turns.give(self.home, tokamak_cost::now());
+        if let Some((waiter, home)) = next {
+            // Somebody who has gone away this very moment does not take it, and it is given back again.
+            drop(waiter.send(Permit { pool: self.pool.clone(), home }));
+        }
     }
 }
 
 impl Drop for Starving {
     fn drop(&mut self) {
-        self.0.starving.fetch_sub(1, Ordering::Relaxed);
+        self.0.state().starving -= 1;
     }
 }
 
 impl Lease {
+    fn new(mut connection: Connection, permit: Permit) -> Lease {
+        connection.requests += 1;
+        Lease { connection: Some(connection), permit }
+    }
+
     pub fn connection(&mut self) -> &mut Connection {
         self.connection.as_mut().expect("only `keep` takes it, and takes the lease with it")
     }
@@ -242,10 +257,16 @@ impl Lease {
         self.connection.as_ref().is_some_and(|connection| connection.requests > 1)
     }
 
+    /// No connection of the pool stays idle as long as the result lives.
+    pub fn starve(&self) -> Starving {
+        self.permit.pool.starve()
+    }
+
     /// Keeps the connection for the next request: invariant 3 holds for it.
     pub fn keep(mut self) {
-        if let Some(connection) = self.connection.take() {
-            self.pool.put_back(connection, self.home);
+        if let Some(mut connection) = self.connection.take() {
+            connection.stream.stop_writing();
+            self.permit.pool.put_back(connection, self.permit.home);
         }
     }
 }
@@ -265,21 +286,5 @@ impl Connection {
             }
             timer.as_mut().reset(deadline);
         }
-    }
-}
-
-/// A place among those who wait.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Waiting<'_> {
-    fn enter(count: &AtomicUsize, most: usize) -> Option<Waiting<'_>> {
-        let waiting = Waiting(count);
-        (count.fetch_add(1, Ordering::Relaxed) < most).then_some(waiting)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -11,6 +11,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::exchange::{Event, Exchange};
 use super::fault::Fault;
 
+/// What a piece is counted beside its bytes, for what it costs to keep: an application may send its response byte by byte.
+const PIECE: usize = 128;
+
 /// The reading end. Dropping it ends the exchange.
 #[derive(Debug)]
 pub struct Relay {
@@ -43,7 +46,7 @@ impl Relay {
     pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
         let piece = ready!(self.pieces.poll_recv(context));
         if let Some(Ok(bytes)) = &piece {
-            self.room.add_permits(bytes.len().min(self.most));
+            self.room.add_permits(weight(bytes, self.most) as usize);
         }
         // Its last word is an empty piece; without one the task did not come to its end.
         Poll::Ready(match piece {
@@ -52,6 +55,11 @@ impl Relay {
             None => Some(Err(Fault::Closed { answered: true })),
         })
     }
+}
+
+/// How much of the room, which is `most`, a piece takes.
+fn weight(piece: &Bytes, most: usize) -> u32 {
+    (piece.len() + PIECE).min(most) as u32
 }
 
 async fn pump(
@@ -73,9 +81,8 @@ async fn pump(
         };
         let last = match event {
             Ok(Event::Stdout(bytes)) => {
-                let want = bytes.len().min(most) as u32;
                 tokio::select! {
-                    permit = room.acquire_many(want) => match permit {
+                    permit = room.acquire_many(weight(&bytes, most)) => match permit {
                         Ok(permit) => permit.forget(),
                         Err(_) => return,
                     },

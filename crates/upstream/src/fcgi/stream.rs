@@ -1,16 +1,44 @@
-//! Sockets of either family, as the exchange needs them.
+//! Sockets of either family, as the exchange needs them: with as few system calls as it can be done, and without waking anybody
+//! for nothing.
+//!
+//! - A connection is registered for reading alone. Registered for writing too, a Unix socket would report that it is writable each
+//!   time the application has read something, and so wake the event loop a second time for each request.
+//! - Taking bytes from a Unix socket wakes who sleeps at its other end, because there is room again now, and an application
+//!   that waits for its next request sleeps there. So a small response is looked at and left where it is until the next
+//!   request has been sent, which wakes the application anyway.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
-use std::mem::MaybeUninit;
-use std::path::PathBuf;
-use std::pin::pin;
-use std::task::{Context, Poll};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
-use bytes::BytesMut;
-use socket2::SockRef;
-use tokio::io::AsyncReadExt;
-use tokio::net::{TcpStream, UnixStream};
+use bytes::Bytes;
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
+    socket_with,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::TcpStream;
+
+/// Room for one read. Chosen arbitrarily; four times the buffer of php-fpm.
+const READ: usize = 32 * 1024;
+
+/// Most bytes that are left in a socket: few beside the space that it has.
+const LEFT: usize = 8 * 1024;
+
+/// How soon a Unix socket with a full backlog is tried again. Chosen arbitrarily: the time of some short requests.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(2);
+
+thread_local! {
+    /// Where bytes land first: one buffer for all connections of an event loop.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Where an application listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,65 +60,167 @@ impl fmt::Display for Endpoint {
 
 /// A connected socket.
 #[derive(Debug)]
-pub(super) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+pub(super) struct Stream {
+    socket: AsyncFd<Socket>,
+    /// The same, registered for writing: as long as it has to wait for that.
+    writing: Option<AsyncFd<OwnedFd>>,
 }
 
-macro_rules! either {
-    ($stream:expr, $socket:ident => $do:expr) => {
-        match $stream {
-            Stream::Tcp($socket) => $do,
-            Stream::Unix($socket) => $do,
-        }
-    };
+#[derive(Debug)]
+struct Socket {
+    fd: OwnedFd,
+    is_unix: bool,
+    /// Bytes at its front that have been looked at and not taken.
+    left: usize,
 }
 
 impl Stream {
     pub async fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
-        Ok(match endpoint {
+        let (fd, is_unix) = match endpoint {
             Endpoint::Tcp(address) => {
                 let stream = TcpStream::connect(address).await?;
                 stream.set_nodelay(true)?;
-                Stream::Tcp(stream)
+                (stream.into_std()?.into(), false)
             }
-            Endpoint::Unix(path) => Stream::Unix(UnixStream::connect(path).await?),
-        })
+            Endpoint::Unix(path) => (connect_unix(path).await?, true),
+        };
+        Stream::register(Socket { fd, is_unix, left: 0 })
+    }
+
+    /// In the event loop of the caller.
+    fn register(socket: Socket) -> io::Result<Stream> {
+        Ok(Stream { socket: registered(socket, Interest::READABLE)?, writing: None })
     }
 
     /// The same socket, in the event loop of the caller.
     pub fn adopt(self) -> io::Result<Stream> {
-        Ok(match self {
-            Stream::Tcp(stream) => Stream::Tcp(TcpStream::from_std(stream.into_std()?)?),
-            Stream::Unix(stream) => Stream::Unix(UnixStream::from_std(stream.into_std()?)?),
-        })
+        Stream::register(self.socket.into_inner())
     }
 
     /// Whether it is open and nothing has come on it, as far as the event loop knows: no system call unless it does.
-    pub fn is_quiet(&self) -> bool {
-        let read = either!(self, socket => socket.try_read(&mut [0]));
-        matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    pub fn is_quiet(&mut self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        let has_news = self.socket.poll_read_ready(&mut context).is_ready();
+        !has_news || self.is_quiet_now()
     }
 
     /// The same, as far as the kernel knows.
-    pub fn is_quiet_now(&self) -> bool {
-        let peeked = either!(self, socket => SockRef::from(socket).peek(&mut [MaybeUninit::uninit()]));
-        matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    pub fn is_quiet_now(&mut self) -> bool {
+        let socket = self.socket.get_mut();
+        socket.take_left();
+        matches!(recv(&socket.fd, &mut [0], RecvFlags::PEEK), Err(Errno::AGAIN))
     }
 
-    /// Through the event loop's own reading, which takes a read that did not fill the buffer for the last one: so the next one
-    /// waits at once, and does not ask the kernel for what cannot be there.
-    pub fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
-        either!(self, socket => pin!(socket.read_buf(buffer)).poll(context))
-    }
-
-    pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        loop {
-            match either!(self, socket => socket.try_write(bytes)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
+    /// The next bytes; none at the end. `look`: they are all that is expected, and may be left in the socket.
+    pub fn poll_read(&mut self, context: &mut Context<'_>, look: bool) -> Poll<io::Result<Bytes>> {
+        self.socket.get_mut().take_left();
+        ROOM.with_borrow_mut(|room| {
+            loop {
+                let mut ready = ready!(self.socket.poll_read_ready_mut(context))?;
+                let socket = ready.get_inner_mut();
+                let look = look && socket.is_unix;
+                let flags = if look { RecvFlags::PEEK } else { RecvFlags::empty() };
+                room.clear();
+                room.reserve(READ);
+                match recv(&socket.fd, spare_capacity(room), flags) {
+                    Err(Errno::AGAIN) => ready.clear_ready(),
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Poll::Ready(Err(error.into())),
+                    Ok(_) => {
+                        if look {
+                            socket.left = room.len();
+                            if socket.left > LEFT {
+                                socket.take_left();
+                            }
+                        }
+                        // There was no more; the event loop tells when there is. The end it has told for good.
+                        if room.len() < READ {
+                            ready.clear_ready();
+                        }
+                        return Poll::Ready(Ok(bytes_of(room)));
+                    }
+                }
             }
-            std::task::ready!(either!(self, socket => socket.poll_write_ready(context)))?;
+        })
+    }
+
+    pub fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match send(&self.socket.get_ref().fd, bytes, SendFlags::NOSIGNAL) {
+                Err(Errno::AGAIN) => {}
+                Err(Errno::INTR) => continue,
+                sent => {
+                    self.socket.get_mut().take_left();
+                    return Poll::Ready(sent.map_err(io::Error::from));
+                }
+            }
+            let writing = match &mut self.writing {
+                Some(writing) => writing,
+                None => {
+                    let fd = self.socket.get_ref().fd.try_clone()?;
+                    self.writing.insert(registered(fd, Interest::WRITABLE)?)
+                }
+            };
+            ready!(writing.poll_write_ready(context))?.clear_ready();
+        }
+    }
+
+    /// Nothing more is written for now.
+    pub fn stop_writing(&mut self) {
+        self.writing = None;
+    }
+}
+
+impl Socket {
+    /// Takes what was only looked at.
+    fn take_left(&mut self) {
+        while self.left > 0 {
+            let mut sink = Vec::with_capacity(self.left);
+            match recv(&self.fd, spare_capacity(&mut sink), RecvFlags::empty()) {
+                Ok((_, n @ 1..)) => self.left -= n,
+                Err(Errno::INTR) => {}
+                // It was there: nobody else reads here.
+                Ok(_) | Err(_) => self.left = 0,
+            }
+        }
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// Closed with bytes in it, it would be an error for the application and not the end.
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.take_left();
+    }
+}
+
+/// A descriptor in the event loop of the caller.
+// Deprecated because a type could name a descriptor that it does not own; both of ours own theirs.
+#[allow(deprecated)]
+fn registered<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(owner, interest)
+}
+
+/// A small piece gets memory of its own, so that it does not hold a large one for as long as a slow client needs.
+fn bytes_of(room: &mut Vec<u8>) -> Bytes {
+    if room.len() > READ / 2 { std::mem::take(room).into() } else { Bytes::copy_from_slice(room) }
+}
+
+/// Waits while the backlog is full, for as long as the caller does.
+async fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    loop {
+        let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        match connect(&fd, &address) {
+            Err(Errno::AGAIN) => tokio::time::sleep(BACKLOG_PAUSE).await,
+            Err(Errno::INTR) => {}
+            done => return Ok(done.map(|()| fd)?),
         }
     }
 }

@@ -214,3 +214,70 @@ fn an_address_that_leaves_answers_what_it_has() {
         assert_eq!(standing(&upstream, 0), (Duty::Up, 0, 0));
     });
 }
+
+#[test]
+fn a_kept_connection_ends_without_an_error() {
+    run(async {
+        let application = Application::new();
+        let upstream = upstream(&[&application], bounds(1));
+        let mut stream = served(&upstream, &application, None).await;
+        drop(upstream);
+        assert_eq!(stream.read(&mut [0; 8]).expect("the end, and no reset"), 0);
+    });
+}
+
+#[test]
+fn a_full_backlog_is_waited_for() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&listener, 0).unwrap();
+        let _fills_it = UnixStream::connect(&path).unwrap();
+        let upstream = upstream(&[], bounds(1));
+        upstream.add(Address { endpoint: Endpoint::Unix(path), weight: 1 });
+        let (asked, ()) = tokio::join!(upstream.ask(0, call(true), None), async {
+            sleep(Duration::from_millis(50)).await;
+            let listener = UnixListener::from(listener);
+            drop(listener.accept().unwrap());
+            sleep(Duration::from_millis(50)).await;
+            answer(&mut listener.accept().unwrap().0);
+        });
+        asked.expect("it is served when there is room");
+    });
+}
+
+/// What is held for a client that reads nothing is bounded, though each byte of it comes in a record of its own.
+#[test]
+fn a_response_in_single_bytes_takes_no_more_memory() {
+    run(async {
+        let application = Application::new();
+        let upstream = upstream(&[&application], bounds(1));
+        let (asked, mut stream) = tokio::join!(upstream.ask(0, call(true), None), async {
+            sleep(Duration::from_millis(20)).await;
+            let mut stream = application.next();
+            let mut out = Vec::new();
+            encode::stream(&mut out, 1, Stream::Stdout, b"a");
+            stream.write_all(&out).unwrap();
+            stream
+        });
+        let most = 64 * 1024;
+        let _relay = Relay::start(asked.unwrap().exchange, Vec::new(), most, |_| {});
+        stream.set_nonblocking(true).unwrap();
+        let mut records = Vec::new();
+        (0..256).for_each(|_| encode::stream(&mut records, 1, Stream::Stdout, b"a"));
+        let (mut taken, mut pauses) = (0, 0);
+        while pauses < 20 {
+            match stream.write(&records) {
+                Ok(n) => (taken, pauses) = (taken + n, 0),
+                Err(_) => {
+                    pauses += 1;
+                    sleep(Duration::from_millis(5)).await;
+                }
+            }
+        }
+        assert!(taken / 16 < most / 4, "{taken} bytes of records");
+    });
+}

@@ -205,12 +205,12 @@ impl Upstream {
         let pool = &member.pool;
         let mut avoid_kept = false;
         loop {
-            let permit = pool.permit().await?;
+            let permit = pool.permit(home).await?;
             let permitted = tokamak_cost::now();
-            let reused = if avoid_kept { Err(permit) } else { pool.reuse(permit, home, !call.is_repeatable) };
+            let reused = if avoid_kept { Err(permit) } else { pool.reuse(permit, !call.is_repeatable) };
             let lease = match reused {
                 Ok(lease) => lease,
-                Err(permit) => pool.connect(permit, home).await.map_err(Fault::Unreachable)?,
+                Err(permit) => pool.connect(permit).await.map_err(Fault::Unreachable)?,
             };
             let connected = tokamak_cost::now();
             let is_reused = lease.is_reused();

@@ -1,0 +1,167 @@
+//! Whose turn it is: a bounded number of permits, and those who wait for one, by event loop.
+//!
+//! A permit that becomes free goes to somebody who waits in the same event loop, as long as nobody elsewhere has waited for
+//! long: the connection that comes with it is registered there, and no other thread has to be woken. Under load each loop then
+//! keeps about as many connections as it can use, and waits are about as long everywhere.
+
+use std::collections::VecDeque;
+
+use tokio::sync::oneshot::{self, Receiver, Sender};
+
+/// How long a loop's own requests go before those of others, in nanoseconds. Chosen arbitrarily: some times what waking
+/// another thread takes.
+const PREFERENCE: u64 = 1_000_000;
+
+/// Permits that nobody holds, and requests without one. `P` is what a request gets.
+#[derive(Debug)]
+pub(super) struct Turns<P> {
+    free: usize,
+    /// Those who wait in each event loop, the first one first.
+    loops: Vec<VecDeque<Waiter<P>>>,
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Waiter<P> {
+    sender: Sender<P>,
+    /// When it began to wait, in nanoseconds.
+    since: u64,
+}
+
+impl<P> Turns<P> {
+    pub fn new(permits: usize) -> Turns<P> {
+        Turns { free: permits, loops: Vec::new(), is_closed: false }
+    }
+
+    /// Permits that nobody holds. While there is one, nobody waits.
+    pub fn free(&self) -> usize {
+        self.free
+    }
+
+    /// Nobody waits from now on: those who do hear that nothing comes.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+        self.loops.clear();
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Those who wait.
+    pub fn waiting(&self) -> usize {
+        self.loops.iter().flatten().filter(|waiter| !waiter.sender.is_closed()).count()
+    }
+
+    /// Takes a free permit, if there is one.
+    pub fn take(&mut self) -> bool {
+        let is_free = self.free > 0;
+        self.free -= usize::from(is_free);
+        is_free
+    }
+
+    /// Waits in the event loop `home`; nothing if `most` wait already.
+    pub fn wait(&mut self, home: usize, now: u64, most: usize) -> Option<Receiver<P>> {
+        if self.loops.iter().map(VecDeque::len).sum::<usize>() >= most {
+            // Some may have gone away.
+            self.loops.iter_mut().for_each(|line| line.retain(|waiter| !waiter.sender.is_closed()));
+            if self.waiting() >= most {
+                return None;
+            }
+        }
+        if self.loops.len() <= home {
+            self.loops.resize_with(home + 1, VecDeque::new);
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.loops[home].push_back(Waiter { sender, since: now });
+        Some(receiver)
+    }
+
+    /// A permit was given back in the event loop `home`: whose turn it is, and where; nobody, and it is free.
+    pub fn give(&mut self, home: usize, now: u64) -> Option<(Sender<P>, usize)> {
+        for line in &mut self.loops {
+            while line.front().is_some_and(|waiter| waiter.sender.is_closed()) {
+                line.pop_front();
+            }
+        }
+        let since = |index: usize| self.loops.get(index)?.front().map(|waiter| waiter.since);
+        let longest = (0..self.loops.len()).filter_map(|index| Some((since(index)?, index))).min();
+        let next = match (longest, since(home)) {
+            (Some((first, _)), Some(_)) if now.saturating_sub(first) < PREFERENCE => Some(home),
+            (longest, _) => longest.map(|(_, index)| index),
+        };
+        let next = next.and_then(|index| Some((self.loops[index].pop_front()?.sender, index)));
+        self.free += usize::from(next.is_none());
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who of the receivers has got something, by its place.
+    fn served(receivers: &mut [Receiver<()>]) -> Vec<usize> {
+        (0..receivers.len()).filter(|place| receivers[*place].try_recv().is_ok()).collect()
+    }
+
+    fn give(turns: &mut Turns<()>, home: usize, now: u64) -> Option<usize> {
+        turns.give(home, now).map(|(sender, index)| {
+            let _ = sender.send(());
+            index
+        })
+    }
+
+    #[test]
+    fn permits_are_counted() {
+        let mut turns: Turns<()> = Turns::new(2);
+        assert!(turns.take() && turns.take() && !turns.take());
+        assert_eq!(give(&mut turns, 0, 0), None);
+        assert_eq!(turns.free(), 1);
+        assert!(turns.take() && !turns.take());
+    }
+
+    #[test]
+    fn a_loop_serves_its_own_unless_others_wait_for_long() {
+        let mut turns = Turns::new(0);
+        let mut waiting: Vec<_> =
+            [(0, 1), (1, 2), (1, 3), (0, 4)].map(|(home, now)| turns.wait(home, now, 9).unwrap()).into();
+        assert_eq!(give(&mut turns, 1, 10), Some(1));
+        assert_eq!(served(&mut waiting), [1]);
+        // The first one has waited long enough; then it is loop 1's turn again.
+        assert_eq!(give(&mut turns, 1, 1 + PREFERENCE), Some(0));
+        assert_eq!(served(&mut waiting), [0]);
+        assert_eq!(give(&mut turns, 1, 10), Some(1));
+        // Nobody of its own waits.
+        assert_eq!(give(&mut turns, 1, 10), Some(0));
+        assert_eq!(served(&mut waiting), [2, 3]);
+        assert_eq!(give(&mut turns, 7, 10), None);
+        assert_eq!(turns.free(), 1);
+    }
+
+    #[test]
+    fn nobody_waits_when_it_is_closed() {
+        let mut turns: Turns<()> = Turns::new(0);
+        let mut waiting = turns.wait(0, 0, 9).unwrap();
+        turns.close();
+        assert_eq!(waiting.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert_eq!(
+            (turns.is_closed(), turns.waiting(), give(&mut turns, 0, 0), turns.free()),
+            (true, 0, None, 1)
+        );
+    }
+
+    #[test]
+    fn who_went_away_is_passed_over_and_not_counted() {
+        let mut turns = Turns::new(0);
+        let first = turns.wait(0, 0, 2).unwrap();
+        let mut second = turns.wait(1, 0, 2).unwrap();
+        assert!(turns.wait(0, 0, 2).is_none());
+        drop(first);
+        assert_eq!(turns.waiting(), 1);
+        let mut third = turns.wait(0, 0, 2).unwrap();
+        assert_eq!((give(&mut turns, 0, 0), give(&mut turns, 0, 0)), (Some(0), Some(1)));
+        assert!(second.try_recv().is_ok() && third.try_recv().is_ok());
+    }
+}
