@@ -36,15 +36,16 @@ def parse(output: str) -> Load:
     return Load(**json.loads(line[len(MARK):]))
 
 
-def command(url: str, connections: int, seconds: int) -> list[str]:
+def command(url: str, connections: int, seconds: int, keeps: bool = True) -> list[str]:
     """The command line, as it is run and as it is written into the record."""
-    return ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(SCRIPT), url]
+    header = [] if keeps else ["-H", "Connection: close"]
+    return ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(SCRIPT), *header, url]
 
 
-def run(url: str, connections: int, seconds: int) -> Load:
-    """Loads one URL for some seconds."""
+def run(url: str, connections: int, seconds: int, keeps: bool = True) -> Load:
+    """Loads one URL for some seconds; `keeps`: over connections that last."""
     done = subprocess.run(
-        command(url, connections, seconds),
+        command(url, connections, seconds, keeps),
         capture_output=True,
         text=True,
         check=True,
