@@ -12,6 +12,7 @@
 #include <Zend/zend_exceptions.h>
 #include <Zend/zend_extensions.h>
 #include <Zend/zend_ini.h>
+#include <Zend/zend_ini_scanner.h>
 #include <Zend/zend_interfaces.h>
 #include <Zend/zend_signal.h>
 #include <Zend/zend_smart_str.h>

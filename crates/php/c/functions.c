@@ -153,43 +153,90 @@ ZEND_FUNCTION(tokamak_log)
     smart_str_free(&line);
 }
 
-/* The keys of php-fpm's fpm_get_status() that mean something here. */
+static void add_text(zval *to, const char *key, const shim_text *text)
+{
+    add_assoc_stringl(to, key, text->len ? text->at : "-", text->len ? text->len : 1);
+}
+
+/* One worker, with php-fpm's keys; is_pool: also with those that only a pool of php-fpm's kind has. */
+static void add_process(zval *to, const shim_place *place, uint64_t now_ns, int is_pool)
+{
+    const int busy = strcmp(place->state, "Running") == 0;
+    const char *query = memchr(place->uri.at, '?', place->uri.len);
+    const size_t uri_len = is_pool && query ? (size_t)(query - place->uri.at) : place->uri.len;
+    const uint64_t since = now_ns > place->since_ns ? now_ns - place->since_ns : 0;
+    const uint64_t age = now_ns > place->started_ns ? (now_ns - place->started_ns) / 1000000000u : 0;
+    zval proc;
+
+    array_init(&proc);
+    add_assoc_long(&proc, "pid", (zend_long)place->pid);
+    add_assoc_string(&proc, "state", place->state);
+    if (is_pool) {
+        add_assoc_long(&proc, "start-time", (zend_long)(time(NULL) - (time_t)age));
+        add_assoc_long(&proc, "start-since", (zend_long)age);
+    }
+    add_assoc_long(&proc, "requests", (zend_long)place->requests);
+    add_assoc_long(&proc, "request-duration", (zend_long)((is_pool && !busy ? place->last_took_ns : since) / 1000));
+    add_assoc_stringl(&proc, "request-method", place->method.at, place->method.len);
+    add_assoc_stringl(&proc, "request-uri", place->uri.at, uri_len);
+    if (is_pool) {
+        const double cpu = place->last_took_ns ? (double)place->last_cpu_us * 100000. / (double)place->last_took_ns : 0.;
+        add_assoc_stringl(&proc, "query-string", query ? query + 1 : "", query ? place->uri.len - uri_len - 1 : 0);
+        add_assoc_long(&proc, "request-length", (zend_long)place->body_len);
+        add_text(&proc, "user", &place->user);
+        add_text(&proc, "script", &place->script);
+        add_assoc_double(&proc, "last-request-cpu", busy ? 0. : cpu);
+    }
+    add_assoc_long(&proc, "last-request-memory", is_pool && busy ? 0 : (zend_long)place->memory);
+    add_next_index_zval(to, &proc);
+}
+
+/* php-fpm's fpm_get_status(); on a site the keys that mean something there. */
 ZEND_FUNCTION(fpm_get_status)
 {
+    static const char *const managers[] = {"static", "dynamic", "ondemand"};
     struct timespec now;
     shim_place place;
+    shim_pool pool;
     zval procs;
     zend_long idle = 0, active = 0, accepted = 0;
+    int is_pool;
 
     ZEND_PARSE_PARAMETERS_NONE();
     clock_gettime(CLOCK_MONOTONIC, &now);
+    rust_pool(&pool);
+    is_pool = pool.manager >= 1 && pool.manager <= 3;
     array_init(return_value);
     array_init(&procs);
     for (size_t n = 0; rust_place(n, &place); n++) {
-        zval proc;
-        uint64_t ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-        if (place.pid == 0) {
-            continue;
+        if (place.pid != 0) {
+            int busy = strcmp(place.state, "Running") == 0;
+            idle += !busy;
+            active += busy;
+            accepted += (zend_long)place.requests;
+            add_process(&procs, &place, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, is_pool);
         }
-        int busy = strcmp(place.state, "Running") == 0;
-        idle += !busy;
-        active += busy;
-        accepted += (zend_long)place.requests;
-        array_init(&proc);
-        add_assoc_long(&proc, "pid", (zend_long)place.pid);
-        add_assoc_string(&proc, "state", place.state);
-        add_assoc_long(&proc, "requests", (zend_long)place.requests);
-        add_assoc_long(&proc, "request-duration", ns > place.since_ns ? (zend_long)((ns - place.since_ns) / 1000) : 0);
-        add_assoc_stringl(&proc, "request-method", place.method.at, place.method.len);
-        add_assoc_stringl(&proc, "request-uri", place.uri.at, place.uri.len);
-        add_assoc_long(&proc, "last-request-memory", (zend_long)place.memory);
-        add_next_index_zval(&procs, &proc);
     }
     add_assoc_string(return_value, "pool", shim.config->site);
-    add_assoc_long(return_value, "accepted-conn", accepted);
+    if (is_pool) {
+        add_assoc_string(return_value, "process-manager", managers[pool.manager - 1]);
+        add_assoc_long(return_value, "start-time", (zend_long)pool.started);
+        add_assoc_long(return_value, "start-since", (zend_long)(time(NULL) - (time_t)pool.started));
+        add_assoc_long(return_value, "accepted-conn", (zend_long)pool.accepted);
+        add_assoc_long(return_value, "listen-queue", (zend_long)pool.listen_queue);
+        add_assoc_long(return_value, "max-listen-queue", (zend_long)pool.max_listen_queue);
+        add_assoc_long(return_value, "listen-queue-len", (zend_long)pool.listen_queue_len);
+    } else {
+        add_assoc_long(return_value, "accepted-conn", accepted);
+    }
     add_assoc_long(return_value, "idle-processes", idle);
     add_assoc_long(return_value, "active-processes", active);
     add_assoc_long(return_value, "total-processes", idle + active);
+    if (is_pool) {
+        add_assoc_long(return_value, "max-active-processes", (zend_long)pool.max_active);
+        add_assoc_long(return_value, "max-children-reached", (zend_long)pool.max_children_reached);
+        add_assoc_long(return_value, "slow-requests", (zend_long)pool.slow_requests);
+    }
     add_assoc_zval(return_value, "procs", &procs);
 }
 
@@ -272,6 +319,7 @@ static ZEND_MINIT_FUNCTION(tokamak)
     REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_WARN", 4, CONST_CS | CONST_PERSISTENT);
     REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_ERROR", 8, CONST_CS | CONST_PERSISTENT);
     variables_install();
+    gateway_install(type, module_number);
     for (size_t i = 0; i < sizeof(fed) / sizeof(*fed); i++) {
         zend_function *f = zend_hash_str_find_ptr(CG(function_table), fed[i].name, strlen(fed[i].name));
         if (f && f->type == ZEND_INTERNAL_FUNCTION) {
@@ -297,6 +345,7 @@ static ZEND_MINFO_FUNCTION(tokamak)
     php_info_print_table_row(2, "Server", shim.config->software);
     php_info_print_table_row(2, "Mode", shim.sealed ? "sealed" : shim.worker_script ? "worker" : "classic");
     php_info_print_table_end();
+    gateway_show_settings(zend_module);
 }
 
 zend_module_entry shim_module = {

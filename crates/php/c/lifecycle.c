@@ -53,27 +53,43 @@ void shim_worker_begins(int backtrace_signal)
     quiet_worker_begins();
 }
 
-/* Says whether the script may be run: 0, or the status that php-fpm answers with.
+/* What is known of the file at a path, and until when that is believed.
  *
  * php-fpm opens and stats the file at each request although opcache has it. Here a file that was fine is
  * believed for a second. Consequence: for up to that second a deleted script is still served from opcache,
  * which by default looks at the file every two seconds itself. */
-static int script_status(const shim_text *path)
+typedef struct {
+    lasting_place *place;
+    lasting_place fresh; /* what the place holds once the file is known */
+} knowledge;
+
+static knowledge knowledge_of(const char *path, size_t len)
 {
     static lasting_place own[LASTING_PLACES];
-    lasting_place *place;
     struct timespec now;
+    zend_ulong hash = zend_hash_func(path, len);
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (knowledge){&(shim.lasting ? shim.lasting->scripts : own)[hash % LASTING_PLACES], {hash, now.tv_sec}};
+}
+
+static int is_known(const knowledge *k)
+{
+    return k->place->hash == k->fresh.hash && k->place->until == k->fresh.until;
+}
+
+/* Says whether the script may be run: 0, or the status that php-fpm answers with. */
+static int script_status(const shim_text *path)
+{
+    knowledge known;
     struct stat st;
-    zend_ulong hash;
     int fd, found;
 
     if (path->len == 0 || strlen(path->at) != path->len) {
         return 404;
     }
-    hash = zend_hash_func(path->at, path->len);
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    place = &(shim.lasting ? shim.lasting->scripts : own)[hash % LASTING_PLACES];
-    if (place->hash == hash && now.tv_sec == place->until) {
+    known = knowledge_of(path->at, path->len);
+    if (is_known(&known)) {
         return 0;
     }
     fd = open(path->at, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -85,8 +101,29 @@ static int script_status(const shim_text *path)
     if (!found) {
         return 404;
     }
-    *place = (lasting_place){hash, now.tv_sec};
+    *known.place = known.fresh;
     return 0;
+}
+
+int shim_file_kind(const char *path, size_t len)
+{
+    char text[MAXPATHLEN];
+    knowledge known;
+    struct stat st;
+
+    if (len == 0 || len >= sizeof(text) || memchr(path, 0, len)) {
+        return 0;
+    }
+    known = knowledge_of(path, len);
+    if (is_known(&known)) {
+        return 1;
+    }
+    memcpy(text, path, len);
+    text[len] = 0;
+    if (stat(text, &st) != 0) {
+        return 0;
+    }
+    return S_ISREG(st.st_mode) ? 1 : 2;
 }
 
 static void refuse(int status, const shim_text *path)
@@ -123,13 +160,20 @@ void lifecycle_execute(const char *path, size_t len)
 void lifecycle_run(const shim_request *request)
 {
     const shim_text *path = &request->field[SHIM_SCRIPT_FILENAME];
-    int status = script_status(path);
+    int status;
 
-    if (status != 0) {
+    if (request->is_fastcgi && !gateway_admits(request)) {
+        return;
+    }
+    status = script_status(path);
+    if (status != 0 && request->is_fastcgi) {
+        gateway_refuse(status, path);
+    } else if (status != 0) {
         refuse(status, path);
     } else {
         lifecycle_execute(path->at, path->len);
     }
+    gateway_note_failure();
 }
 
 shim_outcome shim_serve(const shim_request *request)

@@ -51,6 +51,10 @@ void sapi_forget_request(void);
 void sapi_end_response(void);
 void sapi_slurp_body(void);
 void sapi_leave_copy(void);
+/* Room for so many pairs; the same memory each time. NULL: there is none. */
+shim_pair *sapi_pairs(size_t wanted);
+/* Name and value of a header line; false: it is none. */
+int sapi_split_header(const sapi_header_struct *header, shim_pair *to);
 
 /* variables.c */
 void variables_install(void);
@@ -59,6 +63,20 @@ void variables_headers(zval *array);
 void variables_feed_filter(void);
 char *variables_getenv(const char *name, size_t len);
 char *variables_cookies(void);
+
+/* gateway.c */
+void gateway_install(int type, int module_number);
+void gateway_show_settings(zend_module_entry *module);
+int gateway_fixes_path_info(void);
+void gateway_log(const char *message);
+void gateway_apply_values(void);
+void gateway_undo_values(void);
+void gateway_forget_values(void);
+const shim_text *gateway_parameter(const shim_request *request, const char *name, size_t len);
+int gateway_admits(const shim_request *request);
+void gateway_refuse(int status, const shim_text *path);
+void gateway_note_failure(void);
+int gateway_send_headers(sapi_headers_struct *headers, int status);
 
 /* userini.c */
 void userini_activate(const shim_request *request);

@@ -12,6 +12,9 @@ static int on_startup(sapi_module_struct *sapi)
 
 static int on_activate(void)
 {
+    if (shim.request && shim.request->is_fastcgi) {
+        gateway_apply_values();
+    }
     if (shim.request && !shim.worker_script) {
         userini_activate(shim.request);
     }
@@ -66,41 +69,62 @@ static int is_name(const char *at, size_t len)
     return len > 0;
 }
 
-/* As php-fpm and nginx together: a "Status:" header means the status unless a status line was given, a 304 has
- * no Content-Type, a header without a name is dropped. PHP itself has refused CR, LF and NUL before. */
-static int send_headers(sapi_headers_struct *headers, int status, int interim)
+shim_pair *sapi_pairs(size_t wanted)
 {
     static shim_pair *pairs;
     static size_t room;
-    zend_llist_position at;
-    size_t count = 0, wanted = zend_llist_count(&headers->headers);
-    int status_header = 0;
 
     if (wanted > room) {
         shim_pair *more = realloc(pairs, wanted * 2 * sizeof(shim_pair));
         if (!more) {
-            return 1;
+            return NULL;
         }
         pairs = more;
         room = wanted * 2;
     }
+    return pairs;
+}
+
+int sapi_split_header(const sapi_header_struct *header, shim_pair *to)
+{
+    const char *colon = memchr(header->header, ':', header->header_len);
+    const char *value, *end = header->header + header->header_len;
+
+    if (!colon || !is_name(header->header, colon - header->header)) {
+        return 0;
+    }
+    for (value = colon + 1; value < end && (*value == ' ' || *value == '\t'); value++) {
+    }
+    *to = (shim_pair){{header->header, colon - header->header}, {value, end - value}};
+    return 1;
+}
+
+/* As php-fpm and nginx together: a "Status:" header means the status unless a status line was given, a 304 has
+ * no Content-Type, a header without a name is dropped. PHP itself has refused CR, LF and NUL before. */
+static int send_headers(sapi_headers_struct *headers, int status, int interim)
+{
+    shim_pair *pairs = sapi_pairs(zend_llist_count(&headers->headers));
+    zend_llist_position at;
+    size_t count = 0;
+    int status_header = 0;
+
+    if (!pairs && zend_llist_count(&headers->headers) > 0) {
+        return 1;
+    }
     for (sapi_header_struct *h = zend_llist_get_first_ex(&headers->headers, &at); h;
          h = zend_llist_get_next_ex(&headers->headers, &at)) {
-        const char *colon = memchr(h->header, ':', h->header_len);
-        const char *value, *end = h->header + h->header_len;
-        if (!colon || !is_name(h->header, colon - h->header)) {
+        shim_pair pair;
+        if (!sapi_split_header(h, &pair)) {
             continue;
         }
-        for (value = colon + 1; value < end && (*value == ' ' || *value == '\t'); value++) {
-        }
-        if (colon - h->header == 6 && strncasecmp(h->header, "Status", 6) == 0) {
-            status_header = atoi(value);
+        if (pair.name.len == 6 && strncasecmp(pair.name.at, "Status", 6) == 0) {
+            status_header = atoi(pair.value.at);
             continue;
         }
-        if (status == 304 && colon - h->header == 12 && strncasecmp(h->header, "Content-Type", 12) == 0) {
+        if (status == 304 && pair.name.len == 12 && strncasecmp(pair.name.at, "Content-Type", 12) == 0) {
             continue;
         }
-        pairs[count++] = (shim_pair){{h->header, colon - h->header}, {value, end - value}};
+        pairs[count++] = pair;
     }
     if (status_header != 0 && !headers->http_status_line) {
         status = status_header;
@@ -116,11 +140,18 @@ static int on_send_headers(sapi_headers_struct *headers)
 {
     int status = headers->http_response_code;
     int interim = status >= 100 && status < 200;
+    int sent;
 
     if (shim.stage != STAGE_REQUEST || shim.is_copy || SG(request_info).no_headers == 1) {
         return SAPI_HEADER_SENT_SUCCESSFULLY;
     }
-    if (send_headers(headers, status, interim) != 0) {
+    if (shim.request->is_fastcgi) {
+        /* A response of CGI is one response: there is no place for an interim one. */
+        sent = interim ? 0 : gateway_send_headers(headers, status);
+    } else {
+        sent = send_headers(headers, status, interim);
+    }
+    if (sent != 0) {
         php_handle_aborted_connection();
     }
     return SAPI_HEADER_SENT_SUCCESSFULLY;
@@ -146,6 +177,10 @@ static char *on_getenv(const char *name, size_t len)
 
 static void on_log(const char *message, int severity)
 {
+    if (shim.request && shim.request->is_fastcgi) {
+        gateway_log(message);
+        return;
+    }
     shim_level level = severity <= LOG_ERR ? SHIM_ERROR : severity == LOG_WARNING ? SHIM_WARN : SHIM_INFO;
     rust_log(level, message, strlen(message));
 }
@@ -202,7 +237,15 @@ void sapi_take_request(const shim_request *request)
     SG(request_info).content_length = (zend_long)request->body_len;
     SG(request_info).argc = 0;
     SG(sapi_headers).http_response_code = 200;
-    php_handle_auth_data(header(request, "Authorization"));
+    if (request->is_fastcgi) {
+        const shim_text *authorization = gateway_parameter(request, ZEND_STRL("HTTP_AUTHORIZATION"));
+        php_handle_auth_data(authorization ? authorization->at : NULL);
+        if (SG(request_info).auth_user) {
+            rust_user(SG(request_info).auth_user, strlen(SG(request_info).auth_user));
+        }
+    } else {
+        php_handle_auth_data(header(request, "Authorization"));
+    }
 }
 
 /* The memory of the request is the caller's again. */

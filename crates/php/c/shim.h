@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHIM_VERSION 1
+#define SHIM_VERSION 2
 
 /* Bytes followed by a NUL that `len` does not count. */
 typedef struct {
@@ -53,13 +53,27 @@ enum {
     SHIM_FIELD_COUNT
 };
 
-/* A request in memory of the worker's own: valid until the next one is asked for, also after its response. */
+/* What is to be done with a request over FastCGI. */
+enum { SHIM_RUN, SHIM_UNKNOWN, SHIM_DENIED, SHIM_NOTHING };
+
+/* A request in memory of the worker's own: valid until the next one is asked for, also after its response. Over FastCGI it has
+ * parameters, in the order for scripts, and the fields are what was found out from them. */
 typedef struct {
     shim_text field[SHIM_FIELD_COUNT];
     const shim_pair *headers;
     size_t header_count;
+    const shim_pair *parameters;
+    size_t parameter_count;
     uint64_t body_len;
+    uint32_t is_fastcgi;
+    uint32_t verdict;
 } shim_request;
+
+/* The settings by which a request over FastCGI finds its script. */
+typedef struct {
+    uint32_t fix_pathinfo, discard_path;
+    const char *doc_root; /* NULL: not set */
+} shim_gateway;
 
 /* What worker mode resets between requests, as bits of shim_config.reset. */
 enum {
@@ -89,18 +103,24 @@ typedef struct {
 
 /* One worker, as fpm_get_status shows it. */
 typedef struct {
-    uint64_t pid, requests, memory, since_ns;
+    uint64_t pid, requests, memory, since_ns, started_ns, body_len, last_cpu_us, last_took_ns;
     const char *state;
-    shim_text method, uri;
+    shim_text method, uri, script, user;
 } shim_place;
 
+/* A pool of php-fpm's kind; a manager of 0: it is none. */
+typedef struct {
+    uint64_t manager, started, accepted, listen_queue, max_listen_queue, listen_queue_len;
+    uint64_t max_active, max_children_reached, slow_requests;
+} shim_pool;
+
 _Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
-_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 24, "no padding in a request");
-_Static_assert(sizeof(shim_config) == 64 && sizeof(shim_place) == 72, "no padding in the rest");
+_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 48, "no padding in a request");
+_Static_assert(sizeof(shim_config) == 64 && sizeof(shim_place) == 136 && sizeof(shim_gateway) == 16, "no padding in the rest");
 
 typedef enum { SHIM_DONE, SHIM_BAILED, SHIM_NO_START } shim_outcome;
 typedef enum { SHIM_LEFT, SHIM_ENDED, SHIM_CRASHED, SHIM_NEVER_LOOPED } shim_exit;
-typedef enum { SHIM_INFO, SHIM_WARN, SHIM_ERROR, SHIM_OUTPUT } shim_level;
+typedef enum { SHIM_INFO, SHIM_WARN, SHIM_ERROR, SHIM_OUTPUT, SHIM_DEBUG } shim_level;
 
 /* Module start-up; 0 when PHP is ready. Once, in the zygote. */
 int shim_start(const shim_config *config);
@@ -109,6 +129,9 @@ void shim_info(void);
 const char *shim_php_version(void);
 /* A worker begins: timers and signals that a fork does not bring along. */
 void shim_worker_begins(int backtrace_signal);
+void shim_gateway_settings(shim_gateway *gateway);
+/* What stands at a path that need not end with a NUL: 0 nothing, 1 a file, 2 something else. */
+int shim_file_kind(const char *path, size_t len);
 /* One request, classic mode. The response has a head and an end when it returns, unless SHIM_NO_START. */
 shim_outcome shim_serve(const shim_request *request);
 /* The worker script, from its first line until it ends; asks rust_next for each request. */
@@ -152,6 +175,11 @@ int rust_flush(void);
 size_t rust_read_body(char *at, size_t len);
 /* One line to the server's error log. */
 void rust_log(shim_level level, const char *at, size_t len);
+/* Says something about a request over FastCGI: to whoever sent it, if to_sender, and to standard error. 1: nobody reads. */
+int rust_complain(shim_level level, const char *at, size_t len, int to_sender);
+/* The user of its authentication. */
+void rust_user(const char *at, size_t len);
+void rust_pool(shim_pool *pool);
 /* Worker number n of the pool; 0 when there are no more. */
 int rust_place(size_t n, shim_place *place);
 

@@ -105,7 +105,7 @@ void userini_activate(const shim_request *request)
         with_slash[len + 1] = 0;
         php_ini_activate_per_dir_config(with_slash, len + 1);
     }
-    if (PG(user_ini_filename) && *PG(user_ini_filename)) {
+    if (PG(user_ini_filename) && *PG(user_ini_filename) && request->field[SHIM_DOCUMENT_ROOT].len > 0) {
         apply_user_files(directory, len, &request->field[SHIM_DOCUMENT_ROOT]);
     }
 }

@@ -100,12 +100,49 @@ static void put(const sink *to, zend_string *key, zend_string *value)
     zend_hash_update(Z_ARRVAL_P(to->array), key, &v);
 }
 
+/* A name that PHP leaves as it is: others become arrays, or have a character replaced. */
+static int is_plain(const shim_text *name)
+{
+    for (size_t i = 0; i < name->len; i++) {
+        unsigned char c = (unsigned char)name->at[i];
+        if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_')) {
+            return 0;
+        }
+    }
+    return !(name->at[0] >= '0' && name->at[0] <= '9');
+}
+
+static void put_parameters(const sink *to)
+{
+    const shim_request *r = shim.request;
+
+    for (size_t i = 0; i < r->parameter_count; i++) {
+        const shim_text *name = &r->parameters[i].name, *value = &r->parameters[i].value;
+        if (is_plain(name)) {
+            zend_string *key = zend_string_init(name->at, name->len, 0);
+            put(to, key, zend_string_init(value->at, value->len, 0));
+            zend_string_release(key);
+        } else {
+            char *text = estrndup(value->at, value->len);
+            size_t len = value->len;
+            if (!to->filter || sapi_module.input_filter(to->filter, name->at, &text, len, &len)) {
+                php_register_variable_safe(name->at, text, len, to->array);
+            }
+            efree(text);
+        }
+    }
+}
+
 static void put_request(const sink *to)
 {
     const shim_request *r = shim.request;
     const shim_text *f;
     const char *user = SG(request_info).auth_user;
 
+    if (r->is_fastcgi) {
+        put_parameters(to);
+        return;
+    }
     for (int i = 0; i < SHIM_FIELD_COUNT; i++) {
         f = &r->field[i];
         put(to, field_keys[i], f->len ? zend_string_init(f->at, f->len, 0) : ZSTR_EMPTY_ALLOC());
@@ -134,11 +171,12 @@ static void put_self(const sink *to)
 {
     const shim_text *name = &shim.request->field[SHIM_SCRIPT_NAME];
     const shim_text *info = &shim.request->field[SHIM_PATH_INFO];
-    zend_string *self = zend_string_alloc(name->len + info->len, 0);
+    const size_t info_len = shim.request->is_fastcgi && !gateway_fixes_path_info() ? 0 : info->len;
+    zend_string *self = zend_string_alloc(name->len + info_len, 0);
 
     memcpy(ZSTR_VAL(self), name->at, name->len);
-    memcpy(ZSTR_VAL(self) + name->len, info->at, info->len);
-    ZSTR_VAL(self)[name->len + info->len] = 0;
+    memcpy(ZSTR_VAL(self) + name->len, info->at, info_len);
+    ZSTR_VAL(self)[name->len + info_len] = 0;
     put(to, key_self, self);
 }
 
@@ -212,6 +250,45 @@ void variables_feed_filter(void)
     }
 }
 
+/* `from` with a capital letter at the beginning of each word and small ones behind it; words end with `end`. */
+static zend_string *header_name(const char *from, size_t len, char end)
+{
+    zend_string *name = zend_string_init(from, len, 0);
+    int upper = 1;
+
+    for (size_t i = 0; i < len; i++) {
+        char *c = &ZSTR_VAL(name)[i];
+        const int is_end = *c == end;
+        *c = is_end ? '-' : upper ? toupper((unsigned char)*c) : tolower((unsigned char)*c);
+        upper = is_end;
+    }
+    return name;
+}
+
+static void add_header(zval *array, zend_string *name, zend_string *value)
+{
+    zval v;
+
+    ZVAL_STR(&v, value);
+    zend_symtable_update(Z_ARRVAL_P(array), name, &v);
+    zend_string_release(name);
+}
+
+static void headers_of_parameters(zval *array)
+{
+    const shim_request *r = shim.request;
+
+    for (size_t i = 0; i < r->parameter_count; i++) {
+        const shim_text *name = &r->parameters[i].name, *value = &r->parameters[i].value;
+        const size_t skip = name->len > 5 && memcmp(name->at, "HTTP_", 5) == 0 ? 5 : 0;
+        if (skip || zend_binary_strcmp(name->at, name->len, ZEND_STRL("CONTENT_TYPE")) == 0 ||
+            zend_binary_strcmp(name->at, name->len, ZEND_STRL("CONTENT_LENGTH")) == 0) {
+            add_header(array, header_name(name->at + skip, name->len - skip, '_'),
+                       zend_string_init(value->at, value->len, 0));
+        }
+    }
+}
+
 /* getallheaders(): names in the usual spelling, as php-fpm gives them. */
 void variables_headers(zval *array)
 {
@@ -220,22 +297,15 @@ void variables_headers(zval *array)
     if (!r) {
         return;
     }
+    if (r->is_fastcgi) {
+        headers_of_parameters(array);
+        return;
+    }
     for (size_t i = 0; i < r->header_count; i++) {
-        zend_string *value, *name;
-        zval v;
-        int upper = 1;
-        if (!is_passed(&r->headers[i].name) || !(value = joined(r, i))) {
-            continue;
+        zend_string *value;
+        if (is_passed(&r->headers[i].name) && (value = joined(r, i))) {
+            add_header(array, header_name(r->headers[i].name.at, r->headers[i].name.len, '-'), value);
         }
-        name = zend_string_init(r->headers[i].name.at, r->headers[i].name.len, 0);
-        for (size_t k = 0; k < ZSTR_LEN(name); k++) {
-            char *c = &ZSTR_VAL(name)[k];
-            *c = upper ? toupper((unsigned char)*c) : tolower((unsigned char)*c);
-            upper = *c == '-';
-        }
-        ZVAL_STR(&v, value);
-        zend_symtable_update(Z_ARRVAL_P(array), name, &v);
-        zend_string_release(name);
     }
 }
 
@@ -245,6 +315,10 @@ char *variables_getenv(const char *name, size_t len)
     static char *kept;
     const shim_request *r = shim.request;
 
+    if (r->is_fastcgi) {
+        const shim_text *value = gateway_parameter(r, name, len);
+        return value ? (char *)value->at : NULL;
+    }
     for (int i = 0; i < SHIM_FIELD_COUNT; i++) {
         if (ZSTR_LEN(field_keys[i]) == len && memcmp(ZSTR_VAL(field_keys[i]), name, len) == 0) {
             return (char *)r->field[i].at;
@@ -282,6 +356,10 @@ char *variables_cookies(void)
 {
     const shim_request *r = shim.request;
 
+    if (r->is_fastcgi) {
+        const shim_text *value = gateway_parameter(r, ZEND_STRL("HTTP_COOKIE"));
+        return value ? (char *)value->at : NULL;
+    }
     for (size_t i = 0; i < r->header_count; i++) {
         const shim_text *name = &r->headers[i].name;
         if (name->len == 6 && strncasecmp(name->at, "cookie", 6) == 0) {

@@ -128,6 +128,7 @@ void worker_begin(const shim_request *request)
 
 static void end(void)
 {
+    gateway_note_failure();
     run_shutdown_functions();
     php_output_end_all();
     zend_unset_timeout();
@@ -196,6 +197,7 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
     if (looping) {
         /* Functions registered since the response was complete. */
         run_shutdown_functions();
+        gateway_undo_values();
         reset_restore();
     } else {
         looping = 1;
@@ -246,6 +248,7 @@ shim_exit shim_run_script(const char *script)
 
     looping = left = 0;
     at_boot = NULL;
+    gateway_forget_values();
     shim.worker_script = 1;
     shim.request = NULL;
     shim.stage = STAGE_BOOT;

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null;
 
+use crate::fastcgi::{Kind, Rules};
 use crate::ffi;
 use crate::settings::{Mode, Settings};
 
@@ -52,6 +53,32 @@ pub fn php_version() -> &'static str {
 pub fn begin_worker(backtrace_signal: c_int) {
     // SAFETY: after `start`, in a process with one thread.
     unsafe { ffi::shim_worker_begins(backtrace_signal) }
+}
+
+/// What PHP's settings say about how a request over FastCGI finds its script.
+pub fn gateway_rules(extensions: &[String]) -> Rules {
+    let mut gateway = ffi::Gateway { fix_pathinfo: 0, discard_path: 0, doc_root: null() };
+    // SAFETY: after `start`; the text lives until PHP's settings change, and is copied at once.
+    let doc_root = unsafe {
+        ffi::shim_gateway_settings(&mut gateway);
+        gateway.doc_root.as_ref().map(|at| CStr::from_ptr(at).to_bytes().to_vec())
+    };
+    Rules {
+        fix_pathinfo: gateway.fix_pathinfo != 0,
+        discard_path: gateway.discard_path != 0,
+        doc_root: doc_root.unwrap_or_default(),
+        extensions: extensions.iter().map(|ending| ending.clone().into_bytes()).collect(),
+    }
+}
+
+/// What stands at a path. A file that was run a moment ago is believed to be one still.
+pub fn file_kind(path: &[u8]) -> Kind {
+    // SAFETY: the path lives through the call, which reads `len` bytes of it.
+    match unsafe { ffi::shim_file_kind(path.as_ptr().cast(), path.len()) } {
+        ffi::IS_FILE => Kind::File,
+        ffi::IS_OTHER => Kind::Other,
+        _ => Kind::Nothing,
+    }
 }
 
 /// Serves one request in classic mode; false: PHP could not begin it.

@@ -8,7 +8,7 @@ use tokamak_image as _;
 use tokamak_sys::queue::record::Field;
 
 /// `SHIM_VERSION`.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// `shim_text`: bytes followed by a NUL that `len` does not count.
 #[derive(Clone, Copy)]
@@ -32,7 +32,19 @@ pub struct Request {
     pub fields: [Text; Field::ALL.len()],
     pub headers: *const Pair,
     pub header_count: usize,
+    pub parameters: *const Pair,
+    pub parameter_count: usize,
     pub body_len: u64,
+    pub is_fastcgi: u32,
+    pub verdict: u32,
+}
+
+/// `shim_gateway`.
+#[repr(C)]
+pub struct Gateway {
+    pub fix_pathinfo: u32,
+    pub discard_path: u32,
+    pub doc_root: *const c_char,
 }
 
 /// `shim_config`.
@@ -56,14 +68,34 @@ pub struct Place {
     pub requests: u64,
     pub memory: u64,
     pub since_ns: u64,
+    pub started_ns: u64,
+    pub body_len: u64,
+    pub last_cpu_us: u64,
+    pub last_took_ns: u64,
     pub state: *const c_char,
     pub method: Text,
     pub uri: Text,
+    pub script: Text,
+    pub user: Text,
+}
+
+/// `shim_pool`.
+#[repr(C)]
+pub struct Pool {
+    pub manager: u64,
+    pub started: u64,
+    pub accepted: u64,
+    pub listen_queue: u64,
+    pub max_listen_queue: u64,
+    pub listen_queue_len: u64,
+    pub max_active: u64,
+    pub max_children_reached: u64,
+    pub slow_requests: u64,
 }
 
 const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
-const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 24);
-const _: () = assert!(size_of::<Config>() == 64 && size_of::<Place>() == 72);
+const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 48);
+const _: () = assert!(size_of::<Config>() == 64 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
 // The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip away.
 const _: () =
     assert!(Field::ALL.len() == 17 && Field::ContentLength as usize == 16 && Field::Scheme as usize == 14);
@@ -80,12 +112,19 @@ pub const CRASHED: c_int = 2;
 pub const WARN: c_int = 1;
 pub const ERROR: c_int = 2;
 pub const OUTPUT: c_int = 3;
+pub const DEBUG: c_int = 4;
+
+/// `shim_file_kind`.
+pub const IS_FILE: c_int = 1;
+pub const IS_OTHER: c_int = 2;
 
 unsafe extern "C" {
     pub fn shim_start(config: *const Config) -> c_int;
     pub fn shim_info();
     pub fn shim_php_version() -> *const c_char;
     pub fn shim_worker_begins(backtrace_signal: c_int);
+    pub fn shim_gateway_settings(gateway: *mut Gateway);
+    pub fn shim_file_kind(path: *const c_char, len: usize) -> c_int;
     pub fn shim_serve(request: *const Request) -> c_int;
     pub fn shim_run_script(script: *const c_char) -> c_int;
     pub fn shim_run_sealed(script: *const c_char, is_boot: c_int, backtrace_signal: c_int) -> c_int;

@@ -1,47 +1,137 @@
 //! Lines for the server's error log, which is standard error: one write a line, so that lines of several
 //! workers never mix.
+//!
+//! In a pool of `tokamak fpm` standard error is the workers' own, so the log is another descriptor, and lines look like
+//! php-fpm's.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How serious a line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    Debug,
+    #[default]
     Info,
     Warn,
     Error,
+    /// Nothing that a worker says is so serious; with this one as the least, it says nothing.
+    Alert,
 }
 
 impl Level {
+    /// The level with php-fpm's name for it in its configuration.
+    pub fn read(name: &str) -> Option<Level> {
+        Some(match name {
+            "debug" => Level::Debug,
+            "notice" => Level::Info,
+            "warning" => Level::Warn,
+            "error" => Level::Error,
+            "alert" => Level::Alert,
+            _ => return None,
+        })
+    }
+
     fn name(self) -> &'static str {
         match self {
+            Level::Debug => "DEBUG",
             Level::Info => "INFO",
             Level::Warn => "WARN",
             Level::Error => "ERROR",
+            Level::Alert => "ALERT",
         }
     }
+
+    /// As php-fpm writes it.
+    pub fn name_of_fpm(self) -> &'static str {
+        match self {
+            Level::Info => "NOTICE",
+            Level::Warn => "WARNING",
+            _ => self.name(),
+        }
+    }
+}
+
+/// The descriptor of a pool's log; negative: standard error, with lines as a site's.
+static FPM_LOG: AtomicI32 = AtomicI32::new(-1);
+
+/// From now on this descriptor is the log, and lines look like php-fpm's.
+pub fn write_for_fpm(log: OwnedFd) {
+    FPM_LOG.store(log.into_raw_fd(), Ordering::Relaxed);
 }
 
 /// Writes one line: time, level, site, message, `key="value"` pairs.
 pub fn line(level: Level, site: &str, message: &[u8], pairs: &[(&str, &[u8])]) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let text = compose(now, level, site, message, pairs);
+    let log = FPM_LOG.load(Ordering::Relaxed);
     // A log that cannot be written leaves nobody to tell.
-    let _ = std::io::stderr().write_all(&text);
+    let _ = if log < 0 {
+        std::io::stderr().write_all(&compose(now, level, site, message, pairs))
+    } else {
+        write_all(log, &compose_for_fpm(now, level, site, message, pairs))
+    };
+}
+
+/// Writes to a descriptor that is open for as long as the process lives.
+fn write_all(fd: RawFd, text: &[u8]) -> io::Result<()> {
+    // SAFETY: nobody closes it, here neither.
+    let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+    file.write_all(text)
 }
 
 fn compose(now: Duration, level: Level, site: &str, message: &[u8], pairs: &[(&str, &[u8])]) -> Vec<u8> {
     let mut text = Vec::with_capacity(message.len() + 160);
     stamp(&mut text, now);
     let _ = write!(text, " {} [{site}] ", level.name());
-    escape(&mut text, message, false);
+    put_message(&mut text, message, pairs);
+    text
+}
+
+/// `[21-Nov-2026 16:40:00] NOTICE: [pool www] message`, in local time.
+fn compose_for_fpm(
+    now: Duration,
+    level: Level,
+    pool: &str,
+    message: &[u8],
+    pairs: &[(&str, &[u8])],
+) -> Vec<u8> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let seconds = now.as_secs() as libc::time_t;
+    // SAFETY: `tm` is plain data, which the call fills or leaves as it is.
+    let tm = unsafe {
+        let mut tm: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&seconds, &mut tm);
+        tm
+    };
+    let month = MONTHS[tm.tm_mon.rem_euclid(12) as usize];
+    let mut text = Vec::with_capacity(message.len() + 160);
+    let _ = write!(
+        text,
+        "[{:02}-{month}-{:04} {:02}:{:02}:{:02}] {}: [pool {pool}] ",
+        tm.tm_mday,
+        tm.tm_year + 1900,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec,
+        level.name_of_fpm()
+    );
+    put_message(&mut text, message, pairs);
+    text
+}
+
+fn put_message(text: &mut Vec<u8>, message: &[u8], pairs: &[(&str, &[u8])]) {
+    escape(text, message, false);
     for (key, value) in pairs {
         let _ = write!(text, " {key}=\"");
-        escape(&mut text, value, true);
+        escape(text, value, true);
         text.push(b'"');
     }
     text.push(b'\n');
-    text
 }
 
 /// A message of several lines is one line, and nobody can write to a terminal what it would obey.
@@ -92,6 +182,17 @@ mod tests {
             String::from_utf8(text).unwrap(),
             "2026-11-20T12:23:30.007Z ERROR [example.org] PHP Fatal error:  a\\nb\\x1b request=\"GET /\\\"x\"\n"
         );
+    }
+
+    #[test]
+    fn a_pools_line_looks_like_php_fpms() {
+        let text =
+            compose_for_fpm(Duration::from_secs(1_795_177_410), Level::Info, "www", b"child left", &[]);
+        let text = String::from_utf8(text).unwrap();
+        // The hour and the day are local.
+        assert!(text.starts_with('[') && text.contains("-Nov-2026 "), "{text}");
+        assert!(text.ends_with(":30] NOTICE: [pool www] child left\n"), "{text}");
+        assert_eq!(Level::read("warning").map(Level::name_of_fpm), Some("WARNING"));
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! The supervisor executes it once a site as a zygote, which starts PHP and forks workers; it never links it.
 
 mod engine;
+mod fastcgi;
 mod ffi;
 mod log;
+mod pool;
 mod request;
 mod sealed;
 mod settings;

@@ -5,39 +5,85 @@
 
 use std::ptr::null;
 
-use tokamak_sys::queue::record::{Field, Reader};
+use tokamak_sys::queue::record::{Field, Origin, Reader};
 
+use crate::engine;
+use crate::fastcgi::{self, Environment, Rules};
 use crate::ffi;
+
+const NOTHING: ffi::Text = ffi::Text { at: c"".as_ptr(), len: 0 };
 
 /// The current request, or the last one.
 pub struct Request {
+    /// How a request over FastCGI finds its script.
+    rules: Rules,
     record: Vec<u8>,
-    headers: Vec<ffi::Pair>,
+    environment: Environment,
+    /// Headers, or over FastCGI parameters.
+    pairs: Vec<ffi::Pair>,
     shim: ffi::Request,
 }
 
 impl Request {
     /// Nothing yet.
-    pub fn new() -> Request {
-        let nothing = ffi::Text { at: c"".as_ptr(), len: 0 };
-        let fields = [nothing; Field::ALL.len()];
-        let shim = ffi::Request { fields, headers: null(), header_count: 0, body_len: 0 };
-        Request { record: Vec::new(), headers: Vec::new(), shim }
+    pub fn new(rules: Rules) -> Request {
+        let shim = ffi::Request {
+            fields: [NOTHING; Field::ALL.len()],
+            headers: null(),
+            header_count: 0,
+            parameters: null(),
+            parameter_count: 0,
+            body_len: 0,
+            is_fastcgi: 0,
+            verdict: 0,
+        };
+        Request { rules, record: Vec::new(), environment: Environment::new(), pairs: Vec::new(), shim }
     }
 
     /// Takes a record over; false: it is none.
     pub fn take(&mut self, record: &[u8], body_len: u64) -> bool {
+        self.pairs.clear();
+        self.shim.body_len = body_len;
+        match Reader::new(record).map(|reader| reader.origin()) {
+            Some(Origin::Http) => self.take_http(record),
+            Some(Origin::FastCgi) => self.take_fastcgi(record),
+            None => false,
+        }
+    }
+
+    fn take_http(&mut self, record: &[u8]) -> bool {
         self.record.clear();
         self.record.extend_from_slice(record);
-        self.headers.clear();
         let Some(reader) = Reader::new(&self.record) else { return false };
         for (place, field) in self.shim.fields.iter_mut().zip(Field::ALL) {
             *place = text(reader.field(*field));
         }
-        self.headers.extend(reader.pairs().map(|(n, v)| ffi::Pair { name: text(n), value: text(v) }));
-        self.shim.headers = self.headers.as_ptr();
-        self.shim.header_count = self.headers.len();
-        self.shim.body_len = body_len;
+        self.pairs.extend(reader.pairs().map(|(n, v)| ffi::Pair { name: text(n), value: text(v) }));
+        (self.shim.headers, self.shim.header_count) = (self.pairs.as_ptr(), self.pairs.len());
+        (self.shim.parameters, self.shim.parameter_count) = (null(), 0);
+        (self.shim.is_fastcgi, self.shim.verdict) = (0, 0);
+        true
+    }
+
+    fn take_fastcgi(&mut self, record: &[u8]) -> bool {
+        let env = &mut self.environment;
+        if !env.take(record) {
+            return false;
+        }
+        let found = fastcgi::resolve(env, &self.rules, engine::file_kind);
+        // Nothing is added from here on, so that texts stay where they are.
+        let span = |span: Option<fastcgi::Span>| span.map_or(NOTHING, |span| text(env.text(span)));
+        for (place, field) in self.shim.fields.iter_mut().zip(Field::ALL) {
+            *place = match field {
+                Field::ScriptFilename => span(found.script),
+                Field::ScriptName => span(found.uri),
+                _ => span(env.get(field.variable().as_bytes())),
+            };
+        }
+        self.pairs.extend(env.pairs().map(|(n, v)| ffi::Pair { name: text(n), value: text(v) }));
+        (self.shim.headers, self.shim.header_count) = (null(), 0);
+        (self.shim.parameters, self.shim.parameter_count) = (self.pairs.as_ptr(), self.pairs.len());
+        (self.shim.is_fastcgi, self.shim.verdict) = (1, found.verdict as u32);
         true
     }
 
@@ -46,16 +92,26 @@ impl Request {
         &raw const self.shim
     }
 
+    /// Whether it came over FastCGI.
+    pub fn is_fastcgi(&self) -> bool {
+        self.shim.is_fastcgi != 0
+    }
+
+    /// Length of its body.
+    pub fn body_len(&self) -> u64 {
+        self.shim.body_len
+    }
+
     /// A field of the request; empty before the first one.
     pub fn field(&self, field: Field) -> &[u8] {
         let text = self.shim.fields[field as usize];
-        // SAFETY: points into `record`, or to the static empty text; both live as long as `self`, and `record`
-        // is changed by `take` only, which sets the fields anew.
+        // SAFETY: points into `record` or `environment`, or to the static empty text; all live as long as `self`, and are
+        // changed by `take` only, which sets the fields anew.
         unsafe { std::slice::from_raw_parts(text.at.cast(), text.len) }
     }
 }
 
-/// The reader has checked that a NUL follows.
+/// A NUL follows: the reader has checked it, and the environment put it there.
 fn text(bytes: &[u8]) -> ffi::Text {
     ffi::Text { at: bytes.as_ptr().cast(), len: bytes.len() }
 }
@@ -72,11 +128,25 @@ mod tests {
             writer.field(*field, format!("{field:?}").as_bytes());
         }
         writer.header(b"Host", b"a").header(b"X", b"");
-        let mut request = Request::new();
+        let mut request = Request::new(Rules::default());
         assert_eq!(request.field(Field::Uri), b"");
         assert!(request.take(writer.bytes(), 7));
         assert_eq!(request.field(Field::Uri), b"Uri");
         assert_eq!((request.shim.header_count, request.shim.body_len), (2, 7));
         assert!(!request.take(b"nonsense", 0));
+    }
+
+    #[test]
+    fn a_request_over_fastcgi_has_fields_and_parameters() {
+        let mut writer = Writer::new();
+        writer.begin_parameters();
+        writer.parameter(b"REQUEST_METHOD", b"GET").parameter(b"SCRIPT_FILENAME", b"/none.php");
+        writer.parameter(b"REQUEST_URI", b"/none.php?a=b").parameter(b"HTTP_HOST", b"a");
+        let mut request = Request::new(Rules::default());
+        assert!(request.take(writer.bytes(), 0) && request.is_fastcgi());
+        assert_eq!(request.field(Field::Method), b"GET");
+        assert_eq!(request.field(Field::Uri), b"/none.php?a=b");
+        assert_eq!(request.field(Field::ScriptFilename), b"/none.php");
+        assert_eq!((request.shim.header_count, request.shim.parameter_count), (0, 5));
     }
 }

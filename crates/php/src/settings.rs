@@ -2,6 +2,8 @@
 
 use tokamak_sys::control::key;
 
+use crate::log::Level;
+
 /// How requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -34,8 +36,51 @@ pub struct Settings {
     pub max_requests: u64,
     /// What strings of the seal report's requests contain; [`None`]: nobody asks for a report.
     pub report: Option<String>,
+    /// The pool of `tokamak fpm` that this is; [`None`]: a site, whose requests come over HTTP.
+    pub fpm: Option<Fpm>,
     /// Settings of `php.ini`: name, value, whether scripts cannot change it.
     pub ini: Vec<(String, String, bool)>,
+}
+
+/// What only a pool of `tokamak fpm` has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fpm {
+    /// Endings of files that may be run; empty: any.
+    pub limit_extensions: Vec<String>,
+    /// What workers write to their standard output and error is handed to the supervisor.
+    pub catch_output: bool,
+    /// Least level of what a worker itself writes there.
+    pub log_level: Level,
+    /// Root directory of the workers.
+    pub chroot: Option<String>,
+    /// Their current directory.
+    pub chdir: Option<String>,
+    /// Their user, taken on after the root directory was entered.
+    pub identity: Option<Identity>,
+    /// Others of the same user may look into their memory.
+    pub dumpable: bool,
+}
+
+/// Numbers of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+impl Identity {
+    /// `uid gid gid,gid,…`.
+    fn read(text: &str) -> Option<Identity> {
+        let mut words = text.split(' ');
+        let mut number = || words.next()?.parse().ok();
+        let (uid, gid) = (number()?, number()?);
+        let groups = words.next().unwrap_or("").split(',').filter(|word| !word.is_empty());
+        Some(Identity { uid, gid, groups: groups.map(str::parse).collect::<Result<_, _>>().ok()? })
+    }
 }
 
 /// Names as in the configuration; the position is the bit in `shim.h`.
@@ -54,6 +99,7 @@ impl Default for Settings {
             reset: (1 << RESETS.len()) - 1,
             max_requests: 0,
             report: None,
+            fpm: None,
             ini: Vec::new(),
         }
     }
@@ -64,6 +110,7 @@ impl Settings {
     /// the same.
     pub fn read(pairs: &[(String, String)]) -> Result<Settings, String> {
         let mut settings = Settings::default();
+        let (mut fpm, mut is_fpm) = (Fpm::default(), false);
         for (name, value) in pairs {
             match name.as_str() {
                 key::SITE => settings.site = value.clone(),
@@ -78,6 +125,21 @@ impl Settings {
                     settings.max_requests =
                         value.parse().map_err(|_| format!("{name}={value} is no number"))?
                 }
+                key::FPM => is_fpm = true,
+                key::LIMIT_EXTENSIONS => {
+                    fpm.limit_extensions = value.split_whitespace().map(str::to_owned).collect()
+                }
+                key::CATCH_OUTPUT => fpm.catch_output = true,
+                key::LOG_LEVEL => {
+                    fpm.log_level = Level::read(value).ok_or_else(|| format!("{name}={value} is no level"))?
+                }
+                key::CHROOT => fpm.chroot = Some(value.clone()),
+                key::CHDIR => fpm.chdir = Some(value.clone()),
+                key::IDENTITY => {
+                    let identity = Identity::read(value);
+                    fpm.identity = Some(identity.ok_or_else(|| format!("{name}={value} is no user"))?)
+                }
+                key::DUMPABLE => fpm.dumpable = true,
                 key::KEEP => {
                     for kept in value.split(',').map(str::trim).filter(|kept| !kept.is_empty()) {
                         let bit = RESETS.iter().position(|known| *known == kept);
@@ -96,6 +158,10 @@ impl Settings {
                 },
             }
         }
+        if !is_fpm && fpm != Fpm::default() {
+            return Err("settings of a FastCGI pool for a site".to_owned());
+        }
+        settings.fpm = is_fpm.then_some(fpm);
         let sealed = settings.mode == Mode::Sealed;
         let fits = match settings.mode {
             Mode::Classic => settings.script.is_none(),
@@ -163,6 +229,32 @@ mod tests {
         let s = read(&[("mode", "sealed"), ("script", "/w.php"), ("warm.0", "/")]).unwrap();
         assert_eq!((s.script.as_deref(), s.boot), (Some("/w.php"), None));
         assert_eq!(read(&[("mode", "sealed")]).unwrap().mode, Mode::Sealed);
+    }
+
+    #[test]
+    fn a_pool_of_fpm_has_settings_of_its_own() {
+        let s = read(&[
+            ("fpm", "1"),
+            ("limit_extensions", ".php .phar"),
+            ("log_level", "error"),
+            ("chroot", "/srv"),
+            ("identity", "33 34 35,36"),
+        ])
+        .unwrap();
+        let fpm = s.fpm.unwrap();
+        assert_eq!(
+            (fpm.limit_extensions, fpm.log_level),
+            (vec![".php".into(), ".phar".into()], Level::Error)
+        );
+        assert_eq!(fpm.identity, Some(Identity { uid: 33, gid: 34, groups: vec![35, 36] }));
+        assert!(!fpm.catch_output && fpm.chdir.is_none());
+        assert_eq!(
+            read(&[("fpm", "1"), ("identity", "0 0 ")]).unwrap().fpm.unwrap().identity.unwrap().groups,
+            []
+        );
+        assert!(read(&[("fpm", "1"), ("identity", "www-data 33 ")]).is_err());
+        assert!(read(&[("fpm", "1"), ("log_level", "loud")]).is_err());
+        assert!(read(&[("chroot", "/srv")]).is_err());
     }
 
     #[test]

@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_DOUBT, EXIT_RETIRED, EXIT_STALE};
 use tokamak_sys::queue::record::Field;
-use tokamak_sys::queue::{Claim, Consumer, DECLINED, Job, Next, Outcome, Segment, WorkerState};
+use tokamak_sys::queue::{
+    Account, Claim, Consumer, DECLINED, Job, Next, Outcome, PoolNumbers, Segment, WorkerState,
+};
 
 use crate::engine::{self, ScriptEnd};
 use crate::ffi;
@@ -35,8 +37,25 @@ struct Worker {
     max_requests: u64,
     served: u64,
     exit: u8,
+    /// Of the current request over FastCGI.
+    gateway: Gateway,
     /// Texts that `fpm_get_status` is being shown.
-    shown: [CString; 2],
+    shown: [CString; 4],
+}
+
+/// What is remembered of a request over FastCGI beside the request itself.
+#[derive(Default)]
+struct Gateway {
+    /// Least level of what goes to standard error.
+    log_level: Level,
+    claimed_at: u64,
+    /// User and system time of the process at the claim.
+    cpu: [u64; 2],
+    /// The user of its authentication.
+    user: Vec<u8>,
+    has_complained: bool,
+    /// The URI as the board shows it.
+    uri: Vec<u8>,
 }
 
 thread_local! {
@@ -49,7 +68,9 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         site: settings.site.clone(),
         segment,
         consumer,
-        request: Request::new(),
+        request: Request::new(engine::gateway_rules(
+            settings.fpm.as_ref().map_or(&[], |fpm| &fpm.limit_extensions),
+        )),
         job: None,
         in_request: false,
         keeps_connections: match settings.mode {
@@ -62,6 +83,10 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         max_requests: settings.max_requests,
         served: 0,
         exit: EXIT_RETIRED,
+        gateway: Gateway {
+            log_level: settings.fpm.as_ref().map_or(Level::default(), |fpm| fpm.log_level),
+            ..Gateway::default()
+        },
         shown: Default::default(),
     };
     WORKER.set(Some(worker));
@@ -169,18 +194,77 @@ impl Worker {
                 self.say(Level::Error, b"a request was not understood");
                 continue;
             }
-            let (method, uri) = (self.request.field(Field::Method), self.request.field(Field::Uri));
-            self.consumer.board().set_request(method, uri);
+            if self.request.is_fastcgi() {
+                self.begin_gateway();
+            } else {
+                let (method, uri) = (self.request.field(Field::Method), self.request.field(Field::Uri));
+                self.consumer.board().set_request(method, uri);
+            }
             self.job = Some(job);
             self.in_request = true;
             return self.request.shim();
         }
     }
 
+    /// A request over FastCGI begins: the board shows of it what php-fpm's status does.
+    fn begin_gateway(&mut self) {
+        let (gateway, request) = (&mut self.gateway, &self.request);
+        gateway.claimed_at = tokamak_cost::now();
+        gateway.cpu = cpu_time();
+        gateway.user.clear();
+        gateway.has_complained = false;
+        gateway.uri.clear();
+        gateway.uri.extend_from_slice(request.field(Field::ScriptName));
+        let query = request.field(Field::Query);
+        if !query.is_empty() {
+            gateway.uri.push(b'?');
+            gateway.uri.extend_from_slice(query);
+        }
+        let board = self.consumer.board();
+        board.set_request(request.field(Field::Method), &gateway.uri);
+        board.set_details(request.field(Field::ScriptFilename), b"", request.body_len());
+    }
+
+    /// It ends: says what it cost, to the front and on the board.
+    fn end_gateway(&mut self, job: &mut Job) {
+        let now = cpu_time();
+        let [user_cpu, system_cpu] = [0, 1].map(|n| now[n].saturating_sub(self.gateway.cpu[n]));
+        let took = tokamak_cost::now().saturating_sub(self.gateway.claimed_at);
+        self.consumer.board().set_cost(user_cpu + system_cpu, took);
+        let account = Account {
+            user_cpu,
+            system_cpu,
+            memory: engine::memory(),
+            script: self.request.field(Field::ScriptFilename),
+            uri: self.request.field(Field::ScriptName),
+            user: &self.gateway.user,
+        };
+        // Nobody who reads: nobody who wants to know.
+        let _ = job.account(&account);
+    }
+
+    /// Says something to whoever sent the request, if `to_sender`, and to standard error. False: nobody reads any more.
+    fn complain(&mut self, level: Level, message: &[u8], to_sender: bool) -> bool {
+        let mut heard = true;
+        if let Some(job) = self.job.as_mut().filter(|_| to_sender && !message.is_empty()) {
+            let between: &[u8] = if self.gateway.has_complained { b"; " } else { b"" };
+            self.gateway.has_complained = true;
+            heard = job.complain(between).and_then(|()| job.complain(message)).is_ok();
+        }
+        if level >= self.gateway.log_level {
+            let line = [level.name_of_fpm().as_bytes(), b": ", message, b"\n"].concat();
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), &line);
+        }
+        heard
+    }
+
     fn finish(&mut self, outcome: Outcome) {
         self.in_request = false;
-        if let Some(job) = self.job.take() {
+        if let Some(mut job) = self.job.take() {
             self.served += 1;
+            if self.request.is_fastcgi() {
+                self.end_gateway(&mut job);
+            }
             self.consumer.board().count_request(engine::memory());
             job.finish(outcome);
         }
@@ -210,6 +294,17 @@ impl Worker {
         all.extend_from_slice(pairs);
         log::line(level, &self.site, message, &all);
     }
+}
+
+/// User and system time of this process, in microseconds.
+fn cpu_time() -> [u64; 2] {
+    // SAFETY: `rusage` is plain data, filled by the call.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    [usage.ru_utime, usage.ru_stime].map(|time| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64)
 }
 
 /// Runs `f` on the worker; without one (in the zygote, in `--info`) the answer is `fallback`.
@@ -362,14 +457,40 @@ unsafe extern "C" fn rust_read_body(at: *mut c_char, len: usize) -> usize {
 /// # Safety
 /// `at` points to `len` bytes.
 #[unsafe(no_mangle)]
+unsafe extern "C" fn rust_complain(level: c_int, at: *const c_char, len: usize, to_sender: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let message = unsafe { bytes(at, len) };
+    with(0, |w| c_int::from(!w.complain(self::level(level), message, to_sender != 0)))
+}
+
+/// # Safety
+/// `at` points to `len` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rust_user(at: *const c_char, len: usize) {
+    // SAFETY: the caller's promise.
+    let user = unsafe { bytes(at, len) };
+    with((), |w| {
+        w.gateway.user.extend_from_slice(user);
+        w.consumer.board().set_details(w.request.field(Field::ScriptFilename), user, w.request.body_len());
+    });
+}
+
+fn level(number: c_int) -> Level {
+    match number {
+        ffi::ERROR => Level::Error,
+        ffi::WARN => Level::Warn,
+        ffi::DEBUG => Level::Debug,
+        _ => Level::Info,
+    }
+}
+
+/// # Safety
+/// `at` points to `len` bytes.
+#[unsafe(no_mangle)]
 unsafe extern "C" fn rust_log(level: c_int, at: *const c_char, len: usize) {
     // SAFETY: the caller's promise.
     let message = unsafe { bytes(at, len) };
-    let severity = match level {
-        ffi::ERROR => Level::Error,
-        ffi::WARN => Level::Warn,
-        _ => Level::Info,
-    };
+    let severity = self::level(level);
     let told = with(false, |w| {
         if level == ffi::OUTPUT {
             for line in message.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -393,7 +514,8 @@ unsafe extern "C" fn rust_place(n: usize, place: *mut ffi::Place) -> c_int {
         let segment = &w.segment;
         let Some(index) = u16::try_from(n).ok().filter(|n| *n < segment.geometry().workers) else { return 0 };
         let now = segment.board(index);
-        w.shown = [now.method, now.uri].map(|text| CString::new(text).unwrap_or_default());
+        w.shown = [now.method, now.uri, now.fastcgi.script, now.fastcgi.user]
+            .map(|text| CString::new(text).unwrap_or_default());
         let text = |text: &CString| ffi::Text { at: text.as_ptr(), len: text.as_bytes().len() };
         let state = match now.state {
             WorkerState::Busy => c"Running",
@@ -409,11 +531,38 @@ unsafe extern "C" fn rust_place(n: usize, place: *mut ffi::Place) -> c_int {
                 requests: now.requests,
                 memory: now.memory,
                 since_ns: now.since,
+                started_ns: now.started,
+                body_len: now.fastcgi.body_len,
+                last_cpu_us: now.fastcgi.last_cpu,
+                last_took_ns: now.fastcgi.last_took,
                 state: state.as_ptr(),
                 method: text(&w.shown[0]),
                 uri: text(&w.shown[1]),
+                script: text(&w.shown[2]),
+                user: text(&w.shown[3]),
             });
         }
         1
     })
+}
+
+/// # Safety
+/// `pool` may be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rust_pool(pool: *mut ffi::Pool) {
+    let numbers = with(PoolNumbers::default(), |w| w.segment.pool_numbers());
+    // SAFETY: the caller's promise.
+    unsafe {
+        pool.write(ffi::Pool {
+            manager: numbers.manager,
+            started: numbers.started,
+            accepted: numbers.accepted,
+            listen_queue: numbers.listen_queue,
+            max_listen_queue: numbers.max_listen_queue,
+            listen_queue_len: numbers.listen_queue_len,
+            max_active: numbers.max_active,
+            max_children_reached: numbers.max_children_reached,
+            slow_requests: numbers.slow_requests,
+        });
+    }
 }

@@ -19,6 +19,7 @@ use tokamak_sys::signal::Signals;
 
 use crate::engine;
 use crate::log::{self, Level};
+use crate::pool::{self, Output, Pipes};
 use crate::sealed;
 use crate::settings::{Mode, Settings};
 use crate::worker;
@@ -36,6 +37,7 @@ pub struct Zygote {
     bells: Vec<OwnedFd>,
     /// How the site is served.
     pub settings: Settings,
+    output: Output,
     workers: BTreeMap<u16, Place>,
 }
 
@@ -57,8 +59,8 @@ pub fn run() -> ExitCode {
         }
     };
     match start(&channel) {
-        Ok(settings) => {
-            let zygote = Zygote { channel, segment, bells, settings, workers: BTreeMap::new() };
+        Ok((settings, output)) => {
+            let zygote = Zygote { channel, segment, bells, settings, output, workers: BTreeMap::new() };
             if zygote.settings.mode == Mode::Sealed { sealed::run(zygote) } else { zygote.run() }
         }
         Err(message) => fail(&channel, message),
@@ -96,15 +98,19 @@ fn take_over(fd: RawFd) -> Result<OwnedFd, String> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn start(channel: &Channel) -> Result<Settings, String> {
+fn start(channel: &Channel) -> Result<(Settings, Output), String> {
     let pairs = match control::receive_within::<ToZygote>(channel, None).map_err(|e| e.to_string())? {
         Heard::Message(ToZygote::Settings(pairs), _) => pairs,
         Heard::Closed => return Err("the supervisor went away".to_owned()),
         _ => return Err("the first message must be the settings".to_owned()),
     };
     let settings = Settings::read(&pairs)?;
+    let output = Output::of(settings.fpm.as_ref()).map_err(|e| format!("the workers' output: {e}"))?;
     engine::start(&settings)?;
-    Ok(settings)
+    if let Some(fpm) = &settings.fpm {
+        pool::enter(fpm, settings.mode)?;
+    }
+    Ok((settings, output))
 }
 
 impl Zygote {
@@ -176,17 +182,23 @@ impl Zygote {
 
     fn spawn(&mut self, index: u16, instance: u32) -> io::Result<Option<Newborn>> {
         let zygote = std::process::id();
+        let pipes = self.output.pipes()?;
         // SAFETY: the zygote has one thread, so the child is a complete copy and may do whatever it may.
         match unsafe { libc::fork() } {
             -1 => {
                 let status = Status::Code(EXIT_NO_FORK);
                 control::send(&self.channel, &FromZygote::Exited { index, instance, status }, &[])?;
             }
-            0 => return Ok(Some(self.be_born(zygote, index, instance))),
+            0 => {
+                let newborn = self.be_born(zygote, index, instance);
+                return self.output.take(pipes.as_ref()).map(|()| Some(newborn));
+            }
             pid => {
                 self.workers.insert(index, Place { instance, pid });
                 let pid = pid.unsigned_abs();
-                control::send(&self.channel, &FromZygote::Spawned { index, instance, pid }, &[])?;
+                let ends = pipes.as_ref().map(Pipes::reading_ends);
+                let ends = ends.as_ref().map_or(&[][..], |ends| ends);
+                control::send(&self.channel, &FromZygote::Spawned { index, instance, pid }, ends)?;
             }
         }
         Ok(None)

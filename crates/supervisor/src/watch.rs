@@ -101,6 +101,8 @@ pub fn since(then: u64, now: u64) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use tokamak_sys::queue::FastCgi;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -119,6 +121,8 @@ mod tests {
             memory: 0,
             method: "GET".into(),
             uri: "/".into(),
+            started: 0,
+            fastcgi: FastCgi::default(),
         }
     }
 

@@ -105,6 +105,25 @@ pub mod key {
     pub const INI: &str = "ini.";
     /// `admin.NAME=value`: a `php.ini` setting that scripts cannot change.
     pub const ADMIN: &str = "admin.";
+    /// The requests come over FastCGI, to a pool of `tokamak fpm`; any value.
+    pub const FPM: &str = "fpm";
+    /// What workers write to their standard output and error is handed over with [`super::FromZygote::Spawned`]; any value.
+    /// Without it nobody sees it. Beside [`FPM`] only.
+    pub const CATCH_OUTPUT: &str = "catch_output";
+    /// Least level of what a worker itself says there: `debug`, `notice`, `warning`, `error` or `alert`. Beside [`FPM`]
+    /// only.
+    pub const LOG_LEVEL: &str = "log_level";
+    /// Others of the same user may look into the workers' memory; any value. Beside [`CHROOT`] only.
+    pub const DUMPABLE: &str = "dumpable";
+    /// Endings of files that may be run, separated by spaces; empty or absent: any.
+    pub const LIMIT_EXTENSIONS: &str = "limit_extensions";
+    /// Root directory of the workers, entered after module start-up. Needs a zygote that may do that.
+    pub const CHROOT: &str = "chroot";
+    /// Current directory of the workers, seen from their root directory.
+    pub const CHDIR: &str = "chdir";
+    /// `uid gid gid,gid,…`: user, group and supplementary groups that the zygote takes on after it has entered
+    /// [`CHROOT`].
+    pub const IDENTITY: &str = "identity";
     /// `env.NAME=value`: for `$_SERVER`; the process already has it in its environment.
     pub const ENV: &str = "env.";
 }
@@ -168,7 +187,8 @@ pub enum FromZygote {
         /// `PHP_VERSION`, for people.
         version: String,
     },
-    /// A worker was forked.
+    /// A worker was forked. With [`key::CATCH_OUTPUT`] two descriptors come along: the reading ends of what it writes to its
+    /// standard output and to its standard error.
     Spawned {
         /// Board entry.
         index: u16,

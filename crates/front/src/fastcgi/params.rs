@@ -46,28 +46,6 @@ pub fn call(
     fcgi::Call::new(keep, call.is_repeatable, body, described)
 }
 
-fn name(field: Field) -> &'static str {
-    match field {
-        Field::Method => "REQUEST_METHOD",
-        Field::Uri => "REQUEST_URI",
-        Field::Query => "QUERY_STRING",
-        Field::ScriptFilename => "SCRIPT_FILENAME",
-        Field::ScriptName => "SCRIPT_NAME",
-        Field::PathInfo => "PATH_INFO",
-        Field::DocumentRoot => "DOCUMENT_ROOT",
-        Field::DocumentUri => "DOCUMENT_URI",
-        Field::ServerName => "SERVER_NAME",
-        Field::ServerAddr => "SERVER_ADDR",
-        Field::ServerPort => "SERVER_PORT",
-        Field::RemoteAddr => "REMOTE_ADDR",
-        Field::RemotePort => "REMOTE_PORT",
-        Field::Protocol => "SERVER_PROTOCOL",
-        Field::Scheme => "REQUEST_SCHEME",
-        Field::ContentType => "CONTENT_TYPE",
-        Field::ContentLength => "CONTENT_LENGTH",
-    }
-}
-
 /// Writes parameters while the request is described.
 struct Parameters<'a, 'b> {
     params: &'a mut Params<'b>,
@@ -114,7 +92,7 @@ impl Parameters<'_, '_> {
 
 impl Told for Parameters<'_, '_> {
     fn field(&mut self, field: Field, value: &[u8]) {
-        self.add(name(field).as_bytes(), value);
+        self.add(field.variable().as_bytes(), value);
         if field == Field::Scheme && value == b"https" {
             self.add(b"HTTPS", b"on");
         }

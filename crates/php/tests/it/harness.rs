@@ -40,7 +40,7 @@ pub struct Response {
     pub body: Vec<u8>,
     pub interim: Vec<(u16, Vec<(String, String)>)>,
     /// What was said to the error log of whoever sent the request.
-    pub complaints: Vec<u8>,
+    pub complaints: String,
     /// Script, URI and user of the request's account.
     pub account: Option<[String; 3]>,
     pub outcome: Option<Outcome>,
@@ -191,14 +191,19 @@ impl Site {
     }
 
     pub fn spawn(&mut self) -> u32 {
+        self.spawn_with_output().0
+    }
+
+    /// A new worker, and the reading ends of its output.
+    pub fn spawn_with_output(&mut self) -> (u32, Vec<OwnedFd>) {
         let index = self.spawned as u16;
         self.spawned += 1;
         let instance = self.spawned;
         send(&self.channel, &ToZygote::Spawn { index, instance }, &[]).unwrap();
-        match self.hear() {
-            FromZygote::Spawned { pid, .. } => {
+        match receive_within(&self.channel, Some(LIMIT)).unwrap() {
+            Heard::Message(FromZygote::Spawned { pid, .. }, output) => {
                 self.pids.push(pid);
-                pid
+                (pid, output)
             }
             other => panic!("{other:?}"),
         }
@@ -247,7 +252,11 @@ impl Site {
     /// Hands a request over; the answer comes with [`Site::collect`].
     pub fn submit(&mut self, ask: &Ask) -> (SlotId, usize) {
         let record = self.record(ask);
-        let handed = self.producer.submit(&record, ask.body.len() as u64, &ask.body).unwrap();
+        self.submit_record(&record, &ask.body)
+    }
+
+    pub fn submit_record(&mut self, record: &[u8], body: &[u8]) -> (SlotId, usize) {
+        let handed = self.producer.submit(record, body.len() as u64, body).unwrap();
         self.producer.wake_worker();
         handed
     }
@@ -314,7 +323,7 @@ impl Response {
                 }
                 Frame::Interim(head) => self.interim.push((head.status, own(&mut head.headers()))),
                 Frame::Body(bytes) => self.body.extend_from_slice(bytes),
-                Frame::Complaint(bytes) => self.complaints.extend_from_slice(bytes),
+                Frame::Complaint(bytes) => self.complaints += &String::from_utf8_lossy(bytes),
                 Frame::Account(account) => {
                     let texts = [account.script, account.uri, account.user];
                     self.account = Some(texts.map(|text| String::from_utf8_lossy(text).into_owned()));

@@ -1,8 +1,8 @@
 //! The board: what each worker does now.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::layout::{BoardEntry, URI_MAX};
+use super::layout::{BoardEntry, POOL_NUMBERS};
 use super::segment::Segment;
 
 /// What a worker does.
@@ -56,6 +56,90 @@ pub struct Snapshot {
     pub method: String,
     /// Target of the current or last request, cut to 256 bytes; control characters are escaped.
     pub uri: String,
+    /// Nanoseconds ([`tokamak_cost::now`]) at which the worker began.
+    pub started: u64,
+    /// Only of requests over FastCGI.
+    pub fastcgi: FastCgi,
+}
+
+/// What a worker says of requests over FastCGI beyond what it says of any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FastCgi {
+    /// File of the current or last request's script, cut to 256 bytes; control characters are escaped.
+    pub script: String,
+    /// User of its authentication, cut to 32 bytes, escaped.
+    pub user: String,
+    /// Bytes of its body.
+    pub body_len: u64,
+    /// CPU time of the last finished request, in microseconds.
+    pub last_cpu: u64,
+    /// Nanoseconds that it took.
+    pub last_took: u64,
+}
+
+/// What is known of a pool of `tokamak fpm` beyond its workers: for a status that a worker shows. Written by the supervisor,
+/// which believes none of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolNumbers {
+    /// How many workers there are is decided by: 1 `static`, 2 `dynamic`, 3 `ondemand`.
+    pub manager: u64,
+    /// Seconds since 1970 at which the pool began.
+    pub started: u64,
+    /// Requests that were accepted.
+    pub accepted: u64,
+    /// Connections that wait to be accepted.
+    pub listen_queue: u64,
+    /// Most of them at any time.
+    pub max_listen_queue: u64,
+    /// How many may wait.
+    pub listen_queue_len: u64,
+    /// Most workers that were busy at any time.
+    pub max_active: u64,
+    /// How often no further worker was allowed.
+    pub max_children_reached: u64,
+    /// Requests that took longer than the slow log's limit.
+    pub slow_requests: u64,
+}
+
+impl PoolNumbers {
+    fn from_array(n: [u64; POOL_NUMBERS]) -> PoolNumbers {
+        let [
+            manager,
+            started,
+            accepted,
+            listen_queue,
+            max_listen_queue,
+            listen_queue_len,
+            max_active,
+            max_children_reached,
+            slow_requests,
+        ] = n;
+        PoolNumbers {
+            manager,
+            started,
+            accepted,
+            listen_queue,
+            max_listen_queue,
+            listen_queue_len,
+            max_active,
+            max_children_reached,
+            slow_requests,
+        }
+    }
+
+    fn to_array(self) -> [u64; POOL_NUMBERS] {
+        [
+            self.manager,
+            self.started,
+            self.accepted,
+            self.listen_queue,
+            self.max_listen_queue,
+            self.listen_queue_len,
+            self.max_active,
+            self.max_children_reached,
+            self.slow_requests,
+        ]
+    }
 }
 
 /// A worker's own entry.
@@ -72,8 +156,13 @@ impl Board<'_> {
         e.memory.store(0, Ordering::Relaxed);
         e.roll_back.store(0, Ordering::Relaxed);
         e.hot_pages.store(0, Ordering::Relaxed);
-        e.method_len.store(0, Ordering::Relaxed);
-        e.uri_len.store(0, Ordering::Relaxed);
+        for len in [&e.method_len, &e.uri_len, &e.script_len, &e.user_len] {
+            len.store(0, Ordering::Relaxed);
+        }
+        for number in [&e.body_len, &e.last_cpu, &e.last_took] {
+            number.store(0, Ordering::Relaxed);
+        }
+        e.started.store(tokamak_cost::now(), Ordering::Relaxed);
         e.instance.store(instance, Ordering::Release);
         self.set_state(WorkerState::Starting);
     }
@@ -91,24 +180,22 @@ impl Board<'_> {
     /// Says which request is being served.
     pub fn set_request(&self, method: &[u8], uri: &[u8]) {
         let e = self.0;
-        let method = &method[..method.len().min(e.method.len())];
-        let uri = &uri[..uri.len().min(URI_MAX)];
-        // SAFETY: bounded by the arrays, which only this worker writes. Readers may see a mix of two requests
-        // and know it.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                method.as_ptr(),
-                (&raw const e.method).cast::<u8>().cast_mut(),
-                method.len(),
-            );
-            std::ptr::copy_nonoverlapping(
-                uri.as_ptr(),
-                (&raw const e.uri).cast::<u8>().cast_mut(),
-                uri.len(),
-            );
-        }
-        e.method_len.store(method.len() as u32, Ordering::Relaxed);
-        e.uri_len.store(uri.len() as u32, Ordering::Release);
+        put_text(&raw const e.method, &e.method_len, method);
+        put_text(&raw const e.uri, &e.uri_len, uri);
+    }
+
+    /// Says what else is known of a request over FastCGI.
+    pub fn set_details(&self, script: &[u8], user: &[u8], body_len: u64) {
+        let e = self.0;
+        put_text(&raw const e.script, &e.script_len, script);
+        put_text(&raw const e.user, &e.user_len, user);
+        e.body_len.store(body_len, Ordering::Relaxed);
+    }
+
+    /// Says what a request over FastCGI cost: CPU time in microseconds, time in nanoseconds.
+    pub fn set_cost(&self, cpu: u64, took: u64) {
+        self.0.last_cpu.store(cpu, Ordering::Relaxed);
+        self.0.last_took.store(took, Ordering::Relaxed);
     }
 
     /// Books one more served request, and the memory that PHP holds after it.
@@ -146,13 +233,30 @@ impl Segment {
             memory: e.memory.load(Ordering::Relaxed),
             roll_back: e.roll_back.load(Ordering::Relaxed),
             hot_pages: e.hot_pages.load(Ordering::Relaxed),
-            method: copy_text(
-                &raw const e.method as *const u8,
-                e.method_len.load(Ordering::Relaxed),
-                e.method.len(),
-            ),
-            uri: copy_text(&raw const e.uri as *const u8, e.uri_len.load(Ordering::Acquire), URI_MAX),
+            method: copy_text(&raw const e.method, &e.method_len),
+            uri: copy_text(&raw const e.uri, &e.uri_len),
+            started: e.started.load(Ordering::Relaxed),
+            fastcgi: FastCgi {
+                script: copy_text(&raw const e.script, &e.script_len),
+                user: copy_text(&raw const e.user, &e.user_len),
+                body_len: e.body_len.load(Ordering::Relaxed),
+                last_cpu: e.last_cpu.load(Ordering::Relaxed),
+                last_took: e.last_took.load(Ordering::Relaxed),
+            },
         }
+    }
+
+    /// Says what is known of the pool.
+    pub fn set_pool_numbers(&self, numbers: PoolNumbers) {
+        for (place, number) in self.header().pool.0.iter().zip(numbers.to_array()) {
+            place.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// What the supervisor said last.
+    pub fn pool_numbers(&self) -> PoolNumbers {
+        let places = &self.header().pool.0;
+        PoolNumbers::from_array(std::array::from_fn(|n| places[n].load(Ordering::Relaxed)))
     }
 
     /// Tells the worker at `index` to leave after its request, and wakes it.
@@ -172,9 +276,17 @@ impl Segment {
     }
 }
 
-fn copy_text(from: *const u8, len: u32, max: usize) -> String {
-    let mut bytes = vec![0; (len as usize).min(max)];
-    // SAFETY: `from` points to an array of `max` bytes in the mapping; a torn copy is only shown.
-    unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+/// Writes what fits into a text of the worker's own entry. A reader may see a mix of two requests and knows it.
+fn put_text<const N: usize>(to: *const [u8; N], len: &AtomicU32, text: &[u8]) {
+    let text = &text[..text.len().min(N)];
+    // SAFETY: `to` is an array of a board entry, in memory that is mapped for writing and written by this worker only.
+    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), to.cast::<u8>().cast_mut(), text.len()) };
+    len.store(text.len() as u32, Ordering::Release);
+}
+
+fn copy_text<const N: usize>(from: *const [u8; N], len: &AtomicU32) -> String {
+    let mut bytes = vec![0; (len.load(Ordering::Acquire) as usize).min(N)];
+    // SAFETY: `from` is an array in the mapping; a torn copy is only shown.
+    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), bytes.as_mut_ptr(), bytes.len()) };
     bytes.escape_ascii().to_string()
 }

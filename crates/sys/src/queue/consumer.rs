@@ -117,6 +117,11 @@ impl Consumer {
         Board(self.end.segment.board_entry(self.end.index()))
     }
 
+    #[cfg(test)]
+    pub(super) fn segment_for_test(&self) -> Arc<Segment> {
+        self.end.segment.clone()
+    }
+
     /// Waits for the oldest request and claims it. `before_claim` is asked each time a request is there, before
     /// it is claimed; `on_idle` is told when the worker is about to sleep.
     pub fn next(&mut self, mut before_claim: impl FnMut() -> Claim, mut on_idle: impl FnMut()) -> Next {

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Changes with every change of the layout or of its meaning.
-pub const LAYOUT_VERSION: u32 = 3;
+pub const LAYOUT_VERSION: u32 = 4;
 
 /// First word of a segment.
 pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
@@ -95,6 +95,8 @@ impl Geometry {
     }
 }
 
+/// Numbers that the supervisor says of a pool.
+pub(super) const POOL_NUMBERS: usize = 9;
 /// 64-bit words of the sleeper bitmap: at most 256 workers.
 pub(super) const SLEEPER_WORDS: usize = 4;
 /// 64-bit words of a loop's ready bitmap: at most 1024 slots.
@@ -117,6 +119,8 @@ pub(super) struct Header {
     pub head: Alone<AtomicU32>,
     /// One bit a worker that sleeps and wants to be woken.
     pub sleepers: Alone<[AtomicU64; SLEEPER_WORDS]>,
+    /// What the supervisor says of the pool: one number for each of [`super::PoolNumbers`].
+    pub pool: Alone<[AtomicU64; POOL_NUMBERS]>,
 }
 
 /// One event loop of the front.
@@ -147,12 +151,25 @@ pub(super) struct BoardEntry {
     pub memory: AtomicU64,
     /// Nanoseconds of the last roll-back; 0: there was none.
     pub roll_back: AtomicU64,
+    /// Nanoseconds at which the worker took its place.
+    pub started: AtomicU64,
+    /// Microseconds of CPU time, and nanoseconds, that the last request over FastCGI took.
+    pub last_cpu: AtomicU64,
+    pub last_took: AtomicU64,
+    /// Of the request over FastCGI.
+    pub body_len: AtomicU64,
+    pub script_len: AtomicU32,
+    pub user_len: AtomicU32,
     pub method: [u8; 16],
     pub uri: [u8; URI_MAX],
+    pub script: [u8; URI_MAX],
+    pub user: [u8; USER_MAX],
 }
 
-/// Bytes of a request's target that the board shows.
+/// Bytes of a request's target, and of its script, that the board shows.
 pub(super) const URI_MAX: usize = 256;
+/// Bytes of a user's name that it shows.
+pub(super) const USER_MAX: usize = 32;
 
 /// Head of a slot. Written by the front before the claim, but for the fields marked "worker".
 #[repr(C, align(128))]

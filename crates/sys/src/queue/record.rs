@@ -11,7 +11,7 @@
 //! ```
 
 macro_rules! fields {
-    ($($name:ident $what:literal,)*) => {
+    ($($name:ident $variable:literal $what:literal,)*) => {
         /// A field of a request; what is unknown is empty.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
@@ -22,28 +22,35 @@ macro_rules! fields {
         impl Field {
             /// Every field, in the order in which they stand in a record.
             pub const ALL: &[Field] = &[$(Field::$name,)*];
+
+            /// Its name as a variable of CGI and as a parameter of FastCGI.
+            pub const fn variable(self) -> &'static str {
+                match self {
+                    $(Field::$name => $variable,)*
+                }
+            }
         }
     };
 }
 
 fields! {
-    Method "The method, as sent.",
-    Uri "The request target, as sent: path and query, not decoded.",
-    Query "What follows the first `?` of the target, without it.",
-    ScriptFilename "The script's file, absolute.",
-    ScriptName "The script's path as URL, decoded.",
-    PathInfo "The decoded path behind the script's name.",
-    DocumentRoot "The site's root.",
-    DocumentUri "The decoded path that was found, with the path info.",
-    ServerName "The site's name, as the client called it or as configured.",
-    ServerAddr "The address on which the connection came in.",
-    ServerPort "Its port.",
-    RemoteAddr "The client's address.",
-    RemotePort "Its port.",
-    Protocol "`HTTP/1.0` or `HTTP/1.1`.",
-    Scheme "`http` or `https`.",
-    ContentType "The request's media type.",
-    ContentLength "Bytes of the body in decimal; empty without a body.",
+    Method "REQUEST_METHOD" "The method, as sent.",
+    Uri "REQUEST_URI" "The request target, as sent: path and query, not decoded.",
+    Query "QUERY_STRING" "What follows the first `?` of the target, without it.",
+    ScriptFilename "SCRIPT_FILENAME" "The script's file, absolute.",
+    ScriptName "SCRIPT_NAME" "The script's path as URL, decoded.",
+    PathInfo "PATH_INFO" "The decoded path behind the script's name.",
+    DocumentRoot "DOCUMENT_ROOT" "The site's root.",
+    DocumentUri "DOCUMENT_URI" "The decoded path that was found, with the path info.",
+    ServerName "SERVER_NAME" "The site's name, as the client called it or as configured.",
+    ServerAddr "SERVER_ADDR" "The address on which the connection came in.",
+    ServerPort "SERVER_PORT" "Its port.",
+    RemoteAddr "REMOTE_ADDR" "The client's address.",
+    RemotePort "REMOTE_PORT" "Its port.",
+    Protocol "SERVER_PROTOCOL" "`HTTP/1.0` or `HTTP/1.1`.",
+    Scheme "REQUEST_SCHEME" "`http` or `https`.",
+    ContentType "CONTENT_TYPE" "The request's media type.",
+    ContentLength "CONTENT_LENGTH" "Bytes of the body in decimal; empty without a body.",
 }
 
 /// What a request came over.

@@ -382,3 +382,29 @@ fn complaints_and_the_account_come_in_order() {
     assert_eq!(frames[2..5], [Frame::Body(b"body"), Frame::Complaint(b"late"), Frame::Body(b"more")]);
     assert_eq!(frames[5], Frame::Account(account));
 }
+
+#[test]
+fn the_board_shows_what_was_said() {
+    let (_, consumer) = pair(small());
+    let (board, segment) = (consumer.board(), consumer.segment_for_test());
+    board.set_request(b"GET", &[b'u'; 300]);
+    board.set_details(b"/srv/a.php", &[b'n'; 40], 12);
+    board.set_cost(3, 4);
+    let shown = segment.board(0);
+    assert_eq!((&shown.method[..], shown.uri.len()), ("GET", 256));
+    let expected = FastCgi {
+        script: "/srv/a.php".into(),
+        user: "n".repeat(32),
+        body_len: 12,
+        last_cpu: 3,
+        last_took: 4,
+    };
+    assert_eq!(shown.fastcgi, expected);
+    assert!(shown.started > 0);
+    board.enter(8);
+    assert_eq!(segment.board(0).fastcgi, FastCgi::default());
+
+    let numbers = PoolNumbers { manager: 1, started: 2, accepted: 3, slow_requests: 9, ..Default::default() };
+    segment.set_pool_numbers(numbers);
+    assert_eq!(segment.pool_numbers(), numbers);
+}
