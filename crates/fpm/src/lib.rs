@@ -6,17 +6,21 @@
 //! and writes logs is the caller.
 
 pub mod access;
+pub mod arguments;
 pub mod config;
 mod directive;
 pub mod host;
 pub mod ini;
 mod judge;
 mod load;
+pub mod log;
 mod low;
 mod mean;
 pub mod message;
 mod paths;
 mod read;
+pub mod said;
+pub mod slow;
 mod value;
 
 pub use config::{Config, Global, Pool};
