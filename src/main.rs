@@ -18,6 +18,10 @@ fn main() -> ExitCode {
             }
             Err(wrong) => wrong.report(),
         },
+        Command::Fpm(fpm) => match fpm.request() {
+            Ok((_, config)) => report(Err(format!("{}: serving is not there yet", config.file.display()))),
+            Err(status) => status,
+        },
         Command::Check(check) => check.run(),
         Command::SealReport(report) => report.run(),
         Command::Reload(at) => report(wiring::control::reload(at.socket())),

@@ -1,6 +1,7 @@
 //! The command line: what may be typed, and how it is answered. What a value means is the configuration's
 //! business, so most flags are passed on as they were typed.
 
+mod fpm;
 pub mod pages;
 mod seal_report;
 mod site;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use tokamak_config::option;
 
+pub use fpm::Fpm;
 pub use seal_report::SealReport;
 pub use site::{Check, Serve};
 
@@ -30,6 +32,8 @@ struct Tokamak {
 pub enum Command {
     /// Serve a PHP application.
     Serve(Serve),
+    /// Stand in for php-fpm: its configuration, its command line, its sockets for web servers.
+    Fpm(Fpm),
     /// Check a configuration: every error with file, line and key.
     Check(Check),
     /// Find what an application leaves behind between two requests: a leak detector for worker scripts.

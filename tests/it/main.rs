@@ -16,6 +16,8 @@ mod docs;
 mod fallback;
 /// FastCGI applications behind the front: real ones, and one that does everything wrong.
 mod fastcgi;
+/// The configuration of php-fpm, read as php-fpm reads it.
+mod fpm_config;
 /// What every other module stands on: servers, an HTTP client, tables of behaviours.
 mod harness;
 /// The HTTP front: connections, requests in a row, chunks, expectations, upgrades.

@@ -5,8 +5,8 @@ use crate::message::Level;
 /// The priority that nobody asked for: php-fpm's own sign, one beyond what can be asked for.
 pub const NO_PRIORITY: i32 = 64;
 
-/// `listen.backlog` where nothing is written.
-pub const BACKLOG: i32 = 511;
+/// `listen.backlog` where nothing is written: as many as the system allows.
+pub const BACKLOG: i32 = -1;
 
 /// The section `[global]`.
 #[derive(Clone, Debug)]

@@ -114,7 +114,7 @@ fn the_least_has_the_defaults_of_php_fpm() {
     let pool = &config.pools[0];
     assert_eq!((pool.name.as_str(), pool.max_children, pool.manager), ("www", 3, Manager::Static));
     assert_eq!(pool.listen.address, Address::Tcp { host: "127.0.0.1".into(), port: "9000".into() });
-    assert_eq!((pool.listen.backlog, pool.listen.mode), (511, 0o660));
+    assert_eq!((pool.listen.backlog, pool.listen.mode), (-1, 0o660));
     assert_eq!(pool.limit_extensions, [".php", ".phar"]);
     assert!(pool.clear_env && pool.decorate_workers_output && !pool.catch_workers_output);
     assert!(
@@ -550,14 +550,14 @@ fn numbers_that_are_mended() {
     let (config, said) = good(&with("pm = dynamic\npm.min_spare_servers = 1\npm.max_spare_servers = 3"));
     assert_eq!(said, ["NOTICE: [pool www] pm.start_servers is not set. It's been set to 2."]);
     assert!(matches!(config.pools[0].manager, Manager::Dynamic { start: 2, .. }));
-    let (config, said) = good(&with("pm = ondemand\nlisten.backlog = 5"));
+    let (config, said) = good(&with("pm = ondemand\nlisten.backlog = -5"));
     assert_eq!(
         said,
         [
-            "WARNING: [pool www] listen.backlog(5) was too low for the ondemand process manager. I updated it for you to 511."
+            "WARNING: [pool www] listen.backlog(-5) was too low for the ondemand process manager. I updated it for you to -1."
         ]
     );
-    assert_eq!(config.pools[0].listen.backlog, 511);
+    assert_eq!(config.pools[0].listen.backlog, -1);
     let (config, _) = good(&with("pm.status_listen = 9001"));
     assert_eq!(config.pools[0].status_path.as_deref(), Some("/"));
 }

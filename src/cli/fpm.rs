@@ -1,0 +1,68 @@
+//! `tokamak fpm`: php-fpm's own command line. What only reads the configuration is answered here, with php-fpm's words
+//! and exit status.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use clap::Args;
+use tokamak_fpm::arguments::{self, Arguments, Wanted};
+use tokamak_fpm::host::Machine;
+use tokamak_fpm::log::Style;
+use tokamak_fpm::{Config, Loaded};
+
+use super::print;
+
+/// The command line cannot be understood.
+const USAGE: u8 = 64;
+
+/// The configuration cannot be served.
+const CONFIG: u8 = 78;
+
+/// `tokamak fpm`.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
+pub struct Fpm {
+    /// The options of php-fpm; -h shows them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
+    words: Vec<OsString>,
+}
+
+impl Fpm {
+    /// What was typed and the configuration that it leads to, or how the program ends without serving.
+    pub fn request(self) -> Result<(Arguments, Config), ExitCode> {
+        let arguments = arguments::parse(self.words).map_err(|_| help(USAGE))?;
+        match arguments.wanted {
+            Wanted::Help => Err(help(0)),
+            Wanted::Version | Wanted::Info | Wanted::Modules => Err(ExitCode::FAILURE),
+            Wanted::Test { dump } => match say(tokamak_fpm::test(&arguments.options, dump, &Machine)) {
+                Some(_) => Err(ExitCode::SUCCESS),
+                None => Err(ExitCode::from(CONFIG)),
+            },
+            Wanted::Serve => match say(tokamak_fpm::load(&arguments.options, &Machine)) {
+                Some(config) => Ok((arguments, config)),
+                None => Err(ExitCode::from(CONFIG)),
+            },
+        }
+    }
+}
+
+/// Shows the options.
+fn help(status: u8) -> ExitCode {
+    // Nobody reads it, nobody misses it.
+    let _ = print(arguments::usage().as_bytes());
+    ExitCode::from(status)
+}
+
+/// Writes what is to be said about a configuration to standard error.
+fn say(loaded: Loaded) -> Option<Config> {
+    let global = loaded.config.as_ref().map(|config| &config.global);
+    let style = global
+        .map_or_else(Style::default, |global| Style { lowest: global.log_level, limit: global.log_limit });
+    for message in &loaded.messages {
+        if let Some(line) = style.line(SystemTime::now(), std::process::id(), message) {
+            eprint!("{line}");
+        }
+    }
+    loaded.config
+}
