@@ -109,7 +109,7 @@ static int is_plain(const shim_text *name)
             return 0;
         }
     }
-    return !(name->at[0] >= '0' && name->at[0] <= '9');
+    return name->len > 0 && !(name->at[0] >= '0' && name->at[0] <= '9');
 }
 
 static void put_parameters(const sink *to)

@@ -76,6 +76,7 @@ fn server_variables_are_the_parameters_in_php_fpms_order() {
         ("HTTP_PROXY", "evil"),
         ("HTTP_X_A", "1"),
         ("odd.name[k]", "v"),
+        ("", "nameless"),
         ("HTTP_AUTHORIZATION", "Basic dXNlcjpwYTpzcw=="),
         ("HTTP_COOKIE", "c=d"),
         ("7", "seven"),
