@@ -38,6 +38,8 @@ mod octane;
 mod operate;
 /// What `make install` puts in place works from there.
 mod packaging;
+/// Pages of one's own, from processes that keep their users in memory.
+mod personalised;
 /// What PHP scripts see and do, one script per behaviour, under classic mode, worker mode and php-fpm.
 mod php;
 /// Reload: new code, new configuration, new workers, and nobody notices.
