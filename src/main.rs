@@ -26,6 +26,10 @@ fn main() -> ExitCode {
         Command::SealReport(report) => report.run(),
         Command::Reload(at) => report(wiring::control::reload(at.socket())),
         Command::Status(status) => report(wiring::control::status(status.at.socket(), status.json)),
+        Command::Upstream(upstream) => {
+            let command = upstream.command();
+            report(wiring::control::upstream(upstream.at.socket(), &command))
+        }
         Command::PhpInfo => report(program::show_php_info()),
         Command::Completions { shell } => report(cli::pages::completions(shell)),
         Command::Man => report(cli::pages::manual()),

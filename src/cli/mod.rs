@@ -5,6 +5,7 @@ mod fpm;
 pub mod pages;
 mod seal_report;
 mod site;
+mod upstream;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -18,6 +19,7 @@ use tokamak_config::option;
 pub use fpm::Fpm;
 pub use seal_report::SealReport;
 pub use site::{Check, Serve};
+pub use upstream::Upstream;
 
 /// An application server that boots an application once and serves every request from the booted state.
 #[derive(Debug, Parser)]
@@ -42,6 +44,8 @@ pub enum Command {
     Reload(At),
     /// Show what a running server does.
     Status(Status),
+    /// Show the addresses of FastCGI applications, or change them while the server runs.
+    Upstream(Upstream),
     /// Show what the embedded PHP says about itself, like `php -i`.
     PhpInfo,
     /// Print completions for a shell.
@@ -57,7 +61,7 @@ pub enum Command {
 #[derive(Args, Debug)]
 pub struct At {
     /// Control socket of the server; without it, the only server of this user [env: TOKAMAK_CONTROL].
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
 }
 

@@ -1,10 +1,13 @@
 //! The front's process: it starts the event loops and passes on what the supervisor says.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
 use tokamak_config::PoolSize;
 use tokamak_front::{Death, Front, PoolLink, Start};
@@ -17,6 +20,9 @@ use tokamak_sys::process;
 const DONE: u8 = 0;
 /// Exit status of a front that could not start, or whose supervisor is gone.
 const FAILED: u8 = 1;
+
+/// Milliseconds for which the front waits for room on the line. Chosen arbitrarily; the supervisor asks for no longer.
+const PATIENCE: usize = 1000;
 
 /// Runs the front in this process until the supervisor drains it or is gone.
 pub fn main(start: FrontStart) -> u8 {
@@ -84,6 +90,16 @@ fn obey(
                 std::process::exit(DONE.into());
             });
         }
+        ToFront::Upstreams { question, errand } => {
+            let outcome = errand.map_or(Ok(()), |errand| front.run(&errand));
+            if question == 0 {
+                return;
+            }
+            for (upstream, standing) in front.standings() {
+                insist(channel, &FromFront::Standing { question, upstream, standing });
+            }
+            insist(channel, &FromFront::Answered { question, outcome });
+        }
         ToFront::Reopen { error, access } => {
             let mut files = files.into_iter();
             if error && let Some(file) = files.next() {
@@ -93,6 +109,17 @@ fn obey(
             if access && let Some(file) = files.next() {
                 front.reopen_log(File::from(file));
             }
+        }
+    }
+}
+
+/// Says it even if the line is full, which a long list can do: the supervisor is about to read it.
+fn insist(channel: &Channel, message: &FromFront) {
+    for _ in 0..PATIENCE {
+        match control::send(channel, message, &[]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(Duration::from_millis(1)),
+            // A supervisor that is gone is noticed by the next receive.
+            _ => return,
         }
     }
 }

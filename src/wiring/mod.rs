@@ -48,6 +48,12 @@ pub mod control {
         Ok(())
     }
 
+    /// Shows or changes the addresses of FastCGI applications.
+    pub fn upstream(socket: Option<PathBuf>, command: &str) -> Result<(), String> {
+        print!("{}", ask(socket, command, STATUS_LIMIT)?);
+        Ok(())
+    }
+
     fn ask(socket: Option<PathBuf>, command: &str, limit: Duration) -> Result<String, String> {
         let socket = socket.map_or_else(client::find, Ok)?;
         client::ask(&socket, command, limit)

@@ -201,7 +201,8 @@ fn version_names_the_program() {
     assert_eq!(answer.out, concat!("tokamak ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
-const COMMANDS: [&str; 7] = ["serve", "check", "reload", "status", "php-info", "completions", "man"];
+const COMMANDS: [&str; 8] =
+    ["serve", "check", "reload", "status", "upstream", "php-info", "completions", "man"];
 
 #[test]
 fn completions_know_every_command() {

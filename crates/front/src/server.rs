@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use tokamak_config as config;
 use tokamak_cost::Ledger;
 use tokamak_upstream::Segment;
-use tokamak_upstream::fcgi::Upstream;
+use tokamak_upstream::fcgi::{Errand, Standing, Upstream};
 use tokamak_upstream::shm::{Bell, Bounds, Death, Rim};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
@@ -247,6 +247,20 @@ impl Front {
     /// A worker has died: the requests that it held are answered.
     pub fn worker_died(&self, pool: usize, instance: u32, death: Death) {
         self.tell(|| Message::Death { pool, instance, death });
+    }
+
+    /// Changes the addresses of an application.
+    ///
+    /// # Errors
+    /// What is wrong with the errand, for people.
+    pub fn run(&self, errand: &Errand) -> Result<(), String> {
+        fastcgi::errand::run(&self.upstreams, errand)
+    }
+
+    /// How the addresses of the applications stand, each with its upstream's place in the configuration.
+    pub fn standings(&self) -> impl Iterator<Item = (u16, Standing)> {
+        let all = self.upstreams.iter().zip(0..);
+        all.flat_map(|(upstream, place)| upstream.standings().into_iter().map(move |one| (place, one)))
     }
 
     /// Stops accepting. Running requests are finished, idle connections are closed, within the configured limit.

@@ -5,7 +5,12 @@
 //! status json    ok, then one JSON object
 //! reload         ok … once the new generation serves | error WHY
 //! stop           ok, and the server drains and ends
+//! upstream FORM list [NAME]                  ok, then the addresses of FastCGI applications as `text` or `json`
+//! upstream FORM add NAME ADDRESS WEIGHT      the same once it is done | error WHY
+//! upstream FORM drain|remove NAME ADDRESS    likewise
 //! ```
+//!
+//! The words of `upstream` are separated by tabs, since names may have blanks.
 //!
 //! The socket is for its owner alone (0600). Reading and writing never wait, and a client that is slow or
 //! silent is dropped.
@@ -19,16 +24,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockAddr, Socket, Type};
+use tokamak_sys::control::Deed;
 
 /// Clients at one time. More wait in the kernel's queue.
 const MOST_CLIENTS: usize = 16;
-/// Longest command.
-const LONGEST: usize = 64;
+/// Longest command: a name and a path of a socket are in it at most.
+const LONGEST: usize = 1024;
 /// Time that a client has for its command, and for taking the answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// What a client wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// The state of everything, for people.
     Status,
@@ -38,6 +44,19 @@ pub enum Command {
     Reload,
     /// The end.
     Stop,
+    /// Something about the addresses of FastCGI applications.
+    Upstream(UpstreamCommand),
+}
+
+/// Something about the addresses of FastCGI applications.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamCommand {
+    /// Whether the answer is for programs.
+    pub json: bool,
+    /// Which application; all of them if absent.
+    pub name: Option<String>,
+    /// What is to be changed, of that one.
+    pub change: Option<(String, Deed)>,
 }
 
 impl Command {
@@ -47,8 +66,28 @@ impl Command {
             "status json" => Command::StatusJson,
             "reload" => Command::Reload,
             "stop" => Command::Stop,
-            _ => return None,
+            other => Command::Upstream(UpstreamCommand::parse(other)?),
         })
+    }
+}
+
+impl UpstreamCommand {
+    fn parse(line: &str) -> Option<UpstreamCommand> {
+        let words: Vec<&str> = line.split('\t').collect();
+        let ["upstream", form @ ("text" | "json"), ref rest @ ..] = words[..] else { return None };
+        let (name, change) = match *rest {
+            ["list"] => (None, None),
+            ["list", name] => (Some(name), None),
+            ["add", name, address, weight] => {
+                let weight = weight.parse().ok().filter(|weight| *weight > 0)?;
+                (Some(name), Some((address, Deed::Add { weight })))
+            }
+            ["drain", name, address] => (Some(name), Some((address, Deed::Drain))),
+            ["remove", name, address] => (Some(name), Some((address, Deed::Remove))),
+            _ => return None,
+        };
+        let change = change.map(|(address, deed)| (address.to_owned(), deed));
+        Some(UpstreamCommand { json: form == "json", name: name.map(str::to_owned), change })
     }
 }
 
@@ -250,6 +289,15 @@ mod tests {
         text
     }
 
+    fn upstream(json: bool, name: Option<&str>, change: Option<(&str, Deed)>) -> Command {
+        let change = change.map(|(address, deed)| (address.to_owned(), deed));
+        Command::Upstream(UpstreamCommand { json, name: name.map(str::to_owned), change })
+    }
+
+    fn changed(address: &str, deed: Deed) -> Command {
+        upstream(false, Some("a"), Some((address, deed)))
+    }
+
     #[test]
     fn commands_are_answered() {
         let (_folder, mut socket) = open();
@@ -258,6 +306,11 @@ mod tests {
             ("status json\n", Command::StatusJson),
             ("reload\r\n", Command::Reload),
             ("stop\n", Command::Stop),
+            ("upstream\ttext\tlist\n", upstream(false, None, None)),
+            ("upstream\tjson\tlist\tmy app\n", upstream(true, Some("my app"), None)),
+            ("upstream\ttext\tadd\ta\tunix:/s\t2\n", changed("unix:/s", Deed::Add { weight: 2 })),
+            ("upstream\ttext\tdrain\ta\t[::1]:9\n", changed("[::1]:9", Deed::Drain)),
+            ("upstream\ttext\tremove\ta\tunix:/s\n", changed("unix:/s", Deed::Remove)),
         ] {
             let (stream, commands) = ask(&mut socket, line);
             assert_eq!(commands.len(), 1);
@@ -285,10 +338,14 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let (_folder, mut socket) = open();
-        let (stream, commands) = ask(&mut socket, "dance\n");
-        assert!(commands.is_empty());
-        socket.serve();
-        assert_eq!(answer(stream), "error unknown command\n");
+        for line in
+            ["dance", "upstream list", "upstream\ttext\tadd\ta\tunix:/s\t0", "upstream\tjson\tdrain\ta"]
+        {
+            let (stream, commands) = ask(&mut socket, &format!("{line}\n"));
+            assert!(commands.is_empty());
+            socket.serve();
+            assert_eq!(answer(stream), "error unknown command\n", "{line}");
+        }
         let (stream, commands) = ask(&mut socket, &"x".repeat(10 * LONGEST));
         assert!(commands.is_empty());
         socket.serve();

@@ -22,6 +22,7 @@ use tokamak_config::Server;
 use tokamak_sys::control::{FromFront, Status, ToFront};
 
 use crate::application::{Application, Folder};
+use crate::change::{Change, Changes};
 use crate::front::{Front, FrontMain, Lent};
 use crate::identities::Identities;
 use crate::listen::Listeners;
@@ -81,6 +82,7 @@ pub struct Generation {
     patience: Patience,
     /// Until its front says otherwise.
     accepts: bool,
+    changes: Changes,
 }
 
 /// What a generation needs from outside to go on.
@@ -129,6 +131,7 @@ impl Generation {
             life,
             patience,
             accepts: true,
+            changes: Changes::default(),
         })
     }
 
@@ -186,11 +189,13 @@ impl Generation {
         self.pools.iter().map(Pool::start_limit).max().unwrap_or_default()
     }
 
-    /// The front has said something.
-    pub fn hear_front(&mut self, php: &Path, now: u64) {
+    /// The front has said something. Answers to questions are the caller's.
+    pub fn hear_front(&mut self, php: &Path, now: u64) -> Vec<FromFront> {
+        let mut answers = Vec::new();
         for _ in 0..AT_ONCE {
-            let Some(message) = self.front.as_mut().and_then(Front::hear) else { return };
+            let Some(message) = self.front.as_mut().and_then(Front::hear) else { break };
             match message {
+                FromFront::Standing { .. } | FromFront::Answered { .. } => answers.push(message),
                 FromFront::Ready if self.life == Life::Fronted => self.life = Life::Serving,
                 FromFront::Draining => self.accepts = false,
                 FromFront::Ready | FromFront::Drained => {} // after draining, its exit says the same
@@ -206,6 +211,38 @@ impl Generation {
                     log::line(Level::Error, format_args!("the front cannot go on: {message}"));
                 }
             }
+        }
+        answers
+    }
+
+    /// The place of an upstream in the configuration.
+    pub fn upstream(&self, name: &str) -> Option<u16> {
+        let place = self.server.upstreams.iter().position(|upstream| upstream.name == name)?;
+        u16::try_from(place).ok()
+    }
+
+    /// Changes that hold for this generation beside its configuration.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// These changes hold from its start.
+    pub fn inherit(&mut self, changes: Changes) {
+        self.changes = changes;
+    }
+
+    /// A change that holds from now on; the front is told, unless it knows already.
+    pub fn change(&mut self, change: &Change, front_knows: bool) {
+        self.changes.add(change.clone());
+        if !front_knows {
+            self.tell_change(change);
+        }
+    }
+
+    fn tell_change(&mut self, change: &Change) {
+        if let Some(upstream) = self.upstream(&change.upstream) {
+            let errand = Some(change.errand(upstream));
+            self.tell_front(&ToFront::Upstreams { question: 0, errand }, Vec::new());
         }
     }
 
@@ -286,6 +323,7 @@ impl Generation {
             Ok(front) => {
                 self.front = Some(front);
                 self.life = Life::Fronted;
+                self.changes.clone().iter().for_each(|change| self.tell_change(change));
             }
             // Tried again at the next look.
             Err(error) => log::line(Level::Error, format_args!("cannot start the front: {error}")),

@@ -6,6 +6,7 @@
 
 mod application;
 mod banner;
+mod change;
 pub mod client;
 mod control_socket;
 mod front;

@@ -1,11 +1,16 @@
 //! What `tokamak status` shows: a report for programs, and the same as a table for people.
 
+mod upstreams;
+
 use std::fmt::{self, Write};
 
 use serde::Serialize;
 use tokamak_config::PoolSize;
+use tokamak_sys::control::Standing;
 use tokamak_sys::process;
 
+pub use self::upstreams::upstreams;
+use self::upstreams::{UpstreamReport, write_upstreams};
 use crate::application::{Application, State};
 use crate::generation::Generation;
 use crate::pool::{Doing, Pool, doing};
@@ -32,6 +37,8 @@ pub struct Report {
     pub pools: Vec<PoolReport>,
     /// The applications that the server starts, in the order of the configuration.
     pub applications: Vec<ApplicationReport>,
+    /// The FastCGI applications, in the order of the configuration; without addresses if the front does not answer.
+    pub upstreams: Vec<UpstreamReport>,
 }
 
 /// One application now.
@@ -126,6 +133,7 @@ impl Report {
     /// Looks at a generation; `draining` others are older.
     pub fn new(
         generation: &Generation,
+        heard: &[(u16, Standing)],
         listen: Vec<String>,
         started: u64,
         draining: usize,
@@ -141,6 +149,7 @@ impl Report {
             draining,
             pools: generation.pools().iter().map(|pool| pool_report(pool, now)).collect(),
             applications: generation.applications().iter().map(|one| application_report(one, now)).collect(),
+            upstreams: upstreams(generation.server(), None, heard).upstreams,
         }
     }
 
@@ -174,12 +183,12 @@ impl Report {
         }
         Ok(())
     }
+}
 
-    /// As JSON.
-    pub fn json(&self) -> String {
-        // Only maps with foreign keys and failing writers can fail; there is neither.
-        serde_json::to_string(self).unwrap_or_default()
-    }
+/// As JSON.
+pub fn json(report: &impl Serialize) -> String {
+    // Only maps with foreign keys and failing writers can fail; there is neither.
+    serde_json::to_string(report).unwrap_or_default()
 }
 
 fn application_report(application: &Application, now: u64) -> ApplicationReport {
@@ -314,7 +323,8 @@ impl fmt::Display for Report {
             f.write_char('\n')?;
             write_table(f, &table)?;
         }
-        self.write_applications(f)
+        self.write_applications(f)?;
+        write_upstreams(&self.upstreams, f)
     }
 }
 
@@ -357,6 +367,7 @@ impl fmt::Display for Age {
 
 #[cfg(test)]
 mod tests {
+    use super::upstreams::AddressReport;
     use super::*;
 
     fn report() -> Report {
@@ -410,6 +421,23 @@ mod tests {
                 failure: Some("upstream app: because".into()),
                 processes: vec![process(300, "running", 0), process(0, "down", 1)],
             }],
+            upstreams: vec![
+                UpstreamReport {
+                    name: "app".into(),
+                    addresses: vec![AddressReport {
+                        address: "unix:/run/app.sock".into(),
+                        weight: 2,
+                        state: "out",
+                        seconds: 1.5,
+                        requests: 1000,
+                        failures: 3,
+                        in_use: 4,
+                        idle: 5,
+                        waiting: 6,
+                    }],
+                },
+                UpstreamReport { name: "none".into(), addresses: Vec::new() },
+            ],
         }
     }
 
@@ -435,16 +463,21 @@ app       0    down     61       2.5 MiB  unix:/run/x/app-1.sock
 upstream app: 3 process(es) started in place of others
 
 upstream app: because
+
+UPSTREAM  ADDRESS             WEIGHT  STATE  SECONDS  REQUESTS  FAILURES  IN USE  IDLE  WAITING
+app       unix:/run/app.sock  2       out    1.5      1000      3         4       5     6
+none      (none)
 ";
         assert_eq!(report().to_string(), expected);
     }
 
     #[test]
     fn the_json_says_the_same() {
-        let json: serde_json::Value = serde_json::from_str(&report().json()).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json(&report())).unwrap();
         assert_eq!(json["pools"][0]["workers"][1]["uri"], "/long/b");
         assert_eq!(json["pools"][0]["queue"], 3);
         assert_eq!(json["generation"], 2);
         assert_eq!(json["applications"][0]["processes"][0]["pid"], 300);
+        assert_eq!(json["upstreams"][0]["addresses"][0]["state"], "out");
     }
 }

@@ -33,6 +33,7 @@
 //!
 //! Workers die with their zygote (`PR_SET_PDEATHSIG`), the zygote with the supervisor.
 
+mod upstreams;
 mod wire;
 
 use std::fmt;
@@ -41,6 +42,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use crate::channel::{Channel, Received};
+pub use upstreams::{Deed, Duty, Errand, Standing};
 use wire::{Reader, Writer};
 
 /// The only argument of a zygote.
@@ -238,7 +240,7 @@ impl fmt::Display for Status {
 }
 
 /// What the supervisor tells the front.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToFront {
     /// A worker has ended, and touches the segment no more: a request that it holds will get no (further)
     /// answer, and its slot may be used again.
@@ -261,6 +263,14 @@ pub enum ToFront {
         error: bool,
         /// The next descriptor is the access log.
         access: bool,
+    },
+    /// Run this errand if there is one, then say how the addresses of FastCGI applications stand:
+    /// [`FromFront::Standing`] for each, then [`FromFront::Answered`].
+    Upstreams {
+        /// Comes back with the answer; 0: none is wanted.
+        question: u32,
+        /// What is to be done first.
+        errand: Option<Errand>,
     },
 }
 
@@ -295,6 +305,22 @@ pub enum FromFront {
     Failed {
         /// Why, for people.
         message: String,
+    },
+    /// How one address stands.
+    Standing {
+        /// Which question this answers.
+        question: u32,
+        /// Place of the upstream in the configuration.
+        upstream: u16,
+        /// How it stands.
+        standing: Standing,
+    },
+    /// That is all about this question.
+    Answered {
+        /// Which one.
+        question: u32,
+        /// What is wrong with the errand, for people.
+        outcome: Result<(), String>,
     },
 }
 
@@ -451,19 +477,22 @@ impl Message for FromZygote {
 
 impl Message for ToFront {
     fn encode(&self) -> Vec<u8> {
-        match *self {
+        match self {
             ToFront::Death { pool, index, instance, why } => {
-                let (kind, value) = match why {
+                let (kind, value) = match *why {
                     Why::Crash(number) => (1, number),
                     Why::Exit(code) => (2, code),
                     Why::TimedOut => (3, 0),
                     Why::Stale => (4, 0),
                 };
-                Writer::new(1).u16(pool).u16(index).u32(instance).u8(kind).u8(value).end()
+                Writer::new(1).u16(*pool).u16(*index).u32(*instance).u8(kind).u8(value).end()
             }
             ToFront::Drain => Writer::new(2).end(),
             ToFront::Reopen { error, access } => {
-                Writer::new(3).u8(u8::from(error)).u8(u8::from(access)).end()
+                Writer::new(3).u8(u8::from(*error)).u8(u8::from(*access)).end()
+            }
+            ToFront::Upstreams { question, errand } => {
+                Errand::encode(errand.as_ref(), Writer::new(4).u32(*question)).end()
             }
         }
     }
@@ -484,6 +513,7 @@ impl Message for ToFront {
             }
             2 => ToFront::Drain,
             3 => ToFront::Reopen { error: from.flag()?, access: from.flag()? },
+            4 => ToFront::Upstreams { question: from.u32()?, errand: Errand::decode(&mut from)? },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)
@@ -498,6 +528,16 @@ impl Message for FromFront {
             FromFront::Want { pool } => Writer::new(3).u16(*pool).end(),
             FromFront::Failed { message } => Writer::new(4).text(cut(message)).end(),
             FromFront::Draining => Writer::new(5).end(),
+            FromFront::Standing { question, upstream, standing } => {
+                standing.encode(Writer::new(6).u32(*question).u16(*upstream)).end()
+            }
+            FromFront::Answered { question, outcome } => {
+                let to = Writer::new(7).u32(*question).u8(u8::from(outcome.is_ok()));
+                match outcome {
+                    Ok(()) => to.end(),
+                    Err(message) => to.text(cut(message)).end(),
+                }
+            }
         }
     }
 
@@ -509,6 +549,15 @@ impl Message for FromFront {
             3 => FromFront::Want { pool: from.u16()? },
             4 => FromFront::Failed { message: from.text(MAX_TEXT)? },
             5 => FromFront::Draining,
+            6 => FromFront::Standing {
+                question: from.u32()?,
+                upstream: from.u16()?,
+                standing: Standing::decode(&mut from)?,
+            },
+            7 => FromFront::Answered {
+                question: from.u32()?,
+                outcome: if from.flag()? { Ok(()) } else { Err(from.text(MAX_TEXT)?) },
+            },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)

@@ -7,6 +7,8 @@ mod applications;
 mod backend;
 /// Several addresses.
 mod balance;
+/// Addresses that come and go while the server runs.
+mod changes;
 /// Connections: kept, shared, bounded, lost.
 mod connections;
 /// php-fpm that comes and goes.

@@ -2,6 +2,7 @@
 
 mod affinity;
 mod complaints;
+pub mod errand;
 mod head;
 mod internal;
 mod params;

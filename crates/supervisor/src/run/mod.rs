@@ -1,5 +1,6 @@
 //! The loop: one thread that waits for signals, children, the control socket and the clock.
 
+mod questions;
 mod reloading;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use tokamak_sys::signal::{Signal, Signals};
 
 use crate::application::Folder;
 use crate::banner;
+use crate::change::Changes;
 use crate::client;
 use crate::control_socket::{Command, ControlSocket};
 use crate::front::{FrontMain, open_log};
@@ -28,9 +30,9 @@ use crate::reload::Reload;
 use crate::renew::Renewals;
 use crate::settings;
 use crate::sockets::Sockets;
-use crate::status::Report;
 use crate::storm::Storm;
 use crate::watch::since;
+use questions::{Questions, Wish};
 
 /// What the supervisor is given.
 pub struct Setup {
@@ -89,6 +91,10 @@ struct Supervisor {
     reload: Option<Reload>,
     /// Reloads because a sealed application has changed.
     renewals: Renewals,
+    /// What somebody changed beside the configuration.
+    changes: Changes,
+    /// What the front has been asked.
+    questions: Questions,
     /// Whether a front dies again and again.
     front_storm: Storm,
     started: u64,
@@ -148,6 +154,8 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         generations: Vec::new(),
         reload: None,
         renewals: Renewals::default(),
+        changes: Changes::default(),
+        questions: Questions::default(),
         front_storm: Storm::default(),
         started: now,
         stopping: false,
@@ -177,7 +185,11 @@ impl Supervisor {
                 match token {
                     Token::Signals => {} // below, after what the children said before they ended
                     Token::Control => self.commands(now),
-                    Token::Front(at) => self.generations[at].hear_front(&self.setup.php, now),
+                    Token::Front(at) => {
+                        for answer in self.generations[at].hear_front(&self.setup.php, now) {
+                            self.hear_answer(answer, now);
+                        }
+                    }
                     Token::Zygote(at, pool) => self.generations[at].hear_pool(pool, &self.setup.php, now),
                     Token::Application(at, number, process) => {
                         self.generations[at].hear_application(number, process);
@@ -192,6 +204,7 @@ impl Supervisor {
             for generation in &mut self.generations {
                 generation.tick(means, now);
             }
+            self.give_up_questions(now);
             self.advance(now)?;
             if self.stopping && self.generations.is_empty() {
                 log::line(Level::Info, format_args!("stopped"));
@@ -268,14 +281,9 @@ impl Supervisor {
     fn commands(&mut self, now: u64) {
         for (client, command) in self.control.serve() {
             match command {
-                Command::Status | Command::StatusJson => {
-                    let answer = match self.report(now) {
-                        Some(report) if command == Command::Status => format!("ok\n{report}"),
-                        Some(report) => format!("ok\n{}\n", report.json()),
-                        None => "error the front died again and again; the next one starts soon\n".to_owned(),
-                    };
-                    self.control.answer(client, answer);
-                }
+                Command::Status => self.ask_front(client, Wish::Status { json: false }, now),
+                Command::StatusJson => self.ask_front(client, Wish::Status { json: true }, now),
+                Command::Upstream(command) => self.ask_front(client, Wish::Upstreams(command), now),
                 Command::Reload => self.reload(Some(client), now),
                 Command::Stop => {
                     self.control.answer(client, "ok stopping\n".into());
@@ -291,16 +299,7 @@ impl Supervisor {
         self.generations.iter().rev().find(serves).or(self.generations.last())
     }
 
-    fn report(&self, now: u64) -> Option<Report> {
-        let generation = self.current()?;
-        let urls = self.listeners.lend(&generation.server().listen).unwrap_or_default();
-        let urls = urls.iter().map(|(address, _)| banner::url(*address)).collect();
-        let ending = |other: &&Generation| other.number < generation.number;
-        let draining = self.generations.iter().filter(ending).count();
-        Some(Report::new(generation, urls, self.started, draining, now))
-    }
-
-    /// Adds a generation.
+    /// Adds a generation, which takes over what has been changed beside the configuration.
     fn begin(
         &mut self,
         configured: Server,
@@ -315,7 +314,9 @@ impl Supervisor {
             self.folder = Some(Folder::create()?);
         }
         let folder = self.folder.as_ref();
-        let generation = Generation::new(number, configured, resolved, identities, folder, patience, now)?;
+        let mut generation =
+            Generation::new(number, configured, resolved, identities, folder, patience, now)?;
+        generation.inherit(self.changes.clone());
         self.generations.push(generation);
         Ok(number)
     }

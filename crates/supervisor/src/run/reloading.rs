@@ -7,6 +7,7 @@ use tokamak_sys::control::ToFront;
 use tokamak_sys::process;
 
 use super::{Supervisor, log_to};
+use crate::change::Changes;
 use crate::front::open_log;
 use crate::generation::{Life, Patience};
 use crate::identities::Identities;
@@ -19,7 +20,14 @@ impl Supervisor {
     /// Begins a reload with a configuration read anew. A client, if one asked, hears how it ends.
     pub(super) fn reload(&mut self, client: Option<u64>, now: u64) {
         match (self.setup.reread)() {
-            Ok(server) => self.reload_with(server, client, now),
+            Ok(server) => {
+                let before = self.numbered;
+                self.reload_with(server, client, now);
+                // The configuration counts again, once this generation serves.
+                if let Some(new) = self.generations.last_mut().filter(|new| new.number > before) {
+                    new.inherit(Changes::default());
+                }
+            }
             Err(wrong) => self.refuse(client, &wrong),
         }
     }
@@ -143,6 +151,7 @@ impl Supervisor {
                 }
                 if let Some(at) = new {
                     self.configured = self.generations[at].configured.clone();
+                    self.changes = self.generations[at].changes().clone();
                 }
                 log::line(Level::Info, format_args!("reload: generation {number} serves"));
                 notify::tell(State::Ready, "serving");

@@ -49,7 +49,41 @@ fn to_front() -> impl Strategy<Value = ToFront> {
             .prop_map(|(pool, index, instance, why)| ToFront::Death { pool, index, instance, why }),
         Just(ToFront::Drain),
         (any::<bool>(), any::<bool>()).prop_map(|(error, access)| ToFront::Reopen { error, access }),
+        (any::<u32>(), proptest::option::of(errand()))
+            .prop_map(|(question, errand)| ToFront::Upstreams { question, errand }),
     ]
+}
+
+fn errand() -> impl Strategy<Value = Errand> {
+    let deed = prop_oneof![
+        (1..=u32::MAX).prop_map(|weight| Deed::Add { weight }),
+        Just(Deed::Drain),
+        Just(Deed::Remove),
+    ];
+    (any::<u16>(), ".{0,40}", deed).prop_map(|(upstream, address, deed)| Errand { upstream, address, deed })
+}
+
+fn standing() -> impl Strategy<Value = Standing> {
+    let duty = prop_oneof![
+        Just(Duty::Up),
+        Just(Duty::Out),
+        Just(Duty::Trial),
+        Just(Duty::Down),
+        Just(Duty::Drained)
+    ];
+    (".{0,40}", duty, any::<[u64; 3]>(), any::<[u32; 4]>()).prop_map(|(address, duty, long, short)| {
+        Standing {
+            address,
+            weight: short[0],
+            duty,
+            since: Duration::from_millis(long[0]),
+            requests: long[1],
+            failures: long[2],
+            in_use: short[1],
+            idle: short[2],
+            waiting: short[3],
+        }
+    })
 }
 
 fn from_front() -> impl Strategy<Value = FromFront> {
@@ -59,6 +93,12 @@ fn from_front() -> impl Strategy<Value = FromFront> {
         Just(FromFront::Drained),
         any::<u16>().prop_map(|pool| FromFront::Want { pool }),
         ".{0,40}".prop_map(|message| FromFront::Failed { message }),
+        (any::<u32>(), any::<u16>(), standing())
+            .prop_map(|(question, upstream, standing)| FromFront::Standing { question, upstream, standing }),
+        (any::<u32>(), Just(Ok(())))
+            .prop_map(|(question, outcome)| FromFront::Answered { question, outcome }),
+        (any::<u32>(), ".{0,40}")
+            .prop_map(|(question, why)| FromFront::Answered { question, outcome: Err(why) }),
     ]
 }
 
@@ -94,7 +134,7 @@ proptest! {
     fn from_front_round_trip(message in from_front()) { round_trip(&message); }
 
     #[test]
-    fn any_bytes_are_decoded_or_refused(tag in 0..6_u8, rest in vec(any::<u8>(), 0..64)) {
+    fn any_bytes_are_decoded_or_refused(tag in 0..9_u8, rest in vec(any::<u8>(), 0..64)) {
         let bytes = [&[VERSION, tag], rest.as_slice()].concat();
         one_spelling::<ToZygote>(&bytes);
         one_spelling::<FromZygote>(&bytes);

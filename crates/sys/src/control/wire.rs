@@ -28,6 +28,11 @@ impl Writer {
         self
     }
 
+    pub(super) fn u64(mut self, value: u64) -> Writer {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
     pub(super) fn text(mut self, text: &str) -> Writer {
         self = self.u32(text.len() as u32);
         self.0.extend(text.as_bytes());
@@ -73,6 +78,10 @@ impl<'a> Reader<'a> {
 
     pub(super) fn u32(&mut self) -> Result<u32, BadMessage> {
         self.array().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, BadMessage> {
+        self.array().map(u64::from_le_bytes)
     }
 
     pub(super) fn instance(&mut self) -> Result<u32, BadMessage> {

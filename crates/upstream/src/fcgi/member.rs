@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokamak_sys::control::{Duty, Standing};
+
 use super::balance::health::{Health, Rules, Severity, State};
 use super::balance::{Candidate, hash};
 use super::pool::Pool;
@@ -17,46 +19,6 @@ pub struct Address {
     pub endpoint: Endpoint,
     /// At least 1.
     pub weight: u32,
-}
-
-/// What an address does at present.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
-    /// It is asked.
-    Up,
-    /// Requests to it failed; it is left out for a while.
-    Out,
-    /// One request tries whether it answers again.
-    Trial,
-    /// The checks found it down.
-    Down,
-    /// It answers what it has, and gets no more.
-    Draining,
-    /// It has nothing left to answer.
-    Drained,
-}
-
-/// How an address stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// As in the configuration.
-    pub address: String,
-    /// Its share.
-    pub weight: u32,
-    /// What it does.
-    pub duty: Duty,
-    /// For so long.
-    pub since: Duration,
-    /// Requests that it began to answer.
-    pub requests: u64,
-    /// Requests that it did not.
-    pub failures: u64,
-    /// Connections that have a request.
-    pub in_use: usize,
-    /// Connections that have none.
-    pub idle: usize,
-    /// Requests that wait for a connection.
-    pub waiting: usize,
 }
 
 /// One address in service, or leaving it.
@@ -169,9 +131,9 @@ impl Member {
             since: Duration::from_nanos(tokamak_cost::now().saturating_sub(since)),
             requests: self.requests.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
-            in_use,
-            idle: self.pool.idle_count(),
-            waiting: self.pool.waiting(),
+            in_use: count(in_use),
+            idle: count(self.pool.idle_count()),
+            waiting: count(self.pool.waiting()),
         }
     }
 
@@ -186,6 +148,10 @@ impl Member {
         // A panic elsewhere cannot leave it half changed.
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 impl Candidate for Arc<Member> {

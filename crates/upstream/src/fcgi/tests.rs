@@ -168,7 +168,7 @@ fn what_cannot_be_repeated_is_not_sent_into_a_closed_connection() {
     });
 }
 
-fn standing(upstream: &Upstream, nth: usize) -> (Duty, usize, usize) {
+fn standing(upstream: &Upstream, nth: usize) -> (Duty, u32, u32) {
     let standing = upstream.standings().swap_remove(nth);
     (standing.duty, standing.in_use, standing.idle)
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use tokamak_fastcgi::ProtocolStatus;
+use tokamak_sys::control::Standing;
 
 use super::balance::health::{Rules, Severity};
 use super::balance::{Key, Policy};
@@ -12,7 +13,7 @@ use super::call::Call;
 use super::checkup::Checkup;
 use super::exchange::{Event, Exchange};
 use super::fault::Fault;
-use super::member::{Address, Admission, Member, Standing};
+use super::member::{Address, Admission, Member};
 use super::roster::Roster;
 use super::stream::Endpoint;
 

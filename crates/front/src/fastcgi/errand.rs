@@ -1,0 +1,34 @@
+//! Changes of an application's addresses while it runs.
+
+use std::net::SocketAddr;
+
+use tokamak_config as config;
+use tokamak_upstream::fcgi::{Address, Deed, Endpoint, Errand, Upstream};
+
+/// Runs an errand.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub fn run(upstreams: &[Upstream], errand: &Errand) -> Result<(), String> {
+    let text = &errand.address;
+    let endpoint = match text.parse::<config::Endpoint>()? {
+        config::Endpoint::Tcp(address) => match address.parse::<SocketAddr>() {
+            Ok(address) => Endpoint::Tcp(address.to_string()),
+            Err(_) => return Err(format!("`{text}` has a name; write an IP address")),
+        },
+        config::Endpoint::Unix(path) if path.is_relative() => {
+            return Err(format!("`{text}` must be absolute, as in unix:/run/app.sock"));
+        }
+        config::Endpoint::Unix(path) => Endpoint::Unix(path),
+    };
+    let upstream = upstreams.get(usize::from(errand.upstream)).ok_or("there is no such upstream")?;
+    let is_there = match errand.deed {
+        Deed::Add { weight } => {
+            upstream.add(Address { endpoint, weight });
+            true
+        }
+        Deed::Drain => upstream.drain(&endpoint),
+        Deed::Remove => upstream.remove(&endpoint),
+    };
+    if is_there { Ok(()) } else { Err(format!("`{text}` is no address of this upstream")) }
+}

@@ -1,0 +1,169 @@
+//! Questions to the front about the addresses of FastCGI applications, and what becomes of their answers. Only the front knows how they
+//! stand, and nobody waits for it: a client is answered when the front has, or when that takes too long.
+
+use std::time::Duration;
+
+use tokamak_sys::control::{Deed, FromFront, Standing, ToFront};
+
+use super::Supervisor;
+use crate::banner;
+use crate::change::Change;
+use crate::control_socket::UpstreamCommand;
+use crate::generation::{Generation, Life};
+use crate::status::{self, Report};
+use crate::watch::since;
+
+/// How long the front may take. Chosen arbitrarily; a front that is well takes a millisecond.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// What a client wants to know.
+#[derive(Debug)]
+pub(super) enum Wish {
+    /// The state of everything.
+    Status { json: bool },
+    /// The addresses of upstreams, perhaps after a change.
+    Upstreams(UpstreamCommand),
+}
+
+/// A question that the front has not answered yet.
+#[derive(Debug)]
+struct Question {
+    number: u32,
+    generation: u32,
+    client: u64,
+    wish: Wish,
+    heard: Vec<(u16, Standing)>,
+    asked: u64,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Questions {
+    open: Vec<Question>,
+    last: u32,
+}
+
+impl Questions {
+    /// Numbers are not used again soon, and 0 never is.
+    fn next(&mut self) -> u32 {
+        self.last = self.last.checked_add(1).unwrap_or(1);
+        self.last
+    }
+}
+
+impl Supervisor {
+    /// A client wants something that only the front knows.
+    pub(super) fn ask_front(&mut self, client: u64, wish: Wish, now: u64) {
+        let Some(generation) = self.current() else {
+            let gone = "error the front died again and again; the next one starts soon\n";
+            return self.control.answer(client, gone.into());
+        };
+        let generation = generation.number;
+        let Some(at) = self.generations.iter().position(|other| other.number == generation) else { return };
+        let errand = match &wish {
+            Wish::Upstreams(UpstreamCommand { name: Some(name), change, .. }) => {
+                let Some(place) = self.generations[at].upstream(name) else {
+                    return self.control.answer(client, format!("error there is no upstream `{name}`\n"));
+                };
+                change.as_ref().map(|change| change_of(name, change).errand(place))
+            }
+            _ => None,
+        };
+        let number = self.questions.next();
+        let question = Question { number, generation, client, wish, heard: Vec::new(), asked: now };
+        if self.generations[at].front().is_none() {
+            return self.give_up(question, now);
+        }
+        self.generations[at].tell_front(&ToFront::Upstreams { question: number, errand }, Vec::new());
+        self.questions.open.push(question);
+    }
+
+    /// The front has said something about a question.
+    pub(super) fn hear_answer(&mut self, message: FromFront, now: u64) {
+        match message {
+            FromFront::Standing { question, upstream, standing } => {
+                if let Some(open) = self.questions.open.iter_mut().find(|open| open.number == question) {
+                    open.heard.push((upstream, standing));
+                }
+            }
+            FromFront::Answered { question, outcome } => {
+                let Some(at) = self.questions.open.iter().position(|open| open.number == question) else {
+                    return;
+                };
+                let open = self.questions.open.remove(at);
+                if outcome.is_ok() {
+                    self.remember(&open);
+                }
+                self.finish(open, outcome, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Answers those whose front does not.
+    pub(super) fn give_up_questions(&mut self, now: u64) {
+        let late = |open: &mut Question| since(open.asked, now) > LIMIT;
+        for open in self.questions.open.extract_if(.., late).collect::<Vec<_>>() {
+            self.give_up(open, now);
+        }
+    }
+
+    fn give_up(&mut self, open: Question, now: u64) {
+        let outcome = match open.wish {
+            // The rest is known all the same, and wanted most just then.
+            Wish::Status { .. } => Ok(()),
+            Wish::Upstreams(_) => Err("the front does not answer; try again".into()),
+        };
+        self.finish(open, outcome, now);
+    }
+
+    fn finish(&mut self, open: Question, outcome: Result<(), String>, now: u64) {
+        let generation = self.generations.iter().find(|other| other.number == open.generation);
+        let answer = match (generation, outcome) {
+            (None, _) => "error the front has ended\n".into(),
+            (_, Err(wrong)) => format!("error {wrong}\n"),
+            (Some(generation), Ok(())) => match &open.wish {
+                Wish::Status { json } => {
+                    let report = self.report(generation, &open.heard, now);
+                    if *json { format!("ok\n{}\n", status::json(&report)) } else { format!("ok\n{report}") }
+                }
+                Wish::Upstreams(wish) => {
+                    let upstreams = status::upstreams(generation.server(), wish.name.as_deref(), &open.heard);
+                    if wish.json {
+                        format!("ok\n{}\n", status::json(&upstreams))
+                    } else {
+                        format!("ok\n{upstreams}")
+                    }
+                }
+            },
+        };
+        self.control.answer(open.client, answer);
+    }
+
+    /// A change was made: all fronts that serve, or will, are to have it.
+    fn remember(&mut self, open: &Question) {
+        let Wish::Upstreams(UpstreamCommand { name: Some(name), change: Some(change), .. }) = &open.wish
+        else {
+            return;
+        };
+        let change = change_of(name, change);
+        self.changes.add(change.clone());
+        let has_future =
+            |other: &&mut Generation| !matches!(other.life(), Life::Draining(_) | Life::Ending(_));
+        for generation in self.generations.iter_mut().filter(has_future) {
+            generation.change(&change, generation.number == open.generation);
+        }
+    }
+
+    fn report(&self, generation: &Generation, heard: &[(u16, Standing)], now: u64) -> Report {
+        let urls = self.listeners.lend(&generation.server().listen).unwrap_or_default();
+        let urls = urls.iter().map(|(address, _)| banner::url(*address)).collect();
+        let ending = |other: &&Generation| other.number < generation.number;
+        let draining = self.generations.iter().filter(ending).count();
+        Report::new(generation, heard, urls, self.started, draining, now)
+    }
+}
+
+fn change_of(upstream: &str, (address, deed): &(String, Deed)) -> Change {
+    Change { upstream: upstream.to_owned(), address: address.clone(), deed: *deed }
+}
