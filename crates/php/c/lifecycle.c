@@ -21,6 +21,8 @@ int shim_start(const shim_config *config)
     shim_sapi.ini_entries = (char *)config->ini;
     /* A web server has no current directory that could mean anything: a php.ini lying there is not ours. */
     shim_sapi.php_ini_ignore_cwd = 1;
+    shim_sapi.php_ini_ignore = config->no_ini;
+    shim_sapi.php_ini_path_override = (char *)config->ini_file;
     if (shim_sapi.startup(&shim_sapi) == FAILURE) {
         return 1;
     }
@@ -33,6 +35,9 @@ int shim_start(const shim_config *config)
     }
     /* We change the directory ourselves: see quiet.c. */
     SG(options) |= SAPI_OPTION_NO_CHDIR;
+    if (config->extended_info) {
+        CG(compiler_options) |= ZEND_COMPILE_EXTENDED_INFO;
+    }
     return 0;
 }
 
@@ -222,44 +227,4 @@ size_t shim_memory(void)
 const char *shim_php_version(void)
 {
     return PHP_VERSION;
-}
-
-static void print_extension(void *data)
-{
-    php_printf(" %s", ((zend_extension *)data)->name);
-}
-
-void shim_info(void)
-{
-    zend_module_entry *module;
-    zval enabled;
-
-    shim.stage = STAGE_OUTSIDE;
-    zend_first_try {
-        if (php_request_startup() == FAILURE) {
-            return;
-        }
-        SG(headers_sent) = 1;
-        SG(request_info).no_headers = 1;
-        php_printf("PHP         %s (non-thread-safe, %s)\n", PHP_VERSION, ZEND_DEBUG ? "debug" : "release");
-        php_printf("Built with  headers of PHP %s, shim version %d\n", PHP_VERSION, SHIM_VERSION);
-        php_printf("SAPI        %s\n", sapi_module.name);
-        php_printf("php.ini     %s\n", php_ini_opened_path ? php_ini_opened_path : "(none)");
-        php_printf("Scanned     %s\n", php_ini_scanned_path && *php_ini_scanned_path ? php_ini_scanned_path : "(none)");
-        php_printf("Extensions ");
-        ZEND_HASH_FOREACH_PTR(&module_registry, module) {
-            php_printf(" %s", module->name);
-        } ZEND_HASH_FOREACH_END();
-        php_printf("\nZend       ");
-        zend_llist_apply(&zend_extensions, print_extension);
-        if (zend_hash_str_exists(&module_registry, ZEND_STRL("zend opcache"))) {
-            zend_eval_string("(bool) @opcache_get_status(false)", &enabled, "info");
-            php_printf("\nopcache     %s\n", zend_is_true(&enabled) ? "on" : "loaded, but off (opcache.enable)");
-        } else {
-            php_printf("\nopcache     not loaded: every request compiles its scripts anew\n");
-        }
-    } zend_end_try();
-    zend_first_try {
-        php_request_shutdown(NULL);
-    } zend_end_try();
 }

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHIM_VERSION 2
+#define SHIM_VERSION 3
 
 /* Bytes followed by a NUL that `len` does not count. */
 typedef struct {
@@ -99,7 +99,12 @@ typedef struct {
     size_t locked_count;
     const char *root;           /* DOCUMENT_ROOT of a worker script */
     const char *report;         /* what strings of the seal report's requests contain; NULL: nobody asks for a report */
+    const char *ini_file;       /* where php.ini is; NULL: where PHP looks for it */
+    uint32_t no_ini;            /* no php.ini */
+    uint32_t extended_info;     /* scripts are compiled for debuggers */
 } shim_config;
+
+enum { SHIM_SHOW_VERSION, SHIM_SHOW_MODULES, SHIM_SHOW_INFO };
 
 /* One worker, as fpm_get_status shows it. */
 typedef struct {
@@ -116,7 +121,7 @@ typedef struct {
 
 _Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
 _Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 48, "no padding in a request");
-_Static_assert(sizeof(shim_config) == 64 && sizeof(shim_place) == 136 && sizeof(shim_gateway) == 16, "no padding in the rest");
+_Static_assert(sizeof(shim_config) == 80 && sizeof(shim_place) == 136 && sizeof(shim_gateway) == 16, "no padding in the rest");
 
 typedef enum { SHIM_DONE, SHIM_BAILED, SHIM_NO_START } shim_outcome;
 typedef enum { SHIM_LEFT, SHIM_ENDED, SHIM_CRASHED, SHIM_NEVER_LOOPED } shim_exit;
@@ -126,6 +131,8 @@ typedef enum { SHIM_INFO, SHIM_WARN, SHIM_ERROR, SHIM_OUTPUT, SHIM_DEBUG } shim_
 int shim_start(const shim_config *config);
 /* Prints versions, php.ini, extensions, opcache. After shim_start. */
 void shim_info(void);
+/* Prints what php-fpm does with -v, -m or -i. After shim_start. */
+void shim_show(int what);
 const char *shim_php_version(void);
 /* A worker begins: timers and signals that a fork does not bring along. */
 void shim_worker_begins(int backtrace_signal);

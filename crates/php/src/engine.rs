@@ -29,6 +29,9 @@ pub fn start(settings: &Settings) -> Result<(), String> {
         locked_count: locked.len(),
         root: if settings.root.is_empty() { null() } else { leak(&settings.root)? },
         report: settings.report.as_deref().map_or(Ok(null()), leak)?,
+        ini_file: settings.ini_file.as_deref().map_or(Ok(null()), leak)?,
+        no_ini: settings.no_ini.into(),
+        extended_info: settings.extended_info.into(),
     }));
     // SAFETY: `config` and all it points to live for ever; PHP was not started before.
     match unsafe { ffi::shim_start(config) } {
@@ -41,6 +44,17 @@ pub fn start(settings: &Settings) -> Result<(), String> {
 pub fn print_info() {
     // SAFETY: after `start`, outside a request.
     unsafe { ffi::shim_info() }
+}
+
+/// Prints what php-fpm does with `-v` (`version`), with `-m` (`modules`), or else with `-i`.
+pub fn show(what: &str) {
+    let what = match what {
+        "version" => ffi::SHOW_VERSION,
+        "modules" => ffi::SHOW_MODULES,
+        _ => ffi::SHOW_INFO,
+    };
+    // SAFETY: after `start`, outside a request.
+    unsafe { ffi::shim_show(what) };
 }
 
 /// `PHP_VERSION`.

@@ -8,7 +8,7 @@ use tokamak_image as _;
 use tokamak_sys::queue::record::Field;
 
 /// `SHIM_VERSION`.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// `shim_text`: bytes followed by a NUL that `len` does not count.
 #[derive(Clone, Copy)]
@@ -59,6 +59,9 @@ pub struct Config {
     pub locked_count: usize,
     pub root: *const c_char,
     pub report: *const c_char,
+    pub ini_file: *const c_char,
+    pub no_ini: u32,
+    pub extended_info: u32,
 }
 
 /// `shim_place`.
@@ -95,7 +98,7 @@ pub struct Pool {
 
 const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
 const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 48);
-const _: () = assert!(size_of::<Config>() == 64 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
+const _: () = assert!(size_of::<Config>() == 80 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
 // The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip away.
 const _: () =
     assert!(Field::ALL.len() == 17 && Field::ContentLength as usize == 16 && Field::Scheme as usize == 14);
@@ -114,6 +117,11 @@ pub const ERROR: c_int = 2;
 pub const OUTPUT: c_int = 3;
 pub const DEBUG: c_int = 4;
 
+/// `shim_show`.
+pub const SHOW_VERSION: c_int = 0;
+pub const SHOW_MODULES: c_int = 1;
+pub const SHOW_INFO: c_int = 2;
+
 /// `shim_file_kind`.
 pub const IS_FILE: c_int = 1;
 pub const IS_OTHER: c_int = 2;
@@ -121,6 +129,7 @@ pub const IS_OTHER: c_int = 2;
 unsafe extern "C" {
     pub fn shim_start(config: *const Config) -> c_int;
     pub fn shim_info();
+    pub fn shim_show(what: c_int);
     pub fn shim_php_version() -> *const c_char;
     pub fn shim_worker_begins(backtrace_signal: c_int);
     pub fn shim_gateway_settings(gateway: *mut Gateway);

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [ZYGOTE_ARGUMENT] => zygote::run(),
         ["--info"] => info(),
+        ["--show", what, ref settings @ ..] => show(what, settings),
         ["--version"] => {
             println!("tokamak-php {} (PHP {})", env!("CARGO_PKG_VERSION"), engine::php_version());
             ExitCode::SUCCESS
@@ -35,9 +36,27 @@ fn main() -> ExitCode {
 
 fn info() -> ExitCode {
     println!("Program     tokamak-php {}", env!("CARGO_PKG_VERSION"));
-    match engine::start(&settings::Settings::default()) {
+    with_php(&settings::Settings::default(), engine::print_info)
+}
+
+/// What `tokamak fpm` prints with `-v`, `-m` and `-i`; settings as `name=value`, with the names that a zygote is sent.
+fn show(what: &str, settings: &[&str]) -> ExitCode {
+    let pair = |text: &&str| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let pairs: Option<Vec<_>> = settings.iter().map(pair).collect();
+    let settings = pairs.ok_or_else(|| "settings are name=value".to_owned());
+    match settings.and_then(|pairs| settings::Settings::read(&pairs)) {
+        Ok(settings) => with_php(&settings, || engine::show(what)),
+        Err(why) => {
+            eprintln!("tokamak-php: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn with_php(settings: &settings::Settings, act: impl FnOnce()) -> ExitCode {
+    match engine::start(settings) {
         Ok(()) => {
-            engine::print_info();
+            act();
             ExitCode::SUCCESS
         }
         Err(why) => {

@@ -40,6 +40,14 @@ pub struct Settings {
     pub fpm: Option<Fpm>,
     /// Settings of `php.ini`: name, value, whether scripts cannot change it.
     pub ini: Vec<(String, String, bool)>,
+    /// Settings before those, the values written as in `php.ini`.
+    pub define: Vec<(String, String)>,
+    /// No `php.ini` is read.
+    pub no_ini: bool,
+    /// Where `php.ini` is.
+    pub ini_file: Option<String>,
+    /// Scripts are compiled for debuggers.
+    pub extended_info: bool,
 }
 
 /// What only a pool of `tokamak fpm` has.
@@ -101,6 +109,10 @@ impl Default for Settings {
             report: None,
             fpm: None,
             ini: Vec::new(),
+            define: Vec::new(),
+            no_ini: false,
+            ini_file: None,
+            extended_info: false,
         }
     }
 }
@@ -125,6 +137,9 @@ impl Settings {
                     settings.max_requests =
                         value.parse().map_err(|_| format!("{name}={value} is no number"))?
                 }
+                key::NO_INI => settings.no_ini = true,
+                key::INI_FILE => settings.ini_file = Some(value.clone()),
+                key::EXTENDED_INFO => settings.extended_info = true,
                 key::FPM => is_fpm = true,
                 key::LIMIT_EXTENSIONS => {
                     fpm.limit_extensions = value.split_whitespace().map(str::to_owned).collect()
@@ -150,6 +165,9 @@ impl Settings {
                 _ => match (name.strip_prefix(key::INI), name.strip_prefix(key::ADMIN)) {
                     (Some(ini), _) => settings.ini.push((ini.to_owned(), value.clone(), false)),
                     (_, Some(ini)) => settings.ini.push((ini.to_owned(), value.clone(), true)),
+                    _ if name.starts_with(key::DEFINE) => {
+                        settings.define.push((name[key::DEFINE.len()..].to_owned(), value.clone()))
+                    }
                     // In the order in which they are to be requested.
                     _ if name.starts_with(key::WARM) => settings.warm.push(value.clone()),
                     // The environment is the process's own already.
@@ -176,7 +194,17 @@ impl Settings {
 
     /// The `php.ini` settings as text of such a file.
     pub fn ini_text(&self) -> String {
-        self.ini.iter().map(|(name, value, _)| format!("{name}={}\n", quoted(value))).collect()
+        let define = self.define.iter().map(|(name, value)| format!("{name}={}\n", as_typed(value)));
+        let others = self.ini.iter().map(|(name, value, _)| format!("{name}={}\n", quoted(value)));
+        define.chain(others).collect()
+    }
+}
+
+/// A value of `-d`: quoted by who typed it, or, if it begins with another sign than a letter or digit, here.
+fn as_typed(value: &str) -> String {
+    match value.chars().next() {
+        Some(c) if !c.is_ascii_alphanumeric() && !"\"'".contains(c) => format!("\"{value}\""),
+        _ => value.to_owned(),
     }
 }
 
@@ -229,6 +257,23 @@ mod tests {
         let s = read(&[("mode", "sealed"), ("script", "/w.php"), ("warm.0", "/")]).unwrap();
         assert_eq!((s.script.as_deref(), s.boot), (Some("/w.php"), None));
         assert_eq!(read(&[("mode", "sealed")]).unwrap().mode, Mode::Sealed);
+    }
+
+    #[test]
+    fn settings_of_the_command_line_come_first_and_as_typed() {
+        let s = read(&[
+            ("ini.a", "x y"),
+            ("define.a", "b c"),
+            ("define.a", "'d'"),
+            ("define.e", "/f g"),
+            ("define.h", ""),
+            ("no_ini", "1"),
+            ("ini_file", "/etc/php.ini"),
+            ("extended_info", "1"),
+        ])
+        .unwrap();
+        assert_eq!(s.ini_text(), "a=b c\na='d'\ne=\"/f g\"\nh=\na=\"x y\"\n");
+        assert!(s.no_ini && s.extended_info && s.ini_file.as_deref() == Some("/etc/php.ini"));
     }
 
     #[test]

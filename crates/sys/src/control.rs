@@ -126,6 +126,14 @@ pub mod key {
     /// `uid gid gid,gid,…`: user, group and supplementary groups that the zygote takes on after it has entered
     /// [`CHROOT`].
     pub const IDENTITY: &str = "identity";
+    /// `define.NAME=value`: a `php.ini` setting before all others, the value written as in that file.
+    pub const DEFINE: &str = "define.";
+    /// No `php.ini` is read; any value.
+    pub const NO_INI: &str = "no_ini";
+    /// Where `php.ini` is: the file or its directory.
+    pub const INI_FILE: &str = "ini_file";
+    /// Scripts are compiled for debuggers; any value.
+    pub const EXTENDED_INFO: &str = "extended_info";
     /// `env.NAME=value`: for `$_SERVER`; the process already has it in its environment.
     pub const ENV: &str = "env.";
 }

@@ -489,3 +489,42 @@ fn workers_have_their_own_root_and_user() {
         assert_eq!(ask(&mut site, &[]).status, 404);
     }
 }
+
+fn show(what: &str, settings: &[&str]) -> String {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tokamak-php"));
+    let output = command.args(["--show", what]).args(settings).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn php_tells_of_itself_as_php_fpm_does() {
+    let text = show("version", &["no_ini=1"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("PHP 8.") && lines[0].contains(" (fpm-fcgi) (built: "), "{text}");
+    assert!(lines[1] == "Copyright (c) The PHP Group" && lines[2].starts_with("Zend Engine v4."), "{text}");
+    assert!(!lines[0].contains("unknown") && lines[2].ends_with("Zend Technologies"), "{text}");
+    let text = show("modules", &["no_ini=1"]);
+    assert!(text.starts_with("[PHP Modules]\n") && text.contains("\nCore\n"), "{text}");
+    assert!(text.contains("\n\n[Zend Modules]\n"), "{text}");
+    let text = show("info", &["no_ini=1", "define.precision=7"]);
+    assert!(text.starts_with("phpinfo()\nPHP Version => 8."), "{text}");
+    assert!(text.contains("\nprecision => 7 => 7\n") && text.contains("\ncgi.fix_pathinfo => On => On\n"));
+    assert!(text.contains("Loaded Configuration File => (none)"));
+}
+
+#[test]
+fn php_ini_can_be_chosen_and_left_out() {
+    let code =
+        "<?php echo php_ini_loaded_file() ?: 'none', '|', ini_get('precision'), '|', ini_get('user_agent');";
+    let mut none = pool(
+        code,
+        &[("no_ini", "1"), ("define.user_agent", "a b"), ("define.precision", "7"), ("ini.precision", "8")],
+    );
+    assert_eq!(ask(&mut none, &[]).text(), "none|8|a b");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.ini");
+    fs::write(&file, "precision=5").unwrap();
+    let mut chosen = pool(code, &[("ini_file", file.to_str().unwrap())]);
+    assert_eq!(ask(&mut chosen, &[]).text(), format!("{}|5|", file.display()));
+}
