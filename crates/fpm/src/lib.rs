@@ -21,6 +21,7 @@ mod paths;
 mod read;
 pub mod said;
 pub mod slow;
+pub mod status;
 mod value;
 
 pub use config::{Config, Global, Pool};

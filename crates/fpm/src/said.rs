@@ -107,12 +107,15 @@ impl Said {
     fn add(&mut self, mut text: &[u8], now: SystemTime, out: &mut Vec<u8>) {
         let quote = usize::from(self.decorate);
         while !text.is_empty() {
+            // Even where the head leaves no room, a line brings something.
+            let mut least = 0;
             if self.len == 0 {
                 let head = self.head(now);
                 self.put(&head, out);
+                least = 1;
             }
             // With the end of the line and the quote before it.
-            let room = self.style.limit.saturating_sub(self.len + quote + 1).max(1);
+            let room = self.style.limit.saturating_sub(self.len + quote + 1).max(least);
             if text.len() <= room {
                 self.put(text, out);
                 return;
@@ -210,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_is_full_is_not_added_to() {
+        let mut said = said(false, true, 512);
+        let mut out = said.feed(Stream::Stderr, &[b'a'; 511], UNIX_EPOCH);
+        out.extend(said.feed(Stream::Stderr, b"b\n", UNIX_EPOCH));
+        assert_eq!(text(out), format!("{}\nb\n", "a".repeat(511)));
+    }
+
+    #[test]
+    fn a_head_longer_than_a_line_is_no_endless_loop() {
+        let style = Style { limit: 512, ..Style::default() };
+        let mut said = Said::new(style, true, true, &"p".repeat(600), 7);
+        assert_eq!(text(said.feed(Stream::Stderr, b"abc\n", UNIX_EPOCH)).lines().count(), 3);
+    }
+
+    #[test]
     fn plain_lines() {
         let mut said = said(false, true, 1000);
         let out = text(said.feed(Stream::Stderr, format!("{}\n", "b".repeat(2000)).as_bytes(), UNIX_EPOCH));
@@ -249,7 +267,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_byte_is_lost_and_no_line_too_long(
-            pieces in prop::collection::vec("[a\n\u{0}fsc]{0,30}", 0..8),
+            pieces in prop::collection::vec("[a\n\u{0}fsc]{0,30}|a{500,513}", 0..8),
             buffer: bool,
         ) {
             let mut said = said(false, buffer, 512);
