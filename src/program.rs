@@ -36,8 +36,19 @@ pub fn tokamak_php() -> io::Result<PathBuf> {
 
 /// Becomes `tokamak-php --info`, which prints what PHP says about itself. Returns only if it cannot.
 pub fn show_php_info() -> io::Result<()> {
+    become_php(&["--info".to_owned()])
+}
+
+/// Becomes `tokamak-php --show`, which prints what php-fpm does with `-v`, `-m` and `-i`. Returns only if it cannot.
+pub fn show_php(what: &str, settings: &[(String, String)]) -> io::Result<()> {
+    let settings = settings.iter().map(|(name, value)| format!("{name}={value}"));
+    let arguments: Vec<String> = ["--show".to_owned(), what.to_owned()].into_iter().chain(settings).collect();
+    become_php(&arguments)
+}
+
+fn become_php(arguments: &[String]) -> io::Result<()> {
     let program = tokamak_php()?;
-    let error = Command::new(&program).arg("--info").exec();
+    let error = Command::new(&program).args(arguments).exec();
     Err(io::Error::new(error.kind(), format!("cannot start {}: {error}", program.display())))
 }
 

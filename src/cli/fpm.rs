@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Args;
-use tokamak_fpm::arguments::{self, Arguments, Wanted};
+use tokamak_fpm::arguments::{self, Arguments, PhpOptions, Wanted};
 use tokamak_fpm::host::Machine;
 use tokamak_fpm::log::Style;
 use tokamak_fpm::{Config, Loaded};
 
-use super::print;
+use super::{print, report};
+use crate::program;
 
 /// The command line cannot be understood.
 const USAGE: u8 = 64;
@@ -34,7 +35,9 @@ impl Fpm {
         let arguments = arguments::parse(self.words).map_err(|_| help(USAGE))?;
         match arguments.wanted {
             Wanted::Help => Err(help(0)),
-            Wanted::Version | Wanted::Info | Wanted::Modules => Err(ExitCode::FAILURE),
+            Wanted::Version => Err(show("version", &arguments.php)),
+            Wanted::Info => Err(show("info", &arguments.php)),
+            Wanted::Modules => Err(show("modules", &arguments.php)),
             Wanted::Test { dump } => match say(tokamak_fpm::test(&arguments.options, dump, &Machine)) {
                 Some(_) => Err(ExitCode::SUCCESS),
                 None => Err(ExitCode::from(CONFIG)),
@@ -45,6 +48,11 @@ impl Fpm {
             },
         }
     }
+}
+
+/// Shows what PHP says of itself.
+fn show(what: &str, php: &PhpOptions) -> ExitCode {
+    report(program::show_php(what, &php.settings()))
 }
 
 /// Shows the options.

@@ -187,3 +187,15 @@ fn the_options_are_shown_for_one_that_does_not_exist() {
         assert_eq!(ours.status.code(), php_fpm(dir.path(), words).status.code(), "{words:?}");
     }
 }
+
+#[test]
+fn php_says_of_itself_what_it_says_in_php_fpm() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let text = |output: Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text(tokamak(dir.path(), &["-v"])), text(php_fpm(dir.path(), &["-v"])));
+    let modules = text(tokamak(dir.path(), &["-m"]));
+    assert!(modules.starts_with("[PHP Modules]\n") && modules.contains("\nsession\n"), "{modules}");
+    assert!(modules.contains("\n[Zend Modules]\n"), "{modules}");
+    let info = text(tokamak(dir.path(), &["-dmemory_limit=77M", "-i"]));
+    assert!(info.contains("memory_limit => 77M => 77M"), "{info}");
+}

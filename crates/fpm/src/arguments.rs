@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use tokamak_sys::control::key;
+
 use crate::load::Options;
 
 /// What is wanted.
@@ -53,6 +55,27 @@ pub struct PhpOptions {
     pub define: Vec<(String, String)>,
     /// `-e`: compile for debuggers.
     pub extended_info: bool,
+}
+
+impl PhpOptions {
+    /// The same as settings of a PHP process: names of [`key`] and values.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let mut settings = Vec::new();
+        let mut set = |name: &str, value: &str| settings.push((name.to_string(), value.to_string()));
+        if self.no_ini {
+            set(key::NO_INI, "1");
+        }
+        if let Some(ini) = &self.ini {
+            set(key::INI_FILE, ini);
+        }
+        if self.extended_info {
+            set(key::EXTENDED_INFO, "1");
+        }
+        for (name, value) in &self.define {
+            set(&format!("{}{name}", key::DEFINE), value);
+        }
+        settings
+    }
 }
 
 /// An option that does not exist, or lacks its value. php-fpm shows the options and ends with status 64.
@@ -287,6 +310,20 @@ mod tests {
         let define = [("extension", "posix"), ("log_errors", "1"), ("a", "1")];
         assert_eq!(all.php.define, define.map(|(name, value)| (name.to_string(), value.to_string())));
         assert_eq!((all.options.daemonize, all.options.prefix), (Some(false), Some("/srv".into())));
+    }
+
+    #[test]
+    fn what_php_is_told() {
+        let settings = good(&["-n", "-c", "/etc/php", "-e", "-dmemory_limit=1G", "-d", "x"]).php.settings();
+        let expected = [
+            ("no_ini", "1"),
+            ("ini_file", "/etc/php"),
+            ("extended_info", "1"),
+            ("define.memory_limit", "1G"),
+            ("define.x", "1"),
+        ];
+        assert_eq!(settings, expected.map(|(name, value)| (name.to_string(), value.to_string())));
+        assert_eq!(good(&[]).php.settings(), []);
     }
 
     #[test]
