@@ -150,6 +150,8 @@ fn what_is_wrong_is_said_alike() {
         "listen =",
         "user = no-such-user",
         "group = no-such-group",
+        "listen.owner = no-such-user",
+        "listen.group = no-such-group",
         "[two]\nuser = nobody\nlisten = 9000\npm = static\npm.max_children = 1",
         "pm.status_listen = 9000",
         "[global]\nlog_level = loud",

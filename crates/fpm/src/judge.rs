@@ -419,12 +419,20 @@ pub fn is_number(name: &str) -> bool {
 
 /// The users and groups that `-t` looks up.
 pub fn names(pool: &Pool, host: &dyn Host) -> Result<(), Message> {
-    let user = |name: &Option<String>| known(pool, name, "uid for user", |name| host.user(name).is_some());
-    let group = |name: &Option<String>| known(pool, name, "gid for group", |name| host.group(name).is_some());
-    user(&pool.user)?;
-    group(&pool.group)?;
-    user(&pool.listen_owner)?;
-    group(&pool.listen_group)
+    known_user(pool, &pool.user, host)?;
+    known_group(pool, &pool.group, host)?;
+    // php-fpm tells the system's reason for these two, which knows nothing of names.
+    let with_reason = |message: Message| Message { text: message.text + ": Success (0)", ..message };
+    known_user(pool, &pool.listen_owner, host).map_err(with_reason)?;
+    known_group(pool, &pool.listen_group, host).map_err(with_reason)
+}
+
+fn known_user(pool: &Pool, name: &Option<String>, host: &dyn Host) -> Result<(), Message> {
+    known(pool, name, "uid for user", |name| host.user(name).is_some())
+}
+
+fn known_group(pool: &Pool, name: &Option<String>, host: &dyn Host) -> Result<(), Message> {
+    known(pool, name, "gid for group", |name| host.group(name).is_some())
 }
 
 fn known(
@@ -463,7 +471,7 @@ pub fn identity(
     }
     let (mut uid, mut gid) = (0, 0);
     if let Some(user) = set(&pool.user) {
-        known(pool, &pool.user, "uid for user", |name| host.user(name).is_some())?;
+        known_user(pool, &pool.user, host)?;
         (uid, gid) = match user.parse() {
             // The number's own group is looked up by the server; anything but root will do here.
             Ok(number) => (number, number),
@@ -471,7 +479,7 @@ pub fn identity(
         };
     }
     if let Some(group) = set(&pool.group) {
-        known(pool, &pool.group, "gid for group", |name| host.group(name).is_some())?;
+        known_group(pool, &pool.group, host)?;
         gid = group.parse().ok().or_else(|| host.group(group)).unwrap_or_default();
     }
     if !above.run_as_root && (uid == 0 || gid == 0) {

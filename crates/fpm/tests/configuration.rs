@@ -587,8 +587,8 @@ fn a_test_of_the_configuration_looks_up_all_names() {
     for (text, reason) in [
         ("user = x", "ERROR: [pool www] cannot get uid for user 'x'"),
         ("group = x", "ERROR: [pool www] cannot get gid for group 'x'"),
-        ("listen.owner = x", "ERROR: [pool www] cannot get uid for user 'x'"),
-        ("listen.group = x", "ERROR: [pool www] cannot get gid for group 'x'"),
+        ("listen.owner = x", "ERROR: [pool www] cannot get uid for user 'x': Success (0)"),
+        ("listen.group = x", "ERROR: [pool www] cannot get gid for group 'x': Success (0)"),
     ] {
         let loaded = test(&Site::new(&with(text)).options(), false, &USER);
         assert_eq!(said(&loaded), [reason, "ERROR: FPM initialization failed"]);
