@@ -133,11 +133,32 @@ pub struct List {
 pub const LISTS: &[List] = &[
     List { name: "env", pairs: Some(|pool| &mut pool.env), flags: false },
     List { name: "php_value", pairs: Some(|pool| &mut pool.php_values), flags: false },
-    List { name: "php_admin_value", pairs: Some(|pool| &mut pool.php_admin_values), flags: false },
     List { name: "php_flag", pairs: Some(|pool| &mut pool.php_values), flags: true },
+    List { name: "php_admin_value", pairs: Some(|pool| &mut pool.php_admin_values), flags: false },
     List { name: "php_admin_flag", pairs: Some(|pool| &mut pool.php_admin_values), flags: true },
     List { name: "access.suppress_path", pairs: None, flags: false },
 ];
+
+/// A directive, for its documentation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Documented {
+    /// As it is written, with `[NAME]` or `[]` where it has a key.
+    pub name: String,
+    /// Why it has no effect here, if it has none.
+    pub idle: Option<&'static str>,
+}
+
+/// The directives of `[global]`, then those of pools.
+pub fn all() -> [Vec<Documented>; 2] {
+    fn of<T>(row: &Row<T>) -> Documented {
+        Documented { name: row.name.to_string(), idle: row.idle }
+    }
+    let lists = LISTS.iter().map(|list| {
+        let key = if list.pairs.is_some() { "NAME" } else { "" };
+        Documented { name: format!("{}[{key}]", list.name), idle: None }
+    });
+    [GLOBAL.iter().map(of).collect(), POOL.iter().map(of).chain(lists).collect()]
+}
 
 impl<T> Row<T> {
     /// The row of a name.

@@ -25,5 +25,6 @@ pub mod status;
 mod value;
 
 pub use config::{Config, Global, Pool};
+pub use directive::{Documented, all as directives};
 pub use load::{Loaded, Options, load, test};
 pub use message::{Level, Message};
