@@ -19,7 +19,7 @@ fn main() -> ExitCode {
             Err(wrong) => wrong.report(),
         },
         Command::Fpm(fpm) => match fpm.request() {
-            Ok((_, config)) => report(Err(format!("{}: serving is not there yet", config.file.display()))),
+            Ok((arguments, config)) => wiring::fpm::serve(arguments, &config),
             Err(status) => status,
         },
         Command::Check(check) => check.run(),

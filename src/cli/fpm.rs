@@ -38,11 +38,11 @@ impl Fpm {
             Wanted::Version => Err(show("version", &arguments.php)),
             Wanted::Info => Err(show("info", &arguments.php)),
             Wanted::Modules => Err(show("modules", &arguments.php)),
-            Wanted::Test { dump } => match say(tokamak_fpm::test(&arguments.options, dump, &Machine)) {
+            Wanted::Test { dump } => match say_all(tokamak_fpm::test(&arguments.options, dump, &Machine)) {
                 Some(_) => Err(ExitCode::SUCCESS),
                 None => Err(ExitCode::from(CONFIG)),
             },
-            Wanted::Serve => match say(tokamak_fpm::load(&arguments.options, &Machine)) {
+            Wanted::Serve => match say_all(tokamak_fpm::load(&arguments.options, &Machine)) {
                 Some(config) => Ok((arguments, config)),
                 None => Err(ExitCode::from(CONFIG)),
             },
@@ -63,7 +63,7 @@ fn help(status: u8) -> ExitCode {
 }
 
 /// Writes what is to be said about a configuration to standard error.
-fn say(loaded: Loaded) -> Option<Config> {
+pub fn say_all(loaded: Loaded) -> Option<Config> {
     let global = loaded.config.as_ref().map(|config| &config.global);
     let style = global
         .map_or_else(Style::default, |global| Style { lowest: global.log_level, limit: global.log_limit });

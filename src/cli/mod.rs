@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use tokamak_config::option;
 
-pub use fpm::Fpm;
+pub use fpm::{Fpm, say_all};
 pub use seal_report::SealReport;
 pub use site::{Check, Serve};
 pub use upstream::Upstream;

@@ -1,5 +1,6 @@
 //! The only place that knows every part: it gives the supervisor its front and its worker program.
 
+pub mod fpm;
 mod front;
 
 use tokamak_config::{Errors, Server};
@@ -16,12 +17,12 @@ pub struct ServeRequest {
 /// Serves until it is told to stop.
 pub fn serve(request: ServeRequest) -> Result<(), String> {
     let reread = request.reread;
-    let setup = Setup {
-        server: request.server,
-        reread: Box::new(move || reread().map_err(|errors| errors.to_string())),
-        php: crate::program::tokamak_php().map_err(|error| error.to_string())?,
-        front: Box::new(front::main),
-    };
+    supervise(request.server, Box::new(move || reread().map_err(|errors| errors.to_string())))
+}
+
+fn supervise(server: Server, reread: Box<dyn Fn() -> Result<Server, String>>) -> Result<(), String> {
+    let php = crate::program::tokamak_php().map_err(|error| error.to_string())?;
+    let setup = Setup { server, reread, php, front: Box::new(front::main) };
     tokamak_supervisor::serve(setup).map_err(|failure: Failure| failure.to_string())
 }
 

@@ -16,6 +16,8 @@ mod docs;
 mod fallback;
 /// FastCGI applications behind the front: real ones, and one that does everything wrong.
 mod fastcgi;
+/// `tokamak fpm`: web servers hand over requests by FastCGI, as to php-fpm.
+mod fpm;
 /// The configuration of php-fpm, read as php-fpm reads it.
 mod fpm_config;
 /// What every other module stands on: servers, an HTTP client, tables of behaviours.

@@ -6,6 +6,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tokamak_fpm::arguments::PhpOptions;
 use tokamak_fpm::{Global, Pool};
 
 use crate::high::Server;
@@ -15,6 +16,8 @@ use crate::high::Server;
 pub struct Fpm {
     /// What its configuration says of all pools.
     pub global: Global,
+    /// What the command line says of PHP's own settings.
+    pub php: PhpOptions,
     /// Where web servers hand over requests.
     pub sockets: Vec<FpmSocket>,
 }

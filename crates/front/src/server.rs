@@ -1,11 +1,11 @@
 //! The front as a whole: its event loops, what they share, and the handle by which it is told things.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::application::Handler;
 use crate::connection::{Heart, Link, Pulse};
 use crate::door::{Door, Parcel, Visitor};
 use crate::fastcgi;
-use crate::responder;
+use crate::responder::{self, Journal};
 use crate::route::Router;
 use crate::service;
 
@@ -67,6 +67,8 @@ pub struct PoolLink {
     pub segment: Arc<Segment>,
     /// Eventfds by which its workers ring the event loops, in order.
     pub bells: Vec<OwnedFd>,
+    /// The file of its own access log, open for appending, if it has one.
+    pub access_log: Option<File>,
     /// Called when a request waits and no worker sleeps; absent for pools that cannot grow.
     pub want: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -77,6 +79,8 @@ pub struct Front {
     threads: Mutex<Vec<JoinHandle<()>>>,
     log: Mutex<Option<access::Log>>,
     upstreams: Arc<[Upstream]>,
+    /// Access logs of pools.
+    pool_logs: Mutex<Vec<access::Log>>,
 }
 
 /// What an event loop is told.
@@ -106,7 +110,8 @@ pub struct Loop {
     hosts: Arc<Hosts>,
     log: Option<Mutex<access::Buffer>>,
     links: Mutex<Links>,
-    draining: AtomicBool,
+    /// When it stopped accepting; 0: it has not.
+    draining: AtomicU64,
     /// When the pools were last attended to.
     attended: AtomicU64,
     /// Open connections of every loop.
@@ -126,6 +131,8 @@ pub struct Place {
     pub router: Router,
     /// Who runs its scripts.
     pub handler: Handler,
+    /// The access log of a pool that web servers reach by FastCGI.
+    pub journal: Option<Journal>,
     /// The place whose application gets what this site's workers are not for.
     pub fallback: Option<usize>,
 }
@@ -173,13 +180,20 @@ impl Front {
     ///
     /// # Errors
     /// Threads, logs or sockets that cannot be had.
-    pub fn start(start: Start) -> io::Result<Front> {
+    pub fn start(mut start: Start) -> io::Result<Front> {
         let server = Arc::new(start.server);
         let loops = server.loops;
         let log = match &server.log.access {
-            Some(log) => Some(access::Log::open(start.access_log, log.format)?),
+            Some(_) => Some(access::Log::open(start.access_log)?),
             None => None,
         };
+        // By the places of their sites.
+        let mut pool_logs = BTreeMap::new();
+        for pool in &mut start.pools {
+            if let Some(file) = pool.access_log.take() {
+                pool_logs.insert(pool.site, access::Log::open(Some(file))?);
+            }
+        }
         let sites: Vec<Arc<config::Site>> = server.sites.iter().cloned().map(Arc::new).collect();
         let hosts = Arc::new(Hosts::new(&sites));
         let counts: Arc<[AtomicUsize]> = (0..loops).map(|_| AtomicUsize::new(0)).collect();
@@ -207,13 +221,18 @@ impl Front {
                 rims.push(rim);
             }
             let mut places = Vec::new();
-            for (site, handler) in sites.iter().zip(handlers) {
+            for (nth, (site, handler)) in sites.iter().zip(handlers).enumerate() {
                 let router = Router::new(site);
                 places.push(Place {
                     site: site.clone(),
                     root: router.root().as_os_str().as_encoded_bytes().to_vec(),
                     router,
                     handler,
+                    journal: site
+                        .fpm
+                        .as_ref()
+                        .zip(pool_logs.get(&nth))
+                        .map(|(pool, log)| Journal::new(pool, log)),
                     fallback: site
                         .fallback
                         .as_ref()
@@ -228,7 +247,7 @@ impl Front {
                 hosts: hosts.clone(),
                 log: log.as_ref().map(|log| Mutex::new(log.buffer())),
                 links: Mutex::default(),
-                draining: AtomicBool::new(false),
+                draining: AtomicU64::new(0),
                 attended: AtomicU64::new(0),
                 counts: counts.clone(),
                 peers: senders.clone(),
@@ -241,7 +260,13 @@ impl Front {
             let thread = std::thread::Builder::new().name(format!("loop-{index}"));
             threads.push(thread.spawn(move || run(home, sockets, bells, inbox))?);
         }
-        Ok(Front { loops: senders, threads: Mutex::new(threads), log: Mutex::new(log), upstreams })
+        Ok(Front {
+            loops: senders,
+            threads: Mutex::new(threads),
+            log: Mutex::new(log),
+            upstreams,
+            pool_logs: Mutex::new(pool_logs.into_values().collect()),
+        })
     }
 
     /// A worker has died: the requests that it held are answered.
@@ -293,6 +318,7 @@ impl Front {
         }
         // What the loops handed over last is still on its way to the disk, and the process may end now.
         drop(lock(&self.log).take());
+        lock(&self.pool_logs).clear();
     }
 
     fn tell(&self, message: impl Fn() -> Message) {
@@ -384,7 +410,7 @@ async fn live(
                     for task in accepting.drain(..) {
                         task.abort();
                     }
-                    home.draining.store(true, Ordering::Relaxed);
+                    home.draining.store(tokamak_cost::now(), Ordering::Relaxed);
                 }
                 Some(Message::Finish) => {
                     drain_until = Some(tokamak_cost::now() + home.server.timeouts.drain.as_nanos() as u64);
@@ -398,17 +424,13 @@ async fn live(
                 home.rims.iter().for_each(|rim| rim.tick(now));
                 home.upstreams.iter().for_each(|upstream| upstream.tick(home.index, now));
                 home.sweep(now);
-                if let Some(log) = &home.log {
-                    lock(log).flush();
-                }
+                home.flush_logs();
             }
         }
         if let Some(until) = drain_until
             && (home.counts[home.index].load(Ordering::Relaxed) == 0 || tokamak_cost::now() > until)
         {
-            if let Some(log) = &home.log {
-                lock(log).flush();
-            }
+            home.flush_logs();
             return Ok(());
         }
     }
@@ -522,12 +544,25 @@ impl Loop {
 
     /// Whether connections are to be closed after their next response.
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.draining.load(Ordering::Relaxed) > 0
+    }
+
+    /// For how long it has accepted nothing more, in nanoseconds, if it has stopped.
+    pub fn draining_for(&self, now: u64) -> Option<u64> {
+        let since = self.draining.load(Ordering::Relaxed);
+        (since > 0).then(|| now.saturating_sub(since))
     }
 
     /// The site that a host name belongs to; the first one for an unknown name.
     pub fn place_of(&self, host: Option<&str>) -> &Place {
         &self.places[self.hosts.find(host.unwrap_or(""))]
+    }
+
+    fn flush_logs(&self) {
+        if let Some(log) = &self.log {
+            lock(log).flush();
+        }
+        self.places.iter().filter_map(|place| place.journal.as_ref()).for_each(Journal::flush);
     }
 
     /// Whether an access log is written.
@@ -537,8 +572,8 @@ impl Loop {
 
     /// Writes a line of the access log.
     pub fn log(&self, entry: &access::Entry, sent: u64, ledger: &Ledger) {
-        if let Some(log) = &self.log {
-            lock(log).write(entry, sent, ledger);
+        if let (Some(log), Some(configured)) = (&self.log, &self.server.log.access) {
+            lock(log).write(configured.format, entry, sent, ledger);
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct PoolLink {
     pub segment: Arc<Segment>,
     /// One eventfd for each event loop.
     pub bells: Vec<OwnedFd>,
+    /// Its own access log, opened for appending, if it has one.
+    pub access_log: Option<OwnedFd>,
 }
 
 /// What a front listens on.
@@ -154,13 +156,18 @@ fn link(pool: &Pool) -> io::Result<PoolLink> {
         site: pool.place,
         segment: Arc::clone(pool.segment()),
         bells: pool.bells().iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
+        access_log: match pool.site.fpm.as_ref().and_then(|pool| pool.access.as_ref()) {
+            Some(access) => Some(open_log(&access.file)?.into()),
+            None => None,
+        },
     })
 }
 
 /// All that the front may keep open.
 fn descriptors(start: &FrontStart) -> Vec<RawFd> {
     let pools = start.pools.iter();
-    let bells = pools.clone().flat_map(|pool| pool.bells.iter().map(AsRawFd::as_raw_fd));
+    let bells =
+        pools.clone().flat_map(|pool| pool.bells.iter().chain(&pool.access_log).map(AsRawFd::as_raw_fd));
     let segments = pools.map(|pool| pool.segment.fd().as_raw_fd());
     let listeners =
         start.listeners.iter().chain(&start.sockets).chain(&start.access_log).map(AsRawFd::as_raw_fd);

@@ -1,10 +1,18 @@
 //! The supervisor's lines in the error log: `2026-11-20T12:00:00.123Z LEVEL [site] message key=value…`.
 //!
-//! Each line is one write to standard error, so lines of several processes never mix.
+//! Each line is one write to standard error, so lines of several processes never mix. A server that stands in for
+//! php-fpm writes as php-fpm does, since monitoring looks for its words: `[20-Nov-2026 12:00:00] LEVEL: [pool NAME] message`.
 
 use std::fmt;
 use std::io::Write;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
+
+use tokamak_fpm as fpm;
+use tokamak_fpm::log::Style;
+
+/// How php-fpm writes, if that is the manner.
+static STYLE: Mutex<Option<Style>> = Mutex::new(None);
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,18 +25,73 @@ pub enum Level {
     Error,
 }
 
+/// Writes as php-fpm does from now on.
+pub fn write_as_fpm(global: &fpm::Global) {
+    let style = Style { lowest: global.log_level, limit: global.log_limit };
+    *STYLE.lock().unwrap_or_else(PoisonError::into_inner) = Some(style);
+}
+
+/// How php-fpm writes, if that is the manner.
+pub fn style() -> Option<Style> {
+    *STYLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Writes a line about the whole server.
 pub fn line(level: Level, message: fmt::Arguments<'_>) {
-    write(level, "-", message);
+    if style().is_some() {
+        fpm(level.of_fpm(), message);
+    } else {
+        write(&format(SystemTime::now(), level, "-", message));
+    }
 }
 
 /// Writes a line about one site.
 pub fn site(level: Level, site: &str, message: fmt::Arguments<'_>) {
-    write(level, site, message);
+    if style().is_some() {
+        pool(level.of_fpm(), site, message);
+    } else {
+        write(&format(SystemTime::now(), level, site, message));
+    }
 }
 
-fn write(level: Level, site: &str, message: fmt::Arguments<'_>) {
-    let text = format(SystemTime::now(), level, site, message);
+/// Writes a line that php-fpm has other words for.
+pub fn either(own: fmt::Arguments<'_>, of_fpm: fmt::Arguments<'_>) {
+    if style().is_some() {
+        fpm(fpm::Level::Notice, of_fpm);
+    } else {
+        line(Level::Info, own);
+    }
+}
+
+/// Writes a line that only php-fpm has, if this is its manner.
+#[track_caller]
+pub fn fpm(level: fpm::Level, message: fmt::Arguments<'_>) {
+    let text = message.to_string().replace(|c: char| c.is_control(), " ");
+    let message = fpm::Message::new(level, text);
+    let line = style().and_then(|style| style.line(SystemTime::now(), std::process::id(), &message));
+    if let Some(line) = line {
+        write(&line);
+    }
+}
+
+/// Writes a line about a pool that only php-fpm has, if this is its manner.
+#[track_caller]
+pub fn pool(level: fpm::Level, pool: &str, message: fmt::Arguments<'_>) {
+    fpm(level, format_args!("[pool {pool}] {message}"));
+}
+
+impl Level {
+    /// What php-fpm has no words for is for whoever looks for a mistake, as long as nothing is wrong.
+    fn of_fpm(self) -> fpm::Level {
+        match self {
+            Level::Info => fpm::Level::Debug,
+            Level::Warn => fpm::Level::Warning,
+            Level::Error => fpm::Level::Error,
+        }
+    }
+}
+
+fn write(text: &str) {
     // A log that cannot be written must not stop the server, and there is nowhere else to say so.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

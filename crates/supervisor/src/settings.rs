@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tokamak_config::{Mode, Reset, Server, Site};
 use tokamak_sys::control::{MAX_SETTINGS, key};
+use tokamak_sys::process::Identity;
 use tokamak_sys::queue::Geometry;
 
 /// Most workers that a segment can seat, and most slots of one event loop.
@@ -99,11 +100,40 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
     {
         pairs.extend(table.iter().map(|(name, value)| (format!("{prefix}{name}"), value.clone())));
     }
+    if let Some(pool) = &site.fpm {
+        pairs.push((key::FPM.to_owned(), String::new()));
+        pairs.push((key::LIMIT_EXTENSIONS.to_owned(), pool.limit_extensions.join(" ")));
+        pairs.extend(
+            pool.chdir.iter().map(|path| (key::CHDIR.to_owned(), path.to_string_lossy().into_owned())),
+        );
+    }
     let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
     if pairs.len() > MAX_SETTINGS || bytes + 64 > tokamak_sys::channel::MAX_MESSAGE {
         return Err(Unusable(format!("site {}: too many or too long php_value, env … settings", site.name)));
     }
     Ok(pairs)
+}
+
+/// The pairs for a zygote that come before those of its site: what the command line says to all.
+pub fn defined(server: &Server) -> Vec<(String, String)> {
+    let Some(php) = server.fpm.as_ref().map(|fpm| &fpm.php) else { return Vec::new() };
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let flags = [(php.no_ini, key::NO_INI), (php.extended_info, key::EXTENDED_INFO)];
+    let flags = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| pair(name, ""));
+    let file = php.ini.iter().map(|file| pair(key::INI_FILE, file));
+    let settings = php.define.iter().map(|(name, value)| pair(&format!("{}{name}", key::DEFINE), value));
+    flags.chain(file).chain(settings).collect()
+}
+
+/// What a zygote has to do before it may become `identity`, if there is such a thing: the pairs for that.
+pub fn entrance(site: &Site, identity: Option<&Identity>) -> Vec<(String, String)> {
+    let (Some(root), Some(identity)) = (site.fpm.as_ref().and_then(|pool| pool.chroot.as_ref()), identity)
+    else {
+        return Vec::new();
+    };
+    let groups: Vec<String> = identity.groups().iter().map(u32::to_string).collect();
+    let identity = format!("{} {} {}", identity.uid(), identity.gid(), groups.join(","));
+    vec![(key::CHROOT.to_owned(), root.to_string_lossy().into_owned()), (key::IDENTITY.to_owned(), identity)]
 }
 
 fn reset_name(reset: Reset) -> &'static str {

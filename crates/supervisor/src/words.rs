@@ -20,7 +20,8 @@ pub fn cause(why: Why) -> String {
     }
 }
 
-fn signal_name(number: u8) -> Option<&'static str> {
+/// The name of a signal of which processes usually die.
+pub fn signal_name(number: u8) -> Option<&'static str> {
     Some(match number {
         4 => "SIGILL",
         6 => "SIGABRT",

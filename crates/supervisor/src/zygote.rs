@@ -84,16 +84,18 @@ impl Zygote {
             let (mut line, theirs) = Line::new()?;
             let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
             fds.extend(bells.iter().map(AsFd::as_fd));
+            let entrance = settings::entrance(site, launch.identity);
             let program = Program {
                 arguments: &[ZYGOTE_ARGUMENT],
                 environment: &settings::environment(&site.env, site.inherit_env, std::env::vars_os()),
                 fds: &fds,
-                identity: launch.identity,
+                // What it has to do first, nobody else may.
+                identity: launch.identity.filter(|_| entrance.is_empty()),
                 ..Program::new(launch.php)
             };
             let child = program.spawn()?;
             // If it has died already, reaping tells.
-            let _ = line.send(&ToZygote::Settings(settings.to_vec()), Vec::new());
+            let _ = line.send(&ToZygote::Settings([settings, &entrance].concat()), Vec::new());
             Ok((child, line))
         };
         match started() {

@@ -142,6 +142,11 @@ impl Identity {
     pub fn gid(&self) -> u32 {
         self.gid
     }
+
+    /// The numbers of all its groups.
+    pub fn groups(&self) -> &[u32] {
+        &self.groups
+    }
 }
 
 /// Whether this process is the superuser.

@@ -19,16 +19,19 @@ pub enum Signal {
     HangUp,
     /// `SIGUSR1`
     User1,
+    /// `SIGUSR2`
+    User2,
     /// `SIGCHLD`
     Child,
 }
 
-const ALL: [(Signal, libc::c_int); 6] = [
+const ALL: [(Signal, libc::c_int); 7] = [
     (Signal::Terminate, libc::SIGTERM),
     (Signal::Interrupt, libc::SIGINT),
     (Signal::Quit, libc::SIGQUIT),
     (Signal::HangUp, libc::SIGHUP),
     (Signal::User1, libc::SIGUSR1),
+    (Signal::User2, libc::SIGUSR2),
     (Signal::Child, libc::SIGCHLD),
 ];
 

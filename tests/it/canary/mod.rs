@@ -96,7 +96,7 @@ fn is_as_expected(outcome: &str, expected: &str) -> bool {
 /// What the channels and the page call a server.
 fn name(kind: Kind) -> &'static str {
     match kind {
-        Kind::Peer | Kind::Fastcgi => "php-fpm",
+        Kind::Peer | Kind::Fpm | Kind::Fastcgi => "php-fpm",
         Kind::Classic => "classic",
         Kind::Worker => "worker",
         Kind::Sealed => "sealed",

@@ -13,13 +13,14 @@ mod server;
 mod setup;
 mod table;
 mod tokamak;
+mod web_servers;
 
 pub use connection::{Connection, Failure};
 pub use process::{Process, eventually};
 pub use request::{Multipart, Request, form, get, post};
 pub use response::{Framing, Response};
 pub use server::{Server, free_address};
-pub use setup::{Kind, Setup, is_root, tests};
+pub use setup::{Kind, Setup, WebServer, is_root, tests};
 pub use table::{TOKAMAK, check, row};
 pub use tokamak::program;
 
@@ -33,13 +34,14 @@ macro_rules! of_kinds {
     )* };
 }
 
-/// Turns one function of a [`Kind`] into tests: `NAME::classic`, `NAME::worker`, `NAME::sealed`, `NAME::fastcgi`, `NAME::peer`.
+/// Turns one function of a [`Kind`] into tests: `NAME::classic`, `NAME::worker`, `NAME::sealed`, `NAME::fastcgi`, `NAME::fpm`,
+/// `NAME::peer`.
 macro_rules! on_every_server {
     ($($name:ident),* $(,)?) => { $(
         mod $name {
             $crate::harness::of_kinds!(
                 super::$name;
-                classic: Classic, worker: Worker, sealed: Sealed, fastcgi: Fastcgi, peer: Peer
+                classic: Classic, worker: Worker, sealed: Sealed, fastcgi: Fastcgi, fpm: Fpm, peer: Peer
             );
         }
     )* };

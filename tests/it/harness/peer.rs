@@ -1,24 +1,34 @@
-//! Starts nginx in front of php-fpm, as Debian sets them up: the behaviour that applications expect.
+//! Starts nginx in front of php-fpm, as Debian sets them up: the behaviour that applications expect. Or in front of `tokamak fpm`,
+//! with the same configuration.
 
 use std::fmt::Write;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::process::{Process, eventually};
 use super::server::{Server, free_address};
-use super::setup::{Kind, Places, Setup, is_root};
+use super::setup::{Kind, Places, Setup, WebServer, is_root};
+use super::{tokamak, web_servers};
 
 pub(super) fn start(setup: &Setup, places: Places) -> Server {
     let address = free_address();
     let (fpm, socket) = start_fpm(setup, &places);
-    let site = places.top().join("nginx.conf");
-    fs::write(&site, nginx_configuration(setup, &places, &socket, &address.to_string())).unwrap();
+    let web_server = match setup.web_server {
+        WebServer::Nginx | WebServer::NginxThatKeeps => start_nginx(setup, &places, &socket, address),
+        WebServer::Apache => web_servers::start_apache(&places, &socket, address),
+        WebServer::Lighttpd => web_servers::start_lighttpd(&places, &socket, address),
+    };
+    Server::new(setup.kind, address, vec![fpm, web_server], places)
+}
 
+fn start_nginx(setup: &Setup, places: &Places, socket: &Path, address: SocketAddr) -> Process {
+    let site = places.top().join("nginx.conf");
+    fs::write(&site, nginx_configuration(setup, places, socket, &address.to_string())).unwrap();
     let (top, site) = (places.top().to_str().unwrap(), site.to_str().unwrap());
     let arguments = ["-p", top, "-c", site, "-e", "stderr"].map(String::from);
-    let nginx = Process::start(&installed("nginx"), &arguments, &[], &places.log());
-    Server::new(Kind::Peer, address, vec![fpm, nginx], places)
+    Process::start(&installed("nginx"), &arguments, &[], &places.log())
 }
 
 /// Starts php-fpm for the site; gives its socket too.
@@ -26,16 +36,23 @@ pub(super) fn start_fpm(setup: &Setup, places: &Places) -> (Process, PathBuf) {
     let socket = places.top().join("fpm.socket");
     let pool = places.top().join("fpm.conf");
     fs::write(&pool, fpm_configuration(setup, places, &socket)).unwrap();
-    let arguments = ["--nodaemonize", "--fpm-config", pool.to_str().unwrap()].map(String::from);
-    let fpm = Process::start(&installed("php-fpm8.2"), &arguments, &[], &places.log());
-    eventually(Duration::from_secs(10), || socket.exists().then_some(()));
+    let (program, command) = match setup.kind {
+        Kind::Fpm => (tokamak::program(), Some("fpm")),
+        _ => (installed("php-fpm8.2"), None),
+    };
+    let arguments = ["--nodaemonize", "--fpm-config", pool.to_str().unwrap()];
+    let arguments: Vec<String> = command.into_iter().chain(arguments).map(String::from).collect();
+    let fpm = Process::start(&program, &arguments, &setup.server_environment, &places.log());
+    // Its socket is there before anybody accepts from it.
+    let said = || fs::read_to_string(places.log()).unwrap_or_default();
+    eventually(Duration::from_secs(20), || said().contains("ready to handle connections").then_some(()));
     (fpm, socket)
 }
 
 /// Debian's packages put both programs where the path of an ordinary user does not lead.
-fn installed(name: &str) -> PathBuf {
+pub(super) fn installed(name: &str) -> PathBuf {
     let program = Path::new("/usr/sbin").join(name);
-    assert!(program.exists(), "{} is missing: install nginx-light and php8.2-fpm", program.display());
+    assert!(program.exists(), "{} is missing: run scripts/setup test", program.display());
     program
 }
 
@@ -65,6 +82,10 @@ fn nginx_configuration(setup: &Setup, places: &Places, socket: &Path, address: &
     let top = places.top().display();
     let user = if is_root() { "user www-data;" } else { "" };
     let socket = socket.display();
+    let (pass, keep) = match setup.web_server {
+        WebServer::NginxThatKeeps => ("kept".to_owned(), "fastcgi_keep_conn on;"),
+        _ => (format!("unix:{socket}"), ""),
+    };
     let missing = match &setup.front_controller {
         Some(script) => format!("/{script}$is_args$args"),
         None => "=404".into(),
@@ -91,7 +112,8 @@ fn nginx_configuration(setup: &Setup, places: &Places, socket: &Path, address: &
       fastcgi_param PATH_INFO $path_info;
       fastcgi_index index.php;
       include /etc/nginx/fastcgi.conf;
-      fastcgi_pass unix:{socket};
+      fastcgi_pass {pass};
+      {keep}
     }}
   }}"
         )
@@ -113,6 +135,7 @@ http {{
   proxy_temp_path {top}/nginx-proxy;
   uwsgi_temp_path {top}/nginx-uwsgi;
   scgi_temp_path {top}/nginx-scgi;
+  upstream kept {{ server unix:{socket}; keepalive 4; }}
 {servers}
 }}
 "

@@ -71,6 +71,11 @@ impl Server {
         self.processes.last_mut().expect("a server has a process")
     }
 
+    /// The process that was started first: php-fpm, or what stands in for it.
+    pub fn first_process(&mut self) -> &mut Process {
+        self.processes.first_mut().expect("a server has a process")
+    }
+
     /// Everything that the server wrote to its log so far.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.places.log()).unwrap_or_default()).into_owned()

@@ -20,6 +20,8 @@ pub enum Kind {
     Sealed,
     /// Tokamak in front of php-fpm, or of [another application](Setup::upstream).
     Fastcgi,
+    /// nginx with `tokamak fpm` in php-fpm's place, in classic mode.
+    Fpm,
     /// nginx with php-fpm: what the expectations are checked against.
     Peer,
 }
@@ -29,6 +31,19 @@ impl Kind {
     pub fn has_loop(self) -> bool {
         matches!(self, Kind::Worker | Kind::Sealed)
     }
+}
+
+/// Who is in front of php-fpm, or of what stands in for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WebServer {
+    /// nginx, with a connection for each request.
+    Nginx,
+    /// nginx, which keeps its connections.
+    NginxThatKeeps,
+    /// Apache with mod_proxy_fcgi, which keeps its connections.
+    Apache,
+    /// lighttpd, which keeps none.
+    Lighttpd,
 }
 
 /// A server to be. Settings that both servers know are applied to either; lines of Tokamak's own
@@ -52,6 +67,7 @@ pub struct Setup {
     pub(super) fallback: Option<String>,
     pub(super) upstream: Option<String>,
     pub(super) fpm_lines: Vec<String>,
+    pub(super) web_server: WebServer,
 }
 
 /// What runs in sealed mode before the image is taken.
@@ -97,6 +113,7 @@ impl Setup {
             fallback: None,
             upstream: None,
             fpm_lines: Vec::new(),
+            web_server: WebServer::Nginx,
         }
     }
 
@@ -203,6 +220,12 @@ impl Setup {
         self
     }
 
+    /// With [`Kind::Fpm`] and [`Kind::Peer`], puts this web server in front.
+    pub fn behind(mut self, web_server: WebServer) -> Setup {
+        self.web_server = web_server;
+        self
+    }
+
     /// Serves a further site, a directory below `tests`, under this host name.
     pub fn also(mut self, host: &str, name: &str) -> Setup {
         self.more_sites.push(MoreSite { host: host.into(), site: tests().join(name) });
@@ -219,7 +242,7 @@ impl Setup {
     pub fn start(self) -> Server {
         let places = Places::new(&self);
         match self.kind {
-            Kind::Peer => peer::start(&self, places),
+            Kind::Fpm | Kind::Peer => peer::start(&self, places),
             Kind::Classic | Kind::Worker | Kind::Sealed | Kind::Fastcgi => tokamak::start(&self, places),
         }
     }

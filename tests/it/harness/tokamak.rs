@@ -98,7 +98,7 @@ fn write_site(
         }
         Kind::Fastcgi if setup.upstream.is_some() => text.push_str("mode = \"fastcgi\"\n"),
         Kind::Fastcgi => text.push_str("upstream = \"php-fpm\"\n"),
-        Kind::Classic | Kind::Peer => text.push_str("mode = \"classic\"\n"),
+        Kind::Classic | Kind::Fpm | Kind::Peer => text.push_str("mode = \"classic\"\n"),
     }
     let front_controller = setup.front_controller.as_deref().unwrap_or("none");
     writeln!(text, "front_controller = {}", quoted(front_controller)).unwrap();

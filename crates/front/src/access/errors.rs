@@ -84,6 +84,11 @@ pub fn complained(site: &str, text: &[u8], method: &str, target: &str) {
     put(&compose(SystemTime::now(), "WARN", site, &text, &pairs));
 }
 
+/// Tells of something that an operator may want to know of a site.
+pub fn noticed(site: &str, message: &str) {
+    put(&compose(SystemTime::now(), "INFO", site, message, &[]));
+}
+
 /// Tells of trouble that belongs to no site.
 pub fn server(message: &str) {
     put(&compose(SystemTime::now(), "WARN", "-", message, &[]));

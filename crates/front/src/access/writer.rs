@@ -44,7 +44,6 @@ struct Shared {
 /// An open access log.
 #[derive(Debug)]
 pub struct Log {
-    format: LogFormat,
     sender: SyncSender<Message>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -55,23 +54,22 @@ impl Log {
     ///
     /// # Errors
     /// A thread that cannot be had.
-    pub fn open(file: Option<File>, format: LogFormat) -> io::Result<Log> {
-        Log::start(file.map_or(Sink::Output, Sink::File), format)
+    pub fn open(file: Option<File>) -> io::Result<Log> {
+        Log::start(file.map_or(Sink::Output, Sink::File))
     }
 
-    fn start(sink: Sink, format: LogFormat) -> io::Result<Log> {
+    fn start(sink: Sink) -> io::Result<Log> {
         let (sender, inbox) = sync_channel(WAITING);
         let shared = Arc::<Shared>::default();
         let writer = Writer { sink, shared: shared.clone(), told: 0, broken: false };
         let thread =
             std::thread::Builder::new().name("access-log".to_owned()).spawn(move || writer.run(&inbox))?;
-        Ok(Log { format, sender, shared, thread: Some(thread) })
+        Ok(Log { sender, shared, thread: Some(thread) })
     }
 
     /// A buffer for one event loop.
     pub fn buffer(&self) -> Buffer {
         Buffer {
-            format: self.format,
             sender: self.sender.clone(),
             shared: self.shared.clone(),
             clock: Clock::default(),
@@ -115,7 +113,6 @@ impl Drop for Log {
 /// The lines of one event loop on their way.
 #[derive(Debug)]
 pub struct Buffer {
-    format: LogFormat,
     sender: SyncSender<Message>,
     shared: Arc<Shared>,
     clock: Clock,
@@ -125,12 +122,22 @@ pub struct Buffer {
 
 impl Buffer {
     /// Adds the line of a request whose response is complete.
-    pub fn write(&mut self, entry: &Entry, sent: u64, ledger: &Ledger) {
+    pub fn write(&mut self, format: LogFormat, entry: &Entry, sent: u64, ledger: &Ledger) {
         let (line, now) = (entry.line(sent), SystemTime::now());
-        match self.format {
+        match format {
             LogFormat::Combined => line.combined(&mut self.clock, now, &mut self.bytes),
             LogFormat::Json => line.json(ledger, &mut self.clock, now, &mut self.bytes),
         }
+        self.count_line();
+    }
+
+    /// Adds a line that has been written already.
+    pub fn add(&mut self, line: &[u8]) {
+        self.bytes.extend_from_slice(line);
+        self.count_line();
+    }
+
+    fn count_line(&mut self) {
         self.count += 1;
         if self.bytes.len() >= FULL {
             self.flush();
@@ -251,7 +258,7 @@ mod tests {
     }
 
     fn write(buffer: &mut Buffer, target: &str) {
-        buffer.write(&entry(target), 0, &Ledger::begin(0));
+        buffer.write(LogFormat::Combined, &entry(target), 0, &Ledger::begin(0));
     }
 
     /// Waits until `path` holds `count` lines.
@@ -272,7 +279,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("access.log");
         fs::write(&path, "before\n").unwrap();
-        let log = Log::open(append(&path), LogFormat::Combined).unwrap();
+        let log = Log::open(append(&path)).unwrap();
         let buffers: Vec<_> = (0..3).map(|_| log.buffer()).collect();
         std::thread::scope(|scope| {
             for (index, mut buffer) in buffers.into_iter().enumerate() {
@@ -309,7 +316,7 @@ mod tests {
     fn a_moved_file_is_opened_anew() {
         let dir = tempfile::tempdir().unwrap();
         let (path, old) = (dir.path().join("access.log"), dir.path().join("access.log.1"));
-        let log = Log::open(append(&path), LogFormat::Json).unwrap();
+        let log = Log::open(append(&path)).unwrap();
         let mut buffer = log.buffer();
         write(&mut buffer, "/first");
         buffer.flush();
@@ -336,7 +343,7 @@ mod tests {
             }
         }
         let (go, wait) = mpsc::channel();
-        let log = Log::start(Sink::Test(Box::new(Hanging(wait))), LogFormat::Combined).unwrap();
+        let log = Log::start(Sink::Test(Box::new(Hanging(wait)))).unwrap();
         let mut buffer = log.buffer();
         let began = Instant::now();
         for _ in 0..WAITING + 10 {
@@ -352,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_refuses_costs_lines() {
-        let log = Log::open(append(Path::new("/dev/full")), LogFormat::Combined).unwrap();
+        let log = Log::open(append(Path::new("/dev/full"))).unwrap();
         let mut buffer = log.buffer();
         write(&mut buffer, "/");
         write(&mut buffer, "/");

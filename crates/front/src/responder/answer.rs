@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use tokamak_fastcgi::encode::{self, Pieces};
 use tokamak_fastcgi::{ProtocolStatus, Stream};
-use tokamak_upstream::shm::{Event, Exchange, Fault, Outcome, ResponseHead};
+use tokamak_upstream::shm::{Event, Exchange, Fault, Outcome, ResponseHead, Told};
 
 use crate::failure::Failure;
 use crate::pages;
@@ -15,8 +15,9 @@ pub const MOST_WAITING: usize = 256 * 1024;
 /// A request in the hands of the pool's workers.
 pub struct Answer {
     exchange: Exchange,
-    /// Whether the response's headers have been written.
-    begun: bool,
+    /// The response's head, once it has been written.
+    head: Option<ResponseHead>,
+    told: Option<Told>,
 }
 
 /// How an answer ended.
@@ -33,7 +34,22 @@ pub enum End {
 impl Answer {
     /// The answer to a request that has been queued.
     pub fn new(exchange: Exchange) -> Answer {
-        Answer { exchange, begun: false }
+        Answer { exchange, head: None, told: None }
+    }
+
+    /// The response's head, once it has been written.
+    pub fn head(&self) -> Option<&ResponseHead> {
+        self.head.as_ref()
+    }
+
+    /// What the worker said of the request.
+    pub fn told(&self) -> Option<&Told> {
+        self.told.as_ref()
+    }
+
+    /// The worker's process id, if it is known.
+    pub fn worker(&self) -> Option<u32> {
+        self.exchange.worker()
     }
 
     /// Writes what there is of it at the end of `out`, at most a little more than [`MOST_WAITING`].
@@ -43,10 +59,11 @@ impl Answer {
             let mut stdout = Pieces::new(out, id, Stream::Stdout);
             let event = loop {
                 match self.exchange.poll_event(context) {
-                    Poll::Ready(Ok(Event::Head(head))) if !self.begun => {
-                        self.begun = true;
+                    Poll::Ready(Ok(Event::Head(head))) if self.head.is_none() => {
                         put_head(&mut stdout, &head);
+                        self.head = Some(head);
                     }
+                    Poll::Ready(Ok(Event::Account(told))) => self.told = Some(told),
                     Poll::Ready(Ok(Event::Body(bytes))) => {
                         stdout.put(&bytes);
                         if stdout.buffered() >= MOST_WAITING {
@@ -54,7 +71,7 @@ impl Answer {
                         }
                     }
                     // FastCGI has no interim responses.
-                    Poll::Ready(Ok(Event::Head(_) | Event::Interim(_) | Event::Account(_))) => {}
+                    Poll::Ready(Ok(Event::Head(_) | Event::Interim(_))) => {}
                     Poll::Ready(event) => break Some(event),
                     Poll::Pending => {
                         stdout.finish();
@@ -72,7 +89,9 @@ impl Answer {
                 Some(Ok(Event::End(Outcome::Broken))) => {
                     return Poll::Ready(End::BrokenOff("the worker broke the response off".to_owned()));
                 }
-                Some(Err(fault)) if self.begun => return Poll::Ready(End::BrokenOff(fault.to_string())),
+                Some(Err(fault)) if self.head.is_some() => {
+                    return Poll::Ready(End::BrokenOff(fault.to_string()));
+                }
                 Some(Err(fault)) => return Poll::Ready(End::Failed(fault)),
                 Some(Ok(_)) | None => {}
             }

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Role, Values, Wanted, encode};
 use tokamak_upstream::record::Writer;
-use tokamak_upstream::shm::Refused;
+use tokamak_upstream::shm::{Refused, ResponseHead};
 use tokio::io::ReadBuf;
 use tokio::time::timeout;
 
 use super::answer::{self, Answer, End, MOST_WAITING};
 use super::gather::{Gathering, Wrong, parameter};
+use super::journal::Entry;
 use crate::access;
 use crate::application::{Handler, Trouble};
 use crate::connection::{Heart, Pulse};
@@ -33,6 +34,9 @@ const TURNS: usize = 32;
 
 /// How long a web server may take to read the end of an answer on a connection that is closed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How long a draining front waits for an idle moment of a connection. Chosen arbitrarily.
+const DRAIN_BUSY: Duration = Duration::from_secs(5);
 
 thread_local! {
     /// Records land here and are read without a pause: one buffer for all connections of an event loop.
@@ -56,6 +60,8 @@ pub async fn converse(
 struct Conversation {
     home: Arc<Loop>,
     place: usize,
+    /// The address of the web server, if it has one.
+    peer: Option<String>,
     stream: Stream,
     heart: Arc<Heart>,
     messages: Messages,
@@ -70,13 +76,15 @@ struct Conversation {
 /// A request that has begun and not ended.
 struct Request {
     id: u16,
+    /// When it began, in nanoseconds.
+    begun: u64,
     stage: Stage,
 }
 
 enum Stage {
     Coming(Box<Gathering>),
-    /// With the request's record, for the log.
-    Answered(Answer, Writer),
+    /// With the request's record and the length of its body, for the log.
+    Answered(Box<Answer>, Writer, u64),
 }
 
 /// The connection is of no more use.
@@ -95,6 +103,7 @@ impl Conversation {
         Conversation {
             home,
             place,
+            peer: stream.peer().map(|peer| peer.to_string()),
             stream,
             heart,
             messages: Messages::new(),
@@ -170,8 +179,8 @@ impl Conversation {
     }
 
     fn garbled(&self, reason: &str) -> Over {
-        let client = self.stream.peer().map_or_else(|| "unix:".to_owned(), |peer| peer.to_string());
-        access::garbled(&self.place().site.name, &client, reason);
+        let client = self.peer.as_deref().unwrap_or("unix:");
+        access::garbled(&self.place().site.name, client, reason);
         Over
     }
 
@@ -227,7 +236,7 @@ impl Conversation {
         } else {
             let limits = &self.home.server.limits;
             let gathering = Box::new(Gathering::new(role, limits.head, limits.buffer));
-            self.requests.push(Request { id, stage: Stage::Coming(gathering) });
+            self.requests.push(Request { id, begun: tokamak_cost::now(), stage: Stage::Coming(gathering) });
         }
         Ok(())
     }
@@ -267,11 +276,12 @@ impl Conversation {
         let Handler::Workers(rim) = &home.places[self.place].handler else {
             return self.refuse(id, Failure::Internal, "the pool has no workers");
         };
+        let length = gathering.body_len();
         let body = gathering.take_body();
         match rim.submit(gathering.record.bytes(), body) {
             Ok(exchange) => {
                 let record = std::mem::take(&mut gathering.record);
-                self.requests[at].stage = Stage::Answered(Answer::new(exchange), record);
+                self.requests[at].stage = Stage::Answered(Box::new(Answer::new(exchange)), record, length);
             }
             Err((Refused::TooLarge, _)) => {
                 self.refuse(id, Failure::HeadTooLarge, "the parameters do not fit the queue");
@@ -288,10 +298,32 @@ impl Conversation {
     /// Answers a request with an error, and says why in the log.
     fn refuse(&mut self, id: u16, failure: Failure, reason: &str) {
         let Some(at) = self.find(id) else { return };
-        let Request { stage, .. } = self.requests.swap_remove(at);
-        self.tell(stage.record(), failure, reason);
+        let request = self.requests.swap_remove(at);
+        self.tell(request.stage.record(), failure, reason);
+        self.log(&request, Some(failure));
         answer::fail(&mut self.out, id, failure);
         self.ended();
+    }
+
+    /// Writes the request's line into the pool's access log.
+    fn log(&self, request: &Request, failure: Option<Failure>) {
+        let Some(journal) = &self.place().journal else { return };
+        let (answer, body) = match &request.stage {
+            Stage::Coming(gathering) => (None, gathering.body_len()),
+            Stage::Answered(answer, _, body) => (Some(answer), *body),
+        };
+        let head = answer.and_then(|answer| answer.head());
+        let status = failure.map(|failure| failure.status().as_u16()).or(head.map(ResponseHead::status));
+        journal.write(&Entry {
+            record: request.stage.record(),
+            begun: request.begun,
+            peer: self.peer.as_deref(),
+            body,
+            status: status.unwrap_or(200),
+            head,
+            told: answer.and_then(|answer| answer.told()),
+            process: answer.and_then(|answer| answer.worker()),
+        });
     }
 
     fn tell(&self, record: &Writer, failure: Failure, reason: &str) {
@@ -300,18 +332,20 @@ impl Conversation {
         access::broken_off(site, failure, reason, &text(b"REQUEST_METHOD"), &text(b"REQUEST_URI"));
     }
 
-    /// A request has ended.
+    /// A request has ended. A draining front cannot tell the web server that it is about to close the connection, and the next
+    /// request may be on its way: so it waits for an idle moment, which the sweeper finds, but not for ever.
     fn ended(&mut self) {
-        self.closing |= self.home.is_draining();
+        let draining = self.home.draining_for(tokamak_cost::now());
+        self.closing |= draining.is_some_and(|time| time > DRAIN_BUSY.as_nanos() as u64);
     }
 
     fn answer(&mut self, context: &mut Context<'_>) -> Result<bool, Over> {
         let mut moved = false;
         let mut at = 0;
         while at < self.requests.len() && self.out.len() < MOST_WAITING {
-            let Request { id, stage } = &mut self.requests[at];
+            let Request { id, stage, .. } = &mut self.requests[at];
             let (id, before) = (*id, self.out.len());
-            let Stage::Answered(answer, _) = stage else {
+            let Stage::Answered(answer, ..) = stage else {
                 at += 1;
                 continue;
             };
@@ -324,7 +358,8 @@ impl Conversation {
             moved = true;
             match end {
                 End::Complete => {
-                    self.requests.swap_remove(at);
+                    let request = self.requests.swap_remove(at);
+                    self.log(&request, None);
                     self.ended();
                 }
                 End::Failed(fault) => {
@@ -332,8 +367,9 @@ impl Conversation {
                     self.refuse(id, failure, &reason);
                 }
                 End::BrokenOff(reason) => {
-                    let Request { stage, .. } = self.requests.swap_remove(at);
-                    self.tell(stage.record(), Failure::WorkerGone, &reason);
+                    let request = self.requests.swap_remove(at);
+                    self.tell(request.stage.record(), Failure::WorkerGone, &reason);
+                    self.log(&request, None);
                     // Without an END_REQUEST nobody takes the part for the whole. Others on the connection must not suffer.
                     if self.requests.is_empty() {
                         return Err(Over);
@@ -390,7 +426,7 @@ impl Stage {
     fn record(&self) -> &Writer {
         match self {
             Stage::Coming(gathering) => &gathering.record,
-            Stage::Answered(_, record) => record,
+            Stage::Answered(_, record, _) => record,
         }
     }
 }

@@ -111,6 +111,11 @@ impl Gathering {
         self.spool.put(bytes).map_err(|failure| Wrong::Request(failure, failure.text()))
     }
 
+    /// Bytes of the body so far.
+    pub fn body_len(&self) -> u64 {
+        self.spool.len()
+    }
+
     /// The whole body.
     pub fn take_body(&mut self) -> Body {
         std::mem::replace(&mut self.spool, Spool::new(0, 0)).finish()

@@ -13,5 +13,7 @@
 mod answer;
 mod conversation;
 mod gather;
+mod journal;
 
 pub use conversation::converse;
+pub use journal::Journal;

@@ -3,6 +3,7 @@
 //! Everything that the zygote says and the board shows is bounded and checked, and decides about this pool
 //! only.
 
+mod fpm;
 mod look;
 
 use std::io;
@@ -73,6 +74,8 @@ pub struct Pool {
     /// No process is started any more, and those that are still there after this time are ended.
     ending: Option<u64>,
     next_instance: u32,
+    /// Workers that are to be started for others that have ended of themselves.
+    replacing: u32,
     served: u64,
     failure: Option<String>,
     outdated: Option<String>,
@@ -86,6 +89,7 @@ impl Pool {
     /// Its memory or descriptors cannot be had.
     pub fn new(server: &Server, place: usize, number: u16) -> io::Result<Pool> {
         let site = server.sites[place].clone();
+        let own = settings::settings(&site).map_err(io::Error::other)?;
         let geometry = settings::geometry(server, &site);
         let segment = Segment::create(&site.name, geometry)?;
         let bells = (0..geometry.loops).map(|_| channel::bell()).collect::<io::Result<_>>()?;
@@ -103,7 +107,7 @@ impl Pool {
             number,
             segment: Arc::new(segment),
             bells,
-            settings: settings::settings(&site).map_err(io::Error::other)?,
+            settings: [settings::defined(server), own].concat(),
             limits: Limits {
                 request: site.pool.request_timeout,
                 slow: site.pool.slow,
@@ -118,6 +122,7 @@ impl Pool {
             wanted: false,
             ending: None,
             next_instance: 1,
+            replacing: 0,
             served: 0,
             failure: None,
             outdated: None,
@@ -214,8 +219,11 @@ impl Pool {
                 (self.failure, self.outdated) = (None, None);
             }
             FromZygote::Spawned { index, instance, pid } => {
-                if let Some(place) = self.place(index, instance) {
-                    place.pid = Some(pid);
+                let Some(place) = self.place(index, instance) else { return };
+                place.pid = Some(pid);
+                if self.site.fpm.is_some() {
+                    fpm::started(&self.site.name, pid, self.replacing > 0);
+                    self.replacing = self.replacing.saturating_sub(1);
                 }
             }
             FromZygote::Exited { index, instance, status } => {
@@ -312,8 +320,14 @@ impl Pool {
         }
         let busy = entry.state == WorkerState::Busy;
         let asked = before == Worker::Leaving;
+        if self.site.fpm.is_some() {
+            fpm::exited(&self.site.name, pid, why, since(started, now), asked);
+            self.replacing += u32::from(!asked);
+        }
         match fate {
             Fate::BootFailed => self.boot_failed(why, now),
+            // Said already, in php-fpm's words.
+            Fate::Lost if self.site.fpm.is_some() => {}
             Fate::Lost => {
                 let request = if busy {
                     format!(" while serving method={} uri={}", entry.method, entry.uri)

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokamak_config::Server;
+use tokamak_fpm as fpm;
 use tokamak_sys::channel::{Watch, poll};
 use tokamak_sys::process;
 use tokamak_sys::signal::{Signal, Signals};
@@ -132,6 +133,9 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     })?;
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(failure)?;
     log_to(&setup.server, &stderr).map_err(failure)?;
+    if let Some(fpm) = &setup.server.fpm {
+        log::write_as_fpm(&fpm.global);
+    }
     if let Err(error) = process::raise_open_files() {
         log::line(Level::Warn, format_args!("cannot raise the limit of open files: {error}"));
     }
@@ -207,7 +211,7 @@ impl Supervisor {
             self.give_up_questions(now);
             self.advance(now)?;
             if self.stopping && self.generations.is_empty() {
-                log::line(Level::Info, format_args!("stopped"));
+                log::either(format_args!("stopped"), format_args!("exiting, bye-bye!"));
                 return Ok(());
             }
         }
@@ -256,8 +260,10 @@ impl Supervisor {
 
     fn signal(&mut self, signal: Signal, now: u64) {
         match signal {
+            // As php-fpm, whose workers then end in the middle of their requests.
+            Signal::Terminate | Signal::Interrupt if self.configured.fpm.is_some() => self.terminate(now),
             Signal::Terminate | Signal::Interrupt | Signal::Quit => self.stop(now),
-            Signal::HangUp => self.reload(None, now),
+            Signal::HangUp | Signal::User2 => self.reload(None, now),
             Signal::User1 => self.reopen(now),
             Signal::Child => self.reap(now),
         }
@@ -323,20 +329,37 @@ impl Supervisor {
 
     /// The first time drains, the second time ends at once.
     fn stop(&mut self, now: u64) {
-        if self.stopping {
+        if !self.stopping {
+            log::either(
+                format_args!("stopping: running requests are finished"),
+                format_args!("Finishing ..."),
+            );
+            self.begin_stop(now);
+            self.generations.iter_mut().for_each(|generation| generation.drain(now));
+        } else if self.configured.fpm.is_none() {
             log::line(Level::Warn, format_args!("stopping at once"));
-            return self.generations.iter_mut().for_each(|generation| generation.kill(now));
+            self.generations.iter_mut().for_each(|generation| generation.kill(now));
         }
+    }
+
+    /// Ends at once.
+    fn terminate(&mut self, now: u64) {
+        log::fpm(fpm::Level::Notice, format_args!("Terminating ..."));
+        if !self.stopping {
+            self.begin_stop(now);
+        }
+        self.generations.iter_mut().for_each(|generation| generation.kill(now));
+    }
+
+    fn begin_stop(&mut self, now: u64) {
         self.stopping = true;
         notify::tell(State::Stopping, "stopping");
-        log::line(Level::Info, format_args!("stopping: running requests are finished"));
         if let Some(reload) = self.reload.take() {
             self.finish_reload(reload, "error the server is stopping\n", now);
         }
         // Waiting connections are refused from now on, once the fronts have closed their copies.
         self.listeners.keep(&[]);
         self.sockets.keep(&[]);
-        self.generations.iter_mut().for_each(|generation| generation.drain(now));
     }
 
     /// What follows from where the generations are now.
@@ -381,7 +404,11 @@ impl Supervisor {
             self.announced = true;
             let urls = self.listeners.lend(&first.server().listen).unwrap_or_default();
             let urls: Vec<_> = urls.iter().map(|(address, _)| *address).collect();
-            banner::print(first.server(), &urls);
+            if first.server().fpm.is_some() {
+                announce_fpm();
+            } else {
+                banner::print(first.server(), &urls);
+            }
             notify::tell(State::Ready, "serving");
             return Ok(());
         }
@@ -420,6 +447,12 @@ impl Supervisor {
             log::line(Level::Error, format_args!("cannot start a generation: {wrong}"));
         }
     }
+}
+
+/// Says in php-fpm's words that requests are served.
+fn announce_fpm() {
+    log::fpm(fpm::Level::Notice, format_args!("fpm is running, pid {}", std::process::id()));
+    log::fpm(fpm::Level::Notice, format_args!("ready to handle connections"));
 }
 
 /// The file with the supervisor's process id, while it runs.

@@ -3,10 +3,11 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use tokamak_config::{Server, restart_needed};
+use tokamak_fpm as fpm;
 use tokamak_sys::control::ToFront;
 use tokamak_sys::process;
 
-use super::{Supervisor, log_to};
+use super::{Supervisor, announce_fpm, log_to};
 use crate::change::Changes;
 use crate::front::open_log;
 use crate::generation::{Life, Patience};
@@ -15,6 +16,21 @@ use crate::log::{self, Level};
 use crate::notify::{self, State};
 use crate::reload::{Reload, Verdict};
 use crate::settings;
+
+/// Says in php-fpm's words that requests are served with a new configuration.
+fn reloaded_fpm(old: &Server, new: &Server) {
+    let Some(global) = new.fpm.as_ref().map(|fpm| &fpm.global) else { return };
+    log::write_as_fpm(global);
+    for (nth, (socket, _)) in new.fpm_sockets().enumerate() {
+        if !old.fpm_sockets().any(|(other, _)| other.address == socket.address) {
+            continue;
+        }
+        // The number of a descriptor, which only has a meaning there, is the place among the sockets here.
+        let message = format_args!("using inherited socket fd={nth}, \"{}\"", socket.address);
+        log::fpm(fpm::Level::Notice, message);
+    }
+    announce_fpm();
+}
 
 impl Supervisor {
     /// Begins a reload with a configuration read anew. A client, if one asked, hears how it ends.
@@ -42,7 +58,8 @@ impl Supervisor {
         match self.prepare(server, now) {
             Ok(number) => {
                 notify::tell(State::Reloading, "reloading");
-                log::line(Level::Info, format_args!("reload: generation {number} starts"));
+                let own = format_args!("reload: generation {number} starts");
+                log::either(own, format_args!("Reloading in progress ..."));
                 self.reload = Some(Reload::new(number, client));
             }
             Err(wrong) => self.refuse(client, &wrong),
@@ -118,7 +135,7 @@ impl Supervisor {
                 generation.tell_front(&message, fds);
             }
         }
-        log::line(Level::Info, format_args!("log files are reopened"));
+        log::either(format_args!("log files are reopened"), format_args!("error log file re-opened"));
         if error.is_some() {
             self.reload_with(server, None, now);
         }
@@ -153,7 +170,13 @@ impl Supervisor {
                     self.configured = self.generations[at].configured.clone();
                     self.changes = self.generations[at].changes().clone();
                 }
-                log::line(Level::Info, format_args!("reload: generation {number} serves"));
+                log::either(
+                    format_args!("reload: generation {number} serves"),
+                    format_args!("reloading: generation {number} has taken over"),
+                );
+                if let Some(at) = new {
+                    reloaded_fpm(&self.configured, self.generations[at].server());
+                }
                 notify::tell(State::Ready, "serving");
                 let again = reload.take_next();
                 self.finish_reload(reload, &format!("ok generation {number} serves\n"), now);

@@ -265,6 +265,13 @@ impl Segment {
         self.ring_worker(index);
     }
 
+    /// The process id of a worker, as it says itself, while it is there.
+    pub fn pid_of(&self, instance: u32) -> Option<u32> {
+        let mut entries = (0..self.geometry().workers).map(|index| self.board_entry(index));
+        let entry = entries.find(|entry| entry.instance.load(Ordering::Acquire) == instance)?;
+        Some(entry.pid.load(Ordering::Relaxed))
+    }
+
     /// Makes the place `index` free for a new worker: the one that had it is dead.
     pub fn clear_place(&self, index: u16) {
         let e = self.board_entry(index);

@@ -124,6 +124,11 @@ impl Exchange {
         Some(left)
     }
 
+    /// The process id of the worker that took the request, as it says itself; nothing if it is unknown.
+    pub fn worker(&self) -> Option<u32> {
+        self.rim.lock().worker(self.key)
+    }
+
     /// Books the worker's phases, once the end has been seen.
     pub fn stamp(&self, ledger: &mut Ledger) {
         if let Some(ended) = &self.ended {

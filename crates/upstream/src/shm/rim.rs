@@ -294,6 +294,14 @@ impl Inner {
         &mut self.exchanges[key]
     }
 
+    /// The process id of the worker that was first seen to hold the request.
+    pub fn worker(&self, key: usize) -> Option<u32> {
+        match self.exchanges[key].holder {
+            Some(Holder::Worker(instance)) => self.producer.segment().pid_of(instance),
+            _ => None,
+        }
+    }
+
     /// Wakes workers for what was queued since the last time and still waits. Whether they were too few.
     fn wake_owed(&mut self) -> bool {
         let mut owed = std::mem::take(&mut self.owed).min(self.producer.backlog() as usize);

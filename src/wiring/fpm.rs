@@ -1,0 +1,190 @@
+//! From a php-fpm configuration to a server: each pool is a site that web servers reach by FastCGI.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, ToSocketAddrs};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokamak_config::{Fpm, FpmAddress, FpmSocket, Limits, Log, Mode, Pool, PoolSize, Server, Site, Timeouts};
+use tokamak_fpm::arguments::Arguments;
+use tokamak_fpm::config::{Address, ErrorLog, Manager, Setting};
+use tokamak_fpm::host::Machine;
+use tokamak_fpm::log::Style;
+use tokamak_fpm::{Config, Level, Message};
+
+use crate::cli::say_all;
+
+/// Exit status of php-fpm when it cannot be what its configuration says.
+const CONFIG: u8 = 78;
+/// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers are bounded by themselves.
+const HEAD: usize = 128 * 1024;
+/// Bytes of a request body, and of a response, that are held in memory.
+const BUFFER: usize = 1024 * 1024;
+/// Connections of web servers. php-fpm has no such limit, as it has one process for each.
+const CONNECTIONS: usize = 10_000;
+/// How long a web server may be silent in the middle of a request.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How long a web server may read nothing of an answer. Long: it may be waiting for its own slow client.
+const SEND: Duration = Duration::from_secs(600);
+/// Most workers of a pool.
+const WORKERS: usize = 256;
+/// Fewest requests that may wait for a worker, however short the pool's backlog: one connection brings several.
+const QUEUE: usize = 511;
+/// As good as for ever: it is for the web server to give up waiting, and to close its idle connections.
+const AGES: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// Serves in php-fpm's place until it is told to stop.
+pub fn serve(arguments: Arguments, config: &Config) -> ExitCode {
+    let style = Style { lowest: config.global.log_level, limit: config.global.log_limit };
+    let say = move |message: &Message| {
+        if let Some(line) = style.line(SystemTime::now(), std::process::id(), message) {
+            eprint!("{line}");
+        }
+    };
+    let failed = |message: &Message| {
+        say(message);
+        say(&Message::new(Level::Error, "FPM initialization failed"));
+        ExitCode::from(CONFIG)
+    };
+    if config.global.daemonize {
+        let what = "it runs in the foreground only: say --nodaemonize, or daemonize = no";
+        return failed(&Message::new(Level::Error, what));
+    }
+    let arguments = Rc::new(arguments);
+    let server = match server(&arguments, config) {
+        Ok(server) => server,
+        Err(message) => return failed(&message),
+    };
+    let reread = Box::new(move || {
+        let config = say_all(tokamak_fpm::load(&arguments.options, &Machine));
+        let config = config.ok_or_else(|| "the configuration is wrong, as said above".to_owned())?;
+        self::server(&arguments, &config).map_err(|message| message.text)
+    });
+    match super::supervise(server, reread) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => failed(&Message::new(Level::Error, reason)),
+    }
+}
+
+/// The server that this configuration means.
+///
+/// # Errors
+/// An address that cannot be found.
+fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
+    let mut sockets = Vec::new();
+    let mut sites = Vec::new();
+    for (site, pool) in config.pools.iter().enumerate() {
+        let address = resolve(&pool.listen.address)?;
+        sockets.push(FpmSocket { address, site, is_for_status: false });
+        if let Some(address) = &pool.status_listen {
+            sockets.push(FpmSocket { address: resolve(address)?, site, is_for_status: true });
+        }
+        sites.push(self::site(pool));
+    }
+    let global = &config.global;
+    let control = global.process_control_timeout;
+    let drain = if control.is_zero() { AGES } else { control };
+    Ok(Server {
+        listen: Vec::new(),
+        loops: std::thread::available_parallelism().map_or(1, usize::from).min(256),
+        user: None,
+        group: None,
+        control: None,
+        pid_file: global.pid.clone(),
+        limits: Limits { head: HEAD, headers: 0, body: u64::MAX, buffer: BUFFER, connections: CONNECTIONS },
+        timeouts: Timeouts { head: SILENCE, body: SILENCE, idle: AGES, send: SEND, drain },
+        log: Log {
+            access: None,
+            error: match &global.error_log {
+                // Somebody is looking.
+                _ if arguments.force_stderr || std::io::stderr().is_terminal() => None,
+                ErrorLog::File(path) => Some(path.clone()),
+                ErrorLog::Syslog { .. } => None,
+            },
+        },
+        upstreams: Vec::new(),
+        sites,
+        fpm: Some(Fpm { global: global.clone(), php: arguments.php.clone(), sockets }),
+    })
+}
+
+fn site(pool: &tokamak_fpm::Pool) -> Site {
+    let table = |settings: &[Setting]| -> BTreeMap<String, String> {
+        settings.iter().map(|setting| (setting.name.clone(), setting.value.clone())).collect()
+    };
+    Site {
+        name: pool.name.clone(),
+        hosts: Vec::new(),
+        root: "/".into(),
+        index: Vec::new(),
+        front_controller: None,
+        mode: Mode::Classic,
+        worker: None,
+        boot: None,
+        warm: Vec::new(),
+        fallback: None,
+        upstream: None,
+        routes: Vec::new(),
+        keep: Vec::new(),
+        pool: Pool {
+            size: size(pool),
+            queue: usize::try_from(pool.listen.backlog).unwrap_or(0).max(QUEUE),
+            queue_timeout: AGES,
+            max_requests: pool.max_requests.into(),
+            max_memory: 0,
+            request_timeout: pool.terminate_timeout.unwrap_or_default(),
+            slow: pool.slow.as_ref().and_then(|slow| slow.timeout).unwrap_or_default(),
+        },
+        php_value: table(&pool.php_values),
+        php_admin_value: table(&pool.php_admin_values),
+        env: table(&pool.env),
+        inherit_env: !pool.clear_env,
+        fpm: Some(Arc::new(pool.clone())),
+    }
+}
+
+fn size(pool: &tokamak_fpm::Pool) -> PoolSize {
+    let number = |number: u32| (number as usize).min(WORKERS);
+    let max = number(pool.max_children);
+    match pool.manager {
+        Manager::Static => PoolSize::Static { workers: max },
+        Manager::Dynamic { start, min_spare, max_spare, .. } => PoolSize::Dynamic {
+            start: number(start),
+            min_spare: number(min_spare),
+            max_spare: number(max_spare),
+            max,
+        },
+        Manager::OnDemand { idle_timeout } => PoolSize::Ondemand { max, idle: idle_timeout },
+    }
+}
+
+/// The first address of a name on which one can listen, as php-fpm takes it.
+fn resolve(address: &Address) -> Result<FpmAddress, Message> {
+    let (host, port) = match address {
+        Address::Unix(path) => return Ok(FpmAddress::Unix(path.clone())),
+        Address::Port(port) => (None, port),
+        Address::Tcp { host, port } => (Some(host), port),
+    };
+    let wrong = |what: String| Message::new(Level::Error, what);
+    let port: u16 = port
+        .parse()
+        .ok()
+        .filter(|port| *port > 0)
+        .ok_or_else(|| wrong(format!("invalid port value '{port}'")))?;
+    let Some(host) = host else {
+        // It takes IPv4 as well, but is not to be had where the kernel has no IPv6.
+        let has_ipv6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+        let every: IpAddr =
+            if has_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        return Ok(FpmAddress::Tcp((every, port).into()));
+    };
+    let mut found = (host.as_str(), port).to_socket_addrs().map_err(|error| {
+        let text = error.to_string();
+        let reason = text.rsplit(": ").next().unwrap_or_default();
+        wrong(format!("cannot resolve hostname '{host}': {reason}"))
+    })?;
+    found.next().map(FpmAddress::Tcp).ok_or_else(|| wrong(format!("cannot resolve hostname '{host}'")))
+}

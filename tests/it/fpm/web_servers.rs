@@ -1,0 +1,98 @@
+//! Real web servers in front: what they send is understood, what they get they understand.
+
+use super::pool;
+use crate::harness::{Server, WebServer, crc32, get, in_parallel, numbered, post};
+
+/// Turns one function of a web server into a test for each.
+macro_rules! behind_each {
+    ($($name:ident),* $(,)?) => { $(
+        mod $name {
+            use crate::harness::WebServer;
+            #[test]
+            fn nginx() { super::$name(WebServer::Nginx); }
+            #[test]
+            fn nginx_that_keeps() { super::$name(WebServer::NginxThatKeeps); }
+            #[test]
+            fn apache() { super::$name(WebServer::Apache); }
+            #[test]
+            fn lighttpd() { super::$name(WebServer::Lighttpd); }
+        }
+    )* };
+}
+
+behind_each! { pages_are_served, many_at_once, a_dead_worker_costs_one_request, a_reload_loses_nothing }
+
+fn start(web_server: WebServer) -> Server {
+    pool(2).behind(web_server).start()
+}
+
+fn pages_are_served(web_server: WebServer) {
+    let server = start(web_server);
+    let mut connection = server.connect();
+    for _ in 0..3 {
+        assert_eq!(connection.exchange(&get("/hello.php")).expect(200).text(), "Hello from PHP");
+        let body = numbered(200_000);
+        let response = connection.exchange(&post("/input.php", "application/octet-stream", body.clone()));
+        let told: serde_json::Value = serde_json::from_str(&response.expect(200).text()).unwrap();
+        assert_eq!(told["crc32"], crc32(&body));
+        let response = connection.exchange(&get("/status.php?code=418"));
+        assert_eq!(response.status(), 418);
+        let large = connection.exchange(&get("/large.php?bytes=3000000")).expect(200);
+        assert!(large.body == numbered(3_000_000));
+    }
+    let server_vars = server.get("/server.php/path/info?a=b").expect(200);
+    let told: serde_json::Value = serde_json::from_str(&server_vars.text()).unwrap();
+    assert_eq!(told["PATH_INFO"], "/path/info");
+    assert_eq!(told["QUERY_STRING"], "a=b");
+    assert_eq!(told["SCRIPT_NAME"], "/server.php");
+    assert_eq!(server.get("/no-such.php").status(), 404);
+}
+
+fn many_at_once(web_server: WebServer) {
+    let server = start(web_server);
+    in_parallel(16, |thread| {
+        let mut connection = server.connect();
+        for nth in 0..50 {
+            let body = format!("{thread} {nth}");
+            let response = connection.exchange(&post("/echo.php", "text/plain", body.clone()));
+            assert_eq!(response.expect(200).text(), body);
+        }
+    });
+}
+
+fn a_dead_worker_costs_one_request(web_server: WebServer) {
+    let server = start(web_server);
+    assert_eq!(server.get("/fail.php?how=kill&name=one").status(), 502);
+    for _ in 0..20 {
+        assert_eq!(server.text("/hello.php"), "Hello from PHP");
+    }
+}
+
+fn a_reload_loses_nothing(web_server: WebServer) {
+    let mut server = start(web_server);
+    let address = server.address;
+    let reloads = 3;
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..4)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut connection = crate::harness::Connection::open(address);
+                    for nth in 0..400 {
+                        let body = format!("{thread} {nth}");
+                        let response =
+                            connection.exchange(&get(&format!("/request.php?q={body}").replace(' ', "+")));
+                        assert_eq!(response.status(), 200, "{response}");
+                        std::thread::sleep(std::time::Duration::from_millis(5));
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..reloads {
+            std::thread::sleep(std::time::Duration::from_millis(600));
+            server.first_process().signal("USR2");
+        }
+        asking.into_iter().for_each(|thread| thread.join().expect("no request was lost"));
+    });
+    let taken_over = server.log().lines().filter(|line| line.contains("has taken over")).count();
+    assert_eq!(taken_over, reloads, "{}", server.log());
+}
