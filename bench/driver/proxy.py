@@ -183,9 +183,9 @@ class Scene:
         known = {"dir": self.directory, "root": self.directory / "site", "children": children, "most": most}
         return Template(template).substitute(known | values)
 
-    def write(self, name: str, template: str, **values: object) -> Path:
+    def write(self, file: str, template: str, **values: object) -> Path:
         """Writes a configuration file."""
-        path = self.directory / name
+        path = self.directory / file
         path.write_text(self.fill(template, **values))
         return path
 
@@ -238,9 +238,9 @@ def rows(scene: Scene) -> Iterator[Row]:
         shift = number % len(WAYS)
         for clients, client_keeps in loads:
             for way in WAYS[shift:] + WAYS[:shift]:
-                before = scene.fronts[way].cpu_seconds(), scene.fpm.cpu_seconds()
+                before = scene.fronts[way].run_seconds(), scene.fpm.run_seconds()
                 seen = load.run(scene.url(way), clients, chosen.seconds, keeps=client_keeps)
-                used = scene.fronts[way].cpu_seconds() - before[0], scene.fpm.cpu_seconds() - before[1]
+                used = scene.fronts[way].run_seconds() - before[0], scene.fpm.run_seconds() - before[1]
                 front, fpm = (round(seconds * 1e6 / max(seen.requests, 1), 2) for seconds in used)
                 errors = seen.bad_status + seen.socket_errors + seen.timeouts
                 row = Row(number + 1, way.name, clients, client_keeps, round(seen.rate, 1), front, fpm, seen.p50, seen.p99, errors)

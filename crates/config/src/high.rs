@@ -126,7 +126,9 @@ pub struct Site {
     pub fallback: Option<String>,
     /// Which of [`Server::upstreams`] runs the scripts of [`Mode::Fastcgi`]; absent: nobody does.
     pub upstream: Option<usize>,
-    /// Paths that applications answer for, whatever is on the disk.
+    /// Which of [`Server::upstreams`] is asked whether a request may be served, where no route says otherwise.
+    pub authorizer: Option<usize>,
+    /// Paths that applications have to do with; the longest first.
     pub routes: Vec<Route>,
     /// State that worker mode leaves alone between requests.
     pub keep: Vec<Reset>,
@@ -377,19 +379,32 @@ impl std::fmt::Display for Endpoint {
     }
 }
 
-/// A path that an application answers for.
+/// A path that applications have to do with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     /// The path, with a slash at its start and none at its end; `/` alone is empty.
     pub path: String,
-    /// Which of [`Server::upstreams`].
-    pub upstream: usize,
+    /// Which of [`Server::upstreams`] answers; absent: what is on the disk does.
+    pub upstream: Option<usize>,
+    /// Which one is asked before.
+    pub authorizer: Option<usize>,
+    /// Through which one files are sent.
+    pub filter: Option<Filter>,
     /// Where SCRIPT_NAME ends.
     pub split: Split,
     /// SCRIPT_FILENAME; absent: the root and SCRIPT_NAME.
     pub script: Option<PathBuf>,
     /// Whether files of the root are sent first.
     pub files: bool,
+}
+
+/// An application through which files are sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Which of [`Server::upstreams`].
+    pub upstream: usize,
+    /// Extensions of the files, with their dot; none: all files.
+    pub extensions: Vec<String>,
 }
 
 /// Where SCRIPT_NAME ends and PATH_INFO begins.

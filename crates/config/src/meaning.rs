@@ -218,7 +218,13 @@ impl Reader<'_> {
         let worker = self.worker(site, mode);
         let (boot, warm) = self.image(site, mode);
         let upstream = self.upstream(site, mode);
-        let routes = self.routes(low);
+        let authorizer = self.optional_upstream(
+            "site",
+            "authorizer",
+            site.authorizer.value.as_ref(),
+            site.authorizer.origin,
+        );
+        let routes = self.routes(low, authorizer);
         self.names_of_files(site);
         self.php_settings(site);
         Site {
@@ -234,6 +240,7 @@ impl Reader<'_> {
             fallback: text(&site.fallback),
             keep: site.keep.value.clone(),
             upstream,
+            authorizer,
             routes,
             pool: self.pool(&low.pool),
             php_value: site.php_value.value.clone(),

@@ -373,6 +373,9 @@ section! {
         fallback: Option<Text> = "", ANY, Live, env "TOKAMAK_FALLBACK";
         /// The `[[upstream]]` that runs the site's scripts, by its name. FastCGI mode only; without it scripts are 404 there.
         upstream: Option<Text> = "", ANY, Live, env "TOKAMAK_UPSTREAM";
+        /// The `[[upstream]]` that is asked before anything of the site is served whether it may be (FastCGI's role
+        /// Authorizer); a route may have another.
+        authorizer: Option<Text> = "", ANY, Live, env "TOKAMAK_AUTHORIZER";
         /// State that worker mode leaves alone between requests, instead of resetting it. Sealed mode keeps nothing.
         keep: Vec<Reset> = "", ANY, Live;
         /// Environment of the PHP workers, also found in `$_SERVER`.
@@ -421,13 +424,20 @@ section! {
 }
 
 section! {
-    /// A path of the site above it that an application answers for, whatever is on the disk. Repeat `[[site.route]]` for
-    /// each; the longest path that fits counts.
+    /// A path of the site above it that an application answers for, whatever is on the disk; or one that is guarded or filtered
+    /// by one. Repeat `[[site.route]]` for each; the longest path that fits counts.
     Route ROUTE "site.route" {
         /// The path: `"/app"` is `/app` and all below it, `"/"` everything.
         path: Option<Text> = "", ANY, Live;
-        /// The `[[upstream]]` that answers, by its name.
+        /// The `[[upstream]]` that answers, by its name; without one, what the site has there is served.
         upstream: Option<Text> = "", ANY, Live;
+        /// The `[[upstream]]` that is asked before whether the client may have this (FastCGI's role Authorizer), `"none"` for
+        /// nobody; `"auto"` is that of the route around it, or of the site.
+        authorizer: Auto<Nothing<Text>> = "auto", ANY, Live;
+        /// The `[[upstream]]` through which files are sent (FastCGI's role Filter).
+        filter: Option<Text> = "", ANY, Live;
+        /// Extensions such as `".html"` of the files that are filtered; without any, all are.
+        filter_extensions: Vec<Text> = "", ANY, Live;
         /// Where `SCRIPT_NAME` ends and `PATH_INFO` begins: `"path"` behind the route's path, `"whole"` at the end, an
         /// extension such as `".pl"` behind the first part of the path that ends so (404 if there is none).
         split: Split = "path", ANY, Live;

@@ -500,7 +500,9 @@ fn upstreams_and_routes_are_found_by_name() {
     assert_eq!((site.mode, site.upstream, site.has_workers()), (Mode::Fastcgi, Some(0), false));
     let route = |path: &str, upstream, split, script, files| Route {
         path: path.into(),
-        upstream,
+        upstream: Some(upstream),
+        authorizer: None,
+        filter: None,
         split,
         script,
         files,
@@ -512,6 +514,59 @@ fn upstreams_and_routes_are_found_by_name() {
             route("", 1, Split::Path, None, false),
         ]
     );
+    assert_eq!(place.load(&server.to_toml()).unwrap(), server);
+}
+
+#[test]
+fn authorizers_hold_for_all_below() {
+    let place = Place::with(&["index.php"]);
+    let text = r#"
+        [[upstream]]
+        name = "app"
+        address = "unix:/app"
+        [[upstream]]
+        name = "guard"
+        address = "unix:/guard"
+        [[upstream]]
+        name = "other"
+        address = "unix:/other"
+        [[site]]
+        mode = "classic"
+        authorizer = "guard"
+        [[site.route]]
+        path = "/login"
+        authorizer = "none"
+        [[site.route]]
+        path = "/login/help/app"
+        upstream = "app"
+        [[site.route]]
+        path = "/loginless"
+        upstream = "app"
+        [[site.route]]
+        path = "/files/deep"
+        filter = "app"
+        filter_extensions = [".html", ".txt"]
+        [[site.route]]
+        path = "/files"
+        authorizer = "other"
+    "#;
+    let server = place.load(text).unwrap();
+    let site = &server.sites[0];
+    assert_eq!(site.authorizer, Some(1));
+    let guards: Vec<_> = site.routes.iter().map(|route| (route.path.as_str(), route.authorizer)).collect();
+    assert_eq!(
+        guards,
+        [
+            ("/login/help/app", None),
+            ("/files/deep", Some(2)),
+            ("/loginless", Some(1)),
+            ("/login", None),
+            ("/files", Some(2)),
+        ]
+    );
+    let extensions = vec![".html".to_owned(), ".txt".to_owned()];
+    assert_eq!(site.routes[1].filter, Some(Filter { upstream: 0, extensions }));
+    assert_eq!(site.routes[1].upstream, None);
     assert_eq!(place.load(&server.to_toml()).unwrap(), server);
 }
 

@@ -214,9 +214,17 @@ fn command(spawn: &Spawn) -> Vec<Text> {
 
 fn raise_route(route: &Route, upstreams: &[Upstream]) -> Repeated<option::Route> {
     let path = if route.path.is_empty() { "/" } else { &route.path };
+    let name = |index: usize| Text(upstreams[index].name.clone());
     let values = option::Route {
         path: plain(Some(Text(path.to_owned()))),
-        upstream: plain(Some(Text(upstreams[route.upstream].name.clone()))),
+        upstream: plain(route.upstream.map(name)),
+        authorizer: plain(Auto::Is(
+            route.authorizer.map_or(Nothing::Word, |authorizer| Nothing::Is(name(authorizer))),
+        )),
+        filter: plain(route.filter.as_ref().map(|filter| name(filter.upstream))),
+        filter_extensions: plain(
+            route.filter.iter().flat_map(|filter| filter.extensions.iter().cloned().map(Text)).collect(),
+        ),
         split: plain(route.split.clone()),
         script: plain(route.script.clone()),
         files: plain(route.files),
@@ -243,6 +251,7 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> LowSite {
             warm: texts(&site.warm),
             fallback: text(&site.fallback),
             upstream: plain(site.upstream.map(|index| Text(upstreams[index].name.clone()))),
+            authorizer: plain(site.authorizer.map(|index| Text(upstreams[index].name.clone()))),
             keep: plain(site.keep.clone()),
             env: plain(site.env.clone()),
             inherit_env: plain(site.inherit_env),

@@ -27,6 +27,7 @@ phases! {
     Head  "head"  "from the first byte of the request to the end of its headers",
     Body  "body"  "reading the request body from the client",
     Route "route" "finding the site, the file or the script",
+    Authorize "authorize" "asking the FastCGI application that says whether the request may be served",
     Queue "queue" "waiting for a free worker, or for a free connection to a FastCGI application",
     Connect "connect" "opening a connection to a FastCGI application; none if one was kept",
     Upstream "upstream" "from the connection until the headers of the application's response had come",

@@ -2,9 +2,10 @@
 //! wrong is told to the operator in full and to the client in brief.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
-use http::{Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body as _, Incoming};
 use tokamak_cost::Phase;
 use tokamak_upstream::body::Body;
@@ -12,8 +13,11 @@ use tokamak_upstream::shm::Rim;
 
 use crate::access;
 use crate::body::gather;
+use crate::cgi::Variables;
 use crate::connection::Link;
 use crate::failure::Failure;
+use crate::fastcgi::Verdict;
+use crate::files::Found;
 use crate::response::{Receipt, Source};
 use crate::route::Script;
 use crate::server::{Loop, Place};
@@ -30,6 +34,17 @@ pub enum Handler {
     Nobody,
 }
 
+/// Where a request has come in.
+#[derive(Clone, Copy)]
+pub struct Arrival<'a> {
+    /// The event loop.
+    pub home: &'a Arc<Loop>,
+    /// The site.
+    pub place: &'a Place,
+    /// The client's connection.
+    pub link: &'a Link,
+}
+
 /// A request, and all that is known about it.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
@@ -43,6 +58,8 @@ pub struct Call<'a> {
     pub request: &'a Request<Incoming>,
     /// What it is for.
     pub script: &'a Script,
+    /// What the authorizer said of it.
+    pub variables: &'a [(String, HeaderValue)],
     /// Whether asking twice does no harm.
     pub is_repeatable: bool,
 }
@@ -67,14 +84,14 @@ impl From<Failure> for Trouble {
 /// # Errors
 /// The failure that the client is to be told. The operator has been told.
 pub async fn serve(
-    home: &Arc<Loop>,
-    place: &Place,
-    link: &Link,
+    arrival: Arrival<'_>,
     mut request: Request<Incoming>,
     script: &Script,
     handler: &Handler,
+    variables: &Variables,
     receipt: &mut Receipt,
 ) -> Result<Response<Source>, Failure> {
+    let Arrival { home, link, .. } = arrival;
     let body = if request.body().is_end_stream() {
         Ok(Body::Empty)
     } else {
@@ -84,17 +101,73 @@ pub async fn serve(
     };
     let answer = match body {
         Ok(body) => {
-            let is_repeatable =
-                matches!(*request.method(), Method::GET | Method::HEAD) && matches!(body, Body::Empty);
-            let call = Call { home, place, link, request: &request, script, is_repeatable };
+            let is_repeatable = is_safe(&request) && matches!(body, Body::Empty);
+            let call = Call { is_repeatable, ..arrival.call(&request, script, variables) };
             answer(&call, handler, body, receipt).await
         }
         Err(trouble) => Err(trouble),
     };
-    answer.map_err(|Trouble { failure, reason }| {
-        access::failed(&place.site.name, failure, &reason, &request);
-        failure
-    })
+    answer.map_err(|trouble| arrival.told(trouble, &request))
+}
+
+/// Asks the application number `index` whether a request for `path` may be served.
+///
+/// # Errors
+/// It has not said so; otherwise as [`serve`].
+pub async fn authorize(
+    arrival: Arrival<'_>,
+    request: &Request<Incoming>,
+    path: &[u8],
+    index: usize,
+    receipt: &mut Receipt,
+) -> Result<Verdict, Failure> {
+    let script = Script { filename: Path::new("").into(), script_name: path.into(), path_info: Vec::new() };
+    let call = arrival.call(request, &script, &[]);
+    let verdict = fastcgi::authorize(index, &call).await;
+    receipt.ledger.stamp(Phase::Authorize, tokamak_cost::now());
+    verdict.map_err(|trouble| arrival.told(trouble, request))
+}
+
+/// Sends a file through the application number `index`.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn filter(
+    arrival: Arrival<'_>,
+    request: &Request<Incoming>,
+    (path, file): (&[u8], Found),
+    index: usize,
+    variables: &Variables,
+    receipt: &mut Receipt,
+) -> Result<Response<Source>, Failure> {
+    let filename = file.path.as_path().into();
+    let script = Script { filename, script_name: path.into(), path_info: Vec::new() };
+    let call = arrival.call(request, &script, variables);
+    fastcgi::filter(index, &call, file, receipt).await.map_err(|trouble| arrival.told(trouble, request))
+}
+
+/// Whether asking for it twice does no harm, if it has no body.
+pub fn is_safe<B>(request: &Request<B>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD)
+}
+
+impl<'a> Arrival<'a> {
+    /// A request that may be repeated.
+    fn call(
+        self,
+        request: &'a Request<Incoming>,
+        script: &'a Script,
+        variables: &'a [(String, HeaderValue)],
+    ) -> Call<'a> {
+        let Arrival { home, place, link } = self;
+        Call { home, place, link, request, script, variables, is_repeatable: true }
+    }
+
+    /// Tells the operator in full what the client is told in brief.
+    fn told(self, trouble: Trouble, request: &Request<Incoming>) -> Failure {
+        access::failed(&self.place.site.name, trouble.failure, &trouble.reason, request);
+        trouble.failure
+    }
 }
 
 /// Asks `handler`, and the site's fallback for what its workers are not for.

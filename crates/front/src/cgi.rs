@@ -1,17 +1,22 @@
 //! What an application is told of a request, in the terms of CGI (RFC 3875), whichever way it is told.
 
-use http::{Version, header};
+use http::{HeaderValue, Version, header};
 use tokamak_upstream::record::{Field, Writer};
 
 use crate::application::Call;
 use crate::head::Decimal;
 
-/// Somebody who is told about a request: every field in the order of [`Field::ALL`], then the headers.
+/// Variables that an authorizer gave to a request that it allowed.
+pub type Variables = Vec<(String, HeaderValue)>;
+
+/// Somebody who is told about a request: every field in the order of [`Field::ALL`], then the headers, then variables.
 pub trait Told {
     /// The next field.
     fn field(&mut self, field: Field, value: &[u8]);
     /// The next header. All values of a name come one after the other.
     fn header(&mut self, name: &[u8], value: &[u8]);
+    /// The next variable, which takes the place of one with its name.
+    fn variable(&mut self, name: &[u8], value: &[u8]);
 }
 
 impl Told for Writer {
@@ -21,6 +26,10 @@ impl Told for Writer {
 
     fn header(&mut self, name: &[u8], value: &[u8]) {
         Writer::header(self, name, value);
+    }
+
+    fn variable(&mut self, name: &[u8], value: &[u8]) {
+        Writer::variable(self, name, value);
     }
 }
 
@@ -60,5 +69,8 @@ pub fn describe(told: &mut impl Told, call: &Call<'_>, length: u64) {
     }
     if said {
         told.header(b"content-length", number.text(length));
+    }
+    for (name, value) in call.variables {
+        told.variable(name.as_bytes(), value.as_bytes());
     }
 }

@@ -11,13 +11,15 @@ use tokamak_cost::{Ledger, Phase};
 use tokio::net::TcpStream;
 
 use crate::access::{self, Entry};
-use crate::application::{self, Handler};
+use crate::application::{self, Arrival, Handler};
+use crate::cgi::Variables;
 use crate::connection::{Link, Wire};
 use crate::failure::Failure;
+use crate::fastcgi::Verdict;
 use crate::files;
 use crate::pages;
 use crate::response::{Receipt, Reply, Source};
-use crate::route::Target;
+use crate::route::{Decision, Target};
 use crate::server::{Loop, OpenConnection, Place};
 
 /// Serves the requests of one connection, one after the other, until it ends.
@@ -106,20 +108,34 @@ async fn dispatch(
     request: Request<Incoming>,
     receipt: &mut Receipt,
 ) -> Result<Response<Source>, Failure> {
-    let target = place.router.find(request.uri());
+    let Decision { target, path, authorizer, filter } = place.router.find(request.uri());
     receipt.ledger.stamp(Phase::Route, tokamak_cost::now());
+    let arrival = Arrival { home, place, link };
+    let mut variables = Variables::new();
+    if let Some(index) = authorizer {
+        match application::authorize(arrival, &request, &path, index, receipt).await? {
+            Verdict::Allowed(given) => variables = given,
+            Verdict::Refused(response) => return Ok(response),
+        }
+    }
     let failure = match target {
         Target::Script(script) => {
-            return application::serve(home, place, link, request, &script, &place.handler, receipt).await;
+            return application::serve(arrival, request, &script, &place.handler, &variables, receipt).await;
         }
         Target::Application(script, upstream) => {
             let handler = Handler::Upstream(upstream);
-            return application::serve(home, place, link, request, &script, &handler, receipt).await;
+            return application::serve(arrival, request, &script, &handler, &variables, receipt).await;
         }
-        Target::File(file) => match files::respond(file, &request) {
-            Ok(response) => return Ok(response),
-            Err(failure) => failure,
-        },
+        Target::File(file) => {
+            if let Some(index) = filter.filter(|_| application::is_safe(&request)) {
+                let file = (&path[..], file);
+                return application::filter(arrival, &request, file, index, &variables, receipt).await;
+            }
+            match files::respond(file, &request) {
+                Ok(response) => return Ok(response),
+                Err(failure) => failure,
+            }
+        }
         Target::Redirect(to) => return Ok(redirect(&to)),
         Target::NotFound => Failure::NotFound,
         Target::Forbidden => Failure::Forbidden,

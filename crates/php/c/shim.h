@@ -57,7 +57,8 @@ enum {
 enum { SHIM_RUN, SHIM_UNKNOWN, SHIM_DENIED, SHIM_NOTHING };
 
 /* A request in memory of the worker's own: valid until the next one is asked for, also after its response. Over FastCGI it has
- * parameters, in the order for scripts, and the fields are what was found out from them. */
+ * parameters, in the order for scripts, and the fields are what was found out from them. Otherwise the parameters are what an
+ * authorizer has said of it, and count more than fields and headers. */
 typedef struct {
     shim_text field[SHIM_FIELD_COUNT];
     const shim_pair *headers;

@@ -165,6 +165,7 @@ static void put_request(const sink *to)
         put(to, key, value);
         zend_string_release(key);
     }
+    put_parameters(to);
 }
 
 static void put_self(const sink *to)
@@ -314,10 +315,10 @@ char *variables_getenv(const char *name, size_t len)
 {
     static char *kept;
     const shim_request *r = shim.request;
+    const shim_text *parameter = gateway_parameter(r, name, len);
 
-    if (r->is_fastcgi) {
-        const shim_text *value = gateway_parameter(r, name, len);
-        return value ? (char *)value->at : NULL;
+    if (parameter || r->is_fastcgi) {
+        return parameter ? (char *)parameter->at : NULL;
     }
     for (int i = 0; i < SHIM_FIELD_COUNT; i++) {
         if (ZSTR_LEN(field_keys[i]) == len && memcmp(ZSTR_VAL(field_keys[i]), name, len) == 0) {

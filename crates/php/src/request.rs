@@ -19,7 +19,7 @@ pub struct Request {
     rules: Rules,
     record: Vec<u8>,
     environment: Environment,
-    /// Headers, or over FastCGI parameters.
+    /// Headers and variables, or over FastCGI parameters.
     pairs: Vec<ffi::Pair>,
     shim: ffi::Request,
 }
@@ -58,9 +58,16 @@ impl Request {
         for (place, field) in self.shim.fields.iter_mut().zip(Field::ALL) {
             *place = text(reader.field(*field));
         }
-        self.pairs.extend(reader.pairs().map(|(n, v)| ffi::Pair { name: text(n), value: text(v) }));
-        (self.shim.headers, self.shim.header_count) = (self.pairs.as_ptr(), self.pairs.len());
-        (self.shim.parameters, self.shim.parameter_count) = (null(), 0);
+        let mut header_count = 0;
+        for (name, value) in reader.pairs() {
+            let variable = Reader::variable_name(name);
+            header_count += usize::from(variable.is_none());
+            self.pairs.push(ffi::Pair { name: text(variable.unwrap_or(name)), value: text(value) });
+        }
+        // Variables stand behind the headers.
+        let variables = &self.pairs[header_count..];
+        (self.shim.headers, self.shim.header_count) = (self.pairs.as_ptr(), header_count);
+        (self.shim.parameters, self.shim.parameter_count) = (variables.as_ptr(), variables.len());
         (self.shim.is_fastcgi, self.shim.verdict) = (0, 0);
         true
     }

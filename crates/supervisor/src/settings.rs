@@ -211,6 +211,7 @@ pub(crate) mod tests {
             front_controller: None,
             fallback: None,
             upstream: None,
+            authorizer: None,
             routes: vec![],
             mode: Mode::Classic,
             worker: None,

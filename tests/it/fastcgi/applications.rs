@@ -16,16 +16,17 @@ use crate::harness::{
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An application that listens, and what it needs.
-struct Application {
+pub(super) struct Application {
     process: Process,
     command: Vec<String>,
-    socket: PathBuf,
+    /// Where it listens.
+    pub(super) socket: PathBuf,
     directory: TempDir,
 }
 
 impl Application {
     /// Starts the program of `command`; its last argument is the socket.
-    fn start(command: impl FnOnce(&Path) -> Vec<String>) -> Application {
+    pub(super) fn start(command: impl FnOnce(&Path) -> Vec<String>) -> Application {
         let directory = tempfile::Builder::new().prefix("tokamak-application-").tempdir().unwrap();
         std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .unwrap();
@@ -62,30 +63,21 @@ impl Application {
     }
 }
 
-fn example(name: &str) -> String {
+/// The path of an example.
+pub(super) fn example(name: &str) -> String {
     let path = tests().join("../examples/fastcgi").join(name);
     path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()
 }
 
 fn c() -> Application {
-    Application::start(|directory| vec![built(directory)])
+    Application::start(|directory| vec![built("c/app.c", directory)])
 }
 
-/// Builds the example in C.
-pub(super) fn built(directory: &Path) -> String {
+/// Builds an example in C.
+pub(super) fn built(source: &str, directory: &Path) -> String {
     let program = directory.join("app").display().to_string();
     let built = Command::new("gcc")
-        .args([
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-O1",
-            "-pthread",
-            "-o",
-            &program,
-            &example("c/app.c"),
-            "-lfcgi",
-        ])
+        .args(["-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-o", &program, &example(source), "-lfcgi"])
         .output()
         .expect("gcc runs");
     assert!(built.status.success(), "libfcgi-dev is needed: {}", String::from_utf8_lossy(&built.stderr));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokamak_fastcgi::params::{Limits, Pairs};
-use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Stream, encode};
+use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Role, Stream, encode};
 
 /// Longest wait for the server.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,12 +37,16 @@ pub struct Client {
 /// One request.
 #[derive(Debug)]
 pub struct Asked {
+    /// What the application is asked to be.
+    pub role: Role,
     /// FCGI_KEEP_CONN.
     pub keep: bool,
     /// FCGI_PARAMS.
     pub params: BTreeMap<String, String>,
     /// FCGI_STDIN.
     pub body: Vec<u8>,
+    /// FCGI_DATA.
+    pub data: Vec<u8>,
 }
 
 impl Asked {
@@ -120,14 +124,20 @@ impl Client {
     pub fn request(&mut self) -> Option<Asked> {
         let mut messages = Messages::new();
         let mut pairs = Pairs::new(Limits { bytes: 1 << 20, pairs: 1000 });
-        let mut asked = Asked { keep: false, params: BTreeMap::new(), body: Vec::new() };
+        let mut asked = Asked {
+            role: Role::Responder,
+            keep: false,
+            params: BTreeMap::new(),
+            body: Vec::new(),
+            data: Vec::new(),
+        };
         let mut bytes = [0; 16 * 1024];
         loop {
             let n = self.stream.read(&mut bytes).ok().filter(|n| *n > 0)?;
             let mut rest = &bytes[..n];
             while let Some(message) = messages.next(&mut rest).expect("the server sends FastCGI") {
                 match message {
-                    Message::Begin { keep, .. } => asked.keep = keep,
+                    Message::Begin { keep, role, .. } => (asked.keep, asked.role) = (keep, role),
                     Message::Stream { stream: Stream::Params, bytes, .. } => {
                         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                         let add = |name: &[u8], value: &[u8]| {
@@ -138,7 +148,11 @@ impl Client {
                     Message::Stream { stream: Stream::Stdin, bytes, .. } => {
                         asked.body.extend_from_slice(bytes)
                     }
-                    Message::StreamEnd { stream: Stream::Stdin, .. } => {
+                    Message::Stream { stream: Stream::Data, bytes, .. } => {
+                        asked.data.extend_from_slice(bytes)
+                    }
+                    Message::StreamEnd { stream: Stream::Stdin, .. } if asked.role == Role::Filter => {}
+                    Message::StreamEnd { stream: Stream::Stdin | Stream::Data, .. } => {
                         assert!(rest.is_empty(), "one request at a time");
                         self.requests.fetch_add(1, Ordering::Relaxed);
                         return Some(asked);

@@ -17,6 +17,8 @@ mod fpm;
 mod hostile;
 /// Headers and files that the application has sent.
 mod responses;
+/// Applications that allow requests, or filter files.
+mod roles;
 /// Applications that the server starts.
 mod spawn;
 

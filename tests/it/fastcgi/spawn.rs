@@ -72,7 +72,7 @@ fn behaves(name: &str, counts: bool) {
     std::fs::set_permissions(build.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let (mut upstream, route) = example(name);
     if name == "c" {
-        upstream = upstream.replace("c/app", &built(build.path()));
+        upstream = upstream.replace("c/app", &built("c/app.c", build.path()));
     }
     let server = Setup::new(Kind::Fastcgi)
         .site("../examples/fastcgi")

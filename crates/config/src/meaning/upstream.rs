@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Reader, number, or};
-use crate::high::{Address, Endpoint, Health, Mode, Route, Upstream, UpstreamTimeouts};
+use crate::high::{Address, Endpoint, Filter, Health, Mode, Route, Upstream, UpstreamTimeouts};
 use crate::low::{Given, LowSite, Origin};
 use crate::option;
-use crate::value::{Text, did_you_mean};
+use crate::value::{Auto, Nothing, Text, did_you_mean};
 
 /// Connections to an address of which we know nothing. Chosen arbitrarily.
 const CONNECTIONS: usize = 16;
@@ -125,49 +125,113 @@ impl Reader<'_> {
             }
             return None;
         }
-        self.named("site", name, site.upstream.origin)
+        self.named("site", "upstream", name, site.upstream.origin)
     }
 
-    pub(super) fn routes(&mut self, site: &LowSite) -> Vec<Route> {
-        let mut routes: Vec<Route> = Vec::new();
+    /// The routes of a site whose own authorizer is this.
+    pub(super) fn routes(&mut self, site: &LowSite, authorizer: Option<usize>) -> Vec<Route> {
+        let mut routes: Vec<(Route, bool)> = Vec::new();
         for table in &site.routes {
-            let option::Route { path, upstream, split, script, files } = &table.values;
-            let not_set = |name: &str| format!("not set; a route needs its `{name}`");
-            let (Some(Text(text)), Some(Text(name))) = (&path.value, &upstream.value) else {
-                let missing = if path.value.is_none() { "path" } else { "upstream" };
-                self.complain("site.route", missing, table.origin, not_set(missing));
+            let option::Route { path, upstream, split, script, files, .. } = &table.values;
+            let Some(Text(text)) = &path.value else {
+                let problem = "not set; a route needs its `path`".into();
+                self.complain("site.route", "path", table.origin, problem);
                 continue;
             };
             let clean = text.trim_end_matches('/');
             if !text.starts_with('/') || clean.contains("//") || clean.contains("/.") {
                 let problem = format!("`{text}` must begin with `/`, and have no empty or hidden part");
                 self.complain("site.route", "path", path.origin, problem);
-            } else if routes.iter().any(|route| route.path == clean) {
+            } else if routes.iter().any(|(route, _)| route.path == clean) {
                 self.complain("site.route", "path", path.origin, format!("`{text}` is there twice"));
             }
-            let Some(upstream) = self.named("site.route", name, upstream.origin) else { continue };
-            routes.push(Route {
+            let option::Route { authorizer: guard, filter, .. } = &table.values;
+            if upstream.value.is_none() && filter.value.is_none() && matches!(guard.value, Auto::Word) {
+                let problem = "not set; a route needs an `upstream`, an `authorizer` or a `filter`".into();
+                self.complain("site.route", "upstream", table.origin, problem);
+            }
+            let own = match &guard.value {
+                Auto::Is(Nothing::Is(name)) => Some(name),
+                Auto::Is(Nothing::Word) | Auto::Word => None,
+            };
+            let route = Route {
                 path: clean.to_owned(),
-                upstream,
+                upstream: self.optional_upstream(
+                    "site.route",
+                    "upstream",
+                    upstream.value.as_ref(),
+                    upstream.origin,
+                ),
+                authorizer: self.optional_upstream("site.route", "authorizer", own, guard.origin),
+                filter: self.filter(&table.values),
                 split: split.value.clone(),
                 script: self.optional_path(script),
                 files: files.value,
-            });
+            };
+            routes.push((route, matches!(guard.value, Auto::Word)));
         }
         // The first that fits is then the longest.
-        routes.sort_by_key(|route| std::cmp::Reverse(route.path.len()));
-        routes
+        routes.sort_by_key(|(route, _)| std::cmp::Reverse(route.path.len()));
+        inherit(routes, authorizer)
     }
 
-    fn named(&mut self, section: &str, name: &str, origin: Origin) -> Option<usize> {
+    fn filter(&mut self, route: &option::Route) -> Option<Filter> {
+        let option::Route { filter, filter_extensions: extensions, .. } = route;
+        if filter.value.is_none() && !extensions.value.is_empty() {
+            let problem =
+                "says which files are filtered, but not by whom; set `filter`, or remove this".into();
+            self.complain("site.route", "filter_extensions", extensions.origin, problem);
+        }
+        for Text(extension) in &extensions.value {
+            if extension.len() < 2 || !extension.starts_with('.') || extension.contains('/') {
+                let problem =
+                    format!("`{extension}` is no extension; write it with its dot, as in \".html\"");
+                self.complain("site.route", "filter_extensions", extensions.origin, problem);
+            }
+        }
+        let upstream =
+            self.optional_upstream("site.route", "filter", filter.value.as_ref(), filter.origin)?;
+        Some(Filter { upstream, extensions: extensions.value.iter().map(|text| text.0.clone()).collect() })
+    }
+
+    /// The upstream that an option names, if it names one.
+    pub(super) fn optional_upstream(
+        &mut self,
+        section: &str,
+        option: &str,
+        name: Option<&Text>,
+        origin: Origin,
+    ) -> Option<usize> {
+        self.named(section, option, &name?.0, origin)
+    }
+
+    fn named(&mut self, section: &str, option: &str, name: &str, origin: Origin) -> Option<usize> {
         let names = |table: &crate::low::Repeated<option::Upstream>| table.values.name.value.clone();
         let names: Vec<String> = self.low.upstreams.iter().filter_map(names).map(|text| text.0).collect();
         let found = names.iter().position(|other| other == name);
         if found.is_none() {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let problem = format!("there is no [[upstream]] `{name}`{}", did_you_mean(name, &names));
-            self.complain(section, "upstream", origin, problem);
+            self.complain(section, option, origin, problem);
         }
         found
     }
+}
+
+/// Gives routes that say nothing of an authorizer that of the route around them, or the site's. The longest route comes first;
+/// `true`: it says nothing.
+fn inherit(routes: Vec<(Route, bool)>, site: Option<usize>) -> Vec<Route> {
+    let is_around = |outer: &Route, inner: &Route| {
+        inner.path.strip_prefix(outer.path.as_str()).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let mut done: Vec<Route> = Vec::new();
+    for (mut route, says_nothing) in routes.into_iter().rev() {
+        if says_nothing {
+            let around = done.iter().rev().find(|outer| is_around(outer, &route));
+            route.authorizer = around.map_or(site, |outer| outer.authorizer);
+        }
+        done.push(route);
+    }
+    done.reverse();
+    done
 }

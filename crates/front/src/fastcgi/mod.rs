@@ -1,12 +1,14 @@
 //! A request to a FastCGI application: told as CGI variables, its answer read as that of a CGI program (RFC 3875).
 
 mod affinity;
+mod authorizer;
 mod complaints;
 pub mod errand;
 mod head;
 mod internal;
 mod params;
 
+pub use authorizer::Verdict;
 pub use complaints::Story;
 
 use std::sync::Arc;
@@ -18,12 +20,14 @@ use tokamak_config as config;
 use tokamak_cost::Phase;
 use tokamak_upstream::body::Body;
 use tokamak_upstream::fcgi::{
-    Address, Answer, Bounds, Endpoint, Event, Exchange, Fault, Policy, Relay, Rules, Settings, Tell, Upstream,
+    self, Address, Answer, Bounds, Endpoint, Event, Exchange, Fault, Policy, Relay, Rules, Settings, Tell,
+    Upstream,
 };
 
 use crate::access;
 use crate::application::{Call, Trouble};
 use crate::failure::Failure;
+use crate::files::Found;
 use crate::head::{complete, interim};
 use crate::response::{Receipt, Source};
 use complaints::Complaints;
@@ -68,7 +72,7 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
     Upstream::new(settings, config.addresses.iter().map(address).collect(), tell)
 }
 
-/// Asks the application number `index`.
+/// Asks the application number `index` for a response.
 ///
 /// # Errors
 /// [`Trouble`].
@@ -78,24 +82,84 @@ pub async fn ask(
     body: Body,
     receipt: &mut Receipt,
 ) -> Result<Response<Source>, Trouble> {
+    let (config, keeps) = (&call.home.server.upstreams[index], call.home.upstreams[index].keeps());
+    let request = params::responder(call, config, keeps, body)?;
+    begin(index, call, request, Some(receipt)).await?.respond(call, config)
+}
+
+/// Has the application number `index` make a response of a file.
+///
+/// # Errors
+/// [`Trouble`].
+pub async fn filter(
+    index: usize,
+    call: &Call<'_>,
+    file: Found,
+    receipt: &mut Receipt,
+) -> Result<Response<Source>, Trouble> {
+    let (config, keeps) = (&call.home.server.upstreams[index], call.home.upstreams[index].keeps());
+    let request = params::filter(call, config, keeps, file)?;
+    begin(index, call, request, Some(receipt)).await?.respond(call, config)
+}
+
+/// Asks the application number `index` whether the request may be served.
+///
+/// # Errors
+/// [`Trouble`], and then it may not.
+pub async fn authorize(index: usize, call: &Call<'_>) -> Result<Verdict, Trouble> {
+    let (config, keeps) = (&call.home.server.upstreams[index], call.home.upstreams[index].keeps());
+    let request = params::authorizer(call, config, keeps)?;
+    let begun = begin(index, call, request, None).await?;
+    if begun.head.status == StatusCode::OK {
+        authorizer::allowed(begun, config.head).await.map(Verdict::Allowed)
+    } else {
+        begun.respond(call, config).map(Verdict::Refused)
+    }
+}
+
+/// A response whose headers have come.
+struct Begun {
+    head: Head,
+    /// What had come behind them.
+    rest: Bytes,
+    exchange: Exchange,
+    complaints: Complaints,
+}
+
+/// Asks, and reads the headers of the response. The time that this takes is booked on `receipt`.
+async fn begin(
+    index: usize,
+    call: &Call<'_>,
+    request: fcgi::Call,
+    receipt: Option<&mut Receipt>,
+) -> Result<Begun, Trouble> {
     let (upstream, config) = (&call.home.upstreams[index], &call.home.server.upstreams[index]);
-    let request = params::call(call, config, upstream.keeps(), body)?;
     let key = affinity::key(&config.affinity, call.request, &call.link.text.peer);
     let Answer { mut exchange, event, permitted, connected } =
         upstream.ask(call.home.index, Arc::new(request), key).await?;
-    receipt.ledger.stamp(Phase::Queue, permitted);
-    receipt.ledger.stamp(Phase::Connect, connected);
     let mut complaints = Complaints::new(&call.place.site, call.request);
-    let (head, rest) = read_head(call, config.head, &mut exchange, event, &mut complaints).await?;
-    receipt.ledger.stamp(Phase::Upstream, tokamak_cost::now());
-    match internal::wanted(&head.headers) {
-        Some(wanted) => {
-            // Only so that the connection can be used again; most applications have nothing more to say, and what goes wrong
-            // behind the headers is no harm.
-            let _ = take(&mut exchange, Vec::new(), config.head, &mut complaints);
-            internal::send(call, config, head, &wanted)
+    let head = read_head(call, config.head, &mut exchange, event, &mut complaints).await;
+    if let Some(receipt) = receipt {
+        receipt.ledger.stamp(Phase::Queue, permitted);
+        receipt.ledger.stamp(Phase::Connect, connected);
+        receipt.ledger.stamp(Phase::Upstream, tokamak_cost::now());
+    }
+    let (head, rest) = head?;
+    Ok(Begun { head, rest, exchange, complaints })
+}
+
+impl Begun {
+    /// The response, or the file that stands for it.
+    fn respond(mut self, call: &Call<'_>, config: &config::Upstream) -> Result<Response<Source>, Trouble> {
+        match internal::wanted(&self.head.headers) {
+            Some(wanted) => {
+                // Only so that the connection can be used again; most applications have nothing more to say, and what
+                // goes wrong behind the headers is no harm.
+                let _ = take(&mut self.exchange, Vec::new(), config.head, &mut self.complaints);
+                internal::send(call, config, self.head, &wanted)
+            }
+            None => respond(call, self),
         }
-        None => respond(call, head, rest, exchange, complaints),
     }
 }
 
@@ -176,14 +240,8 @@ fn take(
     Ok((pieces, false))
 }
 
-fn respond(
-    call: &Call<'_>,
-    head: Head,
-    rest: Bytes,
-    mut exchange: Exchange,
-    mut complaints: Complaints,
-) -> Result<Response<Source>, Trouble> {
-    let Head { status, headers } = head;
+fn respond(call: &Call<'_>, begun: Begun) -> Result<Response<Source>, Trouble> {
+    let Begun { head: Head { status, headers }, rest, mut exchange, mut complaints } = begun;
     let most = call.home.server.limits.buffer;
     let first = if rest.is_empty() { Vec::new() } else { vec![rest] };
     let (pieces, is_whole) = take(&mut exchange, first, most, &mut complaints)?;

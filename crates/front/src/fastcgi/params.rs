@@ -3,16 +3,19 @@
 
 use std::collections::BTreeMap;
 
+use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use tokamak_config as config;
 use tokamak_upstream::body::Body;
-use tokamak_upstream::fcgi::{self, Params};
+use tokamak_upstream::fcgi::{self, Params, Role};
 use tokamak_upstream::record::Field;
 
 use crate::access;
 use crate::application::Call;
 use crate::cgi::{self, Told};
 use crate::failure::Failure;
+use crate::files::Found;
+use crate::head::Decimal;
 
 /// What is the same for every request. Without REDIRECT_STATUS php-cgi answers nobody.
 const CONSTANT: [(&str, &[u8]); 3] = [
@@ -21,36 +24,85 @@ const CONSTANT: [(&str, &[u8]); 3] = [
     ("REDIRECT_STATUS", b"200"),
 ];
 
-/// The request as it goes to the application.
+/// The request as it goes to an application that answers it.
 ///
 /// # Errors
 /// A parameter that fits into no record.
-pub fn call(
+pub fn responder(
     call: &Call<'_>,
     config: &config::Upstream,
     keep: bool,
     body: Body,
 ) -> Result<fcgi::Call, Failure> {
+    request(call, config, keep, Role::Responder, body, &[])
+}
+
+/// The request as it goes to an application that says whether it may be served (§6.3): without its body, and without what is
+/// only for those who answer.
+///
+/// # Errors
+/// As [`responder`].
+pub fn authorizer(call: &Call<'_>, config: &config::Upstream, keep: bool) -> Result<fcgi::Call, Failure> {
+    request(call, config, keep, Role::Authorizer, Body::Empty, &[])
+}
+
+/// The request as it goes to an application that makes a response of a file (§6.4).
+///
+/// # Errors
+/// As [`responder`].
+pub fn filter(
+    call: &Call<'_>,
+    config: &config::Upstream,
+    keep: bool,
+    file: Found,
+) -> Result<fcgi::Call, Failure> {
+    let about =
+        [("FCGI_DATA_LAST_MOD", u64::try_from(file.modified).unwrap_or(0)), ("FCGI_DATA_LENGTH", file.len)];
+    let data = if file.len == 0 { Body::Empty } else { Body::spooled(file.file, file.len) };
+    Ok(request(call, config, keep, Role::Filter, Body::Empty, &about)?.with_data(data))
+}
+
+fn request(
+    call: &Call<'_>,
+    config: &config::Upstream,
+    keep: bool,
+    role: Role,
+    body: Body,
+    about: &[(&str, u64)],
+) -> Result<fcgi::Call, Failure> {
     let length = body.left();
     // Described before the body is handed over, which the description only looks at.
     let described = |params: &mut Params<'_>| {
-        let mut parameters =
-            Parameters { params, changed: &config.params, header: Vec::new(), value: Vec::new(), fits: true };
+        let mut parameters = Parameters {
+            params,
+            role,
+            changed: &config.params,
+            variables: call.variables,
+            header: Vec::new(),
+            value: Vec::new(),
+            fits: true,
+        };
         cgi::describe(&mut parameters, call, length);
         // What the client calls itself; the application checks whether that is true, as behind nginx.
         let authorization = call.request.headers().get(AUTHORIZATION);
         let user = authorization.and_then(|value| access::user(value.as_bytes())).unwrap_or_default();
         parameters.add(b"REMOTE_USER", &user);
+        for (name, number) in about {
+            parameters.add(name.as_bytes(), Decimal::default().text(*number));
+        }
         parameters.finish()
     };
-    fcgi::Call::new(keep, call.is_repeatable, body, described)
+    fcgi::Call::new(role, keep, call.is_repeatable, body, described)
 }
 
 /// Writes parameters while the request is described.
 struct Parameters<'a, 'b> {
     params: &'a mut Params<'b>,
+    role: Role,
     /// The operator's: they take the place of others with their name.
     changed: &'a BTreeMap<String, String>,
+    /// The authorizer's: they take the place of all others but the operator's.
+    variables: &'a [(String, HeaderValue)],
     /// The parameter of the last header, whose next value may follow; empty before the first.
     header: Vec<u8>,
     value: Vec<u8>,
@@ -59,6 +111,13 @@ struct Parameters<'a, 'b> {
 
 impl Parameters<'_, '_> {
     fn add(&mut self, name: &[u8], value: &[u8]) {
+        let is_given = self.variables.iter().any(|(given, _)| given.as_bytes() == name);
+        if !is_given {
+            self.add_unless_changed(name, value);
+        }
+    }
+
+    fn add_unless_changed(&mut self, name: &[u8], value: &[u8]) {
         let is_changed = !self.changed.is_empty()
             && str::from_utf8(name).is_ok_and(|name| self.changed.contains_key(name));
         if !is_changed {
@@ -92,6 +151,11 @@ impl Parameters<'_, '_> {
 
 impl Told for Parameters<'_, '_> {
     fn field(&mut self, field: Field, value: &[u8]) {
+        const WITHHELD: [Field; 4] =
+            [Field::ScriptFilename, Field::ScriptName, Field::PathInfo, Field::ContentLength];
+        if self.role == Role::Authorizer && WITHHELD.contains(&field) {
+            return;
+        }
         self.add(field.variable().as_bytes(), value);
         if field == Field::Scheme && value == b"https" {
             self.add(b"HTTPS", b"on");
@@ -102,7 +166,8 @@ impl Told for Parameters<'_, '_> {
     /// become HTTP_PROXY, which libraries take for a setting (CVE-2016-5385).
     fn header(&mut self, name: &[u8], value: &[u8]) {
         let is_plain = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
-        if !is_plain || name.eq_ignore_ascii_case(b"proxy") {
+        let is_withheld = self.role == Role::Authorizer && name.eq_ignore_ascii_case(b"content-length");
+        if !is_plain || is_withheld || name.eq_ignore_ascii_case(b"proxy") {
             return;
         }
         let variable = name.iter().map(|byte| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() });
@@ -115,5 +180,9 @@ impl Told for Parameters<'_, '_> {
             self.header.extend(variable);
         }
         self.value.extend_from_slice(value);
+    }
+
+    fn variable(&mut self, name: &[u8], value: &[u8]) {
+        self.add_unless_changed(name, value);
     }
 }

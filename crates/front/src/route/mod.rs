@@ -8,7 +8,8 @@
 //! 3. A directory answers with its first index file, `/dir` after a redirect to `/dir/`.
 //! 4. Everything else goes to the front controller, without PATH_INFO, or is 404.
 //!
-//! Before all of them come the site's routes: what lies below the path of one is a FastCGI application's.
+//! Before all of them come the site's routes: what lies below the path of one with an upstream is that application's. A route
+//! also says, like the site, who is asked first whether a request may be served, and who filters files.
 //!
 //! Hidden files are 404, and a path cannot leave the root by its text. Symbolic links are followed, also out
 //! of the root: whoever may place them may place files too.
@@ -30,7 +31,7 @@ use std::time::Instant;
 
 use http::Uri;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
-use tokamak_config::{Route, Site, Split};
+use tokamak_config::{Filter, Route, Site, Split};
 
 use crate::files::{self, Found, Opened};
 use cache::Cache;
@@ -59,6 +60,19 @@ pub enum Target {
     BadRequest,
 }
 
+/// What answers a request, and who else has a say in it.
+#[derive(Debug)]
+pub struct Decision {
+    /// What answers.
+    pub target: Target,
+    /// The path as it is understood: decoded and clean. Empty if the target makes no sense.
+    pub path: Vec<u8>,
+    /// The application that is asked before, by its place in the configuration.
+    pub authorizer: Option<usize>,
+    /// The application through which a file is sent.
+    pub filter: Option<usize>,
+}
+
 /// A script that exists and can be read, and what the path says beyond its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
@@ -78,6 +92,8 @@ pub struct Router {
     front_controller: Option<Vec<u8>>,
     /// The longest path first.
     routes: Vec<Route>,
+    /// The application that is asked before, where no route says otherwise.
+    authorizer: Option<usize>,
     /// Locked only for a moment, by the one thread of its loop: the lock makes the router shareable, nobody
     /// ever waits for it.
     scripts: Mutex<Cache>,
@@ -97,6 +113,7 @@ impl Router {
     pub fn new(site: &Site) -> Router {
         Router {
             routes: site.routes.clone(),
+            authorizer: site.authorizer,
             ..Router::below(&site.root, &site.index, site.front_controller.as_deref())
         }
     }
@@ -108,6 +125,7 @@ impl Router {
             front_controller: front_controller
                 .map(|script| format!("/{}", script.trim_start_matches('/')).into_bytes()),
             routes: Vec::new(),
+            authorizer: None,
             scripts: Mutex::default(),
         }
     }
@@ -118,7 +136,7 @@ impl Router {
     }
 
     /// Decides what answers a request for `uri`.
-    pub fn find(&self, uri: &Uri) -> Target {
+    pub fn find(&self, uri: &Uri) -> Decision {
         self.find_at(uri.path().as_bytes(), uri.query(), Instant::now())
     }
 
@@ -132,19 +150,30 @@ impl Router {
         }
     }
 
-    fn find_at(&self, encoded: &[u8], query: Option<&str>, now: Instant) -> Target {
-        match path::clean(encoded) {
-            Ok(path) => match self.routes.iter().find(|route| is_below(&path, route)) {
-                Some(route) => self.application(&path, route),
-                None => self.decide(&path, query, now),
-            },
-            Err(Unusable::Malformed) => Target::BadRequest,
-            Err(Unusable::Hidden) => Target::NotFound,
-        }
+    fn find_at(&self, encoded: &[u8], query: Option<&str>, now: Instant) -> Decision {
+        let nothing = |target| Decision { target, path: Vec::new(), authorizer: None, filter: None };
+        let path = match path::clean(encoded) {
+            Ok(path) => path,
+            Err(Unusable::Malformed) => return nothing(Target::BadRequest),
+            Err(Unusable::Hidden) => return nothing(Target::NotFound),
+        };
+        let Some(route) = self.routes.iter().find(|route| is_below(&path, route)) else {
+            let target = self.decide(&path, query, now);
+            return Decision { authorizer: self.authorizer, path, ..nothing(target) };
+        };
+        let target = match route.upstream {
+            Some(upstream) => self.application(&path, route, upstream),
+            None => self.decide(&path, query, now),
+        };
+        let filter = match (&target, &route.filter) {
+            (Target::File(found), Some(filter)) if is_filtered(&found.path, filter) => Some(filter.upstream),
+            _ => None,
+        };
+        Decision { target, path, authorizer: route.authorizer, filter }
     }
 
-    /// A path of a route.
-    fn application(&self, path: &[u8], route: &Route) -> Target {
+    /// A path of a route with an upstream.
+    fn application(&self, path: &[u8], route: &Route, upstream: usize) -> Target {
         if route.files
             && !path::is_source(path)
             && let Ok(Opened::Regular(found)) = files::open(&self.full(path))
@@ -166,7 +195,7 @@ impl Router {
             script_name: script_name.into(),
             path_info: path_info.to_vec(),
         };
-        Target::Application(script, route.upstream)
+        Target::Application(script, upstream)
     }
 
     fn decide(&self, path: &[u8], query: Option<&str>, now: Instant) -> Target {
@@ -279,6 +308,11 @@ impl Router {
 /// The path from an encoded one, as [`Router::find`] sees it; nothing for one that means nothing or is hidden.
 pub fn clean(encoded: &[u8]) -> Option<Vec<u8>> {
     path::clean(encoded).ok()
+}
+
+fn is_filtered(path: &Path, filter: &Filter) -> bool {
+    let name = path.as_os_str().as_bytes();
+    filter.extensions.is_empty() || filter.extensions.iter().any(|end| name.ends_with(end.as_bytes()))
 }
 
 fn is_below(path: &[u8], route: &Route) -> bool {

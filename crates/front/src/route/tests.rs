@@ -51,7 +51,7 @@ fn router_at(root: &Path, front_controller: Option<&str>) -> Router {
 fn told(router: &Router, target: &str) -> String {
     let root = router.root().to_str().unwrap().to_owned();
     let short = |path: &[u8]| String::from_utf8_lossy(path).strip_prefix(&root).unwrap().to_owned();
-    match router.find(&target.parse().unwrap()) {
+    match router.find(&target.parse().unwrap()).target {
         Target::File(found) => format!("file {}", short(found.path.as_os_str().as_bytes())),
         Target::Script(script) => {
             let name = short(script.filename.as_os_str().as_bytes());
@@ -154,12 +154,12 @@ fn found_scripts_are_remembered_for_a_second_and_missing_ones_never() {
     let now = Instant::now();
     let script = dir.path().join("public/x.php");
     let is_script = |target: Target| matches!(target, Target::Script(_));
-    assert!(is_script(router.find_at(b"/x.php", None, now)));
+    assert!(is_script(router.find_at(b"/x.php", None, now).target));
     fs::remove_file(&script).unwrap();
-    assert!(is_script(router.find_at(b"/x.php/a", None, now + Duration::from_millis(900))));
-    assert!(!is_script(router.find_at(b"/x.php", None, now + Duration::from_millis(1000))));
+    assert!(is_script(router.find_at(b"/x.php/a", None, now + Duration::from_millis(900)).target));
+    assert!(!is_script(router.find_at(b"/x.php", None, now + Duration::from_millis(1000)).target));
     fs::write(&script, "").unwrap();
-    assert!(is_script(router.find_at(b"/x.php", None, now + Duration::from_millis(1000))));
+    assert!(is_script(router.find_at(b"/x.php", None, now + Duration::from_millis(1000)).target));
 }
 
 #[test]
@@ -213,7 +213,7 @@ proptest! {
             let router = router(dir, Some("index.php"));
             let root = router.root().to_owned();
             let target = format!("/{}", parts.concat());
-            let path = match router.find(&target.parse().unwrap()) {
+            let path = match router.find(&target.parse().unwrap()).target {
                 Target::File(found) => found.path,
                 Target::Script(script) => script.filename.to_path_buf(),
                 Target::Redirect(to) => {
@@ -241,7 +241,9 @@ fn routes_come_first() {
     let dir = site();
     let route = |path: &str, upstream, split, files| Route {
         path: path.into(),
-        upstream,
+        upstream: Some(upstream),
+        authorizer: None,
+        filter: None,
         split,
         script: None,
         files,

@@ -63,7 +63,10 @@ pub enum Origin {
     FastCgi,
 }
 
-/// Builds a record: every field in order, then the headers; or the parameters alone.
+/// What the name of a variable among the headers begins with.
+const VARIABLE: u8 = b'=';
+
+/// Builds a record: every field in order, then the headers and variables; or the parameters alone.
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
@@ -108,6 +111,16 @@ impl Writer {
     pub fn header(&mut self, name: &[u8], value: &[u8]) -> &mut Self {
         assert_eq!(self.next, Field::ALL.len(), "headers follow the fields");
         self.pair(name, value);
+        self
+    }
+
+    /// Writes a variable, after all headers. Its name cannot be taken for a header's, which has no [`VARIABLE`] in it.
+    ///
+    /// # Panics
+    /// If a field is missing.
+    pub fn variable(&mut self, name: &[u8], value: &[u8]) -> &mut Self {
+        assert_eq!(self.next, Field::ALL.len(), "variables follow the fields");
+        self.pair(&[&[VARIABLE], name].concat(), value);
         self
     }
 
@@ -199,7 +212,12 @@ impl<'a> Reader<'a> {
         self.fields[field as usize]
     }
 
-    /// Headers, or over FastCGI the parameters: in the order in which they came, names as sent. A NUL follows each text
+    /// The name of a variable, if a pair is one and not a header.
+    pub fn variable_name(name: &[u8]) -> Option<&[u8]> {
+        name.split_first().filter(|(first, _)| **first == VARIABLE).map(|(_, name)| name)
+    }
+
+    /// Headers and [variables](Reader::variable_name), or over FastCGI the parameters: in the order in which they came, names as sent. A NUL follows each text
     /// in memory.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let mut rest = self.pairs;
@@ -237,13 +255,15 @@ mod tests {
             for f in Field::ALL {
                 w.field(*f, format!("{f:?}").as_bytes());
             }
-            w.header(b"Host", b"example.org").header(b"X-Empty", b"");
+            w.header(b"Host", b"example.org").header(b"X-Empty", b"").variable(b"A", b"b");
         }
         let r = Reader::new(w.bytes()).unwrap();
         assert_eq!(r.field(Field::ScriptName), b"ScriptName");
         assert_eq!(r.field(Field::ContentLength), b"ContentLength");
         let headers: Vec<_> = r.pairs().collect();
-        assert_eq!(headers, [(&b"Host"[..], &b"example.org"[..]), (b"X-Empty", b"")]);
+        assert_eq!(headers, [(&b"Host"[..], &b"example.org"[..]), (b"X-Empty", b""), (b"=A", b"b")]);
+        let names = headers.iter().map(|(name, _)| Reader::variable_name(name));
+        assert_eq!(names.collect::<Vec<_>>(), [None, None, Some(&b"A"[..])]);
         assert_eq!(r.origin(), Origin::Http);
     }
 

@@ -18,10 +18,10 @@ const HEAD: usize = 4096;
 /// A request to an application. It can be asked more than once.
 #[derive(Debug)]
 pub struct Call {
-    /// FCGI_BEGIN_REQUEST and FCGI_PARAMS, and all of a short body.
+    /// FCGI_BEGIN_REQUEST and FCGI_PARAMS, and as much of the streams as is short.
     head: Vec<u8>,
-    /// What is not in the head.
-    body: Body,
+    /// What is not in the head: streams in their order.
+    streams: Vec<(Stream, Body)>,
     /// Whether asking twice does no harm.
     pub(super) is_repeatable: bool,
 }
@@ -33,8 +33,9 @@ pub(super) struct Written {
     records: Vec<u8>,
     at: usize,
     head: usize,
+    /// Streams that are in records to their end, and how much of the next one is.
+    streams: usize,
     body: u64,
-    ended: bool,
 }
 
 impl Call {
@@ -43,27 +44,35 @@ impl Call {
     /// # Errors
     /// Those of `describe`.
     pub fn new<E>(
+        role: Role,
         keep: bool,
         is_repeatable: bool,
         body: Body,
         describe: impl FnOnce(&mut encode::Params<'_>) -> Result<(), E>,
     ) -> Result<Call, E> {
         let mut head = Vec::with_capacity(HEAD);
-        encode::begin(&mut head, ID, Role::Responder, keep);
+        encode::begin(&mut head, ID, role, keep);
         let mut params = encode::Params::new(&mut head, ID);
         describe(&mut params)?;
         params.finish();
-        let body = match body {
-            Body::Memory(bytes) if bytes.len() <= PIECE => {
-                encode::stream(&mut head, ID, Stream::Stdin, &bytes);
-                Body::Empty
+        Ok(Call { head, streams: Vec::new(), is_repeatable }.with(Stream::Stdin, body))
+    }
+
+    /// The same with FCGI_DATA, for a filter.
+    pub fn with_data(self, data: Body) -> Call {
+        self.with(Stream::Data, data)
+    }
+
+    fn with(mut self, stream: Stream, body: Body) -> Call {
+        match body {
+            Body::Empty if self.streams.is_empty() => encode::stream_end(&mut self.head, ID, stream),
+            Body::Memory(bytes) if bytes.len() <= PIECE && self.streams.is_empty() => {
+                encode::stream(&mut self.head, ID, stream, &bytes);
+                encode::stream_end(&mut self.head, ID, stream);
             }
-            other => other,
-        };
-        if matches!(body, Body::Empty) {
-            encode::stream_end(&mut head, ID, Stream::Stdin);
+            other => self.streams.push((stream, other)),
         }
-        Ok(Call { head, body, is_repeatable })
+        self
     }
 
     /// The bytes to write next; none when all is written.
@@ -74,16 +83,18 @@ impl Call {
         if written.head < self.head.len() {
             return Ok(&self.head[written.head..]);
         }
-        let whole = self.body.left();
-        if written.at == written.records.len() && whole > 0 && !written.ended {
+        if written.at == written.records.len()
+            && let Some((stream, body)) = self.streams.get(written.streams)
+        {
             written.records.clear();
             written.at = 0;
-            let piece = self.body.read_at(written.body, PIECE)?;
-            encode::stream(&mut written.records, ID, Stream::Stdin, &piece);
+            let piece = body.read_at(written.body, PIECE)?;
+            encode::stream(&mut written.records, ID, *stream, &piece);
             written.body += piece.len() as u64;
-            if written.body == whole {
-                encode::stream_end(&mut written.records, ID, Stream::Stdin);
-                written.ended = true;
+            if written.body == body.left() {
+                encode::stream_end(&mut written.records, ID, *stream);
+                written.streams += 1;
+                written.body = 0;
             }
         }
         Ok(&written.records[written.at..])

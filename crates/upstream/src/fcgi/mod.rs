@@ -31,6 +31,7 @@ pub use fault::Fault;
 pub use member::Address;
 pub use relay::Relay;
 pub use stream::Endpoint;
+pub use tokamak_fastcgi::Role;
 pub use tokamak_fastcgi::encode::Params;
 pub use tokamak_sys::control::{Deed, Duty, Errand, Standing};
 pub use upstream::{Answer, Bounds, Settings, Tell, Upstream};

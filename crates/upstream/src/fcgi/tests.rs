@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use tokamak_fastcgi::{ProtocolStatus, Stream, encode};
 use tokio::time::sleep;
 
+use super::call::Written;
 use super::*;
 use crate::body::Body;
 
@@ -64,7 +65,7 @@ fn upstream(applications: &[&Application], bounds: Bounds) -> Upstream {
 
 fn call(is_repeatable: bool) -> Arc<Call> {
     let describe = |params: &mut Params<'_>| params.pair(b"A", b"b");
-    Arc::new(Call::new(true, is_repeatable, Body::Empty, describe).unwrap())
+    Arc::new(Call::new(Role::Responder, true, is_repeatable, Body::Empty, describe).unwrap())
 }
 
 /// Answers the one request that is on its way.
@@ -280,4 +281,42 @@ fn a_response_in_single_bytes_takes_no_more_memory() {
         }
         assert!(taken / 16 < most / 4, "{taken} bytes of records");
     });
+}
+
+/// A filter's request: what is short goes with the head, and each stream is ended once, in its order.
+#[test]
+fn streams_follow_each_other() {
+    use tokamak_fastcgi::{Message, Messages};
+    let small = Body::Memory(vec![b'a'; 10].into());
+    let large = || Body::Memory(vec![b'b'; 100_000].into());
+    for (body, data, expected) in [
+        (Body::Empty, Body::Empty, [0, 0]),
+        (small, large(), [10, 100_000]),
+        (large(), Body::Empty, [100_000, 0]),
+        (large(), large(), [100_000, 100_000]),
+        (large(), Body::Memory(vec![b'c'; 5].into()), [100_000, 5]),
+    ] {
+        let describe = |params: &mut Params<'_>| params.pair(b"A", b"b");
+        let call = Call::new(Role::Filter, true, true, body, describe).unwrap().with_data(data);
+        let (mut written, mut all) = (Written::default(), Vec::new());
+        loop {
+            let rest = call.rest(&mut written).unwrap();
+            let n = rest.len().min(777);
+            if n == 0 {
+                break;
+            }
+            all.extend_from_slice(&rest[..n]);
+            written.advance(&call, n);
+        }
+        let (mut messages, mut rest, mut seen, mut ended) = (Messages::new(), &all[..], [0, 0], Vec::new());
+        while let Some(message) = messages.next(&mut rest).unwrap() {
+            match message {
+                Message::Stream { stream: Stream::Stdin, bytes, .. } => seen[0] += bytes.len(),
+                Message::Stream { stream: Stream::Data, bytes, .. } => seen[1] += bytes.len(),
+                Message::StreamEnd { stream, .. } => ended.push(stream),
+                _ => {}
+            }
+        }
+        assert_eq!((seen, ended), (expected, vec![Stream::Params, Stream::Stdin, Stream::Data]));
+    }
 }
