@@ -127,6 +127,7 @@ fn site(pool: &tokamak_fpm::Pool) -> Site {
         warm: Vec::new(),
         fallback: None,
         upstream: None,
+        authorizer: None,
         routes: Vec::new(),
         keep: Vec::new(),
         pool: Pool {
