@@ -37,9 +37,10 @@ static void add_text(const char *at)
     add(at, strlen(at));
 }
 
-static void add_line_end(void)
+/* What no text contains: the end of a line, or of a column. */
+static void add_end(char end)
 {
-    text[used++] = '\n';
+    text[used++] = end;
 }
 
 static void add_number(uint64_t n, int width)
@@ -146,7 +147,7 @@ static void add_frame(int depth, const zend_execute_data *frame)
             add_number(line.lineno, 1);
         }
     }
-    add_line_end();
+    add_end('\n');
 }
 
 static void add_field(const shim_text *field)
@@ -157,6 +158,74 @@ static void add_field(const shim_text *field)
     if (copy(chars, field->at, len)) {
         add(chars, len);
     }
+}
+
+/* As php-fpm's slow log has it: which call, and where it was made from. 0: it is the script itself. */
+static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
+{
+    const zend_execute_data *next = frame->prev_execute_data;
+    zend_execute_data caller;
+    zend_function called;
+    zend_op_array code;
+    zend_op line = {0};
+    zend_uchar type;
+
+    if (!frame->func || !copy(&called.common, frame->func, sizeof(called.common))) {
+        return 0;
+    }
+    if (!called.common.function_name && ZEND_CALL_KIND_EX(frame->This.u1.type_info) == ZEND_CALL_TOP_CODE) {
+        return 0;
+    }
+    add_number((uint64_t)(uintptr_t)at, 1);
+    add_end('\t');
+    if (called.common.function_name) {
+        add_string(called.common.function_name);
+    } else {
+        add_text("[INCLUDE_OR_EVAL]");
+    }
+    add_end('\t');
+    for (int depth = 0; next && depth < DEEPEST && copy(&caller, next, sizeof(caller)); depth++) {
+        if (caller.func && copy(&type, caller.func, 1) && type == ZEND_USER_FUNCTION &&
+            copy(&code, caller.func, sizeof(code))) {
+            add_string(code.filename);
+            if (caller.opline && !copy(&line, caller.opline, sizeof(line))) {
+                line.lineno = 0;
+            }
+            break;
+        }
+        next = caller.prev_execute_data;
+    }
+    add_end('\t');
+    add_number(line.lineno, 1);
+    add_end('\n');
+    return 1;
+}
+
+/* The script's file in a line, then one for each call, the innermost first: address, function, file, line number. */
+size_t shim_trace(int pid, const char **to)
+{
+    shim_state state;
+    shim_request request;
+    const zend_execute_data *next;
+    zend_execute_data frame;
+
+    target = pid;
+    used = 0;
+    *to = text;
+    if (!copy(&state, &shim, sizeof(state)) || !copy(&next, &EG(current_execute_data), sizeof(next))) {
+        return 0;
+    }
+    if (state.request && copy(&request, state.request, sizeof(request))) {
+        add_field(&request.field[SHIM_SCRIPT_FILENAME]);
+    }
+    add_end('\n');
+    for (int depth = 0; next && depth < DEEPEST && used < sizeof(text) - 1024; depth++) {
+        if (!copy(&frame, next, sizeof(frame)) || !add_call(next, &frame)) {
+            break;
+        }
+        next = frame.prev_execute_data;
+    }
+    return used;
 }
 
 /* 0: the process cannot be read. */
@@ -187,7 +256,7 @@ static int write_backtrace(pid_t pid)
     }
     add_text(" pid=");
     add_number((uint64_t)pid, 1);
-    add_line_end();
+    add_end('\n');
     for (int depth = 0; next && depth < DEEPEST && used < sizeof(text) - 1024; depth++) {
         if (!copy(&frame, next, sizeof(frame))) {
             break;

@@ -160,6 +160,9 @@ int shim_stale_sockets(void);
 size_t shim_memory(void);
 /* In the zygote: writes the PHP stack of a worker to the error log, or has the worker do it on that signal. */
 void shim_backtrace(int pid, int signal_number);
+/* The same as text for a slow log: the script's file in a line, then one for each call, the innermost first, with address,
+ * function, file and line number between tabs. 0 bytes: the worker's memory cannot be read. */
+size_t shim_trace(int pid, const char **text);
 
 /* The next request; NULL: leave the loop. Worker mode only. */
 const shim_request *rust_next(void);

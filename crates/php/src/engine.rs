@@ -172,6 +172,19 @@ pub fn memory() -> u64 {
     unsafe { ffi::shim_memory() as u64 }
 }
 
+/// A worker's PHP stack for a slow log, as [`tokamak_sys::control::FromZygote::Slow`] has it; none if it cannot be read.
+pub fn trace(pid: libc::pid_t) -> Option<String> {
+    let mut text = null();
+    // SAFETY: reads another process's memory by copying; the text lives until the next call, and is copied at once.
+    let bytes = unsafe {
+        match ffi::shim_trace(pid, &mut text) {
+            0 => return None,
+            len => std::slice::from_raw_parts(text.cast::<u8>(), len),
+        }
+    };
+    Some(String::from_utf8_lossy(bytes).into_owned())
+}
+
 /// Writes a worker's PHP stack to the error log.
 pub fn backtrace(pid: libc::pid_t, signal: c_int) {
     // SAFETY: reads another process's memory by copying, and signals only `pid`, which the caller has forked

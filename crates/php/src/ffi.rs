@@ -143,5 +143,6 @@ unsafe extern "C" {
     pub fn shim_idle();
     pub fn shim_stale_sockets() -> c_int;
     pub fn shim_memory() -> usize;
+    pub fn shim_trace(pid: c_int, text: *mut *const c_char) -> usize;
     pub fn shim_backtrace(pid: c_int, signal_number: c_int);
 }

@@ -10,7 +10,7 @@ use std::ptr::null;
 use std::slice::from_raw_parts;
 use std::sync::Arc;
 
-use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_DOUBT, EXIT_RETIRED, EXIT_STALE};
+use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_DOUBT, EXIT_RETIRED, EXIT_STALE, FLUSH};
 use tokamak_sys::queue::record::Field;
 use tokamak_sys::queue::{
     Account, Claim, Consumer, DECLINED, Job, Next, Outcome, PoolNumbers, Segment, WorkerState,
@@ -48,6 +48,8 @@ struct Worker {
 struct Gateway {
     /// Least level of what goes to standard error.
     log_level: Level,
+    /// Standard error is read by somebody.
+    is_caught: bool,
     claimed_at: u64,
     /// User and system time of the process at the claim.
     cpu: [u64; 2],
@@ -85,6 +87,7 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         exit: EXIT_RETIRED,
         gateway: Gateway {
             log_level: settings.fpm.as_ref().map_or(Level::default(), |fpm| fpm.log_level),
+            is_caught: settings.fpm.as_ref().is_some_and(|fpm| fpm.catch_output),
             ..Gateway::default()
         },
         shown: Default::default(),
@@ -251,9 +254,8 @@ impl Worker {
             self.gateway.has_complained = true;
             heard = job.complain(between).and_then(|()| job.complain(message)).is_ok();
         }
-        if level >= self.gateway.log_level {
-            let line = [level.name_of_fpm().as_bytes(), b": ", message, b"\n"].concat();
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), &line);
+        if self.gateway.is_caught && level >= self.gateway.log_level {
+            write_error(&[level.name_of_fpm().as_bytes(), b": ", message, b"\n"].concat());
         }
         heard
     }
@@ -264,6 +266,9 @@ impl Worker {
             self.served += 1;
             if self.request.is_fastcgi() {
                 self.end_gateway(&mut job);
+            }
+            if self.gateway.is_caught {
+                write_error(FLUSH);
             }
             self.consumer.board().count_request(engine::memory());
             job.finish(outcome);
@@ -294,6 +299,11 @@ impl Worker {
         all.extend_from_slice(pairs);
         log::line(level, &self.site, message, &all);
     }
+}
+
+fn write_error(text: &[u8]) {
+    // Nobody who reads: nobody to tell.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), text);
 }
 
 /// User and system time of this process, in microseconds.

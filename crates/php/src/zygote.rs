@@ -164,7 +164,7 @@ impl Zygote {
                         }
                     }
                     Heard::Message(ToZygote::Kill { index, instance, signal }, _) => {
-                        self.signal(index, instance, signal)
+                        self.signal(index, instance, signal)?
                     }
                     Heard::Message(ToZygote::Settings(_), _) => {}
                     Heard::Message(ToZygote::Quit, _) | Heard::Closed => {
@@ -221,8 +221,14 @@ impl Zygote {
         Newborn { index, instance }
     }
 
-    fn signal(&self, index: u16, instance: u32, signal: Signal) {
-        let Some(place) = self.workers.get(&index).filter(|place| place.instance == instance) else { return };
+    fn signal(&self, index: u16, instance: u32, signal: Signal) -> io::Result<()> {
+        let Some(place) = self.workers.get(&index).filter(|place| place.instance == instance) else {
+            return Ok(());
+        };
+        let has_slow_log = signal == Signal::Backtrace && self.settings.fpm.is_some();
+        if let Some(trace) = has_slow_log.then(|| engine::trace(place.pid)).flatten() {
+            return control::send(&self.channel, &FromZygote::Slow { index, instance, trace }, &[]);
+        }
         match signal {
             Signal::Backtrace => engine::backtrace(place.pid, signal.number()),
             // SAFETY: signals our child, which we have not reaped.
@@ -230,6 +236,7 @@ impl Zygote {
                 libc::kill(place.pid, signal.number());
             },
         }
+        Ok(())
     }
 
     /// Reports the workers that have ended.

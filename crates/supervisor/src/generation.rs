@@ -255,6 +255,16 @@ impl Generation {
         self.announce(&deaths);
     }
 
+    /// A worker of a pool has written something.
+    pub fn hear_output(&mut self, pool: usize, worker: usize) {
+        self.pools[pool].hear_output(worker);
+    }
+
+    /// Workers may have written something.
+    pub fn hear_outputs(&mut self) {
+        self.pools.iter_mut().for_each(Pool::hear_outputs);
+    }
+
     /// A process of an application has written something.
     pub fn hear_application(&mut self, application: usize, process: usize) {
         self.applications[application].hear(process);

@@ -92,8 +92,13 @@ impl Level {
 }
 
 fn write(text: &str) {
+    write_raw(text.as_bytes());
+}
+
+/// Writes what has been made a line, or a part of one, elsewhere.
+pub fn write_raw(text: &[u8]) {
     // A log that cannot be written must not stop the server, and there is nowhere else to say so.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = std::io::stderr().write_all(text);
 }
 
 fn format(now: SystemTime, level: Level, site: &str, message: fmt::Arguments<'_>) -> String {

@@ -103,6 +103,9 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
     if let Some(pool) = &site.fpm {
         pairs.push((key::FPM.to_owned(), String::new()));
         pairs.push((key::LIMIT_EXTENSIONS.to_owned(), pool.limit_extensions.join(" ")));
+        if pool.catch_workers_output {
+            pairs.push((key::CATCH_OUTPUT.to_owned(), String::new()));
+        }
         pairs.extend(
             pool.chdir.iter().map(|path| (key::CHDIR.to_owned(), path.to_string_lossy().into_owned())),
         );

@@ -153,10 +153,10 @@ impl Zygote {
     ///
     /// # Errors
     /// It spoke nonsense and is killed.
-    pub fn hear(&mut self, now: u64) -> io::Result<Option<FromZygote>> {
+    pub fn hear(&mut self, now: u64) -> io::Result<Option<(FromZygote, Vec<OwnedFd>)>> {
         let Some(line) = self.line() else { return Ok(None) };
         match line.receive() {
-            Ok(Heard::Message(message, _)) => {
+            Ok(Heard::Message(message, fds)) => {
                 self.life = match (std::mem::take(&mut self.life), &message) {
                     (Life::Starting(child, line, _), FromZygote::Ready { .. }) => {
                         Life::Ready(child, line, now)
@@ -167,7 +167,7 @@ impl Zygote {
                     }
                     (other, _) => other,
                 };
-                Ok(Some(message))
+                Ok(Some((message, fds)))
             }
             Ok(Heard::Nothing) => Ok(None),
             // Reaping tells the rest; until then there is nothing to listen to.

@@ -138,6 +138,10 @@ pub mod key {
     pub const ENV: &str = "env.";
 }
 
+/// What a worker whose output is caught writes to its standard error at the end of a request, so that what it said is not kept
+/// back for want of a line's end.
+pub const FLUSH: &[u8] = b"\0fscf\0";
+
 /// Most pairs in one [`ToZygote::Settings`].
 pub const MAX_SETTINGS: usize = 4096;
 /// Longest text of a message for people (a version, a failure, a reason), in bytes; longer ones are cut when
@@ -215,6 +219,16 @@ pub enum FromZygote {
         instance: u32,
         /// How it ended.
         status: Status,
+    },
+    /// Where a worker of a pool of `tokamak fpm` is, as asked for by [`Signal::Backtrace`].
+    Slow {
+        /// Board entry.
+        index: u16,
+        /// As told by [`ToZygote::Spawn`].
+        instance: u32,
+        /// The script's file in a line, then one for each call, the innermost first: address, function, file and line
+        /// number, with tabs between them. The last line may be cut.
+        trace: String,
     },
     /// The zygote cannot go on and exits.
     Failed {
@@ -458,6 +472,9 @@ impl Message for FromZygote {
             }
             FromZygote::Failed { message } => Writer::new(4).text(cut(message)).end(),
             FromZygote::Outdated { reason } => Writer::new(5).text(cut(reason)).end(),
+            FromZygote::Slow { index, instance, trace } => {
+                Writer::new(6).u16(*index).u32(*instance).text(cut(trace)).end()
+            }
         }
     }
 
@@ -477,6 +494,11 @@ impl Message for FromZygote {
             }
             4 => FromZygote::Failed { message: from.text(MAX_TEXT)? },
             5 => FromZygote::Outdated { reason: from.text(MAX_TEXT)? },
+            6 => FromZygote::Slow {
+                index: from.u16()?,
+                instance: from.instance()?,
+                trace: from.text(MAX_TEXT)?,
+            },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use tokamak_sys::control::{EXIT_DOUBT, Status};
+use tokamak_sys::control::{EXIT_DOUBT, FromZygote, Signal, Status};
 use tokamak_sys::queue::record::Writer;
 use tokamak_sys::queue::{Outcome, PoolNumbers};
 
@@ -413,7 +413,8 @@ fn what_workers_print_is_caught_or_dropped_and_never_in_the_log() {
         let response = ask(&mut site, &[]);
         assert_eq!((response.text(), &response.complaints[..]), ("x".into(), "PHP message: logged"));
         // The worker leaves, so both end. A line of level debug is not among them.
-        assert_eq!(read_all(output), ["out", "errNOTICE: PHP message: logged\n"], "{mode}");
+        let error = "\0fscf\0errNOTICE: PHP message: logged\n\0fscf\0";
+        assert_eq!(read_all(output), ["out", error], "{mode}");
         assert_eq!(site.log(), "");
     }
 }
@@ -527,4 +528,47 @@ fn php_ini_can_be_chosen_and_left_out() {
     fs::write(&file, "precision=5").unwrap();
     let mut chosen = pool(code, &[("ini_file", file.to_str().unwrap())]);
     assert_eq!(ask(&mut chosen, &[]).text(), format!("{}|5|", file.display()));
+}
+
+#[test]
+fn a_slow_requests_calls_are_told_for_the_slow_log() {
+    let code = "<?php function slow() { file_put_contents(__DIR__ . '/begun', ''); usleep(400000); }\n\
+        array_map(function () {\nslow(); }, [1]); include __DIR__ . '/b.php';";
+    let mut site = pool(code, &[]);
+    fs::write(site.file("b.php"), "<?php\nslow();").unwrap();
+    let record = parameters(&site, &[]);
+    let handed = site.submit_record(&record, b"");
+    let mut traces = Vec::new();
+    for _ in 0..2 {
+        while !site.file("begun").exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        fs::remove_file(site.file("begun")).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        site.kill(0, Signal::Backtrace);
+        match site.hear() {
+            FromZygote::Slow { index: 0, instance: 1, trace } => traces.push(trace),
+            other => panic!("{other:?}"),
+        }
+    }
+    site.collect(handed, b"", |_| false);
+    let root = site.root().display().to_string();
+    // Without the addresses.
+    let seen = traces
+        .iter()
+        .flat_map(|trace| trace.lines())
+        .map(|line| line.split_once('\t').map_or(line, |(_, rest)| rest));
+    let expected = [
+        format!("{root}/a.php"),
+        format!("usleep\t{root}/a.php\t1"),
+        format!("slow\t{root}/a.php\t3"),
+        format!("{{closure}}\t{root}/a.php\t2"),
+        format!("array_map\t{root}/a.php\t2"),
+        format!("{root}/a.php"),
+        format!("usleep\t{root}/a.php\t1"),
+        format!("slow\t{root}/b.php\t2"),
+        format!("[INCLUDE_OR_EVAL]\t{root}/a.php\t3"),
+    ];
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+    assert_eq!(site.log(), "");
 }

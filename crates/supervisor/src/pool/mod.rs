@@ -5,9 +5,11 @@
 
 mod fpm;
 mod look;
+mod output;
+mod slow;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ use crate::storm::Storm;
 use crate::watch::{BOOT_LIMIT, Limits, Seen, since};
 use crate::words::cause;
 use crate::zygote::{self, Launch, Need, Zygote};
+
+use output::Output;
 
 pub use look::{Doing, doing};
 
@@ -67,6 +71,10 @@ pub struct Pool {
     zygote: Zygote,
     storm: Storm,
     places: Vec<Place>,
+    /// Of the worker at each place, if it is caught.
+    outputs: Vec<Option<Output>>,
+    /// Lines of them are written whole.
+    buffers_output: bool,
     sizer: Sizer,
     sized: u64,
     measured: u64,
@@ -116,6 +124,8 @@ impl Pool {
             zygote: Zygote::default(),
             storm: Storm::default(),
             places: vec![empty; usize::from(geometry.workers)],
+            outputs: (0..geometry.workers).map(|_| None).collect(),
+            buffers_output: server.fpm.as_ref().is_some_and(|fpm| fpm.global.log_buffering),
             sizer: Sizer::default(),
             sized: 0,
             measured: 0,
@@ -144,6 +154,24 @@ impl Pool {
     /// The line to the zygote, if there is one to listen to.
     pub fn line(&self) -> Option<&Line> {
         self.zygote.line()
+    }
+
+    /// The output of workers that there is to listen to, and whose it is.
+    pub fn outputs(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
+        let outputs = self.outputs.iter().enumerate();
+        outputs.flat_map(|(index, output)| output.iter().flat_map(Output::fds).map(move |fd| (index, fd)))
+    }
+
+    /// A worker has written something.
+    pub fn hear_output(&mut self, index: usize) {
+        if let Some(output) = &mut self.outputs[index] {
+            output.tell();
+        }
+    }
+
+    /// Workers may have written something.
+    pub fn hear_outputs(&mut self) {
+        self.outputs.iter_mut().flatten().for_each(Output::tell);
     }
 
     /// Whether it can take requests: module start-up is done.
@@ -202,7 +230,7 @@ impl Pool {
     fn hear_all(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
         for _ in 0..AT_ONCE {
             match self.zygote.hear(now) {
-                Ok(Some(message)) => self.heard(message, now, deaths),
+                Ok(Some((message, fds))) => self.heard(message, fds, now, deaths),
                 Ok(None) => return,
                 Err(error) => {
                     return self.say(Level::Error, format_args!("the PHP zygote is killed: {error}"));
@@ -211,7 +239,7 @@ impl Pool {
         }
     }
 
-    fn heard(&mut self, message: FromZygote, now: u64, deaths: &mut Vec<ToFront>) {
+    fn heard(&mut self, message: FromZygote, fds: Vec<OwnedFd>, now: u64, deaths: &mut Vec<ToFront>) {
         match message {
             FromZygote::Ready { version } => {
                 self.version = Some(version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect());
@@ -221,7 +249,8 @@ impl Pool {
             FromZygote::Spawned { index, instance, pid } => {
                 let Some(place) = self.place(index, instance) else { return };
                 place.pid = Some(pid);
-                if self.site.fpm.is_some() {
+                if let Some(pool) = &self.site.fpm {
+                    self.outputs[usize::from(index)] = Output::new(fds, pool, self.buffers_output, pid);
                     fpm::started(&self.site.name, pid, self.replacing > 0);
                     self.replacing = self.replacing.saturating_sub(1);
                 }
@@ -242,6 +271,12 @@ impl Pool {
                 self.fail(format!("{what}: {message}"));
             }
             FromZygote::Outdated { reason } => self.outdate(&reason),
+            FromZygote::Slow { index, instance, trace } => {
+                let pid = self.place(index, instance).and_then(|place| place.pid);
+                if let (Some(pid), Some(pool)) = (pid, &self.site.fpm) {
+                    slow::tell(pool, pid, &trace);
+                }
+            }
         }
     }
 
@@ -315,6 +350,9 @@ impl Pool {
         self.served = self.served.saturating_add(entry.requests);
         deaths.push(ToFront::Death { pool: self.number, index, instance, why });
         self.segment.clear_place(index);
+        if let Some(output) = self.outputs[usize::from(index)].take() {
+            output.finish();
+        }
         if self.ending.is_some() {
             return;
         }

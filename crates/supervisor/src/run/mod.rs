@@ -70,6 +70,7 @@ enum Token {
     Control,
     Front(usize),
     Zygote(usize, usize),
+    Output(usize, usize, usize),
     Application(usize, usize, usize),
 }
 
@@ -195,12 +196,15 @@ impl Supervisor {
                         }
                     }
                     Token::Zygote(at, pool) => self.generations[at].hear_pool(pool, &self.setup.php, now),
+                    Token::Output(at, pool, worker) => self.generations[at].hear_output(pool, worker),
                     Token::Application(at, number, process) => {
                         self.generations[at].hear_application(number, process);
                     }
                 }
             }
             while let Some(signal) = self.signals.next() {
+                // What workers said before it stands before what follows from it.
+                self.generations.iter_mut().for_each(Generation::hear_outputs);
                 self.signal(signal, now);
             }
             let Setup { php, front, .. } = &self.setup;
@@ -237,6 +241,10 @@ impl Supervisor {
                 if let Some(line) = pool.line() {
                     tokens.push(Token::Zygote(at, number));
                     watches.push(Watch::read_write(line.as_fd(), line.wants_write()));
+                }
+                for (worker, output) in pool.outputs() {
+                    tokens.push(Token::Output(at, number, worker));
+                    watches.push(Watch::read(output));
                 }
             }
             for (number, application) in generation.applications().iter().enumerate() {

@@ -34,6 +34,11 @@ fn from_zygote() -> impl Strategy<Value = FromZygote> {
         }),
         ".{0,40}".prop_map(|message| FromZygote::Failed { message }),
         ".{0,40}".prop_map(|reason| FromZygote::Outdated { reason }),
+        (any::<u16>(), 1u32.., ".{0,40}").prop_map(|(index, instance, trace)| FromZygote::Slow {
+            index,
+            instance,
+            trace
+        }),
     ]
 }
 
