@@ -6,6 +6,7 @@
 
 mod application;
 mod banner;
+mod bounds;
 mod change;
 pub mod client;
 mod control_socket;

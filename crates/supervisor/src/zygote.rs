@@ -10,6 +10,7 @@ use tokamak_sys::control::{FromZygote, Heard, ToZygote, ZYGOTE_ARGUMENT};
 use tokamak_sys::process::{Child, Identity, Program};
 use tokamak_sys::queue::Segment;
 
+use crate::bounds;
 use crate::line::Line;
 use crate::settings;
 use crate::storm::Storm;
@@ -91,6 +92,7 @@ impl Zygote {
                 fds: &fds,
                 // What it has to do first, nobody else may.
                 identity: launch.identity.filter(|_| entrance.is_empty()),
+                bounds: site.fpm.as_deref().map(bounds::of_pool).unwrap_or_default(),
                 ..Program::new(launch.php)
             };
             let child = program.spawn()?;

@@ -15,6 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::control::Status;
 
+mod bounds;
+
+pub use bounds::{Bounds, largest_core, most_files};
+
 /// First descriptor after standard input, output and error.
 const FIRST: RawFd = 3;
 
@@ -216,6 +220,8 @@ pub struct Program<'a> {
     pub identity: Option<&'a Identity>,
     /// Where it starts; [`None`]: where this process is.
     pub directory: Option<&'a Path>,
+    /// What it may use, taken on before it becomes somebody else.
+    pub bounds: Bounds,
 }
 
 impl<'a> Program<'a> {
@@ -230,6 +236,7 @@ impl<'a> Program<'a> {
             output: None,
             identity: None,
             directory: None,
+            bounds: Bounds::default(),
         }
     }
 
@@ -269,6 +276,7 @@ impl<'a> Program<'a> {
                 place(input, self.output, &sources, &mut copies, &reported)?;
                 own_group();
                 reset_signals();
+                self.bounds.assume()?;
                 if let Some(identity) = self.identity {
                     identity.assume()?; // before `die_with`, as in `fork`
                 }

@@ -17,6 +17,7 @@ use tokamak_sys::signal::{Signal, Signals};
 
 use crate::application::Folder;
 use crate::banner;
+use crate::bounds;
 use crate::change::Changes;
 use crate::client;
 use crate::control_socket::{Command, ControlSocket};
@@ -136,6 +137,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     log_to(&setup.server, &stderr).map_err(failure)?;
     if let Some(fpm) = &setup.server.fpm {
         log::write_as_fpm(&fpm.global);
+        bounds::of_master(&fpm.global).map_err(|message| failure(message.text))?;
     }
     if let Err(error) = process::raise_open_files() {
         log::line(Level::Warn, format_args!("cannot raise the limit of open files: {error}"));
