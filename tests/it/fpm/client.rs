@@ -26,6 +26,8 @@ pub struct Client {
     coming: BTreeMap<u16, Answer>,
     /// What has been read and not looked at.
     read: Vec<u8>,
+    /// Before each read.
+    pause: Duration,
 }
 
 /// What came for a request.
@@ -89,7 +91,23 @@ impl Client {
     }
 
     fn of(wire: Box<dyn Wire>) -> Client {
-        Client { wire, messages: Messages::new(), coming: BTreeMap::new(), read: Vec::new() }
+        Client {
+            wire,
+            messages: Messages::new(),
+            coming: BTreeMap::new(),
+            read: Vec::new(),
+            pause: Duration::ZERO,
+        }
+    }
+
+    /// Reads slowly from now on: 16 KiB after each pause of this length.
+    pub fn slow_down(&mut self, pause: Duration) {
+        self.pause = pause;
+    }
+
+    /// What has come so far for a request that has not ended.
+    pub fn so_far(&self, id: u16) -> usize {
+        self.coming.get(&id).map_or(0, |answer| answer.stdout.len())
     }
 
     /// Sends these bytes; another side that has closed the connection is no failure.
@@ -148,6 +166,7 @@ impl Client {
 
     fn read_more(&mut self) -> Option<Heard> {
         let mut bytes = [0; 16 * 1024];
+        std::thread::sleep(self.pause);
         match self.wire.read(&mut bytes) {
             Ok(n @ 1..) => {
                 self.read.extend_from_slice(&bytes[..n]);

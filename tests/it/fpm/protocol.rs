@@ -120,6 +120,24 @@ fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
 }
 
 #[test]
+fn a_long_response_leaves_room_for_others_on_its_connection() {
+    const LENGTH: usize = 16 << 20;
+    let server = pool(2).start();
+    let mut client = Client::connect(&server);
+    client.send(&Request::new(&server, &format!("/large.php?bytes={LENGTH}")).bytes(1));
+    client.wait_for_answer();
+    client.slow_down(Duration::from_millis(5));
+    // Until all that may be held of it is held.
+    sleep(Duration::from_millis(300));
+    client.send(&Request::new(&server, "/hello.php").bytes(2));
+    let Heard::Ended(2, answer) = client.hear() else { panic!("the long one came first") };
+    assert_eq!(answer.body(), "Hello from PHP");
+    assert!(client.so_far(1) < LENGTH / 2, "{}", client.so_far(1));
+    client.slow_down(Duration::ZERO);
+    assert_eq!(client.answer().body().len(), LENGTH);
+}
+
+#[test]
 fn more_requests_than_a_connection_takes_are_refused() {
     let server = pool(1).start();
     let mut client = Client::connect(&server);

@@ -379,6 +379,9 @@ impl Conversation {
                 }
             }
         }
+        // Whoever got no room this time comes first next time.
+        let count = self.requests.len();
+        self.requests.rotate_left(at.min(count));
         Ok(moved)
     }
 
