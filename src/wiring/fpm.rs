@@ -105,6 +105,7 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
                 ErrorLog::Syslog { .. } => None,
             },
         },
+        resolver: Vec::new(),
         upstreams: Vec::new(),
         sites,
         fpm: Some(Fpm { global: global.clone(), php: arguments.php.clone(), sockets }),

@@ -35,6 +35,8 @@ pub struct Server {
     pub timeouts: Timeouts,
     /// Where the log lines go.
     pub log: Log,
+    /// Name servers for the addresses of [`Server::upstreams`]; those of the machine if empty.
+    pub resolver: Vec<SocketAddr>,
     /// FastCGI applications that sites may name.
     pub upstreams: Vec<Upstream>,
     /// Sites in the order of the file; the first one also answers for unknown host names.
@@ -194,6 +196,8 @@ pub struct Upstream {
     pub affinity: Vec<Affinity>,
     /// Whether a request that is bound to a busy address goes to another one instead of waiting.
     pub spill: bool,
+    /// How often names are resolved again; absent: when the answer has had its time.
+    pub resolve: Option<Duration>,
     /// When an address is left out.
     pub health: Health,
     /// Most connections to each address.
@@ -364,8 +368,10 @@ pub struct UpstreamTimeouts {
 /// Where something listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// `host:port`; the name is resolved at each connect.
+    /// `host:port`; a name stands for all its addresses.
     Tcp(String),
+    /// A service's name, whose SRV records have hosts, ports and weights.
+    Srv(String),
     /// A Unix socket.
     Unix(PathBuf),
 }
@@ -374,6 +380,7 @@ impl std::fmt::Display for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Endpoint::Tcp(address) => f.write_str(address),
+            Endpoint::Srv(name) => write!(f, "srv:{name}"),
             Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }

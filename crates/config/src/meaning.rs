@@ -60,6 +60,7 @@ pub(crate) fn server(low: &Low, around: &Surroundings, errors: &mut Errors) -> S
             drain: low.timeouts.drain.value,
         },
         log: reader.log(&low.log),
+        resolver: top.resolver.value.clone(),
         upstreams: reader.upstreams(),
         sites: reader.sites(),
         fpm: None,

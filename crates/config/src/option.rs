@@ -210,6 +210,9 @@ section! {
         group: Option<Text> = "", ANY, Live, env "TOKAMAK_GROUP";
         /// Unix socket for `tokamak status` and `tokamak reload`; if not set, a name made from the user and the port.
         control: Option<PathBuf> = "", ANY, Restart, env "TOKAMAK_CONTROL", flag "--control";
+        /// Name servers that are asked for the addresses of upstreams, as in `"127.0.0.1:53"`; if not set, `/etc/hosts` and those of
+        /// `/etc/resolv.conf`.
+        resolver: Vec<SocketAddr> = "", ANY, Live;
         /// File that receives the supervisor's process id.
         pid_file: Option<PathBuf> = "", ANY, Restart, env "TOKAMAK_PID_FILE";
     }
@@ -266,8 +269,9 @@ section! {
     Upstream UPSTREAM "upstream" {
         /// Name by which sites and routes mean it.
         name: Option<Text> = "", ANY, Live;
-        /// Where it listens: `"unix:/run/app.sock"` or `"HOST:PORT"`. Of several addresses each gets its share; to give one of
-        /// them three times as much as others, write `{ address = "HOST:PORT", weight = 3 }`.
+        /// Where it listens: `"unix:/run/app.sock"`, `"HOST:PORT"` or `"srv:NAME"`. Of several addresses each gets its share; to give one of
+        /// them three times as much as others, write `{ address = "HOST:PORT", weight = 3 }`. A host's name stands for all its
+        /// addresses, `"srv:NAME"` for those of the service's SRV records, with their weights.
         address: Vec<Address> = "", ANY, Live;
         /// Starts the application: a program and its arguments, as in `["python3", "app.py"]`. It finds its listening socket
         /// on descriptor 0, as the FastCGI specification says, and is started again when it ends. Not beside `address`.
@@ -291,6 +295,9 @@ section! {
         stop_signal: StopSignal = "term", ANY, Live;
         /// How long it may take to end; then it gets `SIGTERM` if that was not `stop_signal`, and a second later `SIGKILL`.
         stop_timeout: Duration = "5s", within(1, HOUR), Live;
+        /// How often names in `address` are resolved again, in the background. `"auto"` is when the answer has had its time to live,
+        /// but not more than once a second and not less than every five minutes.
+        resolve: Auto<Duration> = "auto", within(100, 24 * HOUR), Live;
         /// How requests are spread over several addresses: `"round_robin"` asks each in turn, `"least_busy"` the one that has the
         /// fewest requests. Both pass over one that is busy while another one is free.
         balance: Balance = "round_robin", ANY, Live;

@@ -137,6 +137,7 @@ fn raise(server: &Server) -> Low {
             user: text(&server.user),
             group: text(&server.group),
             control: plain(server.control.clone()),
+            resolver: plain(server.resolver.clone()),
             pid_file: plain(server.pid_file.clone()),
         },
         limits: option::Limits {
@@ -182,6 +183,7 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
         group: text(&spawn.and_then(|spawn| spawn.group.clone())),
         stop_signal: spawn.map_or(unset.stop_signal, |spawn| plain(spawn.stop_signal)),
         stop_timeout: spawn.map_or(unset.stop_timeout, |spawn| plain(spawn.stop_timeout)),
+        resolve: plain(upstream.resolve.map_or(Auto::Word, Auto::Is)),
         balance: plain(upstream.balance),
         affinity: plain(upstream.affinity.clone()),
         spill: plain(upstream.spill),

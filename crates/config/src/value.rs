@@ -118,7 +118,7 @@ impl Kind {
             Kind::Text => "text".into(),
             Kind::Path => "path".into(),
             Kind::Address => "address".into(),
-            Kind::Endpoint => "`\"HOST:PORT\"` or `\"unix:PATH\"`".into(),
+            Kind::Endpoint => "`\"HOST:PORT\"`, `\"srv:NAME\"` or `\"unix:PATH\"`".into(),
             Kind::Affinity => "text as in `\"cookie:NAME\"`".into(),
             Kind::Split => "`\"path\"`, `\"whole\"` or an extension".into(),
             Kind::Switch => "`true` or `false`".into(),

@@ -389,6 +389,10 @@ async fn live(
     for door in sockets.doors(&home.server)? {
         accepting.push(tokio::spawn(accept(home.clone(), door)));
     }
+    // One of them does it for all.
+    if home.index == 0 {
+        fastcgi::attend(&home.upstreams, &home.server);
+    }
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut drain_until = None;

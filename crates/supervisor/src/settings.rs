@@ -238,6 +238,7 @@ pub(crate) mod tests {
             limits: Limits { head: 32 << 10, headers: 100, body: 1 << 20, buffer: 1 << 16, connections: 100 },
             timeouts: Timeouts { head: second, body: second, idle: second, send: second, drain: second },
             log: Log { access: None, error: None },
+            resolver: Vec::new(),
             upstreams: vec![],
             sites: vec![site],
             fpm: None,

@@ -115,11 +115,13 @@ fn status_shows_the_addresses() {
         assert_eq!((&one["in_use"], &one["waiting"]), (&0.into(), &0.into()));
     }
     let table = String::from_utf8(command(&server, &["status"]).stdout).unwrap();
-    let list = upstream(&server, &["list"]).unwrap();
-    assert!(table.ends_with(&format!("\n\n{list}")), "{table}");
-    let rows: Vec<Vec<&str>> = list.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[1][..4], ["app", &pools[0].address(), "1", "up"]);
-    assert_eq!(rows[1][5..], ["5", "0", "0", "1", "0"]);
+    let below = table.split_once("\nUPSTREAM").expect("a list of addresses").1;
+    for shown in [upstream(&server, &["list"]).unwrap(), format!("UPSTREAM{below}")] {
+        let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0][..5], ["UPSTREAM", "ADDRESS", "WEIGHT", "STATE", "SECONDS"]);
+        assert_eq!(rows[1][..4], ["app", &pools[0].address(), "1", "up"]);
+        assert_eq!(rows[2][5..], ["5", "0", "0", "1", "0"]);
+    }
     let json = upstream(&server, &["list", "app", "--json"]).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["upstreams"][0]["addresses"][1]["requests"], 5);

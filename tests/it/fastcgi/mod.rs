@@ -15,6 +15,8 @@ mod connections;
 mod fpm;
 /// Records and responses that lie.
 mod hostile;
+/// Addresses behind names.
+mod names;
 /// Headers and files that the application has sent.
 mod responses;
 /// Applications that allow requests, or filter files.

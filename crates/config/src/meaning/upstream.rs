@@ -49,6 +49,10 @@ impl Reader<'_> {
         Upstream {
             name,
             addresses: self.addresses(values),
+            resolve: match values.resolve.value {
+                Auto::Word => None,
+                Auto::Is(interval) => Some(interval),
+            },
             balance: values.balance.value,
             affinity: values.affinity.value.clone(),
             spill: values.spill.value,
@@ -81,7 +85,7 @@ impl Reader<'_> {
         for Address { endpoint, weight } in &values.address.value {
             let endpoint = match endpoint {
                 Endpoint::Unix(path) => Endpoint::Unix(self.absolute(path, origin)),
-                Endpoint::Tcp(_) => endpoint.clone(),
+                Endpoint::Tcp(_) | Endpoint::Srv(_) => endpoint.clone(),
             };
             if addresses.iter().any(|other| other.endpoint == endpoint) {
                 let problem = format!("`{endpoint}` is there twice; for a greater share give it a `weight`");

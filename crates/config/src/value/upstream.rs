@@ -1,5 +1,6 @@
 //! What is written about an application's addresses: where they are, how much each gets, what binds a request to one.
 
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 use super::{Bounds, Complaint, Kind, Value, did_you_mean, quote, text_of, wrong};
@@ -16,15 +17,25 @@ impl FromStr for Endpoint {
         if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
             return Ok(Endpoint::Unix(path.into()));
         }
+        if let Some(name) = text.strip_prefix("srv:").filter(|name| is_name(name)) {
+            return Ok(Endpoint::Srv(name.into()));
+        }
         match text.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
-            Some((host, Ok(1..))) if !host.is_empty() && !host.contains('/') => {
+            Some((host, Ok(1..))) if is_name(host) || text.parse::<SocketAddr>().is_ok() => {
                 Ok(Endpoint::Tcp(text.into()))
             }
             _ => Err(format!(
-                "`{text}` is no address; write HOST:PORT as in \"127.0.0.1:9000\", or \"unix:/run/app.sock\""
+                "`{text}` is no address; write HOST:PORT as in \"127.0.0.1:9000\", \"srv:NAME\" or \"unix:/run/app.sock\""
             )),
         }
     }
+}
+
+/// Whether a name server can be asked for it.
+fn is_name(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_letter);
+    text.len() <= 253 && text.strip_suffix('.').unwrap_or(text).split('.').all(is_label)
 }
 
 impl Value for Endpoint {

@@ -13,9 +13,10 @@ pub fn run(upstreams: &[Upstream], errand: &Errand) -> Result<(), String> {
     let text = &errand.address;
     let endpoint = match text.parse::<config::Endpoint>()? {
         config::Endpoint::Tcp(address) => match address.parse::<SocketAddr>() {
-            Ok(address) => Endpoint::Tcp(address.to_string()),
+            Ok(address) => Endpoint::Tcp(address),
             Err(_) => return Err(format!("`{text}` has a name; write an IP address")),
         },
+        config::Endpoint::Srv(_) => return Err(format!("`{text}` is a name; write an IP address")),
         config::Endpoint::Unix(path) if path.is_relative() => {
             return Err(format!("`{text}` must be absolute, as in unix:/run/app.sock"));
         }

@@ -7,9 +7,11 @@ pub mod errand;
 mod head;
 mod internal;
 mod params;
+mod setup;
 
 pub use authorizer::Verdict;
 pub use complaints::Story;
+pub use setup::{attend, upstream};
 
 use std::sync::Arc;
 
@@ -19,12 +21,8 @@ use http::{Response, StatusCode, Version};
 use tokamak_config as config;
 use tokamak_cost::Phase;
 use tokamak_upstream::body::Body;
-use tokamak_upstream::fcgi::{
-    self, Address, Answer, Bounds, Endpoint, Event, Exchange, Fault, Policy, Relay, Rules, Settings, Tell,
-    Upstream,
-};
+use tokamak_upstream::fcgi::{self, Answer, Event, Exchange, Fault, Relay};
 
-use crate::access;
 use crate::application::{Call, Trouble};
 use crate::failure::Failure;
 use crate::files::Found;
@@ -32,45 +30,6 @@ use crate::head::{complete, interim};
 use crate::response::{Receipt, Source};
 use complaints::Complaints;
 use head::{Block, Head};
-
-/// The way to an application, from its configuration.
-pub fn upstream(config: &config::Upstream) -> Upstream {
-    let address = |address: &config::Address| Address {
-        endpoint: match &address.endpoint {
-            config::Endpoint::Tcp(address) => Endpoint::Tcp(address.clone()),
-            config::Endpoint::Unix(path) => Endpoint::Unix(path.clone()),
-        },
-        weight: address.weight,
-    };
-    let settings = Settings {
-        policy: match config.balance {
-            config::Balance::RoundRobin => Policy::RoundRobin,
-            config::Balance::LeastBusy => Policy::LeastBusy,
-        },
-        stays: !config.spill,
-        rules: Rules {
-            failures: config.health.failures,
-            window: config.health.window,
-            pause: config.health.pause,
-            rise: 1,
-            fall: 1,
-        },
-        bounds: Bounds {
-            connections: config.connections,
-            requests: config.requests,
-            idle: config.idle,
-            queue: config.queue,
-            queue_timeout: config.timeouts.queue,
-            connect_timeout: config.timeouts.connect,
-            send_timeout: config.timeouts.send,
-            first_byte_timeout: config.timeouts.first_byte,
-            read_timeout: config.timeouts.read,
-        },
-    };
-    let name = config.name.clone();
-    let tell = Tell::by(move |news| access::server(&format!("upstream {name}: {news}")));
-    Upstream::new(settings, config.addresses.iter().map(address).collect(), tell)
-}
 
 /// Asks the application number `index` for a response.
 ///

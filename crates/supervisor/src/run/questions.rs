@@ -118,11 +118,13 @@ impl Supervisor {
     }
 
     fn finish(&mut self, open: Question, outcome: Result<(), String>, now: u64) {
-        let generation = self.generations.iter().find(|other| other.number == open.generation);
-        let answer = match (generation, outcome) {
-            (None, _) => "error the front has ended\n".into(),
-            (_, Err(wrong)) => format!("error {wrong}\n"),
-            (Some(generation), Ok(())) => match &open.wish {
+        let Some(generation) = self.generations.iter().find(|other| other.number == open.generation) else {
+            // It has ended meanwhile. To ask its successor does no harm: a change that was made twice is made.
+            return self.ask_front(open.client, open.wish, now);
+        };
+        let answer = match outcome {
+            Err(wrong) => format!("error {wrong}\n"),
+            Ok(()) => match &open.wish {
                 Wish::Status { json } => {
                     let report = self.report(generation, &open.heard, now);
                     if *json { format!("ok\n{}\n", status::json(&report)) } else { format!("ok\n{report}") }

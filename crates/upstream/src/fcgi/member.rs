@@ -27,6 +27,8 @@ pub(super) struct Member {
     pub endpoint: Endpoint,
     /// As in the configuration and in logs.
     pub name: String,
+    /// The source that has it, by its place, if it is there because of one.
+    pub source: Option<usize>,
     pub pool: Arc<Pool>,
     weight: AtomicU32,
     identity: u64,
@@ -40,12 +42,13 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub fn new(address: Address, bounds: Bounds, rules: Rules) -> Member {
+    pub fn new(address: Address, source: Option<usize>, bounds: Bounds, rules: Rules) -> Member {
         let Address { endpoint, weight } = address;
         let name = endpoint.to_string();
         Member {
             identity: hash::hash(name.as_bytes()),
             name,
+            source,
             pool: Arc::new(Pool::new(endpoint.clone(), bounds)),
             endpoint,
             weight: AtomicU32::new(weight),

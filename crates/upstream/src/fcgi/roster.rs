@@ -39,12 +39,34 @@ impl Roster {
         true
     }
 
-    /// The same, and forgets it. `false`: it is not there.
+    /// The same, and forgets it; but not one of a source, which would only bring it back. `false`: it is not there.
     pub fn remove(&mut self, endpoint: &Endpoint) -> bool {
         let Some(place) = self.place(endpoint) else { return false };
-        self.members.remove(place).leave();
-        self.rotation = Rotation::new(self.members.len());
+        self.members[place].leave();
+        if self.members[place].source.is_none() {
+            self.members.remove(place);
+            self.rotation = Rotation::new(self.members.len());
+        }
         true
+    }
+
+    /// A source has these addresses from now on, and no others. What is there for another reason is not its business, and what was told
+    /// to leave is not brought back.
+    pub fn settle(&mut self, source: usize, addresses: Vec<Address>, new: impl Fn(Address) -> Member) {
+        let is_gone = |member: &Arc<Member>| {
+            member.source == Some(source) && addresses.iter().all(|one| one.endpoint != member.endpoint)
+        };
+        self.members.extract_if(.., |member| is_gone(member)).for_each(|member| member.leave());
+        for address in addresses {
+            match self.place(&address.endpoint) {
+                Some(place) if self.members[place].source == Some(source) => {
+                    self.members[place].set_weight(address.weight);
+                }
+                Some(_) => {}
+                None => self.members.push(Arc::new(new(address))),
+            }
+        }
+        self.rotation = Rotation::new(self.members.len());
     }
 
     fn place(&self, endpoint: &Endpoint) -> Option<usize> {

@@ -10,6 +10,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll, Waker, ready};
@@ -43,8 +44,8 @@ thread_local! {
 /// Where an application listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// `host:port`; a name is resolved at each connect.
-    Tcp(String),
+    /// A TCP port.
+    Tcp(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
 }
@@ -52,7 +53,7 @@ pub enum Endpoint {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Endpoint::Tcp(address) => f.write_str(address),
+            Endpoint::Tcp(address) => write!(f, "{address}"),
             Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }

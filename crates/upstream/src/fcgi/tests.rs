@@ -60,7 +60,7 @@ fn upstream(applications: &[&Application], bounds: Bounds) -> Upstream {
     let rules = Rules { failures: 3, window: 10 * second, pause: second, rise: 1, fall: 1 };
     let settings = Settings { policy: Policy::RoundRobin, stays: true, rules, bounds };
     let address = |application: &&Application| Address { endpoint: application.endpoint.clone(), weight: 1 };
-    Upstream::new(settings, applications.iter().map(address).collect(), Tell::by(|_| {}))
+    Upstream::new(settings, applications.iter().map(address).collect(), Vec::new(), Tell::by(|_| {}))
 }
 
 fn call(is_repeatable: bool) -> Arc<Call> {

@@ -1,11 +1,14 @@
 //! One application: its addresses, and how a request finds one that answers.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use tokamak_fastcgi::ProtocolStatus;
 use tokamak_sys::control::Standing;
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::balance::health::{Rules, Severity};
 use super::balance::{Key, Policy};
@@ -14,6 +17,7 @@ use super::checkup::Checkup;
 use super::exchange::{Event, Exchange};
 use super::fault::Fault;
 use super::member::{Address, Admission, Member};
+use super::names::Source;
 use super::roster::Roster;
 use super::stream::Endpoint;
 
@@ -74,6 +78,10 @@ impl fmt::Debug for Tell {
 pub struct Upstream {
     settings: Settings,
     roster: RwLock<Roster>,
+    /// Names whose addresses are in the roster, too.
+    sources: Vec<Source>,
+    /// Those that have not been resolved yet.
+    unresolved: watch::Sender<BTreeSet<usize>>,
     tell: Tell,
 }
 
@@ -104,9 +112,10 @@ struct Search {
 }
 
 impl Upstream {
-    /// An application at these addresses.
-    pub fn new(settings: Settings, addresses: Vec<Address>, tell: Tell) -> Upstream {
-        let upstream = Upstream { settings, roster: RwLock::default(), tell };
+    /// An application at these addresses, and at those that are behind names, which somebody has to [follow](Upstream::follow).
+    pub fn new(settings: Settings, addresses: Vec<Address>, sources: Vec<Source>, tell: Tell) -> Upstream {
+        let unresolved = watch::Sender::new((0..sources.len()).collect());
+        let upstream = Upstream { settings, roster: RwLock::default(), sources, unresolved, tell };
         addresses.into_iter().for_each(|address| upstream.add(address));
         upstream
     }
@@ -114,7 +123,36 @@ impl Upstream {
     /// Puts an address into service; one that is there gets this weight.
     pub fn add(&self, address: Address) {
         let Settings { bounds, rules, .. } = self.settings;
-        self.roster_mut().add(address, |address| Member::new(address, bounds, rules));
+        self.roster_mut().add(address, |address| Member::new(address, None, bounds, rules));
+    }
+
+    /// How many names there are to follow.
+    pub fn sources(&self) -> usize {
+        self.sources.len()
+    }
+
+    pub(super) fn source(&self, place: usize) -> Option<&Source> {
+        self.sources.get(place)
+    }
+
+    /// The addresses that are behind a name now.
+    pub(super) fn settle(&self, source: usize, addresses: Vec<Address>) {
+        let Settings { bounds, rules, .. } = self.settings;
+        let new = |address| Member::new(address, Some(source), bounds, rules);
+        self.roster_mut().settle(source, addresses, new);
+        self.unresolved.send_if_modified(|unresolved| unresolved.remove(&source));
+    }
+
+    /// Waits until there is an address, if there may be one as soon as a name is resolved: a request that comes with the start of the
+    /// server is not to fail.
+    async fn wait_for_names(&self) -> bool {
+        let mut unresolved = self.unresolved.subscribe();
+        if unresolved.borrow_and_update().is_empty() {
+            // Perhaps the last one just now.
+            return self.roster().members().iter().any(|member| !member.is_leaving());
+        }
+        let limit = self.settings.bounds.connect_timeout;
+        timeout(limit, unresolved.changed()).await.is_ok_and(|changed| changed.is_ok())
     }
 
     /// Lets an address leave: requests that it has are answered, and there will be no more. `false`: it is not there.
@@ -150,7 +188,10 @@ impl Upstream {
     pub async fn ask(&self, home: usize, call: Arc<Call>, key: Option<Key>) -> Result<Answer, Fault> {
         let mut search = Search::default();
         loop {
-            let admission = self.choose(key, &mut search)?;
+            let admission = match self.choose(key, &mut search) {
+                Err(Fault::NoAddress) if self.wait_for_names().await => continue,
+                chosen => chosen?,
+            };
             let member = &admission.member;
             let fault = match self.ask_member(member, home, &call).await {
                 Ok(answer) => {
