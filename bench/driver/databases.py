@@ -15,9 +15,9 @@ THINGS = "CREATE TABLE things (id INT PRIMARY KEY, name VARCHAR(20)); INSERT INT
 READY_SECONDS = 30
 
 
-def quietly(command: list[str], **more: object) -> None:
+def quietly(command: list[str], timeout: float = 60, **more: object) -> None:
     """Runs something that must work, and shows what it said if it does not."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **more)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, **more)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
 

@@ -1,5 +1,5 @@
 -- Each thread is a client with users of its own, of whom each asks ten times before the next one's turn. Arguments: how many
--- users a client has, and how many of them earlier runs have used up.
+-- users there are, how many of them earlier runs have used up, and how many clients take turns in choosing from the others.
 local PER_USER = 10
 local PAGES = { "/welcome", "/account", "/news" }
 local DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -26,15 +26,15 @@ local function base64(text)
     return table.concat(out)
 end
 
-local users, used, count, prepared
+local users, used, all, count, prepared
 
 function init(arguments)
-    users, used, count = tonumber(arguments[1]), tonumber(arguments[2]), 0
+    users, used, all, count = tonumber(arguments[1]), tonumber(arguments[2]), tonumber(arguments[3]), 0
 end
 
 function request()
     if count % PER_USER == 0 then
-        local number = client * users + (used + count / PER_USER) % users + 1
+        local number = (used + count / PER_USER * all + client) % users + 1
         local headers = { Authorization = "Basic " .. base64("user" .. number .. ":secret" .. number) }
         prepared = {}
         for place, page in ipairs(PAGES) do
