@@ -338,6 +338,7 @@ def run(arguments: list[str]) -> int:
     signal.signal(signal.SIGALRM, stop_politely)
     signal.alarm(300 + 2 * chosen.rounds * len(chosen.clients) * len(WAYS) * (chosen.seconds + 1))
     out.mkdir(parents=True, exist_ok=True)
+    busy = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="tokamak-personalised-") as name:
         directory = Path(name)
         directory.chmod(0o755)
@@ -365,7 +366,7 @@ def run(arguments: list[str]) -> int:
 
 10 clients with users of their own, 10 requests of each user; {chosen.processes} processes of the application, {chosen.rounds} rounds of
 {chosen.seconds} s, medians. The database lets the application in by `{chosen.authentication}`. Peak: the best rate with which 90 % take less
-than {chosen.limit:g} ms, of {", ".join(map(str, chosen.clients))} clients.
+than {chosen.limit:g} ms, of {", ".join(map(str, chosen.clients))} clients. Load average before: {busy:.1f}.
 
 {table(found, 10, chosen.limit)}
 
