@@ -35,6 +35,7 @@ pub fn main(start: FrontStart) -> u8 {
         site: pool.site,
         segment: pool.segment,
         bells: pool.bells,
+        exposed_version: pool.exposed_version,
         access_log: pool.access_log.map(File::from),
         want: can_grow(&start.server.sites[pool.site].pool.size).then(|| want(channel.clone(), index as u16)),
     });

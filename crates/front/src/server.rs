@@ -25,7 +25,7 @@ use crate::application::Handler;
 use crate::connection::{Heart, Link, Pulse};
 use crate::door::{Door, Parcel, Visitor};
 use crate::fastcgi;
-use crate::responder::{self, Journal};
+use crate::responder::{self, Journal, Overview};
 use crate::route::Router;
 use crate::service;
 
@@ -67,6 +67,8 @@ pub struct PoolLink {
     pub segment: Arc<Segment>,
     /// Eventfds by which its workers ring the event loops, in order.
     pub bells: Vec<OwnedFd>,
+    /// PHP's version, if responses tell it.
+    pub exposed_version: Option<String>,
     /// The file of its own access log, open for appending, if it has one.
     pub access_log: Option<File>,
     /// Called when a request waits and no worker sleeps; absent for pools that cannot grow.
@@ -131,6 +133,8 @@ pub struct Place {
     pub router: Router,
     /// Who runs its scripts.
     pub handler: Handler,
+    /// What the status page of such a pool shows; shared by all event loops.
+    pub overview: Option<Arc<Overview>>,
     /// The access log of a pool that web servers reach by FastCGI.
     pub journal: Option<Journal>,
     /// The place whose application gets what this site's workers are not for.
@@ -188,8 +192,13 @@ impl Front {
             None => None,
         };
         // By the places of their sites.
-        let mut pool_logs = BTreeMap::new();
+        let (mut pool_logs, mut overviews) = (BTreeMap::new(), BTreeMap::new());
         for pool in &mut start.pools {
+            if let Some(configured) = &server.sites[pool.site].fpm {
+                let version = pool.exposed_version.take();
+                let overview = Overview::new(configured.clone(), pool.segment.clone(), version);
+                overviews.insert(pool.site, Arc::new(overview));
+            }
             if let Some(file) = pool.access_log.take() {
                 pool_logs.insert(pool.site, access::Log::open(Some(file))?);
             }
@@ -228,6 +237,7 @@ impl Front {
                     root: router.root().as_os_str().as_encoded_bytes().to_vec(),
                     router,
                     handler,
+                    overview: overviews.get(&nth).cloned(),
                     journal: site
                         .fpm
                         .as_ref()

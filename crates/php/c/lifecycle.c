@@ -224,6 +224,11 @@ size_t shim_memory(void)
     return shim.memory;
 }
 
+int shim_exposes_php(void)
+{
+    return PG(expose_php);
+}
+
 const char *shim_php_version(void)
 {
     return PHP_VERSION;

@@ -135,6 +135,8 @@ void shim_info(void);
 /* Prints what php-fpm does with -v, -m or -i. After shim_start. */
 void shim_show(int what);
 const char *shim_php_version(void);
+/* expose_php, as php.ini and the settings say. After shim_start. */
+int shim_exposes_php(void);
 /* A worker begins: timers and signals that a fork does not bring along. */
 void shim_worker_begins(int backtrace_signal);
 void shim_gateway_settings(shim_gateway *gateway);

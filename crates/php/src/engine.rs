@@ -57,6 +57,12 @@ pub fn show(what: &str) {
     unsafe { ffi::shim_show(what) };
 }
 
+/// Whether responses tell PHP's version (`expose_php`), as far as it is known after module start-up.
+pub fn exposes_php() -> bool {
+    // SAFETY: reads a setting; called after `start`.
+    unsafe { ffi::shim_exposes_php() != 0 }
+}
+
 /// `PHP_VERSION`.
 pub fn php_version() -> &'static str {
     // SAFETY: returns a string constant.

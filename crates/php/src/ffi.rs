@@ -131,6 +131,7 @@ unsafe extern "C" {
     pub fn shim_info();
     pub fn shim_show(what: c_int);
     pub fn shim_php_version() -> *const c_char;
+    pub fn shim_exposes_php() -> c_int;
     pub fn shim_worker_begins(backtrace_signal: c_int);
     pub fn shim_gateway_settings(gateway: *mut Gateway);
     pub fn shim_file_kind(path: *const c_char, len: usize) -> c_int;

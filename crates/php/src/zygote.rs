@@ -147,7 +147,8 @@ impl Zygote {
     /// Forks workers for the supervisor: `None` when it wants no more of them, and a place in each child.
     pub fn fork_workers(&mut self) -> io::Result<Option<Newborn>> {
         let signals = Signals::take()?;
-        let ready = FromZygote::Ready { version: engine::php_version().to_owned() };
+        let ready =
+            FromZygote::Ready { version: engine::php_version().to_owned(), exposes: engine::exposes_php() };
         control::send(&self.channel, &ready, &[])?;
         let mut image = (self.settings.mode == Mode::Sealed).then(sealed::Watch::new);
         loop {

@@ -15,9 +15,10 @@ pub fn default_path(address: SocketAddr) -> PathBuf {
     folder().join(format!("{}.sock", address.port()))
 }
 
-/// Where a server that stands in for php-fpm has its control socket: several may listen on no port at all.
+/// Where a server that stands in for php-fpm has its control socket: several may listen on no port at all. A process id alone is not
+/// enough, since containers that share the folder have the same ones.
 pub fn fpm_path() -> PathBuf {
-    folder().join(format!("fpm-{}.sock", std::process::id()))
+    folder().join(format!("fpm-{}-{:x}.sock", std::process::id(), tokamak_cost::now()))
 }
 
 /// Whether somebody else owns the directory of a default path. In `/tmp` anybody could have made it before us.

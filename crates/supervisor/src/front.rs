@@ -44,6 +44,8 @@ pub struct PoolLink {
     pub segment: Arc<Segment>,
     /// One eventfd for each event loop.
     pub bells: Vec<OwnedFd>,
+    /// PHP's version, if responses tell it.
+    pub exposed_version: Option<String>,
     /// Its own access log, opened for appending, if it has one.
     pub access_log: Option<OwnedFd>,
 }
@@ -156,6 +158,7 @@ fn link(pool: &Pool) -> io::Result<PoolLink> {
         site: pool.place,
         segment: Arc::clone(pool.segment()),
         bells: pool.bells().iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
+        exposed_version: pool.exposed_version().map(str::to_owned),
         access_log: match pool.site.fpm.as_ref().and_then(|pool| pool.access.as_ref()) {
             Some(access) => Some(open_log(&access.file)?.into()),
             None => None,

@@ -200,6 +200,8 @@ pub enum FromZygote {
     Ready {
         /// `PHP_VERSION`, for people.
         version: String,
+        /// `expose_php`: whether responses tell it.
+        exposes: bool,
     },
     /// A worker was forked. With [`key::CATCH_OUTPUT`] two descriptors come along: the reading ends of what it writes to its
     /// standard output and to its standard error.
@@ -459,7 +461,9 @@ impl Message for ToZygote {
 impl Message for FromZygote {
     fn encode(&self) -> Vec<u8> {
         match self {
-            FromZygote::Ready { version } => Writer::new(1).text(cut(version)).end(),
+            FromZygote::Ready { version, exposes } => {
+                Writer::new(1).u8(u8::from(*exposes)).text(cut(version)).end()
+            }
             FromZygote::Spawned { index, instance, pid } => {
                 Writer::new(2).u16(*index).u32(*instance).u32(*pid).end()
             }
@@ -481,7 +485,10 @@ impl Message for FromZygote {
     fn decode(bytes: &[u8]) -> Result<FromZygote, BadMessage> {
         let (tag, mut from) = Reader::new(bytes)?;
         let message = match tag {
-            1 => FromZygote::Ready { version: from.text(MAX_TEXT)? },
+            1 => {
+                let exposes = from.u8()? != 0;
+                FromZygote::Ready { version: from.text(MAX_TEXT)?, exposes }
+            }
             2 => FromZygote::Spawned { index: from.u16()?, instance: from.instance()?, pid: from.u32()? },
             3 => {
                 let (index, instance) = (from.u16()?, from.instance()?);

@@ -9,4 +9,4 @@ pub mod fcgi;
 pub mod shm;
 
 pub use tokamak_sys::queue::record;
-pub use tokamak_sys::queue::{Geometry, Segment};
+pub use tokamak_sys::queue::{Geometry, PoolNumber, Segment, Snapshot, WorkerState};

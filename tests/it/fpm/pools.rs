@@ -112,3 +112,51 @@ fn a_silent_connection_costs_nothing() {
     assert_eq!(Client::tcp(address).ask(&Request::new(&server, "/hello.php")).body(), "Hello from PHP");
     drop(silent);
 }
+
+#[test]
+fn the_status_is_told_even_when_all_workers_are_busy() {
+    let setup = pool(1).fpm_line("pm.status_path = /pool-status").fpm_line("ping.path = /ping");
+    let server = setup.fpm_line("ping.response = here").start();
+    let mut client = Client::connect(&server);
+    client.ask(&Request::new(&server, "/hello.php"));
+    client.send(&Request::new(&server, "/sleep.php?ms=1500").bytes(9));
+    sleep(Duration::from_millis(300));
+    let ping = client.ask(&Request::new(&server, "/ping"));
+    assert_eq!(ping.body(), "here");
+    assert!(ping.head().contains("Content-type: text/plain;charset=UTF-8"), "{}", ping.head());
+    assert!(ping.head().contains("Cache-Control: no-cache"), "{}", ping.head());
+    let page = client.ask(&Request::new(&server, "/pool-status?json&full")).body();
+    let told: serde_json::Value = serde_json::from_str(&page).unwrap();
+    let number = |name: &str| told[name].as_u64().unwrap_or_else(|| panic!("{name} is missing in {page}"));
+    assert_eq!((told["pool"].as_str(), told["process manager"].as_str()), (Some("tests"), Some("static")));
+    let seen =
+        ["accepted conn", "idle processes", "active processes", "total processes", "max active processes"];
+    assert_eq!(seen.map(number), [4, 0, 1, 1, 1], "{page}");
+    let process = &told["processes"][0];
+    assert_eq!(process["state"], "Running");
+    assert_eq!(process["request uri"], "/sleep.php?ms=1500");
+    for (query, kind) in [
+        ("", "text/plain"),
+        ("?html", "text/html"),
+        ("?xml", "text/xml"),
+        ("?openmetrics", "application/openmetrics-text"),
+    ] {
+        let page = client.ask(&Request::new(&server, &format!("/pool-status{query}")));
+        assert!(page.head().contains(&format!("Content-type: {kind}")), "{}", page.head());
+        assert!(page.body().len() > 100, "{}", page.body());
+    }
+    let head = client.ask(&Request::new(&server, "/ping").param("REQUEST_METHOD", "HEAD"));
+    assert_eq!(head.body(), "");
+    assert_eq!(client.answer().body(), "slept");
+}
+
+#[test]
+fn the_status_may_have_a_socket_of_its_own() {
+    let address = free_address();
+    let listen = format!("pm.status_listen = {address}");
+    let server = pool(1).fpm_line("pm.status_path = /pool-status").fpm_line(&listen).start();
+    let mut client = Client::tcp(address);
+    assert!(client.ask(&Request::new(&server, "/pool-status")).body().contains("accepted conn:"));
+    let other = client.ask(&Request::new(&server, "/hello.php"));
+    assert!(other.head().starts_with("Status: 404"), "no script runs here: {}", other.head());
+}

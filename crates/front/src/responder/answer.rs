@@ -6,6 +6,7 @@ use tokamak_fastcgi::encode::{self, Pieces};
 use tokamak_fastcgi::{ProtocolStatus, Stream};
 use tokamak_upstream::shm::{Event, Exchange, Fault, Outcome, ResponseHead, Told};
 
+use super::status::Running;
 use crate::failure::Failure;
 use crate::pages;
 
@@ -18,6 +19,8 @@ pub struct Answer {
     /// The response's head, once it has been written.
     head: Option<ResponseHead>,
     told: Option<Told>,
+    /// Held for as long as it counts as running.
+    _running: Option<Running>,
 }
 
 /// How an answer ended.
@@ -33,8 +36,8 @@ pub enum End {
 
 impl Answer {
     /// The answer to a request that has been queued.
-    pub fn new(exchange: Exchange) -> Answer {
-        Answer { exchange, head: None, told: None }
+    pub fn new(exchange: Exchange, running: Option<Running>) -> Answer {
+        Answer { exchange, head: None, told: None, _running: running }
     }
 
     /// The response's head, once it has been written.
@@ -117,6 +120,16 @@ pub fn fail(out: &mut Vec<u8>, id: u16, failure: Failure) {
         .for_each(|(name, value)| put_header(&mut stdout, name.as_str().as_bytes(), value.as_bytes()));
     stdout.put(b"\r\n");
     stdout.put(&body);
+    stdout.finish();
+    end(out, id);
+}
+
+/// Answers a request with a page of our own; one that asks for the headers alone gets no more.
+pub fn page(out: &mut Vec<u8>, id: u16, headers: &[(String, String)], body: &[u8]) {
+    let mut stdout = Pieces::new(out, id, Stream::Stdout);
+    headers.iter().for_each(|(name, value)| put_header(&mut stdout, name.as_bytes(), value.as_bytes()));
+    stdout.put(b"\r\n");
+    stdout.put(body);
     stdout.finish();
     end(out, id);
 }

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Role, Values, Wanted, encode};
+use tokamak_fpm::status::Page;
 use tokamak_upstream::record::Writer;
 use tokamak_upstream::shm::{Refused, ResponseHead};
 use tokio::io::ReadBuf;
@@ -16,6 +17,7 @@ use tokio::time::timeout;
 use super::answer::{self, Answer, End, MOST_WAITING};
 use super::gather::{Gathering, Wrong, parameter};
 use super::journal::Entry;
+use super::status::Overview;
 use crate::access;
 use crate::application::{Handler, Trouble};
 use crate::connection::{Heart, Pulse};
@@ -60,6 +62,8 @@ pub async fn converse(
 struct Conversation {
     home: Arc<Loop>,
     place: usize,
+    /// Whether nothing else may be asked for here than what needs no worker.
+    is_for_status: bool,
     /// The address of the web server, if it has one.
     peer: Option<String>,
     stream: Stream,
@@ -99,10 +103,12 @@ impl From<io::Error> for Over {
 
 impl Conversation {
     fn new(home: Arc<Loop>, stream: Stream, socket: usize, heart: Arc<Heart>) -> Conversation {
-        let place = home.server.fpm.as_ref().map_or(0, |fpm| fpm.sockets[socket].site);
+        let socket = home.server.fpm.as_ref().map(|fpm| &fpm.sockets[socket]);
+        let (place, is_for_status) = socket.map_or((0, false), |socket| (socket.site, socket.is_for_status));
         Conversation {
             home,
             place,
+            is_for_status,
             peer: stream.peer().map(|peer| peer.to_string()),
             stream,
             heart,
@@ -273,6 +279,16 @@ impl Conversation {
             return;
         }
         home.attend(tokamak_cost::now());
+        let overview = home.places[self.place].overview.as_ref();
+        if let Some(overview) = overview {
+            overview.accept();
+            if let Some(page) = overview.page(&gathering.record) {
+                return self.show(at, overview, &page);
+            }
+        }
+        if self.is_for_status {
+            return self.refuse(id, Failure::NotFound, "only the status page is here");
+        }
         let Handler::Workers(rim) = &home.places[self.place].handler else {
             return self.refuse(id, Failure::Internal, "the pool has no workers");
         };
@@ -281,7 +297,9 @@ impl Conversation {
         match rim.submit(gathering.record.bytes(), body) {
             Ok(exchange) => {
                 let record = std::mem::take(&mut gathering.record);
-                self.requests[at].stage = Stage::Answered(Box::new(Answer::new(exchange)), record, length);
+                let running = overview.map(Overview::run);
+                self.requests[at].stage =
+                    Stage::Answered(Box::new(Answer::new(exchange, running)), record, length);
             }
             Err((Refused::TooLarge, _)) => {
                 self.refuse(id, Failure::HeadTooLarge, "the parameters do not fit the queue");
@@ -293,6 +311,16 @@ impl Conversation {
                 self.ended();
             }
         }
+    }
+
+    /// Answers a request with a page of the pool's own.
+    fn show(&mut self, at: usize, overview: &Overview, page: &Page) {
+        let request = self.requests.swap_remove(at);
+        self.log(&request, None);
+        let is_head = parameter(request.stage.record(), b"REQUEST_METHOD") == Some(b"HEAD");
+        let body: &[u8] = if is_head { b"" } else { &page.body };
+        answer::page(&mut self.out, request.id, &overview.head(page), body);
+        self.ended();
     }
 
     /// Answers a request with an error, and says why in the log.

@@ -14,6 +14,8 @@ mod answer;
 mod conversation;
 mod gather;
 mod journal;
+mod status;
 
 pub use conversation::converse;
 pub use journal::Journal;
+pub use status::Overview;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokamak_sys::control::{EXIT_DOUBT, FromZygote, Signal, Status};
 use tokamak_sys::queue::record::Writer;
-use tokamak_sys::queue::{Outcome, PoolNumbers};
+use tokamak_sys::queue::{Outcome, PoolNumber};
 
 use crate::harness::*;
 
@@ -326,8 +326,15 @@ fn user_ini_files_are_read_below_the_document_root() {
 #[test]
 fn the_status_has_php_fpms_keys() {
     let mut site = pool("<?php echo json_encode(fpm_get_status());", &[]);
-    let numbers = PoolNumbers { manager: 2, started: 5, accepted: 6, max_active: 7, ..Default::default() };
-    site.producer.segment().set_pool_numbers(numbers);
+    let numbers = [
+        (PoolNumber::Manager, 2),
+        (PoolNumber::Started, 5),
+        (PoolNumber::Accepted, 6),
+        (PoolNumber::MaxActive, 7),
+    ];
+    for (number, value) in numbers {
+        site.producer.segment().raise_pool_number(number, value);
+    }
     let user = [("HTTP_AUTHORIZATION", "Basic dXNlcjpwYTpzcw==")];
     ask(&mut site, &user);
     let text = ask(&mut site, &user).text();

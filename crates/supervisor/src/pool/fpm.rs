@@ -1,12 +1,37 @@
-//! The life of a pool's workers in php-fpm's words, which monitoring looks for.
+//! A pool in php-fpm's words and numbers, which monitoring looks for.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokamak_fpm::Level;
+use tokamak_fpm::config::Manager;
+use tokamak_fpm::{Level, Pool};
 use tokamak_sys::control::{EXIT_RETIRED, Why};
+use tokamak_sys::queue::{PoolNumber, Segment};
 
 use crate::log;
 use crate::words::signal_name;
+
+/// The numbers of a pool that begins.
+pub fn introduce(segment: &Segment, pool: &Pool, queue: usize) {
+    let manager = match pool.manager {
+        Manager::Static => 1,
+        Manager::Dynamic { .. } => 2,
+        Manager::OnDemand { .. } => 3,
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    for (number, value) in [
+        (PoolNumber::Manager, manager),
+        (PoolNumber::Started, now.as_secs()),
+        (PoolNumber::ListenQueueLen, queue as u64),
+    ] {
+        segment.raise_pool_number(number, value);
+    }
+}
+
+/// The pool has as many workers as it may, and would need more.
+pub fn limited(pool: &str, max: usize) {
+    let message = format_args!("server reached pm.max_children setting ({max}), consider raising it");
+    log::pool(Level::Warning, pool, message);
+}
 
 /// A worker is there; `replaces` says whether another one has ended before.
 pub fn started(pool: &str, pid: u32, replaces: bool) {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokamak_config::PoolSize;
 use tokamak_sys::control::{Signal, Status, ToFront, ToZygote};
 use tokamak_sys::process;
-use tokamak_sys::queue::{Snapshot, WorkerState};
+use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
-use super::{PROOF, Pool};
+use super::{PROOF, Pool, fpm};
 use crate::log::Level;
 use crate::machine::{Event, Verdict, Worker};
 use crate::size::{self, Change, Count};
@@ -89,6 +89,7 @@ impl Pool {
                 self.act(index, Event::Kill(Verdict::Request), now, deaths);
             }
             Finding::Slow(age) => {
+                self.segment.count_pool_number(PoolNumber::SlowRequests);
                 let seconds = age.as_secs_f64();
                 self.say(Level::Warn, format_args!("slow request seconds={seconds:.1} pid={pid} {request}"));
                 self.send(Some(&ToZygote::Kill { index, instance, signal: Signal::Backtrace }), now);
@@ -192,6 +193,7 @@ impl Pool {
             count.computing = self.computing(count.waiting, now);
         }
         self.sized = now;
+        self.mind_limit(count);
         match self.sizer.look(&self.site.pool.size, count, now) {
             Change::Keep => {}
             Change::Grow(wanted) => {
@@ -217,6 +219,24 @@ impl Pool {
             }
         }
         self.wanted = false;
+    }
+
+    /// Says once that a pool of php-fpm's would have more workers if it were allowed to.
+    fn mind_limit(&mut self, count: Count) {
+        let Some(pool) = &self.site.fpm else { return };
+        let spare = count.idle + count.starting;
+        let lacks = match self.site.pool.size {
+            PoolSize::Dynamic { min_spare, .. } => spare < min_spare,
+            PoolSize::Ondemand { .. } => count.waiting > spare,
+            PoolSize::Static { .. } | PoolSize::Auto { .. } => false,
+        };
+        let max = self.site.pool.size.max();
+        let is_short = lacks && spare + count.busy + count.leaving >= max;
+        if is_short && !self.was_short {
+            self.segment.count_pool_number(PoolNumber::MaxChildrenReached);
+            fpm::limited(&pool.name, max);
+        }
+        self.was_short = is_short;
     }
 
     fn spawn(&mut self, now: u64, deaths: &mut Vec<ToFront>) {

@@ -88,6 +88,9 @@ pub struct Pool {
     failure: Option<String>,
     outdated: Option<String>,
     version: Option<String>,
+    exposes_php: bool,
+    /// Whether it had too few workers when it was last looked at, and no more were allowed.
+    was_short: bool,
 }
 
 impl Pool {
@@ -101,6 +104,9 @@ impl Pool {
         let geometry = settings::geometry(server, &site);
         let segment = Segment::create(&site.name, geometry)?;
         let bells = (0..geometry.loops).map(|_| channel::bell()).collect::<io::Result<_>>()?;
+        if let Some(pool) = &site.fpm {
+            fpm::introduce(&segment, pool, site.pool.queue);
+        }
         let empty = Place {
             worker: Worker::Absent,
             instance: 0,
@@ -137,6 +143,8 @@ impl Pool {
             failure: None,
             outdated: None,
             version: None,
+            exposes_php: false,
+            was_short: false,
             site,
         })
     }
@@ -210,6 +218,11 @@ impl Pool {
         zygote::LIMIT + BOOT_LIMIT.max(self.limits.request)
     }
 
+    /// PHP's version, if responses tell it.
+    pub fn exposed_version(&self) -> Option<&str> {
+        self.version().filter(|_| self.exposes_php)
+    }
+
     /// PHP's version, as its zygote said.
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
@@ -241,7 +254,8 @@ impl Pool {
 
     fn heard(&mut self, message: FromZygote, fds: Vec<OwnedFd>, now: u64, deaths: &mut Vec<ToFront>) {
         match message {
-            FromZygote::Ready { version } => {
+            FromZygote::Ready { version, exposes } => {
+                self.exposes_php = exposes;
                 self.version = Some(version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect());
                 // Whatever was wrong with an earlier one.
                 (self.failure, self.outdated) = (None, None);

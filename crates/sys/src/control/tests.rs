@@ -21,7 +21,7 @@ fn to_zygote() -> impl Strategy<Value = ToZygote> {
 fn from_zygote() -> impl Strategy<Value = FromZygote> {
     let status = prop_oneof![any::<u8>().prop_map(Status::Code), any::<u8>().prop_map(Status::Signal)];
     prop_oneof![
-        ".{0,40}".prop_map(|version| FromZygote::Ready { version }),
+        (".{0,40}", any::<bool>()).prop_map(|(version, exposes)| FromZygote::Ready { version, exposes }),
         (any::<u16>(), 1..=u32::MAX, any::<u32>()).prop_map(|(index, instance, pid)| FromZygote::Spawned {
             index,
             instance,

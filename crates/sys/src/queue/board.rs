@@ -77,69 +77,45 @@ pub struct FastCgi {
     pub last_took: u64,
 }
 
-/// What is known of a pool of `tokamak fpm` beyond its workers: for a status that a worker shows. Written by the supervisor,
-/// which believes none of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolNumbers {
-    /// How many workers there are is decided by: 1 `static`, 2 `dynamic`, 3 `ondemand`.
-    pub manager: u64,
-    /// Seconds since 1970 at which the pool began.
-    pub started: u64,
-    /// Requests that were accepted.
-    pub accepted: u64,
-    /// Connections that wait to be accepted.
-    pub listen_queue: u64,
-    /// Most of them at any time.
-    pub max_listen_queue: u64,
-    /// How many may wait.
-    pub listen_queue_len: u64,
-    /// Most workers that were busy at any time.
-    pub max_active: u64,
-    /// How often no further worker was allowed.
-    pub max_children_reached: u64,
-    /// Requests that took longer than the slow log's limit.
-    pub slow_requests: u64,
+macro_rules! pool_numbers {
+    ($($Name:ident $field:ident $what:literal,)*) => {
+        /// A number of a pool of `tokamak fpm`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum PoolNumber {
+            $(#[doc = $what] $Name,)*
+        }
+
+        /// What is known of a pool of `tokamak fpm` beyond its workers: for a status that is shown. The supervisor and the front
+        /// write it and believe none of it.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct PoolNumbers {
+            $(#[doc = $what] pub $field: u64,)*
+            /// Requests that wait.
+            pub listen_queue: u64,
+        }
+
+        impl Segment {
+            /// What was said of the pool.
+            pub fn pool_numbers(&self) -> PoolNumbers {
+                let of = |number: PoolNumber| self.header().pool.0[number as usize].load(Ordering::Relaxed);
+                PoolNumbers { $($field: of(PoolNumber::$Name),)* listen_queue: self.depth().into() }
+            }
+        }
+
+        const _: () = assert!([$(PoolNumber::$Name),*].len() == POOL_NUMBERS);
+    };
 }
 
-impl PoolNumbers {
-    fn from_array(n: [u64; POOL_NUMBERS]) -> PoolNumbers {
-        let [
-            manager,
-            started,
-            accepted,
-            listen_queue,
-            max_listen_queue,
-            listen_queue_len,
-            max_active,
-            max_children_reached,
-            slow_requests,
-        ] = n;
-        PoolNumbers {
-            manager,
-            started,
-            accepted,
-            listen_queue,
-            max_listen_queue,
-            listen_queue_len,
-            max_active,
-            max_children_reached,
-            slow_requests,
-        }
-    }
-
-    fn to_array(self) -> [u64; POOL_NUMBERS] {
-        [
-            self.manager,
-            self.started,
-            self.accepted,
-            self.listen_queue,
-            self.max_listen_queue,
-            self.listen_queue_len,
-            self.max_active,
-            self.max_children_reached,
-            self.slow_requests,
-        ]
-    }
+pool_numbers! {
+    Manager manager "How many workers there are is decided by: 1 `static`, 2 `dynamic`, 3 `ondemand`.",
+    Started started "Seconds since 1970 at which the pool began.",
+    Accepted accepted "Requests that were accepted.",
+    MaxListenQueue max_listen_queue "Most requests that waited at any time.",
+    ListenQueueLen listen_queue_len "How many may wait.",
+    MaxActive max_active "Most workers that were busy at any time.",
+    MaxChildrenReached max_children_reached "How often no further worker was allowed.",
+    SlowRequests slow_requests "Requests that took longer than the slow log's limit.",
 }
 
 /// A worker's own entry.
@@ -246,17 +222,14 @@ impl Segment {
         }
     }
 
-    /// Says what is known of the pool.
-    pub fn set_pool_numbers(&self, numbers: PoolNumbers) {
-        for (place, number) in self.header().pool.0.iter().zip(numbers.to_array()) {
-            place.store(number, Ordering::Relaxed);
-        }
+    /// Says that a number of the pool is at least this.
+    pub fn raise_pool_number(&self, number: PoolNumber, value: u64) {
+        self.header().pool.0[number as usize].fetch_max(value, Ordering::Relaxed);
     }
 
-    /// What the supervisor said last.
-    pub fn pool_numbers(&self) -> PoolNumbers {
-        let places = &self.header().pool.0;
-        PoolNumbers::from_array(std::array::from_fn(|n| places[n].load(Ordering::Relaxed)))
+    /// Says that a number of the pool is one more.
+    pub fn count_pool_number(&self, number: PoolNumber) {
+        self.header().pool.0[number as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Tells the worker at `index` to leave after its request, and wakes it.

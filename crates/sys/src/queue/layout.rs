@@ -95,8 +95,8 @@ impl Geometry {
     }
 }
 
-/// Numbers that the supervisor says of a pool.
-pub(super) const POOL_NUMBERS: usize = 9;
+/// Numbers that are said of a pool.
+pub(super) const POOL_NUMBERS: usize = 8;
 /// 64-bit words of the sleeper bitmap: at most 256 workers.
 pub(super) const SLEEPER_WORDS: usize = 4;
 /// 64-bit words of a loop's ready bitmap: at most 1024 slots.
@@ -119,7 +119,7 @@ pub(super) struct Header {
     pub head: Alone<AtomicU32>,
     /// One bit a worker that sleeps and wants to be woken.
     pub sleepers: Alone<[AtomicU64; SLEEPER_WORDS]>,
-    /// What the supervisor says of the pool: one number for each of [`super::PoolNumbers`].
+    /// What is said of the pool: one number for each [`super::PoolNumber`].
     pub pool: Alone<[AtomicU64; POOL_NUMBERS]>,
 }
 

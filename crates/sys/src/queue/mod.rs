@@ -40,7 +40,7 @@ mod segment;
 mod tests;
 mod wake;
 
-pub use board::{Board, FastCgi, PoolNumbers, Snapshot, WorkerState};
+pub use board::{Board, FastCgi, PoolNumber, PoolNumbers, Snapshot, WorkerState};
 pub use consumer::{Claim, Consumer, Gone, Job, Next, Outcome};
 pub use frame::{Account, DECLINED, Frame, HeadFrame, Malformed, split_frame};
 pub use layout::{Geometry, LAYOUT_VERSION};

@@ -404,7 +404,9 @@ fn the_board_shows_what_was_said() {
     board.enter(8);
     assert_eq!(segment.board(0).fastcgi, FastCgi::default());
 
-    let numbers = PoolNumbers { manager: 1, started: 2, accepted: 3, slow_requests: 9, ..Default::default() };
-    segment.set_pool_numbers(numbers);
-    assert_eq!(segment.pool_numbers(), numbers);
+    segment.raise_pool_number(PoolNumber::MaxActive, 7);
+    segment.raise_pool_number(PoolNumber::MaxActive, 3);
+    segment.count_pool_number(PoolNumber::SlowRequests);
+    segment.count_pool_number(PoolNumber::SlowRequests);
+    assert_eq!(segment.pool_numbers(), PoolNumbers { max_active: 7, slow_requests: 2, ..Default::default() });
 }
