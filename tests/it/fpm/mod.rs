@@ -7,6 +7,8 @@ mod bounds;
 mod client;
 /// Web servers that say what they should not.
 mod hostile;
+/// What PHP does with such requests.
+mod php;
 /// What a pool has of its own.
 mod pools;
 /// What the specification asks of an application.

@@ -11,7 +11,7 @@ use super::{pool, socket};
 use crate::harness::{Setup, eventually, free_address, is_root};
 
 /// A second pool that listens on TCP, with these lines.
-fn with_second(setup: Setup, address: SocketAddr, lines: &[&str]) -> Setup {
+pub fn with_second(setup: Setup, address: SocketAddr, lines: &[&str]) -> Setup {
     let user = if is_root() { "user = nobody\ngroup = nogroup" } else { "" };
     let own = format!("listen = {address}\npm = static\npm.max_children = 1\n{user}\n");
     let setup = setup.fpm_line("[second]").fpm_line(&own);
