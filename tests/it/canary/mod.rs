@@ -96,8 +96,8 @@ fn is_as_expected(outcome: &str, expected: &str) -> bool {
 /// What the channels and the page call a server.
 fn name(kind: Kind) -> &'static str {
     match kind {
-        Kind::Peer | Kind::Fpm | Kind::Fastcgi => "php-fpm",
-        Kind::Classic => "classic",
+        Kind::Peer | Kind::Fastcgi => "php-fpm",
+        Kind::Classic | Kind::Fpm => "classic",
         Kind::Worker => "worker",
         Kind::Sealed => "sealed",
     }
