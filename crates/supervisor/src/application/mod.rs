@@ -3,6 +3,7 @@
 //! The sockets belong to the supervisor, so a connection that is made while a process is replaced waits for the next
 //! one. While processes die at once there is no socket either: whoever asks hears that nobody is there.
 
+mod folder;
 mod output;
 mod process;
 mod socket;
@@ -21,8 +22,8 @@ use crate::storm::Storm;
 use process::Process;
 use socket::Socket;
 
+pub use folder::Folder;
 pub use process::State;
-pub use socket::Folder;
 
 /// A process that has lived so long works.
 const PROOF: Duration = Duration::from_secs(1);
