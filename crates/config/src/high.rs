@@ -200,6 +200,8 @@ pub struct Upstream {
     pub resolve: Option<Duration>,
     /// When an address is left out.
     pub health: Health,
+    /// How its addresses are checked beside requests, if they are.
+    pub check: Option<Check>,
     /// Most connections to each address.
     pub connections: usize,
     /// Requests after which a connection is closed; 0: never, 1: none is kept.
@@ -338,6 +340,25 @@ impl PartialEq for Pattern {
 }
 
 impl Eq for Pattern {}
+
+/// A request that is made at an interval, to find out whether an address is well.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    /// What is asked for: a path, perhaps with a query.
+    pub path: String,
+    /// How often.
+    pub interval: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// The status of a good answer.
+    pub status: u16,
+    /// Good answers in a row that bring an address back.
+    pub rise: u32,
+    /// Bad ones in a row that take it out.
+    pub fall: u32,
+    /// Added to [`Upstream::params`]; an empty value removes one.
+    pub params: BTreeMap<String, String>,
+}
 
 /// When an address is left out, because requests to it failed.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -316,6 +316,22 @@ section! {
         /// How long an address is left out. Then one request tries it; if that fails too, the next pause is twice as long, up to
         /// a minute.
         pause: Duration = "1s", within(10, 60 * SECOND), Live;
+        /// Path that each address is asked for every now and then, such as `ping.path` of php-fpm: one that does not answer well is
+        /// left out until it does. Without it only requests show how an address is.
+        check: Option<Text> = "", ANY, Live;
+        /// How often; an address whose connections are all in use is not checked.
+        check_interval: Duration = "5s", within(100, HOUR), Live;
+        /// How long the answer to a check may take.
+        check_timeout: Duration = "2s", within(10, HOUR), Live;
+        /// Status that is a good answer to a check.
+        check_status: Count = "200", within(200, 599), Live;
+        /// Good checks in a row that bring an address back.
+        check_rise: Count = "2", within(1, 100), Live;
+        /// Bad checks in a row after which an address is left out.
+        check_fall: Count = "3", within(1, 100), Live;
+        /// Parameters of a check, such as `HTTP_HOST` or `SCRIPT_FILENAME` (which is the path otherwise); an empty value takes one
+        /// away.
+        check_params: BTreeMap<String, String> = "", ANY, Live;
         /// Most connections to each address: as many as the application has processes or threads there. They are kept open
         /// between requests; the next request waits for one that is free. `"auto"` is 16; with `spawn` it is one for each
         /// process.

@@ -690,6 +690,9 @@ fn addresses_have_weights_and_requests_are_bound_to_them() {
         spill = true
         failures = 0
         pause = "250ms"
+        check = "/ping?full"
+        check_status = 204
+        check_params = { HTTP_HOST = "a" }
     "#;
     let server = place.load(text).unwrap();
     let php = &server.upstreams[0];
@@ -700,6 +703,8 @@ fn addresses_have_weights_and_requests_are_bound_to_them() {
     assert_eq!((php.balance, php.spill), (Balance::LeastBusy, true));
     assert_eq!(php.affinity[1], Affinity::Header("x-user".into()));
     assert_eq!((php.health.failures, php.health.pause), (0, Duration::from_millis(250)));
+    let check = php.check.as_ref().unwrap();
+    assert_eq!((check.path.as_str(), check.status, check.fall), ("/ping?full", 204, 3));
     let again = place.load(&server.to_toml()).unwrap();
     assert_eq!(again.upstreams, server.upstreams);
 }
@@ -712,7 +717,7 @@ fn what_is_wrong_with_addresses_is_said() {
          [[upstream]]\nname = 'b'\naddress = { address = '10.0.0.1', weigth = 1, weight = 0 }\n\
          affinity = ['segment:0', 'prefix:(', 'header:']\n\
          [[upstream]]\nname = 'c'\naddress = [{ weight = 2 }]\n\
-         [[upstream]]\nname = 'd'\naddress = 'unix:/s'\nspill = true\n",
+         [[upstream]]\nname = 'd'\naddress = 'srv:a b'\n",
     );
     for parts in [
         &["tokamak.toml:4: upstream.affinity: `cookies:a` is unknown", "did you mean `cookie:`"][..],
@@ -723,10 +728,18 @@ fn what_is_wrong_with_addresses_is_said() {
         &["tokamak.toml:9: upstream.affinity: `(` is no regular expression"],
         &["tokamak.toml:9: upstream.affinity: `header:` needs something behind the colon"],
         &["tokamak.toml:12: upstream.address: a table needs its `address`"],
+        &["tokamak.toml:15: upstream.address: `srv:a b` is no address"],
     ] {
         has(&errors, parts);
     }
     let errors = place.errors("[[upstream]]\nname = 'a'\naddress = ['unix:/s', 'unix:/s']\nspill = true\n");
+    let checks = place.errors(
+        "[[upstream]]\nname = 'a'\naddress = 'unix:/s'\ncheck = 'ping'\n\
+         [[upstream]]\nname = 'b'\naddress = 'srv:_a._tcp.b'\ncheck_params = { A = 'b' }\n",
+    );
+    has(&checks, &["tokamak.toml:4: upstream.check: `ping` must begin with `/`"]);
+    has(&checks, &["tokamak.toml:8: upstream.check_params: nothing is checked; set `check`"]);
+    assert_eq!(checks.len(), 2, "{checks:#?}");
     has(&errors, &["tokamak.toml:3: upstream.address: `unix:/s` is there twice", "give it a `weight`"]);
     has(&errors, &["tokamak.toml:4: upstream.spill: nothing binds requests to an address"]);
 }

@@ -169,7 +169,8 @@ fn raise(server: &Server) -> Low {
 
 fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
     let internal = upstream.internal.iter();
-    let (spawn, unset) = (upstream.spawn.as_ref(), option::Upstream::defaults());
+    let (spawn, check, unset) =
+        (upstream.spawn.as_ref(), upstream.check.as_ref(), option::Upstream::defaults());
     let values = option::Upstream {
         name: plain(Some(Text(upstream.name.clone()))),
         address: plain(upstream.addresses.clone()),
@@ -190,6 +191,13 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
         failures: plain(Count(upstream.health.failures.into())),
         failure_window: plain(upstream.health.window),
         pause: plain(upstream.health.pause),
+        check: text(&check.map(|check| check.path.clone())),
+        check_interval: check.map_or(unset.check_interval, |check| plain(check.interval)),
+        check_timeout: check.map_or(unset.check_timeout, |check| plain(check.timeout)),
+        check_status: check.map_or(unset.check_status, |check| plain(Count(check.status.into()))),
+        check_rise: check.map_or(unset.check_rise, |check| plain(Count(check.rise.into()))),
+        check_fall: check.map_or(unset.check_fall, |check| plain(Count(check.fall.into()))),
+        check_params: plain(check.map(|check| check.params.clone()).unwrap_or_default()),
         connections: plain(Auto::Is(count(upstream.connections))),
         requests: plain(Count(upstream.requests)),
         idle: plain(upstream.idle),

@@ -401,7 +401,7 @@ async fn live(
     }
     // One of them does it for all.
     if home.index == 0 {
-        fastcgi::attend(&home.upstreams, &home.server);
+        fastcgi::attend(&home.upstreams, &home.server, home.index);
     }
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::backend::{Backend, text};
 use super::fpm::{Fpm, in_front_of, several};
 use crate::harness::{Kind, Server, Setup, eventually, get, in_parallel};
+use crate::operate::status;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -219,4 +220,41 @@ fn when_all_are_out_they_are_asked_all_the_same() {
     server.get("/pool.php").expect(502);
     pools.iter_mut().for_each(Fpm::restart);
     assert_eq!(shares(&server, 10).len(), 1, "the first that answered; the other one still has its pause");
+}
+
+/// Checks find out that an address is gone, and that it is back, without any request.
+#[test]
+fn checks_take_addresses_out_and_back() {
+    let mut pools = several(2, 1);
+    let lines = "failures = 0\ncheck = \"/ping\"\ncheck_interval = \"100ms\"\ncheck_fall = 2";
+    let server = in_front_of(&pools, lines).start();
+    let state = |nth: usize| status(&server)["upstreams"][0]["addresses"][nth]["state"].clone();
+    for _ in 0..2 {
+        pools[1].kill();
+        eventually(SOON, || (state(1) == "down").then_some(())).expect("it is found down");
+        assert_eq!(shares(&server, 10), [("a".to_owned(), 10)].into());
+        pools[1].restart();
+        eventually(SOON, || (state(1) == "up").then_some(())).expect("it is found up");
+        assert_eq!(shares(&server, 10).len(), 2);
+    }
+    server.log_line(&["is left out until it is well again: the application cannot be reached"]);
+    server.log_line(&["is well again"]);
+}
+
+#[test]
+fn a_check_has_its_own_status_and_parameters() {
+    let pools = several(1, 1);
+    let check = "check = \"/none.php\"\ncheck_interval = \"100ms\"\ncheck_fall = 1\ncheck_rise = 1";
+    let state = |server: &Server| status(server)["upstreams"][0]["addresses"][0]["state"].clone();
+    let server = in_front_of(&pools, check).start();
+    server.log_line(&["is left out until it is well again: a check was answered with status 404"]);
+    assert_eq!(state(&server), "down");
+    assert_eq!(shares(&server, 4).len(), 1, "the last hope");
+    let ping = "check_params = { SCRIPT_NAME = \"/ping\", SCRIPT_FILENAME = \"/ping\" }";
+    for more in ["check_status = 404", ping] {
+        let server = in_front_of(&pools, &format!("{check}\n{more}")).start();
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(state(&server), "up", "{more}");
+        assert!(!server.log().contains("left out"), "{}", server.log());
+    }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Reader, number, or};
-use crate::high::{Address, Endpoint, Filter, Health, Mode, Route, Upstream, UpstreamTimeouts};
+use crate::high::{Address, Check, Endpoint, Filter, Health, Mode, Route, Upstream, UpstreamTimeouts};
 use crate::low::{Given, LowSite, Origin};
 use crate::option;
-use crate::value::{Auto, Nothing, Text, did_you_mean};
+use crate::value::{Auto, Count, Nothing, Text, did_you_mean};
 
 /// Connections to an address of which we know nothing. Chosen arbitrarily.
 const CONNECTIONS: usize = 16;
@@ -61,6 +61,7 @@ impl Reader<'_> {
                 window: values.failure_window.value,
                 pause: values.pause.value,
             },
+            check: self.check(values),
             connections: or(&values.connections, connections),
             spawn,
             requests: values.requests.value.0,
@@ -77,6 +78,30 @@ impl Reader<'_> {
             params: values.params.value.clone(),
             internal: self.internal(&values.internal),
         }
+    }
+
+    fn check(&mut self, values: &option::Upstream) -> Option<Check> {
+        let small = |count: Count| u32::try_from(count.0).unwrap_or(u32::MAX);
+        let Some(Text(path)) = &values.check.value else {
+            if !values.check_params.value.is_empty() {
+                let problem = "nothing is checked; set `check`, or remove this key";
+                self.complain("upstream", "check_params", values.check_params.origin, problem.into());
+            }
+            return None;
+        };
+        if !path.starts_with('/') {
+            let problem = format!("`{path}` must begin with `/`, as in \"/ping\"");
+            self.complain("upstream", "check", values.check.origin, problem);
+        }
+        Some(Check {
+            path: path.clone(),
+            interval: values.check_interval.value,
+            timeout: values.check_timeout.value,
+            status: u16::try_from(values.check_status.value.0).unwrap_or_default(),
+            rise: small(values.check_rise.value),
+            fall: small(values.check_fall.value),
+            params: values.check_params.value.clone(),
+        })
     }
 
     fn addresses(&mut self, values: &option::Upstream) -> Vec<Address> {

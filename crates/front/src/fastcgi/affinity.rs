@@ -1,19 +1,32 @@
 //! What binds a request to one address of its application.
 
 use http::header::{AUTHORIZATION, COOKIE};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderValue, Request};
 use tokamak_config::Affinity;
 use tokamak_upstream::fcgi::Key;
 
 use crate::access;
 
-/// The key of the first of `wanted` that the request has; `client` is the client's IP address.
-pub fn key<B>(wanted: &[Affinity], request: &Request<B>, client: &str) -> Option<Key> {
-    wanted.iter().find_map(|affinity| find(affinity, request, client))
+/// The variable by which an authorizer says who it is; it knows better than the client.
+const USER: &str = "REMOTE_USER";
+
+/// The key of the first of `wanted` that the request has; `variables` are an authorizer's, `client` is the client's IP address.
+pub fn key<B>(
+    wanted: &[Affinity],
+    request: &Request<B>,
+    variables: &[(String, HeaderValue)],
+    client: &str,
+) -> Option<Key> {
+    wanted.iter().find_map(|affinity| find(affinity, request, variables, client))
 }
 
 /// The key that `affinity` finds. What is there but empty says nothing about anybody.
-fn find<B>(affinity: &Affinity, request: &Request<B>, client: &str) -> Option<Key> {
+fn find<B>(
+    affinity: &Affinity,
+    request: &Request<B>,
+    variables: &[(String, HeaderValue)],
+    client: &str,
+) -> Option<Key> {
     let (headers, uri) = (request.headers(), request.uri());
     let text = match affinity {
         Affinity::Cookie(name) => cookie(headers, name),
@@ -23,6 +36,9 @@ fn find<B>(affinity: &Affinity, request: &Request<B>, client: &str) -> Option<Ke
             uri.path().split('/').filter(|segment| !segment.is_empty()).nth(number - 1).map(str::as_bytes)
         }
         Affinity::Prefix(pattern) => pattern.find(uri.path()).map(str::as_bytes),
+        Affinity::User if variables.iter().any(|(name, _)| name == USER) => {
+            variables.iter().find(|(name, _)| name == USER).map(|(_, value)| value.as_bytes())
+        }
         Affinity::User => {
             let user = access::user(headers.get(AUTHORIZATION)?.as_bytes())?;
             return (!user.is_empty()).then(|| Key::of(&user));
@@ -68,7 +84,7 @@ mod tests {
     }
 
     fn is(affinity: Affinity, expected: Option<&str>) {
-        let found = key(std::slice::from_ref(&affinity), &request(), "192.0.2.1");
+        let found = key(std::slice::from_ref(&affinity), &request(), &[], "192.0.2.1");
         assert_eq!(found, expected.map(|text| Key::of(text.as_bytes())), "{affinity:?}");
     }
 
@@ -100,7 +116,14 @@ mod tests {
     #[test]
     fn the_first_that_is_there_counts() {
         let wanted = [Affinity::Cookie("none".into()), Affinity::Query("id".into()), Affinity::Client];
-        assert_eq!(key(&wanted, &request(), "192.0.2.1"), Some(Key::of(b"7")));
-        assert_eq!(key(&wanted[..1], &request(), "192.0.2.1"), None);
+        assert_eq!(key(&wanted, &request(), &[], "192.0.2.1"), Some(Key::of(b"7")));
+        assert_eq!(key(&wanted[..1], &request(), &[], "192.0.2.1"), None);
+    }
+
+    #[test]
+    fn who_an_authorizer_says_it_is_comes_first() {
+        let variables = [("REMOTE_USER".to_owned(), HeaderValue::from_static("ada"))];
+        let found = key(&[Affinity::User], &request(), &variables, "192.0.2.1");
+        assert_eq!(found, Some(Key::of(b"ada")));
     }
 }

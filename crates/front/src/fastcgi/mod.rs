@@ -2,6 +2,7 @@
 
 mod affinity;
 mod authorizer;
+mod checks;
 mod complaints;
 pub mod errand;
 mod head;
@@ -93,7 +94,7 @@ async fn begin(
     receipt: Option<&mut Receipt>,
 ) -> Result<Begun, Trouble> {
     let (upstream, config) = (&call.home.upstreams[index], &call.home.server.upstreams[index]);
-    let key = affinity::key(&config.affinity, call.request, &call.link.text.peer);
+    let key = affinity::key(&config.affinity, call.request, call.variables, &call.link.text.peer);
     let Answer { mut exchange, event, permitted, connected } =
         upstream.ask(call.home.index, Arc::new(request), key).await?;
     let mut complaints = Complaints::new(&call.place.site, call.request);

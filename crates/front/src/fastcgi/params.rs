@@ -18,7 +18,7 @@ use crate::files::Found;
 use crate::head::Decimal;
 
 /// What is the same for every request. Without REDIRECT_STATUS php-cgi answers nobody.
-const CONSTANT: [(&str, &[u8]); 3] = [
+pub const CONSTANT: [(&str, &[u8]); 3] = [
     ("GATEWAY_INTERFACE", b"CGI/1.1"),
     ("SERVER_SOFTWARE", concat!("Tokamak/", env!("CARGO_PKG_VERSION")).as_bytes()),
     ("REDIRECT_STATUS", b"200"),

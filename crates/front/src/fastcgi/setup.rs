@@ -7,6 +7,7 @@ use tokamak_upstream::fcgi::{
     Address, Bounds, Endpoint, Name, Names, Policy, Rules, Settings, Source, Tell, Upstream,
 };
 
+use super::checks;
 use crate::access;
 
 /// The way to an application, from its configuration.
@@ -42,8 +43,8 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
             failures: config.health.failures,
             window: config.health.window,
             pause: config.health.pause,
-            rise: 1,
-            fall: 1,
+            rise: config.check.as_ref().map_or(1, |check| check.rise),
+            fall: config.check.as_ref().map_or(1, |check| check.fall),
         },
         bounds: Bounds {
             connections: config.connections,
@@ -62,13 +63,16 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
     Upstream::new(settings, addresses, sources, tell)
 }
 
-/// Does what is to be done for the applications beside requests, in tasks of the calling event loop.
-pub fn attend(upstreams: &Arc<[Upstream]>, server: &config::Server) {
+/// Does what is to be done for the applications beside requests, in tasks of the calling event loop, which is `home`.
+pub fn attend(upstreams: &Arc<[Upstream]>, server: &config::Server, home: usize) {
     let names = Names { servers: server.resolver.clone() };
     for (index, config) in server.upstreams.iter().enumerate() {
         for source in 0..upstreams[index].sources() {
             let (upstreams, names, interval) = (upstreams.clone(), names.clone(), config.resolve);
             tokio::spawn(async move { upstreams[index].follow(source, &names, interval).await });
+        }
+        if config.check.is_some() {
+            tokio::spawn(checks::run(upstreams.clone(), index, home, config.clone()));
         }
     }
 }

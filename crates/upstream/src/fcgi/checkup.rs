@@ -9,31 +9,37 @@ use super::upstream::{Answer, Upstream};
 
 /// One address that is to be checked.
 #[derive(Debug)]
-pub struct Checkup<'a> {
-    upstream: &'a Upstream,
-    member: Arc<Member>,
-}
+pub struct Checkup(Arc<Member>);
 
-impl<'a> Checkup<'a> {
-    pub(super) fn new(upstream: &'a Upstream, member: Arc<Member>) -> Checkup<'a> {
-        Checkup { upstream, member }
+impl Upstream {
+    /// The addresses that are in service, to be checked.
+    pub fn checkups(&self) -> Vec<Checkup> {
+        let roster = self.roster();
+        let members = roster.members().iter().filter(|member| !member.is_leaving());
+        members.map(|member| Checkup(member.clone())).collect()
     }
 
-    /// Asks it. Nothing comes of it when all its connections are in use: that is no illness, and requests will show if it is one.
-    pub async fn ask(&self, home: usize, call: &Arc<Call>) -> Option<Result<Answer, Fault>> {
-        if !self.member.pool.has_room() {
+    /// Asks an address. Nothing comes of it when all its connections are in use: that is no illness, and requests will show if it
+    /// is one.
+    pub async fn check(
+        &self,
+        checkup: &Checkup,
+        home: usize,
+        call: &Arc<Call>,
+    ) -> Option<Result<Answer, Fault>> {
+        if !checkup.0.pool.has_room() {
             return None;
         }
-        Some(self.upstream.ask_member(&self.member, home, call).await)
+        Some(self.ask_member(&checkup.0, home, call).await)
     }
 
     /// What has come of it; a bad outcome has a reason.
-    pub fn conclude(&self, outcome: Result<(), &str>) {
-        let name = &self.member.name;
-        match (self.member.checked(outcome.is_ok()), outcome) {
-            (Some(true), _) => self.upstream.tell(&format!("{name} is well again")),
+    pub fn conclude(&self, checkup: &Checkup, outcome: Result<(), String>) {
+        let Checkup(member) = checkup;
+        match (member.checked(outcome.is_ok()), outcome) {
+            (Some(true), _) => self.tell(&format!("{} is well again", member.name)),
             (Some(false), Err(reason)) => {
-                self.upstream.tell(&format!("{name} is left out until a check is good: {reason}"));
+                self.tell(&format!("{} is left out until it is well again: {reason}", member.name));
             }
             _ => {}
         }

@@ -13,7 +13,6 @@ use tokio::time::timeout;
 use super::balance::health::{Rules, Severity};
 use super::balance::{Key, Policy};
 use super::call::Call;
-use super::checkup::Checkup;
 use super::exchange::{Event, Exchange};
 use super::fault::Fault;
 use super::member::{Address, Admission, Member};
@@ -303,13 +302,6 @@ impl Upstream {
         self.roster().members().iter().for_each(|member| member.pool.keep_none());
     }
 
-    /// The addresses that are in service, to be checked.
-    pub fn checkups(&self) -> Vec<Checkup<'_>> {
-        let roster = self.roster();
-        let members = roster.members().iter().filter(|member| !member.is_leaving());
-        members.map(|member| Checkup::new(self, member.clone())).collect()
-    }
-
     /// Writes a line of the log.
     pub(super) fn tell(&self, news: &str) {
         (self.tell.0)(news);
@@ -319,7 +311,7 @@ impl Upstream {
         self.roster.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn roster(&self) -> RwLockReadGuard<'_, Roster> {
+    pub(super) fn roster(&self) -> RwLockReadGuard<'_, Roster> {
         // A panic elsewhere cannot leave it half changed.
         self.roster.read().unwrap_or_else(PoisonError::into_inner)
     }
