@@ -1,5 +1,6 @@
 //! What a php-fpm configuration means: every directive typed, every path absolute, everything judged.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -175,6 +176,17 @@ pub enum Address {
     },
     /// An absolute path.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Port(port) => f.write_str(port),
+            Address::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Address::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Address::Unix(path) => path.display().fmt(f),
+        }
+    }
 }
 
 /// `listen.allowed_clients`. Concerns TCP only.

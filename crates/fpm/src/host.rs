@@ -8,6 +8,8 @@ pub trait Host {
     fn is_root(&self) -> bool;
     /// A user's number and that of its group, by name.
     fn user(&self, name: &str) -> Option<(u32, u32)>;
+    /// The number of a user's group, by the user's number.
+    fn group_of(&self, uid: u32) -> Option<u32>;
     /// A group's number, by name.
     fn group(&self, name: &str) -> Option<u32>;
     /// A variable of the environment.
@@ -25,6 +27,10 @@ impl Host for Machine {
 
     fn user(&self, name: &str) -> Option<(u32, u32)> {
         process::find_user(name)
+    }
+
+    fn group_of(&self, uid: u32) -> Option<u32> {
+        process::find_group_of(uid)
     }
 
     fn group(&self, name: &str) -> Option<u32> {

@@ -451,7 +451,7 @@ fn known(
 
 /// Who the workers will be: what has no effect for want of rights, what must not be.
 pub fn identity(
-    pool: &Pool,
+    pool: &mut Pool,
     above: &Above<'_>,
     host: &dyn Host,
     messages: &mut Vec<Message>,
@@ -473,8 +473,7 @@ pub fn identity(
     if let Some(user) = set(&pool.user) {
         known_user(pool, &pool.user, host)?;
         (uid, gid) = match user.parse() {
-            // The number's own group is looked up by the server; anything but root will do here.
-            Ok(number) => (number, number),
+            Ok(number) => (number, host.group_of(number).unwrap_or_default()),
             Err(_) => host.user(user).unwrap_or_default(),
         };
     }
@@ -484,6 +483,10 @@ pub fn identity(
     }
     if !above.run_as_root && (uid == 0 || gid == 0) {
         return Err(of_pool(pool, Level::Error, "please specify user and group other than root"));
+    }
+    if pool.user.is_some() && pool.group.is_none() {
+        // A number that is nobody's has no group; php-fpm leaves such workers root's.
+        pool.group = Some(gid.to_string());
     }
     Ok(())
 }

@@ -51,15 +51,49 @@ pub struct Loaded {
 /// Reads a configuration that is to be served.
 pub fn load(options: &Options, host: &dyn Host) -> Loaded {
     let mut messages = Vec::new();
-    let config = sections(options, host, &mut messages).and_then(|sections| {
-        for pool in &sections.pools {
+    let config = sections(options, host, &mut messages).and_then(|mut sections| {
+        for pool in &mut sections.pools {
             judge::identity(pool, &above(options), host, &mut messages)?;
         }
         let config = mean(&options.path(), &sections, &|name| host.variable(name));
+        strangers(&config, &mut messages);
+        owners(&config, &mut messages);
         messages.retain(|message| message.level >= config.global.log_level);
         Ok(config)
     });
     finish(config, messages)
+}
+
+/// Complains about allowed clients that are no addresses, as each of php-fpm's workers does when it starts.
+fn strangers(config: &Config, messages: &mut Vec<Message>) {
+    for pool in &config.pools {
+        let Some(clients) = &pool.listen.allowed_clients else { continue };
+        let mut say = |text: String| {
+            messages.push(Message::new(Level::Error, format!("[pool {}] {text}", pool.name)));
+        };
+        for wrong in &clients.wrong {
+            say(format!("Wrong IP address '{wrong}' in listen.allowed_clients"));
+        }
+        if clients.addresses.is_empty() {
+            say("There are no allowed addresses".into());
+        }
+    }
+}
+
+/// Tells whose owners have no effect.
+fn owners(config: &Config, messages: &mut Vec<Message>) {
+    for pool in &config.pools {
+        let listen = &pool.listen;
+        if listen.acl_users.is_empty() && listen.acl_groups.is_empty() {
+            continue;
+        }
+        for (what, name) in [("listen.owner", &listen.owner), ("listen.group", &listen.group)] {
+            if let Some(name) = name {
+                let text = format!("[pool {}] ACL set, {what} = '{name}' is ignored", pool.name);
+                messages.push(Message::new(Level::Warning, text));
+            }
+        }
+    }
 }
 
 /// Reads a configuration only to say what is wrong with it (`-t`), and what it says (`-tt`) if `dump` is set.

@@ -26,6 +26,9 @@ impl Host for Machine {
             _ => None,
         }
     }
+    fn group_of(&self, uid: u32) -> Option<u32> {
+        (uid == 33).then_some(33)
+    }
     fn group(&self, name: &str) -> Option<u32> {
         self.user(name).map(|(_, gid)| gid)
     }
@@ -193,7 +196,13 @@ php_admin_value[error_log] = DIR/php.log
 php_admin_flag[log_errors] = on
 "#,
     );
-    assert_eq!(said, [""; 0], "`user` without root is a notice, and notices are not wanted");
+    // That `user` has no effect without root is a notice, and notices are not wanted.
+    let expected = [
+        "ERROR: [pool www] Wrong IP address 'nonsense' in listen.allowed_clients",
+        "WARNING: [pool www] ACL set, listen.owner = 'web' is ignored",
+        "WARNING: [pool www] ACL set, listen.group = '33' is ignored",
+    ];
+    assert_eq!(said, expected);
     let global = &config.global;
     assert_eq!(global.error_log, ErrorLog::Syslog { ident: "site".into(), facility: 19 << 3 });
     assert_eq!((global.log_level, global.log_limit, global.log_buffering), (Level::Warning, 4096, false));
@@ -250,6 +259,7 @@ fn addresses() {
     for (text, address) in table {
         let (config, _) = good(&with(&format!("listen = {text}")));
         assert_eq!(config.pools[0].listen.address, address, "{text}");
+        assert!(address.to_string().ends_with(text));
     }
 }
 
@@ -571,9 +581,12 @@ fn who_may_be_root() {
     };
     assert_eq!(load_as("", &ROOT, false), (false, "ALERT: [pool www] user has not been defined".into()));
     assert_eq!(load_as("user = web", &ROOT, false), (true, String::new()));
-    assert_eq!(load_as("user = 1000", &ROOT, false), (true, String::new()));
+    assert_eq!(load_as("user = 33", &ROOT, false), (true, String::new()));
+    assert_eq!(load_as("user = 1000\ngroup = 1000", &ROOT, false), (true, String::new()));
     let root = "ERROR: [pool www] please specify user and group other than root";
     assert_eq!(load_as("user = root", &ROOT, false), (false, root.into()));
+    assert_eq!(load_as("user = 1000", &ROOT, false), (false, root.into()), "a number without a group");
+    assert_eq!(load_as("user = 1000", &ROOT, true), (true, String::new()));
     assert_eq!(load_as("user = web\ngroup = root", &ROOT, false), (false, root.into()));
     assert_eq!(load_as("", &ROOT, true), (true, String::new()));
     let nobody = "ERROR: [pool www] cannot get uid for user 'nobody-here'";

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
@@ -11,8 +12,11 @@ use std::path::Path;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tokamak_config::{FpmAddress, Server};
-use tokamak_fpm::config::Listen;
-use tokamak_sys::process;
+use tokamak_fpm::config::{Address, Listen};
+use tokamak_fpm::{Level, Message};
+use tokamak_sys::{access_list, process};
+
+use crate::log;
 
 /// A socket that cannot be had, in php-fpm's words.
 #[derive(Debug)]
@@ -40,7 +44,11 @@ impl Sockets {
         for (socket, pool) in server.fpm_sockets() {
             let address = &socket.address;
             if !self.open.contains_key(address) && !new.open.contains_key(address) {
-                new.open.insert(address.clone(), bind(address, &pool.listen)?);
+                let written = match &pool.status_listen {
+                    Some(status) if socket.is_for_status => status,
+                    _ => &pool.listen.address,
+                };
+                new.open.insert(address.clone(), bind(address, written, &pool.listen)?);
             }
         }
         self.open.append(&mut new.open);
@@ -87,31 +95,27 @@ fn remove(address: &FpmAddress) {
     }
 }
 
-fn bind(address: &FpmAddress, listen: &Listen) -> Result<Socket, CannotListen> {
+fn bind(address: &FpmAddress, written: &Address, listen: &Listen) -> Result<Socket, CannotListen> {
     let failed = |what: &str, error: &io::Error| {
-        let text = error.to_string();
-        let (text, number) =
-            (text.split(" (os error").next().unwrap_or_default(), error.raw_os_error().unwrap_or(0));
-        CannotListen(format!("{what} '{address}': {text} ({number})"))
+        CannotListen(Message::of_system(format!("{what} '{written}'"), error).text)
     };
+    let cannot_bind = |error| failed("unable to bind listening socket for address", &error);
     let socket = match address {
-        FpmAddress::Tcp(address) => {
-            let open = || {
-                let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(Protocol::TCP))?;
-                // A restarted server must not wait for the old connections' TIME_WAIT.
-                socket.set_reuse_address(true)?;
-                socket.bind(&SockAddr::from(*address))?;
-                Ok(socket)
-            };
-            open().map_err(|error| failed("unable to bind listening socket for address", &error))?
-        }
+        FpmAddress::Tcp(address) => match bind_tcp(*address) {
+            // Where IPv6 cannot be had, all addresses of the machine are those of IPv4.
+            Err(_) if matches!(written, Address::Port(_)) && address.is_ipv6() => {
+                let notice = "Failed implicitly binding to ::, retrying with 0.0.0.0";
+                log::fpm(Level::Notice, format_args!("{notice}"));
+                bind_tcp((Ipv4Addr::UNSPECIFIED, address.port()).into()).map_err(cannot_bind)?
+            }
+            other => other.map_err(cannot_bind)?,
+        },
         FpmAddress::Unix(path) => {
             clear(path)?;
-            let socket = bind_file(path)
-                .map_err(|error| failed("unable to bind listening socket for address", &error))?;
+            let socket = bind_file(path).map_err(cannot_bind)?;
             if let Err(error) = give(path, listen) {
                 remove(address);
-                return Err(CannotListen(format!("failed to hand over the socket '{address}': {error}")));
+                return Err(CannotListen(format!("failed to hand over the socket '{written}': {error}")));
             }
             socket
         }
@@ -121,11 +125,19 @@ fn bind(address: &FpmAddress, listen: &Listen) -> Result<Socket, CannotListen> {
     Ok(socket)
 }
 
+fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // A restarted server must not wait for the old connections' TIME_WAIT.
+    socket.set_reuse_address(true)?;
+    socket.bind(&SockAddr::from(address))?;
+    Ok(socket)
+}
+
 /// Makes room for a Unix socket: what a dead server left there is removed.
 fn clear(path: &Path) -> Result<(), CannotListen> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     if UnixStream::connect(path).is_ok() {
-        let message = format!("An another FPM instance seems to already listen on {}", path.display());
+        let message = format!("Another FPM instance seems to already listen on {}", path.display());
         return Err(CannotListen(message));
     }
     if found.file_type().is_socket() {
@@ -146,10 +158,22 @@ fn bind_file(path: &Path) -> io::Result<Socket> {
 
 /// Lets those use a socket who may. Nobody is connected yet: it does not listen.
 fn give(path: &Path, listen: &Listen) -> io::Result<()> {
-    let owner = listen.owner.as_deref().map(process::user_id).transpose()?;
-    let group = listen.group.as_deref().map(process::group_id).transpose()?;
-    if owner.or(group).is_some() {
-        chown(path, owner, group)?;
+    fs::set_permissions(path, Permissions::from_mode(listen.mode))?;
+    if !(listen.acl_users.is_empty() && listen.acl_groups.is_empty()) {
+        let users = numbers(&listen.acl_users, process::user_id)?;
+        let groups = numbers(&listen.acl_groups, process::group_id)?;
+        return access_list::set(path, listen.mode, &users, &groups);
     }
-    fs::set_permissions(path, Permissions::from_mode(listen.mode))
+    let owner = listen.owner.as_deref().map(process::user_id).transpose()?;
+    let group = match (&listen.group, &listen.owner) {
+        (Some(group), _) => Some(process::group_id(group)?),
+        // A user that is named brings the own group along.
+        (None, Some(owner)) => process::find_user(owner).map(|(_, group)| group),
+        (None, None) => None,
+    };
+    if owner.or(group).is_some() { chown(path, owner, group) } else { Ok(()) }
+}
+
+fn numbers(names: &[String], number: fn(&str) -> io::Result<u32>) -> io::Result<Vec<u32>> {
+    names.iter().map(|name| number(name)).collect()
 }

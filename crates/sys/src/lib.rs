@@ -3,6 +3,7 @@
 //! Unsafe room 1. Every other crate but the PHP worker forbids `unsafe`; what they need from the kernel is
 //! here, without policy.
 
+pub mod access_list;
 pub mod channel;
 pub mod control;
 pub mod process;

@@ -115,8 +115,11 @@ impl Identity {
     pub fn find(user: &str, group: Option<&str>) -> io::Result<Identity> {
         let group = group.map(group_id).transpose()?;
         if let Ok(uid) = user.parse() {
-            let gid = group.ok_or_else(|| missing("group beside the user", user))?;
-            return Ok(Identity { uid, gid, groups: vec![gid] });
+            let known = user_by_number(uid)?;
+            let own = known.as_ref().map(|(_, own)| *own);
+            let gid = group.or(own).ok_or_else(|| missing("group beside the user", user))?;
+            let groups = known.map_or_else(|| vec![gid], |(name, _)| groups_of(&name, gid));
+            return Ok(Identity { uid, gid, groups });
         }
         let name = CString::new(user)?;
         let (uid, own) = user_by_name(&name)?.ok_or_else(|| missing("user", user))?;
@@ -548,6 +551,23 @@ fn user_by_name(name: &CStr) -> io::Result<Option<(libc::uid_t, libc::gid_t)>> {
     )
 }
 
+/// The name of a user and the number of that user's group.
+fn user_by_number(uid: libc::uid_t) -> io::Result<Option<(CString, libc::gid_t)>> {
+    let mut name = CString::default();
+    let found = look_up::<libc::passwd>(
+        // SAFETY: as above.
+        |entry, buffer, result| unsafe {
+            libc::getpwuid_r(uid, entry, buffer.as_mut_ptr(), buffer.len(), result)
+        },
+        |entry| {
+            // SAFETY: a text that the call has put into the buffer, which is still there.
+            name = unsafe { CStr::from_ptr(entry.pw_name) }.to_owned();
+            (entry.pw_uid, entry.pw_gid)
+        },
+    )?;
+    Ok(found.map(|(_, gid)| (name, gid)))
+}
+
 fn group_by_name(name: &CStr) -> io::Result<Option<libc::gid_t>> {
     let found = look_up::<libc::group>(
         // SAFETY: as above.
@@ -588,6 +608,11 @@ fn missing(what: &str, name: &str) -> io::Error {
 /// A user's number and that of its group, by name.
 pub fn find_user(name: &str) -> Option<(u32, u32)> {
     user_by_name(&CString::new(name).ok()?).ok()?
+}
+
+/// The number of a user's group, by the user's number.
+pub fn find_group_of(uid: u32) -> Option<u32> {
+    user_by_number(uid).ok()?.map(|(_, group)| group)
 }
 
 /// A group's number, by name.

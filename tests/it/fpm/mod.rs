@@ -15,6 +15,8 @@ mod pools;
 mod protocol;
 /// Reloads, and the ends of the master.
 mod signals;
+/// Who may use a socket.
+mod sockets;
 /// Real web servers in front.
 mod web_servers;
 

@@ -112,6 +112,9 @@ struct Supervisor {
 /// # Errors
 /// What prevented the start. Later failures are logged and dealt with.
 pub fn serve(setup: Setup) -> Result<(), Failure> {
+    if let Some(fpm) = &setup.server.fpm {
+        log::write_as_fpm(&fpm.global);
+    }
     let passed = process::passed_sockets();
     let mut listeners = Listeners::with_passed(passed).map_err(failure)?;
     listeners.open(&setup.server.listen).map_err(failure)?;
@@ -136,7 +139,6 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(failure)?;
     log_to(&setup.server, &stderr).map_err(failure)?;
     if let Some(fpm) = &setup.server.fpm {
-        log::write_as_fpm(&fpm.global);
         bounds::of_master(&fpm.global).map_err(|message| failure(message.text))?;
     }
     if let Err(error) = process::raise_open_files() {
