@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokamak_config::{Fpm, FpmAddress, FpmSocket, Limits, Log, Mode, Pool, PoolSize, Server, Site, Timeouts};
+use tokamak_config::{
+    Fpm, FpmAddress, FpmSocket, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts,
+};
 use tokamak_fpm::arguments::Arguments;
 use tokamak_fpm::config::{Address, ErrorLog, Manager, Setting};
 use tokamak_fpm::host::Machine;
@@ -106,6 +108,7 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
             },
         },
         resolver: Vec::new(),
+        lua: Lua::default(),
         upstreams: Vec::new(),
         sites,
         fpm: Some(Fpm { global: global.clone(), php: arguments.php.clone(), sockets }),
@@ -130,6 +133,7 @@ fn site(pool: &tokamak_fpm::Pool) -> Site {
         upstream: None,
         authorizer: None,
         routes: Vec::new(),
+        lua: Scripts::default(),
         keep: Vec::new(),
         pool: Pool {
             size: size(pool),

@@ -32,6 +32,8 @@ mod layers;
 mod limits;
 /// The access log.
 mod logs;
+/// Lua scripts in the server, beside lighttpd's.
+mod lua;
 /// The service manager: sockets from it, words to it, a file with the process id.
 mod manager;
 /// A worker script of the shape of Laravel Octane's.

@@ -37,6 +37,8 @@ pub struct Server {
     pub log: Log,
     /// Name servers for the addresses of [`Server::upstreams`]; those of the machine if empty.
     pub resolver: Vec<SocketAddr>,
+    /// What scripts in the server may use.
+    pub lua: Lua,
     /// FastCGI applications that sites may name.
     pub upstreams: Vec<Upstream>,
     /// Sites in the order of the file; the first one also answers for unknown host names.
@@ -103,6 +105,37 @@ pub enum LogFormat {
     Json,
 }
 
+/// What scripts in the server may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lua {
+    /// Time in one go.
+    pub time: Duration,
+    /// Time from a script's beginning to its end.
+    pub total: Duration,
+    /// Bytes of memory of one event loop's scripts together.
+    pub memory: usize,
+}
+
+/// The Lua scripts (absolute) that see a site's requests, by when they do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scripts {
+    /// Before the path is looked up.
+    pub raw_url: Vec<PathBuf>,
+    /// When it is known which file the path means.
+    pub physical: Vec<PathBuf>,
+    /// When an application would be asked, or nobody has an answer.
+    pub content: Vec<PathBuf>,
+    /// When the response's head is about to be sent.
+    pub response: Vec<PathBuf>,
+}
+
+impl Scripts {
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.raw_url, &self.physical, &self.content, &self.response].into_iter().flatten()
+    }
+}
+
 /// One site: a document root and the PHP pool that serves it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
@@ -132,6 +165,8 @@ pub struct Site {
     pub authorizer: Option<usize>,
     /// Paths that applications have to do with; the longest first.
     pub routes: Vec<Route>,
+    /// Scripts in the server that see its requests.
+    pub lua: Scripts,
     /// State that worker mode leaves alone between requests.
     pub keep: Vec<Reset>,
     /// The processes.

@@ -72,6 +72,7 @@ pub(crate) struct Low {
     pub limits: option::Limits,
     pub timeouts: option::Timeouts,
     pub log: option::Log,
+    pub lua: option::Lua,
     pub upstreams: Vec<Repeated<option::Upstream>>,
     pub sites: Vec<LowSite>,
 }
@@ -85,6 +86,7 @@ impl Low {
             limits: Section::defaults(),
             timeouts: Section::defaults(),
             log: Section::defaults(),
+            lua: Section::defaults(),
             upstreams: Vec::new(),
             sites: Vec::new(),
         }
@@ -120,6 +122,7 @@ impl Low {
             "limits" => self.limits.put(row.name, &literal, origin),
             "timeouts" => self.timeouts.put(row.name, &literal, origin),
             "log" => self.log.put(row.name, &literal, origin),
+            "lua" => self.lua.put(row.name, &literal, origin),
             section => match (self.only_site(), section) {
                 (Ok(site), "site") => site.site.put(row.name, &literal, origin),
                 (Ok(site), _) => site.pool.put(row.name, &literal, origin),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::Errors;
-use crate::high::{AccessLog, Limits, Log, Mode, Pool, PoolSize, Server, Site, Timeouts};
+use crate::high::{AccessLog, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts};
 use crate::low::{Given, Low, LowSite, Origin};
 use crate::option::{self, Manager};
 use crate::value::{Auto, Count, Nothing, Off, Text};
@@ -61,9 +61,20 @@ pub(crate) fn server(low: &Low, around: &Surroundings, errors: &mut Errors) -> S
         },
         log: reader.log(&low.log),
         resolver: top.resolver.value.clone(),
+        lua: lua(&low.lua),
         upstreams: reader.upstreams(),
         sites: reader.sites(),
         fpm: None,
+    }
+}
+
+fn lua(low: &option::Lua) -> Lua {
+    Lua { time: low.time.value, total: low.total.value, memory: number(low.memory.value.0) }
+}
+
+impl Default for Lua {
+    fn default() -> Lua {
+        lua(&option::Section::defaults())
     }
 }
 
@@ -239,6 +250,12 @@ impl Reader<'_> {
             boot,
             warm,
             fallback: text(&site.fallback),
+            lua: Scripts {
+                raw_url: self.scripts("lua_raw_url", &site.lua_raw_url),
+                physical: self.scripts("lua_physical", &site.lua_physical),
+                content: self.scripts("lua_content", &site.lua_content),
+                response: self.scripts("lua_response", &site.lua_response),
+            },
             keep: site.keep.value.clone(),
             upstream,
             authorizer,
@@ -324,6 +341,19 @@ impl Reader<'_> {
             self.complain("site", name, given.origin, problem);
         }
         Some(script)
+    }
+
+    fn scripts(&mut self, name: &str, given: &Given<Vec<Text>>) -> Vec<PathBuf> {
+        let mut scripts = Vec::new();
+        for Text(path) in &given.value {
+            let script = self.absolute(Path::new(path), given.origin);
+            if !script.is_file() {
+                let problem = format!("{} is not a file; create it or correct the path", script.display());
+                self.complain("site", name, given.origin, problem);
+            }
+            scripts.push(script);
+        }
+        scripts
     }
 
     /// What goes into the image of sealed mode: the boot script and the targets to warm up with.

@@ -264,6 +264,18 @@ section! {
 }
 
 section! {
+    /// What Lua scripts in the server may use. A script that wants more is ended, and its request answered 503.
+    Lua LUA "lua" {
+        /// Time in one go: other requests of the event loop wait meanwhile.
+        time: Duration = "500ms", within(50, 60 * SECOND), Live, env "TOKAMAK_LUA_TIME";
+        /// Time from a script's beginning to its end, with what it waits for.
+        total: Duration = "30s", within(50, HOUR), Live, env "TOKAMAK_LUA_TOTAL";
+        /// Memory of all scripts of one event loop together.
+        memory: Size = "64MiB", within(4 * MIB, GIB), Live, env "TOKAMAK_LUA_MEMORY";
+    }
+}
+
+section! {
     /// A FastCGI application: one that runs elsewhere, such as php-fpm, or one that the server starts itself. Repeat
     /// `[[upstream]]` for each; sites and routes name them.
     Upstream UPSTREAM "upstream" {
@@ -401,6 +413,15 @@ section! {
         authorizer: Option<Text> = "", ANY, Live, env "TOKAMAK_AUTHORIZER";
         /// State that worker mode leaves alone between requests, instead of resetting it. Sealed mode keeps nothing.
         keep: Vec<Reset> = "", ANY, Live;
+        /// Lua scripts that see a request before its path is looked up, in their order, until one does not go on.
+        lua_raw_url: Vec<Text> = "", ANY, Live;
+        /// Lua scripts that see it when it is known which file its path means.
+        lua_physical: Vec<Text> = "", ANY, Live;
+        /// Lua scripts that see it when an application would be asked, or nobody has an answer: not for files that are sent as
+        /// they are.
+        lua_content: Vec<Text> = "", ANY, Live;
+        /// Lua scripts that see the response's head before it is sent.
+        lua_response: Vec<Text> = "", ANY, Live;
         /// Environment of the PHP workers, also found in `$_SERVER`.
         env: BTreeMap<String, String> = "", ANY, Live;
         /// Whether the PHP workers see the server's own environment too.
@@ -477,6 +498,7 @@ pub const GROUPS: &[Group] = &[
     Group { heading: "[limits]", about: LIMITS.0, rows: LIMITS.1 },
     Group { heading: "[timeouts]", about: TIMEOUTS.0, rows: TIMEOUTS.1 },
     Group { heading: "[log]", about: LOG.0, rows: LOG.1 },
+    Group { heading: "[lua]", about: LUA.0, rows: LUA.1 },
     Group { heading: "[[upstream]]", about: UPSTREAM.0, rows: UPSTREAM.1 },
     Group { heading: "[[site]]", about: SITE.0, rows: SITE.1 },
     Group { heading: "[site.pool]", about: POOL.0, rows: POOL.1 },
@@ -546,6 +568,7 @@ mod tests {
         Limits::defaults();
         Timeouts::defaults();
         Log::defaults();
+        Lua::defaults();
         Site::defaults();
         Pool::defaults();
         Upstream::defaults();

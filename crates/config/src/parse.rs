@@ -14,7 +14,7 @@ use crate::option::{self, Section, key_of};
 use crate::value::{did_you_mean, nearest};
 
 /// Tables of the top level, beside its options.
-const TABLES: &[&str] = &["limits", "timeouts", "log", "upstream", "site"];
+const TABLES: &[&str] = &["limits", "timeouts", "log", "lua", "upstream", "site"];
 
 /// Reads `text`, the content of `file`; nothing if it is no TOML.
 pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low> {
@@ -35,6 +35,7 @@ pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low>
             "limits" => reader.section(name, item, &[], &mut low.limits),
             "timeouts" => reader.section(name, item, &[], &mut low.timeouts),
             "log" => reader.section(name, item, &[], &mut low.log),
+            "lua" => reader.section(name, item, &[], &mut low.lua),
             "upstream" => low.upstreams = reader.repeated(name, item, reader.line(root, name)),
             "site" => reader.sites(item, reader.line(root, name), &mut low),
             _ => reader.option(root, "", name, item, TABLES, &mut low.top),

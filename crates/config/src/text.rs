@@ -14,7 +14,7 @@ impl Server {
     pub fn to_toml(&self) -> String {
         let low = raise(self);
         let mut out = String::new();
-        for group in &GROUPS[..4] {
+        for group in &GROUPS[..5] {
             write_group(&mut out, group.heading, group.rows, |row| low_value(&low, row), false);
         }
         let mut list = |heading: &str, rows: &'static [Row], show: &dyn Fn(&Row) -> Option<String>| {
@@ -75,6 +75,7 @@ fn low_value(low: &Low, row: &Row) -> Option<String> {
         "limits" => low.limits.show(row.name),
         "timeouts" => low.timeouts.show(row.name),
         "log" => low.log.show(row.name),
+        "lua" => low.lua.show(row.name),
         _ => None,
     }
 }
@@ -126,6 +127,10 @@ fn text(value: &Option<String>) -> Given<Option<Text>> {
     plain(value.clone().map(Text))
 }
 
+fn paths(values: &[PathBuf]) -> Given<Vec<Text>> {
+    plain(values.iter().map(|path| Text(path.to_string_lossy().into_owned())).collect())
+}
+
 /// The opposite of `meaning`: what one would have to type. The struct literals make the compiler ask for
 /// each option.
 fn raise(server: &Server) -> Low {
@@ -161,6 +166,11 @@ fn raise(server: &Server) -> Low {
                 None => option::Log::defaults().access_format,
             },
             error: plain(server.log.error.clone()),
+        },
+        lua: option::Lua {
+            time: plain(server.lua.time),
+            total: plain(server.lua.total),
+            memory: plain(Size(server.lua.memory as u64)),
         },
         upstreams: server.upstreams.iter().map(raise_upstream).collect(),
         sites: server.sites.iter().map(|site| raise_site(site, &server.upstreams)).collect(),
@@ -262,6 +272,10 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> LowSite {
             fallback: text(&site.fallback),
             upstream: plain(site.upstream.map(|index| Text(upstreams[index].name.clone()))),
             authorizer: plain(site.authorizer.map(|index| Text(upstreams[index].name.clone()))),
+            lua_raw_url: paths(&site.lua.raw_url),
+            lua_physical: paths(&site.lua.physical),
+            lua_content: paths(&site.lua.content),
+            lua_response: paths(&site.lua.response),
             keep: plain(site.keep.clone()),
             env: plain(site.env.clone()),
             inherit_env: plain(site.inherit_env),

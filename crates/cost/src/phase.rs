@@ -26,6 +26,7 @@ macro_rules! phases {
 phases! {
     Head  "head"  "from the first byte of the request to the end of its headers",
     Body  "body"  "reading the request body from the client",
+    Script "script" "running Lua scripts in the server, with what they wait for",
     Route "route" "finding the site, the file or the script",
     Authorize "authorize" "asking the FastCGI application that says whether the request may be served",
     Queue "queue" "waiting for a free worker, or for a free connection to a FastCGI application",

@@ -79,20 +79,22 @@ impl From<Failure> for Trouble {
     }
 }
 
-/// Serves `request` by asking `handler` for `script`.
+/// Serves `request` by asking `handler` for `script`. Its body is read now, unless it has been.
 ///
 /// # Errors
 /// The failure that the client is to be told. The operator has been told.
 pub async fn serve(
     arrival: Arrival<'_>,
-    mut request: Request<Incoming>,
-    script: &Script,
-    handler: &Handler,
+    request: &mut Request<Incoming>,
+    body: Option<Body>,
+    (script, handler): (&Script, &Handler),
     variables: &Variables,
     receipt: &mut Receipt,
 ) -> Result<Response<Source>, Failure> {
     let Arrival { home, link, .. } = arrival;
-    let body = if request.body().is_end_stream() {
+    let body = if let Some(body) = body {
+        Ok(body)
+    } else if request.body().is_end_stream() {
         Ok(Body::Empty)
     } else {
         let body = gather(home, request.body_mut()).await;
@@ -101,13 +103,13 @@ pub async fn serve(
     };
     let answer = match body {
         Ok(body) => {
-            let is_repeatable = is_safe(&request) && matches!(body, Body::Empty);
-            let call = Call { is_repeatable, ..arrival.call(&request, script, variables) };
+            let is_repeatable = is_safe(request) && matches!(body, Body::Empty);
+            let call = Call { is_repeatable, ..arrival.call(request, script, variables) };
             answer(&call, handler, body, receipt).await
         }
         Err(trouble) => Err(trouble),
     };
-    answer.map_err(|trouble| arrival.told(trouble, &request))
+    answer.map_err(|trouble| arrival.told(trouble, request))
 }
 
 /// Asks the application number `index` whether a request for `path` may be served.

@@ -12,6 +12,7 @@ pub mod failure;
 mod fastcgi;
 pub mod files;
 mod head;
+mod lua;
 pub mod pages;
 mod php;
 mod responder;

@@ -15,6 +15,7 @@ use crate::access::Entry;
 use crate::connection::Link;
 use crate::fastcgi::Story;
 use crate::files::{self, FileSlices};
+use crate::lua::Series;
 use crate::server::Loop;
 
 /// Largest piece of a file that is read at once. Chosen arbitrarily.
@@ -30,6 +31,8 @@ pub enum Source {
     Files(FileSlices),
     /// As a worker produces it.
     Worker(Box<Exchange>),
+    /// Pieces that a script put together.
+    Series(Series),
     /// As a FastCGI application produces it, and the log's words should that end early.
     Application(Relay, Box<Story>),
 }
@@ -148,6 +151,14 @@ impl Body for Reply {
                 }
                 Err(_) => Some(Err(Broken("the file changed while it was sent"))),
             },
+            Source::Series(series) => match series.next(FILE_PIECE) {
+                Ok(bytes) if bytes.is_empty() => None,
+                Ok(bytes) => {
+                    reply.receipt.home.attend(tokamak_cost::now());
+                    Some(Ok(bytes))
+                }
+                Err(_) => Some(Err(Broken("the file changed while it was sent"))),
+            },
             Source::Worker(exchange) => {
                 ready!(Self::poll_worker(exchange, &mut reply.receipt.ledger, context))
             }
@@ -168,7 +179,7 @@ impl Body for Reply {
         match &self.source {
             Source::Empty => true,
             Source::Whole(bytes) => bytes.is_empty(),
-            Source::Files(_) | Source::Worker(_) | Source::Application(..) => false,
+            Source::Files(_) | Source::Series(_) | Source::Worker(_) | Source::Application(..) => false,
         }
     }
 
@@ -177,6 +188,7 @@ impl Body for Reply {
             Source::Empty => SizeHint::with_exact(0),
             Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::Files(files) => SizeHint::with_exact(files.left()),
+            Source::Series(series) => SizeHint::with_exact(series.left()),
             Source::Worker(_) | Source::Application(..) => SizeHint::default(),
         }
     }

@@ -8,12 +8,13 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::Request;
 use hyper::body::Incoming;
 use tokamak_config as config;
 use tokamak_cost::Ledger;
+use tokamak_lua::{Engine, State};
 use tokamak_upstream::Segment;
 use tokamak_upstream::fcgi::{Errand, Standing, Upstream};
 use tokamak_upstream::shm::{Bell, Bounds, Death, Rim};
@@ -25,6 +26,7 @@ use crate::application::Handler;
 use crate::connection::{Heart, Link, Pulse};
 use crate::door::{Door, Parcel, Visitor};
 use crate::fastcgi;
+use crate::lua::{self, Hooks};
 use crate::responder::{self, Journal, Overview};
 use crate::route::Router;
 use crate::service;
@@ -80,6 +82,8 @@ pub struct Front {
     loops: Vec<UnboundedSender<Message>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     log: Mutex<Option<access::Log>>,
+    /// Looks after the scripts of all loops as long as it lives.
+    _lua: Option<Engine>,
     upstreams: Arc<[Upstream]>,
     /// Access logs of pools.
     pool_logs: Mutex<Vec<access::Log>>,
@@ -109,11 +113,15 @@ pub struct Loop {
     rims: Arc<[Arc<Rim>]>,
     /// The FastCGI applications, in the order of the configuration.
     pub upstreams: Arc<[Upstream]>,
+    /// The Lua of this loop, if any site has scripts.
+    pub lua: Option<Arc<State>>,
     hosts: Arc<Hosts>,
     log: Option<Mutex<access::Buffer>>,
     links: Mutex<Links>,
     /// When it stopped accepting; 0: it has not.
     draining: AtomicU64,
+    /// When the loop was made.
+    pub began: Instant,
     /// When the pools were last attended to.
     attended: AtomicU64,
     /// Open connections of every loop.
@@ -125,8 +133,12 @@ pub struct Loop {
 
 /// A site as one event loop sees it.
 pub struct Place {
+    /// Its place among the sites.
+    pub index: usize,
     /// Its configuration.
     pub site: Arc<config::Site>,
+    /// The scripts that see its requests.
+    pub hooks: Hooks,
     /// The document root, without symbolic links.
     pub root: Vec<u8>,
     /// Finds files and scripts.
@@ -207,6 +219,7 @@ impl Front {
         let hosts = Arc::new(Hosts::new(&sites));
         let counts: Arc<[AtomicUsize]> = (0..loops).map(|_| AtomicUsize::new(0)).collect();
         let upstreams: Arc<[Upstream]> = server.upstreams.iter().map(fastcgi::upstream).collect();
+        let lua = lua::engine(&server);
         let tails: Vec<Arc<AtomicU32>> = start.pools.iter().map(|_| Arc::default()).collect();
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..loops).map(|_| unbounded_channel()).unzip();
 
@@ -233,7 +246,9 @@ impl Front {
             for (nth, (site, handler)) in sites.iter().zip(handlers).enumerate() {
                 let router = Router::new(site);
                 places.push(Place {
+                    index: nth,
                     site: site.clone(),
+                    hooks: Hooks::new(lua.as_ref(), &site.lua),
                     root: router.root().as_os_str().as_encoded_bytes().to_vec(),
                     router,
                     handler,
@@ -254,10 +269,12 @@ impl Front {
                 places,
                 rims: rims.into(),
                 upstreams: upstreams.clone(),
+                lua: lua.as_ref().map(lua::state).transpose()?,
                 hosts: hosts.clone(),
                 log: log.as_ref().map(|log| Mutex::new(log.buffer())),
                 links: Mutex::default(),
                 draining: AtomicU64::new(0),
+                began: Instant::now(),
                 attended: AtomicU64::new(0),
                 counts: counts.clone(),
                 peers: senders.clone(),
@@ -274,6 +291,7 @@ impl Front {
             loops: senders,
             threads: Mutex::new(threads),
             log: Mutex::new(log),
+            _lua: lua,
             upstreams,
             pool_logs: Mutex::new(pool_logs.into_values().collect()),
         })
@@ -554,6 +572,11 @@ impl Loop {
             self.attended.store(now, Ordering::Relaxed);
             self.rims.iter().for_each(|rim| rim.attend());
         }
+    }
+
+    /// Open connections of all loops.
+    pub fn clients(&self) -> usize {
+        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// Whether connections are to be closed after their next response.

@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use http::header::{self, HeaderValue};
-use http::{Request, Response};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use tokamak_cost::{Ledger, Phase};
+use tokamak_upstream::body::Body;
 use tokio::net::TcpStream;
 
 use crate::access::{self, Entry};
@@ -17,6 +18,7 @@ use crate::connection::{Link, Wire};
 use crate::failure::Failure;
 use crate::fastcgi::Verdict;
 use crate::files;
+use crate::lua;
 use crate::pages;
 use crate::response::{Receipt, Reply, Source};
 use crate::route::{Decision, Target};
@@ -60,11 +62,13 @@ pub fn turn_away(stream: TcpStream) {
 
 /// The host that the request names: in its target, else in its `Host` header.
 pub fn host(request: &Request<Incoming>) -> Option<&str> {
-    request
-        .uri()
-        .authority()
-        .map(|authority| authority.as_str())
-        .or_else(|| request.headers().get(header::HOST)?.to_str().ok())
+    host_of(request.uri(), request.headers())
+}
+
+/// As [`host`], of a request that is taken apart.
+pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    let authority = uri.authority().map(|authority| authority.as_str());
+    authority.or_else(|| headers.get(header::HOST)?.to_str().ok())
 }
 
 async fn serve(home: Arc<Loop>, link: Arc<Link>, request: Request<Incoming>) -> Response<Reply> {
@@ -78,7 +82,12 @@ async fn serve(home: Arc<Loop>, link: Arc<Link>, request: Request<Incoming>) -> 
     }
     let head_only = request.method() == http::Method::HEAD;
     let place = home.place_of(host(&request));
-    let mut response = match dispatch(&home, place, &link, request, &mut receipt).await {
+    let answer = if place.hooks.is_empty() {
+        dispatch(&home, place, &link, request, &mut receipt).await
+    } else {
+        lua::serve(&home, place, &link, request, &mut receipt).await
+    };
+    let mut response = match answer {
         Ok(response) => response,
         Err(failure) => failed(failure),
     };
@@ -105,33 +114,69 @@ async fn dispatch(
     home: &Arc<Loop>,
     place: &Place,
     link: &Link,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
     receipt: &mut Receipt,
 ) -> Result<Response<Source>, Failure> {
-    let Decision { target, path, authorizer, filter } = place.router.find(request.uri());
+    let decision = place.router.find(request.uri());
     receipt.ledger.stamp(Phase::Route, tokamak_cost::now());
-    let arrival = Arrival { home, place, link };
-    let mut variables = Variables::new();
+    pursue(Arrival { home, place, link }, &mut request, Given::default(), decision, receipt).await
+}
+
+/// What is there already of a request that is pursued.
+#[derive(Default)]
+pub struct Given {
+    /// Its body, if it has been read.
+    pub body: Option<Body>,
+    /// Variables for whoever answers.
+    pub variables: Variables,
+}
+
+/// Has a request answered by whom or what was decided.
+///
+/// # Errors
+/// The failure that the client is to be told. The operator has been told.
+pub async fn pursue(
+    arrival: Arrival<'_>,
+    request: &mut Request<Incoming>,
+    Given { body, mut variables }: Given,
+    decision: Decision,
+    receipt: &mut Receipt,
+) -> Result<Response<Source>, Failure> {
+    let place = arrival.place;
+    let Decision { target, path, authorizer, filter } = decision;
     if let Some(index) = authorizer {
-        match application::authorize(arrival, &request, &path, index, receipt).await? {
-            Verdict::Allowed(given) => variables = given,
+        match application::authorize(arrival, request, &path, index, receipt).await? {
+            // What the authorizer says counts.
+            Verdict::Allowed(given) => {
+                variables.retain(|(name, _)| !given.iter().any(|(other, _)| other == name));
+                variables.extend(given);
+            }
             Verdict::Refused(response) => return Ok(response),
         }
     }
     let failure = match target {
         Target::Script(script) => {
-            return application::serve(arrival, request, &script, &place.handler, &variables, receipt).await;
+            return application::serve(
+                arrival,
+                request,
+                body,
+                (&script, &place.handler),
+                &variables,
+                receipt,
+            )
+            .await;
         }
         Target::Application(script, upstream) => {
             let handler = Handler::Upstream(upstream);
-            return application::serve(arrival, request, &script, &handler, &variables, receipt).await;
+            return application::serve(arrival, request, body, (&script, &handler), &variables, receipt)
+                .await;
         }
         Target::File(file) => {
-            if let Some(index) = filter.filter(|_| application::is_safe(&request)) {
+            if let Some(index) = filter.filter(|_| application::is_safe(request)) {
                 let file = (&path[..], file);
-                return application::filter(arrival, &request, file, index, &variables, receipt).await;
+                return application::filter(arrival, request, file, index, &variables, receipt).await;
             }
-            match files::respond(file, &request) {
+            match files::respond(file, request) {
                 Ok(response) => return Ok(response),
                 Err(failure) => failure,
             }
@@ -141,7 +186,7 @@ async fn dispatch(
         Target::Forbidden => Failure::Forbidden,
         Target::BadRequest => Failure::BadRequest,
     };
-    access::failed(&place.site.name, failure, failure.text(), &request);
+    access::failed(&place.site.name, failure, failure.text(), request);
     Err(failure)
 }
 
@@ -159,7 +204,8 @@ fn redirect(to: &str) -> Response<Source> {
     response
 }
 
-fn failed(failure: Failure) -> Response<Source> {
+/// The answer to a request that failed.
+pub fn failed(failure: Failure) -> Response<Source> {
     let (status, headers, body) = pages::answer(failure);
     let mut response = Response::new(Source::Whole(body));
     *response.status_mut() = status;

@@ -89,6 +89,13 @@ pub fn noticed(site: &str, message: &str) {
     put(&compose(SystemTime::now(), "INFO", site, message, &[]));
 }
 
+/// Tells what a Lua script says, or what is said about it.
+pub fn script(site: &str, text: &str, method: &str, target: &str) {
+    let level = if text.starts_with("(lua-print)") { "INFO" } else { "ERROR" };
+    let pairs = [("method", method.as_bytes()), ("url", target.as_bytes())];
+    put(&compose(SystemTime::now(), level, site, text, &pairs));
+}
+
 /// Tells of trouble that belongs to no site.
 pub fn server(message: &str) {
     put(&compose(SystemTime::now(), "WARN", "-", message, &[]));

@@ -7,6 +7,6 @@ mod line;
 mod writer;
 
 pub use entry::{Entry, user};
-pub use errors::{broken_off, complained, failed, garbled, noticed, refused, server};
+pub use errors::{broken_off, complained, failed, garbled, noticed, refused, script, server};
 pub use line::Line;
 pub use writer::{Buffer, Log};

@@ -143,6 +143,11 @@ pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, 
     Ok(Plan { status, headers, body })
 }
 
+/// The content type of a file, by its name.
+pub fn content_type(path: &std::path::Path) -> std::borrow::Cow<'static, str> {
+    kind::with_charset(kind::of(path))
+}
+
 fn unsatisfiable(len: u64) -> Result<Plan, Failure> {
     let (status, mut headers, page) = pages::answer(Failure::RangeUnsatisfiable);
     headers.insert(CONTENT_RANGE, text(&format!("bytes */{len}"))?);

@@ -39,6 +39,11 @@ impl FileSlices {
         FileSlices { file, parts: parts.into(), left }
     }
 
+    /// A part of a file.
+    pub fn of(file: File, offset: u64, len: u64) -> FileSlices {
+        FileSlices::new(file, vec![Part::File { offset, len }])
+    }
+
     /// Bytes that are still to be read.
     pub fn left(&self) -> u64 {
         self.left

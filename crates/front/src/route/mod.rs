@@ -140,6 +140,27 @@ impl Router {
         self.find_at(uri.path().as_bytes(), uri.query(), Instant::now())
     }
 
+    /// As [`Router::find`], for a path that is no longer encoded.
+    pub fn find_decoded(&self, path: &[u8], query: Option<&str>) -> Decision {
+        let encoded = percent_encode(path, REDIRECT_PATH).to_string();
+        self.find_at(encoded.as_bytes(), query, Instant::now())
+    }
+
+    /// Decides what answers if a request is for a file, wherever that is. Below the root it is as if its path had been asked
+    /// for; nothing for a file elsewhere that is none.
+    pub fn find_file(&self, file: &Path) -> Decision {
+        if let Ok(below) = file.strip_prefix(&self.root) {
+            return self.find_decoded(&[b"/", below.as_os_str().as_bytes()].concat(), None);
+        }
+        let target = match files::open(file) {
+            Ok(Opened::Regular(_)) if path::is_source(file.as_os_str().as_bytes()) => Target::NotFound,
+            Ok(Opened::Regular(found)) => Target::File(found),
+            Err(error) if is_denied(&error) => Target::Forbidden,
+            Ok(_) | Err(_) => Target::NotFound,
+        };
+        Decision { target, path: Vec::new(), authorizer: self.authorizer, filter: None }
+    }
+
     /// Decides what answers for a path that is [clean], whatever the routes say.
     ///
     /// [clean]: clean

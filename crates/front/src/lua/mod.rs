@@ -1,0 +1,289 @@
+//! Lua scripts in a request's way: asked before its path is looked up, when its file is known, when an application would
+//! be asked, and when the response's head is about to be sent.
+//!
+//! A site without scripts never comes here.
+
+mod attributes;
+mod response;
+mod series;
+mod work;
+
+use std::any::Any;
+use std::io;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::{Body as _, Incoming};
+use tokamak_config as config;
+use tokamak_cost::Phase;
+use tokamak_lua::{Engine, Limits, MOST_RESTARTS, Outcome, ScriptId, Stage, State, Trouble};
+use tokamak_upstream::body::Body;
+
+use crate::access;
+use crate::application::Arrival;
+use crate::body::gather;
+use crate::connection::Link;
+use crate::failure::Failure;
+use crate::response::{Receipt, Source};
+use crate::route::{Decision, Target};
+use crate::server::{Loop, Place};
+use crate::service;
+
+pub use series::Series;
+use work::Work;
+
+/// The Lua of a whole server; absent if no site has scripts.
+pub fn engine(server: &config::Server) -> Option<Engine> {
+    let scripts: Vec<_> = server.sites.iter().flat_map(|site| site.lua.all()).collect();
+    if scripts.is_empty() {
+        return None;
+    }
+    let config::Lua { time, total, memory } = server.lua;
+    Some(Engine::new(Limits { stretch: time, total, memory }, &scripts))
+}
+
+/// The Lua of one event loop.
+///
+/// # Errors
+/// There is not enough memory for it.
+pub fn state(engine: &Engine) -> io::Result<Arc<State>> {
+    State::new(engine).map(Arc::new).map_err(io::Error::other)
+}
+
+/// The scripts of one site, by their stage.
+#[derive(Default)]
+pub struct Hooks {
+    raw_url: Vec<ScriptId>,
+    physical: Vec<ScriptId>,
+    content: Vec<ScriptId>,
+    response: Vec<ScriptId>,
+}
+
+impl Hooks {
+    /// The scripts of a site, which the engine was made for.
+    pub fn new(engine: Option<&Engine>, scripts: &config::Scripts) -> Hooks {
+        let ids = |paths: &[std::path::PathBuf]| {
+            let known = paths.iter().filter_map(|path| engine?.script(path));
+            known.collect::<Vec<ScriptId>>()
+        };
+        Hooks {
+            raw_url: ids(&scripts.raw_url),
+            physical: ids(&scripts.physical),
+            content: ids(&scripts.content),
+            response: ids(&scripts.response),
+        }
+    }
+
+    /// Whether the site has no scripts.
+    pub fn is_empty(&self) -> bool {
+        self.raw_url.is_empty()
+            && self.physical.is_empty()
+            && self.content.is_empty()
+            && self.response.is_empty()
+    }
+
+    fn at(&self, stage: Stage) -> &[ScriptId] {
+        match stage {
+            Stage::RawUrl => &self.raw_url,
+            Stage::Physical => &self.physical,
+            Stage::Content => &self.content,
+            Stage::Response => &self.response,
+        }
+    }
+}
+
+/// What the scripts of one stage decided.
+enum Verdict {
+    /// The request goes on.
+    GoOn,
+    /// It begins anew.
+    Restart,
+    /// This is the answer.
+    Answer(u16),
+}
+
+/// One request on its way through the scripts.
+struct Way<'a> {
+    home: &'a Arc<Loop>,
+    place: &'a Place,
+    link: &'a Link,
+    /// Absent only while the request is whole.
+    incoming: Option<Incoming>,
+    /// Absent only while a script has it.
+    work: Option<Box<Work>>,
+    restarts: u32,
+}
+
+/// Serves a request of a site that has scripts.
+///
+/// # Errors
+/// The failure that the client is to be told. The operator has been told.
+pub async fn serve(
+    home: &Arc<Loop>,
+    place: &Place,
+    link: &Arc<Link>,
+    request: Request<Incoming>,
+    receipt: &mut Receipt,
+) -> Result<Response<Source>, Failure> {
+    let (parts, incoming) = request.into_parts();
+    let length = incoming.size_hint().exact();
+    let body = incoming.is_end_stream().then_some(Body::Empty);
+    let work = Work::new(home.clone(), place.index, link.clone(), parts, body, length);
+    let mut way =
+        Way { home, place, link, incoming: Some(incoming), work: Some(Box::new(work)), restarts: 0 };
+    let answer = way.answer(receipt).await;
+    if place.hooks.response.is_empty() {
+        return answer;
+    }
+    way.respond(answer.unwrap_or_else(service::failed), receipt).await
+}
+
+impl Way<'_> {
+    fn work(&mut self) -> &mut Work {
+        self.work.as_mut().unwrap_or_else(|| unreachable!("no script is running"))
+    }
+
+    async fn answer(&mut self, receipt: &mut Receipt) -> Result<Response<Source>, Failure> {
+        loop {
+            match self.stage(Stage::RawUrl, receipt).await? {
+                Verdict::GoOn => {}
+                Verdict::Restart => continue,
+                Verdict::Answer(status) => return Ok(self.work().answer(status)),
+            }
+            let mut decision = self.work().decision();
+            if !self.place.hooks.physical.is_empty() {
+                self.work().locate();
+                match self.stage(Stage::Physical, receipt).await? {
+                    Verdict::GoOn => {}
+                    Verdict::Restart => continue,
+                    Verdict::Answer(status) => return Ok(self.work().answer(status)),
+                }
+                if let Some(other) = self.work().other_decision() {
+                    decision = other;
+                }
+            }
+            let is_open =
+                matches!(decision.target, Target::Script(_) | Target::Application(..) | Target::NotFound);
+            if is_open {
+                match self.stage(Stage::Content, receipt).await? {
+                    Verdict::GoOn => {}
+                    Verdict::Restart => continue,
+                    Verdict::Answer(status) => return Ok(self.work().answer(status)),
+                }
+            }
+            receipt.ledger.stamp(Phase::Route, tokamak_cost::now());
+            return self.go_on(decision, receipt).await;
+        }
+    }
+
+    /// What comes when the scripts have let a request pass.
+    async fn go_on(
+        &mut self,
+        decision: Decision,
+        receipt: &mut Receipt,
+    ) -> Result<Response<Source>, Failure> {
+        let (parts, given) = self.work().lend();
+        let Some(incoming) = self.incoming.take() else { return Err(Failure::Internal) };
+        let mut request = Request::from_parts(parts, incoming);
+        let arrival = Arrival { home: self.home, place: self.place, link: self.link };
+        let answer = service::pursue(arrival, &mut request, given, decision, receipt).await;
+        let (parts, incoming) = request.into_parts();
+        self.incoming = Some(incoming);
+        self.work().take_back(parts);
+        let mut response = answer?;
+        self.work().add_fields(response.headers_mut());
+        Ok(response)
+    }
+
+    /// Lets the scripts of the last stage change a response.
+    async fn respond(
+        &mut self,
+        response: Response<Source>,
+        receipt: &mut Receipt,
+    ) -> Result<Response<Source>, Failure> {
+        let source = self.work().adopt(response);
+        let verdict = self.stage(Stage::Response, receipt).await?;
+        let status = match verdict {
+            Verdict::Answer(status) => Some(status),
+            Verdict::GoOn | Verdict::Restart => None,
+        };
+        Ok(self.work().release(source, status))
+    }
+
+    /// Asks the scripts of one stage, one after the other, until one does not go on.
+    async fn stage(&mut self, stage: Stage, receipt: &mut Receipt) -> Result<Verdict, Failure> {
+        let place = self.place;
+        let Some(state) = &self.home.lua else { return Ok(Verdict::GoOn) };
+        let mut scripts = place.hooks.at(stage).iter();
+        let mut verdict = Verdict::GoOn;
+        while let Some(script) = scripts.next() {
+            match self.run(state, *script, stage).await {
+                Outcome::GoOn if self.work().wants_body() => {
+                    self.gather(receipt).await?;
+                    // From the first script: now it sees the body.
+                    scripts = place.hooks.at(stage).iter();
+                }
+                Outcome::GoOn => {}
+                Outcome::Interim(status) => self.work().tell_interim(status),
+                Outcome::Answer(status) => {
+                    verdict = Verdict::Answer(status);
+                    break;
+                }
+                Outcome::Restart => {
+                    self.restart()?;
+                    verdict = Verdict::Restart;
+                    break;
+                }
+                Outcome::Failed(trouble) => return Err(failure(trouble)),
+            }
+        }
+        if !place.hooks.at(stage).is_empty() {
+            receipt.ledger.stamp(Phase::Script, tokamak_cost::now());
+        }
+        Ok(verdict)
+    }
+
+    async fn run(&mut self, state: &Arc<State>, script: ScriptId, stage: Stage) -> Outcome {
+        let work = self.work.take().unwrap_or_else(|| unreachable!("no script is running"));
+        let (host, outcome) = state.run(script, stage, work).await;
+        let host: Box<dyn Any> = host;
+        self.work = host.downcast().ok();
+        outcome
+    }
+
+    fn restart(&mut self) -> Result<(), Failure> {
+        self.restarts += 1;
+        if self.restarts < MOST_RESTARTS {
+            self.work().restart();
+            return Ok(());
+        }
+        tokamak_lua::Host::log(self.work(), "too many request restarts (infinite loop?)");
+        Err(Failure::Internal)
+    }
+
+    async fn gather(&mut self, receipt: &mut Receipt) -> Result<(), Failure> {
+        let Some(incoming) = &mut self.incoming else { return Err(Failure::Internal) };
+        let body = gather(self.home, incoming).await;
+        receipt.ledger.stamp(Phase::Body, tokamak_cost::now());
+        let violation = self.link.violation();
+        let body = body.map_err(|failure| violation.map_or(failure, |violation| violation.failure()));
+        match body {
+            Ok(body) => {
+                self.work().put_body(body);
+                Ok(())
+            }
+            Err(failure) => {
+                let request = Request::from_parts(self.work().head(), ());
+                access::failed(&self.place.site.name, failure, failure.text(), &request);
+                Err(failure)
+            }
+        }
+    }
+}
+
+fn failure(trouble: Trouble) -> Failure {
+    match trouble {
+        Trouble::Error => Failure::Internal,
+        Trouble::TooLong | Trouble::NoMemory => Failure::ScriptEnded,
+    }
+}

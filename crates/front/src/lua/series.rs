@@ -1,0 +1,78 @@
+//! A response's body of pieces: bytes, and parts of files.
+
+use std::collections::VecDeque;
+use std::io;
+
+use bytes::Bytes;
+use tokamak_lua::Piece;
+
+use crate::files::FileSlices;
+use crate::response::Source;
+
+enum Part {
+    Bytes(Bytes),
+    File(FileSlices),
+}
+
+/// Pieces that follow each other.
+pub struct Series {
+    parts: VecDeque<Part>,
+    left: u64,
+}
+
+impl Series {
+    /// What these pieces are together.
+    pub fn of(pieces: Vec<Piece>) -> Source {
+        if pieces.iter().all(|piece| matches!(piece, Piece::Bytes(_))) {
+            return whole(pieces);
+        }
+        let mut series = Series { parts: VecDeque::new(), left: 0 };
+        for piece in pieces {
+            let (length, part) = match piece {
+                Piece::Bytes(bytes) => (bytes.len() as u64, Part::Bytes(bytes.into())),
+                Piece::File { file, offset, length } => {
+                    (length, Part::File(FileSlices::of(file, offset, length)))
+                }
+            };
+            series.left += length;
+            series.parts.push_back(part);
+        }
+        Source::Series(series)
+    }
+
+    /// Bytes that are still to come.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next bytes, at most `most` of them from a file; none at the end.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has become shorter.
+    pub fn next(&mut self, most: usize) -> io::Result<Bytes> {
+        while let Some(part) = self.parts.front_mut() {
+            let bytes = match part {
+                Part::Bytes(bytes) => std::mem::take(bytes),
+                Part::File(file) => file.read(most)?,
+            };
+            if !bytes.is_empty() {
+                self.left -= bytes.len() as u64;
+                return Ok(bytes);
+            }
+            self.parts.pop_front();
+        }
+        Ok(Bytes::new())
+    }
+}
+
+fn whole(pieces: Vec<Piece>) -> Source {
+    let mut all: Vec<Vec<u8>> = pieces
+        .into_iter()
+        .filter_map(|piece| match piece {
+            Piece::Bytes(bytes) => Some(bytes),
+            Piece::File { .. } => None,
+        })
+        .collect();
+    let bytes = if all.len() == 1 { all.remove(0) } else { all.concat() };
+    if bytes.is_empty() { Source::Empty } else { Source::Whole(bytes.into()) }
+}

@@ -1,0 +1,342 @@
+//! A request as scripts see and change it, and the response that they make.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Uri, Version};
+use tokamak_lua::{Attribute, Host, Item, Piece, Side, Waiting};
+use tokamak_upstream::body::Body;
+
+use crate::access;
+use crate::connection::Link;
+use crate::head::interim;
+use crate::lua::attributes::{Changes, Origin};
+use crate::server::{Loop, Place};
+use crate::service::Given;
+
+/// Largest body that a script is given: it has to fit into the memory of all scripts together.
+const LARGEST: u64 = 8 << 20;
+
+/// A request on its way through the scripts of its site.
+pub struct Work {
+    pub(super) home: Arc<Loop>,
+    pub(super) place: usize,
+    pub(super) link: Arc<Link>,
+    /// The request's head.
+    pub(super) parts: Parts,
+    /// What it was when it came.
+    pub(super) original: Uri,
+    /// Attributes that differ from what the head says.
+    pub(super) changes: Changes,
+    /// The file that the path means, as long as no script has said otherwise.
+    pub(super) located: Option<Vec<u8>>,
+    /// The request's body, once it has been read.
+    body: Option<Body>,
+    length: Option<u64>,
+    wants_body: bool,
+    /// CGI variables that scripts have set; empty ones are taken away.
+    variables: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Header fields of the response: those that scripts have set or, in the last stage, all of them.
+    pub(super) fields: HeaderMap,
+    /// The body that scripts have given; `None`: they have not said anything about it.
+    pub(super) pieces: Option<Vec<Piece>>,
+    /// The body that the response has without them, if it is at hand.
+    pub(super) present: Option<Bytes>,
+    /// The status of a response that is about to be sent.
+    pub(super) status: u16,
+    /// Whether a script wants the connection closed.
+    pub(super) closes: bool,
+    began: SystemTime,
+}
+
+impl Work {
+    /// A request as it came. Its body is here if it has none.
+    pub fn new(
+        home: Arc<Loop>,
+        place: usize,
+        link: Arc<Link>,
+        parts: Parts,
+        body: Option<Body>,
+        length: Option<u64>,
+    ) -> Work {
+        Work {
+            home,
+            place,
+            link,
+            original: parts.uri.clone(),
+            parts,
+            changes: Changes::default(),
+            located: None,
+            body,
+            length,
+            wants_body: false,
+            variables: Vec::new(),
+            fields: HeaderMap::new(),
+            pieces: None,
+            present: None,
+            status: 0,
+            closes: false,
+            began: SystemTime::now(),
+        }
+    }
+
+    /// The site.
+    pub fn place(&self) -> &Place {
+        &self.home.places[self.place]
+    }
+
+    /// Whether a script waits for the request's body, which has not been read.
+    pub fn wants_body(&self) -> bool {
+        self.wants_body && self.body.is_none()
+    }
+
+    /// The request's body has been read.
+    pub fn put_body(&mut self, body: Body) {
+        self.length = Some(body.left());
+        self.body = Some(body);
+    }
+
+    /// The request's head as it is now.
+    pub fn head(&self) -> Parts {
+        let mut request = http::Request::new(());
+        *request.method_mut() = self.parts.method.clone();
+        *request.uri_mut() = self.original.clone();
+        *request.headers_mut() = self.parts.headers.clone();
+        request.into_parts().0
+    }
+
+    /// Gives the head away to whoever answers, with the body and what scripts have said.
+    pub fn lend(&mut self) -> (Parts, Given) {
+        let mut empty = http::Request::new(()).into_parts().0;
+        empty.method = self.parts.method.clone();
+        empty.uri = self.parts.uri.clone();
+        let variable = |(name, value): &(Vec<u8>, Vec<u8>)| {
+            Some((str::from_utf8(name).ok()?.to_owned(), HeaderValue::from_bytes(value).ok()?))
+        };
+        let variables = self.variables.iter().filter_map(variable).collect();
+        (std::mem::replace(&mut self.parts, empty), Given { body: self.body.take(), variables })
+    }
+
+    /// Takes the head back.
+    pub fn take_back(&mut self, parts: Parts) {
+        self.parts = parts;
+    }
+
+    /// The request begins anew, with what has been changed of it.
+    pub fn restart(&mut self) {
+        self.changes.forget_places();
+    }
+
+    /// Sends an interim response with the fields that have been set, and forgets them.
+    pub fn tell_interim(&mut self, status: u16) {
+        let fields = std::mem::take(&mut self.fields);
+        if self.parts.version == Version::HTTP_11
+            && let Ok(status) = http::StatusCode::from_u16(status)
+            && let Some(bytes) = interim(status, &fields)
+        {
+            self.link.send_interim(&bytes);
+        }
+    }
+
+    fn fields_of(&self, side: Side) -> &HeaderMap {
+        match side {
+            Side::Request => &self.parts.headers,
+            Side::Response => &self.fields,
+        }
+    }
+
+    fn fields_of_mut(&mut self, side: Side) -> &mut HeaderMap {
+        match side {
+            Side::Request => &mut self.parts.headers,
+            Side::Response => &mut self.fields,
+        }
+    }
+
+    fn origin(&self) -> Origin<'_> {
+        Origin { place: self.place(), link: &self.link, parts: &self.parts, original: &self.original }
+    }
+}
+
+impl Host for Work {
+    fn values(&self, side: Side, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        if let Ok(name) = str::from_utf8(name) {
+            self.fields_of(side).get_all(name).iter().for_each(|value| each(value.as_bytes()));
+        }
+    }
+
+    fn fields(&self, side: Side, each: &mut dyn FnMut(&[u8], &[u8])) {
+        for (name, value) in self.fields_of(side) {
+            each(name.as_str().as_bytes(), value.as_bytes());
+        }
+    }
+
+    fn set_field(&mut self, side: Side, name: &[u8], value: Option<&[u8]>) {
+        let Ok(name) = HeaderName::from_bytes(name) else { return };
+        match value.map(HeaderValue::from_bytes) {
+            Some(Ok(value)) => drop(self.fields_of_mut(side).insert(name, value)),
+            Some(Err(_)) => {}
+            None => drop(self.fields_of_mut(side).remove(name)),
+        }
+    }
+
+    fn add_field(&mut self, side: Side, name: &[u8], value: &[u8]) {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            self.fields_of_mut(side).append(name, value);
+        }
+    }
+
+    fn attribute(&self, attribute: Attribute) -> Option<Vec<u8>> {
+        self.changes.get(attribute).or_else(|| self.origin().attribute(attribute))
+    }
+
+    fn set_attribute(&mut self, attribute: Attribute, value: &[u8]) -> Result<(), String> {
+        self.changes.set(&mut self.parts, attribute, value)
+    }
+
+    fn item(&self, item: Item) -> (i64, i64) {
+        let number = match item {
+            Item::StartTime => {
+                let since = self.began.duration_since(UNIX_EPOCH).unwrap_or_default();
+                return (since.as_secs() as i64, since.subsec_nanos().into());
+            }
+            Item::BytesIn | Item::RequestHeaderLen => {
+                let fields = self.parts.headers.iter();
+                let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + 4);
+                fields.sum::<usize>()
+                    + self.original.to_string().len()
+                    + self.parts.method.as_str().len()
+                    + 14
+            }
+            Item::KeepAlive => usize::from(!self.closes),
+            Item::RequestCount => 1,
+            Item::HttpStatus => self.status.into(),
+            Item::BytesOut | Item::StreamId | Item::ResponseHeaderLen => 0,
+        };
+        (number as i64, 0)
+    }
+
+    fn set_keep_alive(&mut self, _: i64) {
+        self.closes = true;
+    }
+
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        let set = self.variables.iter().find(|(key, _)| key == name);
+        if let Some((_, value)) = set {
+            return (!value.is_empty()).then(|| value.clone());
+        }
+        let mut found = None;
+        self.origin().variables(&mut |key, value| {
+            if key == name {
+                found = Some(value.to_vec());
+            }
+        });
+        found
+    }
+
+    fn variables(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        self.origin().variables(&mut |name, value| {
+            if !self.variables.iter().any(|(key, _)| key == name) {
+                each(name, value);
+            }
+        });
+        self.variables.iter().for_each(|(name, value)| each(name, value));
+    }
+
+    fn set_variable(&mut self, name: &[u8], value: Option<&[u8]>) {
+        self.variables.retain(|(key, _)| key != name);
+        self.variables.push((name.to_vec(), value.unwrap_or_default().to_vec()));
+    }
+
+    fn request_length(&self) -> Option<u64> {
+        self.length
+    }
+
+    fn request_body(&self) -> Option<Vec<u8>> {
+        let body = self.body.as_ref()?;
+        if body.left() > LARGEST {
+            return None;
+        }
+        body.read_at(0, LARGEST as usize).ok().map(|bytes| bytes.to_vec())
+    }
+
+    fn collect_body(&mut self) -> bool {
+        self.wants_body = true;
+        self.body.is_some()
+    }
+
+    fn set_request_body(&mut self, body: Vec<u8>) {
+        self.length = Some(body.len() as u64);
+        if self.parts.headers.contains_key(CONTENT_LENGTH) {
+            self.parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        }
+        self.body = Some(if body.is_empty() { Body::Empty } else { Body::Memory(body.into()) });
+    }
+
+    fn response_body(&self) -> Option<Vec<u8>> {
+        let Some(pieces) = &self.pieces else { return self.present.as_ref().map(|bytes| bytes.to_vec()) };
+        let mut all = Vec::new();
+        for piece in pieces {
+            match piece {
+                Piece::Bytes(bytes) => all.extend_from_slice(bytes),
+                Piece::File { file, offset, length } => {
+                    if *length > LARGEST {
+                        return None;
+                    }
+                    let mut part = vec![0; *length as usize];
+                    std::os::unix::fs::FileExt::read_exact_at(file, &mut part, *offset).ok()?;
+                    all.extend_from_slice(&part);
+                }
+            }
+        }
+        Some(all)
+    }
+
+    fn response_length(&self) -> Option<u64> {
+        let Some(pieces) = &self.pieces else { return self.present.as_ref().map(|bytes| bytes.len() as u64) };
+        let length = |piece: &Piece| match piece {
+            Piece::Bytes(bytes) => bytes.len() as u64,
+            Piece::File { length, .. } => *length,
+        };
+        Some(pieces.iter().map(length).sum())
+    }
+
+    fn clear_body(&mut self) {
+        self.pieces = Some(Vec::new());
+    }
+
+    fn add_piece(&mut self, piece: Piece) {
+        if self.pieces.is_none() {
+            let present = self.present.iter().map(|bytes| Piece::Bytes(bytes.to_vec()));
+            self.pieces = Some(present.collect());
+        }
+        self.pieces.get_or_insert_default().push(piece);
+    }
+
+    fn content_type(&self, path: &Path) -> Option<String> {
+        Some(crate::files::content_type(path).into_owned())
+    }
+
+    fn uptime(&self) -> u64 {
+        self.home.began.elapsed().as_secs()
+    }
+
+    fn clients(&self) -> u64 {
+        self.home.clients() as u64
+    }
+
+    fn log(&mut self, text: &str) {
+        let target = self.original.path_and_query().map_or("", |target| target.as_str());
+        access::script(&self.place().site.name, text, self.parts.method.as_str(), target);
+    }
+
+    fn sleep(&mut self, time: Duration) -> Waiting {
+        Box::pin(async move {
+            tokio::time::sleep(time).await;
+            Ok(())
+        })
+    }
+}

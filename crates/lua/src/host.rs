@@ -1,0 +1,230 @@
+//! What a run sees of its request and changes in the response: the border to whoever serves requests.
+
+use std::any::Any;
+use std::fs::File;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// Something that a script waits for: done, or why not.
+pub type Waiting = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// Whose header fields or body are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The request's.
+    Request,
+    /// The response's.
+    Response,
+}
+
+/// One piece of a response's body.
+#[derive(Debug)]
+pub enum Piece {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// A part of a file, which is long enough now.
+    File {
+        /// The file.
+        file: File,
+        /// The first byte.
+        offset: u64,
+        /// How many bytes.
+        length: u64,
+    },
+}
+
+/// Declares the attributes of a request: variant, name in `lighty.r.req_attr`, whether scripts may change it.
+macro_rules! attributes {
+    ($($variant:ident $name:literal $writable:literal $doc:literal,)*) => {
+        /// A part of the request that scripts know by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Attribute {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl Attribute {
+            /// All of them, in the order in which `pairs` shows them.
+            pub const ALL: &[Attribute] = &[$(Attribute::$variant,)*];
+
+            /// Its name in `lighty.r.req_attr`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Attribute::$variant => $name,)*
+                }
+            }
+
+            /// What it is, for people.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Attribute::$variant => $doc,)*
+                }
+            }
+
+            /// Whether a script's assignment does anything; if not, it is ignored.
+            pub fn is_writable(self) -> bool {
+                match self {
+                    $(Attribute::$variant => $writable,)*
+                }
+            }
+
+            /// The attribute of that name.
+            pub fn named(name: &[u8]) -> Option<Attribute> {
+                Attribute::ALL.iter().copied().find(|attribute| attribute.name().as_bytes() == name)
+            }
+        }
+    };
+}
+
+attributes! {
+    PhysicalPath "physical.path" true "The file that the request means; nothing before the path is known.",
+    PhysicalRelPath "physical.rel-path" true "That file's path below the document root.",
+    PhysicalDocRoot "physical.doc-root" true "The document root.",
+    PhysicalBasedir "physical.basedir" true "The folder that the file's path is below; the document root mostly.",
+    UriPath "uri.path" true "The path, decoded and simplified.",
+    UriPathRaw "uri.path-raw" true "The path as it was sent.",
+    UriScheme "uri.scheme" true "`http` or `https`.",
+    UriAuthority "uri.authority" true "The host that was asked for, with its port.",
+    UriQuery "uri.query" true "What follows the question mark.",
+    Method "request.method" false "The method.",
+    Uri "request.uri" true "Path and query as they were sent, or as a script changed them.",
+    OrigUri "request.orig-uri" true "Path and query as they were sent.",
+    PathInfo "request.path-info" true "What follows the file's name in the path.",
+    RemoteIp "request.remote-ip" true "The client's address; `request.remote-addr` by its newer name.",
+    RemoteAddr "request.remote-addr" true "The client's address.",
+    RemotePort "request.remote-port" true "The client's port.",
+    ServerAddr "request.server-addr" false "The address that the client connected to.",
+    ServerPort "request.server-port" false "The port that the client connected to.",
+    Protocol "request.protocol" true "`HTTP/1.1` or `HTTP/1.0`; only the change to `HTTP/1.0` is obeyed.",
+    ServerName "request.server-name" false "The name that the server goes by for this request.",
+    Stage "request.stage" false "What the server is doing with the request.",
+}
+
+/// Declares the numbers of a request: variant and name in `lighty.r.req_item`.
+macro_rules! items {
+    ($($variant:ident $name:literal $doc:literal,)*) => {
+        /// A number of the request that scripts know by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Item {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl Item {
+            /// All of them.
+            pub const ALL: &[Item] = &[$(Item::$variant,)*];
+
+            /// Its name in `lighty.r.req_item`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Item::$variant => $name,)*
+                }
+            }
+
+            /// What it is, for people.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Item::$variant => $doc,)*
+                }
+            }
+
+            /// The item of that name.
+            pub fn named(name: &[u8]) -> Option<Item> {
+                Item::ALL.iter().copied().find(|item| item.name().as_bytes() == name)
+            }
+        }
+    };
+}
+
+items! {
+    BytesIn "bytes_in" "Bytes of the request that have arrived.",
+    BytesOut "bytes_out" "Bytes of the response that have been sent.",
+    StreamId "stream_id" "The stream, of protocols that have several on a connection.",
+    RequestCount "req_count" "Which request of its connection this is, from 1.",
+    StartTime "start_time" "When the request began: a function that gives seconds and nanoseconds.",
+    KeepAlive "keep_alive" "Whether the connection is kept: 0 and -1 close it, and may be assigned.",
+    HttpStatus "http_status" "The status so far, 0 if there is none.",
+    RequestHeaderLen "req_header_len" "Bytes of the request's header.",
+    ResponseHeaderLen "resp_header_len" "Bytes of the response's header.",
+}
+
+/// A request that scripts run for.
+///
+/// Names of header fields are compared without regard to case; what scripts give is checked before it comes here.
+pub trait Host: Any + Send {
+    /// Calls `each` with every value of a header field.
+    fn values(&self, side: Side, name: &[u8], each: &mut dyn FnMut(&[u8]));
+
+    /// Calls `each` with every header field.
+    fn fields(&self, side: Side, each: &mut dyn FnMut(&[u8], &[u8]));
+
+    /// Replaces all values of a header field by one, or by none.
+    fn set_field(&mut self, side: Side, name: &[u8], value: Option<&[u8]>);
+
+    /// Adds a value to a header field.
+    fn add_field(&mut self, side: Side, name: &[u8], value: &[u8]);
+
+    /// An attribute, if it has a value.
+    fn attribute(&self, attribute: Attribute) -> Option<Vec<u8>>;
+
+    /// Changes a writable attribute; an empty value takes it away.
+    ///
+    /// # Errors
+    /// Why the value cannot be meant, for the script.
+    fn set_attribute(&mut self, attribute: Attribute, value: &[u8]) -> Result<(), String>;
+
+    /// An item; only the start time has two numbers, of which the second counts nanoseconds.
+    fn item(&self, item: Item) -> (i64, i64);
+
+    /// Says what becomes of the connection after the response: 0 and -1 close it.
+    fn set_keep_alive(&mut self, value: i64);
+
+    /// A variable as applications of the Common Gateway Interface know it.
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>>;
+
+    /// Calls `each` with every such variable.
+    fn variables(&mut self, each: &mut dyn FnMut(&[u8], &[u8]));
+
+    /// Changes such a variable for the application that answers, or takes it away.
+    fn set_variable(&mut self, name: &[u8], value: Option<&[u8]>);
+
+    /// The length of the request's body, if it is known.
+    fn request_length(&self) -> Option<u64>;
+
+    /// The request's body, once all of it is here.
+    fn request_body(&self) -> Option<Vec<u8>>;
+
+    /// Whether all of the request's body is here; if not, it will be when the script runs the next time, which
+    /// asking for it brings about.
+    fn collect_body(&mut self) -> bool;
+
+    /// Replaces the request's body, all of which is here.
+    fn set_request_body(&mut self, body: Vec<u8>);
+
+    /// The response's body, if all of it is here.
+    fn response_body(&self) -> Option<Vec<u8>>;
+
+    /// The length of the response's body, if it is known.
+    fn response_length(&self) -> Option<u64>;
+
+    /// Leaves nothing of the response's body.
+    fn clear_body(&mut self);
+
+    /// Adds a piece to the response's body.
+    fn add_piece(&mut self, piece: Piece);
+
+    /// The content type by which a file would be sent, judging by its name.
+    fn content_type(&self, path: &Path) -> Option<String>;
+
+    /// Whole seconds since the server was started.
+    fn uptime(&self) -> u64;
+
+    /// How many clients are connected.
+    fn clients(&self) -> u64;
+
+    /// Writes a line into the error log; it may consist of several.
+    fn log(&mut self, text: &str);
+
+    /// Something that is done after a while.
+    fn sleep(&mut self, time: Duration) -> Waiting;
+}

@@ -1,0 +1,26 @@
+//! Lua in the server. Without it every answer that needs a decision would need an application.
+//!
+//! Scripts written for lighttpd's mod_magnet run unchanged, inside an event loop of the front. This crate knows neither
+//! HTTP library nor sockets: what a run sees and changes is behind the [`Host`] trait.
+//!
+//! One [`Engine`] for a process knows the script files and looks after time limits. Each event loop has a [`State`],
+//! which compiles scripts and makes a [`Run`] of one for a request.
+
+mod api;
+mod codec;
+mod current;
+mod engine;
+mod host;
+mod outcome;
+mod raw;
+mod run;
+mod scripts;
+mod state;
+mod vm;
+
+pub use engine::{Engine, Limits};
+pub use host::{Attribute, Host, Item, Piece, Side, Waiting};
+pub use outcome::{MOST_RESTARTS, Outcome, Stage, Trouble};
+pub use run::Run;
+pub use scripts::ScriptId;
+pub use state::State;

@@ -1,0 +1,7 @@
+//! All `unsafe` of this crate: opening a Lua state, and ending runs from outside.
+
+mod open;
+mod watch;
+
+pub use open::open;
+pub use watch::{End, Slot, Watchdog, is_overdue};

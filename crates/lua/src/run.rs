@@ -1,0 +1,162 @@
+//! One script at work for one request.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use mlua::Table;
+
+use crate::current::{Seat, seated};
+use crate::host::{Host, Waiting};
+use crate::outcome::{Outcome, Stage, Trouble, decide};
+use crate::raw::End;
+use crate::scripts::ScriptId;
+use crate::state::State;
+use crate::vm::{Ready, Step, Vm};
+
+/// How often a state's memory is looked at, in runs. Chosen arbitrarily.
+const LOOK: u32 = 1024;
+
+/// A script at work for a request: a future of the request, as the script left it, and of what becomes of it.
+///
+/// Dropped before it is ready, the script is never continued.
+pub struct Run {
+    state: Arc<State>,
+    stage: Stage,
+    host: Option<Box<dyn Host>>,
+    phase: Phase,
+}
+
+enum Phase {
+    New(ScriptId),
+    /// The script waits for one thing, and that until its whole time is up.
+    Waiting {
+        vm: Arc<Vm>,
+        run: Table,
+        waiting: Waiting,
+        limit: Waiting,
+    },
+    Done,
+}
+
+impl Run {
+    pub(crate) fn new(state: Arc<State>, script: ScriptId, stage: Stage, host: Box<dyn Host>) -> Run {
+        Run { state, stage, host: Some(host), phase: Phase::New(script) }
+    }
+
+    fn host(&mut self) -> &mut dyn Host {
+        self.host.as_deref_mut().unwrap_or_else(|| unreachable!("the request is away only inside `enter`"))
+    }
+
+    fn begin(&mut self, id: ScriptId) -> Option<Outcome> {
+        let state = self.state.clone();
+        state.shared().wake();
+        let vm = state.vm();
+        match vm.ready(id, state.shared().scripts.entry(id)) {
+            Ready::Yes => {}
+            Ready::WithNotice(notice) => self.host().log(&notice),
+            Ready::No(fault) => {
+                self.host().log(&fault);
+                return Some(self.failed(Trouble::Error));
+            }
+        }
+        self.enter(&vm, None, |vm| vm.start(id))
+    }
+
+    /// Lets the script run until it ends or waits; what becomes of the request in the first case.
+    fn enter(
+        &mut self,
+        vm: &Arc<Vm>,
+        limit: Option<Waiting>,
+        into: impl FnOnce(&Vm) -> mlua::Result<Step>,
+    ) -> Option<Outcome> {
+        let host = self.host.take().unwrap_or_else(|| unreachable!("a run is entered once at a time"));
+        let stay = vm.slot.enter(self.state.shared().limits.ticks());
+        let (Seat { host, waiting }, step) = seated(host, || into(vm));
+        let end = stay.end();
+        self.host = Some(host);
+        let trouble = match (end, step) {
+            (End::InTime, Ok(Step::Finished(number))) => {
+                self.look_at_memory(vm, false);
+                return Some(decide(self.stage, number));
+            }
+            (End::InTime, Ok(Step::Waiting(run))) => {
+                if let Some(waiting) = waiting {
+                    let total = self.state.shared().limits.total;
+                    let limit = limit.unwrap_or_else(|| self.host().sleep(total));
+                    self.phase = Phase::Waiting { vm: vm.clone(), run, waiting, limit };
+                    return None;
+                }
+                self.broken("the script waits for nothing")
+            }
+            (End::InTime, Ok(Step::Failed(problem))) => self.broken(&problem),
+            (End::InTime, Err(error)) => self.broken(&error.to_string()),
+            (End::Overdue(place), _) => self.overdue(place.as_deref()),
+        };
+        self.look_at_memory(vm, trouble == Trouble::NoMemory);
+        Some(self.failed(trouble))
+    }
+
+    fn overdue(&mut self, place: Option<&str>) -> Trouble {
+        let limit = self.state.shared().limits.stretch;
+        let place = place.unwrap_or("?");
+        self.host().log(&format!("lua: {place}: ended after {limit:?} without a pause"));
+        Trouble::TooLong
+    }
+
+    fn broken(&mut self, problem: &str) -> Trouble {
+        self.host().log(&format!("lua: {problem}"));
+        // The only message that Lua has for it.
+        if problem.contains("not enough memory") { Trouble::NoMemory } else { Trouble::Error }
+    }
+
+    /// A script that fails when the response is decided leaves it as it is.
+    fn failed(&self, trouble: Trouble) -> Outcome {
+        if self.stage == Stage::Response { Outcome::GoOn } else { Outcome::Failed(trouble) }
+    }
+
+    fn look_at_memory(&mut self, vm: &Arc<Vm>, suspicious: bool) {
+        if (vm.is_due_for_a_look(LOOK) || suspicious)
+            && vm.is_full()
+            && let Some(notice) = self.state.clone().replace(vm)
+        {
+            self.host().log(&notice);
+        }
+    }
+
+    fn end(&mut self, outcome: Outcome) -> Poll<(Box<dyn Host>, Outcome)> {
+        self.phase = Phase::Done;
+        Poll::Ready((self.host.take().unwrap_or_else(|| unreachable!("a run ends once")), outcome))
+    }
+}
+
+impl Future for Run {
+    type Output = (Box<dyn Host>, Outcome);
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let run = self.get_mut();
+        if let Phase::New(id) = run.phase
+            && let Some(outcome) = run.begin(id)
+        {
+            return run.end(outcome);
+        }
+        while let Phase::Waiting { waiting, limit, .. } = &mut run.phase {
+            if limit.as_mut().poll(context).is_ready() {
+                let total = run.state.shared().limits.total;
+                run.host().log(&format!("lua: ended after {total:?}, while it waited"));
+                let outcome = run.failed(Trouble::TooLong);
+                return run.end(outcome);
+            }
+            let result = ready!(waiting.as_mut().poll(context));
+            let Phase::Waiting { vm, run: table, limit, .. } = std::mem::replace(&mut run.phase, Phase::Done)
+            else {
+                unreachable!("it was waiting just now")
+            };
+            if let Some(outcome) = run.enter(&vm, Some(limit), |vm| vm.go_on(&table, result)) {
+                return run.end(outcome);
+            }
+        }
+        unreachable!("a run was polled after its end")
+    }
+}

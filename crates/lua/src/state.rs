@@ -1,0 +1,64 @@
+//! The Lua of one event loop.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::engine::{Engine, Shared};
+use crate::host::Host;
+use crate::outcome::Stage;
+use crate::run::Run;
+use crate::scripts::ScriptId;
+use crate::vm::Vm;
+
+/// The Lua of one event loop: used by one thread, though it may be shared.
+pub struct State {
+    shared: Arc<Shared>,
+    /// Replaced when its memory is full; runs that wait hold on to the one that they began in.
+    vm: Mutex<Arc<Vm>>,
+}
+
+impl State {
+    /// A state for the scripts of an engine.
+    ///
+    /// # Errors
+    /// The memory limit is too small for a state without scripts.
+    pub fn new(engine: &Engine) -> Result<State, String> {
+        let shared = engine.shared().clone();
+        let vm = Vm::new(&shared).map_err(|error| error.to_string())?;
+        Ok(State { shared, vm: Mutex::new(Arc::new(vm)) })
+    }
+
+    /// A run of a script for a request; nothing happens before it is polled.
+    pub fn run(self: &Arc<State>, script: ScriptId, stage: Stage, host: Box<dyn Host>) -> Run {
+        Run::new(self.clone(), script, stage, host)
+    }
+
+    /// Bytes that Lua uses.
+    pub fn memory(&self) -> usize {
+        self.vm().used()
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn vm(&self) -> Arc<Vm> {
+        self.vm.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes a fresh state in the place of `worn`, which has no memory left that could be freed; what the log should say.
+    pub(crate) fn replace(&self, worn: &Arc<Vm>) -> Option<String> {
+        let mut vm = self.vm.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&vm, worn) {
+            return None;
+        }
+        match Vm::new(&self.shared) {
+            Ok(fresh) => *vm = Arc::new(fresh),
+            Err(error) => return Some(format!("no fresh Lua state: {error}")),
+        }
+        Some(format!(
+            "scripts keep {} of {} MiB in use: the event loop's Lua state, and all that _G had in it, was replaced",
+            worn.used() >> 20,
+            self.shared.limits.memory >> 20
+        ))
+    }
+}

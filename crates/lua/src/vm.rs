@@ -1,0 +1,199 @@
+//! One Lua state with everything that its scripts find in it, and the scripts that it has compiled.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mlua::{Function, Lua, Table, Value};
+
+use crate::api;
+use crate::engine::Shared;
+use crate::raw::{self, Slot};
+use crate::scripts::{Entry, ScriptId, Text};
+
+const SANDBOX: &str = include_str!("prelude/sandbox.lua");
+const BOUNDED: &str = include_str!("prelude/bounded.lua");
+const LIGHTY: &str = include_str!("prelude/lighty.lua");
+const LFS: &str = include_str!("prelude/lfs.lua");
+const DRIVER: &str = include_str!("prelude/driver.lua");
+
+/// The part of the memory limit above which a state is not worth keeping: runs would fail for want of memory that
+/// nothing can free.
+const FULL: f64 = 0.8;
+
+/// A Lua state.
+pub struct Vm {
+    /// Its watched side.
+    pub slot: Slot,
+    lua: Lua,
+    compile: Function,
+    start: Function,
+    go_on: Function,
+    scripts: Mutex<Vec<Compiled>>,
+    memory: usize,
+    /// Runs that have ended, to look at the memory now and then.
+    runs: AtomicU32,
+}
+
+/// What a state has of one script file.
+#[derive(Default)]
+struct Compiled {
+    /// Which text it has looked at.
+    version: u64,
+    /// Why there is nothing to run: neither this text nor an earlier one could be compiled, or the file is not there.
+    fault: Option<String>,
+}
+
+/// Whether a script can be run.
+pub enum Ready {
+    /// It can.
+    Yes,
+    /// It can, but not as the file has it now: this is wrong with that.
+    WithNotice(String),
+    /// It cannot, and this is why.
+    No(String),
+}
+
+/// Where a run has come to, in the words of the driver.
+pub enum Step {
+    /// The script returned this.
+    Finished(i32),
+    /// It waits; the table is the run.
+    Waiting(Table),
+    /// It raised an error.
+    Failed(String),
+}
+
+impl Vm {
+    /// A fresh state.
+    ///
+    /// # Errors
+    /// The memory limit is too small for a state without scripts.
+    pub fn new(shared: &Shared) -> mlua::Result<Vm> {
+        let lua = raw::open();
+        lua.set_memory_limit(shared.limits.memory)?;
+        let host = api::functions(&lua, &shared.counters)?;
+        let part = |name: &str, text: &str| lua.load(text).set_name(format!("={name}")).into_function();
+        let bounded: Table = part("bounded", BOUNDED)?.call(&host)?;
+        let reset: Function = bounded.get("reset")?;
+        let (new_globals, pairs): (Function, Function) = part("sandbox", SANDBOX)?.call((&host, bounded))?;
+        let lighty: Table = part("lighty", LIGHTY)?.call((&host, pairs))?;
+        let calls: Table = lighty.get("calls")?;
+        let lfs: Function = part("lfs", LFS)?.call(calls)?;
+        host.set("lfs", lfs)?;
+        let (compile, start, go_on) = part("driver", DRIVER)?.call((&host, lighty, new_globals, reset))?;
+        // What scripts must not have is not merely hidden from them.
+        lua.globals().clear()?;
+        let scripts = (0..shared.scripts.len()).map(|_| Compiled::default()).collect();
+        Ok(Vm {
+            slot: shared.watchdog.watch(&lua)?,
+            lua,
+            compile,
+            start,
+            go_on,
+            scripts: Mutex::new(scripts),
+            memory: shared.limits.memory,
+            runs: AtomicU32::new(0),
+        })
+    }
+
+    /// Whether one more run makes it time to look at the memory: every `often`th does.
+    pub fn is_due_for_a_look(&self, often: u32) -> bool {
+        self.runs.fetch_add(1, Ordering::Relaxed) % often == often - 1
+    }
+
+    /// Whether what remains after a collection is close to the limit.
+    pub fn is_full(&self) -> bool {
+        let most = (self.memory as f64 * FULL) as usize;
+        self.lua.used_memory() > most && (self.lua.gc_collect().is_err() || self.lua.used_memory() > most)
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> usize {
+        self.lua.used_memory()
+    }
+
+    /// Sees to it that the newest text of a script that can be compiled is the one that runs.
+    pub fn ready(&self, id: ScriptId, entry: &Entry) -> Ready {
+        let mut scripts = self.scripts();
+        let compiled = &mut scripts[id.0];
+        if compiled.version != entry.version() {
+            return self.renew(id, compiled, entry).unwrap_or_else(|error| Ready::No(error.to_string()));
+        }
+        compiled.fault.clone().map_or(Ready::Yes, Ready::No)
+    }
+
+    /// Looks at a text that this state has not seen yet.
+    fn renew(&self, id: ScriptId, compiled: &mut Compiled, entry: &Entry) -> mlua::Result<Ready> {
+        let text = entry.text();
+        let had_one = compiled.version > 0 && compiled.fault.is_none();
+        let fault = self.compile(id, entry, &text)?;
+        compiled.version = text.version;
+        let Some(fault) = fault else {
+            compiled.fault = None;
+            return Ok(Ready::Yes);
+        };
+        if had_one && text.source.is_ok() {
+            let first = entry.reports(text.version);
+            return Ok(if first {
+                Ready::WithNotice(format!("{fault}; its last good version stays"))
+            } else {
+                Ready::Yes
+            });
+        }
+        compiled.fault = Some(fault.clone());
+        Ok(Ready::No(fault))
+    }
+
+    /// Compiles a text; what is wrong with it, if anything is.
+    fn compile(&self, id: ScriptId, entry: &Entry, text: &Text) -> mlua::Result<Option<String>> {
+        let path = entry.path.display();
+        let source = match &text.source {
+            Ok(source) => self.lua.create_string(without_interpreter(source))?,
+            Err(error) => return Ok(Some(format!("loading script {path} failed: {error}"))),
+        };
+        let directory = entry.path.parent().unwrap_or(Path::new("."));
+        let directory = self.lua.create_string(directory.as_os_str().as_bytes())?;
+        let problem: Option<mlua::String> =
+            self.compile.call((id.0, source, format!("@{path}"), directory))?;
+        Ok(problem.map(|problem| format!("loading script {path} failed: {}", problem.to_string_lossy())))
+    }
+
+    /// Begins a run of a script.
+    pub fn start(&self, id: ScriptId) -> mlua::Result<Step> {
+        step(self.start.call(id.0)?)
+    }
+
+    /// Goes on with a run that waited, and tells it how that ended.
+    pub fn go_on(&self, run: &Table, result: Result<(), String>) -> mlua::Result<Step> {
+        let (good, problem) = match result {
+            Ok(()) => (true, None),
+            Err(problem) => (false, Some(problem)),
+        };
+        step(self.go_on.call((run, good, problem))?)
+    }
+
+    fn scripts(&self) -> MutexGuard<'_, Vec<Compiled>> {
+        // One thread uses a state; the lock makes it shareable.
+        self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Without the line that says which program runs a file.
+fn without_interpreter(source: &[u8]) -> &[u8] {
+    match source {
+        [b'#', ..] => &source[source.iter().position(|&byte| byte == b'\n').unwrap_or(source.len())..],
+        _ => source,
+    }
+}
+
+/// What the driver returned.
+fn step((kind, value): (u8, Value)) -> mlua::Result<Step> {
+    match (kind, value) {
+        (0, Value::Integer(number)) => Ok(Step::Finished(number as i32)),
+        (1, Value::Table(run)) => Ok(Step::Waiting(run)),
+        (2, Value::String(problem)) => Ok(Step::Failed(problem.to_string_lossy())),
+        (kind, value) => Err(mlua::Error::runtime(format!("the driver returned {kind}, {value:?}"))),
+    }
+}

@@ -1,0 +1,309 @@
+//! A request in memory that scripts run for, and a loop that runs them.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokamak_lua::{
+    Attribute, Engine, Host, Item, Limits, Outcome, Piece, ScriptId, Side, Stage, State, Waiting,
+};
+
+/// Header fields in their order.
+pub type Fields = Vec<(String, Vec<u8>)>;
+
+/// A request, and the response as far as scripts have made it.
+#[derive(Default)]
+pub struct Memory {
+    pub request: Fields,
+    pub response: Fields,
+    pub attributes: BTreeMap<&'static str, Vec<u8>>,
+    pub variables: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub request_body: Option<Vec<u8>>,
+    pub wants_body: bool,
+    pub body: Vec<u8>,
+    pub keep_alive: i64,
+    pub log: Vec<String>,
+}
+
+impl Memory {
+    fn side(&self, side: Side) -> &Fields {
+        if side == Side::Request { &self.request } else { &self.response }
+    }
+
+    fn side_mut(&mut self, side: Side) -> &mut Fields {
+        if side == Side::Request { &mut self.request } else { &mut self.response }
+    }
+
+    /// The values of a response's field.
+    pub fn header(&self, name: &str) -> Vec<String> {
+        let mine = self.response.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
+        mine.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect()
+    }
+
+    /// The response's body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// An attribute as text.
+    pub fn attribute(&self, name: &str) -> Option<String> {
+        self.attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+}
+
+impl Host for Memory {
+    fn values(&self, side: Side, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        for (_, value) in self.side(side).iter().filter(|(key, _)| key.as_bytes().eq_ignore_ascii_case(name))
+        {
+            each(value);
+        }
+    }
+
+    fn fields(&self, side: Side, each: &mut dyn FnMut(&[u8], &[u8])) {
+        for (name, value) in self.side(side) {
+            each(name.as_bytes(), value);
+        }
+    }
+
+    fn set_field(&mut self, side: Side, name: &[u8], value: Option<&[u8]>) {
+        self.side_mut(side).retain(|(key, _)| !key.as_bytes().eq_ignore_ascii_case(name));
+        if let Some(value) = value {
+            self.add_field(side, name, value);
+        }
+    }
+
+    fn add_field(&mut self, side: Side, name: &[u8], value: &[u8]) {
+        let name = String::from_utf8_lossy(name).into_owned();
+        self.side_mut(side).push((name, value.to_vec()));
+    }
+
+    fn attribute(&self, attribute: Attribute) -> Option<Vec<u8>> {
+        self.attributes.get(attribute.name()).cloned()
+    }
+
+    fn set_attribute(&mut self, attribute: Attribute, value: &[u8]) -> Result<(), String> {
+        if attribute == Attribute::RemoteAddr && !value.contains(&b'.') {
+            return Err(format!("r.req_attr['remote-addr'] invalid addr: {}", value.escape_ascii()));
+        }
+        self.attributes.insert(attribute.name(), value.to_vec());
+        Ok(())
+    }
+
+    fn item(&self, item: Item) -> (i64, i64) {
+        match item {
+            Item::StartTime => (1_700_000_000, 42),
+            Item::KeepAlive => (self.keep_alive, 0),
+            _ => (7, 0),
+        }
+    }
+
+    fn set_keep_alive(&mut self, value: i64) {
+        self.keep_alive = value;
+    }
+
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        self.variables.get(name).cloned()
+    }
+
+    fn variables(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        for (name, value) in &self.variables {
+            each(name, value);
+        }
+    }
+
+    fn set_variable(&mut self, name: &[u8], value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.variables.insert(name.to_vec(), value.to_vec()),
+            None => self.variables.remove(name),
+        };
+    }
+
+    fn request_length(&self) -> Option<u64> {
+        self.request_body.as_ref().map(|body| body.len() as u64)
+    }
+
+    fn request_body(&self) -> Option<Vec<u8>> {
+        self.request_body.clone()
+    }
+
+    fn collect_body(&mut self) -> bool {
+        self.wants_body = true;
+        self.request_body.is_some()
+    }
+
+    fn set_request_body(&mut self, body: Vec<u8>) {
+        self.request_body = Some(body);
+    }
+
+    fn response_body(&self) -> Option<Vec<u8>> {
+        Some(self.body.clone())
+    }
+
+    fn response_length(&self) -> Option<u64> {
+        Some(self.body.len() as u64)
+    }
+
+    fn clear_body(&mut self) {
+        self.body.clear();
+    }
+
+    fn add_piece(&mut self, piece: Piece) {
+        match piece {
+            Piece::Bytes(bytes) => self.body.extend(bytes),
+            Piece::File { mut file, offset, length } => {
+                file.seek(SeekFrom::Start(offset)).expect("a seekable file");
+                file.take(length).read_to_end(&mut self.body).expect("a readable file");
+            }
+        }
+    }
+
+    fn content_type(&self, path: &Path) -> Option<String> {
+        (path.extension()? == "html").then(|| "text/html".to_string())
+    }
+
+    fn uptime(&self) -> u64 {
+        12
+    }
+
+    fn clients(&self) -> u64 {
+        3
+    }
+
+    fn log(&mut self, text: &str) {
+        self.log.push(text.to_string());
+    }
+
+    fn sleep(&mut self, time: Duration) -> Waiting {
+        Box::pin(Sleep { until: Instant::now() + time })
+    }
+}
+
+struct Sleep {
+    until: Instant,
+}
+
+impl Future for Sleep {
+    type Output = Result<(), String>;
+
+    fn poll(self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let rest = self.until.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            return Poll::Ready(Ok(()));
+        }
+        let waker = context.waker().clone();
+        thread::spawn(move || {
+            thread::sleep(rest);
+            waker.wake();
+        });
+        Poll::Pending
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread.
+pub fn wait_for<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return result;
+        }
+        assert!(Instant::now() < end, "nothing happened for a minute");
+        thread::park_timeout(Duration::from_secs(1));
+    }
+}
+
+/// Script files in a folder of their own, and what runs them.
+pub struct Site {
+    pub folder: TempDir,
+    pub engine: Engine,
+    pub state: Arc<State>,
+}
+
+impl Site {
+    /// A site with these script files.
+    pub fn new(limits: Limits, scripts: &[(&str, &str)]) -> Site {
+        let folder = tempfile::tempdir().expect("a folder");
+        let paths: Vec<PathBuf> = scripts.iter().map(|(name, _)| folder.path().join(name)).collect();
+        for ((_, text), path) in scripts.iter().zip(&paths) {
+            std::fs::write(path, text).expect("a writable folder");
+        }
+        let engine = Engine::new(limits, &paths);
+        let state = Arc::new(State::new(&engine).expect("memory for Lua"));
+        Site { folder, engine, state }
+    }
+
+    /// The script file of that name.
+    pub fn script(&self, name: &str) -> ScriptId {
+        self.engine.script(&self.folder.path().join(name)).expect("a known script")
+    }
+
+    /// Runs a script for a request.
+    pub fn ask_at(&self, stage: Stage, name: &str, memory: Memory) -> (Outcome, Memory) {
+        let run = self.state.run(self.script(name), stage, Box::new(memory));
+        let (host, outcome) = wait_for(run);
+        let host: Box<dyn std::any::Any> = host;
+        (outcome, *host.downcast::<Memory>().expect("our own host"))
+    }
+
+    /// Runs a script for the usual request, before its path is looked up.
+    pub fn ask(&self, name: &str) -> (Outcome, Memory) {
+        self.ask_at(Stage::RawUrl, name, request())
+    }
+}
+
+/// The usual request.
+pub fn request() -> Memory {
+    let mut memory = Memory { keep_alive: 1, request_body: Some(Vec::new()), ..Memory::default() };
+    for (name, value) in [
+        ("uri.path", "/search"),
+        ("uri.path-raw", "/se%61rch"),
+        ("uri.scheme", "http"),
+        ("uri.authority", "example.org"),
+        ("uri.query", "q=lua"),
+        ("request.method", "GET"),
+        ("request.uri", "/se%61rch?q=lua"),
+        ("request.orig-uri", "/se%61rch?q=lua"),
+        ("request.remote-addr", "127.0.0.1"),
+        ("request.remote-ip", "127.0.0.1"),
+    ] {
+        memory.attributes.insert(name, value.as_bytes().to_vec());
+    }
+    memory.request = vec![
+        ("host".into(), b"example.org".to_vec()),
+        ("accept".into(), b"text/html".to_vec()),
+        ("accept".into(), b"text/plain".to_vec()),
+        ("cookie".into(), b"id=7".to_vec()),
+    ];
+    memory
+}
+
+/// Runs one script for the usual request.
+pub fn run(script: &str) -> (Outcome, Memory) {
+    Site::new(Limits::default(), &[("test.lua", script)]).ask("test.lua")
+}
+
+/// What a script shows: it ends with `return show(…)`, which sends its arguments as Lua writes them.
+pub fn show(script: &str) -> String {
+    let prelude = "local function show(...) local t = {} for i = 1, select('#', ...) do local v = select(i, ...) \
+                   t[i] = type(v) == 'string' and string.format('%q', v) or tostring(v) end \
+                   lighty.r.resp_body.set(table.concat(t, ' ')) return 200 end ";
+    let (outcome, memory) = run(&format!("{prelude}{script}"));
+    assert_eq!(outcome, Outcome::Answer(200), "{script}\n{}", memory.log.join("\n"));
+    memory.text()
+}

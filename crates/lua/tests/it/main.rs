@@ -1,0 +1,10 @@
+//! What scripts see and do, from outside: each test gives a script to the crate as the front would.
+
+mod bench;
+mod cache;
+mod contract;
+mod guide;
+mod harness;
+mod hostile;
+mod tables;
+mod waiting;

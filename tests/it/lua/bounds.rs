@@ -1,0 +1,111 @@
+//! Scripts that go wrong cost their own request: an answer, a log line with script, line and URL, and nothing else.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::servers::{Hook, Scripted};
+use crate::harness::{eventually, get};
+
+const SCRIPTS: [(&str, Hook); 2] = [("deny", Hook::RawUrl), ("contract", Hook::RawUrl)];
+
+/// A server whose script `deny` is this text from now on; the other one is as it was.
+fn with_script(text: &str) -> Scripted {
+    let server = Scripted::tokamak_with("lua.time = \"200ms\"\nlua.memory = \"16MiB\"", &SCRIPTS);
+    replace(&server, text);
+    server
+}
+
+fn replace(server: &Scripted, text: &str) {
+    let path = server.script("deny");
+    fs::write(&path, format!("-- changed\n{text}")).unwrap();
+    // Seen within 1.2 seconds; until then the old one lets the request pass.
+    let marked = format!("if lighty.env['request.uri'] == '/mark' then return 299 end {text}");
+    fs::write(&path, marked).unwrap();
+    let seen = || (server.send("deny", &get("/mark")).status() == 299).then_some(());
+    eventually(Duration::from_secs(10), seen).expect("the change is seen");
+}
+
+#[track_caller]
+fn others_are_served(server: &Scripted) {
+    let response = server.send("contract", &get("/page.html?return=200&body=fine"));
+    assert_eq!((response.status(), response.text().as_str()), (200, "fine"));
+}
+
+#[test]
+fn an_endless_loop_is_answered_503() {
+    let server = with_script("\nwhile true do end");
+    let began = Instant::now();
+    let response = server.send("deny", &get("/page.html?spin"));
+    assert_eq!(response.status(), 503);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    others_are_served(&server);
+    let log = server.log();
+    assert!(log.contains("deny.lua:2: ended after 200ms") && log.contains("url=/page.html?spin"), "{log}");
+}
+
+#[test]
+fn endless_memory_is_answered_503() {
+    let server = with_script("local t = {} while true do t[#t + 1] = ('x'):rep(1e5) .. #t end");
+    assert_eq!(server.send("deny", &get("/page.html")).status(), 503);
+    others_are_served(&server);
+}
+
+#[test]
+fn an_error_is_answered_500_with_place_and_address_in_the_log() {
+    let server = with_script("\n\nerror('broken')");
+    assert_eq!(server.send("deny", &get("/page.html?x")).status(), 500);
+    others_are_served(&server);
+    let log = server.log();
+    assert!(log.contains("deny.lua:3: broken") && log.contains("url=/page.html?x"), "{log}");
+}
+
+#[test]
+fn bad_headers_do_not_reach_anybody() {
+    let server = with_script(
+        "lighty.header['X-Split'] = 'a\\r\\nX-Evil: 1' lighty.header['Bad Name'] = '1' lighty.header['X-Good'] = '1' \
+         lighty.header['Transfer-Encoding'] = 'chunked' lighty.header['Content-Length'] = '5' return 200",
+    );
+    let response = server.send("deny", &get("/"));
+    assert_eq!(response.header("x-good"), Some("1"));
+    for name in ["x-split", "x-evil", "transfer-encoding"] {
+        assert_eq!(response.header(name), None, "{response}");
+    }
+    assert_eq!(response.header("content-length"), Some("0"));
+}
+
+#[test]
+fn a_broken_edit_keeps_the_last_good_version() {
+    let server = Scripted::tokamak(&SCRIPTS);
+    assert_eq!(server.send("deny", &get("/page.html?q=UNION%20x")).status(), 400);
+    fs::write(server.script("deny"), "if then\n").unwrap();
+    let log = || Some(server.log()).filter(|log| log.contains("last good version stays"));
+    let asked = eventually(Duration::from_secs(10), || {
+        assert_eq!(server.send("deny", &get("/page.html?q=UNION%20x")).status(), 400);
+        log()
+    });
+    assert!(asked.expect("it is reported").contains("deny.lua:1:"));
+}
+
+#[test]
+fn restarts_have_an_end() {
+    let server = with_script("return lighty.RESTART_REQUEST");
+    assert_eq!(server.send("deny", &get("/")).status(), 500);
+    assert!(server.log().contains("too many request restarts"), "{}", server.log());
+    others_are_served(&server);
+}
+
+/// Scripts that wait hold up nobody.
+#[test]
+fn a_pause_is_not_a_standstill() {
+    let server = with_script("tokamak.sleep(2) return 204");
+    std::thread::scope(|scope| {
+        let began = Instant::now();
+        let waiting: Vec<_> =
+            (0..10).map(|_| scope.spawn(|| server.send("deny", &get("/")).status())).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        others_are_served(&server);
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        waiting.into_iter().for_each(|request| assert_eq!(request.join().unwrap(), 204));
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    });
+}

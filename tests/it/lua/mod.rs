@@ -1,0 +1,8 @@
+//! Lua in the server: the same scripts under lighttpd's mod_magnet and under Tokamak, and what only Tokamak does.
+
+/// What scripts may not do, and what becomes of it.
+mod bounds;
+/// Scripts of the kind that lighttpd documents, on both servers.
+mod documented;
+/// Both servers, with the same scripts.
+mod servers;
