@@ -637,6 +637,10 @@ fn wrong_upstreams_and_routes_are_told() {
             &[":3", "there is no program `./index.php` in"],
         ),
         (
+            "[[upstream]]\nname = \"a\"\nspawn = \"/bin/sh\"\ngroup = \"b\"",
+            &[":4", "upstream.group", "set `user` too"],
+        ),
+        (
             "[[upstream]]\nname = \"a\"\naddress = \"a:1\"\nprocesses = 2",
             &[":4", "upstream.processes", "only an application that is started here"],
         ),

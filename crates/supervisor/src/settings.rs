@@ -33,7 +33,7 @@ impl fmt::Display for Unusable {
 
 impl std::error::Error for Unusable {}
 
-/// The configuration with every site's paths resolved. A generation keeps to the directory that a symlink
+/// The configuration with the paths of every site and application resolved. A generation keeps to the directory that a symlink
 /// named when it started, so a deployment that moves the symlink never mixes two versions in one request.
 ///
 /// # Errors
@@ -42,11 +42,7 @@ pub fn resolve(server: &Server) -> Result<Server, Unusable> {
     let mut resolved = server.clone();
     for site in &mut resolved.sites {
         let name = site.name.clone();
-        let real = |what: &str, path: &Path| -> Result<PathBuf, Unusable> {
-            fs::canonicalize(path).map_err(|error| {
-                Unusable(format!("site {name}: {what} {}: {}", path.display(), plain(&error)))
-            })
-        };
+        let real = |what: &str, path: &Path| real(&format!("site {name}: {what}"), path);
         site.root = real("root", &site.root)?;
         if let Some(worker) = &mut site.worker {
             *worker = real("worker script", worker)?;
@@ -61,7 +57,20 @@ pub fn resolve(server: &Server) -> Result<Server, Unusable> {
             )));
         }
     }
+    for upstream in &mut resolved.upstreams {
+        let Some(spawn) = &mut upstream.spawn else { continue };
+        let directory = real(&format!("upstream {}: directory", upstream.name), &spawn.directory)?;
+        // Of the program's path no more than this: a Python finds its virtual environment by the path that it was called by.
+        if let Ok(rest) = spawn.program.strip_prefix(&spawn.directory) {
+            spawn.program = directory.join(rest);
+        }
+        spawn.directory = directory;
+    }
     Ok(resolved)
+}
+
+fn real(what: &str, path: &Path) -> Result<PathBuf, Unusable> {
+    fs::canonicalize(path).map_err(|error| Unusable(format!("{what} {}: {}", path.display(), plain(&error))))
 }
 
 /// The system's words without the error number.

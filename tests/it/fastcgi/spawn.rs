@@ -303,6 +303,38 @@ fn a_reload_starts_new_ones_and_loses_no_request() {
     assert!(!server.log().contains("ERROR"), "{}", server.log());
 }
 
+/// A deployment moves a symbolic link: processes that are replaced before the reload belong to the old release.
+#[test]
+fn a_generation_keeps_to_its_release() {
+    let place = tempfile::Builder::new().prefix("tokamak-releases-").tempdir().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(place.path(), open).unwrap();
+    let at = |name: &str| place.path().canonicalize().unwrap().join(name);
+    for release in ["one", "two"] {
+        std::fs::create_dir(at(release)).unwrap();
+        std::fs::copy(tests().join("sites/spawned/app.pl"), at(release).join("app.pl")).unwrap();
+    }
+    std::os::unix::fs::symlink(at("one"), at("current")).unwrap();
+    let lines = format!("spawn = [\"perl\", \"app.pl\"]\ndirectory = \"{}\"", at("current").display());
+    let server = Setup::new(Kind::Fastcgi)
+        .upstream(&lines)
+        .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
+        .start();
+    let runs_in = |release: &str| {
+        let text = server.text("/app/where");
+        assert_eq!(text.lines().next(), at(release).to_str(), "{text}");
+    };
+    runs_in("one");
+    std::os::unix::fs::symlink(at("two"), at("next")).unwrap();
+    std::fs::rename(at("next"), at("current")).unwrap();
+    let before = running(&server);
+    kill("KILL", *before.first().unwrap());
+    gone(&before);
+    runs_in("one");
+    reload(&server).unwrap();
+    runs_in("two");
+}
+
 #[test]
 fn a_reload_with_a_broken_one_is_refused() {
     let server = spawned("").start();

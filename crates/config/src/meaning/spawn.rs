@@ -28,6 +28,10 @@ impl Reader<'_> {
             Some(path) => self.absolute(path, given.origin),
             None => self.absolute(Path::new("."), table),
         };
+        if values.group.value.is_some() && values.user.value.is_none() {
+            let problem = "a group goes with a user; set `user` too";
+            self.complain("upstream", "group", values.group.origin, problem.into());
+        }
         if !directory.is_dir() {
             let problem =
                 format!("{} is not a directory; create it or correct the path", directory.display());
