@@ -175,7 +175,8 @@ static void add_process(zval *to, const shim_place *place, uint64_t now_ns, int 
         add_assoc_long(&proc, "start-time", (zend_long)(time(NULL) - (time_t)age));
         add_assoc_long(&proc, "start-since", (zend_long)age);
     }
-    add_assoc_long(&proc, "requests", (zend_long)place->requests);
+    /* In php-fpm the one under way counts. */
+    add_assoc_long(&proc, "requests", (zend_long)(place->requests + (uint64_t)(is_pool && busy)));
     add_assoc_long(&proc, "request-duration", (zend_long)((is_pool && !busy ? place->last_took_ns : since) / 1000));
     add_assoc_stringl(&proc, "request-method", place->method.at, place->method.len);
     add_assoc_stringl(&proc, "request-uri", place->uri.at, uri_len);

@@ -344,7 +344,7 @@ fn the_status_has_php_fpms_keys() {
         r#""accepted-conn":6,"listen-queue":0,"max-listen-queue":0,"listen-queue-len":0,"idle-processes":0,"active-processes":1,"#,
         r#""total-processes":1,"max-active-processes":7,"max-children-reached":0,"slow-requests":0,"procs":[{"pid":"#,
         r#""state":"Running","start-time":"#,
-        r#""requests":1,"request-duration":"#,
+        r#""requests":2,"request-duration":"#,
         r#""request-method":"GET","request-uri":"\/a.php","query-string":"a=1","request-length":0,"user":"user","#,
         &format!(r#""script":"{root}\/a.php","last-request-cpu":0,"last-request-memory":0}}]"#),
     ] {
