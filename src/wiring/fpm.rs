@@ -76,6 +76,7 @@ pub fn serve(arguments: Arguments, config: &Config) -> ExitCode {
 /// # Errors
 /// An address that cannot be found.
 fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
+    let mut told = told(arguments)?;
     let mut sockets = Vec::new();
     let mut sites = Vec::new();
     for (site, pool) in config.pools.iter().enumerate() {
@@ -84,7 +85,12 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
         if let Some(address) = &pool.status_listen {
             sockets.push(FpmSocket { address: resolve(address)?, site, is_for_status: true });
         }
-        sites.push(self::site(pool));
+        let own = told.iter().position(|(name, _)| *name == pool.name).map(|at| told.swap_remove(at).1);
+        sites.push(self::site(pool, own));
+    }
+    if let (Some((name, _)), Some(file)) = (told.first(), &arguments.pools) {
+        let text = format!("{}: there is no pool '{name}' in the configuration", file.display());
+        return Err(Message::new(Level::Error, text));
     }
     let global = &config.global;
     let control = global.process_control_timeout;
@@ -115,26 +121,43 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
     })
 }
 
-fn site(pool: &tokamak_fpm::Pool) -> Site {
+/// What the file of `--pools` says, by the names of the pools.
+fn told(arguments: &Arguments) -> Result<Vec<(String, Site)>, Message> {
+    let Some(file) = &arguments.pools else { return Ok(Vec::new()) };
+    let wrong = |what: String| Message::new(Level::Error, what);
+    let directory = std::env::current_dir().map_err(|error| wrong(error.to_string()))?;
+    // A message is a line; the first error is enough to go on with.
+    tokamak_config::pools(file, &directory).map_err(|errors| {
+        let first = errors.iter().next().map(ToString::to_string);
+        wrong(first.unwrap_or_default())
+    })
+}
+
+/// The site of a pool, with what else was told of it.
+fn site(pool: &tokamak_fpm::Pool, own: Option<Site>) -> Site {
     let table = |settings: &[Setting]| -> BTreeMap<String, String> {
         settings.iter().map(|setting| (setting.name.clone(), setting.value.clone())).collect()
+    };
+    let (root, mode, worker, boot, warm, keep) = match own {
+        Some(own) => (own.root, own.mode, own.worker, own.boot, own.warm, own.keep),
+        None => ("/".into(), Mode::Classic, None, None, Vec::new(), Vec::new()),
     };
     Site {
         name: pool.name.clone(),
         hosts: Vec::new(),
-        root: "/".into(),
+        root,
         index: Vec::new(),
         front_controller: None,
-        mode: Mode::Classic,
-        worker: None,
-        boot: None,
-        warm: Vec::new(),
+        mode,
+        worker,
+        boot,
+        warm,
         fallback: None,
         upstream: None,
         authorizer: None,
         routes: Vec::new(),
         lua: Scripts::default(),
-        keep: Vec::new(),
+        keep,
         pool: Pool {
             size: size(pool),
             queue: usize::try_from(pool.listen.backlog).unwrap_or(0).max(QUEUE),

@@ -16,6 +16,12 @@ use crate::services::visitor::Visitor;
 
 on_every_server!(serves_every_page, serves_many_at_once);
 
+/// nginx in front of `tokamak fpm` in sealed mode.
+mod sealed_behind_nginx {
+    crate::harness::of_kinds!(super::serves_every_page; pages: FpmSealed);
+    crate::harness::of_kinds!(super::serves_many_at_once; many: FpmSealed);
+}
+
 in_every_mode!(serves_more_requests_than_one_loop_allows);
 
 /// The running application; the server ends before the compiled container goes.

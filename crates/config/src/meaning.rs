@@ -78,6 +78,11 @@ impl Default for Lua {
     }
 }
 
+/// What the sites of `low` mean by themselves; everything wrong goes to `errors`.
+pub(crate) fn sites(low: &Low, around: &Surroundings, errors: &mut Errors) -> Vec<Site> {
+    Reader { low, around, errors }.sites()
+}
+
 fn mode(site: &option::Site) -> Mode {
     match (&site.mode.value, &site.worker.value) {
         (Auto::Is(mode), _) => *mode,

@@ -11,6 +11,7 @@ use crate::error::{Errors, Place};
 use crate::literal::Literal;
 use crate::low::{Low, LowSite, Origin, Repeated};
 use crate::option::{self, Section, key_of};
+use crate::pools::KEYS;
 use crate::value::{did_you_mean, nearest};
 
 /// Tables of the top level, beside its options.
@@ -19,15 +20,7 @@ const TABLES: &[&str] = &["limits", "timeouts", "log", "lua", "upstream", "site"
 /// Reads `text`, the content of `file`; nothing if it is no TOML.
 pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low> {
     let mut low = Low::new(Some(file));
-    let document = match Document::parse(text) {
-        Ok(document) => document,
-        Err(error) => {
-            let line = error.span().map(|span| line_at(text, span.start));
-            let problem = format!("this is not TOML: {}", error.message().trim().replace('\n', "; "));
-            errors.add(Place::File(file.to_owned(), line), "", problem);
-            return None;
-        }
-    };
+    let document = document(text, file, errors)?;
     let mut reader = Reader { text, file, errors };
     for (name, item) in document.iter() {
         let root = document.as_table();
@@ -42,6 +35,32 @@ pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low>
         }
     }
     Some(low)
+}
+
+/// Reads the pools of `text`, the content of `file`, each with its name; nothing if it is no TOML.
+pub(crate) fn parse_pools(text: &str, file: &Path, errors: &mut Errors) -> Option<Vec<(String, LowSite)>> {
+    let document = document(text, file, errors)?;
+    let mut reader = Reader { text, file, errors };
+    let mut pools = Vec::new();
+    for (name, item) in document.iter() {
+        let line = reader.line(document.as_table(), name);
+        if name == "pool" {
+            pools = reader.pools(item, line);
+        } else {
+            reader.complain(line, name, "unknown key; the keys here are pool".into());
+        }
+    }
+    Some(pools)
+}
+
+fn document<'t>(text: &'t str, file: &Path, errors: &mut Errors) -> Option<Document<&'t str>> {
+    Document::parse(text)
+        .map_err(|error| {
+            let line = error.span().map(|span| line_at(text, span.start));
+            let problem = format!("this is not TOML: {}", error.message().trim().replace('\n', "; "));
+            errors.add(Place::File(file.to_owned(), line), "", problem);
+        })
+        .ok()
 }
 
 struct Reader<'a> {
@@ -63,6 +82,37 @@ impl Reader<'_> {
             }
             low.sites.push(site);
         }
+    }
+
+    fn pools(&mut self, item: &Item, line: Option<usize>) -> Vec<(String, LowSite)> {
+        let mut pools = Vec::new();
+        for (table, origin) in self.tables("pool", item, line) {
+            let mut site = LowSite::new(origin);
+            let mut pool = None;
+            for (name, item) in table.iter() {
+                let line = self.line(table, name);
+                match name {
+                    "name" => pool = item.as_str().map(str::to_owned),
+                    _ if KEYS.contains(&name) => self.option(table, "pool", name, item, &[], &mut site.site),
+                    _ => {
+                        let problem = format!("unknown key; the keys here are name, {}", KEYS.join(", "));
+                        self.complain(line, &key_of("pool", name), problem);
+                    }
+                }
+            }
+            match pool {
+                Some(pool) => pools.push((pool, site)),
+                None => {
+                    let line = if let Origin::File(line) = origin { Some(line) } else { None };
+                    self.complain(
+                        line,
+                        "pool.name",
+                        "not set; name a pool of the php-fpm configuration".into(),
+                    );
+                }
+            }
+        }
+        pools
     }
 
     /// A list of tables that have nothing in them but options.

@@ -14,6 +14,7 @@ use http::Request;
 use hyper::body::Incoming;
 use tokamak_config as config;
 use tokamak_cost::Ledger;
+use tokamak_fpm::log::Style;
 use tokamak_lua::{Engine, State};
 use tokamak_upstream::Segment;
 use tokamak_upstream::fcgi::{Errand, Standing, Upstream};
@@ -198,6 +199,9 @@ impl Front {
     /// Threads, logs or sockets that cannot be had.
     pub fn start(mut start: Start) -> io::Result<Front> {
         let server = Arc::new(start.server);
+        if let Some(config::Fpm { global, .. }) = &server.fpm {
+            access::write_as_fpm(Style { lowest: global.log_level, limit: global.log_limit });
+        }
         let loops = server.loops;
         let log = match &server.log.access {
             Some(_) => Some(access::Log::open(start.access_log)?),
@@ -507,8 +511,7 @@ impl Loop {
         let Some(allowed) = &pool.listen.allowed_clients else { return true };
         let admits = allowed.addresses.contains(&peer);
         if !admits {
-            let reason = "the client is not one of listen.allowed_clients";
-            access::garbled(&pool.name, &peer.to_string(), reason);
+            access::disallowed(&pool.name, &peer.to_string());
         }
         admits
     }

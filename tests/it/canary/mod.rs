@@ -99,7 +99,7 @@ fn name(kind: Kind) -> &'static str {
         Kind::Peer | Kind::Fastcgi => "php-fpm",
         Kind::Classic | Kind::Fpm => "classic",
         Kind::Worker => "worker",
-        Kind::Sealed => "sealed",
+        Kind::Sealed | Kind::FpmSealed => "sealed",
     }
 }
 

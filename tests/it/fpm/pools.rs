@@ -47,7 +47,7 @@ fn only_allowed_clients_connect() {
     let mut client = Client::tcp(refused);
     client.send(&Request::new(&server, "/hello.php").bytes(1));
     assert!(client.is_closed());
-    server.log_line(&["third", "not one of listen.allowed_clients", "127.0.0.1"]);
+    server.log_line(&["third", "Connection disallowed: IP address '127.0.0.1' has been dropped."]);
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn a_second_master_does_not_take_a_living_socket() {
     assert!(!out.status.success());
     let said = eventually(PATIENCE, || {
         let log = server.log() + &String::from_utf8_lossy(&out.stderr);
-        log.contains("An another FPM instance seems to already listen on").then_some(())
+        log.contains("FPM instance seems to already listen on").then_some(())
     });
     assert!(said.is_some(), "{}", String::from_utf8_lossy(&out.stderr));
     let Heard::Ended(..) = ({

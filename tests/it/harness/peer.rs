@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::process::{Process, eventually};
 use super::server::{Server, free_address};
-use super::setup::{Kind, Places, Setup, WebServer, is_root};
+use super::setup::{Image, Kind, Places, Setup, WebServer, is_root};
 use super::{tokamak, web_servers};
 
 pub(super) fn start(setup: &Setup, places: Places) -> Server {
@@ -37,11 +37,16 @@ pub(super) fn start_fpm(setup: &Setup, places: &Places) -> (Process, PathBuf) {
     let pool = places.top().join("fpm.conf");
     fs::write(&pool, fpm_configuration(setup, places, &socket)).unwrap();
     let (program, command) = match setup.kind {
-        Kind::Fpm => (tokamak::program(), Some("fpm")),
+        Kind::Fpm | Kind::FpmSealed => (tokamak::program(), Some("fpm")),
         _ => (installed("php-fpm8.2"), None),
     };
     let arguments = ["--nodaemonize", "--fpm-config", pool.to_str().unwrap()];
-    let arguments: Vec<String> = command.into_iter().chain(arguments).map(String::from).collect();
+    let mut arguments: Vec<String> = command.into_iter().chain(arguments).map(String::from).collect();
+    if setup.kind == Kind::FpmSealed {
+        let pools = places.top().join("pools.toml");
+        fs::write(&pools, sealed_pool(setup, places)).unwrap();
+        arguments.extend(["--pools".to_owned(), pools.to_str().unwrap().to_owned()]);
+    }
     let fpm = Process::start(&program, &arguments, &setup.server_environment, &places.log());
     // Its socket is there before anybody accepts from it.
     let said = || fs::read_to_string(places.log()).unwrap_or_default();
@@ -54,6 +59,19 @@ pub(super) fn installed(name: &str) -> PathBuf {
     let program = Path::new("/usr/sbin").join(name);
     assert!(program.exists(), "{} is missing: run scripts/setup test", program.display());
     program
+}
+
+/// What Tokamak is told of the pool beyond php-fpm's configuration.
+fn sealed_pool(setup: &Setup, places: &Places) -> String {
+    let root = setup.document_root(places);
+    let script = match &setup.image {
+        Image::Worker => format!("worker = {}", tokamak::quoted_path(&root.join(&setup.worker))),
+        Image::Boot(script) => format!("boot = {}", tokamak::quoted_path(&root.join(script))),
+        Image::Bare => String::new(),
+    };
+    let warm: Vec<String> = setup.warm.iter().map(|target| tokamak::quoted(target)).collect();
+    let (root, warm) = (tokamak::quoted_path(&root), warm.join(", "));
+    format!("[[pool]]\nname = \"tests\"\nroot = {root}\nmode = \"sealed\"\n{script}\nwarm = [{warm}]\n")
 }
 
 fn fpm_configuration(setup: &Setup, places: &Places, socket: &Path) -> String {

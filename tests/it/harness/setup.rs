@@ -22,6 +22,8 @@ pub enum Kind {
     Fastcgi,
     /// nginx with `tokamak fpm` in php-fpm's place, in classic mode.
     Fpm,
+    /// The same in sealed mode, with the image of [`Kind::Sealed`].
+    FpmSealed,
     /// nginx with php-fpm: what the expectations are checked against.
     Peer,
 }
@@ -29,7 +31,7 @@ pub enum Kind {
 impl Kind {
     /// Whether requests are served by a worker script that includes the requested one.
     pub fn has_loop(self) -> bool {
-        matches!(self, Kind::Worker | Kind::Sealed)
+        matches!(self, Kind::Worker | Kind::Sealed | Kind::FpmSealed)
     }
 }
 
@@ -242,7 +244,7 @@ impl Setup {
     pub fn start(self) -> Server {
         let places = Places::new(&self);
         match self.kind {
-            Kind::Fpm | Kind::Peer => peer::start(&self, places),
+            Kind::Fpm | Kind::FpmSealed | Kind::Peer => peer::start(&self, places),
             Kind::Classic | Kind::Worker | Kind::Sealed | Kind::Fastcgi => tokamak::start(&self, places),
         }
     }

@@ -98,7 +98,7 @@ fn write_site(
         }
         Kind::Fastcgi if setup.upstream.is_some() => text.push_str("mode = \"fastcgi\"\n"),
         Kind::Fastcgi => text.push_str("upstream = \"php-fpm\"\n"),
-        Kind::Classic | Kind::Fpm | Kind::Peer => text.push_str("mode = \"classic\"\n"),
+        Kind::Classic | Kind::Fpm | Kind::FpmSealed | Kind::Peer => text.push_str("mode = \"classic\"\n"),
     }
     let front_controller = setup.front_controller.as_deref().unwrap_or("none");
     writeln!(text, "front_controller = {}", quoted(front_controller)).unwrap();
@@ -126,11 +126,11 @@ fn write_table(text: &mut String, name: &str, entries: &[(String, String)]) {
     }
 }
 
-fn quoted_path(path: &Path) -> String {
+pub(super) fn quoted_path(path: &Path) -> String {
     quoted(path.to_str().expect("a test's path is text"))
 }
 
 /// A TOML basic string; JSON's strings are a subset of them.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("text is JSON")
 }

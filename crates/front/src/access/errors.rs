@@ -3,11 +3,13 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::Request;
 use http::header::REFERER;
+use tokamak_fpm::log::Style;
 
 use super::line::escape;
 use crate::clock::Clock;
@@ -16,6 +18,15 @@ use crate::failure::{Failure, Side};
 /// Refused requests that are told each second. Above it they are only counted: whoever sends garbage
 /// shall not fill the disk.
 const REFUSALS: u64 = 20;
+
+/// How php-fpm writes, in a server that stands in for it.
+static STYLE: OnceLock<Style> = OnceLock::new();
+
+/// Writes as php-fpm does from now on.
+pub fn write_as_fpm(style: Style) {
+    // Said once, when the front starts.
+    let _ = STYLE.set(style);
+}
 
 static THROTTLE: Throttle = Throttle { second: AtomicU64::new(0), count: AtomicU64::new(0) };
 
@@ -32,6 +43,16 @@ pub fn refused(client: &SocketAddr, status: u16, reason: &str) {
             pairs.push(("more", silent.as_bytes()));
         }
         put(&compose(now, "INFO", "-", &format!("request refused: {reason}"), &pairs));
+    }
+}
+
+/// Tells of a web server that may not connect, in php-fpm's words; as seldom as of [`refused`] ones.
+pub fn disallowed(pool: &str, client: &str) {
+    let now = SystemTime::now();
+    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    if THROTTLE.pass(second).is_some() {
+        let message = format!("Connection disallowed: IP address '{client}' has been dropped.");
+        put(&compose(now, "ERROR", pool, &message, &[]));
     }
 }
 
@@ -107,8 +128,7 @@ fn put(line: &[u8]) {
 }
 
 fn compose(now: SystemTime, level: &str, site: &str, message: &str, pairs: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut line = Clock::default().rfc3339(now).to_vec();
-    line.extend_from_slice(format!(" {level} [{site}] ").as_bytes());
+    let mut line = head(now, level, site);
     escape(message.as_bytes(), &mut line);
     for (key, value) in pairs {
         let quoted = value.is_empty() || value.iter().any(|byte| !byte.is_ascii_graphic());
@@ -123,6 +143,20 @@ fn compose(now: SystemTime, level: &str, site: &str, message: &str, pairs: &[(&s
     }
     line.push(b'\n');
     line
+}
+
+fn head(now: SystemTime, level: &str, site: &str) -> Vec<u8> {
+    let Some(style) = STYLE.get() else {
+        let mut head = Clock::default().rfc3339(now).to_vec();
+        head.extend_from_slice(format!(" {level} [{site}] ").as_bytes());
+        return head;
+    };
+    let level = match level {
+        "ERROR" => tokamak_fpm::Level::Error,
+        "WARN" => tokamak_fpm::Level::Warning,
+        _ => tokamak_fpm::Level::Notice,
+    };
+    format!("{}[pool {site}] ", style.head(now, level)).into_bytes()
 }
 
 /// So many a second, over all threads. Two threads that meet at the change of a second may let a few more

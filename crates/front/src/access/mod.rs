@@ -7,6 +7,8 @@ mod line;
 mod writer;
 
 pub use entry::{Entry, user};
-pub use errors::{broken_off, complained, failed, garbled, noticed, refused, script, server};
+pub use errors::{
+    broken_off, complained, disallowed, failed, garbled, noticed, refused, script, server, write_as_fpm,
+};
 pub use line::Line;
 pub use writer::{Buffer, Log};

@@ -75,6 +75,8 @@ struct Conversation {
     written: usize,
     /// Whether the connection ends with the requests that are under way.
     closing: bool,
+    /// Whether there are new lines for the access log.
+    has_lines: bool,
 }
 
 /// A request that has begun and not ended.
@@ -117,6 +119,7 @@ impl Conversation {
             out: Vec::new(),
             written: 0,
             closing: false,
+            has_lines: false,
         }
     }
 
@@ -129,6 +132,7 @@ impl Conversation {
         let mut moved = false;
         for _ in 0..TURNS {
             let turn = self.read(context)? | self.answer(context)? | self.write(context)?;
+            self.tell_journal();
             if self.closing && self.requests.is_empty() && self.out.is_empty() {
                 return Poll::Ready(Ok(()));
             }
@@ -140,6 +144,15 @@ impl Conversation {
         }
         context.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Hands over the lines of the access log: whoever has an answer may look for its line.
+    fn tell_journal(&mut self) {
+        if std::mem::take(&mut self.has_lines)
+            && let Some(journal) = &self.place().journal
+        {
+            journal.flush();
+        }
     }
 
     /// Lets the sweeper know what the connection waits for.
@@ -334,8 +347,9 @@ impl Conversation {
     }
 
     /// Writes the request's line into the pool's access log.
-    fn log(&self, request: &Request, failure: Option<Failure>) {
-        let Some(journal) = &self.place().journal else { return };
+    fn log(&mut self, request: &Request, failure: Option<Failure>) {
+        let Some(journal) = &self.home.places[self.place].journal else { return };
+        self.has_lines = true;
         let (answer, body) = match &request.stage {
             Stage::Coming(gathering) => (None, gathering.body_len()),
             Stage::Answered(answer, _, body) => (Some(answer), *body),
