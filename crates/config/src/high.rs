@@ -239,6 +239,8 @@ pub struct Upstream {
     pub check: Option<Check>,
     /// Most connections to each address.
     pub connections: usize,
+    /// Whether it is asked if it takes several requests on a connection.
+    pub multiplex: bool,
     /// Requests after which a connection is closed; 0: never, 1: none is kept.
     pub requests: u64,
     /// How long an unused connection is kept.

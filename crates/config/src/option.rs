@@ -348,6 +348,9 @@ section! {
         /// between requests; the next request waits for one that is free. `"auto"` is 16; with `spawn` it is one for each
         /// process.
         connections: Auto<Count> = "auto", within(1, 10_000), Live;
+        /// Whether several requests share a connection, if the application says that it can (`FCGI_MPXS_CONNS`). It is asked once, on a
+        /// connection of its own; not by default, since it is said by few and some do not even know the question.
+        multiplex: bool = "false", ANY, Live;
         /// Requests after which a connection is closed; 1 opens one for each request.
         requests: Count = "0", within(1, u32::MAX as u64).or_zero("never"), Live;
         /// How long an unused connection is kept.

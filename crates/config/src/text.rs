@@ -209,6 +209,7 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
         check_fall: check.map_or(unset.check_fall, |check| plain(Count(check.fall.into()))),
         check_params: plain(check.map(|check| check.params.clone()).unwrap_or_default()),
         connections: plain(Auto::Is(count(upstream.connections))),
+        multiplex: plain(upstream.multiplex),
         requests: plain(Count(upstream.requests)),
         idle: plain(upstream.idle),
         queue: plain(count(upstream.queue)),

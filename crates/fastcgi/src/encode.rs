@@ -58,6 +58,16 @@ pub fn unknown_type(out: &mut Vec<u8>, kind: u8) {
     record(out, Kind::UnknownType, MANAGEMENT, &body);
 }
 
+/// Gives whole records of one request another id.
+pub fn readdress(records: &mut [u8], id: u16) {
+    let mut at = 0;
+    while let Some(header) = records[at..].first_chunk_mut::<HEADER_LEN>() {
+        let [_, _, id_high, id_low, high, low, padding, _] = header;
+        [*id_high, *id_low] = id.to_be_bytes();
+        at += HEADER_LEN + usize::from(u16::from_be_bytes([*high, *low])) + usize::from(*padding);
+    }
+}
+
 /// One record; `content` is at most [`MOST_CONTENT`] bytes.
 fn record(out: &mut Vec<u8>, kind: Kind, id: u16, content: &[u8]) {
     debug_assert!(content.len() <= MOST_CONTENT);

@@ -30,4 +30,5 @@ def application(environ, start_response):
     return [body]
 
 
-fastcgi.serve(application, *sys.argv[1:])
+if __name__ == "__main__":
+    fastcgi.serve(application, *sys.argv[1:])

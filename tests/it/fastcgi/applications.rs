@@ -55,7 +55,7 @@ impl Application {
     }
 
     /// A server in front of it; `lines` are more lines of its upstream.
-    fn serve(&self, lines: &str) -> Server {
+    pub(super) fn serve(&self, lines: &str) -> Server {
         Setup::new(Kind::Fastcgi)
             .upstream(&format!("address = \"unix:{}\"\n{lines}", self.socket.display()))
             .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")

@@ -174,6 +174,11 @@ impl Client {
         let _ = self.stream.write_all(bytes);
     }
 
+    /// Closes the connection.
+    pub fn close(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+
     /// Waits until the server has closed the connection; `false` if it does not.
     pub fn is_closed(&mut self) -> bool {
         loop {
@@ -184,6 +189,84 @@ impl Client {
             }
         }
     }
+}
+
+/// What comes on a connection that requests share.
+#[derive(Debug)]
+pub enum Heard {
+    /// FCGI_GET_VALUES.
+    Question,
+    /// A whole request, and its id.
+    Request(u16, Asked),
+    /// FCGI_ABORT_REQUEST.
+    Abort(u16),
+}
+
+/// The requests that are on their way on a connection.
+#[derive(Default)]
+pub struct Conversation {
+    messages: Messages,
+    input: Vec<u8>,
+    begun: BTreeMap<u16, Asked>,
+}
+
+impl Client {
+    /// Reads the next thing; `None` when the server has closed the connection.
+    pub fn hear(&mut self, conversation: &mut Conversation) -> Option<Heard> {
+        let Conversation { messages, input, begun } = conversation;
+        loop {
+            let mut rest = &input[..];
+            let message = messages.next(&mut rest).expect("the server sends FastCGI");
+            let left = rest.len();
+            let heard = match message {
+                None => {
+                    let mut bytes = [0; 16 * 1024];
+                    let n = self.stream.read(&mut bytes).ok().filter(|n| *n > 0)?;
+                    *input = bytes[..n].to_vec();
+                    continue;
+                }
+                Some(Message::GetValues(_)) => Some(Heard::Question),
+                Some(Message::Begin { id, role, keep }) => {
+                    let (params, body, data) = (BTreeMap::new(), Vec::new(), Vec::new());
+                    let old = begun.insert(id, Asked { role, keep, params, body, data });
+                    assert!(old.is_none(), "the id {id} is in use");
+                    None
+                }
+                Some(Message::Abort { id }) => {
+                    begun.remove(&id);
+                    Some(Heard::Abort(id))
+                }
+                Some(Message::Stream { id, stream, bytes }) => {
+                    let asked = begun.get_mut(&id).expect("a request that has begun");
+                    let all = if stream == Stream::Params { &mut asked.data } else { &mut asked.body };
+                    all.extend_from_slice(bytes);
+                    None
+                }
+                Some(Message::StreamEnd { id, stream: Stream::Stdin }) => {
+                    let mut asked = begun.remove(&id).expect("a request that has begun");
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    let mut pairs = Pairs::new(Limits { bytes: 1 << 20, pairs: 1000 });
+                    let params = std::mem::take(&mut asked.data);
+                    let add = |name: &[u8], value: &[u8]| drop(asked.params.insert(text(name), text(value)));
+                    pairs.feed(&params, add).expect("sound parameters");
+                    self.requests.fetch_add(1, Ordering::Relaxed);
+                    Some(Heard::Request(id, asked))
+                }
+                Some(Message::StreamEnd { .. }) => None,
+                Some(other) => panic!("the server sent {other:?}"),
+            };
+            input.drain(..input.len() - left);
+            if heard.is_some() {
+                return heard;
+            }
+        }
+    }
+}
+
+/// The same records for the request with another id.
+pub fn about(id: u16, mut records: Vec<u8>) -> Vec<u8> {
+    encode::readdress(&mut records, id);
+    records
 }
 
 /// Some of the response.

@@ -15,6 +15,8 @@ mod connections;
 mod fpm;
 /// Records and responses that lie.
 mod hostile;
+/// Several requests on one connection.
+mod multiplex;
 /// Addresses behind names.
 mod names;
 /// Headers and files that the application has sent.

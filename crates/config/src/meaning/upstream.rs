@@ -64,6 +64,7 @@ impl Reader<'_> {
             check: self.check(values),
             connections: or(&values.connections, connections),
             spawn,
+            multiplex: values.multiplex.value,
             requests: values.requests.value.0,
             idle: values.idle.value,
             queue: number(values.queue.value.0),

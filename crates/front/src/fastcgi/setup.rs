@@ -48,6 +48,7 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
         },
         bounds: Bounds {
             connections: config.connections,
+            multiplex: config.multiplex,
             requests: config.requests,
             idle: config.idle,
             queue: config.queue,

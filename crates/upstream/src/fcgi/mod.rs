@@ -4,9 +4,11 @@
 //! has a pool that all event loops share. A request ([`Call`]) becomes an [`Exchange`] on one connection, whose events are the response; what a slow client
 //! has not taken yet waits in a [`Relay`], so that the connection is free again as soon as the application is done.
 //!
-//! A request has a connection to itself: applications that take several at once on one are rare, and say so only when asked
-//! (FCGI_MPXS_CONNS).
+//! A request has a connection to itself (`alone`), but where the application says that it takes several at once on one: there it is
+//! a strand of a trunk.
 
+mod alone;
+mod backlog;
 mod balance;
 mod call;
 mod checkup;
@@ -18,9 +20,12 @@ mod names;
 mod pool;
 mod relay;
 mod roster;
+mod strand;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod trunk;
+mod trunks;
 mod turns;
 mod upstream;
 

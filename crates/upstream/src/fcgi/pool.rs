@@ -20,8 +20,11 @@ use std::task::{Context, Poll, ready};
 
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use super::call::Call;
 use super::fault::Fault;
+use super::strand::Strand;
 use super::stream::{Endpoint, Stream};
+use super::trunks::{Capacity, Trunks};
 use super::turns::Turns;
 use super::upstream::Bounds;
 
@@ -41,6 +44,7 @@ pub(super) struct Pool {
     endpoint: Endpoint,
     bounds: Bounds,
     state: Mutex<State>,
+    trunks: Trunks,
 }
 
 #[derive(Debug)]
@@ -82,7 +86,8 @@ pub(super) struct Starving(Arc<Pool>);
 impl Pool {
     pub fn new(endpoint: Endpoint, bounds: Bounds) -> Pool {
         let turns = Turns::new(bounds.connections);
-        Pool { endpoint, bounds, state: Mutex::new(State { turns, idle: VecDeque::new(), starving: 0 }) }
+        let state = Mutex::new(State { turns, idle: VecDeque::new(), starving: 0 });
+        Pool { endpoint, bounds, state, trunks: Trunks::new() }
     }
 
     /// Whether a request would not have to wait.
@@ -92,7 +97,7 @@ impl Pool {
 
     /// Requests that have, or open, a connection.
     pub fn in_use(&self) -> usize {
-        self.bounds.connections - self.state().turns.free()
+        self.state().turns.held()
     }
 
     /// Requests that wait for one.
@@ -107,6 +112,29 @@ impl Pool {
         let closed = std::mem::take(&mut state.idle);
         drop(state);
         drop(closed);
+        self.trunks.retire();
+    }
+
+    /// Whether requests share connections. It may have to be asked first.
+    ///
+    /// # Errors
+    /// The address cannot be reached.
+    pub async fn is_shared(&self) -> io::Result<bool> {
+        if !self.bounds.multiplex || self.bounds.requests == 1 {
+            return Ok(false);
+        }
+        // Nobody has a permit yet: each comes behind this question.
+        let learned = |capacity: Capacity| self.state().turns.resize(capacity.requests);
+        Ok(self.trunks.capacity(&self.endpoint, self.bounds, learned).await?.is_some())
+    }
+
+    /// Begins a request on a shared connection. `true`: the connection had a request before.
+    ///
+    /// # Errors
+    /// The address cannot be reached.
+    pub async fn begin(&self, permit: Permit, call: &Arc<Call>) -> io::Result<(Strand, bool)> {
+        let home = permit.home;
+        self.trunks.begin(&self.endpoint, self.bounds, (permit, home), call).await
     }
 
     /// The right to use a connection.
@@ -184,6 +212,7 @@ impl Pool {
 
     /// Closes the connections of an event loop that were idle for too long, or that the application has closed.
     pub fn tick(&self, home: usize, now: u64) {
+        self.trunks.tick(home);
         let limit = self.bounds.idle.as_nanos() as u64;
         self.state().idle.retain_mut(|idle| {
             idle.home != home
@@ -204,6 +233,7 @@ impl Pool {
     /// No connection is kept from now on.
     pub fn keep_none(self: &Arc<Self>) {
         std::mem::forget(self.starve());
+        self.trunks.retire();
     }
 
     fn put_back(&self, connection: Connection, home: usize) {

@@ -43,6 +43,7 @@ fn bounds(connections: usize) -> Bounds {
     let second = Duration::from_secs(10);
     Bounds {
         connections,
+        multiplex: false,
         requests: 0,
         idle: second,
         queue: 10,

@@ -15,6 +15,7 @@ const PREFERENCE: u64 = 1_000_000;
 /// Permits that nobody holds, and requests without one. `P` is what a request gets.
 #[derive(Debug)]
 pub(super) struct Turns<P> {
+    all: usize,
     free: usize,
     /// Those who wait in each event loop, the first one first.
     loops: Vec<VecDeque<Waiter<P>>>,
@@ -30,7 +31,19 @@ struct Waiter<P> {
 
 impl<P> Turns<P> {
     pub fn new(permits: usize) -> Turns<P> {
-        Turns { free: permits, loops: Vec::new(), is_closed: false }
+        Turns { all: permits, free: permits, loops: Vec::new(), is_closed: false }
+    }
+
+    /// Changes their number, as long as nobody holds one.
+    pub fn resize(&mut self, permits: usize) {
+        if self.held() == 0 {
+            (self.all, self.free) = (permits, permits);
+        }
+    }
+
+    /// Permits that somebody holds.
+    pub fn held(&self) -> usize {
+        self.all - self.free
     }
 
     /// Permits that nobody holds. While there is one, nobody waits.

@@ -10,6 +10,7 @@ use tokamak_sys::control::Standing;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::alone::Alone;
 use super::balance::health::{Rules, Severity};
 use super::balance::{Key, Policy};
 use super::call::Call;
@@ -25,6 +26,8 @@ use super::stream::Endpoint;
 pub struct Bounds {
     /// Connections to each address.
     pub connections: usize,
+    /// Whether it is asked if it takes several requests on a connection.
+    pub multiplex: bool,
     /// Requests after which a connection is closed; 0: never.
     pub requests: u64,
     /// How long an idle connection is kept.
@@ -246,16 +249,24 @@ impl Upstream {
         let pool = &member.pool;
         let mut avoid_kept = false;
         loop {
+            let is_shared = pool.is_shared().await.map_err(Fault::Unreachable)?;
             let permit = pool.permit(home).await?;
             let permitted = tokamak_cost::now();
-            let reused = if avoid_kept { Err(permit) } else { pool.reuse(permit, !call.is_repeatable) };
-            let lease = match reused {
-                Ok(lease) => lease,
-                Err(permit) => pool.connect(permit).await.map_err(Fault::Unreachable)?,
+            let (mut exchange, is_reused) = if is_shared {
+                let begun = pool.begin(permit, call).await;
+                let (strand, is_reused) = begun.map_err(Fault::Unreachable)?;
+                // The lost one is not used again; once more is enough, though, whatever becomes of the next.
+                (Exchange::shared(strand), is_reused && !avoid_kept)
+            } else {
+                let reused = if avoid_kept { Err(permit) } else { pool.reuse(permit, !call.is_repeatable) };
+                let lease = match reused {
+                    Ok(lease) => lease,
+                    Err(permit) => pool.connect(permit).await.map_err(Fault::Unreachable)?,
+                };
+                let is_reused = lease.is_reused();
+                (Exchange::alone(Alone::new(lease, call.clone(), self.settings.bounds)), is_reused)
             };
             let connected = tokamak_cost::now();
-            let is_reused = lease.is_reused();
-            let mut exchange = Exchange::new(lease, call.clone(), self.settings.bounds);
             match exchange.next().await {
                 Ok(event) => return Ok(Answer { exchange, event, permitted, connected }),
                 Err(Fault::Closed { answered: false })

@@ -1,0 +1,192 @@
+//! One request on a connection of its own: written and answered at the same time, because an application may answer before it has
+//! read all of the body, and must not have to wait then.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Stream as Kind};
+use tokio::time::Instant;
+
+use super::call::{Call, ID, Written};
+use super::exchange::Event;
+use super::fault::Fault;
+use super::pool::{Lease, Starving};
+use super::upstream::Bounds;
+
+/// A request on a new connection that is not answered for so long may be waiting for a process that waits for us. Long
+/// enough for most applications to answer, short enough that nobody minds. Chosen arbitrarily.
+const STARVING: Duration = Duration::from_millis(100);
+
+/// A request that is being answered. Dropping it closes the connection, which tells the application that nobody wants the
+/// answer any more.
+#[derive(Debug)]
+pub struct Alone {
+    /// Given up with the end.
+    lease: Option<Lease>,
+    call: Arc<Call>,
+    bounds: Bounds,
+    written: Written,
+    all_written: bool,
+    /// The application takes no more; it may still have something to say.
+    deaf: bool,
+    messages: Messages,
+    /// Read and not looked at yet.
+    input: Bytes,
+    answered: bool,
+    stdout_ended: bool,
+    /// When something was last written or read.
+    moved: Instant,
+    /// On a new connection, as long as nobody has answered.
+    patience: Option<Instant>,
+    starving: Option<Starving>,
+}
+
+impl Alone {
+    pub(super) fn new(lease: Lease, call: Arc<Call>, bounds: Bounds) -> Alone {
+        let moved = Instant::now();
+        Alone {
+            patience: (!lease.is_reused()).then_some(moved + STARVING),
+            lease: Some(lease),
+            call,
+            bounds,
+            written: Written::default(),
+            all_written: false,
+            deaf: false,
+            messages: Messages::new(),
+            input: Bytes::new(),
+            answered: false,
+            stdout_ended: false,
+            moved,
+            starving: None,
+        }
+    }
+
+    /// Whether any of the request may have reached the application.
+    pub fn has_written(&self) -> bool {
+        self.written.has_begun()
+    }
+
+    /// The next thing that the application says; nothing follows a fault.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, Fault>> {
+        loop {
+            if let Some(event) = self.understand()? {
+                return Poll::Ready(Ok(event));
+            }
+            if self.lease.is_none() {
+                return Poll::Ready(Ok(Event::End));
+            }
+            self.poll_send(context)?;
+            match self.poll_receive(context) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(fault)) => return Poll::Ready(Err(fault)),
+                Poll::Pending => return self.poll_time(context).map(Err),
+            }
+        }
+    }
+
+    /// Reads messages off the input.
+    fn understand(&mut self) -> Result<Option<Event>, Fault> {
+        while !self.input.is_empty() {
+            let input = self.input.clone();
+            let mut rest = &input[..];
+            let message = self.messages.next(&mut rest)?;
+            self.input.advance(input.len() - rest.len());
+            match message {
+                None => {}
+                Some(
+                    Message::Stream { id, .. } | Message::StreamEnd { id, .. } | Message::End { id, .. },
+                ) if id != ID => return Err(Fault::Unexpected("a record of another request")),
+                Some(Message::Stream { stream: Kind::Stdout, bytes, .. }) => {
+                    if self.stdout_ended {
+                        return Err(Fault::Unexpected("more of its response after the end of it"));
+                    }
+                    return Ok(Some(Event::Stdout(input.slice_ref(bytes))));
+                }
+                Some(Message::Stream { stream: Kind::Stderr, bytes, .. }) => {
+                    return Ok(Some(Event::Stderr(input.slice_ref(bytes))));
+                }
+                Some(Message::StreamEnd { stream: Kind::Stdout, .. }) => self.stdout_ended = true,
+                Some(Message::StreamEnd { stream: Kind::Stderr, .. }) => {}
+                Some(Message::End { status: ProtocolStatus::Complete, .. }) => {
+                    self.end();
+                    return Ok(Some(Event::End));
+                }
+                Some(Message::End { status, .. }) => return Err(Fault::Refused(status)),
+                Some(_) => return Err(Fault::Unexpected("a record that only a web server sends")),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives the connection up, to be used again if it is as good as new.
+    fn end(&mut self) {
+        let is_clean =
+            self.all_written && !self.deaf && self.input.is_empty() && self.messages.is_between_records();
+        if let Some(lease) = self.lease.take().filter(|_| is_clean) {
+            lease.keep();
+        }
+        self.starving = None;
+        self.input = Bytes::new();
+    }
+
+    /// Writes as much as the application takes.
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Result<(), Fault> {
+        let Some(lease) = &mut self.lease else { return Ok(()) };
+        while !self.all_written && !self.deaf {
+            let rest = self.call.rest(&mut self.written).map_err(|_| Fault::Spool)?;
+            if rest.is_empty() {
+                self.all_written = true;
+                break;
+            }
+            match lease.connection().stream.poll_write(context, rest) {
+                Poll::Ready(Ok(n)) => {
+                    self.written.advance(&self.call, n);
+                    self.moved = Instant::now();
+                }
+                // Perhaps it has answered without listening to the end; reading will tell.
+                Poll::Ready(Err(_)) => self.deaf = true,
+                Poll::Pending => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        let Some(lease) = &mut self.lease else { return Poll::Pending };
+        // Most responses come whole at once.
+        match std::task::ready!(lease.connection().stream.poll_read(context, !self.answered)) {
+            Ok(bytes) if !bytes.is_empty() => {
+                self.input = bytes;
+                self.answered = true;
+                self.patience = None;
+                self.starving = None;
+                self.moved = Instant::now();
+                Poll::Ready(Ok(()))
+            }
+            Ok(_) | Err(_) => Poll::Ready(Err(Fault::Closed { answered: self.answered })),
+        }
+    }
+
+    /// Waits for what the application does not do in time.
+    fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<Fault> {
+        let (limit, fault) = if self.answered {
+            (self.bounds.read_timeout, Fault::Stalled)
+        } else if self.all_written || self.deaf {
+            (self.bounds.first_byte_timeout, Fault::Silent)
+        } else {
+            (self.bounds.send_timeout, Fault::SendSlow)
+        };
+        let deadline = self.moved + limit;
+        let Some(lease) = &mut self.lease else { return Poll::Pending };
+        if let Some(patience) = self.patience
+            && patience < deadline
+        {
+            std::task::ready!(lease.connection().poll_deadline(context, patience));
+            self.patience = None;
+            self.starving = Some(lease.starve());
+        }
+        lease.connection().poll_deadline(context, deadline).map(|()| fault)
+    }
+}

@@ -1,0 +1,149 @@
+//! What an application has said of one request and nobody has taken yet, where it cannot be left in the socket because others
+//! share that: up to a bound in memory, then in an unlinked file.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use bytes::{Bytes, BytesMut};
+
+/// Most bytes in memory. Chosen arbitrarily, beside what is held for a slow client anyway.
+const MEMORY: usize = 64 * 1024;
+
+/// Most bytes in the file. Chosen as nginx has chosen for its own.
+const SPOOLED: u64 = 1 << 30;
+
+/// Most changes between the two streams that are remembered. Chosen arbitrarily; an honest application makes few.
+const CHANGES: usize = 16 * 1024;
+
+/// Which stream some bytes belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Stdout,
+    Stderr,
+}
+
+/// Bytes in their order.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    /// Which stream the bytes belong to: so many of this, then so many of that.
+    runs: VecDeque<(Said, u64)>,
+    /// The first ones.
+    memory: BytesMut,
+    /// Those behind them.
+    file: Option<File>,
+    read: u64,
+    written: u64,
+}
+
+impl Backlog {
+    /// Adds bytes at the end.
+    ///
+    /// # Errors
+    /// There are too many, or no file can be had for them.
+    pub fn push(&mut self, said: Said, bytes: &[u8]) -> io::Result<()> {
+        let is_full = self.runs.len() >= CHANGES;
+        match self.runs.back_mut() {
+            Some((last, len)) if *last == said => *len += bytes.len() as u64,
+            _ if is_full => return Err(io::ErrorKind::FileTooLarge.into()),
+            _ => self.runs.push_back((said, bytes.len() as u64)),
+        }
+        if self.written == 0 && self.memory.len() + bytes.len() <= MEMORY {
+            self.memory.extend_from_slice(bytes);
+            return Ok(());
+        }
+        if self.written + bytes.len() as u64 > SPOOLED {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(tempfile::tempfile()?),
+        };
+        file.write_all_at(bytes, self.written)?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Takes the next bytes off the front.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn pop(&mut self) -> io::Result<Option<(Said, Bytes)>> {
+        let Some((said, len)) = self.runs.front_mut() else { return Ok(None) };
+        if self.memory.is_empty() {
+            let piece = (self.written - self.read).min(MEMORY as u64) as usize;
+            self.memory.resize(piece, 0);
+            if let Some(file) = &self.file {
+                file.read_exact_at(&mut self.memory, self.read)?;
+            }
+            self.read += piece as u64;
+            if self.read == self.written {
+                // Memory is enough again; the file's blocks are given back.
+                (self.file, self.read, self.written) = (None, 0, 0);
+            }
+        }
+        let taken = self.memory.len().min(usize::try_from(*len).unwrap_or(usize::MAX));
+        let popped = (*said, self.memory.split_to(taken).freeze());
+        *len -= taken as u64;
+        if *len == 0 {
+            self.runs.pop_front();
+        }
+        Ok(Some(popped))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn popped(backlog: &mut Backlog) -> (Vec<u8>, Vec<u8>) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        while let Some((said, bytes)) = backlog.pop().unwrap() {
+            if said == Said::Stdout { out.extend(bytes) } else { err.extend(bytes) }
+        }
+        (out, err)
+    }
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        let mut backlog = Backlog::default();
+        for round in 0..3 {
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            for number in 0..300_u32 {
+                let bytes = vec![number as u8; 1 + 997 * (number as usize % (round + 1))];
+                let said = if number % 7 == 0 { Said::Stderr } else { Said::Stdout };
+                backlog.push(said, &bytes).unwrap();
+                if said == Said::Stdout { out.extend(bytes) } else { err.extend(bytes) }
+            }
+            assert_eq!(backlog.file.is_some(), round > 0, "small ones stay in memory");
+            assert!(backlog.memory.len() <= MEMORY);
+            assert!(popped(&mut backlog) == (out, err));
+            assert!(backlog.file.is_none());
+        }
+    }
+
+    #[test]
+    fn in_and_out_may_take_turns() {
+        let mut backlog = Backlog::default();
+        let (mut put, mut got) = (Vec::new(), Vec::new());
+        for number in 0..200_u32 {
+            let bytes = vec![number as u8; 3000];
+            put.extend_from_slice(&bytes);
+            backlog.push(Said::Stdout, &bytes).unwrap();
+            if number % 2 == 0 {
+                got.extend(backlog.pop().unwrap().unwrap().1);
+            }
+        }
+        got.extend(popped(&mut backlog).0);
+        assert!(got == put);
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let mut backlog = Backlog::default();
+        let turn = |number: usize| [Said::Stdout, Said::Stderr][number % 2];
+        assert!((0..CHANGES).all(|number| backlog.push(turn(number), b"x").is_ok()));
+        assert!(backlog.push(turn(CHANGES), b"x").is_err());
+    }
+}

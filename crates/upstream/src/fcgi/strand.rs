@@ -1,0 +1,78 @@
+//! One request on a connection that it shares, as the one who wants the response sees it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::time::{Sleep, sleep_until};
+
+use super::backlog::Said;
+use super::exchange::Event;
+use super::fault::Fault;
+use super::trunk::Trunk;
+use super::upstream::Bounds;
+
+/// A request on a trunk. Dropping it aborts the request (§5.4).
+#[derive(Debug)]
+pub(super) struct Strand {
+    trunk: Arc<Trunk>,
+    id: u16,
+    bounds: Bounds,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Strand {
+    pub fn new(trunk: Arc<Trunk>, id: u16, bounds: Bounds) -> Strand {
+        Strand { trunk, id, bounds, timer: None }
+    }
+
+    /// Whether any of the request may have reached the application.
+    pub fn has_written(&self) -> bool {
+        self.trunk.state().requests.get(&self.id).is_some_and(|request| request.is_begun)
+    }
+
+    /// The next thing that the application says; nothing follows a fault.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, Fault>> {
+        loop {
+            let (deadline, fault) = {
+                let mut state = self.trunk.state();
+                let request = state.requests.get_mut(&self.id).expect("it is there as long as its strand");
+                match request.backlog.pop() {
+                    Ok(Some((Said::Stdout, bytes))) => return Poll::Ready(Ok(Event::Stdout(bytes))),
+                    Ok(Some((Said::Stderr, bytes))) => return Poll::Ready(Ok(Event::Stderr(bytes))),
+                    Ok(None) => {}
+                    Err(_) => return Poll::Ready(Err(Fault::Spool)),
+                }
+                match request.ended {
+                    Some(Ok(())) => return Poll::Ready(Ok(Event::End)),
+                    Some(Err(death)) => return Poll::Ready(Err(death.fault(request.answered))),
+                    None => {}
+                }
+                request.reader = Some(context.waker().clone());
+                let (limit, fault) = if request.answered {
+                    (self.bounds.read_timeout, Fault::Stalled)
+                } else if request.all_written {
+                    (self.bounds.first_byte_timeout, Fault::Silent)
+                } else {
+                    (self.bounds.send_timeout, Fault::SendSlow)
+                };
+                (request.moved + limit, fault)
+            };
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+            if timer.deadline() == deadline && timer.is_elapsed() {
+                return Poll::Ready(Err(fault));
+            }
+            if timer.deadline() > deadline || timer.is_elapsed() {
+                timer.as_mut().reset(deadline);
+            }
+            // Set for an earlier deadline it may go off too early; then there is another look.
+            std::task::ready!(timer.as_mut().poll(context));
+        }
+    }
+}
+
+impl Drop for Strand {
+    fn drop(&mut self) {
+        self.trunk.drop_request(self.id);
+    }
+}

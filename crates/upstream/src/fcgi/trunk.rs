@@ -1,0 +1,426 @@
+//! A connection that several requests share, by their ids (§3.3).
+//!
+//! A task has the socket. It writes what the requests have to say, a piece of each in turn, and puts what the application says into
+//! the [`Backlog`] of the request that it is about. It never waits for a request's client, so none holds up another.
+//!
+//! A request:
+//!
+//! ```text
+//! begin ──► in line ──► begun ──────────────► ended ──► gone, its id is free
+//!              │          │ nobody wants it     ▲  (when its Strand is dropped)
+//!              │          └──► aborted ─────────┘
+//!              └──► gone: the application has never heard of it
+//! ```
+//!
+//! It holds its permit until the application has ended it, wanted or not: that is what FCGI_MAX_REQS counts.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokamak_fastcgi::{Error, Message, Messages, ProtocolStatus, Stream as Kind, encode};
+use tokio::time::Instant;
+
+use super::backlog::{Backlog, Said};
+use super::call::{Call, Written};
+use super::fault::Fault;
+use super::pool::Permit;
+use super::strand::Strand;
+use super::stream::Stream;
+use super::upstream::Bounds;
+
+/// How much is written at once, if there is so much.
+const PIECE: usize = 32 * 1024;
+
+/// How long an application may take to end a request that was aborted. Then the connection takes no more requests, and is closed
+/// when the others have ended. Chosen arbitrarily.
+const ABORTING: Duration = Duration::from_secs(10);
+
+/// A shared connection.
+#[derive(Debug)]
+pub(super) struct Trunk {
+    /// The event loop in which its task runs.
+    pub home: usize,
+    bounds: Bounds,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub requests: BTreeMap<u16, Request>,
+    /// Those that have something to be written, the next one first.
+    line: VecDeque<u16>,
+    /// Requests that it still takes.
+    left: u64,
+    /// Whether it had a request.
+    was_used: bool,
+    /// It is to be closed, or is.
+    is_closing: bool,
+    /// Since when it has had no request.
+    idle_since: Instant,
+    task: Option<Waker>,
+}
+
+/// One request.
+#[derive(Debug)]
+pub(super) struct Request {
+    call: Arc<Call>,
+    written: Written,
+    pub is_begun: bool,
+    pub all_written: bool,
+    pub answered: bool,
+    stdout_ended: bool,
+    pub backlog: Backlog,
+    /// What becomes of the response; a fault may come before the application has ended the request.
+    pub ended: Option<Result<(), Death>>,
+    /// The application has ended it.
+    is_over: bool,
+    /// When something was last written or read.
+    pub moved: Instant,
+    pub reader: Option<Waker>,
+    /// Since when nobody wants it.
+    unwanted: Option<Instant>,
+    abort_written: bool,
+    permit: Option<Permit>,
+}
+
+/// Why a request ended without a response.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Death {
+    Closed,
+    Malformed(Error),
+    Unexpected(&'static str),
+    Refused(ProtocolStatus),
+    Spool,
+}
+
+impl Death {
+    pub fn fault(self, answered: bool) -> Fault {
+        match self {
+            Death::Closed => Fault::Closed { answered },
+            Death::Malformed(error) => Fault::Malformed(error),
+            Death::Unexpected(what) => Fault::Unexpected(what),
+            Death::Refused(status) => Fault::Refused(status),
+            Death::Spool => Fault::Spool,
+        }
+    }
+}
+
+impl Trunk {
+    /// Starts the task of a connection.
+    pub fn start(stream: Stream, home: usize, bounds: Bounds) -> Arc<Trunk> {
+        let state = State {
+            requests: BTreeMap::new(),
+            line: VecDeque::new(),
+            left: if bounds.requests == 0 { u64::MAX } else { bounds.requests },
+            was_used: false,
+            is_closing: false,
+            idle_since: Instant::now(),
+            task: None,
+        };
+        let trunk = Arc::new(Trunk { home, bounds, state: Mutex::new(state) });
+        let mut driver = Driver {
+            trunk: trunk.clone(),
+            stream,
+            messages: Messages::new(),
+            out: Vec::new(),
+            at: 0,
+            writes: true,
+        };
+        tokio::spawn(async move {
+            let death = poll_fn(|context| driver.poll(context)).await;
+            driver.trunk.bury(death);
+        });
+        trunk
+    }
+
+    /// Begins a request; not if the connection takes no more. `true`: it had one before.
+    pub fn begin(self: &Arc<Self>, call: Arc<Call>, permit: Permit) -> Result<(Strand, bool), Permit> {
+        let mut state = self.state();
+        let id = (1..=u16::MAX).find(|id| !state.requests.contains_key(id));
+        let (Some(id), true) = (id, state.is_open()) else { return Err(permit) };
+        let request = Request {
+            call,
+            written: Written::default(),
+            is_begun: false,
+            all_written: false,
+            answered: false,
+            stdout_ended: false,
+            backlog: Backlog::default(),
+            ended: None,
+            is_over: false,
+            moved: Instant::now(),
+            reader: None,
+            unwanted: None,
+            abort_written: false,
+            permit: Some(permit),
+        };
+        state.requests.insert(id, request);
+        state.line.push_back(id);
+        state.left -= 1;
+        let was_used = std::mem::replace(&mut state.was_used, true);
+        state.wake_task();
+        Ok((Strand::new(self.clone(), id, self.bounds), was_used))
+    }
+
+    /// Requests that it has, if it takes more.
+    pub fn load(&self) -> Option<usize> {
+        let state = self.state();
+        state.is_open().then_some(state.requests.len())
+    }
+
+    /// Closes it if it is not needed any more, or if the application does not end what nobody wants.
+    pub fn tick(&self) {
+        let mut state = self.state();
+        let late = |request: &Request| request.unwanted.is_some_and(|since| since.elapsed() > ABORTING);
+        if state.requests.values().any(late) {
+            state.left = 0;
+        }
+        let is_idle = state.requests.is_empty() && state.idle_since.elapsed() > self.bounds.idle;
+        if is_idle {
+            state.left = 0;
+        }
+        state.close_if_done();
+    }
+
+    /// No more requests; it is closed behind the last one.
+    pub fn retire(&self) {
+        let mut state = self.state();
+        state.left = 0;
+        state.close_if_done();
+    }
+
+    /// Nobody wants the request any more.
+    pub fn drop_request(&self, id: u16) {
+        let mut state = self.state();
+        let Some(request) = state.requests.get_mut(&id) else { return };
+        // Dropped behind the lock: its permit goes to somebody else.
+        let mut gone = None;
+        if request.is_over || !request.is_begun {
+            gone = state.remove(id);
+        } else {
+            request.unwanted = Some(Instant::now());
+            request.backlog = Backlog::default();
+            if !state.line.contains(&id) {
+                state.line.push_back(id);
+            }
+        }
+        state.wake_task();
+        drop(state);
+        drop(gone);
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere cannot leave it half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends what the connection still had.
+    fn bury(&self, death: Death) {
+        let mut state = self.state();
+        state.is_closing = true;
+        let mut permits = Vec::new();
+        for request in state.requests.values_mut() {
+            permits.extend(request.over(Err(death)));
+        }
+        state.requests.retain(|_, request| request.unwanted.is_none());
+        drop(state);
+        drop(permits);
+    }
+}
+
+impl State {
+    fn is_open(&self) -> bool {
+        self.left > 0 && !self.is_closing
+    }
+
+    fn wake_task(&self) {
+        if let Some(task) = &self.task {
+            task.wake_by_ref();
+        }
+    }
+
+    fn remove(&mut self, id: u16) -> Option<Request> {
+        self.line.retain(|other| *other != id);
+        self.idle_since = Instant::now();
+        let removed = self.requests.remove(&id);
+        self.close_if_done();
+        removed
+    }
+
+    /// Closes a connection that takes no more requests and has none that anybody wants.
+    fn close_if_done(&mut self) {
+        if self.left == 0 && self.requests.values().all(|request| request.unwanted.is_some()) {
+            self.is_closing = true;
+            self.wake_task();
+        }
+    }
+
+    /// The next records to be written, a piece of each request in turn.
+    fn records(&mut self, out: &mut Vec<u8>) {
+        while out.len() < PIECE
+            && let Some(id) = self.line.pop_front()
+        {
+            let Some(request) = self.requests.get_mut(&id) else { continue };
+            if request.unwanted.is_some() && !request.is_over {
+                if !std::mem::replace(&mut request.abort_written, true) {
+                    encode::abort(out, id);
+                }
+                continue;
+            }
+            // It may be answered before it has been written to its end.
+            if request.ended.is_some() {
+                continue;
+            }
+            let Request { call, written, .. } = request;
+            match call.rest(written) {
+                Ok([]) => {
+                    request.all_written = true;
+                    // Another time limit holds from now on.
+                    request.wake_reader();
+                }
+                Ok(records) => {
+                    let (from, len) = (out.len(), records.len());
+                    out.extend_from_slice(records);
+                    encode::readdress(&mut out[from..], id);
+                    written.advance(call, len);
+                    request.is_begun = true;
+                    request.moved = Instant::now();
+                    self.line.push_back(id);
+                }
+                // The file with its body cannot be read.
+                Err(_) => request.end(Err(Death::Spool)),
+            }
+        }
+    }
+}
+
+impl Request {
+    fn end(&mut self, how: Result<(), Death>) {
+        self.ended.get_or_insert(how);
+        self.wake_reader();
+    }
+
+    /// The application has ended it. Gives its permit.
+    fn over(&mut self, how: Result<(), Death>) -> Option<Permit> {
+        self.is_over = true;
+        self.end(how);
+        self.permit.take()
+    }
+
+    fn wake_reader(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+
+    /// More of its streams.
+    fn hear(&mut self, said: Said, bytes: &[u8]) {
+        self.answered = true;
+        self.moved = Instant::now();
+        if self.unwanted.is_some() || self.ended.is_some() {
+            return;
+        }
+        let problem = if said == Said::Stdout && self.stdout_ended {
+            Some("more of its response after the end of it")
+        } else {
+            self.backlog.push(said, bytes).err().map(|_| "more than can be held for a slow client")
+        };
+        match problem {
+            Some(problem) => self.end(Err(Death::Unexpected(problem))),
+            None => self.wake_reader(),
+        }
+    }
+}
+
+/// The task of a trunk.
+struct Driver {
+    trunk: Arc<Trunk>,
+    stream: Stream,
+    messages: Messages,
+    /// Whole records, and how much of them is written.
+    out: Vec<u8>,
+    at: usize,
+    /// The application takes what is written; it may have something to say even if not.
+    writes: bool,
+}
+
+impl Driver {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Death> {
+        loop {
+            {
+                let mut state = self.trunk.state();
+                if state.is_closing {
+                    return Poll::Ready(Death::Closed);
+                }
+                if !state.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
+                    state.task = Some(context.waker().clone());
+                }
+            }
+            self.poll_write(context);
+            match std::task::ready!(self.stream.poll_read(context, false)) {
+                Ok(bytes) if !bytes.is_empty() => {
+                    if let Err(death) = self.hear(&bytes) {
+                        return Poll::Ready(death);
+                    }
+                }
+                Ok(_) | Err(_) => return Poll::Ready(Death::Closed),
+            }
+        }
+    }
+
+    fn poll_write(&mut self, context: &mut Context<'_>) {
+        while self.writes {
+            if self.at == self.out.len() {
+                self.out.clear();
+                self.at = 0;
+                self.trunk.state().records(&mut self.out);
+                if self.out.is_empty() {
+                    self.stream.stop_writing();
+                    return;
+                }
+            }
+            match self.stream.poll_write(context, &self.out[self.at..]) {
+                Poll::Ready(Ok(n)) => self.at += n,
+                Poll::Ready(Err(_)) => self.writes = false,
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    fn hear(&mut self, mut bytes: &[u8]) -> Result<(), Death> {
+        let mut permits = Vec::new();
+        let mut state = self.trunk.state();
+        while let Some(message) = self.messages.next(&mut bytes).map_err(Death::Malformed)? {
+            let id = match message {
+                Message::Stream { id, stream: Kind::Stdout | Kind::Stderr, .. }
+                | Message::StreamEnd { id, stream: Kind::Stdout | Kind::Stderr }
+                | Message::End { id, .. } => id,
+                _ => return Err(Death::Unexpected("a record that only a web server sends")),
+            };
+            let request = state.requests.get_mut(&id).filter(|request| request.is_begun && !request.is_over);
+            let request = request.ok_or(Death::Unexpected("a record of a request that it does not have"))?;
+            match message {
+                Message::Stream { stream: Kind::Stdout, bytes, .. } => request.hear(Said::Stdout, bytes),
+                Message::Stream { bytes, .. } => request.hear(Said::Stderr, bytes),
+                Message::StreamEnd { stream: Kind::Stdout, .. } => request.stdout_ended = true,
+                Message::End { status, .. } => {
+                    let how = match status {
+                        ProtocolStatus::Complete => Ok(()),
+                        status => Err(Death::Refused(status)),
+                    };
+                    permits.extend(request.over(how));
+                    if request.unwanted.is_some() {
+                        state.remove(id);
+                    }
+                }
+                _ => {}
+            }
+        }
+        drop(state);
+        drop(permits);
+        Ok(())
+    }
+}

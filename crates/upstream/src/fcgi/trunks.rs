@@ -1,0 +1,227 @@
+//! The shared connections to an address, if its application takes several requests on one.
+//!
+//! Whether it does it is asked once (FCGI_GET_VALUES, §4.1), on the first connection and before any request. No answer in time, or
+//! another than "yes", means no.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokamak_fastcgi::{Message, Messages, Values, Wanted, encode};
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, timeout};
+
+use super::call::Call;
+use super::pool::Permit;
+use super::strand::Strand;
+use super::stream::{Endpoint, Stream};
+use super::trunk::Trunk;
+use super::upstream::Bounds;
+
+/// How long an application may take to say what it can. Chosen arbitrarily: one that knows the question answers at once.
+const ASKING: Duration = Duration::from_secs(1);
+
+/// Requests that a connection has before another one is opened. Chosen arbitrarily: enough to make few connections, few enough that
+/// a connection that is lost is no disaster.
+const EACH: usize = 32;
+
+/// The shared connections of a pool.
+#[derive(Debug)]
+pub(super) struct Trunks {
+    open: Mutex<Vec<Arc<Trunk>>>,
+    /// Held by the one who opens a connection; when and why that failed the last time.
+    opening: tokio::sync::Mutex<Option<(Instant, io::ErrorKind)>>,
+    /// What the application takes; nothing if one request a connection.
+    capacity: OnceCell<Option<Capacity>>,
+}
+
+/// What an application takes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Capacity {
+    pub requests: usize,
+    pub connections: usize,
+}
+
+impl Trunks {
+    pub fn new() -> Trunks {
+        Trunks { open: Mutex::default(), opening: Default::default(), capacity: OnceCell::new() }
+    }
+
+    /// What the application takes. `learned` hears of it the first time.
+    ///
+    /// # Errors
+    /// The address cannot be reached.
+    pub async fn capacity(
+        &self,
+        endpoint: &Endpoint,
+        bounds: Bounds,
+        learned: impl FnOnce(Capacity),
+    ) -> io::Result<Option<Capacity>> {
+        let learn = || async {
+            let capacity = capacity(ask(endpoint, bounds.connect_timeout).await?, bounds);
+            if let Some(capacity) = capacity {
+                learned(capacity);
+            }
+            Ok(capacity)
+        };
+        self.capacity.get_or_try_init(learn).await.copied()
+    }
+
+    /// Begins a request in the event loop `home`. `true`: the connection had a request before.
+    ///
+    /// # Errors
+    /// The address cannot be reached.
+    pub async fn begin(
+        &self,
+        endpoint: &Endpoint,
+        bounds: Bounds,
+        (mut permit, home): (Permit, usize),
+        call: &Arc<Call>,
+    ) -> io::Result<(Strand, bool)> {
+        loop {
+            let trunk = match self.choose(home) {
+                Some(trunk) => trunk,
+                None => self.open_one(endpoint, bounds, home).await?,
+            };
+            match trunk.begin(call.clone(), permit) {
+                Ok(begun) => return Ok(begun),
+                // It was closed this very moment.
+                Err(unused) => permit = unused,
+            }
+        }
+    }
+
+    /// Opens a connection, unless somebody else does so meanwhile.
+    async fn open_one(&self, endpoint: &Endpoint, bounds: Bounds, home: usize) -> io::Result<Arc<Trunk>> {
+        let waiting = Instant::now();
+        let mut failed = self.opening.lock().await;
+        if let Some(trunk) = self.choose(home) {
+            return Ok(trunk);
+        }
+        // Not each of those who wait has to find out for itself.
+        if let Some((when, why)) = *failed
+            && when >= waiting
+        {
+            return Err(why.into());
+        }
+        match connect(endpoint, bounds.connect_timeout).await {
+            Ok(stream) => {
+                let trunk = Trunk::start(stream, home, bounds);
+                self.open().push(trunk.clone());
+                Ok(trunk)
+            }
+            Err(error) => {
+                *failed = Some((Instant::now(), error.kind()));
+                Err(error)
+            }
+        }
+    }
+
+    /// The connection for the next request in the event loop `home`; none if a new one shall be opened. Those that take no more
+    /// requests are not counted.
+    fn choose(&self, home: usize) -> Option<Arc<Trunk>> {
+        let most = self.capacity.get().copied().flatten().map_or(1, |capacity| capacity.connections);
+        let mut open = self.open();
+        open.retain(|trunk| trunk.load().is_some());
+        let least = |is_home: bool| {
+            let those = open.iter().filter(|trunk| !is_home || trunk.home == home);
+            those.filter_map(|trunk| Some((trunk.load()?, trunk))).min_by_key(|(load, _)| *load)
+        };
+        match least(true) {
+            Some((load, trunk)) if load < EACH || open.len() >= most => Some(trunk.clone()),
+            _ if open.len() < most => None,
+            _ => least(false).map(|(_, trunk)| trunk.clone()),
+        }
+    }
+
+    /// Looks after those of an event loop.
+    pub fn tick(&self, home: usize) {
+        let mut open = self.open();
+        open.iter().filter(|trunk| trunk.home == home).for_each(|trunk| trunk.tick());
+        open.retain(|trunk| trunk.load().is_some());
+    }
+
+    /// They take no more requests.
+    pub fn retire(&self) {
+        self.open().drain(..).for_each(|trunk| trunk.retire());
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Arc<Trunk>>> {
+        // A panic elsewhere cannot leave it half changed.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn connect(endpoint: &Endpoint, limit: Duration) -> io::Result<Stream> {
+    match timeout(limit, Stream::connect(endpoint)).await {
+        Ok(stream) => stream,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time")),
+    }
+}
+
+/// What the application says of itself; nothing if it says nothing of use.
+async fn ask(endpoint: &Endpoint, limit: Duration) -> io::Result<Values> {
+    let mut stream = connect(endpoint, limit).await?;
+    let mut question = Vec::new();
+    encode::get_values(&mut question, Wanted::ALL);
+    let asking = async {
+        let mut question = &question[..];
+        while !question.is_empty() {
+            let n = std::future::poll_fn(|context| stream.poll_write(context, question)).await?;
+            question = &question[n..];
+        }
+        let mut messages = Messages::new();
+        loop {
+            let bytes = std::future::poll_fn(|context| stream.poll_read(context, false)).await?;
+            match messages.next(&mut &bytes[..]) {
+                Ok(Some(Message::Values(values))) => return Ok(values),
+                Ok(None) if !bytes.is_empty() => {}
+                _ => return Err(io::Error::from(io::ErrorKind::InvalidData)),
+            }
+        }
+    };
+    Ok(timeout(ASKING, asking).await.ok().and_then(Result::ok).unwrap_or_default())
+}
+
+fn capacity(values: Values, bounds: Bounds) -> Option<Capacity> {
+    let said = |value: Option<u32>| value.map_or(usize::MAX, |value| value as usize);
+    let connections = bounds.connections.min(said(values.max_conns)).max(1);
+    let requests = said(values.max_reqs).min(connections * EACH);
+    (values.mpxs_conns == Some(true) && requests > 1).then_some(Capacity { requests, connections })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_bounds_what_is_configured() {
+        let second = Duration::from_secs(1);
+        let bounds = Bounds {
+            connections: 4,
+            multiplex: true,
+            requests: 0,
+            idle: second,
+            queue: 1,
+            queue_timeout: second,
+            connect_timeout: second,
+            send_timeout: second,
+            first_byte_timeout: second,
+            read_timeout: second,
+        };
+        let values = |max_conns, max_reqs, mpxs_conns| Values { max_conns, max_reqs, mpxs_conns };
+        for (values, expected) in [
+            (values(None, None, None), None),
+            (values(Some(9), Some(9), Some(false)), None),
+            (values(None, Some(1), Some(true)), None),
+            (values(None, Some(0), Some(true)), None),
+            (values(None, None, Some(true)), Some((4 * EACH, 4))),
+            (values(Some(1), Some(9), Some(true)), Some((9, 1))),
+            (values(Some(0), Some(1000), Some(true)), Some((EACH, 1))),
+            (values(Some(99), Some(u32::MAX), Some(true)), Some((4 * EACH, 4))),
+        ] {
+            let expected = expected.map(|(requests, connections)| Capacity { requests, connections });
+            assert_eq!(capacity(values, bounds), expected, "{values:?}");
+        }
+    }
+}
