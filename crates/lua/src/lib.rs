@@ -12,6 +12,7 @@ mod current;
 mod engine;
 mod host;
 mod outcome;
+mod pattern;
 mod raw;
 mod run;
 mod scripts;

@@ -23,13 +23,14 @@ const LOOK: u32 = 1024;
 /// Dropped before it is ready, the script is never continued.
 pub struct Run {
     state: Arc<State>,
+    script: ScriptId,
     stage: Stage,
     host: Option<Box<dyn Host>>,
     phase: Phase,
 }
 
 enum Phase {
-    New(ScriptId),
+    New,
     /// The script waits for one thing, and that until its whole time is up.
     Waiting {
         vm: Arc<Vm>,
@@ -42,14 +43,15 @@ enum Phase {
 
 impl Run {
     pub(crate) fn new(state: Arc<State>, script: ScriptId, stage: Stage, host: Box<dyn Host>) -> Run {
-        Run { state, stage, host: Some(host), phase: Phase::New(script) }
+        Run { state, script, stage, host: Some(host), phase: Phase::New }
     }
 
     fn host(&mut self) -> &mut dyn Host {
         self.host.as_deref_mut().unwrap_or_else(|| unreachable!("the request is away only inside `enter`"))
     }
 
-    fn begin(&mut self, id: ScriptId) -> Option<Outcome> {
+    fn begin(&mut self) -> Option<Outcome> {
+        let id = self.script;
         let state = self.state.clone();
         state.shared().wake();
         let vm = state.vm();
@@ -99,8 +101,11 @@ impl Run {
     }
 
     fn overdue(&mut self, place: Option<&str>) -> Trouble {
-        let limit = self.state.shared().limits.stretch;
-        let place = place.unwrap_or("?");
+        // A function that was called in place of the rest of the script leaves no line behind.
+        let shared = self.state.shared();
+        let limit = shared.limits.stretch;
+        let place =
+            place.map_or_else(|| shared.scripts.entry(self.script).path.display().to_string(), str::to_owned);
         self.host().log(&format!("lua: {place}: ended after {limit:?} without a pause"));
         Trouble::TooLong
     }
@@ -136,8 +141,8 @@ impl Future for Run {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let run = self.get_mut();
-        if let Phase::New(id) = run.phase
-            && let Some(outcome) = run.begin(id)
+        if matches!(run.phase, Phase::New)
+            && let Some(outcome) = run.begin()
         {
             return run.end(outcome);
         }

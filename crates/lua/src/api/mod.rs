@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use counters::Counters;
-use mlua::{FromLuaMulti, IntoLuaMulti, Lua, Table};
+use mlua::{FromLuaMulti, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use crate::current::with;
+use crate::pattern::{self, Capture, Stop};
 use crate::raw;
 
 /// Bytes of a line that a script prints, at most.
@@ -33,6 +34,7 @@ pub fn functions(lua: &Lua, counters: &Arc<Counters>) -> mlua::Result<Table> {
     set(lua, &host, "print", |_, text: mlua::String| {
         with(|seat| seat.host.log(&format!("(lua-print) {}", line(&text))))
     })?;
+    set(lua, &host, "search", search)?;
     set(lua, &host, "is_overdue", |_, ()| Ok(raw::is_overdue()))?;
     set(lua, &host, "random", |_, ()| Ok(calls::random()))?;
     set(lua, &host, "sleep", |_, seconds: f64| {
@@ -42,6 +44,36 @@ pub fn functions(lua: &Lua, counters: &Arc<Counters>) -> mlua::Result<Table> {
     })?;
     set(lua, &host, "forget", |_, ()| with(|seat| seat.waiting = None))?;
     Ok(host)
+}
+
+/// What a pattern finds in a text from a place on, both counted from 1: first and last byte, then what was captured.
+fn search(
+    lua: &Lua,
+    (text, pattern, from, anchors): (mlua::String, mlua::String, usize, bool),
+) -> mlua::Result<MultiValue> {
+    let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+    if from == 0 || from > text.len() + 1 {
+        return Ok(MultiValue::new());
+    }
+    let found = match pattern::search(&text, &pattern, from - 1, anchors) {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(MultiValue::new()),
+        Err(Stop::Bad(problem)) => return Err(mlua::Error::runtime(problem)),
+        // Whatever is returned, the script will not see it.
+        Err(Stop::Overdue) => {
+            raw::end_now();
+            return Ok(MultiValue::new());
+        }
+    };
+    let number = |number: usize| Value::Integer(number as _);
+    let mut values = vec![number(found.start + 1), number(found.end)];
+    for capture in found.captures {
+        values.push(match capture {
+            Capture::Text(start, end) => Value::String(lua.create_string(&text[start..end])?),
+            Capture::Place(at) => number(at + 1),
+        });
+    }
+    Ok(MultiValue::from_vec(values))
 }
 
 /// Puts a function into a table.

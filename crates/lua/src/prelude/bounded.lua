@@ -1,9 +1,13 @@
--- Functions of the standard library that call a script back from C, or resume a coroutine: each such call takes a piece
--- of the thread's own stack, of which nothing else tells when it ends. So their nesting is bounded, as it is in Lua
--- itself, though not in LuaJIT.
+-- Functions of the standard library that could take more than a script may.
+--
+-- Some call a script back from C, or resume a coroutine: each such call takes a piece of the thread's own stack, of which
+-- nothing else tells when it ends. So their nesting is bounded, as it is in Lua itself, though not in LuaJIT.
+--
+-- Others match patterns, in C, where nothing ends them. Where that could take long, Rust matches, which looks at the time.
 local host = ...
 
-local error, select, tostring, type = error, select, tostring, type
+local error, floor, select, tonumber, tostring, type = error, math.floor, select, tonumber, tostring, type
+local byte, find, gmatch, match, sub = string.byte, string.find, string.gmatch, string.match, string.sub
 local pcall, create, resume = pcall, coroutine.create, coroutine.resume
 local concat, sort, format, gsub = table.concat, table.sort, string.format, string.gsub
 
@@ -53,12 +57,161 @@ function bounded.table.sort(list, before)
     return settle(pcall(sort, list, before))
 end
 
-function bounded.string.gsub(text, pattern, by, ...)
-    if type(by) == "string" then
-        return gsub(text, pattern, by, ...)
+-- Steps that LuaJIT may take for a pattern: some ten milliseconds.
+local STEPS = 1e6
+-- Patterns that are remembered with the length up to which they are harmless. Chosen arbitrarily.
+local MOST_PATTERNS = 1000
+
+local harmless, patterns = {}, 0
+
+-- The length of a text up to which a pattern is certainly matched within STEPS: each repetition, and each place where a
+-- match may begin, multiplies the steps by the length at most.
+local function judge(pattern)
+    local power = byte(pattern, 1) == 94 and 0 or 1
+    local at = 1
+    while at <= #pattern do
+        local code = byte(pattern, at)
+        if code == 37 then -- what follows a % is no repetition
+            at = at + 1
+        elseif code == 42 or code == 43 or code == 45 or code == 63 then -- * + - ?
+            power = power + 1
+        end
+        at = at + 1
+    end
+    local length = power > 1 and floor(STEPS ^ (1 / power)) or 1 / 0
+    if patterns >= MOST_PATTERNS then
+        harmless, patterns = {}, 0
+    end
+    harmless[pattern] = length
+    patterns = patterns + 1
+    return length
+end
+
+local function takes_long(text, pattern)
+    return type(text) == "string" and type(pattern) == "string" and #text > (harmless[pattern] or judge(pattern))
+end
+
+-- Where a search begins, as the standard library understands it.
+local function place(text, from)
+    from = from == nil and 1 or tonumber(from)
+    if not from then
+        error("bad argument #3 (number expected)", 3)
+    elseif from < 0 then
+        from = #text + from + 1
+    end
+    return from < 1 and 1 or floor(from)
+end
+
+local function captured(text, first, last, ...)
+    if not first then
+        return nil
+    elseif select("#", ...) == 0 then
+        return sub(text, first, last)
+    end
+    return ...
+end
+
+local function or_nil(first, ...)
+    if first then
+        return first, ...
+    end
+    return nil
+end
+
+function bounded.string.find(text, pattern, from, plain)
+    if plain or not takes_long(text, pattern) then
+        return find(text, pattern, from, plain)
+    end
+    return or_nil(host.search(text, pattern, place(text, from), true))
+end
+
+function bounded.string.match(text, pattern, from)
+    if not takes_long(text, pattern) then
+        return match(text, pattern, from)
+    end
+    return captured(text, host.search(text, pattern, place(text, from), true))
+end
+
+function bounded.string.gmatch(text, pattern)
+    if not takes_long(text, pattern) then
+        return gmatch(text, pattern)
+    end
+    local at = 1
+    local function advance(first, last, ...)
+        if first then
+            at = last < first and first + 1 or last + 1
+        end
+        return captured(text, first, last, ...)
+    end
+    return function()
+        return advance(host.search(text, pattern, at, false))
+    end
+end
+
+-- What takes the place of a match; `first` and `last` are its ends.
+local function replacement(by, text, first, last, ...)
+    local whole = sub(text, first, last)
+    local kind, value = type(by), nil
+    if kind == "function" then
+        value = by(captured(text, first, last, ...))
+    elseif kind == "table" then
+        value = by[captured(text, first, last, ...)]
+    else
+        local count, captures = select("#", ...), { ... }
+        return (gsub(tostring(by), "%%(.?)", function(code)
+            if code == "0" or code == "1" and count == 0 then
+                return whole
+            elseif find(code, "^%d") then
+                local capture = captures[tonumber(code)]
+                if capture == nil then
+                    error("invalid capture index", 0)
+                end
+                return tostring(capture)
+            end
+            return code
+        end))
+    end
+    if not value then
+        return whole
+    elseif type(value) ~= "string" and type(value) ~= "number" then
+        error("invalid replacement value (a " .. type(value) .. ")", 0)
+    end
+    return tostring(value)
+end
+
+local function gsub_slowly(text, pattern, by, most)
+    local pieces, at, count = {}, 1, 0
+    local anchored = byte(pattern, 1) == 94
+    local function add(first, last, ...)
+        if not first then
+            return false
+        end
+        count = count + 1
+        pieces[#pieces + 1] = sub(text, at, first - 1)
+        pieces[#pieces + 1] = replacement(by, text, first, last, ...)
+        at = last + 1
+        if last < first then
+            -- Nothing was matched: what is there stays.
+            pieces[#pieces + 1] = sub(text, first, first)
+            at = first + 1
+        end
+        return not anchored and at <= #text + 1
+    end
+    while count < most and add(host.search(text, pattern, at, true)) do end
+    pieces[#pieces + 1] = sub(text, at)
+    return concat(pieces), count
+end
+
+function bounded.string.gsub(text, pattern, by, most)
+    local slowly = takes_long(text, pattern)
+    if type(by) == "string" and not slowly then
+        return gsub(text, pattern, by, most)
     end
     deeper()
-    return settle(pcall(gsub, text, pattern, by, ...))
+    if slowly then
+        return settle(pcall(gsub_slowly, text, pattern, by, most or 1 / 0))
+    end
+    return settle(pcall(gsub, text, pattern, by, most))
 end
 
 function bounded.string.format(template, ...)

@@ -4,4 +4,4 @@ mod open;
 mod watch;
 
 pub use open::open;
-pub use watch::{End, Slot, Watchdog, is_overdue};
+pub use watch::{End, Slot, Watchdog, end_now, is_due, is_overdue};

@@ -161,6 +161,22 @@ impl Drop for Stay<'_> {
     }
 }
 
+/// Whether the time of the run on this thread is up, told or not.
+pub fn is_due() -> bool {
+    let due = DUE.get();
+    due != 0 && TICK.load(Ordering::Relaxed) >= due
+}
+
+/// Ends the run on this thread with its next instruction, if its time is up: for functions that look at the time themselves
+/// and would not wait for the signal.
+pub fn end_now() {
+    let state = ACTIVE.get();
+    if !state.is_null() {
+        // SAFETY: invariant A; this thread may call it as its signal handler may.
+        unsafe { ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, 1) };
+    }
+}
+
 /// Whether the run on this thread has been told that its time is up.
 pub fn is_overdue() -> bool {
     RAISED.get()
@@ -207,8 +223,7 @@ extern "C" fn on_signal(_: c_int) {
 }
 
 unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
-    let due = DUE.get();
-    if due == 0 || TICK.load(Ordering::Relaxed) < due {
+    if !is_due() {
         // SAFETY: LuaJIT calls the hook on the thread that is inside the state.
         unsafe { ffi::lua_sethook(state, None, 0, 0) };
         return;
@@ -221,7 +236,7 @@ unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_De
     unsafe { ffi::luaL_error(state, c"the script's time is up".as_ptr()) };
 }
 
-/// File and line of the innermost function that is Lua's.
+/// File and line of the innermost function that is a script's: the prelude's have names that begin with `=`.
 ///
 /// # Safety
 /// The thread must be inside the state.
@@ -229,7 +244,7 @@ unsafe fn place(state: *mut ffi::lua_State) -> Option<String> {
     for level in 0.. {
         let mut info = MaybeUninit::<ffi::lua_Debug>::zeroed();
         // SAFETY: `lua_getstack` says whether there is such a level; if so, `lua_getinfo` fills the fields that `Sl` asks
-        // for, and `short_src` ends with a zero.
+        // for; `source` and `short_src` end with a zero.
         unsafe {
             if ffi::lua_getstack(state, level, info.as_mut_ptr()) == 0
                 || ffi::lua_getinfo(state, c"Sl".as_ptr(), info.as_mut_ptr()) == 0
@@ -237,7 +252,7 @@ unsafe fn place(state: *mut ffi::lua_State) -> Option<String> {
                 return None;
             }
             let info = info.assume_init_ref();
-            if info.currentline > 0 {
+            if info.currentline > 0 && *info.source as u8 != b'=' {
                 let source = CStr::from_ptr(info.short_src.as_ptr()).to_string_lossy();
                 return Some(format!("{source}:{}", info.currentline));
             }

@@ -135,6 +135,23 @@ fn endless_memory_is_no_memory() {
     }
 }
 
+/// LuaJIT would match these for hours, in C, where no limit reaches.
+#[test]
+fn patterns_that_take_for_ever_end() {
+    let text = "local s = ('a'):rep(30000) ";
+    for search in [
+        "local r = s:find('.-.-.-.-b')",
+        "local r = s:match('a*a*a*a*b')",
+        "local r = s:match('^(.*)(.*)(.*)(.*)b$')",
+        "local r = (s:gsub('.-.-.-b', 'x'))",
+        "for m in s:gmatch('.-.-.-.-b') do end",
+        "local r = s:find(('a?'):rep(60) .. ('a'):rep(60) .. 'b')",
+    ] {
+        let log = ended(&format!("{text}\n{search} return 0"), Trouble::TooLong);
+        assert!(log.contains("bad.lua:2:"), "{log}");
+    }
+}
+
 /// Memory that a script keeps in `_G` is not lost to all others for ever.
 #[test]
 fn a_state_that_is_full_is_replaced() {

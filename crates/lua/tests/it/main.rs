@@ -6,5 +6,6 @@ mod contract;
 mod guide;
 mod harness;
 mod hostile;
+mod patterns;
 mod tables;
 mod waiting;
