@@ -44,6 +44,7 @@ pub fn main(start: FrontStart) -> u8 {
         listeners: start.listeners.into_iter().map(TcpListener::from).collect(),
         sockets: start.sockets,
         access_log: start.access_log.map(File::from),
+        is_successor: start.is_successor,
         server: start.server,
     };
     let front = match Front::start(start) {

@@ -60,6 +60,8 @@ pub struct Start {
     pub pools: Vec<PoolLink>,
     /// The access log's file, open for appending; absent: standard output, if the configuration wants one.
     pub access_log: Option<File>,
+    /// Whether another front serves until this one does; then names that cannot be resolved are an error.
+    pub is_successor: bool,
 }
 
 /// The way to one pool.
@@ -224,6 +226,9 @@ impl Front {
         let counts: Arc<[AtomicUsize]> = (0..loops).map(|_| AtomicUsize::new(0)).collect();
         let upstreams: Arc<[Upstream]> = server.upstreams.iter().map(fastcgi::upstream).collect();
         let lua = lua::engine(&server);
+        if start.is_successor {
+            fastcgi::resolve(&upstreams, &server)?;
+        }
         let tails: Vec<Arc<AtomicU32>> = start.pools.iter().map(|_| Arc::default()).collect();
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..loops).map(|_| unbounded_channel()).unzip();
 

@@ -31,6 +31,8 @@ pub struct FrontStart {
     pub pools: Vec<PoolLink>,
     /// The access log, opened for appending; absent if there is none or it goes to standard output.
     pub access_log: Option<OwnedFd>,
+    /// Whether another front serves until this one does: then it had better not start than start with half of what it needs.
+    pub is_successor: bool,
     /// The line to the supervisor.
     pub channel: Channel,
 }
@@ -79,6 +81,7 @@ impl Front {
         lent: Lent,
         pools: &[Pool],
         identity: Option<&Identity>,
+        is_successor: bool,
         main: &FrontMain,
     ) -> io::Result<Front> {
         let (line, channel) = Line::new()?;
@@ -89,8 +92,15 @@ impl Front {
             _ => None,
         };
         let server = Server { listen: addresses, ..server.clone() };
-        let start =
-            FrontStart { server, listeners, sockets: lent.sockets, pools: links, access_log, channel };
+        let start = FrontStart {
+            server,
+            listeners,
+            sockets: lent.sockets,
+            pools: links,
+            access_log,
+            is_successor,
+            channel,
+        };
         let keep = descriptors(&start);
         let child = process::fork(&keep, identity, move || {
             process::forbid_tracing();

@@ -83,6 +83,8 @@ pub struct Generation {
     /// Until its front says otherwise.
     accepts: bool,
     changes: Changes,
+    /// Why the front cannot go on, if it cannot.
+    front_failure: Option<String>,
 }
 
 /// What a generation needs from outside to go on.
@@ -132,6 +134,7 @@ impl Generation {
             patience,
             accepts: true,
             changes: Changes::default(),
+            front_failure: None,
         })
     }
 
@@ -174,9 +177,11 @@ impl Generation {
         self.pools.iter().all(Pool::is_gone) && self.applications.iter().all(Application::is_gone)
     }
 
-    /// The first reason for which a pool or an application does not start.
+    /// The first reason for which the front, a pool or an application does not start.
     pub fn failure(&self) -> Option<&str> {
-        self.pools.iter().find_map(Pool::failure).or(self.applications.iter().find_map(Application::failure))
+        let front = self.front_failure.as_deref();
+        let pool = || self.pools.iter().find_map(Pool::failure);
+        front.or_else(pool).or_else(|| self.applications.iter().find_map(Application::failure))
     }
 
     /// The first site whose application has changed since its image was taken, and what has changed.
@@ -209,6 +214,7 @@ impl Generation {
                 }
                 FromFront::Failed { message } => {
                     log::line(Level::Error, format_args!("the front cannot go on: {message}"));
+                    self.front_failure = Some(message);
                 }
             }
         }
@@ -327,7 +333,15 @@ impl Generation {
         let lent = means.listeners.lend(&self.server.listen);
         let front = lent.and_then(|listeners| {
             let lent = Lent { listeners, sockets: means.sockets.lend(&self.server)? };
-            Front::start(&self.server, lent, &self.pools, self.identities.front.as_ref(), means.front)
+            let is_successor = self.patience == Patience::Careful;
+            Front::start(
+                &self.server,
+                lent,
+                &self.pools,
+                self.identities.front.as_ref(),
+                is_successor,
+                means.front,
+            )
         });
         match front {
             Ok(front) => {

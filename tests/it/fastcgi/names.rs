@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::harness::{Kind, Process, Server, Setup, eventually, free_address};
-use crate::operate::{status, status_when};
+use crate::operate::{reload, status, status_when};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -113,13 +113,19 @@ fn a_host_stands_for_all_its_addresses_as_they_come_and_go() {
     names.stop();
     server.log_line(&["upstream app: app.example:", "cannot be resolved, its addresses stay as they are"]);
     assert_eq!(seen(&server), set(["3", "4"]));
+    let refused = reload(&server).unwrap_err();
+    assert!(refused.contains("app.example") && refused.contains("cannot be resolved"), "{refused}");
+    assert_eq!(seen(&server), set(["3", "4"]));
     names.know("host-record=other.example,127.0.0.2");
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(seen(&server), set(["3", "4"]));
     names.know("host-record=app.example,127.0.0.2");
     eventually(SOON, || (seen(&server) == set(["2"])).then_some(())).expect("it follows again");
     server.log_line(&["upstream app: app.example:", "is resolved again"]);
-    assert!(!server.log().contains("ERROR"), "{}", server.log());
+    reload(&server).unwrap();
+    assert_eq!(seen(&server), set(["2"]));
+    let failed = server.log().lines().filter(|line| line.contains("ERROR [localhost]")).count();
+    assert_eq!(failed, 0, "{}", server.log());
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod setup;
 
 pub use authorizer::Verdict;
 pub use complaints::Story;
-pub use setup::{attend, upstream};
+pub use setup::{attend, resolve, upstream};
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Applications as the configuration has them, and what is done for them beside requests.
 
+use std::io;
 use std::sync::Arc;
 
 use tokamak_config as config;
@@ -62,6 +63,25 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
     let name = config.name.clone();
     let tell = Tell::by(move |news| access::server(&format!("upstream {name}: {news}")));
     Upstream::new(settings, addresses, sources, tell)
+}
+
+/// Resolves all names once, before anybody asks.
+///
+/// # Errors
+/// One of them cannot be resolved.
+pub fn resolve(upstreams: &[Upstream], server: &config::Server) -> io::Result<()> {
+    let names = Names { servers: server.resolver.clone() };
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        for (upstream, config) in upstreams.iter().zip(&server.upstreams) {
+            for source in 0..upstream.sources() {
+                upstream
+                    .resolve(source, &names)
+                    .await
+                    .map_err(|why| io::Error::other(format!("upstream {}: {why}", config.name)))?;
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Does what is to be done for the applications beside requests, in tasks of the calling event loop, which is `home`.

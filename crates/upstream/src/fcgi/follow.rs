@@ -12,6 +12,19 @@ use super::upstream::Upstream;
 const AGAIN: Duration = Duration::from_secs(2);
 
 impl Upstream {
+    /// Resolves the name at this place of the sources, once.
+    ///
+    /// # Errors
+    /// Why it cannot be resolved.
+    pub async fn resolve(&self, source: usize, names: &Names) -> Result<(), String> {
+        let Some(name) = self.source(source) else { return Ok(()) };
+        let resolved = names.resolve(name).await;
+        let Resolved { addresses, .. } =
+            resolved.map_err(|why| format!("{} cannot be resolved: {why}", name.name))?;
+        self.settle(source, addresses);
+        Ok(())
+    }
+
     /// Follows the name at this place of the sources, as long as the result is polled. It is resolved when an answer has had its time,
     /// or at this interval.
     pub async fn follow(&self, source: usize, names: &Names, interval: Option<Duration>) {
