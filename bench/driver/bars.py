@@ -12,6 +12,8 @@ DEPTHS = ("tokamak-sealed-plugins", "tokamak-sealed-core")
 """Shallower images of the same application: what they cost is told, but nobody is advised to take them for speed."""
 LOGGING = "tokamak-classic-log"
 OURS = (CLASSIC, WORKER, SEALED, LOGGING)
+FPM = "nginx-tokamak-fpm"
+FPM_SEALED = "nginx-tokamak-fpm-sealed"
 
 # Two equal servers differ by a few percent from run to run, in the percentiles above all.
 PERCENTILE_SLACK = 1.05
@@ -57,14 +59,14 @@ def empty_endpoint(rows: Rows) -> list[Verdict]:
     return verdicts
 
 
-def classic_everywhere(rows: Rows) -> Verdict:
-    """Classic mode is never the slower choice: its worst row."""
+def never_slower(rows: Rows, ours: str) -> Verdict:
+    """It is never the slower choice: its worst row."""
     worst = None
     for scenario, connections, peer in rows.keys():
-        ratio = rows.ratio(scenario, connections, CLASSIC, BASE, "rate") if peer == CLASSIC else None
+        ratio = rows.ratio(scenario, connections, ours, BASE, "rate") if peer == ours else None
         if ratio is not None and (worst is None or ratio < worst[0]):
             worst = (ratio, f"{scenario}, {connections} connections")
-    bar = f"{CLASSIC}: not slower than {BASE} on any row"
+    bar = f"{ours}: not slower than {BASE} on any row"
     return Verdict(bar, None, "") if worst is None else Verdict(bar, worst[0] >= 1.0, f"{worst[0]:.2f} at worst ({worst[1]})")
 
 
@@ -156,7 +158,13 @@ def verdicts(rows: Rows) -> list[Verdict]:
     """All bars."""
     return [
         *empty_endpoint(rows),
-        classic_everywhere(rows),
+        never_slower(rows, CLASSIC),
+        never_slower(rows, FPM),
+        at_least(
+            f"{FPM_SEALED}: at least 3 times the requests/s of {BASE} (symfony-page, 64 connections)",
+            rows.ratio("symfony-page", 64, FPM_SEALED, BASE, "rate"),
+            3.0,
+        ),
         worker_on_symfony(rows),
         *sealed(rows),
         wordpress(rows),

@@ -154,8 +154,8 @@ def enter(
 def make_ready(entry: Entry, scenario: Scenario) -> None:
     """Waits until it answers, with an image that was made of a finished application."""
     wait_until_ready(entry, scenario)
-    if entry.peer.is_sealed:
-        peers.renew_image(entry.place)
+    if entry.peer.renew:
+        entry.peer.renew(entry.place, entry.server)
         wait_until_ready(entry, scenario)
 
 
@@ -272,7 +272,7 @@ class Contest:
 
     def roll_back(self, entry: Entry, scenario: Scenario) -> tuple[float, int] | None:
         """What putting a worker back takes under load: microseconds and pages."""
-        if not entry.peer.is_sealed:
+        if not entry.peer.tells_roll_backs:
             return None
         with status.Sampler(entry.place) as sampler:
             load.run(entry.url(scenario), entry.connections(FOOTPRINT_CONNECTIONS), self.plan.seconds)

@@ -55,7 +55,7 @@ def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
     option("--out", type=Path, help="directory of the results; default: bench/results/<date>-<commit>")
     chosen = parser.parse_args(arguments)
     tokamak = chosen.tokamak.resolve()
-    if any(name.startswith("tokamak") for name in chosen.peers) and not tokamak.exists():
+    if any("tokamak" in name for name in chosen.peers) and not tokamak.exists():
         parser.error(f"{tokamak} does not exist: build it with `cargo build --release`, or leave its peers out")
     plan = Plan(chosen.scenario, chosen.peers, chosen.connections, chosen.rounds, chosen.seconds)
     out = chosen.out or REPO / "bench/results" / f"{date.today()}-{commit()}"

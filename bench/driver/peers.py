@@ -5,6 +5,7 @@ All of them get the same PHP settings and extensions, the same number of PHP pro
 """
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -79,8 +80,11 @@ class Peer:
     """Writes the configuration, gives the commands to start in this order."""
     is_worker: Callable[[Stat, dict[int, Stat]], bool]
     """Whether this process (the others by number) is one of those that run PHP."""
-    is_sealed: bool = False
-    """Whether it serves from an image."""
+    renew: Callable[[Place, Server], None] | None = None
+    """Has its image made again. The first one was made while the application wrote its own cache, and opcache does not keep files
+    that are younger than two seconds; whoever deploys an application has its cache made before. Nothing: it has no image."""
+    tells_roll_backs: bool = False
+    """Whether `tokamak status` finds it and says what its roll-backs take."""
     fits: Callable[[Site], bool] = lambda site: True
     """Whether it can serve this site."""
 
@@ -201,8 +205,9 @@ def as_root(line: str) -> str:
     return line if os.geteuid() == 0 else ""
 
 
-def nginx_fpm(place: Place, children: int, keep: int) -> list[list[str]]:
-    """nginx in front of a static php-fpm pool; `keep` idle connections between them in each nginx process (0: none)."""
+def nginx_fpm(place: Place, children: int, keep: int, fpm: tuple[str, ...] = (FPM,)) -> list[list[str]]:
+    """nginx in front of a static pool of php-fpm, or of a program that takes its place; `keep` idle connections between them in
+    each nginx process (0: none)."""
     processes = os.cpu_count() or 1
     place.write("fpm.conf", FPM_CONF, user=as_root("user = www-data\ngroup = www-data"), children=children)
     place.write(
@@ -215,7 +220,7 @@ def nginx_fpm(place: Place, children: int, keep: int) -> list[list[str]]:
         routing="location / { try_files $uri /index.php$is_args$args; }" if place.site.front_controller else "",
     )
     return [
-        [FPM, "--nodaemonize", "--fpm-config", f"{place.directory}/fpm.conf"],
+        [*fpm, "--nodaemonize", "--fpm-config", f"{place.directory}/fpm.conf"],
         ["nginx", "-p", f"{place.directory}", "-c", f"{place.directory}/nginx.conf", "-e", f"{place.directory}/nginx.log"],
     ]
 
@@ -231,6 +236,31 @@ def nginx_fpm_keepalive(place: Place) -> list[list[str]]:
     does: those clients starve. So each nginx process may hold as many as there are clients, and there is a child for each."""
     keep = place.most_connections
     return nginx_fpm(place, keep * (os.cpu_count() or 1), keep)
+
+
+POOL = """\
+[[pool]]
+name = "www"
+root = "$root"
+mode = "sealed"
+"""
+
+
+def nginx_tokamak_fpm(place: Place, keep: int = 0) -> list[list[str]]:
+    """This server in place of php-fpm, with the same configuration and as many workers."""
+    return nginx_fpm(place, place.choice.children, keep, (f"{place.choice.tokamak}", "fpm"))
+
+
+def nginx_tokamak_fpm_keepalive(place: Place) -> list[list[str]]:
+    """With kept connections, as many as there are clients: they need no worker each."""
+    return nginx_tokamak_fpm(place, place.most_connections)
+
+
+def nginx_tokamak_fpm_sealed(place: Place) -> list[list[str]]:
+    """The same in sealed mode, which stands in a file that php-fpm has not."""
+    pools = place.write("pools.toml", POOL + place.site.sealed["tokamak-sealed"], worker=place.worker)
+    fpm, nginx = nginx_tokamak_fpm(place)
+    return [[*fpm, "--pools", f"{pools}"], nginx]
 
 
 def apache_modphp(place: Place) -> list[list[str]]:
@@ -272,15 +302,42 @@ def sealed(name: str, what: str) -> Peer:
         config = place.write("tokamak.toml", text, worker=place.worker, repo=REPO)
         return [tokamak(place, "sealed")[0] + ["--config", f"{config}"]]
 
-    return Peer(name, what, commands, is_child_named("tokamak-php"), is_sealed=True, fits=lambda site: name in site.sealed)
+    return Peer(
+        name,
+        what,
+        commands,
+        is_child_named("tokamak-php"),
+        reload,
+        tells_roll_backs=True,
+        fits=lambda site: name in site.sealed,
+    )
 
 
-def renew_image(place: Place) -> None:
-    """Has the image made again. The first one was made while the application wrote its own cache, and opcache does not keep files
-    that are younger than two seconds; whoever deploys an application has its cache made before."""
-    time.sleep(2.1)
+CACHE_AGE = 2.1
+"""Seconds after which opcache keeps a file."""
+
+
+def reload(place: Place, server: Server) -> None:
+    """By the command for it."""
+    time.sleep(CACHE_AGE)
     command = [f"{place.choice.tokamak}", "reload", "--control", f"{place.control}"]
     subprocess.run(command, check=True, capture_output=True, timeout=90)
+
+
+def reload_fpm(place: Place, server: Server) -> None:
+    """By php-fpm's signal: it is done when the processes from before are gone."""
+
+    def workers() -> set[int]:
+        return {stat.pid for stat in server.tree() if stat.name == "tokamak-php"}
+
+    time.sleep(CACHE_AGE)
+    before = workers()
+    os.kill(server.roots[0].pid, signal.SIGUSR2)
+    deadline = time.monotonic() + 90
+    while before & workers():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{place.directory}: the reload does not end")
+        time.sleep(0.1)
 
 
 def is_child_named(name: str) -> Callable[[Stat, dict[int, Stat]], bool]:
@@ -298,6 +355,21 @@ PEERS = {
     for peer in (
         Peer("nginx-fpm", "nginx + php-fpm", nginx_fpm_plain, is_child_named(FPM)),
         Peer("nginx-fpm-keepalive", "nginx + php-fpm, connections kept", nginx_fpm_keepalive, is_child_named(FPM)),
+        Peer("nginx-tokamak-fpm", "nginx + tokamak fpm", nginx_tokamak_fpm, is_child_named("tokamak-php")),
+        Peer(
+            "nginx-tokamak-fpm-keepalive",
+            "nginx + tokamak fpm, connections kept",
+            nginx_tokamak_fpm_keepalive,
+            is_child_named("tokamak-php"),
+        ),
+        Peer(
+            "nginx-tokamak-fpm-sealed",
+            "nginx + tokamak fpm, sealed mode",
+            nginx_tokamak_fpm_sealed,
+            is_child_named("tokamak-php"),
+            reload_fpm,
+            fits=lambda site: bool(site.worker),
+        ),
         Peer("apache-modphp", "Apache prefork + mod_php", apache_modphp, is_child_named("apache2")),
         Peer("tokamak-classic", "Tokamak, classic mode", lambda place: tokamak(place, "classic"), is_child_named("tokamak-php")),
         Peer(
