@@ -5,6 +5,8 @@
 mod bounds;
 /// A web server that says exactly what a test wants said.
 mod client;
+/// What is shown to users.
+mod examples;
 /// Web servers that say what they should not.
 mod hostile;
 /// What PHP does with such requests.
