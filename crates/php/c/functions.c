@@ -158,10 +158,16 @@ static void add_text(zval *to, const char *key, const shim_text *text)
     add_assoc_stringl(to, key, text->len ? text->at : "-", text->len ? text->len : 1);
 }
 
+/* Whether it has a request: also one whose response is complete already. */
+static int is_active(const shim_place *place)
+{
+    return strcmp(place->state, "Running") == 0 || strcmp(place->state, "Finishing") == 0;
+}
+
 /* One worker, with php-fpm's keys; is_pool: also with those that only a pool of php-fpm's kind has. */
 static void add_process(zval *to, const shim_place *place, uint64_t now_ns, int is_pool)
 {
-    const int busy = strcmp(place->state, "Running") == 0;
+    const int busy = is_active(place), running = busy && place->state[0] == 'R';
     const char *query = memchr(place->uri.at, '?', place->uri.len);
     const size_t uri_len = is_pool && query ? (size_t)(query - place->uri.at) : place->uri.len;
     const uint64_t since = now_ns > place->since_ns ? now_ns - place->since_ns : 0;
@@ -176,7 +182,7 @@ static void add_process(zval *to, const shim_place *place, uint64_t now_ns, int 
         add_assoc_long(&proc, "start-since", (zend_long)age);
     }
     /* In php-fpm the one under way counts. */
-    add_assoc_long(&proc, "requests", (zend_long)(place->requests + (uint64_t)(is_pool && busy)));
+    add_assoc_long(&proc, "requests", (zend_long)(place->requests + (uint64_t)(is_pool && running)));
     add_assoc_long(&proc, "request-duration", (zend_long)((is_pool && !busy ? place->last_took_ns : since) / 1000));
     add_assoc_stringl(&proc, "request-method", place->method.at, place->method.len);
     add_assoc_stringl(&proc, "request-uri", place->uri.at, uri_len);
@@ -211,7 +217,7 @@ ZEND_FUNCTION(fpm_get_status)
     array_init(&procs);
     for (size_t n = 0; rust_place(n, &place); n++) {
         if (place.pid != 0) {
-            int busy = strcmp(place.state, "Running") == 0;
+            const int busy = is_active(&place);
             idle += !busy;
             active += busy;
             accepted += (zend_long)place.requests;

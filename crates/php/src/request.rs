@@ -44,7 +44,7 @@ impl Request {
     pub fn take(&mut self, record: &[u8], body_len: u64) -> bool {
         self.pairs.clear();
         self.shim.body_len = body_len;
-        match Reader::new(record).map(|reader| reader.origin()) {
+        match Origin::of(record) {
             Some(Origin::Http) => self.take_http(record),
             Some(Origin::FastCgi) => self.take_fastcgi(record),
             None => false,

@@ -270,7 +270,11 @@ impl Worker {
             if self.gateway.is_caught {
                 write_error(FLUSH);
             }
-            self.consumer.board().count_request(engine::memory());
+            let board = self.consumer.board();
+            board.count_request(engine::memory());
+            if self.request.is_fastcgi() {
+                board.set_finishing();
+            }
             job.finish(outcome);
         }
     }
@@ -531,6 +535,7 @@ unsafe extern "C" fn rust_place(n: usize, place: *mut ffi::Place) -> c_int {
             WorkerState::Busy => c"Running",
             WorkerState::Starting => c"Getting request informations",
             WorkerState::Leaving => c"Ending",
+            WorkerState::Finishing => c"Finishing",
             WorkerState::Idle | WorkerState::Empty => c"Idle",
         };
         let pid = if now.state == WorkerState::Empty { 0 } else { u64::from(now.pid) };

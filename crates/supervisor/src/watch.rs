@@ -20,6 +20,8 @@ pub struct Limits {
     pub slow: Duration,
     /// Replace a worker that holds more, in bytes.
     pub memory: u64,
+    /// The first two count on while a script goes on after its response. In php-fpm's pools only.
+    pub finished: bool,
 }
 
 /// What is remembered about one worker between two looks.
@@ -62,12 +64,13 @@ impl Seen {
             .map(Finding::TooBig);
         match entry.state {
             WorkerState::Busy => self.busy(entry, limits, now).or(too_big),
+            WorkerState::Finishing if limits.finished => self.busy(entry, limits, now).or(too_big),
             WorkerState::Starting | WorkerState::Empty => {
                 *self = Seen::default();
                 let age = since(forked, now);
                 (age > BOOT_LIMIT.max(limits.request)).then_some(Finding::BootStuck(age))
             }
-            WorkerState::Idle | WorkerState::Leaving => {
+            WorkerState::Idle | WorkerState::Leaving | WorkerState::Finishing => {
                 *self = Seen::default();
                 too_big
             }
@@ -106,8 +109,12 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
-    const LIMITS: Limits =
-        Limits { request: Duration::from_secs(10), slow: Duration::from_secs(2), memory: 1000 };
+    const LIMITS: Limits = Limits {
+        request: Duration::from_secs(10),
+        slow: Duration::from_secs(2),
+        memory: 1000,
+        finished: false,
+    };
 
     fn entry(state: WorkerState, since: u64, requests: u64) -> Snapshot {
         Snapshot {
@@ -138,6 +145,17 @@ mod tests {
         assert_eq!(look(&mut seen, 4 * SECOND), Some(Finding::Slow(Duration::from_secs(3))));
         assert_eq!(look(&mut seen, 5 * SECOND), None);
         assert_eq!(look(&mut seen, 12 * SECOND), Some(Finding::TimedOut(Duration::from_secs(11))));
+    }
+
+    #[test]
+    fn a_script_that_goes_on_after_its_response_is_timed_only_if_that_is_wanted() {
+        let finishing = entry(WorkerState::Finishing, SECOND, 1);
+        let timed = Limits { finished: true, ..LIMITS };
+        let (mut seen, mut also) = (Seen::default(), Seen::default());
+        assert_eq!(seen.look(&busy(SECOND, 0), 0, None, &LIMITS, 2 * SECOND), None);
+        assert_eq!(seen.look(&finishing, 0, None, &LIMITS, 60 * SECOND), None);
+        let found = also.look(&finishing, 0, None, &timed, 12 * SECOND);
+        assert_eq!(found, Some(Finding::TimedOut(Duration::from_secs(11))));
     }
 
     #[test]

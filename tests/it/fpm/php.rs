@@ -133,3 +133,23 @@ fn a_pool_may_have_a_root_directory_of_its_own() {
     let body = Client::tcp(address).ask(&request.param("DOCUMENT_ROOT", "/site")).body();
     assert_eq!(body, "/site/a.php /site false 65534");
 }
+
+#[test]
+fn what_goes_on_after_the_response_has_no_time_limit_unless_that_is_said() {
+    for (line, is_ended) in [("no", false), ("yes", true)] {
+        let track = format!("request_terminate_timeout_track_finished = {line}");
+        let server = pool(1).fpm_line("request_terminate_timeout = 1s").fpm_line(&track).start();
+        let code = "<?php echo getmypid(); fastcgi_finish_request(); usleep(2500000);
+            file_put_contents(getenv('STATE') . '/ended', '');";
+        write(&server, "late.php", code);
+        let pid = ask(&server, &Request::new(&server, "/late.php")).body();
+        // It waits for the worker, or for the next one.
+        let next = ask(&server, &Request::new(&server, "/pid.php")).body();
+        assert_eq!(
+            (next != pid, !server.state_file("ended").exists()),
+            (is_ended, is_ended),
+            "{}",
+            server.log()
+        );
+    }
+}

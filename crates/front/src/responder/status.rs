@@ -94,14 +94,18 @@ impl Overview {
         let places = (0..self.segment.geometry().workers).map(|index| self.segment.board(index));
         let there = places.filter(|place| place.state != WorkerState::Empty && place.pid != 0);
         let process = there.map(|place| {
-            let is_busy = place.state == WorkerState::Busy;
+            let is_busy = matches!(place.state, WorkerState::Busy | WorkerState::Finishing);
             let last = Duration::from_nanos(place.fastcgi.last_took);
             let (uri, query) = place.uri.split_once('?').unwrap_or((&place.uri, ""));
             Process {
                 pid: place.pid,
-                state: if is_busy { State::Running } else { State::Idle },
+                state: match place.state {
+                    WorkerState::Busy => State::Running,
+                    WorkerState::Finishing => State::Finishing,
+                    _ => State::Idle,
+                },
                 started: seconds() - since(place.started).as_secs() as i64,
-                requests: place.requests + u64::from(is_busy),
+                requests: place.requests + u64::from(place.state == WorkerState::Busy),
                 duration: if is_busy { since(place.since) } else { last },
                 method: place.method.clone().into_bytes(),
                 uri: uri.to_owned().into_bytes(),

@@ -286,7 +286,7 @@ pub fn doing(worker: Worker, board: WorkerState) -> Doing {
 }
 
 fn is_ready(state: WorkerState) -> bool {
-    matches!(state, WorkerState::Idle | WorkerState::Busy | WorkerState::Leaving)
+    matches!(state, WorkerState::Idle | WorkerState::Busy | WorkerState::Leaving | WorkerState::Finishing)
 }
 
 #[cfg(test)]

@@ -126,6 +126,7 @@ impl Pool {
                 request: site.pool.request_timeout,
                 slow: site.pool.slow,
                 memory: site.pool.max_memory,
+                finished: site.fpm.as_ref().is_some_and(|pool| pool.terminate_track_finished),
             },
             zygote: Zygote::default(),
             storm: Storm::default(),

@@ -18,6 +18,8 @@ pub enum WorkerState {
     Busy,
     /// Ending.
     Leaving,
+    /// The response of a request over FastCGI is complete, its script goes on.
+    Finishing,
 }
 
 impl WorkerState {
@@ -27,6 +29,7 @@ impl WorkerState {
             2 => WorkerState::Idle,
             3 => WorkerState::Busy,
             4 => WorkerState::Leaving,
+            5 => WorkerState::Finishing,
             _ => WorkerState::Empty,
         }
     }
@@ -172,6 +175,11 @@ impl Board<'_> {
     pub fn set_cost(&self, cpu: u64, took: u64) {
         self.0.last_cpu.store(cpu, Ordering::Relaxed);
         self.0.last_took.store(took, Ordering::Relaxed);
+    }
+
+    /// Says that the response is complete. The request is as old as before.
+    pub fn set_finishing(&self) {
+        self.0.state.store(WorkerState::Finishing as u32, Ordering::Release);
     }
 
     /// Books one more served request, and the memory that PHP holds after it.

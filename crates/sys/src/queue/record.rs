@@ -66,6 +66,17 @@ pub enum Origin {
 /// What the name of a variable among the headers begins with.
 const VARIABLE: u8 = b'=';
 
+impl Origin {
+    /// What the request of this record came over; `None` if it is no record.
+    pub fn of(record: &[u8]) -> Option<Origin> {
+        match split_number(record)?.0 {
+            0 => Some(Origin::Http),
+            1 => Some(Origin::FastCgi),
+            _ => None,
+        }
+    }
+}
+
 /// Builds a record: every field in order, then the headers and variables; or the parameters alone.
 #[derive(Debug, Default)]
 pub struct Writer {
@@ -186,13 +197,9 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// `None` if the bytes are no record.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        let (origin, mut rest) = split_number(bytes)?;
+        let origin = Origin::of(bytes)?;
+        let (_, mut rest) = split_number(bytes)?;
         let mut fields: [&[u8]; Field::ALL.len()] = [b""; Field::ALL.len()];
-        let origin = match origin {
-            0 => Origin::Http,
-            1 => Origin::FastCgi,
-            _ => return None,
-        };
         if origin == Origin::Http {
             for field in &mut fields {
                 (*field, rest) = split_text(rest)?;
