@@ -159,7 +159,7 @@ fn refused() {
     assert_eq!(ToZygote::decode(&[VERSION, 2, 0, 0, 0, 0, 0, 0]), Err(BadMessage("instance 0")));
     assert_eq!(ToZygote::decode(&[VERSION + 1, 4]), Err(BadMessage("another version")));
     assert_eq!(FromFront::decode(&[VERSION, 9]), Err(BadMessage("unknown tag")));
-    assert_eq!(FromZygote::decode(&[VERSION, 1, 1, 0, 0, 0, 0xff]), Err(BadMessage("not UTF-8")));
+    assert_eq!(FromZygote::decode(&[VERSION, 1, 0, 1, 0, 0, 0, 0xff]), Err(BadMessage("not UTF-8")));
     assert_eq!(ToFront::decode(&[VERSION, 3, 2, 0]), Err(BadMessage("not a flag")));
 }
 
