@@ -192,3 +192,28 @@ fn records_that_lie_are_refused() {
         (vec![Said::Other(Message::Foreign(0x63))], Ok(()))
     );
 }
+
+proptest! {
+    /// Records that are given another id say the same about another request.
+    #[test]
+    fn another_id_changes_nothing_else(id in 1u16.., pieces in vec(vec(any::<u8>(), 0..300), 0..6), long in 0usize..140_000) {
+        let mut records = Vec::new();
+        encode::begin(&mut records, 1, Role::Responder, true);
+        for piece in pieces.iter().chain([&vec![7; long]]) {
+            encode::stream(&mut records, 1, Stream::Stdin, piece);
+        }
+        encode::stream_end(&mut records, 1, Stream::Stdin);
+        let (about_one, sound) = messages([&records[..]]);
+        prop_assert!(sound.is_ok());
+        encode::readdress(&mut records, id);
+        let readdressed: Vec<Said> = about_one
+            .into_iter()
+            .map(|said| match said {
+                Said::Bytes(_, stream, bytes) => Said::Bytes(id, stream, bytes),
+                Said::Other(Message::Begin { role, keep, .. }) => Said::Other(Message::Begin { id, role, keep }),
+                Said::Other(_) => Said::Other(Message::StreamEnd { id, stream: Stream::Stdin }),
+            })
+            .collect();
+        prop_assert_eq!(messages([&records[..]]).0, readdressed);
+    }
+}

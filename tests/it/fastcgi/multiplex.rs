@@ -339,6 +339,24 @@ fn time_limits_hold_for_each_request() {
     assert_eq!(backend.connections(), 2);
 }
 
+/// `tokamak fpm` says that it can, and means it: more requests than workers on one connection.
+#[test]
+fn in_php() {
+    let fpm = Setup::new(Kind::Fpm).workers(2).start();
+    let server = Setup::new(Kind::Fastcgi)
+        .upstream(&format!(
+            "address = \"unix:{}\"\nmultiplex = true\nconnections = 1",
+            fpm.places.top().join("fpm.socket").display()
+        ))
+        .site_line("upstream = \"app\"")
+        .start();
+    in_parallel(100, |number| {
+        let seen = server.get(&format!("/server.php?n={number}")).expect(200).json();
+        assert_eq!(seen["QUERY_STRING"], format!("n={number}"));
+    });
+    assert!(!server.log().contains("ERROR"), "{}", server.log());
+}
+
 #[test]
 fn in_python() {
     let application =
