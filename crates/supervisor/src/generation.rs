@@ -153,6 +153,11 @@ impl Generation {
         &self.server
     }
 
+    /// When workers died of faults in memory, since the last time.
+    pub fn take_faults(&mut self) -> Vec<u64> {
+        self.pools.iter_mut().flat_map(Pool::take_faults).collect()
+    }
+
     /// Its pools.
     pub fn pools(&self) -> &[Pool] {
         &self.pools

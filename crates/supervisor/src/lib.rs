@@ -10,6 +10,7 @@ mod bounds;
 mod change;
 pub mod client;
 mod control_socket;
+mod emergency;
 mod front;
 mod generation;
 mod identities;

@@ -1,6 +1,7 @@
 //! Reloads, and the ends of the master.
 
 use std::fs;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -108,7 +109,7 @@ fn a_reload_reads_the_configuration_again() {
 fn a_second_master_does_not_take_a_living_socket() {
     let server = pool(1).start();
     let file = server.places.top().join("fpm.conf");
-    let out = std::process::Command::new(crate::harness::program())
+    let out = Command::new(crate::harness::program())
         .args(["fpm", "--nodaemonize", "--fpm-config", file.to_str().unwrap()])
         .output()
         .unwrap();
@@ -125,4 +126,31 @@ fn a_second_master_does_not_take_a_living_socket() {
     }) else {
         panic!("the first one does not answer")
     };
+}
+
+#[test]
+fn faults_of_memory_restart_everything() {
+    let lines = ["[global]", "emergency_restart_threshold = 2", "emergency_restart_interval = 1m", "[tests]"];
+    let server = lines.iter().fold(pool(1), |setup, line| setup.fpm_line(line)).start();
+    for _ in 0..2 {
+        // The socket stays, a worker that has just died may be answered for.
+        let worker = eventually(PATIENCE, || {
+            Client::connect(&server).ask(&Request::new(&server, "/pid.php")).body().parse::<u32>().ok()
+        });
+        let worker = worker.expect("a worker").to_string();
+        // The first one only takes away the handler that every Rust program has for overflows of its stack.
+        let gone = eventually(PATIENCE, || {
+            let sent = Command::new("kill").args(["-SEGV", &worker]).output().expect("kill");
+            (!sent.status.success()).then_some(())
+        });
+        assert!(gone.is_some());
+        server.log_line(&[&worker, "exited on signal 11 (SIGSEGV"]);
+    }
+    server.log_line(&["WARNING: failed processes threshold (2 in 60 sec) is reached, initiating reload"]);
+    server.log_line(&["NOTICE: Reloading in progress ..."]);
+    let answer = eventually(PATIENCE, || {
+        let body = Client::connect(&server).ask(&Request::new(&server, "/hello.php")).body();
+        (body == "Hello from PHP").then_some(())
+    });
+    assert!(answer.is_some());
 }

@@ -26,7 +26,7 @@ use crate::settings;
 use crate::size::Sizer;
 use crate::storm::Storm;
 use crate::watch::{BOOT_LIMIT, Limits, Seen, since};
-use crate::words::cause;
+use crate::words::{cause, signal_name};
 use crate::zygote::{self, Launch, Need, Zygote};
 
 use output::Output;
@@ -91,6 +91,8 @@ pub struct Pool {
     exposes_php: bool,
     /// Whether it had too few workers when it was last looked at, and no more were allowed.
     was_short: bool,
+    /// When workers died of faults in memory, since somebody asked.
+    faults: Vec<u64>,
 }
 
 impl Pool {
@@ -146,6 +148,7 @@ impl Pool {
             version: None,
             exposes_php: false,
             was_short: false,
+            faults: Vec::new(),
             site,
         })
     }
@@ -364,6 +367,9 @@ impl Pool {
         let pid = pid.unwrap_or(0);
         self.served = self.served.saturating_add(entry.requests);
         deaths.push(ToFront::Death { pool: self.number, index, instance, why });
+        if matches!(why, Why::Crash(number) if matches!(signal_name(number), Some("SIGSEGV" | "SIGBUS"))) {
+            self.faults.push(now);
+        }
         self.segment.clear_place(index);
         if let Some(output) = self.outputs[usize::from(index)].take() {
             output.finish();
@@ -494,6 +500,11 @@ impl Pool {
             self.failure.get_or_insert(format!("PHP ended: {status}"));
         }
         true
+    }
+
+    /// When workers died of faults in memory, since the last time.
+    pub fn take_faults(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.faults)
     }
 
     /// A child that is nobody's has ended: is it one of this pool's orphans?

@@ -21,6 +21,7 @@ use crate::bounds;
 use crate::change::Changes;
 use crate::client;
 use crate::control_socket::{Command, ControlSocket};
+use crate::emergency::Emergency;
 use crate::front::{FrontMain, open_log};
 use crate::generation::{Generation, Life, Means, Patience};
 use crate::identities::Identities;
@@ -105,6 +106,8 @@ struct Supervisor {
     stopping: bool,
     announced: bool,
     numbered: u32,
+    /// Faults of workers' memory.
+    emergency: Emergency,
 }
 
 /// Serves until it is told to stop. The calling process must have a single thread.
@@ -170,6 +173,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         stopping: false,
         announced: false,
         numbered: 0,
+        emergency: Emergency::default(),
         setup,
     };
     let configured = supervisor.configured.clone();
@@ -216,6 +220,7 @@ impl Supervisor {
             for generation in &mut self.generations {
                 generation.tick(means, now);
             }
+            self.mind_faults(now);
             self.give_up_questions(now);
             self.advance(now)?;
             if self.stopping && self.generations.is_empty() {
@@ -278,6 +283,27 @@ impl Supervisor {
             Signal::HangUp | Signal::User2 => self.reload(None, now),
             Signal::User1 => self.reopen(now),
             Signal::Child => self.reap(now),
+        }
+    }
+
+    /// Restarts everything if too many workers died of faults in memory.
+    fn mind_faults(&mut self, now: u64) {
+        let faults: Vec<u64> = self.generations.iter_mut().flat_map(Generation::take_faults).collect();
+        let Some(global) = self.configured.fpm.as_ref().map(|fpm| &fpm.global) else { return };
+        let mut is_emergency = false;
+        for fault in faults {
+            is_emergency |= self.emergency.fault(global, fault);
+        }
+        if is_emergency {
+            let (count, seconds) =
+                (global.emergency_restart_threshold, global.emergency_restart_interval.as_secs());
+            log::fpm(
+                fpm::Level::Warning,
+                format_args!(
+                    "failed processes threshold ({count} in {seconds} sec) is reached, initiating reload"
+                ),
+            );
+            self.reload(None, now);
         }
     }
 
