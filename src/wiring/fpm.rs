@@ -110,7 +110,7 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
                 // Somebody is looking.
                 _ if arguments.force_stderr || std::io::stderr().is_terminal() => None,
                 ErrorLog::File(path) => Some(path.clone()),
-                ErrorLog::Syslog { .. } => None,
+                ErrorLog::Syslog => None,
             },
         },
         resolver: Vec::new(),

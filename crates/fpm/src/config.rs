@@ -41,8 +41,6 @@ pub struct Global {
     /// `process_control_timeout`: how long workers may take for an order before they get a harder one. Zero: they do
     /// not get the harder one.
     pub process_control_timeout: Duration,
-    /// `process.max`: workers of all pools together. 0: no limit.
-    pub process_max: u32,
     /// `process.priority` of the master.
     pub process_priority: Option<i32>,
     /// `daemonize`, or `-D` or `-F`.
@@ -51,8 +49,6 @@ pub struct Global {
     pub rlimit_files: Option<u64>,
     /// `rlimit_core` of the master.
     pub rlimit_core: Option<CoreLimit>,
-    /// `systemd_interval`: how often the service manager is told the status. `None`: never.
-    pub systemd_interval: Option<Duration>,
 }
 
 /// Where the master writes.
@@ -60,13 +56,8 @@ pub struct Global {
 pub enum ErrorLog {
     /// A file.
     File(PathBuf),
-    /// `error_log = syslog`.
-    Syslog {
-        /// `syslog.ident`.
-        ident: String,
-        /// `syslog.facility`, as `LOG_*` of the C library: the number shifted by three bits.
-        facility: i32,
-    },
+    /// `error_log = syslog`, which is not done here.
+    Syslog,
 }
 
 /// `rlimit_core`.
@@ -130,8 +121,6 @@ pub struct Pool {
     pub clear_env: bool,
     /// `security.limit_extensions`; none means that any file may be run.
     pub limit_extensions: Vec<String>,
-    /// `apparmor_hat`.
-    pub apparmor_hat: Option<String>,
     /// `env[NAME]`, with `$VARIABLE` already replaced. To be set in this order: where a name comes twice, the last one
     /// stands, which is the one that the file has first.
     pub env: Vec<Setting>,
@@ -211,8 +200,6 @@ pub enum Manager {
         min_spare: u32,
         /// `pm.max_spare_servers`.
         max_spare: u32,
-        /// `pm.max_spawn_rate`: so many at most are started at once.
-        max_spawn_rate: u32,
     },
     /// When a request comes.
     OnDemand {

@@ -57,21 +57,21 @@ macro_rules! rows {
 pub const GLOBAL: &[Row<Global>] = rows! {
     "pid" Text pid;
     "error_log" Text error_log;
-    "syslog.ident" Text syslog_ident;
-    "syslog.facility" Facility syslog_facility;
+    "syslog.ident" Text syslog_ident, idle "nothing is written to the system's log";
+    "syslog.facility" Facility syslog_facility, idle "nothing is written to the system's log";
     "log_buffering" Flag log_buffering;
     "log_level" Level log_level;
     "log_limit" Number log_limit;
     "emergency_restart_interval" Seconds emergency_restart_interval;
     "emergency_restart_threshold" Number emergency_restart_threshold;
     "process_control_timeout" Seconds process_control_timeout;
-    "process.max" Number process_max;
+    "process.max" Number process_max, idle "only pools have limits";
     "process.priority" Priority process_priority;
     "daemonize" Flag daemonize;
     "rlimit_files" Number rlimit_files;
     "rlimit_core" Core rlimit_core;
     "events.mechanism" Text events_mechanism, idle "it is always epoll";
-    "systemd_interval" Seconds systemd_interval;
+    "systemd_interval" Seconds systemd_interval, idle "systemd is told when something changes";
 };
 
 /// The directives of a pool that have one value.
@@ -94,7 +94,7 @@ pub const POOL: &[Row<Pool>] = rows! {
     "pm.start_servers" Number start_servers;
     "pm.min_spare_servers" Number min_spare_servers;
     "pm.max_spare_servers" Number max_spare_servers;
-    "pm.max_spawn_rate" Number max_spawn_rate;
+    "pm.max_spawn_rate" Number max_spawn_rate, idle "it is always 32";
     "pm.process_idle_timeout" BareSeconds process_idle_timeout;
     "pm.max_requests" Number max_requests;
     "pm.status_path" Text status_path;
@@ -116,7 +116,7 @@ pub const POOL: &[Row<Pool>] = rows! {
     "decorate_workers_output" Flag decorate_workers_output;
     "clear_env" Flag clear_env;
     "security.limit_extensions" Text limit_extensions;
-    "apparmor_hat" HiddenText apparmor_hat;
+    "apparmor_hat" HiddenText apparmor_hat, idle "workers keep the profile of the server";
 };
 
 /// A directive of a pool with a key, or with many values.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::Config;
+use crate::config::{Config, ErrorLog};
 use crate::directive::{self, Row};
 use crate::host::Host;
 use crate::judge::{self, Above};
@@ -56,6 +56,10 @@ pub fn load(options: &Options, host: &dyn Host) -> Loaded {
             judge::identity(pool, &above(options), host, &mut messages)?;
         }
         let config = mean(&options.path(), &sections, &|name| host.variable(name));
+        if matches!(config.global.error_log, ErrorLog::Syslog) {
+            let text = "error_log = syslog has no effect here: the log is standard error";
+            messages.push(Message::new(Level::Warning, text));
+        }
         strangers(&config, &mut messages);
         owners(&config, &mut messages);
         messages.retain(|message| message.level >= config.global.log_level);

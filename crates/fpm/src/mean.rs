@@ -66,10 +66,7 @@ fn global(low: &low::Global) -> Global {
     Global {
         pid: some_path(&low.pid),
         error_log: if error_log.eq_ignore_ascii_case("syslog") {
-            ErrorLog::Syslog {
-                ident: low.syslog_ident.clone().unwrap_or_default(),
-                facility: low.syslog_facility,
-            }
+            ErrorLog::Syslog
         } else {
             ErrorLog::File(error_log.into())
         },
@@ -79,12 +76,10 @@ fn global(low: &low::Global) -> Global {
         emergency_restart_threshold: count(low.emergency_restart_threshold),
         emergency_restart_interval: seconds(low.emergency_restart_interval),
         process_control_timeout: seconds(low.process_control_timeout),
-        process_max: count(low.process_max),
         process_priority: priority(low.process_priority),
         daemonize: low.daemonize,
         rlimit_files: files(low.rlimit_files),
         rlimit_core: core(low.rlimit_core),
-        systemd_interval: some_seconds(low.systemd_interval),
     }
 }
 
@@ -119,7 +114,6 @@ fn pool(low: &low::Pool, variables: Lookup<'_>) -> Pool {
         decorate_workers_output: low.decorate_workers_output,
         clear_env: low.clear_env,
         limit_extensions: words(low.limit_extensions.as_deref().unwrap_or_default(), &[' ', '\t']),
-        apparmor_hat: some_text(&low.apparmor_hat),
         env: settings(&low.env, |value| match value.strip_prefix('$') {
             Some(name) => variables(name).unwrap_or_default(),
             None => value.to_string(),
@@ -154,7 +148,6 @@ fn manager(low: &low::Pool) -> Manager {
             start: count(low.start_servers),
             min_spare: count(low.min_spare_servers),
             max_spare: count(low.max_spare_servers),
-            max_spawn_rate: count(low.max_spawn_rate),
         },
         Some(Kind::OnDemand) | None => Manager::OnDemand { idle_timeout: seconds(low.process_idle_timeout) },
     }

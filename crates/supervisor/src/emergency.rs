@@ -55,12 +55,10 @@ mod tests {
             emergency_restart_threshold: threshold,
             emergency_restart_interval: Duration::from_secs(seconds),
             process_control_timeout: Duration::ZERO,
-            process_max: 0,
             process_priority: None,
             daemonize: false,
             rlimit_files: None,
             rlimit_core: None,
-            systemd_interval: None,
         }
     }
 

@@ -115,6 +115,9 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
         if pool.catch_workers_output {
             pairs.push((key::CATCH_OUTPUT.to_owned(), String::new()));
         }
+        if pool.process_dumpable {
+            pairs.push((key::DUMPABLE.to_owned(), String::new()));
+        }
         pairs.extend(
             pool.chdir.iter().map(|path| (key::CHDIR.to_owned(), path.to_string_lossy().into_owned())),
         );
