@@ -335,6 +335,8 @@ pub enum Affinity {
     Segment(usize),
     /// What a regular expression finds at the start of the path.
     Prefix(Pattern),
+    /// The value of a CGI variable that a script or an authorizer has set.
+    Variable(String),
     /// The user's name, as in the `Authorization` header.
     User,
     /// The client's IP address.

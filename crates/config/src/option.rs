@@ -315,8 +315,8 @@ section! {
         balance: Balance = "round_robin", ANY, Live;
         /// What binds requests to an address, so that they find what an earlier one has left in the memory of its process:
         /// `"cookie:NAME"`, `"header:NAME"`, `"query:NAME"`, `"segment:N"` (a part of the path, counted from 1), `"prefix:REGEX"`
-        /// (what a regular expression finds at the start of the path), `"user"` (as in `Authorization`) or `"client"` (the IP
-        /// address). Of several the first that a request has; one that has none is spread as `balance` says.
+        /// (what a regular expression finds at the start of the path), `"variable:NAME"` (a CGI variable that a Lua script or an
+        /// authorizer has set), `"user"` (as in `Authorization`) or `"client"` (the IP address). Of several the first that a request has; one that has none is spread as `balance` says.
         affinity: Vec<Affinity> = "", ANY, Live;
         /// Whether a request that is bound to an address whose connections are all in use goes to another one, always the same,
         /// instead of waiting.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::backend::{Backend, text};
 use super::fpm::{Fpm, in_front_of, several};
-use crate::harness::{Kind, Server, Setup, eventually, get, in_parallel};
+use crate::harness::{Kind, Server, Setup, eventually, get, in_parallel, tests};
 use crate::operate::status;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -103,6 +103,25 @@ fn requests_are_bound_by_what_is_in_them() {
     }
     let server = in_front_of(&pools, "affinity = [\"cookie:session\", \"client\"]").start();
     assert_eq!(shares(&server, 12).len(), 1, "all come from one client");
+}
+
+#[test]
+fn a_script_may_say_what_binds_a_request() {
+    let pools = several(4, 1);
+    let script = tests().join("lua/scripts/shard.lua");
+    let server = in_front_of(&pools, "affinity = \"variable:SHARD\"")
+        .site_line(&format!("lua_raw_url = [\"{}\"]", script.display()))
+        .start();
+    let ask = |target: &str| server.get(target).expect(200).text()[..1].to_owned();
+    let homes: Vec<String> = (0..10).map(|digit| ask(&format!("/pool.php?{digit}"))).collect();
+    for (digit, home) in homes.iter().enumerate() {
+        for number in 0..3 {
+            assert_eq!(ask(&format!("/pool.php?{number}{digit}")), *home, "{homes:?}");
+        }
+    }
+    assert!(homes.iter().any(|home| *home != homes[0]), "{homes:?}");
+    let spread: std::collections::BTreeSet<_> = (0..4).map(|_| ask("/pool.php?none")).collect();
+    assert_eq!(spread.len(), 4);
 }
 
 /// Pools are killed and come back under load: no repeatable request notices, no answer is somebody else's, and keys move only

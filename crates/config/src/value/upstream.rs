@@ -93,7 +93,8 @@ impl Value for Address {
 }
 
 /// Kinds of [`Affinity`] by their names; those with a colon need something behind it.
-const KINDS: &[&str] = &["cookie:", "header:", "query:", "segment:", "prefix:", "user", "client"];
+const KINDS: &[&str] =
+    &["cookie:", "header:", "query:", "segment:", "prefix:", "variable:", "user", "client"];
 
 impl Value for Affinity {
     const KIND: Kind = Kind::Affinity;
@@ -119,10 +120,11 @@ impl Value for Affinity {
                 Ok(pattern) => Affinity::Prefix(pattern),
                 Err(problem) => return wrong(format!("`{rest}` is no regular expression: {problem}")),
             },
+            "variable:" => Affinity::Variable(rest.into()),
             "user" => Affinity::User,
             "client" => Affinity::Client,
             _ => {
-                let known = "cookie:NAME, header:NAME, query:NAME, segment:N, prefix:REGEX, user or client";
+                let known = "cookie:NAME, header:NAME, query:NAME, segment:N, prefix:REGEX, variable:NAME, user or client";
                 return wrong(format!("`{text}` is unknown; use {known}{}", did_you_mean(&kind, KINDS)));
             }
         })
@@ -135,6 +137,7 @@ impl Value for Affinity {
             Affinity::Query(name) => format!("query:{name}"),
             Affinity::Segment(number) => format!("segment:{number}"),
             Affinity::Prefix(pattern) => format!("prefix:{}", pattern.text()),
+            Affinity::Variable(name) => format!("variable:{name}"),
             Affinity::User => "user".into(),
             Affinity::Client => "client".into(),
         })

@@ -10,7 +10,7 @@ use crate::access;
 /// The variable by which an authorizer says who it is; it knows better than the client.
 const USER: &str = "REMOTE_USER";
 
-/// The key of the first of `wanted` that the request has; `variables` are an authorizer's, `client` is the client's IP address.
+/// The key of the first of `wanted` that the request has; `variables` are a script's or an authorizer's, `client` is the client's IP address.
 pub fn key<B>(
     wanted: &[Affinity],
     request: &Request<B>,
@@ -36,16 +36,22 @@ fn find<B>(
             uri.path().split('/').filter(|segment| !segment.is_empty()).nth(number - 1).map(str::as_bytes)
         }
         Affinity::Prefix(pattern) => pattern.find(uri.path()).map(str::as_bytes),
-        Affinity::User if variables.iter().any(|(name, _)| name == USER) => {
-            variables.iter().find(|(name, _)| name == USER).map(|(_, value)| value.as_bytes())
-        }
-        Affinity::User => {
-            let user = access::user(headers.get(AUTHORIZATION)?.as_bytes())?;
-            return (!user.is_empty()).then(|| Key::of(&user));
-        }
+        Affinity::Variable(name) => variable(variables, name),
+        Affinity::User => match variable(variables, USER) {
+            None => {
+                let user = access::user(headers.get(AUTHORIZATION)?.as_bytes())?;
+                return (!user.is_empty()).then(|| Key::of(&user));
+            }
+            known => known,
+        },
         Affinity::Client => Some(client.as_bytes()),
     };
     text.filter(|text| !text.is_empty()).map(Key::of)
+}
+
+/// The value of a variable that was set.
+fn variable<'a>(variables: &'a [(String, HeaderValue)], name: &str) -> Option<&'a [u8]> {
+    variables.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_bytes())
 }
 
 /// The value of a cookie (RFC 6265 section 4.2).
@@ -121,9 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn who_an_authorizer_says_it_is_comes_first() {
+    fn variables_are_a_key_and_know_the_user_best() {
         let variables = [("REMOTE_USER".to_owned(), HeaderValue::from_static("ada"))];
-        let found = key(&[Affinity::User], &request(), &variables, "192.0.2.1");
-        assert_eq!(found, Some(Key::of(b"ada")));
+        for affinity in [Affinity::User, Affinity::Variable("REMOTE_USER".into())] {
+            assert_eq!(key(&[affinity], &request(), &variables, "192.0.2.1"), Some(Key::of(b"ada")));
+        }
+        assert_eq!(key(&[Affinity::Variable("OTHER".into())], &request(), &variables, "192.0.2.1"), None);
     }
 }
