@@ -129,7 +129,25 @@ pub struct Scripts {
     pub response: Vec<PathBuf>,
 }
 
+impl Site {
+    /// All scripts of the site and its routes; one may be there several times.
+    pub fn scripts(&self) -> impl Iterator<Item = &PathBuf> {
+        self.lua.all().chain(self.routes.iter().flat_map(|route| route.lua.all()))
+    }
+}
+
 impl Scripts {
+    /// These, and others where there are none.
+    pub(crate) fn or(self, others: &Scripts) -> Scripts {
+        let or = |own: Vec<PathBuf>, other: &Vec<PathBuf>| if own.is_empty() { other.clone() } else { own };
+        Scripts {
+            raw_url: or(self.raw_url, &others.raw_url),
+            physical: or(self.physical, &others.physical),
+            content: or(self.content, &others.content),
+            response: or(self.response, &others.response),
+        }
+    }
+
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &PathBuf> {
         [&self.raw_url, &self.physical, &self.content, &self.response].into_iter().flatten()
@@ -463,6 +481,8 @@ pub struct Route {
     pub script: Option<PathBuf>,
     /// Whether files of the root are sent first.
     pub files: bool,
+    /// Scripts in the server that see its requests.
+    pub lua: Scripts,
 }
 
 /// An application through which files are sent.

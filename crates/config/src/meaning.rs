@@ -241,7 +241,8 @@ impl Reader<'_> {
             site.authorizer.value.as_ref(),
             site.authorizer.origin,
         );
-        let routes = self.routes(low, authorizer);
+        let lua = self.site_scripts(site);
+        let routes = self.routes(low, authorizer, &lua);
         self.names_of_files(site);
         self.php_settings(site);
         Site {
@@ -255,12 +256,7 @@ impl Reader<'_> {
             boot,
             warm,
             fallback: text(&site.fallback),
-            lua: Scripts {
-                raw_url: self.scripts("lua_raw_url", &site.lua_raw_url),
-                physical: self.scripts("lua_physical", &site.lua_physical),
-                content: self.scripts("lua_content", &site.lua_content),
-                response: self.scripts("lua_response", &site.lua_response),
-            },
+            lua,
             keep: site.keep.value.clone(),
             upstream,
             authorizer,
@@ -348,13 +344,22 @@ impl Reader<'_> {
         Some(script)
     }
 
-    fn scripts(&mut self, name: &str, given: &Given<Vec<Text>>) -> Vec<PathBuf> {
+    fn site_scripts(&mut self, site: &option::Site) -> Scripts {
+        Scripts {
+            raw_url: self.scripts("site", "lua_raw_url", &site.lua_raw_url),
+            physical: self.scripts("site", "lua_physical", &site.lua_physical),
+            content: self.scripts("site", "lua_content", &site.lua_content),
+            response: self.scripts("site", "lua_response", &site.lua_response),
+        }
+    }
+
+    fn scripts(&mut self, section: &str, name: &str, given: &Given<Vec<Text>>) -> Vec<PathBuf> {
         let mut scripts = Vec::new();
         for Text(path) in &given.value {
             let script = self.absolute(Path::new(path), given.origin);
             if !script.is_file() {
                 let problem = format!("{} is not a file; create it or correct the path", script.display());
-                self.complain("site", name, given.origin, problem);
+                self.complain(section, name, given.origin, problem);
             }
             scripts.push(script);
         }

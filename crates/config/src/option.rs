@@ -492,6 +492,14 @@ section! {
         script: Option<PathBuf> = "", ANY, Live;
         /// Whether files that are below the root are sent first.
         files: bool = "false", ANY, Live;
+        /// Lua scripts that see its requests before their path is looked up, instead of the site's.
+        lua_raw_url: Vec<Text> = "", ANY, Live;
+        /// Lua scripts that see them when it is known which file their path means, instead of the site's.
+        lua_physical: Vec<Text> = "", ANY, Live;
+        /// Lua scripts that see them when an application would be asked, or nobody has an answer, instead of the site's.
+        lua_content: Vec<Text> = "", ANY, Live;
+        /// Lua scripts that see the head of their response before it is sent, instead of the site's.
+        lua_response: Vec<Text> = "", ANY, Live;
     }
 }
 

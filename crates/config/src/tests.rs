@@ -506,6 +506,7 @@ fn upstreams_and_routes_are_found_by_name() {
         split,
         script,
         files,
+        lua: Scripts::default(),
     };
     assert_eq!(
         site.routes,

@@ -249,6 +249,10 @@ fn raise_route(route: &Route, upstreams: &[Upstream]) -> Repeated<option::Route>
         split: plain(route.split.clone()),
         script: plain(route.script.clone()),
         files: plain(route.files),
+        lua_raw_url: paths(&route.lua.raw_url),
+        lua_physical: paths(&route.lua.physical),
+        lua_content: paths(&route.lua.content),
+        lua_response: paths(&route.lua.response),
     };
     Repeated { origin: Origin::Default, values }
 }

@@ -27,7 +27,7 @@ use crate::application::Handler;
 use crate::connection::{Heart, Link, Pulse};
 use crate::door::{Door, Parcel, Visitor};
 use crate::fastcgi;
-use crate::lua::{self, Hooks};
+use crate::lua::{self, SiteHooks};
 use crate::responder::{self, Journal, Overview};
 use crate::route::Router;
 use crate::service;
@@ -141,7 +141,7 @@ pub struct Place {
     /// Its configuration.
     pub site: Arc<config::Site>,
     /// The scripts that see its requests.
-    pub hooks: Hooks,
+    pub hooks: SiteHooks,
     /// The document root, without symbolic links.
     pub root: Vec<u8>,
     /// Finds files and scripts.
@@ -257,7 +257,7 @@ impl Front {
                 places.push(Place {
                     index: nth,
                     site: site.clone(),
-                    hooks: Hooks::new(lua.as_ref(), &site.lua),
+                    hooks: SiteHooks::new(lua.as_ref(), site),
                     root: router.root().as_os_str().as_encoded_bytes().to_vec(),
                     router,
                     handler,

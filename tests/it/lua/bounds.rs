@@ -94,6 +94,18 @@ fn restarts_have_an_end() {
     others_are_served(&server);
 }
 
+/// A route's scripts take the place of the site's, for its path alone.
+#[test]
+fn a_route_has_scripts_of_its_own() {
+    let route = "[[site.route]]\npath = \"/quiet\"\nlua_raw_url = [\"scripts/redirect.lua\"]";
+    let server = Scripted::tokamak_with_tail("", &[("deny", Hook::RawUrl)], route);
+    let injected = |path: &str| server.send("deny", &get(&format!("{path}?q=UNION%20x"))).status();
+    assert_eq!(injected("/page.html"), 400);
+    assert_eq!(injected("/quiet"), 404);
+    assert_eq!(injected("/quiet/deep"), 404);
+    assert_eq!(injected("/quieter"), 400);
+}
+
 /// Scripts that wait hold up nobody.
 #[test]
 fn a_pause_is_not_a_standstill() {

@@ -82,6 +82,11 @@ impl Scripted {
 
     /// The same with more lines at the top of its configuration.
     pub fn tokamak_with(lines: &str, scripts: &[(&str, Hook)]) -> Scripted {
+        Scripted::tokamak_with_tail(lines, scripts, "")
+    }
+
+    /// The same with more lines for the last site, too.
+    pub fn tokamak_with_tail(lines: &str, scripts: &[(&str, Hook)], tail: &str) -> Scripted {
         let (folder, address) = (folder(), free_address());
         let top = folder.path().display();
         let user = if is_root() { "user = \"www-data\"\n" } else { "" };
@@ -98,6 +103,7 @@ impl Scripted {
             )
             .unwrap();
         }
+        text.push_str(tail);
         let configuration = folder.path().join("tokamak.toml");
         fs::write(&configuration, text).unwrap();
         let arguments = ["serve", "--config", configuration.to_str().unwrap()].map(String::from);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Reader, number, or};
-use crate::high::{Address, Check, Endpoint, Filter, Health, Mode, Route, Upstream, UpstreamTimeouts};
+use crate::high::{
+    Address, Check, Endpoint, Filter, Health, Mode, Route, Scripts, Upstream, UpstreamTimeouts,
+};
 use crate::low::{Given, LowSite, Origin};
 use crate::option;
 use crate::value::{Auto, Count, Nothing, Text, did_you_mean};
@@ -159,7 +161,7 @@ impl Reader<'_> {
     }
 
     /// The routes of a site whose own authorizer is this.
-    pub(super) fn routes(&mut self, site: &LowSite, authorizer: Option<usize>) -> Vec<Route> {
+    pub(super) fn routes(&mut self, site: &LowSite, authorizer: Option<usize>, lua: &Scripts) -> Vec<Route> {
         let mut routes: Vec<(Route, bool)> = Vec::new();
         for table in &site.routes {
             let option::Route { path, upstream, split, script, files, .. } = &table.values;
@@ -176,8 +178,11 @@ impl Reader<'_> {
                 self.complain("site.route", "path", path.origin, format!("`{text}` is there twice"));
             }
             let option::Route { authorizer: guard, filter, .. } = &table.values;
-            if upstream.value.is_none() && filter.value.is_none() && matches!(guard.value, Auto::Word) {
-                let problem = "not set; a route needs an `upstream`, an `authorizer` or a `filter`".into();
+            let scripts = self.route_scripts(&table.values);
+            let is_plain = upstream.value.is_none() && filter.value.is_none();
+            if is_plain && matches!(guard.value, Auto::Word) && scripts.all().next().is_none() {
+                let problem =
+                    "not set; a route needs an `upstream`, an `authorizer`, a `filter` or a script".into();
                 self.complain("site.route", "upstream", table.origin, problem);
             }
             let own = match &guard.value {
@@ -197,12 +202,22 @@ impl Reader<'_> {
                 split: split.value.clone(),
                 script: self.optional_path(script),
                 files: files.value,
+                lua: scripts.or(lua),
             };
             routes.push((route, matches!(guard.value, Auto::Word)));
         }
         // The first that fits is then the longest.
         routes.sort_by_key(|(route, _)| std::cmp::Reverse(route.path.len()));
         inherit(routes, authorizer)
+    }
+
+    fn route_scripts(&mut self, route: &option::Route) -> Scripts {
+        Scripts {
+            raw_url: self.scripts("site.route", "lua_raw_url", &route.lua_raw_url),
+            physical: self.scripts("site.route", "lua_physical", &route.lua_physical),
+            content: self.scripts("site.route", "lua_content", &route.lua_content),
+            response: self.scripts("site.route", "lua_response", &route.lua_response),
+        }
     }
 
     fn filter(&mut self, route: &option::Route) -> Option<Filter> {

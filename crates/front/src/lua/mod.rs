@@ -25,7 +25,7 @@ use crate::body::gather;
 use crate::connection::Link;
 use crate::failure::Failure;
 use crate::response::{Receipt, Source};
-use crate::route::{Decision, Target};
+use crate::route::{self, Decision, Target};
 use crate::server::{Loop, Place};
 use crate::service;
 
@@ -34,7 +34,7 @@ use work::Work;
 
 /// The Lua of a whole server; absent if no site has scripts.
 pub fn engine(server: &config::Server) -> Option<Engine> {
-    let scripts: Vec<_> = server.sites.iter().flat_map(|site| site.lua.all()).collect();
+    let scripts: Vec<_> = server.sites.iter().flat_map(|site| site.scripts()).collect();
     if scripts.is_empty() {
         return None;
     }
@@ -50,9 +50,35 @@ pub fn state(engine: &Engine) -> io::Result<Arc<State>> {
     State::new(engine).map(Arc::new).map_err(io::Error::other)
 }
 
-/// The scripts of one site, by their stage.
+/// The scripts of a site and of its routes.
+pub struct SiteHooks {
+    own: Hooks,
+    /// By the routes' paths, the longest first.
+    routes: Vec<(String, Hooks)>,
+}
+
+impl SiteHooks {
+    /// The scripts of a site, which the engine was made for.
+    pub fn new(engine: Option<&Engine>, site: &config::Site) -> SiteHooks {
+        let of_route = |route: &config::Route| (route.path.clone(), Hooks::new(engine, &route.lua));
+        SiteHooks { own: Hooks::new(engine, &site.lua), routes: site.routes.iter().map(of_route).collect() }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.routes.iter().all(|(_, hooks)| hooks.is_empty())
+    }
+
+    /// Those for a path.
+    fn of(&self, path: &[u8]) -> &Hooks {
+        let route = self.routes.iter().find(|(route, _)| route::is_below(path, route));
+        route.map_or(&self.own, |(_, hooks)| hooks)
+    }
+}
+
+/// Scripts by their stage.
 #[derive(Default)]
-pub struct Hooks {
+struct Hooks {
     raw_url: Vec<ScriptId>,
     physical: Vec<ScriptId>,
     content: Vec<ScriptId>,
@@ -60,8 +86,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// The scripts of a site, which the engine was made for.
-    pub fn new(engine: Option<&Engine>, scripts: &config::Scripts) -> Hooks {
+    fn new(engine: Option<&Engine>, scripts: &config::Scripts) -> Hooks {
         let ids = |paths: &[std::path::PathBuf]| {
             let known = paths.iter().filter_map(|path| engine?.script(path));
             known.collect::<Vec<ScriptId>>()
@@ -74,8 +99,7 @@ impl Hooks {
         }
     }
 
-    /// Whether the site has no scripts.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.raw_url.is_empty()
             && self.physical.is_empty()
             && self.content.is_empty()
@@ -109,6 +133,8 @@ struct Way<'a> {
     link: &'a Link,
     /// Absent only while the request is whole.
     incoming: Option<Incoming>,
+    /// The scripts for its path.
+    hooks: &'a Hooks,
     /// Absent only while a script has it.
     work: Option<Box<Work>>,
     restarts: u32,
@@ -129,10 +155,11 @@ pub async fn serve(
     let length = incoming.size_hint().exact();
     let body = incoming.is_end_stream().then_some(Body::Empty);
     let work = Work::new(home.clone(), place.index, link.clone(), parts, body, length);
-    let mut way =
-        Way { home, place, link, incoming: Some(incoming), work: Some(Box::new(work)), restarts: 0 };
+    let hooks = work.hooks(&place.hooks);
+    let work = Some(Box::new(work));
+    let mut way = Way { home, place, link, incoming: Some(incoming), hooks, work, restarts: 0 };
     let answer = way.answer(receipt).await;
-    if place.hooks.response.is_empty() {
+    if way.hooks.response.is_empty() {
         return answer;
     }
     way.respond(answer.unwrap_or_else(service::failed), receipt).await
@@ -151,7 +178,7 @@ impl Way<'_> {
                 Verdict::Answer(status) => return Ok(self.work().answer(status)),
             }
             let mut decision = self.work().decision();
-            if !self.place.hooks.physical.is_empty() {
+            if !self.hooks.physical.is_empty() {
                 self.work().locate();
                 match self.stage(Stage::Physical, receipt).await? {
                     Verdict::GoOn => {}
@@ -212,16 +239,16 @@ impl Way<'_> {
 
     /// Asks the scripts of one stage, one after the other, until one does not go on.
     async fn stage(&mut self, stage: Stage, receipt: &mut Receipt) -> Result<Verdict, Failure> {
-        let place = self.place;
         let Some(state) = &self.home.lua else { return Ok(Verdict::GoOn) };
-        let mut scripts = place.hooks.at(stage).iter();
+        let hooks = self.hooks;
+        let mut scripts = hooks.at(stage).iter();
         let mut verdict = Verdict::GoOn;
         while let Some(script) = scripts.next() {
             match self.run(state, *script, stage).await {
                 Outcome::GoOn if self.work().wants_body() => {
                     self.gather(receipt).await?;
                     // From the first script: now it sees the body.
-                    scripts = place.hooks.at(stage).iter();
+                    scripts = hooks.at(stage).iter();
                 }
                 Outcome::GoOn => {}
                 Outcome::Interim(status) => self.work().tell_interim(status),
@@ -237,7 +264,7 @@ impl Way<'_> {
                 Outcome::Failed(trouble) => return Err(failure(trouble)),
             }
         }
-        if !place.hooks.at(stage).is_empty() {
+        if !hooks.at(stage).is_empty() {
             receipt.ledger.stamp(Phase::Script, tokamak_cost::now());
         }
         Ok(verdict)
@@ -255,6 +282,8 @@ impl Way<'_> {
         self.restarts += 1;
         if self.restarts < MOST_RESTARTS {
             self.work().restart();
+            let place = self.place;
+            self.hooks = self.work().hooks(&place.hooks);
             return Ok(());
         }
         tokamak_lua::Host::log(self.work(), "too many request restarts (infinite loop?)");

@@ -15,6 +15,8 @@ use crate::access;
 use crate::connection::Link;
 use crate::head::interim;
 use crate::lua::attributes::{Changes, Origin};
+use crate::lua::{Hooks, SiteHooks};
+use crate::route;
 use crate::server::{Loop, Place};
 use crate::service::Given;
 
@@ -87,6 +89,12 @@ impl Work {
     /// The site.
     pub fn place(&self) -> &Place {
         &self.home.places[self.place]
+    }
+
+    /// The scripts for the request's path.
+    pub(super) fn hooks<'a>(&self, all: &'a SiteHooks) -> &'a Hooks {
+        let path = route::clean(self.parts.uri.path().as_bytes());
+        all.of(path.as_deref().unwrap_or_default())
     }
 
     /// Whether a script waits for the request's body, which has not been read.

@@ -178,7 +178,7 @@ impl Router {
             Err(Unusable::Malformed) => return nothing(Target::BadRequest),
             Err(Unusable::Hidden) => return nothing(Target::NotFound),
         };
-        let Some(route) = self.routes.iter().find(|route| is_below(&path, route)) else {
+        let Some(route) = self.routes.iter().find(|route| is_below(&path, &route.path)) else {
             let target = self.decide(&path, query, now);
             return Decision { authorizer: self.authorizer, path, ..nothing(target) };
         };
@@ -336,8 +336,9 @@ fn is_filtered(path: &Path, filter: &Filter) -> bool {
     filter.extensions.is_empty() || filter.extensions.iter().any(|end| name.ends_with(end.as_bytes()))
 }
 
-fn is_below(path: &[u8], route: &Route) -> bool {
-    let rest = path.strip_prefix(route.path.as_bytes());
+/// Whether a path is a route's own, or below it.
+pub fn is_below(path: &[u8], route: &str) -> bool {
+    let rest = path.strip_prefix(route.as_bytes());
     rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 

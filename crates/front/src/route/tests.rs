@@ -247,6 +247,7 @@ fn routes_come_first() {
         split,
         script: None,
         files,
+        lua: tokamak_config::Scripts::default(),
     };
     let router = Router {
         routes: vec![
