@@ -131,13 +131,7 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
 
 /// The pairs for a zygote that come before those of its site: what the command line says to all.
 pub fn defined(server: &Server) -> Vec<(String, String)> {
-    let Some(php) = server.fpm.as_ref().map(|fpm| &fpm.php) else { return Vec::new() };
-    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let flags = [(php.no_ini, key::NO_INI), (php.extended_info, key::EXTENDED_INFO)];
-    let flags = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| pair(name, ""));
-    let file = php.ini.iter().map(|file| pair(key::INI_FILE, file));
-    let settings = php.define.iter().map(|(name, value)| pair(&format!("{}{name}", key::DEFINE), value));
-    flags.chain(file).chain(settings).collect()
+    server.fpm.as_ref().map(|fpm| fpm.php.settings()).unwrap_or_default()
 }
 
 /// What a zygote has to do before it may become `identity`, if there is such a thing: the pairs for that.
