@@ -301,7 +301,7 @@ void sapi_end_response(void)
     if (shim.stage == STAGE_REQUEST) {
         shim.stage = STAGE_LATE;
         if (!shim.is_copy) {
-            rust_finish(0);
+            rust_finish(0, SG(sapi_headers).http_response_code);
         }
     }
 }

@@ -178,8 +178,8 @@ void rust_fork_workers(const char *refusal);
 void rust_resume(uint32_t index, uint32_t instance, uint64_t served, uint64_t took_ns, uint32_t pages);
 /* The worker ends, because it was told to, or because something could not be undone. */
 _Noreturn void rust_leave(const char *doubt);
-/* The response is complete (or, with a true value, cut short). Once a request. */
-void rust_finish(int broken);
+/* The response is complete (or, with a true value, cut short), with the status that PHP has in the end. Once a request. */
+void rust_finish(int broken, int status);
 /* 0, or 1 when nobody reads any more. */
 int rust_head(int status, const shim_pair *headers, size_t count, int interim);
 int rust_write(const char *at, size_t len);

@@ -229,7 +229,7 @@ impl Worker {
     }
 
     /// It ends: says what it cost, to the front and on the board.
-    fn end_gateway(&mut self, job: &mut Job) {
+    fn end_gateway(&mut self, job: &mut Job, status: u16) {
         let now = cpu_time();
         let [user_cpu, system_cpu] = [0, 1].map(|n| now[n].saturating_sub(self.gateway.cpu[n]));
         let took = tokamak_cost::now().saturating_sub(self.gateway.claimed_at);
@@ -238,6 +238,7 @@ impl Worker {
             user_cpu,
             system_cpu,
             memory: engine::memory(),
+            status,
             script: self.request.field(Field::ScriptFilename),
             uri: self.request.field(Field::ScriptName),
             user: &self.gateway.user,
@@ -260,12 +261,12 @@ impl Worker {
         heard
     }
 
-    fn finish(&mut self, outcome: Outcome) {
+    fn finish(&mut self, outcome: Outcome, status: u16) {
         self.in_request = false;
         if let Some(mut job) = self.job.take() {
             self.served += 1;
             if self.request.is_fastcgi() {
-                self.end_gateway(&mut job);
+                self.end_gateway(&mut job, status);
             }
             if self.gateway.is_caught {
                 write_error(FLUSH);
@@ -395,8 +396,9 @@ unsafe extern "C" fn rust_leave(doubt: *const c_char) -> ! {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rust_finish(broken: c_int) {
-    with((), |w| w.finish(if broken == 0 { Outcome::Complete } else { Outcome::Broken }));
+extern "C" fn rust_finish(broken: c_int, status: c_int) {
+    let outcome = if broken == 0 { Outcome::Complete } else { Outcome::Broken };
+    with((), |w| w.finish(outcome, u16::try_from(status).unwrap_or(0)));
 }
 
 /// # Safety

@@ -72,7 +72,7 @@ impl Journal {
             uri: &or(account.uri, "SCRIPT_NAME"),
             query: text("QUERY_STRING").unwrap_or_default(),
             address: entry.peer,
-            status: entry.status,
+            status: if account.status == 0 { entry.status } else { account.status },
             accepted: now.saturating_sub(duration).as_secs() as i64,
             now: now.as_secs() as i64,
             user: account.user,

@@ -3,7 +3,7 @@
 //! ```text
 //! frame   = kind (1 byte: 1 head, 2 interim, 3 body, 4 complaint, 5 account)  zero (3)  length (4, little endian)  payload
 //! head    = status (2)  header count (2)  { name length (2)  zero (2)  value length (4)  name  value } …
-//! account = user CPU (8)  system CPU (8)  memory (8)  { length (2)  bytes } × 3: script, URI, user
+//! account = user CPU (8)  system CPU (8)  memory (8)  status (8)  { length (2)  bytes } × 3: script, URI, user
 //! ```
 
 use std::fmt;
@@ -42,6 +42,8 @@ pub struct Account<'a> {
     pub system_cpu: u64,
     /// Most bytes that PHP held.
     pub memory: u64,
+    /// The status as PHP has it in the end; a script may have changed it after the response's head was sent.
+    pub status: u16,
     /// The script's file; empty: none was found.
     pub script: &'a [u8],
     /// The path as URL that the request is taken for, without the query.
@@ -52,7 +54,7 @@ pub struct Account<'a> {
 
 impl<'a> Account<'a> {
     fn parse(payload: &'a [u8]) -> Option<Account<'a>> {
-        let (numbers, mut rest) = payload.split_at_checked(24)?;
+        let (numbers, mut rest) = payload.split_at_checked(32)?;
         let mut text = || {
             let (len, tail) = rest.split_at_checked(2)?;
             let (text, tail) = tail.split_at_checked(u16_at(len, 0).into())?;
@@ -62,14 +64,21 @@ impl<'a> Account<'a> {
         let (script, uri, user) = (text()?, text()?, text()?);
         let number =
             |n: usize| u64::from(u32_at(numbers, 8 * n + 4)) << 32 | u64::from(u32_at(numbers, 8 * n));
-        let account =
-            Account { user_cpu: number(0), system_cpu: number(1), memory: number(2), script, uri, user };
+        let account = Account {
+            user_cpu: number(0),
+            system_cpu: number(1),
+            memory: number(2),
+            status: u16::try_from(number(3)).ok()?,
+            script,
+            uri,
+            user,
+        };
         rest.is_empty().then_some(account)
     }
 
     /// Appends the payload; a text is cut to what its length can say.
     pub(super) fn put(&self, out: &mut Vec<u8>) {
-        for number in [self.user_cpu, self.system_cpu, self.memory] {
+        for number in [self.user_cpu, self.system_cpu, self.memory, self.status.into()] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         for text in [self.script, self.uri, self.user] {
@@ -220,6 +229,7 @@ mod tests {
             user_cpu: 1 << 40,
             system_cpu: 2,
             memory: u64::MAX,
+            status: 404,
             script: b"/srv/a.php",
             uri: b"/a.php",
             user: b"",
