@@ -175,3 +175,34 @@ fn a_name_that_is_unknown_at_the_start_may_come() {
     });
     assert_eq!(waiting.expect(200).text(), "8 /pool.php", "it has waited for the name");
 }
+
+#[test]
+fn a_silent_name_server_costs_time_only() {
+    let applications = applications(9..=9);
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let names = NameServer::start("host-record=app.example,127.0.0.9");
+    let server = Setup::new(Kind::Fastcgi)
+        .line(&format!("resolver = [\"{}\", \"{}\"]", silent.local_addr().unwrap(), names.address))
+        .upstream(&format!("address = \"app.example:{}\"", applications.port))
+        .site_line("upstream = \"app\"")
+        .start();
+    status_when(&server, "the address", |status| {
+        status["upstreams"][0]["addresses"].as_array().is_some_and(|all| all.len() == 1)
+    });
+    assert_eq!(seen(&server), set(["9"]));
+    assert!(!server.log().contains("cannot be resolved"), "{}", server.log());
+    silent.set_nonblocking(true).unwrap();
+    let questions = std::iter::from_fn(|| silent.recv(&mut [0; 512]).ok()).count();
+    assert!(questions > 1, "a question may be lost, so it is repeated");
+}
+
+#[test]
+fn a_service_may_have_an_alias() {
+    let applications = applications(10..=10);
+    let names = NameServer::start(&format!(
+        "host-record=ten.example,127.0.0.10\nsrv-host=_app._tcp.example,ten.example,{},10,1\n\
+         cname=_alias._tcp.example,_app._tcp.example",
+        applications.port
+    ));
+    assert_eq!(seen(&in_front_of(&names, "srv:_alias._tcp.example")), set(["10"]));
+}

@@ -1,20 +1,23 @@
 //! Addresses behind names: A or AAAA records of a host, SRV records of a service.
 
-mod query;
-mod system;
+mod ask;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use hickory_resolver::proto::rr::{self, RData, Record, RecordType};
+
 use super::member::Address;
 use super::stream::Endpoint;
-use query::{Kind, Record, ask};
-use system::{System, hosts};
+use ask::Ask;
 
 /// Shortest and longest time for which an answer is used, whatever it says of itself: a server that says 0 is not asked all the
 /// time, and a mistake does not stay for days. Chosen arbitrarily.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
+
+/// How many aliases in a row are followed to a service. Chosen arbitrarily; more are a circle.
+const ALIASES: usize = 4;
 
 /// A name that stands for addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,19 +58,23 @@ impl Names {
     /// # Errors
     /// Why there are none: no server answers, or it has none.
     pub(super) async fn resolve(&self, source: &Source) -> Result<Resolved, String> {
-        let system = if self.servers.is_empty() { System::read() } else { System::of(&self.servers) };
-        let (addresses, lasts) = match &source.name {
-            Name::Host(host, port) => {
-                let (found, lasts) = host_addresses(&system, host).await?;
-                let address = |ip| address(SocketAddr::new(ip, *port), source.weight);
-                (found.into_iter().map(address).collect(), lasts)
-            }
-            Name::Service(service) => service_addresses(&system, service, source.weight).await?,
-        };
+        let (addresses, lasts) = self.find(source).await?;
         if addresses.is_empty() {
             return Err("the name server has no address".into());
         }
         Ok(Resolved { addresses, lasts: lasts.clamp(SHORTEST, LONGEST) })
+    }
+
+    async fn find(&self, source: &Source) -> Result<(Vec<Address>, Duration), String> {
+        let ask = Ask::new(&self.servers)?;
+        match &source.name {
+            Name::Host(host, port) => {
+                let (found, lasts) = host_addresses(&ask, &parse(host)?).await?;
+                let address = |ip| address(SocketAddr::new(ip, *port), source.weight);
+                Ok((found.into_iter().map(address).collect(), lasts))
+            }
+            Name::Service(service) => service_addresses(&ask, &parse(service)?, source.weight).await,
+        }
     }
 }
 
@@ -75,23 +82,23 @@ fn address(address: SocketAddr, weight: u32) -> Address {
     Address { endpoint: Endpoint::Tcp(address), weight }
 }
 
+fn parse(name: &str) -> Result<rr::Name, String> {
+    // Also names with an underscore, which are common though no host names.
+    rr::Name::from_str_relaxed(name).map_err(|_| "this is no name".to_owned())
+}
+
 /// The IPv4 addresses of a host; its IPv6 addresses if it has none, since a host with both is the same host by either.
-async fn host_addresses(system: &System, host: &str) -> Result<(Vec<IpAddr>, Duration), String> {
-    let known = hosts(host);
+async fn host_addresses(ask: &Ask, host: &rr::Name) -> Result<(Vec<IpAddr>, Duration), String> {
+    let known = ask.hosts(host);
     if !known.is_empty() {
         let has_v4 = known.iter().any(IpAddr::is_ipv4);
         return Ok((known.into_iter().filter(|ip| ip.is_ipv4() == has_v4).collect(), LONGEST));
     }
-    for kind in [Kind::A, Kind::Aaaa] {
-        let records = records(system, host, kind).await?;
-        if !records.is_empty() {
-            let lasts = records.iter().map(|(_, lasts)| *lasts).min().unwrap_or(LONGEST);
-            let ip = |(record, _)| match record {
-                Record::V4(ip) => Some(ip.into()),
-                Record::V6(ip) => Some(ip.into()),
-                Record::Service { .. } => None,
-            };
-            return Ok((records.into_iter().filter_map(ip).collect(), lasts));
+    for kind in [RecordType::A, RecordType::AAAA] {
+        let records = ask.records(host, kind).await?;
+        let found: Vec<IpAddr> = records.iter().filter_map(|record| record.data.ip_addr()).collect();
+        if !found.is_empty() {
+            return Ok((found, time_to_live(&records)));
         }
     }
     Ok((Vec::new(), SHORTEST))
@@ -99,29 +106,27 @@ async fn host_addresses(system: &System, host: &str) -> Result<(Vec<IpAddr>, Dur
 
 /// The addresses of a service's hosts: of those with the best priority, with their weights.
 async fn service_addresses(
-    system: &System,
-    service: &str,
+    ask: &Ask,
+    service: &rr::Name,
     factor: u32,
 ) -> Result<(Vec<Address>, Duration), String> {
-    let records = records(system, service, Kind::Srv).await?;
-    let mut lasts = records.iter().map(|(_, lasts)| *lasts).min().unwrap_or(SHORTEST);
-    let priority_of = |record: &Record| match record {
-        Record::Service { priority, .. } => *priority,
-        _ => u16::MAX,
+    let records = service_records(ask, service).await?;
+    let mut lasts = time_to_live(&records);
+    let hosts = || {
+        records.iter().filter_map(|record| match &record.data {
+            RData::SRV(host) => Some(host),
+            _ => None,
+        })
     };
-    let best = records.iter().map(|(record, _)| priority_of(record)).min();
+    let best = hosts().map(|host| host.priority).min();
     let mut addresses: Vec<Address> = Vec::new();
-    for (record, _) in records {
-        let Record::Service { priority, weight, port, target } = record else { continue };
-        if Some(priority) != best {
-            continue;
-        }
-        let (found, time) = host_addresses(system, &format!("{target}.")).await?;
+    for host in hosts().filter(|host| Some(host.priority) == best) {
+        let (found, time) = host_addresses(ask, &host.target).await?;
         lasts = lasts.min(time);
         // Weight 0 is "nearly never" beside others, and all there is without them.
-        let weight = u32::from(weight).max(1).saturating_mul(factor);
+        let weight = u32::from(host.weight).max(1).saturating_mul(factor);
         for ip in found {
-            let new = address(SocketAddr::new(ip, port), weight);
+            let new = address(SocketAddr::new(ip, host.port), weight);
             if addresses.iter().all(|other| other.endpoint != new.endpoint) {
                 addresses.push(new);
             }
@@ -130,13 +135,25 @@ async fn service_addresses(
     Ok((addresses, lasts))
 }
 
-/// The records of the first meaning of a name that has any.
-async fn records(system: &System, name: &str, kind: Kind) -> Result<Vec<(Record, Duration)>, String> {
-    for name in system.meanings(name) {
-        let records = ask(&system.servers, &name, kind).await.map_err(|failure| failure.to_string())?;
-        if !records.is_empty() {
-            return Ok(records);
+/// The records of a service, and the aliases that led to them: the resolver follows those to addresses only.
+async fn service_records(ask: &Ask, service: &rr::Name) -> Result<Vec<Record>, String> {
+    let mut name = service.clone();
+    let mut all = Vec::new();
+    for _ in 0..=ALIASES {
+        let found = ask.records(&name, RecordType::SRV).await?;
+        if !found.is_empty() {
+            all.extend(found);
+            break;
         }
+        let aliases = ask.records(&name, RecordType::CNAME).await?;
+        let Some(RData::CNAME(target)) = aliases.first().map(|record| &record.data) else { break };
+        name = target.0.clone();
+        all.extend(aliases);
     }
-    Ok(Vec::new())
+    Ok(all)
+}
+
+/// As long as each of them is true.
+fn time_to_live(records: &[Record]) -> Duration {
+    records.iter().map(|record| Duration::from_secs(record.ttl.into())).min().unwrap_or(SHORTEST)
 }
