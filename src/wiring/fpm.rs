@@ -55,6 +55,7 @@ pub fn serve(arguments: Arguments, config: &Config) -> ExitCode {
         let what = "it runs in the foreground only: say --nodaemonize, or daemonize = no";
         return failed(&Message::new(Level::Error, what));
     }
+    warnings(config).iter().for_each(&say);
     let arguments = Rc::new(arguments);
     let server = match server(&arguments, config) {
         Ok(server) => server,
@@ -119,6 +120,14 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
         sites,
         fpm: Some(Fpm { global: global.clone(), php: arguments.php.clone(), sockets }),
     })
+}
+
+/// What the configuration says and cannot be had here, beside the directives that have no effect.
+fn warnings(config: &Config) -> Vec<Message> {
+    let large = config.pools.iter().filter(|pool| pool.max_children as usize > WORKERS);
+    let text =
+        |name: &str| format!("[pool {name}] pm.max_children is more than a pool can have here: {WORKERS}");
+    large.map(|pool| Message::new(Level::Warning, text(&pool.name))).collect()
 }
 
 /// What the file of `--pools` says, by the names of the pools.
