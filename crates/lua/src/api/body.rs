@@ -21,6 +21,16 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
             }
         })
     })?;
+    // The usual body is one text: one call instead of two.
+    set(lua, host, "set_text", |_, text: mlua::String| {
+        let bytes = text.as_bytes();
+        with(|seat| {
+            seat.host.clear_body();
+            if !bytes.is_empty() {
+                seat.host.add_piece(Piece::Bytes(bytes.to_vec()));
+            }
+        })
+    })?;
     set(lua, host, "add_file", |_, (name, offset, length): (mlua::String, f64, f64)| {
         with(|seat| add_file(seat, &name.as_bytes(), offset as i64, length as i64))
     })?;

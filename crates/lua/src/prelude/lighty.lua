@@ -194,15 +194,21 @@ local function add_body(body)
     return true
 end
 
+local function set_body(body)
+    if type(body) == "string" then
+        host.set_text(body)
+        return true
+    end
+    host.clear_body()
+    return add_body(body)
+end
+
 local function response_body()
     return window(function(name)
         if name == "add" then
             return add_body
         elseif name == "set" then
-            return function(body)
-                host.clear_body()
-                return add_body(body)
-            end
+            return set_body
         elseif name == "get" then
             return (host.response_body())
         elseif name == "len" then
@@ -432,8 +438,14 @@ local function finish(run, value)
         end
     end
     if number >= 200 and type(run.content) == "table" then
-        host.clear_body()
-        add(run.content, "content", by_end)
+        local content = run.content
+        local first = rawget(content, 1)
+        if #content == 1 and type(first) == "string" then
+            host.set_text(first)
+        else
+            host.clear_body()
+            add(content, "content", by_end)
+        end
     end
     return FINISHED, number
 end
