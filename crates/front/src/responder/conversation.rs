@@ -131,8 +131,9 @@ impl Conversation {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Over>> {
         let mut moved = false;
         for _ in 0..TURNS {
-            let turn = self.read(context)? | self.answer(context)? | self.write(context)?;
+            let mut turn = self.read(context)? | self.answer(context)?;
             self.tell_journal();
+            turn |= self.write(context)?;
             if self.closing && self.requests.is_empty() && self.out.is_empty() {
                 return Poll::Ready(Ok(()));
             }
@@ -146,7 +147,8 @@ impl Conversation {
         Poll::Pending
     }
 
-    /// Hands over the lines of the access log: whoever has an answer may look for its line.
+    /// Hands over the lines of the access log before their answers leave: whoever has an answer may look for its line, and the
+    /// line of its next request follows it, whichever event loop serves that.
     fn tell_journal(&mut self) {
         if std::mem::take(&mut self.has_lines)
             && let Some(journal) = &self.place().journal

@@ -61,3 +61,11 @@ impl Output {
         log::write_raw(&self.said.end(SystemTime::now()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn workers_and_their_reader_mean_the_same_flush() {
+        assert_eq!(tokamak_sys::control::FLUSH, tokamak_fpm::said::FLUSH);
+    }
+}
