@@ -125,7 +125,7 @@ impl Writer {
         self
     }
 
-    /// Writes a variable, after all headers. Its name cannot be taken for a header's, which has no [`VARIABLE`] in it.
+    /// Writes a variable, after all headers. Its name cannot be taken for a header's, which has no `VARIABLE` in it.
     ///
     /// # Panics
     /// If a field is missing.

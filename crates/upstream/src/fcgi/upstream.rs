@@ -182,7 +182,7 @@ impl Upstream {
     ///
     /// An address that cannot be reached, whose queue is full, or which refuses, is passed over for the next one, since it
     /// cannot have acted on the request. A connection may also be closed by the application at any time: see
-    /// [`Upstream::ask_member`] for kept ones. A request that is lost on a new one is asked once more if it may be, and
+    /// `ask_member` for kept ones. A request that is lost on a new one is asked once more if it may be, and
     /// then perhaps again, at other addresses if there are any: a process may have been killed.
     ///
     /// # Errors
