@@ -22,6 +22,7 @@ from .peers import Peer, Place
 from .process import Server, free_port
 from .record import Footprint, Run
 from .sites import SCENARIOS, SITES, Scenario, Site
+from .stage import Stage
 
 READY_SECONDS = 20
 INSTALL_SECONDS = 120
@@ -176,7 +177,7 @@ def alone(
         entry.server.stop()
 
 
-class Contest:
+class Contest(Stage):
     """All servers of one contest. Leaving the `with` block ends every process."""
 
     def __init__(self, plan: Plan, choice: peers.Choice, directory: Path) -> None:
@@ -185,17 +186,6 @@ class Contest:
         self.directory = directory
         self.entries: dict[tuple[str, str], Entry] = {}
         self.databases: list[MariaDb] = []
-
-    def __enter__(self) -> "Contest":
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Starts each peer for each site that is needed; each serves the same copy of the site."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .database import PASSWORD, MariaDb
 from .process import Server
+from .stage import Stage
 
 POSTGRESQL_USER = "postgres"
 """Who its server runs as if we are root: it refuses root."""
@@ -44,25 +45,18 @@ def postgresql_programs() -> Path:
     return max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/bin"))
 
 
-class Databases:
+class Databases(Stage):
     """The three servers. Leaving the `with` block ends them."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.servers: dict[str, Server] = {}
 
-    def __enter__(self) -> "Databases":
-        try:
-            self.mariadb(self.directory / "mysql")
-            self.postgresql(self.directory / "pgsql")
-            self.redis(self.directory / "redis")
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def start(self) -> None:
+        """Starts them, and waits until they answer."""
+        self.mariadb(self.directory / "mysql")
+        self.postgresql(self.directory / "pgsql")
+        self.redis(self.directory / "redis")
 
     def stop(self) -> None:
         """Ends every process."""

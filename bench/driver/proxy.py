@@ -22,6 +22,7 @@ from .contest import CannotRun, answer, say
 from .main import stop_politely
 from .process import Server, free_port
 from .sites import REPO
+from .stage import Stage
 from .versions import commit, text
 
 ANSWER = b'{"errno":0,"errmsg":"success","data":"e"}'
@@ -131,7 +132,7 @@ class Row:
 
 
 @dataclass
-class Scene:
+class Scene(Stage):
     """php-fpm and all servers in front of it."""
 
     directory: Path
@@ -139,17 +140,6 @@ class Scene:
     ports: dict[Way, int] = field(default_factory=dict)
     fronts: dict[Way, Server] = field(default_factory=dict)
     fpm: Server = field(default_factory=Server)
-
-    def __enter__(self) -> "Scene":
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Writes the configurations, starts everything, and waits for the right answers."""

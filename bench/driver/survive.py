@@ -26,6 +26,7 @@ from .contest import CannotRun, say
 from .main import stop_politely
 from .process import Server, free_port
 from .sites import REPO
+from .stage import Stage
 from .versions import commit, text
 
 READY_SECONDS = 20
@@ -233,7 +234,7 @@ class Crowd:
         return Tally()
 
 
-class Scene:
+class Scene(Stage):
     """All php-fpm and the server in front of them."""
 
     def __init__(self, directory: Path, chosen: argparse.Namespace) -> None:
@@ -242,17 +243,6 @@ class Scene:
         self.port = free_port()
         self.front = Server()
         self.backends: dict[str, Server] = {}
-
-    def __enter__(self) -> "Scene":
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Starts everything, and waits for answers."""

@@ -201,22 +201,34 @@ static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
     return 1;
 }
 
-/* The script's file in a line, then one for each call, the innermost first: address, function, file, line number. */
-size_t shim_trace(int pid, const char **to)
+/* What a process is at; 0: it cannot be read. Its request is NULL or a copy. */
+static int look_at(pid_t pid, const shim_request **request, const zend_execute_data **frames)
 {
+    static shim_request copied;
     shim_state state;
-    shim_request request;
-    const zend_execute_data *next;
-    zend_execute_data frame;
 
     target = pid;
     used = 0;
-    *to = text;
-    if (!copy(&state, &shim, sizeof(state)) || !copy(&next, &EG(current_execute_data), sizeof(next))) {
+    if (!copy(&state, &shim, sizeof(state)) || !copy(frames, &EG(current_execute_data), sizeof(*frames))) {
         return 0;
     }
-    if (state.request && copy(&request, state.request, sizeof(request))) {
-        add_field(&request.field[SHIM_SCRIPT_FILENAME]);
+    *request = state.request && copy(&copied, state.request, sizeof(copied)) ? &copied : NULL;
+    return 1;
+}
+
+/* The script's file in a line, then one for each call, the innermost first: address, function, file, line number. */
+size_t shim_trace(int pid, const char **to)
+{
+    const shim_request *request;
+    const zend_execute_data *next;
+    zend_execute_data frame;
+
+    *to = text;
+    if (!look_at(pid, &request, &next)) {
+        return 0;
+    }
+    if (request) {
+        add_field(&request->field[SHIM_SCRIPT_FILENAME]);
     }
     add_end('\n');
     for (int depth = 0; next && depth < DEEPEST && used < sizeof(text) - 1024; depth++) {
@@ -231,27 +243,24 @@ size_t shim_trace(int pid, const char **to)
 /* 0: the process cannot be read. */
 static int write_backtrace(pid_t pid)
 {
-    shim_state state;
-    shim_request request;
+    const shim_request *request;
     const zend_execute_data *next;
     zend_execute_data frame;
 
-    target = pid;
-    used = 0;
-    if (!copy(&state, &shim, sizeof(state)) || !copy(&next, &EG(current_execute_data), sizeof(next))) {
+    if (!look_at(pid, &request, &next)) {
         return 0;
     }
     add_time();
     add_text(" WARN [");
     add_text(shim.config->site);
     add_text("] slow request");
-    if (state.request && copy(&request, state.request, sizeof(request))) {
+    if (request) {
         add_text(" request=\"");
-        add_field(&request.field[SHIM_METHOD]);
+        add_field(&request->field[SHIM_METHOD]);
         add_text(" ");
-        add_field(&request.field[SHIM_URI]);
+        add_field(&request->field[SHIM_URI]);
         add_text("\" script_filename=\"");
-        add_field(&request.field[SHIM_SCRIPT_FILENAME]);
+        add_field(&request->field[SHIM_SCRIPT_FILENAME]);
         add_text("\"");
     }
     add_text(" pid=");
