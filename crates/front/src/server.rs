@@ -42,6 +42,9 @@ const ATTEND_EVERY: u64 = 1_000_000;
 /// be about to send its next request, which is still served.
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
+/// How many connections of web servers a loop may have more than another one. Chosen arbitrarily.
+const SLACK: usize = 8;
+
 /// How long [`Front::drain`] waits for the loops to stop accepting. Chosen arbitrarily.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -488,7 +491,8 @@ async fn accept(home: Arc<Loop>, door: Door) {
 }
 
 impl Loop {
-    /// Gives an accepted connection to the loop that has the fewest: an equal spread, whoever accepted it.
+    /// Gives an accepted connection to the loop that has the fewest: an equal spread, whoever accepted it. One of a web server is
+    /// handed over only if the spread is far from equal: it may be for a single request, which costs less than that.
     fn place(self: &Arc<Self>, visitor: Visitor) {
         let load = |index: usize| self.counts[index].load(Ordering::Relaxed);
         let total: usize = (0..self.counts.len()).map(load).sum();
@@ -499,7 +503,8 @@ impl Loop {
             return;
         }
         let least = (0..self.counts.len()).min_by_key(|i| (load(*i), *i != self.index)).unwrap_or(self.index);
-        if least == self.index {
+        let slack = if matches!(visitor, Visitor::Fastcgi(..)) { SLACK } else { 0 };
+        if load(self.index) <= load(least) + slack {
             self.open(visitor);
         } else if let Ok(parcel) = visitor.pack() {
             // Counted at once, so that a burst is spread too; the other loop takes this count back.

@@ -75,6 +75,8 @@ struct Conversation {
     written: usize,
     /// Whether the connection ends with the requests that are under way.
     closing: bool,
+    /// Requests that have begun and not come whole: more of them may be on its way, even if they are answered.
+    incoming: usize,
     /// Whether there are new lines for the access log.
     has_lines: bool,
 }
@@ -119,6 +121,7 @@ impl Conversation {
             out: Vec::new(),
             written: 0,
             closing: false,
+            incoming: 0,
             has_lines: false,
         }
     }
@@ -250,6 +253,7 @@ impl Conversation {
             return Err(self.garbled("a request that begins twice"));
         }
         self.closing |= !keep;
+        self.incoming += 1;
         if let Role::Unknown(_) = role {
             encode::end(&mut self.out, id, 0, ProtocolStatus::UnknownRole);
         } else if self.requests.len() >= MOST_REQUESTS {
@@ -293,6 +297,7 @@ impl Conversation {
         if !gathering.is_complete() {
             return;
         }
+        self.incoming -= 1;
         home.attend(tokamak_cost::now());
         let overview = home.places[self.place].overview.as_ref();
         if let Some(overview) = overview {
@@ -451,8 +456,12 @@ impl Conversation {
         Ok(moved)
     }
 
-    /// Closes the connection. Bytes that nobody has read would reset it, and take the end of the answer along.
+    /// Closes the connection. Bytes that nobody has read would reset it, and take the end of the answer along; so it waits for what
+    /// may still come.
     async fn part(mut self) {
+        if self.incoming == 0 && self.messages.is_between_records() {
+            return;
+        }
         let farewell = poll_fn(|context| {
             ready!(self.stream.poll_shutdown(context))?;
             SCRATCH.with_borrow_mut(|scratch| {
