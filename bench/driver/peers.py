@@ -111,8 +111,8 @@ NGINX = """\
 $user
 worker_processes $processes;
 daemon off;
-pid $dir/nginx.pid;
-error_log $dir/nginx.log warn;
+pid $dir/$server.pid;
+error_log $dir/$server.log warn;
 events { worker_connections 4096; }
 http {
     include /etc/nginx/mime.types;
@@ -127,7 +127,7 @@ http {
     uwsgi_temp_path $dir/tmp/uwsgi;
     scgi_temp_path $dir/tmp/scgi;
     upstream php {
-        server unix:$dir/php.sock;
+        server unix:$dir/$socket;
         $keepalive
     }
     server {
@@ -213,6 +213,8 @@ def nginx_fpm(place: Place, children: int, keep: int, fpm: tuple[str, ...] = (FP
     place.write(
         "nginx.conf",
         NGINX,
+        server="nginx",
+        socket="php.sock",
         user=as_root("user www-data;"),
         processes=processes,
         keepalive=f"keepalive {keep}; keepalive_requests 1000000;" if keep else "",

@@ -60,42 +60,6 @@ root = "$root"
 upstream = "php"
 """
 
-NGINX = """\
-$user
-worker_processes auto;
-daemon off;
-pid $dir/$name.pid;
-error_log $dir/$name.log warn;
-events { worker_connections 4096; }
-http {
-    access_log off;
-    tcp_nopush on;
-    keepalive_timeout 75s;
-    keepalive_requests 1000000000;
-    client_body_temp_path $dir/tmp/body;
-    fastcgi_temp_path $dir/tmp/fastcgi;
-    proxy_temp_path $dir/tmp/proxy;
-    uwsgi_temp_path $dir/tmp/uwsgi;
-    scgi_temp_path $dir/tmp/scgi;
-    upstream php {
-        server unix:$dir/$name.sock;
-        $keepalive
-    }
-    server {
-        listen 127.0.0.1:$port backlog=4096;
-        root $root;
-        location = /index.php {
-            include /etc/nginx/fastcgi_params;
-            fastcgi_param HTTP_HOST $$http_host;
-            fastcgi_param SCRIPT_FILENAME $$document_root$$fastcgi_script_name;
-            fastcgi_pass php;
-            $keep_connection
-        }
-    }
-}
-"""
-
-
 @dataclass(frozen=True)
 class Way:
     """A server in front of php-fpm."""
@@ -186,8 +150,11 @@ class Scene(Stage):
             keep = f"keepalive {max(self.chosen.connections)}; keepalive_requests 1000000000;" if way.keeps else ""
             path = self.write(
                 f"{way.name}.conf",
-                NGINX,
-                name=way.name,
+                peers.NGINX,
+                server=way.name,
+                socket=f"{way.name}.sock",
+                processes=os.cpu_count() or 1,
+                routing="",
                 port=port,
                 user=user(pool=False),
                 keepalive=keep,

@@ -1,6 +1,5 @@
 //! What scripts see and do, from outside: each test gives a script to the crate as the front would.
 
-mod bench;
 mod cache;
 mod contract;
 mod guide;
