@@ -213,7 +213,8 @@ impl Generation {
                     let mut deaths = Vec::new();
                     if let Some(pool) = self.pools.get_mut(usize::from(pool)) {
                         let launch = Launch { php, identity: self.identities.site(pool.place) };
-                        pool.want(launch, now, &mut deaths);
+                        // By now a worker may have taken the request: the queue knows.
+                        pool.tick(launch, now, &mut deaths);
                     }
                     self.announce(&deaths);
                 }

@@ -127,7 +127,7 @@ impl Pool {
 
     /// What the pool looks like now.
     pub fn count(&self, now: u64) -> Count {
-        let mut count = Count { waiting: self.waiting(), ..Count::default() };
+        let mut count = Count::default();
         for (place, entry) in self.workers() {
             match doing(place.worker, entry.state) {
                 Doing::Starting => count.starting += 1,
@@ -139,12 +139,9 @@ impl Pool {
                 Doing::Leaving => count.leaving += 1,
             }
         }
+        // After the workers: one that takes a request meanwhile counts as spare, and its request is not waiting.
+        count.waiting = (self.segment.depth() as usize).min(self.site.pool.queue);
         count
-    }
-
-    fn waiting(&self) -> usize {
-        let depth = self.segment.depth() as usize;
-        depth.min(self.site.pool.queue).max(usize::from(self.wanted))
     }
 
     fn has_rested(&self, entry: &Snapshot, now: u64) -> bool {
@@ -218,7 +215,6 @@ impl Pool {
                 }
             }
         }
-        self.wanted = false;
     }
 
     /// Says once that a pool of php-fpm's would have more workers if it were allowed to.

@@ -78,7 +78,6 @@ pub struct Pool {
     sizer: Sizer,
     sized: u64,
     measured: u64,
-    wanted: bool,
     /// No process is started any more, and those that are still there after this time are ended.
     ending: Option<u64>,
     next_instance: u32,
@@ -138,7 +137,6 @@ impl Pool {
             sizer: Sizer::default(),
             sized: 0,
             measured: 0,
-            wanted: false,
             ending: None,
             next_instance: 1,
             replacing: 0,
@@ -230,12 +228,6 @@ impl Pool {
     /// PHP's version, as its zygote said.
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
-    }
-
-    /// A request waits and nobody is there.
-    pub fn want(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
-        self.wanted = true;
-        self.tick(launch, now, deaths);
     }
 
     /// Hears what the zygote says. Deaths that the front has to know are added to `deaths`.
