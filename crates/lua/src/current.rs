@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use crate::host::{Host, Waiting};
+use crate::host::{Exchange, Host, Waiting};
 
 /// What the functions of a script work on.
 pub struct Seat {
@@ -37,4 +37,13 @@ pub fn with<R>(act: impl FnOnce(&mut Seat) -> R) -> mlua::Result<R> {
         Some(seat) => Ok(act(seat)),
         None => Err(mlua::Error::runtime("there is no request")),
     })
+}
+
+/// Does something with the HTTP request.
+///
+/// # Errors
+/// There is none.
+pub fn exchange<R>(act: impl FnOnce(&mut dyn Exchange) -> R) -> mlua::Result<R> {
+    with(|seat| seat.host.exchange().map(act))?
+        .ok_or_else(|| mlua::Error::runtime("there is no HTTP request"))
 }

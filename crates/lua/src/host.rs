@@ -148,10 +148,27 @@ items! {
     ResponseHeaderLen "resp_header_len" "Bytes of the response's header.",
 }
 
-/// A request that scripts run for.
+/// What a script runs for: what is the same whoever asks.
+pub trait Host: Any + Send {
+    /// The HTTP request, if the run is for one.
+    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+        None
+    }
+
+    /// A variable as applications of the Common Gateway Interface know it.
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>>;
+
+    /// Writes a line into the error log; it may consist of several.
+    fn log(&mut self, text: &str);
+
+    /// Something that is done after a while.
+    fn sleep(&mut self, time: Duration) -> Waiting;
+}
+
+/// A request that scripts run for, and its response.
 ///
 /// Names of header fields are compared without regard to case; what scripts give is checked before it comes here.
-pub trait Host: Any + Send {
+pub trait Exchange: Host {
     /// Calls `each` with every value of a header field.
     fn values(&self, side: Side, name: &[u8], each: &mut dyn FnMut(&[u8]));
 
@@ -179,10 +196,7 @@ pub trait Host: Any + Send {
     /// Says what becomes of the connection after the response: 0 and -1 close it.
     fn set_keep_alive(&mut self, value: i64);
 
-    /// A variable as applications of the Common Gateway Interface know it.
-    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>>;
-
-    /// Calls `each` with every such variable.
+    /// Calls `each` with every variable that applications of the Common Gateway Interface know.
     fn variables(&mut self, each: &mut dyn FnMut(&[u8], &[u8]));
 
     /// Changes such a variable for the application that answers, or takes it away.
@@ -221,10 +235,4 @@ pub trait Host: Any + Send {
 
     /// How many clients are connected.
     fn clients(&self) -> u64;
-
-    /// Writes a line into the error log; it may consist of several.
-    fn log(&mut self, text: &str);
-
-    /// Something that is done after a while.
-    fn sleep(&mut self, time: Duration) -> Waiting;
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Uri, Version};
-use tokamak_lua::{Attribute, Host, Item, Piece, Side, Waiting};
+use tokamak_lua::{Attribute, Exchange, Host, Item, Piece, Side, Waiting};
 use tokamak_upstream::body::Body;
 
 use crate::access;
@@ -170,6 +170,38 @@ impl Work {
 }
 
 impl Host for Work {
+    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+        Some(self)
+    }
+
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        let set = self.variables.iter().find(|(key, _)| key == name);
+        if let Some((_, value)) = set {
+            return (!value.is_empty()).then(|| value.clone());
+        }
+        let mut found = None;
+        self.origin().variables(&mut |key, value| {
+            if key == name {
+                found = Some(value.to_vec());
+            }
+        });
+        found
+    }
+
+    fn log(&mut self, text: &str) {
+        let target = self.original.path_and_query().map_or("", |target| target.as_str());
+        access::script(&self.place().site.name, text, self.parts.method.as_str(), target);
+    }
+
+    fn sleep(&mut self, time: Duration) -> Waiting {
+        Box::pin(async move {
+            tokio::time::sleep(time).await;
+            Ok(())
+        })
+    }
+}
+
+impl Exchange for Work {
     fn values(&self, side: Side, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         if let Ok(name) = str::from_utf8(name) {
             self.fields_of(side).get_all(name).iter().for_each(|value| each(value.as_bytes()));
@@ -229,20 +261,6 @@ impl Host for Work {
 
     fn set_keep_alive(&mut self, _: i64) {
         self.closes = true;
-    }
-
-    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        let set = self.variables.iter().find(|(key, _)| key == name);
-        if let Some((_, value)) = set {
-            return (!value.is_empty()).then(|| value.clone());
-        }
-        let mut found = None;
-        self.origin().variables(&mut |key, value| {
-            if key == name {
-                found = Some(value.to_vec());
-            }
-        });
-        found
     }
 
     fn variables(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) {
@@ -334,17 +352,5 @@ impl Host for Work {
 
     fn clients(&self) -> u64 {
         self.home.clients() as u64
-    }
-
-    fn log(&mut self, text: &str) {
-        let target = self.original.path_and_query().map_or("", |target| target.as_str());
-        access::script(&self.place().site.name, text, self.parts.method.as_str(), target);
-    }
-
-    fn sleep(&mut self, time: Duration) -> Waiting {
-        Box::pin(async move {
-            tokio::time::sleep(time).await;
-            Ok(())
-        })
     }
 }

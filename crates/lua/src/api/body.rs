@@ -8,76 +8,78 @@ use std::path::Path;
 use mlua::{Lua, Table};
 
 use super::set;
-use crate::current::{Seat, with};
-use crate::host::{Piece, Side};
+use crate::current::exchange;
+use crate::host::{Exchange, Piece, Side};
 
 pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     request(lua, host)?;
     set(lua, host, "add_text", |_, text: mlua::String| {
         let bytes = text.as_bytes();
-        with(|seat| {
+        exchange(|exchange| {
             if !bytes.is_empty() {
-                seat.host.add_piece(Piece::Bytes(bytes.to_vec()));
+                exchange.add_piece(Piece::Bytes(bytes.to_vec()));
             }
         })
     })?;
     // The usual body is one text: one call instead of two.
     set(lua, host, "set_text", |_, text: mlua::String| {
         let bytes = text.as_bytes();
-        with(|seat| {
-            seat.host.clear_body();
+        exchange(|exchange| {
+            exchange.clear_body();
             if !bytes.is_empty() {
-                seat.host.add_piece(Piece::Bytes(bytes.to_vec()));
+                exchange.add_piece(Piece::Bytes(bytes.to_vec()));
             }
         })
     })?;
     set(lua, host, "add_file", |_, (name, offset, length): (mlua::String, f64, f64)| {
-        with(|seat| add_file(seat, &name.as_bytes(), offset as i64, length as i64))
+        exchange(|exchange| add_file(exchange, &name.as_bytes(), offset as i64, length as i64))
     })?;
-    set(lua, host, "clear_body", |_, ()| with(|seat| seat.host.clear_body()))?;
+    set(lua, host, "clear_body", |_, ()| exchange(|exchange| exchange.clear_body()))?;
     set(lua, host, "response_body", |lua, ()| {
-        let body = with(|seat| seat.host.response_body())?;
+        let body = exchange(|exchange| exchange.response_body())?;
         body.map(|body| lua.create_string(body)).transpose()
     })?;
-    set(lua, host, "response_length", |_, ()| with(|seat| seat.host.response_length()))?;
+    set(lua, host, "response_length", |_, ()| exchange(|exchange| exchange.response_length()))?;
     set(lua, host, "response_bytes", |_, name: mlua::String| {
         // The body leaves when the script has ended.
         let has_come = *name.as_bytes() == b"bytes_in"[..];
-        with(|seat| if has_come { seat.host.response_length().unwrap_or(0) } else { 0 })
+        exchange(|exchange| if has_come { exchange.response_length().unwrap_or(0) } else { 0 })
     })?;
-    set(lua, host, "send_file", |_, name: mlua::String| with(|seat| send_file(seat, &name.as_bytes())))
+    set(lua, host, "send_file", |_, name: mlua::String| {
+        exchange(|exchange| send_file(exchange, &name.as_bytes()))
+    })
 }
 
 fn request(lua: &Lua, host: &Table) -> mlua::Result<()> {
-    set(lua, host, "collect_body", |_, ()| with(|seat| seat.host.collect_body()))?;
-    set(lua, host, "has_request_body", |_, ()| with(|seat| seat.host.request_body().is_some()))?;
+    set(lua, host, "collect_body", |_, ()| exchange(|exchange| exchange.collect_body()))?;
+    set(lua, host, "has_request_body", |_, ()| exchange(|exchange| exchange.request_body().is_some()))?;
     set(lua, host, "request_body", |lua, ()| {
-        let body = with(|seat| seat.host.request_body())?;
+        let body = exchange(|exchange| exchange.request_body())?;
         body.map(|body| lua.create_string(body)).transpose()
     })?;
     set(lua, host, "request_length", |_, ()| {
-        with(|seat| seat.host.request_length().map_or(-1, |length| length as i64))
+        exchange(|exchange| exchange.request_length().map_or(-1, |length| length as i64))
     })?;
     set(lua, host, "request_bytes", |_, name: mlua::String| {
         let has_come = *name.as_bytes() == b"bytes_in"[..];
-        with(|seat| if has_come { seat.host.request_body().map_or(0, |body| body.len()) } else { 0 })
+        exchange(|exchange| if has_come { exchange.request_body().map_or(0, |body| body.len()) } else { 0 })
     })?;
-    set(lua, host, "clear_request_body", |_, ()| with(|seat| seat.host.set_request_body(Vec::new())))?;
+    set(lua, host, "clear_request_body", |_, ()| exchange(|exchange| exchange.set_request_body(Vec::new())))?;
     set(lua, host, "add_request_body", |_, text: mlua::String| {
-        with(|seat| {
-            let mut body = seat.host.request_body().unwrap_or_default();
+        exchange(|exchange| {
+            let mut body = exchange.request_body().unwrap_or_default();
             body.extend_from_slice(&text.as_bytes());
-            seat.host.set_request_body(body);
+            exchange.set_request_body(body);
         })
     })
 }
 
 /// Adds a part of a file to the response's body; a negative offset counts from the file's end, a negative length means
 /// all that follows. Whether it can be read.
-fn add_file(seat: &mut Seat, name: &[u8], offset: i64, length: i64) -> bool {
+fn add_file(exchange: &mut dyn Exchange, name: &[u8], offset: i64, length: i64) -> bool {
     let path = Path::new(OsStr::from_bytes(name));
     let Some((file, size)) = open(path) else {
-        seat.host.log(&format!("error opening file '{}'", path.display()));
+        exchange.log(&format!("error opening file '{}'", path.display()));
         return false;
     };
     let offset =
@@ -85,7 +87,7 @@ fn add_file(seat: &mut Seat, name: &[u8], offset: i64, length: i64) -> bool {
     let rest = size - offset;
     let length = if length < 0 { rest } else { rest.min(length as u64) };
     if length > 0 {
-        seat.host.add_piece(Piece::File { file, offset, length });
+        exchange.add_piece(Piece::File { file, offset, length });
     }
     true
 }
@@ -101,17 +103,17 @@ fn open(path: &Path) -> Option<(File, u64)> {
 }
 
 /// Makes a whole file the response, with its content type; the status that tells how it went.
-fn send_file(seat: &mut Seat, name: &[u8]) -> u16 {
+fn send_file(exchange: &mut dyn Exchange, name: &[u8]) -> u16 {
     let path = Path::new(OsStr::from_bytes(name));
     let Some((file, length)) = open(path) else { return 404 };
     let mut has_type = false;
-    seat.host.values(Side::Response, b"content-type", &mut |_| has_type = true);
-    if !has_type && let Some(kind) = seat.host.content_type(path) {
-        seat.host.set_field(Side::Response, b"content-type", Some(kind.as_bytes()));
+    exchange.values(Side::Response, b"content-type", &mut |_| has_type = true);
+    if !has_type && let Some(kind) = exchange.content_type(path) {
+        exchange.set_field(Side::Response, b"content-type", Some(kind.as_bytes()));
     }
-    seat.host.clear_body();
+    exchange.clear_body();
     if length > 0 {
-        seat.host.add_piece(Piece::File { file, offset: 0, length });
+        exchange.add_piece(Piece::File { file, offset: 0, length });
     }
     200
 }

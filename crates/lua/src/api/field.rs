@@ -1,6 +1,6 @@
 //! Header fields that scripts write: what they may be, and which ones are the server's own.
 
-use crate::host::{Host, Side};
+use crate::host::{Exchange, Side};
 
 /// Fields that frame a message, or that are the other side's to send: assignments to them are ignored.
 fn is_refused(side: Side, name: &[u8]) -> bool {
@@ -35,7 +35,7 @@ fn values<'a>(name: &[u8], text: &'a [u8]) -> Option<Vec<&'a [u8]>> {
 }
 
 /// Does what an assignment to a header field means; what cannot be meant is logged, and ignored.
-pub fn assign(host: &mut dyn Host, side: Side, name: &[u8], text: &[u8]) {
+pub fn assign(exchange: &mut dyn Exchange, side: Side, name: &[u8], text: &[u8]) {
     let is_host = side == Side::Request && name.eq_ignore_ascii_case(b"host");
     if is_refused(side, name) || is_host && text.is_empty() {
         return;
@@ -43,25 +43,25 @@ pub fn assign(host: &mut dyn Host, side: Side, name: &[u8], text: &[u8]) {
     let whose = if side == Side::Request { "request" } else { "response" };
     if !is_token(name) {
         let name = name.escape_ascii();
-        return host.log(&format!("invalid char in {whose} header field name: ({name})"));
+        return exchange.log(&format!("invalid char in {whose} header field name: ({name})"));
     }
     if text.is_empty() {
-        return host.set_field(side, name, None);
+        return exchange.set_field(side, name, None);
     }
     let Some(values) = values(name, text) else {
         let name = name.escape_ascii();
-        return host.log(&format!("invalid char in {whose} header field value for {name}"));
+        return exchange.log(&format!("invalid char in {whose} header field value for {name}"));
     };
-    host.set_field(side, name, Some(values[0]));
+    exchange.set_field(side, name, Some(values[0]));
     for value in &values[1..] {
-        host.add_field(side, name, value);
+        exchange.add_field(side, name, value);
     }
 }
 
 /// The value that a script reads: several are joined as they would have to be written.
-pub fn joined(host: &dyn Host, side: Side, name: &[u8]) -> Option<Vec<u8>> {
+pub fn joined(exchange: &dyn Exchange, side: Side, name: &[u8]) -> Option<Vec<u8>> {
     let mut all: Option<Vec<u8>> = None;
-    host.values(side, name, &mut |value| match &mut all {
+    exchange.values(side, name, &mut |value| match &mut all {
         None => all = Some(value.to_vec()),
         Some(all) => {
             match side {

@@ -9,7 +9,7 @@ use std::path::Path;
 use mlua::{Lua, Table};
 
 use super::set;
-use crate::current::with;
+use crate::current::exchange;
 
 /// Names of a folder that are read at most.
 const MOST_NAMES: usize = 100_000;
@@ -28,7 +28,7 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
         if *property.as_bytes() == b"etag"[..] {
             return Ok(fs::metadata(path).ok().map(|metadata| etag(&metadata)));
         }
-        with(|seat| seat.host.content_type(path))
+        exchange(|exchange| exchange.content_type(path))
     })?;
     set(lua, host, "readdir", |lua, name: mlua::String| {
         let name = name.as_bytes();

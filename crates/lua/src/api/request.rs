@@ -3,7 +3,7 @@
 use mlua::{Lua, Table};
 
 use super::{field, set};
-use crate::current::with;
+use crate::current::{exchange, with};
 use crate::host::{Attribute, Item, Side};
 
 /// A side, in the prelude's words.
@@ -37,20 +37,20 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     variables(lua, host)?;
     set(lua, host, "item", |_, name: mlua::String| {
         let Some(item) = Item::named(&name.as_bytes()) else { return Ok((None, None)) };
-        let (first, second) = with(|seat| seat.host.item(item))?;
+        let (first, second) = exchange(|exchange| exchange.item(item))?;
         Ok((Some(first), Some(second)))
     })?;
     set(lua, host, "set_keep_alive", |_, value: f64| {
         if value == 0.0 || value == -1.0 {
-            with(|seat| seat.host.set_keep_alive(value as i64))?;
+            exchange(|exchange| exchange.set_keep_alive(value as i64))?;
         }
         Ok(())
     })?;
     set(lua, host, "server", |lua, name: mlua::String| {
         let name = name.as_bytes();
         Ok(match &*name {
-            b"uptime" => mlua::Value::Integer(with(|seat| seat.host.uptime())? as _),
-            b"clients_open" => mlua::Value::Integer(with(|seat| seat.host.clients())? as _),
+            b"uptime" => mlua::Value::Integer(exchange(|exchange| exchange.uptime())? as _),
+            b"clients_open" => mlua::Value::Integer(exchange(|exchange| exchange.clients())? as _),
             b"version" => {
                 mlua::Value::String(lua.create_string(concat!("tokamak/", env!("CARGO_PKG_VERSION")))?)
             }
@@ -61,15 +61,15 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
 
 fn headers(lua: &Lua, host: &Table) -> mlua::Result<()> {
     set(lua, host, "header", |lua, (which, name): (u8, mlua::String)| {
-        let value = with(|seat| field::joined(&*seat.host, side(which), &name.as_bytes()))?;
+        let value = exchange(|exchange| field::joined(exchange, side(which), &name.as_bytes()))?;
         value.map(|value| lua.create_string(value)).transpose()
     })?;
     set(lua, host, "set_header", |_, (which, name, value): (u8, mlua::String, mlua::String)| {
-        with(|seat| field::assign(&mut *seat.host, side(which), &name.as_bytes(), &value.as_bytes()))
+        exchange(|exchange| field::assign(exchange, side(which), &name.as_bytes(), &value.as_bytes()))
     })?;
     set(lua, host, "headers", |lua, which: u8| {
         let mut pairs = Pairs::default();
-        with(|seat| seat.host.fields(side(which), &mut |name, value| pairs.push(name, value)))?;
+        exchange(|exchange| exchange.fields(side(which), &mut |name, value| pairs.push(name, value)))?;
         pairs.table(lua)
     })
 }
@@ -77,7 +77,7 @@ fn headers(lua: &Lua, host: &Table) -> mlua::Result<()> {
 fn attributes(lua: &Lua, host: &Table) -> mlua::Result<()> {
     set(lua, host, "attribute", |lua, name: mlua::String| {
         let Some(attribute) = Attribute::named(&name.as_bytes()) else { return Ok(None) };
-        let value = with(|seat| seat.host.attribute(attribute))?;
+        let value = exchange(|exchange| exchange.attribute(attribute))?;
         value.map(|value| lua.create_string(value)).transpose()
     })?;
     set(lua, host, "set_attribute", |_, (name, value): (mlua::String, mlua::String)| {
@@ -88,14 +88,14 @@ fn attributes(lua: &Lua, host: &Table) -> mlua::Result<()> {
         if !attribute.is_writable() {
             return Ok(None);
         }
-        with(|seat| seat.host.set_attribute(attribute, &value.as_bytes()).err())
+        exchange(|exchange| exchange.set_attribute(attribute, &value.as_bytes()).err())
     })?;
     set(lua, host, "attributes", |lua, ()| {
         // A value that is not there ends no list: it shows as nil, as in lighttpd.
         let list = lua.create_table()?;
         for (at, attribute) in Attribute::ALL.iter().enumerate() {
             list.raw_set(2 * at + 1, attribute.name())?;
-            if let Some(value) = with(|seat| seat.host.attribute(*attribute))? {
+            if let Some(value) = exchange(|exchange| exchange.attribute(*attribute))? {
                 list.raw_set(2 * at + 2, lua.create_string(value)?)?;
             }
         }
@@ -110,11 +110,11 @@ fn variables(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })?;
     set(lua, host, "set_variable", |_, (name, value): (mlua::String, Option<mlua::String>)| {
         let value = value.as_ref().map(|value| value.as_bytes());
-        with(|seat| seat.host.set_variable(&name.as_bytes(), value.as_deref()))
+        exchange(|exchange| exchange.set_variable(&name.as_bytes(), value.as_deref()))
     })?;
     set(lua, host, "variables", |lua, ()| {
         let mut pairs = Pairs::default();
-        with(|seat| seat.host.variables(&mut |name, value| pairs.push(name, value)))?;
+        exchange(|exchange| exchange.variables(&mut |name, value| pairs.push(name, value)))?;
         pairs.table(lua)
     })
 }

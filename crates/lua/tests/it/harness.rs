@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokamak_lua::{
-    Attribute, Engine, Host, Item, Limits, Outcome, Piece, ScriptId, Side, Stage, State, Waiting,
+    Attribute, Engine, Exchange, Host, Item, Limits, Outcome, Piece, ScriptId, Side, Stage, State, Waiting,
 };
 
 /// Header fields in their order.
@@ -59,6 +59,24 @@ impl Memory {
 }
 
 impl Host for Memory {
+    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+        Some(self)
+    }
+
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        self.variables.get(name).cloned()
+    }
+
+    fn log(&mut self, text: &str) {
+        self.log.push(text.to_string());
+    }
+
+    fn sleep(&mut self, time: Duration) -> Waiting {
+        Box::pin(Sleep { until: Instant::now() + time })
+    }
+}
+
+impl Exchange for Memory {
     fn values(&self, side: Side, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         for (_, value) in self.side(side).iter().filter(|(key, _)| key.as_bytes().eq_ignore_ascii_case(name))
         {
@@ -106,10 +124,6 @@ impl Host for Memory {
 
     fn set_keep_alive(&mut self, value: i64) {
         self.keep_alive = value;
-    }
-
-    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        self.variables.get(name).cloned()
     }
 
     fn variables(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) {
@@ -174,14 +188,6 @@ impl Host for Memory {
 
     fn clients(&self) -> u64 {
         3
-    }
-
-    fn log(&mut self, text: &str) {
-        self.log.push(text.to_string());
-    }
-
-    fn sleep(&mut self, time: Duration) -> Waiting {
-        Box::pin(Sleep { until: Instant::now() + time })
     }
 }
 
