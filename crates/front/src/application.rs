@@ -6,21 +6,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, Response};
-use hyper::body::{Body as _, Incoming};
-use tokamak_cost::Phase;
+use hyper::body::Body as _;
+use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 use tokamak_upstream::shm::Rim;
 
 use crate::access;
 use crate::body::gather;
+use crate::caller::Caller;
 use crate::cgi::Variables;
-use crate::connection::Link;
 use crate::failure::Failure;
 use crate::fastcgi::Verdict;
 use crate::files::Found;
-use crate::response::{Receipt, Source};
+use crate::response::Source;
 use crate::route::Script;
 use crate::server::{Loop, Place};
+use crate::service::Given;
 use crate::{fastcgi, php};
 
 /// Who answers.
@@ -41,8 +42,8 @@ pub struct Arrival<'a> {
     pub home: &'a Arc<Loop>,
     /// The site.
     pub place: &'a Place,
-    /// The client's connection.
-    pub link: &'a Link,
+    /// Who asks.
+    pub caller: &'a Caller,
 }
 
 /// A request, and all that is known about it.
@@ -52,10 +53,10 @@ pub struct Call<'a> {
     pub home: &'a Arc<Loop>,
     /// The site.
     pub place: &'a Place,
-    /// The client's connection.
-    pub link: &'a Link,
+    /// Who asks.
+    pub caller: &'a Caller,
     /// The request; its body has been taken.
-    pub request: &'a Request<Incoming>,
+    pub request: &'a Request<()>,
     /// What it is for.
     pub script: &'a Script,
     /// What the authorizer said of it.
@@ -85,27 +86,27 @@ impl From<Failure> for Trouble {
 /// The failure that the client is to be told. The operator has been told.
 pub async fn serve(
     arrival: Arrival<'_>,
-    request: &mut Request<Incoming>,
-    body: Option<Body>,
+    request: &Request<()>,
+    given: Given<'_>,
     (script, handler): (&Script, &Handler),
-    variables: &Variables,
-    receipt: &mut Receipt,
+    ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    let Arrival { home, link, .. } = arrival;
-    let body = if let Some(body) = body {
-        Ok(body)
-    } else if request.body().is_end_stream() {
-        Ok(Body::Empty)
-    } else {
-        let body = gather(home, request.body_mut()).await;
-        receipt.ledger.stamp(Phase::Body, tokamak_cost::now());
-        body.map_err(|failure| link.violation().map_or(failure, |violation| violation.failure()).into())
+    let Given { body, incoming, variables } = given;
+    let incoming = incoming.filter(|incoming| !incoming.is_end_stream());
+    let body = match (body, incoming) {
+        (Some(body), _) => Ok(body),
+        (None, None) => Ok(Body::Empty),
+        (None, Some(incoming)) => {
+            let body = gather(arrival.home, arrival.caller, incoming).await;
+            ledger.stamp(Phase::Body, tokamak_cost::now());
+            body.map_err(Trouble::from)
+        }
     };
     let answer = match body {
         Ok(body) => {
             let is_repeatable = is_safe(request) && matches!(body, Body::Empty);
-            let call = Call { is_repeatable, ..arrival.call(request, script, variables) };
-            answer(&call, handler, body, receipt).await
+            let call = Call { is_repeatable, ..arrival.call(request, script, &variables) };
+            answer(&call, handler, body, ledger).await
         }
         Err(trouble) => Err(trouble),
     };
@@ -118,15 +119,15 @@ pub async fn serve(
 /// It has not said so; otherwise as [`serve`].
 pub async fn authorize(
     arrival: Arrival<'_>,
-    request: &Request<Incoming>,
+    request: &Request<()>,
     path: &[u8],
     index: usize,
-    receipt: &mut Receipt,
+    ledger: &mut Ledger,
 ) -> Result<Verdict, Failure> {
     let script = Script { filename: Path::new("").into(), script_name: path.into(), path_info: Vec::new() };
     let call = arrival.call(request, &script, &[]);
     let verdict = fastcgi::authorize(index, &call).await;
-    receipt.ledger.stamp(Phase::Authorize, tokamak_cost::now());
+    ledger.stamp(Phase::Authorize, tokamak_cost::now());
     verdict.map_err(|trouble| arrival.told(trouble, request))
 }
 
@@ -136,16 +137,16 @@ pub async fn authorize(
 /// As [`serve`].
 pub async fn filter(
     arrival: Arrival<'_>,
-    request: &Request<Incoming>,
+    request: &Request<()>,
     (path, file): (&[u8], Found),
     index: usize,
     variables: &Variables,
-    receipt: &mut Receipt,
+    ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
     let filename = file.path.as_path().into();
     let script = Script { filename, script_name: path.into(), path_info: Vec::new() };
     let call = arrival.call(request, &script, variables);
-    fastcgi::filter(index, &call, file, receipt).await.map_err(|trouble| arrival.told(trouble, request))
+    fastcgi::filter(index, &call, file, ledger).await.map_err(|trouble| arrival.told(trouble, request))
 }
 
 /// Whether asking for it twice does no harm, if it has no body.
@@ -157,16 +158,16 @@ impl<'a> Arrival<'a> {
     /// A request that may be repeated.
     fn call(
         self,
-        request: &'a Request<Incoming>,
+        request: &'a Request<()>,
         script: &'a Script,
         variables: &'a [(String, HeaderValue)],
     ) -> Call<'a> {
-        let Arrival { home, place, link } = self;
-        Call { home, place, link, request, script, variables, is_repeatable: true }
+        let Arrival { home, place, caller } = self;
+        Call { home, place, caller, request, script, variables, is_repeatable: true }
     }
 
     /// Tells the operator in full what the client is told in brief.
-    fn told(self, trouble: Trouble, request: &Request<Incoming>) -> Failure {
+    fn told(self, trouble: Trouble, request: &Request<()>) -> Failure {
         access::failed(&self.place.site.name, trouble.failure, &trouble.reason, request);
         trouble.failure
     }
@@ -177,7 +178,7 @@ async fn answer(
     call: &Call<'_>,
     mut handler: &Handler,
     mut body: Body,
-    receipt: &mut Receipt,
+    ledger: &mut Ledger,
 ) -> Result<Response<Source>, Trouble> {
     let mut fallback = match handler {
         Handler::Workers(_) => call.place.fallback.map(|index| &call.home.places[index].handler),
@@ -192,7 +193,7 @@ async fn answer(
         let body = std::mem::take(&mut body);
         return match handler {
             Handler::Workers(rim) => {
-                match (php::ask(rim, call, body, fallback.is_some(), receipt).await?, fallback.take()) {
+                match (php::ask(rim, call, body, fallback.is_some(), ledger).await?, fallback.take()) {
                     (Some(response), _) => Ok(response),
                     (None, Some(next)) => {
                         handler = next;
@@ -201,7 +202,7 @@ async fn answer(
                     (None, None) => Err(Failure::WorkerBroken.into()),
                 }
             }
-            Handler::Upstream(index) => fastcgi::ask(*index, call, body, receipt).await,
+            Handler::Upstream(index) => fastcgi::ask(*index, call, body, ledger).await,
             Handler::Nobody => Err(Failure::NotFound.into()),
         };
     }

@@ -10,11 +10,17 @@ use tokamak_config::Limits;
 use tokamak_upstream::body::Body;
 use tokio::time::timeout;
 
+use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::server::Loop;
 
 /// Reads the whole body: into memory up to the configured bound, then into an unlinked file.
-pub async fn gather(home: &Loop, body: &mut Incoming) -> Result<Body, Failure> {
+pub async fn gather(home: &Loop, caller: &Caller, body: &mut Incoming) -> Result<Body, Failure> {
+    let all = read(home, body).await;
+    all.map_err(|failure| caller.violation().map_or(failure, |violation| violation.failure()))
+}
+
+async fn read(home: &Loop, body: &mut Incoming) -> Result<Body, Failure> {
     let Limits { buffer, body: most, .. } = home.server.limits;
     let pause = home.server.timeouts.body;
     let mut spool = Spool::new(buffer, body.size_hint().exact().unwrap_or(0));

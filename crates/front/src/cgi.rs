@@ -36,7 +36,8 @@ impl Told for Writer {
 /// Tells about a request whose body has been gathered and has this length.
 pub fn describe(told: &mut impl Told, call: &Call<'_>, length: u64) {
     let mut number = Decimal::default();
-    let Call { place, link, request, script, .. } = *call;
+    let Call { place, caller, request, script, .. } = *call;
+    let addresses = caller.addresses();
     let uri = request.uri();
     let headers = request.headers();
     told.field(Field::Method, request.method().as_str().as_bytes());
@@ -49,10 +50,10 @@ pub fn describe(told: &mut impl Told, call: &Call<'_>, length: u64) {
     // As with nginx, whose `try_files` goes on with the script's own name.
     told.field(Field::DocumentUri, &script.script_name);
     told.field(Field::ServerName, place.server_name(request).as_bytes());
-    told.field(Field::ServerAddr, link.text.local.as_bytes());
-    told.field(Field::ServerPort, number.text(link.local.port().into()));
-    told.field(Field::RemoteAddr, link.text.peer.as_bytes());
-    told.field(Field::RemotePort, number.text(link.peer.port().into()));
+    told.field(Field::ServerAddr, addresses.text.local.as_bytes());
+    told.field(Field::ServerPort, number.text(addresses.local.port().into()));
+    told.field(Field::RemoteAddr, addresses.text.peer.as_bytes());
+    told.field(Field::RemotePort, number.text(addresses.peer.port().into()));
     let protocol = if request.version() == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
     told.field(Field::Protocol, protocol.as_bytes());
     told.field(Field::Scheme, b"http");

@@ -74,6 +74,16 @@ impl Heart {
     }
 }
 
+/// Where a connection's two ends are.
+pub struct Addresses {
+    /// The client.
+    pub peer: SocketAddr,
+    /// The address on which it came in.
+    pub local: SocketAddr,
+    /// Both as text.
+    pub text: Text,
+}
+
 /// Addresses as text, written once a connection.
 pub struct Text {
     /// The client's address, without the port.
@@ -84,12 +94,8 @@ pub struct Text {
 
 /// What a connection's task, its requests and the sweeper share.
 pub struct Link {
-    /// The client.
-    pub peer: SocketAddr,
-    /// The address on which it came in.
-    pub local: SocketAddr,
-    /// Both as text.
-    pub text: Text,
+    /// Where its two ends are; requests that the server makes for its own outlive it.
+    pub addresses: Arc<Addresses>,
     /// What it waits for.
     pub heart: Heart,
     write: OwnedWriteHalf,
@@ -161,11 +167,10 @@ impl Wire {
     pub fn new(stream: TcpStream, limits: screen::Limits) -> io::Result<(Wire, Arc<Link>)> {
         stream.set_nodelay(true)?;
         let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
+        let text = Text { peer: peer.ip().to_string(), local: local.ip().to_string() };
         let (read, write) = stream.into_split();
         let link = Arc::new(Link {
-            peer,
-            local,
-            text: Text { peer: peer.ip().to_string(), local: local.ip().to_string() },
+            addresses: Arc::new(Addresses { peer, local, text }),
             heart: Heart::new(),
             write,
             head_began: AtomicU64::new(0),

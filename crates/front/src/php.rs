@@ -7,16 +7,17 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode, Version};
+use tokamak_cost::Ledger;
 use tokamak_upstream::body::Body;
 use tokamak_upstream::record::Writer;
 use tokamak_upstream::shm::{DECLINED, Death, Event, Exchange, Fault, Outcome, Refused, ResponseHead, Rim};
 
 use crate::application::{Call, Trouble};
+use crate::caller::Caller;
 use crate::cgi;
-use crate::connection::Link;
 use crate::failure::Failure;
 use crate::head::{complete, interim, put_header};
-use crate::response::{Receipt, Source};
+use crate::response::Source;
 
 thread_local! {
     /// The request record under construction; written and used without a pause in between.
@@ -32,18 +33,18 @@ pub async fn ask(
     call: &Call<'_>,
     body: Body,
     may_decline: bool,
-    receipt: &mut Receipt,
+    ledger: &mut Ledger,
 ) -> Result<Option<Response<Source>>, Trouble> {
     let mut exchange = submit(rim, call, body)?;
-    let mut first = head(call.link, call.request.version(), &mut exchange).await;
+    let mut first = head(call.caller, call.request.version(), &mut exchange).await;
     // The worker died before it had said anything, and asking twice does no harm: ask another one.
     if call.is_repeatable && matches!(first, Err(Fault::Died { death: Death::Crashed, answered: false })) {
         exchange = submit(rim, call, Body::Empty)?;
-        first = head(call.link, call.request.version(), &mut exchange).await;
+        first = head(call.caller, call.request.version(), &mut exchange).await;
     }
     match first? {
         Some(head) if may_decline && head.status() == DECLINED => Ok(None),
-        Some(head) => Ok(Some(respond(head, exchange, receipt)?)),
+        Some(head) => Ok(Some(respond(head, exchange, ledger)?)),
         None => Err(Failure::WorkerBroken.into()),
     }
 }
@@ -73,7 +74,11 @@ fn submit(rim: &Arc<Rim>, call: &Call<'_>, body: Body) -> Result<Exchange, Failu
 }
 
 /// Waits for the response's head, passing interim responses on. `None`: the worker ended without one.
-async fn head(link: &Link, version: Version, exchange: &mut Exchange) -> Result<Option<ResponseHead>, Fault> {
+async fn head(
+    caller: &Caller,
+    version: Version,
+    exchange: &mut Exchange,
+) -> Result<Option<ResponseHead>, Fault> {
     // A client of HTTP/1.0 would take it for the response (RFC 9110 section 15.2).
     let takes_interim = version == Version::HTTP_11;
     loop {
@@ -81,7 +86,7 @@ async fn head(link: &Link, version: Version, exchange: &mut Exchange) -> Result<
             Event::Head(head) => return Ok(Some(head)),
             Event::Interim(head) => {
                 if takes_interim {
-                    send_interim(link, &head);
+                    send_interim(caller, &head);
                 }
             }
             Event::Body(_) => return Err(Fault::Malformed),
@@ -93,7 +98,7 @@ async fn head(link: &Link, version: Version, exchange: &mut Exchange) -> Result<
 }
 
 /// Passes on an interim response; what is none, or wrong, is left out.
-fn send_interim(link: &Link, head: &ResponseHead) {
+fn send_interim(caller: &Caller, head: &ResponseHead) {
     let Ok(status) = StatusCode::from_u16(head.status()) else { return };
     let mut headers = HeaderMap::new();
     head.for_each_header(|name, value| {
@@ -102,14 +107,14 @@ fn send_interim(link: &Link, head: &ResponseHead) {
         }
     });
     if let Some(bytes) = interim(status, &headers) {
-        link.send_interim(&bytes);
+        caller.send_interim(&bytes);
     }
 }
 
 fn respond(
     head: ResponseHead,
     mut exchange: Exchange,
-    receipt: &mut Receipt,
+    ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
     let mut response = Response::new(Source::Empty);
     *response.status_mut() = match StatusCode::from_u16(head.status()) {
@@ -140,7 +145,7 @@ fn respond(
     if outcome == Outcome::Broken {
         return Err(Failure::WorkerBroken);
     }
-    exchange.stamp(&mut receipt.ledger);
+    exchange.stamp(ledger);
     complete(&mut response, body);
     Ok(response)
 }

@@ -62,12 +62,13 @@ pub struct Receipt {
     /// Body bytes handed over.
     pub sent: u64,
     home: Arc<Loop>,
-    link: Arc<Link>,
+    /// The client's connection, if a client asked.
+    link: Option<Arc<Link>>,
 }
 
 impl Receipt {
     /// Begins the booking of a request.
-    pub fn new(home: Arc<Loop>, link: Arc<Link>, ledger: Ledger) -> Receipt {
+    pub fn new(home: Arc<Loop>, link: Option<Arc<Link>>, ledger: Ledger) -> Receipt {
         Receipt { ledger, entry: None, sent: 0, home, link }
     }
 }
@@ -76,7 +77,9 @@ impl Drop for Receipt {
     fn drop(&mut self) {
         let now = tokamak_cost::now();
         self.ledger.stamp(Phase::Send, now);
-        self.link.served(now);
+        if let Some(link) = &self.link {
+            link.served(now);
+        }
         if let Some(entry) = &self.entry {
             self.home.log(entry, self.sent, &self.ledger);
         }

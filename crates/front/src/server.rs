@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use http::Request;
-use hyper::body::Incoming;
 use tokamak_config as config;
 use tokamak_cost::Ledger;
 use tokamak_fpm::log::Style;
@@ -161,7 +160,7 @@ pub struct Place {
 
 impl Place {
     /// The name under which the client reached the site, as `SERVER_NAME` tells it: the configured one.
-    pub fn server_name<'a>(&'a self, request: &'a Request<Incoming>) -> &'a str {
+    pub fn server_name<'a, B>(&'a self, request: &'a Request<B>) -> &'a str {
         match self.site.hosts.first() {
             Some(name) if !name.starts_with('*') => name,
             _ => service::host(request).map_or("", strip_port),

@@ -20,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 use http::header;
 use http::{Response, StatusCode, Version};
 use tokamak_config as config;
-use tokamak_cost::Phase;
+use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 use tokamak_upstream::fcgi::{self, Answer, Event, Exchange, Fault, Relay};
 
@@ -28,7 +28,7 @@ use crate::application::{Call, Trouble};
 use crate::failure::Failure;
 use crate::files::Found;
 use crate::head::{complete, interim};
-use crate::response::{Receipt, Source};
+use crate::response::Source;
 use complaints::Complaints;
 use head::{Block, Head};
 
@@ -40,11 +40,11 @@ pub async fn ask(
     index: usize,
     call: &Call<'_>,
     body: Body,
-    receipt: &mut Receipt,
+    ledger: &mut Ledger,
 ) -> Result<Response<Source>, Trouble> {
     let (config, keeps) = (&call.home.server.upstreams[index], call.home.upstreams[index].keeps());
     let request = params::responder(call, config, keeps, body)?;
-    begin(index, call, request, Some(receipt)).await?.respond(call, config)
+    begin(index, call, request, Some(ledger)).await?.respond(call, config)
 }
 
 /// Has the application number `index` make a response of a file.
@@ -55,11 +55,11 @@ pub async fn filter(
     index: usize,
     call: &Call<'_>,
     file: Found,
-    receipt: &mut Receipt,
+    ledger: &mut Ledger,
 ) -> Result<Response<Source>, Trouble> {
     let (config, keeps) = (&call.home.server.upstreams[index], call.home.upstreams[index].keeps());
     let request = params::filter(call, config, keeps, file)?;
-    begin(index, call, request, Some(receipt)).await?.respond(call, config)
+    begin(index, call, request, Some(ledger)).await?.respond(call, config)
 }
 
 /// Asks the application number `index` whether the request may be served.
@@ -86,23 +86,24 @@ struct Begun {
     complaints: Complaints,
 }
 
-/// Asks, and reads the headers of the response. The time that this takes is booked on `receipt`.
+/// Asks, and reads the headers of the response. The time that this takes is booked on `ledger`.
 async fn begin(
     index: usize,
     call: &Call<'_>,
     request: fcgi::Call,
-    receipt: Option<&mut Receipt>,
+    ledger: Option<&mut Ledger>,
 ) -> Result<Begun, Trouble> {
     let (upstream, config) = (&call.home.upstreams[index], &call.home.server.upstreams[index]);
-    let key = affinity::key(&config.affinity, call.request, call.variables, &call.link.text.peer);
+    let key =
+        affinity::key(&config.affinity, call.request, call.variables, &call.caller.addresses().text.peer);
     let Answer { mut exchange, event, permitted, connected } =
         upstream.ask(call.home.index, Arc::new(request), key).await?;
     let mut complaints = Complaints::new(&call.place.site, call.request);
     let head = read_head(call, config.head, &mut exchange, event, &mut complaints).await;
-    if let Some(receipt) = receipt {
-        receipt.ledger.stamp(Phase::Queue, permitted);
-        receipt.ledger.stamp(Phase::Connect, connected);
-        receipt.ledger.stamp(Phase::Upstream, tokamak_cost::now());
+    if let Some(ledger) = ledger {
+        ledger.stamp(Phase::Queue, permitted);
+        ledger.stamp(Phase::Connect, connected);
+        ledger.stamp(Phase::Upstream, tokamak_cost::now());
     }
     let (head, rest) = head?;
     Ok(Begun { head, rest, exchange, complaints })
@@ -166,7 +167,7 @@ async fn read_head(
                     })?;
                     // A client of HTTP/1.0 would take it for the response (RFC 9110 section 15.2).
                     if call.request.version() == Version::HTTP_11 {
-                        call.link.send_interim(&told);
+                        call.caller.send_interim(&told);
                     }
                     bytes = rest;
                 }

@@ -6,7 +6,7 @@ use http::{Uri, Version, header};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use tokamak_lua::Attribute;
 
-use crate::connection::Link;
+use crate::connection::Addresses;
 use crate::route;
 use crate::server::Place;
 use crate::service::host_of;
@@ -29,8 +29,8 @@ const TARGET: &AsciiSet = &CONTROLS
 pub struct Origin<'a> {
     /// The site.
     pub place: &'a Place,
-    /// The client's connection.
-    pub link: &'a Link,
+    /// Where the client is.
+    pub addresses: &'a Addresses,
     /// The request's head.
     pub parts: &'a Parts,
     /// Its target when it came.
@@ -60,10 +60,10 @@ impl Origin<'_> {
             Attribute::Method => self.parts.method.as_str(),
             Attribute::Uri => target(uri),
             Attribute::OrigUri => target(self.original),
-            Attribute::RemoteIp | Attribute::RemoteAddr => &self.link.text.peer,
-            Attribute::RemotePort => return Some(self.link.peer.port().to_string().into()),
-            Attribute::ServerAddr => &self.link.text.local,
-            Attribute::ServerPort => return Some(self.link.local.port().to_string().into()),
+            Attribute::RemoteIp | Attribute::RemoteAddr => &self.addresses.text.peer,
+            Attribute::RemotePort => return Some(self.addresses.peer.port().to_string().into()),
+            Attribute::ServerAddr => &self.addresses.text.local,
+            Attribute::ServerPort => return Some(self.addresses.local.port().to_string().into()),
             Attribute::Protocol => self.protocol(),
             Attribute::ServerName => host_of(uri, &self.parts.headers).unwrap_or(&self.place.site.name),
             Attribute::Stage => "handle-req",
@@ -84,10 +84,10 @@ impl Origin<'_> {
         each(b"SERVER_PROTOCOL", self.protocol().as_bytes());
         each(b"REQUEST_SCHEME", b"http");
         each(b"DOCUMENT_ROOT", &self.place.root);
-        each(b"REMOTE_ADDR", self.link.text.peer.as_bytes());
-        each(b"REMOTE_PORT", self.link.peer.port().to_string().as_bytes());
-        each(b"SERVER_ADDR", self.link.text.local.as_bytes());
-        each(b"SERVER_PORT", self.link.local.port().to_string().as_bytes());
+        each(b"REMOTE_ADDR", self.addresses.text.peer.as_bytes());
+        each(b"REMOTE_PORT", self.addresses.peer.port().to_string().as_bytes());
+        each(b"SERVER_ADDR", self.addresses.text.local.as_bytes());
+        each(b"SERVER_PORT", self.addresses.local.port().to_string().as_bytes());
         for (name, value) in &self.parts.headers {
             let mut variable = name.as_str().replace('-', "_").to_ascii_uppercase();
             if *name != header::CONTENT_TYPE && *name != header::CONTENT_LENGTH {

@@ -15,19 +15,19 @@ use std::sync::Arc;
 use http::{Request, Response};
 use hyper::body::{Body as _, Incoming};
 use tokamak_config as config;
-use tokamak_cost::Phase;
+use tokamak_cost::{Ledger, Phase};
 use tokamak_lua::{Engine, Limits, MOST_RESTARTS, Outcome, ScriptId, Stage, State, Trouble};
 use tokamak_upstream::body::Body;
 
 use crate::access;
 use crate::application::Arrival;
 use crate::body::gather;
-use crate::connection::Link;
+use crate::caller::Caller;
 use crate::failure::Failure;
-use crate::response::{Receipt, Source};
+use crate::response::Source;
 use crate::route::{self, Decision, Target};
 use crate::server::{Loop, Place};
-use crate::service;
+use crate::service::{self, Given};
 
 pub use series::Series;
 use work::Work;
@@ -130,9 +130,9 @@ enum Verdict {
 struct Way<'a> {
     home: &'a Arc<Loop>,
     place: &'a Place,
-    link: &'a Link,
-    /// Absent only while the request is whole.
-    incoming: Option<Incoming>,
+    caller: &'a Caller,
+    /// Where its body is read from.
+    incoming: Option<&'a mut Incoming>,
     /// The scripts for its path.
     hooks: &'a Hooks,
     /// Absent only while a script has it.
@@ -147,22 +147,27 @@ struct Way<'a> {
 pub async fn serve(
     home: &Arc<Loop>,
     place: &Place,
-    link: &Arc<Link>,
-    request: Request<Incoming>,
-    receipt: &mut Receipt,
+    caller: &Caller,
+    request: Request<()>,
+    given: Given<'_>,
+    ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    let (parts, incoming) = request.into_parts();
-    let length = incoming.size_hint().exact();
-    let body = incoming.is_end_stream().then_some(Body::Empty);
-    let work = Work::new(home.clone(), place.index, link.clone(), parts, body, length);
+    let (parts, ()) = request.into_parts();
+    let Given { mut body, incoming, .. } = given;
+    let mut length = body.as_ref().map(Body::left);
+    if let Some(incoming) = &incoming {
+        length = incoming.size_hint().exact();
+        body = incoming.is_end_stream().then_some(Body::Empty);
+    }
+    let work = Work::new(home.clone(), place.index, caller.clone(), parts, body, length);
     let hooks = work.hooks(&place.hooks);
     let work = Some(Box::new(work));
-    let mut way = Way { home, place, link, incoming: Some(incoming), hooks, work, restarts: 0 };
-    let answer = way.answer(receipt).await;
+    let mut way = Way { home, place, caller, incoming, hooks, work, restarts: 0 };
+    let answer = way.answer(ledger).await;
     if way.hooks.response.is_empty() {
         return answer;
     }
-    way.respond(answer.unwrap_or_else(service::failed), receipt).await
+    way.respond(answer.unwrap_or_else(service::failed), ledger).await
 }
 
 impl Way<'_> {
@@ -170,9 +175,9 @@ impl Way<'_> {
         self.work.as_mut().unwrap_or_else(|| unreachable!("no script is running"))
     }
 
-    async fn answer(&mut self, receipt: &mut Receipt) -> Result<Response<Source>, Failure> {
+    async fn answer(&mut self, ledger: &mut Ledger) -> Result<Response<Source>, Failure> {
         loop {
-            match self.stage(Stage::RawUrl, receipt).await? {
+            match self.stage(Stage::RawUrl, ledger).await? {
                 Verdict::GoOn => {}
                 Verdict::Restart => continue,
                 Verdict::Answer(status) => return Ok(self.work().answer(status)),
@@ -180,7 +185,7 @@ impl Way<'_> {
             let mut decision = self.work().decision();
             if !self.hooks.physical.is_empty() {
                 self.work().locate();
-                match self.stage(Stage::Physical, receipt).await? {
+                match self.stage(Stage::Physical, ledger).await? {
                     Verdict::GoOn => {}
                     Verdict::Restart => continue,
                     Verdict::Answer(status) => return Ok(self.work().answer(status)),
@@ -192,30 +197,25 @@ impl Way<'_> {
             let is_open =
                 matches!(decision.target, Target::Script(_) | Target::Application(..) | Target::NotFound);
             if is_open {
-                match self.stage(Stage::Content, receipt).await? {
+                match self.stage(Stage::Content, ledger).await? {
                     Verdict::GoOn => {}
                     Verdict::Restart => continue,
                     Verdict::Answer(status) => return Ok(self.work().answer(status)),
                 }
             }
-            receipt.ledger.stamp(Phase::Route, tokamak_cost::now());
-            return self.go_on(decision, receipt).await;
+            ledger.stamp(Phase::Route, tokamak_cost::now());
+            return self.go_on(decision, ledger).await;
         }
     }
 
     /// What comes when the scripts have let a request pass.
-    async fn go_on(
-        &mut self,
-        decision: Decision,
-        receipt: &mut Receipt,
-    ) -> Result<Response<Source>, Failure> {
+    async fn go_on(&mut self, decision: Decision, ledger: &mut Ledger) -> Result<Response<Source>, Failure> {
         let (parts, given) = self.work().lend();
-        let Some(incoming) = self.incoming.take() else { return Err(Failure::Internal) };
-        let mut request = Request::from_parts(parts, incoming);
-        let arrival = Arrival { home: self.home, place: self.place, link: self.link };
-        let answer = service::pursue(arrival, &mut request, given, decision, receipt).await;
-        let (parts, incoming) = request.into_parts();
-        self.incoming = Some(incoming);
+        let given = Given { incoming: self.incoming.as_deref_mut(), ..given };
+        let request = Request::from_parts(parts, ());
+        let arrival = Arrival { home: self.home, place: self.place, caller: self.caller };
+        let answer = service::pursue(arrival, &request, given, decision, ledger).await;
+        let (parts, ()) = request.into_parts();
         self.work().take_back(parts);
         let mut response = answer?;
         self.work().add_fields(response.headers_mut());
@@ -226,10 +226,10 @@ impl Way<'_> {
     async fn respond(
         &mut self,
         response: Response<Source>,
-        receipt: &mut Receipt,
+        ledger: &mut Ledger,
     ) -> Result<Response<Source>, Failure> {
         let source = self.work().adopt(response);
-        let verdict = self.stage(Stage::Response, receipt).await?;
+        let verdict = self.stage(Stage::Response, ledger).await?;
         let status = match verdict {
             Verdict::Answer(status) => Some(status),
             Verdict::GoOn | Verdict::Restart => None,
@@ -238,7 +238,7 @@ impl Way<'_> {
     }
 
     /// Asks the scripts of one stage, one after the other, until one does not go on.
-    async fn stage(&mut self, stage: Stage, receipt: &mut Receipt) -> Result<Verdict, Failure> {
+    async fn stage(&mut self, stage: Stage, ledger: &mut Ledger) -> Result<Verdict, Failure> {
         let Some(state) = &self.home.lua else { return Ok(Verdict::GoOn) };
         let hooks = self.hooks;
         let mut scripts = hooks.at(stage).iter();
@@ -246,7 +246,7 @@ impl Way<'_> {
         while let Some(script) = scripts.next() {
             match self.run(state, *script, stage).await {
                 Outcome::GoOn if self.work().wants_body() => {
-                    self.gather(receipt).await?;
+                    self.gather(ledger).await?;
                     // From the first script: now it sees the body.
                     scripts = hooks.at(stage).iter();
                 }
@@ -265,7 +265,7 @@ impl Way<'_> {
             }
         }
         if !hooks.at(stage).is_empty() {
-            receipt.ledger.stamp(Phase::Script, tokamak_cost::now());
+            ledger.stamp(Phase::Script, tokamak_cost::now());
         }
         Ok(verdict)
     }
@@ -290,12 +290,10 @@ impl Way<'_> {
         Err(Failure::Internal)
     }
 
-    async fn gather(&mut self, receipt: &mut Receipt) -> Result<(), Failure> {
+    async fn gather(&mut self, ledger: &mut Ledger) -> Result<(), Failure> {
         let Some(incoming) = &mut self.incoming else { return Err(Failure::Internal) };
-        let body = gather(self.home, incoming).await;
-        receipt.ledger.stamp(Phase::Body, tokamak_cost::now());
-        let violation = self.link.violation();
-        let body = body.map_err(|failure| violation.map_or(failure, |violation| violation.failure()));
+        let body = gather(self.home, self.caller, incoming).await;
+        ledger.stamp(Phase::Body, tokamak_cost::now());
         match body {
             Ok(body) => {
                 self.work().put_body(body);

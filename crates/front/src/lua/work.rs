@@ -12,7 +12,7 @@ use tokamak_lua::{Attribute, Exchange, Host, Item, Piece, Side, Waiting};
 use tokamak_upstream::body::Body;
 
 use crate::access;
-use crate::connection::Link;
+use crate::caller::Caller;
 use crate::head::interim;
 use crate::lua::attributes::{Changes, Origin};
 use crate::lua::{Hooks, SiteHooks};
@@ -27,7 +27,7 @@ const LARGEST: u64 = 8 << 20;
 pub struct Work {
     pub(super) home: Arc<Loop>,
     pub(super) place: usize,
-    pub(super) link: Arc<Link>,
+    pub(super) caller: Caller,
     /// The request's head.
     pub(super) parts: Parts,
     /// What it was when it came.
@@ -60,7 +60,7 @@ impl Work {
     pub fn new(
         home: Arc<Loop>,
         place: usize,
-        link: Arc<Link>,
+        caller: Caller,
         parts: Parts,
         body: Option<Body>,
         length: Option<u64>,
@@ -68,7 +68,7 @@ impl Work {
         Work {
             home,
             place,
-            link,
+            caller,
             original: parts.uri.clone(),
             parts,
             changes: Changes::default(),
@@ -118,7 +118,7 @@ impl Work {
     }
 
     /// Gives the head away to whoever answers, with the body and what scripts have said.
-    pub fn lend(&mut self) -> (Parts, Given) {
+    pub fn lend(&mut self) -> (Parts, Given<'static>) {
         let mut empty = http::Request::new(()).into_parts().0;
         empty.method = self.parts.method.clone();
         empty.uri = self.parts.uri.clone();
@@ -126,7 +126,10 @@ impl Work {
             Some((str::from_utf8(name).ok()?.to_owned(), HeaderValue::from_bytes(value).ok()?))
         };
         let variables = self.variables.iter().filter_map(variable).collect();
-        (std::mem::replace(&mut self.parts, empty), Given { body: self.body.take(), variables })
+        (
+            std::mem::replace(&mut self.parts, empty),
+            Given { body: self.body.take(), incoming: None, variables },
+        )
     }
 
     /// Takes the head back.
@@ -146,7 +149,7 @@ impl Work {
             && let Ok(status) = http::StatusCode::from_u16(status)
             && let Some(bytes) = interim(status, &fields)
         {
-            self.link.send_interim(&bytes);
+            self.caller.send_interim(&bytes);
         }
     }
 
@@ -165,7 +168,8 @@ impl Work {
     }
 
     fn origin(&self) -> Origin<'_> {
-        Origin { place: self.place(), link: &self.link, parts: &self.parts, original: &self.original }
+        let addresses = self.caller.addresses();
+        Origin { place: self.place(), addresses, parts: &self.parts, original: &self.original }
     }
 }
 
