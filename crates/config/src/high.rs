@@ -114,6 +114,8 @@ pub struct Lua {
     pub total: Duration,
     /// Bytes of memory of one event loop's scripts together.
     pub memory: usize,
+    /// Dictionaries of all event loops, by their names, with their sizes in bytes.
+    pub shared: BTreeMap<String, usize>,
 }
 
 /// The Lua scripts (absolute) that see a site's requests, by when they do.

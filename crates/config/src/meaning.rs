@@ -69,7 +69,13 @@ pub(crate) fn server(low: &Low, around: &Surroundings, errors: &mut Errors) -> S
 }
 
 fn lua(low: &option::Lua) -> Lua {
-    Lua { time: low.time.value, total: low.total.value, memory: number(low.memory.value.0) }
+    let shared = low.shared.value.iter();
+    Lua {
+        time: low.time.value,
+        total: low.total.value,
+        memory: number(low.memory.value.0),
+        shared: shared.map(|(name, size)| (name.clone(), number(size.0))).collect(),
+    }
 }
 
 impl Default for Lua {

@@ -272,6 +272,9 @@ section! {
         total: Duration = "30s", within(50, HOUR), Live, env "TOKAMAK_LUA_TOTAL";
         /// Memory of all scripts of one event loop together.
         memory: Size = "64MiB", within(4 * MIB, GIB), Live, env "TOKAMAK_LUA_MEMORY";
+        /// Dictionaries that the scripts of all event loops share, by their names, with the memory of each: `limits = "1MiB"` in a table
+        /// `[lua.shared]` makes `tokamak.shared.limits`. A reload begins with empty ones.
+        shared: BTreeMap<String, Size> = "", within(4 * KIB, 64 * GIB), Live;
     }
 }
 

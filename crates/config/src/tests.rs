@@ -748,3 +748,15 @@ fn what_is_wrong_with_addresses_is_said() {
     has(&errors, &["tokamak.toml:3: upstream.address: `unix:/s` is there twice", "give it a `weight`"]);
     has(&errors, &["tokamak.toml:4: upstream.spill: nothing binds requests to an address"]);
 }
+
+#[test]
+fn shared_dictionaries_are_named_and_sized() {
+    let place = Place::with(&["a/index.php"]);
+    let server = place.load("[lua.shared]\nlimits = '1MiB'\nsmall = 4096\n[[site]]\nroot = 'a'\n").unwrap();
+    let expected = [("limits".to_string(), 1 << 20), ("small".to_string(), 4096)];
+    assert_eq!(server.lua.shared, expected.into());
+    let errors = place.errors("[lua.shared]\n'a-b' = '1MiB'\nlittle = '1KiB'\nnone = true\n");
+    has(&errors, &["tokamak.toml:2: lua.shared.a-b", "must be one of Lua"]);
+    has(&errors, &["tokamak.toml:3: lua.shared.little", "out of bounds"]);
+    has(&errors, &["tokamak.toml:4: lua.shared.none", "must be a size"]);
+}

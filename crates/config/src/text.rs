@@ -171,6 +171,9 @@ fn raise(server: &Server) -> Low {
             time: plain(server.lua.time),
             total: plain(server.lua.total),
             memory: plain(Size(server.lua.memory as u64)),
+            shared: plain(
+                server.lua.shared.iter().map(|(name, size)| (name.clone(), Size(*size as u64))).collect(),
+            ),
         },
         upstreams: server.upstreams.iter().map(raise_upstream).collect(),
         sites: server.sites.iter().map(|site| raise_site(site, &server.upstreams)).collect(),

@@ -1,9 +1,9 @@
 //! The types that an option may have: how each is read from what was typed, how it is written as TOML,
 //! and how the documentation names it. No type looks at the file system or at another option.
 
+mod table;
 mod upstream;
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -101,12 +101,14 @@ pub enum Kind {
     List(&'static Kind),
     /// A table of names and values.
     Pairs,
+    /// A table of names and sizes.
+    Sizes,
 }
 
 impl Kind {
     /// Whether one environment variable can hold it comfortably.
     pub fn is_scalar(self) -> bool {
-        !matches!(self, Kind::List(_) | Kind::Pairs)
+        !matches!(self, Kind::List(_) | Kind::Pairs | Kind::Sizes)
     }
 
     /// In words, for the documentation.
@@ -128,13 +130,14 @@ impl Kind {
             Kind::List(Kind::Choice(names)) => format!("list of {}", quoted(names, "and")),
             Kind::List(item) => format!("{} or list of them", item.describe()),
             Kind::Pairs => "table of names and texts, numbers or booleans".into(),
+            Kind::Sizes => "table of names and sizes".into(),
         }
     }
 
     /// How a number of this type is written; numbers of other types have no bounds to write.
     pub fn show(self, number: u64) -> String {
         match self {
-            Kind::Size => unit::show_size(number),
+            Kind::Size | Kind::Sizes => unit::show_size(number),
             Kind::Time => unit::show_time(Duration::from_millis(number)),
             Kind::WordOr(_, inner) => inner.show(number),
             _ => number.to_string(),
@@ -480,49 +483,5 @@ impl<T: Value> Value for Vec<T> {
     fn toml(&self) -> Option<String> {
         let items: Vec<String> = self.iter().filter_map(T::toml).collect();
         Some(format!("[{}]", items.join(", ")))
-    }
-}
-
-impl Value for BTreeMap<String, String> {
-    const KIND: Kind = Kind::Pairs;
-
-    fn read(literal: &Literal, _: &Bounds) -> Result<BTreeMap<String, String>, Vec<Complaint>> {
-        let entries = match literal {
-            Literal::Word(word) if word.is_empty() => return Ok(BTreeMap::new()),
-            Literal::Table(entries) => entries,
-            other => return wrong(format!("must be a table of names and values, not {}", other.sort())),
-        };
-        let mut pairs = BTreeMap::new();
-        let mut complaints = Vec::new();
-        for entry in entries {
-            let mut complain = |problem: String| {
-                complaints.push(Complaint { inside: Some((entry.name.clone(), entry.offset)), problem });
-            };
-            let value = match &entry.value {
-                Literal::Text(text) => text.clone(),
-                Literal::Integer(number) => number.to_string(),
-                Literal::Float(number) => number.to_string(),
-                // As `php.ini` reads `On` and `Off`.
-                Literal::Boolean(flag) => u8::from(*flag).to_string(),
-                other => {
-                    complain(format!("must be a text, a number or a boolean, not {}", other.sort()));
-                    continue;
-                }
-            };
-            if entry.name.is_empty() || entry.name.contains(['=', '\0', '\n', '\r']) {
-                complain("the name must not be empty nor contain `=`, line breaks or NUL".into());
-            } else if value.contains('\0') {
-                complain("the value must not contain NUL".into());
-            } else {
-                pairs.insert(entry.name.clone(), value);
-            }
-        }
-        if complaints.is_empty() { Ok(pairs) } else { Err(complaints) }
-    }
-
-    fn toml(&self) -> Option<String> {
-        let pairs: toml_edit::InlineTable =
-            self.iter().map(|(name, value)| (name.as_str(), toml_edit::Value::from(value))).collect();
-        Some(pairs.to_string())
     }
 }

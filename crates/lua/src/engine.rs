@@ -1,5 +1,6 @@
 //! What all event loops of a process share: the script files and the time limits, both looked after by one thread.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::api::Counters;
 use crate::raw::Watchdog;
 use crate::scripts::{ScriptId, Scripts};
+use crate::shared::{Dictionaries, Dictionary};
 
 /// How precisely time limits are kept. Chosen arbitrarily.
 const TICK: Duration = Duration::from_millis(50);
@@ -57,22 +59,29 @@ pub(crate) struct Shared {
     pub(crate) scripts: Scripts,
     pub(crate) watchdog: Watchdog,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) dictionaries: Dictionaries,
     thread: OnceLock<Thread>,
     resting: AtomicBool,
     ended: AtomicBool,
 }
 
 impl Engine {
-    /// An engine for these script files, which are read now.
+    /// An engine for these script files, which are read now, and dictionaries of these sizes.
     ///
     /// # Panics
     /// The system has no thread to give.
-    pub fn new(limits: Limits, scripts: &[impl AsRef<Path>]) -> Engine {
+    pub fn new(
+        limits: Limits,
+        dictionaries: &BTreeMap<String, usize>,
+        scripts: &[impl AsRef<Path>],
+    ) -> Engine {
+        let dictionary = |(name, size): (&String, &usize)| (name.clone(), Arc::new(Dictionary::new(*size)));
         let shared = Arc::new(Shared {
             limits,
             scripts: Scripts::new(scripts.iter().map(|path| path.as_ref().to_owned()).collect()),
             watchdog: Watchdog::default(),
             counters: Arc::default(),
+            dictionaries: dictionaries.iter().map(dictionary).collect(),
             thread: OnceLock::new(),
             resting: AtomicBool::new(false),
             ended: AtomicBool::new(false),

@@ -16,6 +16,7 @@ mod pattern;
 mod raw;
 mod run;
 mod scripts;
+mod shared;
 mod state;
 mod vm;
 

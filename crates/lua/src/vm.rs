@@ -15,6 +15,7 @@ use crate::scripts::{Entry, ScriptId, Text};
 const SANDBOX: &str = include_str!("prelude/sandbox.lua");
 const BOUNDED: &str = include_str!("prelude/bounded.lua");
 const LIGHTY: &str = include_str!("prelude/lighty.lua");
+const SHARED: &str = include_str!("prelude/shared.lua");
 const LFS: &str = include_str!("prelude/lfs.lua");
 const DRIVER: &str = include_str!("prelude/driver.lua");
 
@@ -73,11 +74,13 @@ impl Vm {
     pub fn new(shared: &Shared) -> mlua::Result<Vm> {
         let lua = raw::open();
         lua.set_memory_limit(shared.limits.memory)?;
-        let host = api::functions(&lua, &shared.counters)?;
+        let host = api::functions(&lua, &shared.counters, &shared.dictionaries)?;
         let part = |name: &str, text: &str| lua.load(text).set_name(format!("={name}")).into_function();
         let bounded: Table = part("bounded", BOUNDED)?.call(&host)?;
         let reset: Function = bounded.get("reset")?;
         let (new_globals, pairs): (Function, Function) = part("sandbox", SANDBOX)?.call((&host, bounded))?;
+        let dictionaries: Function = part("shared", SHARED)?.call(&host)?;
+        host.set("shared", dictionaries)?;
         let lighty: Table = part("lighty", LIGHTY)?.call((&host, pairs))?;
         let calls: Table = lighty.get("calls")?;
         let lfs: Function = part("lfs", LFS)?.call(calls)?;

@@ -38,8 +38,8 @@ pub fn engine(server: &config::Server) -> Option<Engine> {
     if scripts.is_empty() {
         return None;
     }
-    let config::Lua { time, total, memory } = server.lua;
-    Some(Engine::new(Limits { stretch: time, total, memory }, &scripts))
+    let config::Lua { time, total, memory, ref shared } = server.lua;
+    Some(Engine::new(Limits { stretch: time, total, memory }, shared, &scripts))
 }
 
 /// The Lua of one event loop.

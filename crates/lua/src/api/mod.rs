@@ -7,6 +7,7 @@ mod counters;
 mod field;
 mod files;
 mod request;
+mod shared;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +18,19 @@ use mlua::{FromLuaMulti, IntoLuaMulti, Lua, MultiValue, Table, Value};
 use crate::current::with;
 use crate::pattern::{self, Capture, Stop};
 use crate::raw;
+use crate::shared::Dictionaries;
 
 /// Bytes of a line that a script prints, at most.
 const LONGEST_LINE: usize = 8192;
 
 /// All functions, by the names that the prelude uses.
-pub fn functions(lua: &Lua, counters: &Arc<Counters>) -> mlua::Result<Table> {
+pub fn functions(lua: &Lua, counters: &Arc<Counters>, dictionaries: &Dictionaries) -> mlua::Result<Table> {
     let host = lua.create_table()?;
     request::add(lua, &host)?;
     body::add(lua, &host)?;
     files::add(lua, &host)?;
     counters::add(lua, &host, counters)?;
+    shared::add(lua, &host, dictionaries)?;
     host.set("calls", calls::table(lua)?)?;
     set(lua, &host, "urlenc_query", calls::encode_query)?;
     set(lua, &host, "log", |_, text: mlua::String| with(|seat| seat.host.log(&line(&text))))?;

@@ -450,9 +450,10 @@ local function finish(run, value)
     return FINISHED, number
 end
 
--- Functions that wait without holding up anybody else.
+-- What lighttpd does not have; its functions wait without holding up anybody else.
 local function waiting()
     return sealed {
+        shared = host.shared(),
         sleep = function(seconds)
             local number = tonumber(seconds)
             if not number or not (number >= 0) then

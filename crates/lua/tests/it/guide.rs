@@ -51,6 +51,20 @@ fn functions_are_listed() {
 }
 
 #[test]
+fn methods_are_listed() {
+    let page = guide();
+    let listed: BTreeSet<String> = table(&page, "method")
+        .iter()
+        .map(|row| row[0].trim_matches('`').split('(').next().unwrap_or_default().to_string())
+        .collect();
+    let there = show(
+        "local t = {} for name in next, tokamak.shared.main do t[#t + 1] = name end return show(table.concat(t, ' '))",
+    );
+    let there: BTreeSet<String> = there.trim_matches('"').split(' ').map(str::to_string).collect();
+    assert_eq!(listed, there);
+}
+
+#[test]
 fn tables_are_listed() {
     let page = guide();
     let listed: BTreeSet<String> =

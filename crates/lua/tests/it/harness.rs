@@ -249,7 +249,9 @@ impl Site {
         for ((_, text), path) in scripts.iter().zip(&paths) {
             std::fs::write(path, text).expect("a writable folder");
         }
-        let engine = Engine::new(limits, &paths);
+        let dictionaries = BTreeMap::from([("main", 1 << 20), ("small", 4096)]);
+        let dictionaries = dictionaries.into_iter().map(|(name, size)| (name.to_string(), size)).collect();
+        let engine = Engine::new(limits, &dictionaries, &paths);
         let state = Arc::new(State::new(&engine).expect("memory for Lua"));
         Site { folder, engine, state }
     }

@@ -6,5 +6,6 @@ mod guide;
 mod harness;
 mod hostile;
 mod patterns;
+mod shared;
 mod tables;
 mod waiting;
