@@ -12,6 +12,9 @@ DEPTHS = ("tokamak-sealed-plugins", "tokamak-sealed-core")
 """Shallower images of the same application: what they cost is told, but nobody is advised to take them for speed."""
 LOGGING = "tokamak-classic-log"
 OURS = (CLASSIC, WORKER, SEALED, LOGGING)
+LUA = "tokamak-lua"
+LUA_PEERS = ("nginx-lua", "lighttpd-magnet")
+LIMIT = "limit"
 FPM = "nginx-tokamak-fpm"
 FPM_SEALED = "nginx-tokamak-fpm-sealed"
 
@@ -115,6 +118,19 @@ def wordpress(rows: Rows) -> Verdict:
     return Verdict(bar, ratio >= 1.8, f"{ratio:.2f} at worst ({connections} connections)")
 
 
+def lua_empty(rows: Rows) -> list[Verdict]:
+    """What a script in the server may cost: not more than with those who have done this for longer."""
+    scenario = "lua-empty"
+    ratios = {peer: rows.ratio(scenario, 64, LUA, peer, "cpu_us") for peer in LUA_PEERS}
+    # To the better of them: the ratio that is higher.
+    worst = None if None in ratios.values() else max(ratio for ratio in ratios.values() if ratio)
+    return [
+        *(at_most(f"{LUA}: at most the CPU per request of {peer} ({scenario})", ratio, 1.0) for peer, ratio in ratios.items()),
+        at_most(f"{LUA}: aim at 0.85 of the better one's CPU per request ({scenario})", worst, 0.85),
+        at_least(f"{LUA}: at least 0.75 times the requests/s of the bare loop ({scenario})", rows.ratio(scenario, 64, LUA, LIMIT, "rate"), 0.75),
+    ]
+
+
 def percentiles(rows: Rows) -> Verdict:
     """No client waits longer than with a peer. A peer whose requests failed or timed out is left out of that row: those who
     waited for ever are not in its percentiles."""
@@ -147,7 +163,7 @@ def access_log(rows: Rows) -> Verdict:
 
 def no_errors(rows: Rows) -> Verdict:
     """A fast wrong answer is worth nothing."""
-    counts = {key: rows.errors(key) for key in rows.keys() if key[2] in OURS + DEPTHS}
+    counts = {key: rows.errors(key) for key in rows.keys() if key[2] in (*OURS, *DEPTHS, LUA)}
     if not counts:
         return Verdict("no request of ours went wrong", None, "")
     wrong = [f"{key[0]} c={key[1]} {key[2]}: {count}" for key, count in counts.items() if count]
@@ -168,6 +184,7 @@ def verdicts(rows: Rows) -> list[Verdict]:
         worker_on_symfony(rows),
         *sealed(rows),
         wordpress(rows),
+        *lua_empty(rows),
         percentiles(rows),
         access_log(rows),
         no_errors(rows),

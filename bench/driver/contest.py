@@ -17,6 +17,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from . import load, peers, process, status, syscalls
+from .contestants import PEERS
 from .database import MariaDb
 from .peers import Peer, Place
 from .process import Server, free_port
@@ -50,7 +51,7 @@ class Plan:
         shift %= len(self.peers)
         order = self.peers[shift:] + self.peers[:shift]
         scenarios = [SCENARIOS[name] for name in self.scenarios]
-        return [(peer, scenario) for scenario in scenarios for peer in order if peers.PEERS[peer].fits(SITES[scenario.site])]
+        return [(peer, scenario) for scenario in scenarios for peer in order if PEERS[peer].fits(SITES[scenario.site])]
 
     def connections_of(self, scenario: Scenario) -> list[int]:
         """The numbers of connections, in the bounds of the site."""
@@ -148,8 +149,8 @@ def enter(
     """Starts a peer for a site; it need not be ready yet."""
     directory.mkdir()
     place = Place(directory, site, files, free_port(), choice)
-    server, commands = peers.start(peers.PEERS[name], place)
-    return Entry(peers.PEERS[name], place, server, commands, database)
+    server, commands = peers.start(PEERS[name], place)
+    return Entry(PEERS[name], place, server, commands, database)
 
 
 def make_ready(entry: Entry, scenario: Scenario) -> None:
@@ -198,7 +199,7 @@ class Contest(Stage):
                 database = site.install(files, self.directory / f"database-{name}")
                 self.databases.append(database)
             for peer in self.plan.peers:
-                if peers.PEERS[peer].fits(site):
+                if PEERS[peer].fits(site):
                     directory = self.directory / f"{peer}-{name}"
                     self.entries[peer, name] = enter(peer, site, files, directory, self.choice, database)
         for peer, scenario, entry in self.pairs():

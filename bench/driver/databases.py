@@ -71,7 +71,7 @@ class Databases(Stage):
             "redis": f"{self.directory}/redis/socket",
         }
 
-    def start(self, name: str, command: list[str]) -> None:
+    def launch(self, name: str, command: list[str]) -> None:
         """Starts one of them."""
         self.servers[name] = Server()
         self.servers[name].start(command, environment(), self.directory / f"{name}.log")
@@ -93,7 +93,7 @@ class Databases(Stage):
         making = ["--auth=scram-sha-256", "--username=bench", f"--pwfile={home}/password", f"--pgdata={home}/data"]
         quietly([*become, "initdb", *making], env=environment())
         settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={home}"]
-        self.start("pgsql", [*become, "postgres", "-D", f"{home}/data", *settings])
+        self.launch("pgsql", [*become, "postgres", "-D", f"{home}/data", *settings])
         client = ["psql", "--no-psqlrc", f"--host={home}", "--username=bench"]
         password = environment() | {"PGPASSWORD": PASSWORD}
         until_it_works([*client, "postgres", "-c", "CREATE DATABASE bench"], env=password)
@@ -103,5 +103,5 @@ class Databases(Stage):
         """Without a store on disk."""
         home.mkdir()
         place = ["--unixsocket", f"{home}/socket", "--unixsocketperm", "777", "--dir", f"{home}"]
-        self.start("redis", ["redis-server", "--port", "0", "--save", "", *place])
+        self.launch("redis", ["redis-server", "--port", "0", "--save", "", *place])
         until_it_works(["redis-cli", "-s", f"{home}/socket", "set", "thing:42", "the thing"])

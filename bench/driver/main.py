@@ -38,10 +38,13 @@ def run(arguments: list[str]) -> int:
         except CannotRun as failure:
             print(failure, file=sys.stderr)
             return 1
-    base = bars.BASE if bars.BASE in plan.peers else plan.peers[0]
-    page = summary.page(summary.Rows(runs, footprints), base, about)
+    rows = summary.Rows(runs, footprints)
+    page = summary.page(rows, bars.BASE, about)
     (out / "summary.md").write_text(page)
     print(page)
+    for verdict in bars.verdicts(rows):
+        if verdict.reached is not None:
+            print(verdict.line())
     print(f"written to {out}")
     return 0
 

@@ -6,7 +6,8 @@ from datetime import date
 from pathlib import Path
 
 from .contest import FOOTPRINT_CONNECTIONS, Plan
-from .peers import PEERS, Choice
+from .contestants import PEERS
+from .peers import Choice
 from .sites import REPO, SCENARIOS
 from .versions import commit
 

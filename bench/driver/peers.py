@@ -79,13 +79,13 @@ class Peer:
     commands: Callable[[Place], list[list[str]]]
     """Writes the configuration, gives the commands to start in this order."""
     is_worker: Callable[[Stat, dict[int, Stat]], bool]
-    """Whether this process (the others by number) is one of those that run PHP."""
+    """Whether this process (the others by number) is one of those that run scripts."""
     renew: Callable[[Place, Server], None] | None = None
     """Has its image made again. The first one was made while the application wrote its own cache, and opcache does not keep files
     that are younger than two seconds; whoever deploys an application has its cache made before. Nothing: it has no image."""
     tells_roll_backs: bool = False
     """Whether `tokamak status` finds it and says what its roll-backs take."""
-    fits: Callable[[Site], bool] = lambda site: True
+    fits: Callable[[Site], bool] = lambda site: site.language == "php"
     """Whether it can serve this site."""
 
 

@@ -27,6 +27,8 @@ class Site:
     """What the site says in its configuration about sealed mode, beside the root, for each peer that can serve it so."""
     front_controller: bool
     """Whether index.php answers for every path that is no file."""
+    language: str = "php"
+    """What its scripts are written in."""
     most_connections: int | None = None
     """A page that takes long is not asked for by more clients than this, lest they wait for seconds."""
     warm_up: int = 2
@@ -84,6 +86,7 @@ SITES = {
             {"tokamak-sealed": 'warm = "/index.php"'},
             front_controller=False,
         ),
+        Site("lua", REPO / "bench/sites/lua", ".", "", {}, front_controller=False, language="lua"),
         Site(
             "symfony",
             REPO / "examples/symfony",
@@ -114,6 +117,7 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         Scenario("empty", "empty", "/index.php", is_empty_answer),
+        Scenario("lua-empty", "lua", "/empty", is_empty_answer),
         Scenario("symfony-json", "symfony", "/empty", is_empty_answer),
         Scenario("symfony-page", "symfony", "/page", is_page),
         Scenario("wordpress", "wordpress", "/", wordpress.is_front_page),

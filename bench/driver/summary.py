@@ -128,12 +128,14 @@ def noise(rows: Rows) -> str:
 
 
 def page(rows: Rows, base: str, versions: str) -> str:
-    """The whole summary.md."""
+    """The whole summary.md. A scenario in which `base` does not take part is compared with the first that does."""
     parts = ["# Results", "Medians over the rounds; ratios are medians of the ratios within each round."]
     for scenario in dict.fromkeys(run.scenario for run in rows.runs):
         parts.append(f"## {scenario}")
+        peers = list(dict.fromkeys(run.peer for run in rows.runs if run.scenario == scenario))
+        compared = base if base in peers else peers[0]
         for connections in dict.fromkeys(run.connections for run in rows.runs if run.scenario == scenario):
-            parts += [f"### {connections} connections", speed_table(rows, scenario, connections, base)]
+            parts += [f"### {connections} connections", speed_table(rows, scenario, connections, compared)]
         if any(row.scenario == scenario for row in rows.footprints):
             parts += ["### Per request and per worker", footprint_table(rows, scenario)]
     parts += ["## Noise", noise(rows), "## Versions", f"```\n{versions.strip()}\n```"]

@@ -12,6 +12,7 @@ PROGRAMS = [
     ["php-fpm8.2", "--version"],
     ["nginx", "-v"],
     ["apache2", "-v"],
+    ["lighttpd", "-v"],
     ["mariadbd", "--version"],
     ["wrk", "-v"],
 ]

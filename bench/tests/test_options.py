@@ -45,7 +45,8 @@ class Sites(unittest.TestCase):
     def test_every_scenario_has_a_site_whose_scripts_exist(self):
         for scenario in SCENARIOS.values():
             site = SITES[scenario.site]
-            self.assertTrue((site.source / site.root / "index.php").is_file())
+            script = {"php": "index.php", "lua": "empty.lua"}[site.language]
+            self.assertTrue((site.source / site.root / script).is_file())
             self.assertTrue((site.source / site.worker).exists())
 
     def test_a_slow_site_bounds_its_connections_and_has_no_peer_without_a_script_for_it(self):

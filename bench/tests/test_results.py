@@ -126,6 +126,20 @@ class Bars(unittest.TestCase):
             rows = Rows([run("nginx-fpm-keepalive", 100, latency=500, timeouts=timeouts), ours], [])
             self.assertIs(verdict(rows, "no percentile worse").reached, expected)
 
+    def test_lua_beside_its_peers(self):
+        for cpu, expected in ((8.5, (True, True, True)), (9.5, (True, True, False)), (11, (True, False, False))):
+            peers = (("nginx-lua", 12), ("lighttpd-magnet", 10), ("tokamak-lua", cpu), ("limit", 6))
+            rows = Rows([run(peer, 100, scenario="lua-empty", cpu=value) for peer, value in peers], [])
+            bars_of_it = ("at most the CPU per request of nginx", "at most the CPU per request of lighttpd", "aim at 0.85")
+            self.assertEqual(tuple(verdict(rows, f"tokamak-lua: {bar}").reached for bar in bars_of_it), expected)
+            self.assertTrue(verdict(rows, "tokamak-lua: at least 0.75 times").reached)
+
+    def test_a_scenario_without_the_usual_base_is_compared_with_its_first(self):
+        rows = Rows([run("nginx-fpm", 100), run("nginx-lua", 100, scenario="lua-empty"), run("tokamak-lua", 150, scenario="lua-empty")], [])
+        page = summary.page(rows, "nginx-fpm", "")
+        self.assertIn("to nginx-lua", page)
+        self.assertIn("| tokamak-lua | 150 | 1.50× |", page)
+
     def test_access_log(self):
         for rate, expected in ((97, True), (96, False)):
             rows = Rows([run("tokamak-classic", 100), run("tokamak-classic-log", rate)], [])
