@@ -104,5 +104,5 @@ fn examples_run() {
             assert!(!matches!(outcome, Outcome::Failed(_)), "{script}\n{:?}", memory.log);
         }
     }
-    assert!(count >= 5, "{count} examples");
+    assert!(count >= 1, "{count} examples");
 }
