@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -99,6 +99,8 @@ pub struct Link {
     /// What it waits for.
     pub heart: Heart,
     write: OwnedWriteHalf,
+    /// Requests so far.
+    requests: AtomicU32,
     head_began: AtomicU64,
     serving: AtomicBool,
     /// Whether the kernel did not take all that was last written.
@@ -115,9 +117,15 @@ impl Link {
 
     /// A request is being served from now on. Returns when its first byte came.
     pub fn serve(&self, now: u64) -> u64 {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         self.serving.store(true, Ordering::Relaxed);
         self.heart.beat(Pulse::Serving, now);
         self.head_began.load(Ordering::Relaxed)
+    }
+
+    /// How many requests have come, with the one that is being served.
+    pub fn requests(&self) -> u32 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// The response has been handed over.
@@ -173,6 +181,7 @@ impl Wire {
             addresses: Arc::new(Addresses { peer, local, text }),
             heart: Heart::new(),
             write,
+            requests: AtomicU32::new(0),
             head_began: AtomicU64::new(0),
             serving: AtomicBool::new(false),
             stalled: AtomicBool::new(false),

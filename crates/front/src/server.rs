@@ -696,7 +696,7 @@ impl Hosts {
 }
 
 /// A `Host` without its port. IPv6 addresses keep their brackets.
-fn strip_port(host: &str) -> &str {
+pub fn strip_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() => name,
         _ => host,

@@ -223,6 +223,61 @@ fn the_head_before_it_is_sent() {
     agree("last", Hook::Response, vec![(get("/page.html"), "x-was: 200")]);
 }
 
+#[test]
+fn how_long_files_may_be_kept() {
+    let requests = vec![
+        (get("/page.html"), "cache-control: max-age=60"),
+        (get("/notes.txt"), "cache-control: max-age=3600"),
+        (get("/movie.bin"), "cache-control: no-cache"),
+    ];
+    agree("expire", Hook::Response, requests);
+}
+
+#[test]
+fn a_folder_for_each_host() {
+    agree("evhost", Hook::Physical, vec![(get("/1"), "PNG"), (get("/nothing"), "404")]);
+}
+
+#[test]
+fn hosts_of_a_table() {
+    agree("vhostdb", Hook::Physical, vec![(get("/1"), "PNG"), (get("/page.html"), "404")]);
+}
+
+#[test]
+fn what_is_set() {
+    agree("setenv", Hook::RawUrl, vec![(get("/page.html"), "x-seen: by the server, test, nil")]);
+}
+
+#[test]
+fn a_page_of_parts() {
+    let expected = "plain\n<b>/parts.html</b>[an error occurred]";
+    agree("ssi", Hook::Physical, vec![(get("/parts.html?x"), expected), (get("/page.html"), "<p>page</p>")]);
+}
+
+#[test]
+fn who_is_being_served() {
+    let expected = "127.0.0.1 GET status /status?a 0 1 0 0 nil";
+    agree("status", Hook::RawUrl, vec![(get("/status?a"), expected), (get("/"), "asked: 2")]);
+}
+
+#[test]
+fn several_files_as_one() {
+    let requests = vec![
+        (get("/bundle?notes,notes"), "plain\n\nplain\n\n"),
+        (get("/bundle?nothing"), "404"),
+        (get("/bundle?../notes"), "403"),
+        (get("/page.html"), "<p>page</p>"),
+    ];
+    agree("bundle", Hook::Physical, requests);
+}
+
+#[test]
+fn another_address_for_a_folder() {
+    let requests =
+        vec![(get("/docs/1"), "PNG"), (get("/page.html~"), "403"), (get("/page.html"), "<p>page</p>")];
+    agree("alias", Hook::Physical, requests);
+}
+
 /// Every row of the return contract.
 #[test]
 fn return_values() {

@@ -6,3 +6,5 @@ mod bounds;
 mod documented;
 /// Both servers, with the same scripts.
 mod servers;
+/// What applications are told.
+mod told;

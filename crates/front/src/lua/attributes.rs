@@ -8,7 +8,7 @@ use tokamak_lua::Attribute;
 
 use crate::connection::Addresses;
 use crate::route;
-use crate::server::Place;
+use crate::server::{Place, strip_port};
 use crate::service::host_of;
 
 /// What a script may forget to encode in a target.
@@ -113,6 +113,30 @@ impl Changes {
     pub fn put(&mut self, attribute: Attribute, value: Vec<u8>) {
         self.0.retain(|(changed, _)| *changed != attribute);
         self.0.push((attribute, value));
+    }
+
+    /// What applications are told in another way than the connection and the head have it.
+    pub fn variables(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut variables = Vec::new();
+        for (attribute, value) in self.0.iter().filter(|(_, value)| !value.is_empty()) {
+            let mut add = |name: &str, value: &[u8]| variables.push((name.into(), value.into()));
+            match attribute {
+                Attribute::RemoteAddr => add("REMOTE_ADDR", value),
+                Attribute::RemotePort => add("REMOTE_PORT", value),
+                Attribute::UriScheme => {
+                    add("REQUEST_SCHEME", value);
+                    if value == b"https" {
+                        add("HTTPS", b"on");
+                    }
+                }
+                Attribute::UriAuthority => {
+                    let host = str::from_utf8(value).map_or("", strip_port);
+                    add("SERVER_NAME", host.as_bytes());
+                }
+                _ => {}
+            }
+        }
+        variables
     }
 
     fn remove(&mut self, attribute: Attribute) {

@@ -33,8 +33,8 @@ impl Work {
         };
         self.changes.put(Attribute::PhysicalPath, [root.as_slice(), &path].concat());
         self.changes.put(Attribute::PhysicalRelPath, path);
-        self.changes.put(Attribute::PhysicalDocRoot, [root.as_slice(), b"/"].concat());
-        self.changes.put(Attribute::PhysicalBasedir, [root.as_slice(), b"/"].concat());
+        self.changes.put(Attribute::PhysicalDocRoot, root.clone());
+        self.changes.put(Attribute::PhysicalBasedir, root);
         self.located = self.changes.get(Attribute::PhysicalPath);
     }
 

@@ -1,5 +1,6 @@
 //! A request as scripts see and change it, and the response that they make.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -125,7 +126,7 @@ impl Work {
         let variable = |(name, value): &(Vec<u8>, Vec<u8>)| {
             Some((str::from_utf8(name).ok()?.to_owned(), HeaderValue::from_bytes(value).ok()?))
         };
-        let variables = self.variables.iter().filter_map(variable).collect();
+        let variables = self.told().iter().filter_map(variable).collect();
         (
             std::mem::replace(&mut self.parts, empty),
             Given { body: self.body.take(), incoming: None, variables },
@@ -167,6 +168,18 @@ impl Work {
         }
     }
 
+    /// What whoever answers is told beside the request: the variables that scripts have set, and those that follow from
+    /// attributes that they have changed.
+    fn told(&self) -> Cow<'_, [(Vec<u8>, Vec<u8>)]> {
+        let implied = self.changes.variables();
+        if implied.is_empty() {
+            return self.variables.as_slice().into();
+        }
+        let is_set = |name: &[u8]| self.variables.iter().any(|(set, _)| set == name);
+        let implied = implied.into_iter().filter(|(name, _)| !is_set(name));
+        self.variables.iter().cloned().chain(implied).collect()
+    }
+
     fn origin(&self) -> Origin<'_> {
         let addresses = self.caller.addresses();
         Origin { place: self.place(), addresses, parts: &self.parts, original: &self.original }
@@ -179,8 +192,8 @@ impl Host for Work {
     }
 
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        let set = self.variables.iter().find(|(key, _)| key == name);
-        if let Some((_, value)) = set {
+        let variables = self.told();
+        if let Some((_, value)) = variables.iter().find(|(key, _)| key == name) {
             return (!value.is_empty()).then(|| value.clone());
         }
         let mut found = None;
@@ -256,7 +269,8 @@ impl Exchange for Work {
                     + 14
             }
             Item::KeepAlive => usize::from(!self.closes),
-            Item::RequestCount => 1,
+            // A request of the server's own has no connection to share.
+            Item::RequestCount => self.caller.link().map_or(1, |link| link.requests() as usize),
             Item::HttpStatus => self.status.into(),
             Item::BytesOut | Item::StreamId | Item::ResponseHeaderLen => 0,
         };
@@ -268,12 +282,13 @@ impl Exchange for Work {
     }
 
     fn variables(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        let variables = self.told();
         self.origin().variables(&mut |name, value| {
-            if !self.variables.iter().any(|(key, _)| key == name) {
+            if !variables.iter().any(|(key, _)| key == name) {
                 each(name, value);
             }
         });
-        self.variables.iter().for_each(|(name, value)| each(name, value));
+        variables.iter().for_each(|(name, value)| each(name, value));
     }
 
     fn set_variable(&mut self, name: &[u8], value: Option<&[u8]>) {
