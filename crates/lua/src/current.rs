@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use crate::host::{Exchange, Host, Waiting};
+use crate::host::{Exchange, Host, Program, Waiting};
 
 /// What the functions of a script work on.
 pub struct Seat {
@@ -46,4 +46,12 @@ pub fn with<R>(act: impl FnOnce(&mut Seat) -> R) -> mlua::Result<R> {
 pub fn exchange<R>(act: impl FnOnce(&mut dyn Exchange) -> R) -> mlua::Result<R> {
     with(|seat| seat.host.exchange().map(act))?
         .ok_or_else(|| mlua::Error::runtime("there is no HTTP request"))
+}
+
+/// Does something with the program's streams.
+///
+/// # Errors
+/// There are none.
+pub fn program<R>(act: impl FnOnce(&mut dyn Program) -> R) -> mlua::Result<R> {
+    with(|seat| seat.host.program().map(act))?.ok_or_else(|| mlua::Error::runtime("there is no program"))
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::api::Counters;
 use crate::raw::Watchdog;
-use crate::scripts::{ScriptId, Scripts};
+use crate::scripts::{Absent, ScriptId, Scripts};
 use crate::shared::{Dictionaries, Dictionary};
 
 /// How precisely time limits are kept. Chosen arbitrarily.
@@ -75,10 +75,24 @@ impl Engine {
         dictionaries: &BTreeMap<String, usize>,
         scripts: &[impl AsRef<Path>],
     ) -> Engine {
+        let paths = scripts.iter().map(|path| path.as_ref().to_owned()).collect();
+        Engine::start(limits, dictionaries, Scripts::new(paths))
+    }
+
+    /// An engine for the scripts of a folder, which take the place of programs: they share their globals, and what they
+    /// print is the response.
+    ///
+    /// # Panics
+    /// As [`Engine::new`].
+    pub fn below(limits: Limits, dictionaries: &BTreeMap<String, usize>, folder: &Path) -> Engine {
+        Engine::start(limits, dictionaries, Scripts::below(folder.to_owned()))
+    }
+
+    fn start(limits: Limits, dictionaries: &BTreeMap<String, usize>, scripts: Scripts) -> Engine {
         let dictionary = |(name, size): (&String, &usize)| (name.clone(), Arc::new(Dictionary::new(*size)));
         let shared = Arc::new(Shared {
             limits,
-            scripts: Scripts::new(scripts.iter().map(|path| path.as_ref().to_owned()).collect()),
+            scripts,
             watchdog: Watchdog::default(),
             counters: Arc::default(),
             dictionaries: dictionaries.iter().map(dictionary).collect(),
@@ -98,6 +112,14 @@ impl Engine {
     /// The script of that path, if the engine was made for it.
     pub fn script(&self, path: &Path) -> Option<ScriptId> {
         self.shared.scripts.id(path)
+    }
+
+    /// The script of the engine's folder that a request names by its path.
+    ///
+    /// # Errors
+    /// There is none, or it may not be run.
+    pub fn find(&self, name: &[u8]) -> Result<ScriptId, Absent> {
+        self.shared.scripts.find(name)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

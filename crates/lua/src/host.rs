@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fs::File;
 use std::future::Future;
+use std::io;
 use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
@@ -149,9 +150,16 @@ items! {
 }
 
 /// What a script runs for: what is the same whoever asks.
+///
+/// Beside that a run is for an HTTP request ([`Exchange`]), or takes the place of a program ([`Program`]).
 pub trait Host: Any + Send {
     /// The HTTP request, if the run is for one.
     fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+        None
+    }
+
+    /// The streams of a program, if the run takes the place of one.
+    fn program(&mut self) -> Option<&mut dyn Program> {
         None
     }
 
@@ -163,6 +171,27 @@ pub trait Host: Any + Send {
 
     /// Something that is done after a while.
     fn sleep(&mut self, time: Duration) -> Waiting;
+}
+
+/// A program's streams: a request's body comes in, what the script prints goes out.
+pub trait Program: Host {
+    /// The next bytes of the request's body, at most `most`; none at its end.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn read(&mut self, most: usize) -> io::Result<Vec<u8>>;
+
+    /// Adds to the response. Whether so much waits to be sent that the script had better wait, too.
+    ///
+    /// # Errors
+    /// There is too much already.
+    fn write(&mut self, bytes: &[u8]) -> Result<bool, String>;
+
+    /// Says something to the web server's error log.
+    fn complain(&mut self, bytes: &[u8]);
+
+    /// Done when what has been written is on its way.
+    fn sent(&mut self) -> Waiting;
 }
 
 /// A request that scripts run for, and its response.

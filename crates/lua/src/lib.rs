@@ -1,7 +1,8 @@
 //! Lua in the server. Without it every answer that needs a decision would need an application.
 //!
 //! Scripts written for lighttpd's mod_magnet run unchanged, inside an event loop of the front. This crate knows neither
-//! HTTP library nor sockets: what a run sees and changes is behind the traits [`Host`] and [`Exchange`].
+//! HTTP library nor sockets: what a run sees and changes is behind the traits [`Host`],
+//! [`Exchange`] and [`Program`]: a script answers in a server, or takes the place of a CGI program.
 //!
 //! One [`Engine`] for a process knows the script files and looks after time limits. Each event loop has a [`State`],
 //! which compiles scripts and makes a [`Run`] of one for a request.
@@ -21,8 +22,8 @@ mod state;
 mod vm;
 
 pub use engine::{Engine, Limits};
-pub use host::{Attribute, Exchange, Host, Item, Piece, Side, Waiting};
+pub use host::{Attribute, Exchange, Host, Item, Piece, Program, Side, Waiting};
 pub use outcome::{MOST_RESTARTS, Outcome, Stage, Trouble};
 pub use run::Run;
-pub use scripts::ScriptId;
+pub use scripts::{Absent, ScriptId};
 pub use state::State;

@@ -55,7 +55,7 @@ impl Run {
         let state = self.state.clone();
         state.shared().wake();
         let vm = state.vm();
-        match vm.ready(id, state.shared().scripts.entry(id)) {
+        match vm.ready(id, &state.shared().scripts) {
             Ready::Yes => {}
             Ready::WithNotice(notice) => self.host().log(&notice),
             Ready::No(fault) => {

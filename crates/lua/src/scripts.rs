@@ -1,12 +1,25 @@
-//! The script files: read when the server starts, and again when they have changed.
+//! The script files: read when the server starts, or when one of a folder is asked for first, and again when they have
+//! changed.
 //!
 //! One thread looks at them once a second. A run compares one number to know whether its compiled script is the newest.
 
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
+mod folder;
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+pub use folder::Absent;
+use folder::Folder;
+
+/// Largest file that is taken for a script. Chosen arbitrarily.
+const LARGEST: u64 = 8 << 20;
+
+/// Most files of a folder that are taken for scripts. Chosen arbitrarily.
+const MOST: usize = 4096;
 
 /// A script file that an engine was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +28,9 @@ pub struct ScriptId(pub(crate) usize);
 /// All script files.
 #[derive(Debug)]
 pub struct Scripts {
-    entries: Vec<Entry>,
+    entries: RwLock<Vec<Arc<Entry>>>,
+    /// Where further ones may be.
+    folder: Option<Folder>,
 }
 
 /// One script file.
@@ -36,7 +51,7 @@ pub struct Text {
     /// Which reading.
     pub version: u64,
     /// The text, or why there is none.
-    pub source: Result<Vec<u8>, String>,
+    pub source: io::Result<Vec<u8>>,
     /// What tells this text from the next without reading it.
     mark: Option<Mark>,
 }
@@ -52,53 +67,120 @@ impl Text {
     fn read(path: &Path, version: u64) -> Text {
         // Looked at before it is read: what changes in between is found next time.
         let mark = fs::metadata(path).ok().as_ref().map(mark);
-        let source = fs::read(path).map_err(|error| error.to_string());
-        Text { version, source, mark }
+        Text { version, source: read(path), mark }
     }
+
+    /// When the file was changed, in seconds since 1970.
+    pub fn changed(&self) -> i64 {
+        self.mark.map_or(0, |(seconds, ..)| seconds)
+    }
+}
+
+/// Reads a regular file; others might never end, or never begin.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is no regular file"));
+    }
+    let mut text = Vec::new();
+    if file.take(LARGEST + 1).read_to_end(&mut text)? as u64 > LARGEST {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large for a script"));
+    }
+    Ok(text)
 }
 
 impl Scripts {
     /// Reads the files at these paths.
     pub fn new(paths: Vec<PathBuf>) -> Scripts {
-        let entry = |path: PathBuf| Entry {
-            version: AtomicU64::new(1),
-            text: Mutex::new(Arc::new(Text::read(&path, 1))),
-            reported: AtomicU64::new(0),
-            path,
-        };
-        Scripts { entries: paths.into_iter().map(entry).collect() }
+        let entries = paths.into_iter().map(|path| Arc::new(Entry::new(path))).collect();
+        Scripts { entries: RwLock::new(entries), folder: None }
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.entries.len()
+    /// Those of a folder, which are read when they are asked for.
+    pub fn below(folder: PathBuf) -> Scripts {
+        Scripts { entries: RwLock::default(), folder: Some(Folder::new(folder)) }
+    }
+
+    /// The folder whose scripts these are, if they are a folder's.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_ref().map(Folder::root)
     }
 
     /// The script of that path.
     pub fn id(&self, path: &Path) -> Option<ScriptId> {
-        self.entries.iter().position(|entry| entry.path == path).map(ScriptId)
+        self.entries().iter().position(|entry| entry.path == path).map(ScriptId)
+    }
+
+    /// The script of the folder that a request names by its path.
+    ///
+    /// # Errors
+    /// There is none, or it may not be run.
+    pub fn find(&self, name: &[u8]) -> Result<ScriptId, Absent> {
+        let folder = self.folder.as_ref().ok_or(Absent::Missing)?;
+        folder.find(name, |path| self.add(path))
+    }
+
+    /// The script at a path that no link leads to.
+    fn add(&self, path: &Path) -> Result<ScriptId, Absent> {
+        let known = self.id(path);
+        if let Some(id) = known {
+            // It may have come back.
+            self.entry(id).look();
+            return self.entry(id).text().source.as_ref().map(|_| id).map_err(Absent::of);
+        }
+        let entry = Entry::new(path.to_owned());
+        entry.text().source.as_ref().map_err(Absent::of)?;
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= MOST {
+            return Err(Absent::Unreadable);
+        }
+        // Another event loop may have been faster.
+        let place = entries.iter().position(|entry| entry.path == path).unwrap_or_else(|| {
+            entries.push(Arc::new(entry));
+            entries.len() - 1
+        });
+        Ok(ScriptId(place))
     }
 
     /// One script file.
-    pub fn entry(&self, id: ScriptId) -> &Entry {
-        &self.entries[id.0]
+    pub fn entry(&self, id: ScriptId) -> Arc<Entry> {
+        self.entries()[id.0].clone()
     }
 
     /// Reads again what has changed.
     pub fn look(&self) {
-        for entry in &self.entries {
-            let text = entry.text();
-            if fs::metadata(&entry.path).ok().as_ref().map(mark) != text.mark {
-                let version = text.version + 1;
-                let text = Arc::new(Text::read(&entry.path, version));
-                *entry.text.lock().unwrap_or_else(PoisonError::into_inner) = text;
-                entry.version.store(version, Ordering::Release);
-            }
-        }
+        // Names first: who asks by one that leads nowhere is told so, instead of that its file is gone.
+        self.folder.iter().for_each(Folder::look);
+        let entries = self.entries().clone();
+        entries.iter().for_each(|entry| entry.look());
+    }
+
+    fn entries(&self) -> RwLockReadGuard<'_, Vec<Arc<Entry>>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Entry {
+    fn new(path: PathBuf) -> Entry {
+        Entry {
+            version: AtomicU64::new(1),
+            text: Mutex::new(Arc::new(Text::read(&path, 1))),
+            reported: AtomicU64::new(0),
+            path,
+        }
+    }
+
+    /// Reads it again if it has changed.
+    fn look(&self) {
+        let mut newest = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        if fs::metadata(&self.path).ok().as_ref().map(mark) != newest.mark {
+            let version = newest.version + 1;
+            *newest = Arc::new(Text::read(&self.path, version));
+            self.version.store(version, Ordering::Release);
+        }
+    }
+
     /// Which text is the newest.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)

@@ -3,18 +3,19 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, Lua, Table, Value};
 
 use crate::api;
 use crate::engine::Shared;
 use crate::raw::{self, Slot};
-use crate::scripts::{Entry, ScriptId, Text};
+use crate::scripts::{Entry, ScriptId, Scripts, Text};
 
 const SANDBOX: &str = include_str!("prelude/sandbox.lua");
 const BOUNDED: &str = include_str!("prelude/bounded.lua");
 const LIGHTY: &str = include_str!("prelude/lighty.lua");
+const PROGRAM: &str = include_str!("prelude/program.lua");
 const SHARED: &str = include_str!("prelude/shared.lua");
 const LFS: &str = include_str!("prelude/lfs.lua");
 const DRIVER: &str = include_str!("prelude/driver.lua");
@@ -31,15 +32,17 @@ pub struct Vm {
     compile: Function,
     start: Function,
     go_on: Function,
-    scripts: Mutex<Vec<Compiled>>,
+    /// By their numbers, as far as they have been run.
+    scripts: Mutex<Vec<Option<Compiled>>>,
     memory: usize,
     /// Runs that have ended, to look at the memory now and then.
     runs: AtomicU32,
 }
 
 /// What a state has of one script file.
-#[derive(Default)]
 struct Compiled {
+    /// The file.
+    entry: Arc<Entry>,
     /// Which text it has looked at.
     version: u64,
     /// Why there is nothing to run: neither this text nor an earlier one could be compiled, or the file is not there.
@@ -81,21 +84,28 @@ impl Vm {
         let (new_globals, pairs): (Function, Function) = part("sandbox", SANDBOX)?.call((&host, bounded))?;
         let dictionaries: Function = part("shared", SHARED)?.call(&host)?;
         host.set("shared", dictionaries)?;
-        let lighty: Table = part("lighty", LIGHTY)?.call((&host, pairs))?;
+        let lighty: Table = part("lighty", LIGHTY)?.call((&host, pairs, &new_globals))?;
         let calls: Table = lighty.get("calls")?;
         let lfs: Function = part("lfs", LFS)?.call(calls)?;
         host.set("lfs", lfs)?;
-        let (compile, start, go_on) = part("driver", DRIVER)?.call((&host, lighty, new_globals, reset))?;
+        let dialect: Table = match shared.scripts.folder() {
+            Some(folder) => {
+                let folder = lua.create_string(folder.as_os_str().as_bytes())?;
+                let globals: Table = new_globals.call(folder)?;
+                part("program", PROGRAM)?.call((&host, lighty, globals))?
+            }
+            None => lighty,
+        };
+        let (compile, start, go_on) = part("driver", DRIVER)?.call((&host, dialect, reset))?;
         // What scripts must not have is not merely hidden from them.
         lua.globals().clear()?;
-        let scripts = (0..shared.scripts.len()).map(|_| Compiled::default()).collect();
         Ok(Vm {
             slot: shared.watchdog.watch(&lua)?,
             lua,
             compile,
             start,
             go_on,
-            scripts: Mutex::new(scripts),
+            scripts: Mutex::default(),
             memory: shared.limits.memory,
             runs: AtomicU32::new(0),
         })
@@ -118,28 +128,33 @@ impl Vm {
     }
 
     /// Sees to it that the newest text of a script that can be compiled is the one that runs.
-    pub fn ready(&self, id: ScriptId, entry: &Entry) -> Ready {
+    pub fn ready(&self, id: ScriptId, all: &Scripts) -> Ready {
         let mut scripts = self.scripts();
-        let compiled = &mut scripts[id.0];
-        if compiled.version != entry.version() {
-            return self.renew(id, compiled, entry).unwrap_or_else(|error| Ready::No(error.to_string()));
+        if scripts.len() <= id.0 {
+            scripts.resize_with(id.0 + 1, || None);
+        }
+        let new = || Compiled { entry: all.entry(id), version: 0, fault: None };
+        let compiled = scripts[id.0].get_or_insert_with(new);
+        if compiled.version != compiled.entry.version() {
+            return self.renew(id, compiled).unwrap_or_else(|error| Ready::No(error.to_string()));
         }
         compiled.fault.clone().map_or(Ready::Yes, Ready::No)
     }
 
     /// Looks at a text that this state has not seen yet.
-    fn renew(&self, id: ScriptId, compiled: &mut Compiled, entry: &Entry) -> mlua::Result<Ready> {
+    fn renew(&self, id: ScriptId, compiled: &mut Compiled) -> mlua::Result<Ready> {
+        let entry = &compiled.entry;
         let text = entry.text();
         let had_one = compiled.version > 0 && compiled.fault.is_none();
         let fault = self.compile(id, entry, &text)?;
+        let is_first = fault.is_some() && had_one && text.source.is_ok() && entry.reports(text.version);
         compiled.version = text.version;
         let Some(fault) = fault else {
             compiled.fault = None;
             return Ok(Ready::Yes);
         };
         if had_one && text.source.is_ok() {
-            let first = entry.reports(text.version);
-            return Ok(if first {
+            return Ok(if is_first {
                 Ready::WithNotice(format!("{fault}; its last good version stays"))
             } else {
                 Ready::Yes
@@ -158,8 +173,9 @@ impl Vm {
         };
         let directory = entry.path.parent().unwrap_or(Path::new("."));
         let directory = self.lua.create_string(directory.as_os_str().as_bytes())?;
+        let file = self.lua.create_string(entry.path.as_os_str().as_bytes())?;
         let problem: Option<mlua::String> =
-            self.compile.call((id.0, source, format!("@{path}"), directory))?;
+            self.compile.call((id.0, source, file, directory, text.changed()))?;
         Ok(problem.map(|problem| format!("loading script {path} failed: {}", problem.to_string_lossy())))
     }
 
@@ -177,7 +193,7 @@ impl Vm {
         step(self.go_on.call((run, good, problem))?)
     }
 
-    fn scripts(&self) -> MutexGuard<'_, Vec<Compiled>> {
+    fn scripts(&self) -> MutexGuard<'_, Vec<Option<Compiled>>> {
         // One thread uses a state; the lock makes it shareable.
         self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
     }

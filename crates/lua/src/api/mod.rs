@@ -6,6 +6,7 @@ mod calls;
 mod counters;
 mod field;
 mod files;
+mod program;
 mod request;
 mod shared;
 
@@ -29,6 +30,7 @@ pub fn functions(lua: &Lua, counters: &Arc<Counters>, dictionaries: &Dictionarie
     request::add(lua, &host)?;
     body::add(lua, &host)?;
     files::add(lua, &host)?;
+    program::add(lua, &host)?;
     counters::add(lua, &host, counters)?;
     shared::add(lua, &host, dictionaries)?;
     host.set("calls", calls::table(lua)?)?;

@@ -3,7 +3,15 @@
 --
 -- A run may be ended between any two instructions, here too, when its time is up. So a coroutine is never in the
 -- pool while it is in use, and what ended badly is not put back.
-local host, lighty, new_globals, reset = ...
+--
+-- What scripts find and what their end means is the business of `dialect`: `globals(directory)` are those of a script file,
+-- `enter(run)` says whose script is executed now, `finish(run, value)` ends a run. It may have `begin(script)`, which comes
+-- before a run, `pause(run)`, which comes when one waits, and `loaded(script, path, main, changed)`, which comes when a file
+-- has been compiled.
+local host, dialect, reset = ...
+
+local begin, enter, pause = dialect.begin, dialect.enter, dialect.pause
+local finish, loaded, globals_for = dialect.finish, dialect.loaded, dialect.globals
 
 local create, resume, yield, running = coroutine.create, coroutine.resume, coroutine.yield, coroutine.running
 local load, setfenv, setmetatable = load, setfenv, setmetatable
@@ -42,6 +50,9 @@ local function settle(run, alive, mark, good, value)
     if not alive then
         return FAILED, explain(mark)
     elseif mark == WAIT then
+        if pause then
+            pause(run)
+        end
         return WAITING, run
     elseif mark ~= DONE then
         return FAILED, "attempt to yield from outside a coroutine"
@@ -53,12 +64,12 @@ local function settle(run, alive, mark, good, value)
     if not good then
         return FAILED, value
     end
-    return lighty.finish(run, value)
+    return finish(run, value)
 end
 
 local function go_on(run, ...)
     current = run
-    lighty.enter(run)
+    enter(run)
     reset()
     return settle(run, resume(run.thread, ...))
 end
@@ -68,11 +79,14 @@ local scripts = {}
 
 local function start(id)
     local script = scripts[id]
+    if begin then
+        begin(script)
+    end
     local environment = setmetatable({}, script.fallback)
     local factory = script.factory
     setfenv(factory, environment)
     -- With all its fields at once, a table need not grow.
-    local run = { main = factory(), thread = false, header = false, content = false, notes = false }
+    local run = { main = factory(), thread = false, header = false, content = false, notes = false, printed = false, input = false }
     if count > 0 then
         run.thread = idle[count]
         idle[count] = nil
@@ -83,13 +97,13 @@ local function start(id)
     return go_on(run, run)
 end
 
--- Compiles `text` for a script file; a message if it cannot be. The globals of a file stay when its text changes.
-local function compile(id, text, name, directory)
+-- Compiles `text`, which was changed then, for a script file; a message if it cannot be. The globals of a file stay when
+-- its text changes.
+local function compile(id, text, path, directory, changed)
+    local name = "@" .. path
     local script = scripts[id]
     if not script then
-        local globals = new_globals(directory)
-        globals.lighty = lighty.new()
-        globals.tokamak = lighty.waiting()
+        local globals = globals_for(directory)
         script = { globals = globals, fallback = { __index = globals, __metatable = false } }
         scripts[id] = script
     end
@@ -105,6 +119,9 @@ local function compile(id, text, name, directory)
         return trouble
     end
     script.factory = factory
+    if loaded then
+        loaded(script, path, good, changed)
+    end
 end
 
 function host.current_thread()

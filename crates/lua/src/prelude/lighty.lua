@@ -1,6 +1,6 @@
 -- The tables that scripts know from lighttpd: `lighty.r`, `lighty.c`, `lighty.server`, and the older ones beside them.
 -- What they hold is asked of Rust when a script looks at it; nothing is prepared for a run that does not look.
-local host, pairs = ...
+local host, pairs, new_globals = ...
 
 local error, floor, next, rawget, rawset, setmetatable = error, math.floor, next, rawget, rawset, setmetatable
 local tonumber, tostring, type = tonumber, tostring, type
@@ -468,4 +468,12 @@ local function waiting()
     }
 end
 
-return { new = new, enter = enter, finish = finish, waiting = waiting, calls = calls }
+-- The globals of a script file, whose modules are looked for in `directory`.
+local function globals(directory)
+    local own = new_globals(directory)
+    own.lighty = new()
+    own.tokamak = waiting()
+    return own
+end
+
+return { globals = globals, enter = enter, finish = finish, waiting = waiting, calls = calls }

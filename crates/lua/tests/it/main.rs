@@ -6,6 +6,7 @@ mod guide;
 mod harness;
 mod hostile;
 mod patterns;
+mod program;
 mod shared;
 mod tables;
 mod waiting;

@@ -1,0 +1,29 @@
+//! The streams of a script that takes the place of a program.
+
+use std::io;
+
+use mlua::{Lua, Table};
+
+use super::set;
+use crate::current::{program, with};
+
+pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
+    set(lua, host, "read", |lua, most: usize| {
+        let piece = program(|program| program.read(most))?;
+        lua.create_string(piece.map_err(broken)?)
+    })?;
+    set(lua, host, "write", |_, text: mlua::String| {
+        program(|program| program.write(&text.as_bytes()))?.map_err(mlua::Error::runtime)
+    })?;
+    set(lua, host, "complain", |_, text: mlua::String| {
+        program(|program| program.complain(&text.as_bytes()))
+    })?;
+    set(lua, host, "sent", |_, ()| {
+        let sent = program(|program| program.sent())?;
+        with(|seat| seat.waiting = Some(sent))
+    })
+}
+
+fn broken(error: io::Error) -> mlua::Error {
+    mlua::Error::runtime(format!("the request's body cannot be read: {error}"))
+}
