@@ -18,6 +18,7 @@ const LIGHTY: &str = include_str!("prelude/lighty.lua");
 const PROGRAM: &str = include_str!("prelude/program.lua");
 const SHARED: &str = include_str!("prelude/shared.lua");
 const LFS: &str = include_str!("prelude/lfs.lua");
+const CML: &str = include_str!("prelude/cml.lua");
 const DRIVER: &str = include_str!("prelude/driver.lua");
 
 /// The part of the memory limit above which a state is not worth keeping: runs would fail for want of memory that
@@ -86,8 +87,10 @@ impl Vm {
         host.set("shared", dictionaries)?;
         let lighty: Table = part("lighty", LIGHTY)?.call((&host, pairs, &new_globals))?;
         let calls: Table = lighty.get("calls")?;
-        let lfs: Function = part("lfs", LFS)?.call(calls)?;
-        host.set("lfs", lfs)?;
+        let modules = lua.create_table()?;
+        modules.set("lfs", part("lfs", LFS)?.call::<Function>(calls)?)?;
+        modules.set("cml", part("cml", CML)?.call::<Function>((&host, lighty.get::<Function>("new")?))?)?;
+        host.set("modules", modules)?;
         let dialect: Table = match shared.scripts.folder() {
             Some(folder) => {
                 let folder = lua.create_string(folder.as_os_str().as_bytes())?;

@@ -476,4 +476,4 @@ local function globals(directory)
     return own
 end
 
-return { globals = globals, enter = enter, finish = finish, waiting = waiting, calls = calls }
+return { new = new, globals = globals, enter = enter, finish = finish, waiting = waiting, calls = calls }

@@ -123,6 +123,7 @@ local function source_of(path)
     end
     return (gsub(text, "^#[^\n]*", ""))
 end
+host.source_of = source_of
 
 local function require_for(globals, directory)
     local package = {
@@ -139,8 +140,8 @@ local function require_for(globals, directory)
         if preload then
             return preload
         end
-        if name == "lfs" then
-            return host.lfs
+        if host.modules[name] then
+            return host.modules[name]
         end
         local tried = {}
         for template in gmatch(tostring(package.path), "[^;]+") do
@@ -165,7 +166,7 @@ local function require_for(globals, directory)
             error("loop in the modules that '" .. name .. "' requires", 2)
         end
         loading[name] = true
-        local good, value = pcall(loader_of(name), name)
+        local good, value = pcall(loader_of(name), name, globals)
         loading[name] = nil
         if not good then
             error(value, 0)
