@@ -35,9 +35,11 @@ const RULES: &[Rule] = &[
     },
     // Scripts see requests through a trait; who serves them, and how, is the front's.
     Rule { name: "lua", ours: &[], never: &["tokio", "hyper", "http", "toml_edit", "serde"] },
+    // Clients of other services; who asks through them, and why, is the front's.
+    Rule { name: "outbound", ours: &[], never: &["libc", "toml_edit", "serde"] },
     Rule {
         name: "front",
-        ours: &["config", "cost", "fastcgi", "fpm", "lua", "upstream"],
+        ours: &["config", "cost", "fastcgi", "fpm", "lua", "outbound", "upstream"],
         never: &["toml_edit", "serde"],
     },
     // It forks, and must not have a runtime to fork.
@@ -263,8 +265,18 @@ fn files_stay_readable() {
 }
 
 /// Licences that ask for nothing but to be named.
-const LICENCES: &[&str] =
-    &["MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "0BSD", "Unicode-3.0", "Unlicense"];
+const LICENCES: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "ISC",
+    "Zlib",
+    "0BSD",
+    "Unicode-3.0",
+    "Unlicense",
+];
 
 /// Whether a licence expression leaves us a choice that we accept: every `AND` part has an accepted `OR` part.
 fn may_be_shipped(expression: &str) -> bool {

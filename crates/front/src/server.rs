@@ -26,7 +26,7 @@ use crate::application::Handler;
 use crate::connection::{Heart, Link, Pulse};
 use crate::door::{Door, Parcel, Visitor};
 use crate::fastcgi;
-use crate::lua::{self, SiteHooks};
+use crate::lua::{self, Calls, SiteHooks};
 use crate::responder::{self, Journal, Overview};
 use crate::route::Router;
 use crate::service;
@@ -120,6 +120,8 @@ pub struct Loop {
     pub upstreams: Arc<[Upstream]>,
     /// The Lua of this loop, if any site has scripts.
     pub lua: Option<Arc<State>>,
+    /// What its scripts reach other services by.
+    pub calls: Calls,
     hosts: Arc<Hosts>,
     log: Option<Mutex<access::Buffer>>,
     links: Mutex<Links>,
@@ -281,6 +283,7 @@ impl Front {
                 rims: rims.into(),
                 upstreams: upstreams.clone(),
                 lua: lua.as_ref().map(lua::state).transpose()?,
+                calls: Calls::default(),
                 hosts: hosts.clone(),
                 log: log.as_ref().map(|log| Mutex::new(log.buffer())),
                 links: Mutex::default(),
@@ -467,6 +470,7 @@ async fn live(
                 home.rims.iter().for_each(|rim| rim.tick(now));
                 home.upstreams.iter().for_each(|upstream| upstream.tick(home.index, now));
                 home.sweep(now);
+                home.calls.tidy();
                 home.flush_logs();
             }
         }

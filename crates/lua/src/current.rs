@@ -4,15 +4,57 @@
 //! leaves it afterwards; between the two nothing else of this thread runs.
 
 use std::cell::RefCell;
+use std::task::{Context, Poll};
 
-use crate::host::{Exchange, Host, Program, Waiting};
+use crate::call::{Value, Waiting};
+use crate::host::{Exchange, Host, Program};
 
 /// What the functions of a script work on.
 pub struct Seat {
     /// The request.
     pub host: Box<dyn Host>,
-    /// What the script is about to wait for.
-    pub waiting: Option<Waiting>,
+    /// What the script waits for, or is about to.
+    pub waits: Waits,
+}
+
+/// What one script waits for, by numbers; forgotten with the script.
+#[derive(Default)]
+pub struct Waits {
+    pub all: Vec<(u32, Waiting)>,
+    last: u32,
+}
+
+impl Waits {
+    /// The first that is ready, and what it brought.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<(u32, Result<Value, String>)> {
+        for (place, (number, waiting)) in self.all.iter_mut().enumerate() {
+            if let Poll::Ready(result) = waiting.as_mut().poll(context) {
+                let number = *number;
+                drop(self.all.swap_remove(place));
+                return Poll::Ready((number, result));
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Adds something, and gives it a number.
+    fn add(&mut self, waiting: Waiting) -> u32 {
+        self.last = self.last.wrapping_add(1);
+        self.all.push((self.last, waiting));
+        self.last
+    }
+}
+
+impl Seat {
+    /// Adds something that the script will wait for; its number.
+    pub fn wait_for(&mut self, waiting: Waiting) -> u32 {
+        self.waits.add(waiting)
+    }
+
+    /// Ends what was begun under that number.
+    pub fn forget(&mut self, number: u32) {
+        self.waits.all.retain(|(other, _)| *other != number);
+    }
 }
 
 thread_local! {
@@ -20,8 +62,8 @@ thread_local! {
 }
 
 /// Takes the seat for the time of `enter`.
-pub fn seated<R>(host: Box<dyn Host>, enter: impl FnOnce() -> R) -> (Seat, R) {
-    let before = CURRENT.replace(Some(Seat { host, waiting: None }));
+pub fn seated<R>(seat: Seat, enter: impl FnOnce() -> R) -> (Seat, R) {
+    let before = CURRENT.replace(Some(seat));
     debug_assert!(before.is_none(), "a script runs inside a script");
     let result = enter();
     let seat = CURRENT.take();

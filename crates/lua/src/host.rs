@@ -2,14 +2,11 @@
 
 use std::any::Any;
 use std::fs::File;
-use std::future::Future;
 use std::io;
 use std::path::Path;
-use std::pin::Pin;
 use std::time::Duration;
 
-/// Something that a script waits for: done, or why not.
-pub type Waiting = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+use crate::call::{Call, RedisServer, Waiting};
 
 /// Whose header fields or body are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +168,15 @@ pub trait Host: Any + Send {
 
     /// Something that is done after a while.
     fn sleep(&mut self, time: Duration) -> Waiting;
+
+    /// Begins a call.
+    fn call(&mut self, call: Call) -> Waiting;
+
+    /// A number for a Redis server, the same for every run of this event loop.
+    ///
+    /// # Errors
+    /// Why there can be none, for the script.
+    fn redis(&mut self, server: RedisServer) -> Result<u32, String>;
 }
 
 /// A program's streams: a request's body comes in, what the script prints goes out.

@@ -8,6 +8,7 @@
 //! which compiles scripts and makes a [`Run`] of one for a request.
 
 mod api;
+mod call;
 mod codec;
 mod current;
 mod engine;
@@ -21,8 +22,9 @@ mod shared;
 mod state;
 mod vm;
 
+pub use call::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
 pub use engine::{Engine, Limits};
-pub use host::{Attribute, Exchange, Host, Item, Piece, Program, Side, Waiting};
+pub use host::{Attribute, Exchange, Host, Item, Piece, Program, Side};
 pub use outcome::{MOST_RESTARTS, Outcome, Stage, Trouble};
 pub use run::Run;
 pub use scripts::{Absent, ScriptId};

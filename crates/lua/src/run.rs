@@ -7,8 +7,9 @@ use std::task::{Context, Poll, ready};
 
 use mlua::Table;
 
-use crate::current::{Seat, seated};
-use crate::host::{Host, Waiting};
+use crate::call::Waiting;
+use crate::current::{Seat, Waits, seated};
+use crate::host::Host;
 use crate::outcome::{Outcome, Stage, Trouble, decide};
 use crate::raw::End;
 use crate::scripts::ScriptId;
@@ -31,11 +32,11 @@ pub struct Run {
 
 enum Phase {
     New,
-    /// The script waits for one thing, and that until its whole time is up.
+    /// The script waits for one thing or several, and that until its whole time is up.
     Waiting {
         vm: Arc<Vm>,
         run: Table,
-        waiting: Waiting,
+        waits: Waits,
         limit: Waiting,
     },
     Done,
@@ -63,19 +64,20 @@ impl Run {
                 return Some(self.failed(Trouble::Error));
             }
         }
-        self.enter(&vm, None, |vm| vm.start(id))
+        self.enter(&vm, Waits::default(), None, |vm| vm.start(id))
     }
 
     /// Lets the script run until it ends or waits; what becomes of the request in the first case.
     fn enter(
         &mut self,
         vm: &Arc<Vm>,
+        waits: Waits,
         limit: Option<Waiting>,
         into: impl FnOnce(&Vm) -> mlua::Result<Step>,
     ) -> Option<Outcome> {
         let host = self.host.take().unwrap_or_else(|| unreachable!("a run is entered once at a time"));
         let stay = vm.slot.enter(self.state.shared().limits.ticks());
-        let (Seat { host, waiting }, step) = seated(host, || into(vm));
+        let (Seat { host, waits }, step) = seated(Seat { host, waits }, || into(vm));
         let end = stay.end();
         self.host = Some(host);
         let trouble = match (end, step) {
@@ -84,10 +86,10 @@ impl Run {
                 return Some(decide(self.stage, number));
             }
             (End::InTime, Ok(Step::Waiting(run))) => {
-                if let Some(waiting) = waiting {
+                if !waits.all.is_empty() {
                     let total = self.state.shared().limits.total;
                     let limit = limit.unwrap_or_else(|| self.host().sleep(total));
-                    self.phase = Phase::Waiting { vm: vm.clone(), run, waiting, limit };
+                    self.phase = Phase::Waiting { vm: vm.clone(), run, waits, limit };
                     return None;
                 }
                 self.broken("the script waits for nothing")
@@ -146,19 +148,20 @@ impl Future for Run {
         {
             return run.end(outcome);
         }
-        while let Phase::Waiting { waiting, limit, .. } = &mut run.phase {
+        while let Phase::Waiting { waits, limit, .. } = &mut run.phase {
             if limit.as_mut().poll(context).is_ready() {
                 let total = run.state.shared().limits.total;
                 run.host().log(&format!("lua: ended after {total:?}, while it waited"));
                 let outcome = run.failed(Trouble::TooLong);
                 return run.end(outcome);
             }
-            let result = ready!(waiting.as_mut().poll(context));
-            let Phase::Waiting { vm, run: table, limit, .. } = std::mem::replace(&mut run.phase, Phase::Done)
+            let (number, result) = ready!(waits.poll(context));
+            let Phase::Waiting { vm, run: table, waits, limit } =
+                std::mem::replace(&mut run.phase, Phase::Done)
             else {
                 unreachable!("it was waiting just now")
             };
-            if let Some(outcome) = run.enter(&vm, Some(limit), |vm| vm.go_on(&table, result)) {
+            if let Some(outcome) = run.enter(&vm, waits, Some(limit), |vm| vm.go_on(&table, number, result)) {
                 return run.end(outcome);
             }
         }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mlua::{Function, Lua, Table, Value};
 
 use crate::api;
+use crate::call;
 use crate::engine::Shared;
 use crate::raw::{self, Slot};
 use crate::scripts::{Entry, ScriptId, Scripts, Text};
@@ -17,6 +18,7 @@ const BOUNDED: &str = include_str!("prelude/bounded.lua");
 const LIGHTY: &str = include_str!("prelude/lighty.lua");
 const PROGRAM: &str = include_str!("prelude/program.lua");
 const SHARED: &str = include_str!("prelude/shared.lua");
+const TOKAMAK: &str = include_str!("prelude/tokamak.lua");
 const LFS: &str = include_str!("prelude/lfs.lua");
 const CML: &str = include_str!("prelude/cml.lua");
 const DRIVER: &str = include_str!("prelude/driver.lua");
@@ -85,6 +87,7 @@ impl Vm {
         let (new_globals, pairs): (Function, Function) = part("sandbox", SANDBOX)?.call((&host, bounded))?;
         let dictionaries: Function = part("shared", SHARED)?.call(&host)?;
         host.set("shared", dictionaries)?;
+        host.set("tokamak", part("tokamak", TOKAMAK)?)?;
         let lighty: Table = part("lighty", LIGHTY)?.call((&host, pairs, &new_globals))?;
         let calls: Table = lighty.get("calls")?;
         let modules = lua.create_table()?;
@@ -187,13 +190,17 @@ impl Vm {
         step(self.start.call(id.0)?)
     }
 
-    /// Goes on with a run that waited, and tells it how that ended.
-    pub fn go_on(&self, run: &Table, result: Result<(), String>) -> mlua::Result<Step> {
-        let (good, problem) = match result {
-            Ok(()) => (true, None),
-            Err(problem) => (false, Some(problem)),
+    /// Goes on with a run that waited, and tells it what the wait of that number brought.
+    pub fn go_on(&self, run: &Table, number: u32, result: Result<call::Value, String>) -> mlua::Result<Step> {
+        let (value, problem) = match result {
+            Ok(value) => value.into_lua(&self.lua)?,
+            Err(problem) => (Value::Nil, Value::String(self.lua.create_string(problem)?)),
         };
-        step(self.go_on.call((run, good, problem))?)
+        // Not a nil more than there has to be: what a call gives is often handed on to a function.
+        step(match problem {
+            Value::Nil => self.go_on.call((run, number, value))?,
+            problem => self.go_on.call((run, number, value, problem))?,
+        })
     }
 
     fn scripts(&self) -> MutexGuard<'_, Vec<Option<Compiled>>> {

@@ -2,6 +2,8 @@
 
 /// What scripts may not do, and what becomes of it.
 mod bounds;
+/// Calls of scripts to other services, over HTTP and to Redis.
+mod calls;
 /// Scripts of the kind that lighttpd documents, on both servers.
 mod documented;
 /// Both servers, with the same scripts.

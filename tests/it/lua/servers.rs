@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::harness::{
-    Connection, Process, Request, Response, eventually, free_address, is_root, program, tests,
+    Connection, Process, Request, Response, eventually, free_address, get, is_root, program, tests,
 };
 
 /// When a script is asked.
@@ -38,6 +38,12 @@ impl Hook {
         }
     }
 }
+
+/// Shows values: one a line, those of a list between brackets.
+const SHOW: &str = "local function text(v) if type(v) ~= 'table' then return tostring(v) end local t = {} \
+                    for n = 1, #v do t[n] = text(v[n]) end return '[' .. table.concat(t, ' ') .. ']' end \
+                    local function show(...) local t = {} for n = 1, select('#', ...) do t[n] = text((select(n, ...))) end \
+                    lighty.r.resp_body.set(table.concat(t, '\\n')) return 200 end";
 
 /// A running server with scripts.
 pub struct Scripted {
@@ -72,7 +78,7 @@ impl Scripted {
             program.display()
         );
         let arguments = ["-D", "-f", configuration.to_str().unwrap()].map(String::from);
-        Scripted::start(program, &arguments, address, folder)
+        Scripted::start(program, &arguments, &[], address, folder)
     }
 
     /// Starts Tokamak with the same.
@@ -89,10 +95,7 @@ impl Scripted {
     pub fn tokamak_with_tail(lines: &str, scripts: &[(&str, Hook)], tail: &str) -> Scripted {
         let (folder, address) = (folder(), free_address());
         let top = folder.path().display();
-        let user = if is_root() { "user = \"www-data\"\n" } else { "" };
-        // Scripts that count do so in one event loop, as in lighttpd's one process.
-        let mut text =
-            format!("listen = \"{address}\"\nloops = 1\ncontrol = \"{top}/control\"\n{user}{lines}\n");
+        let mut text = first_lines(&folder, address, lines);
         for (name, hook) in scripts {
             let hook = hook.of_tokamak();
             let script = script(&folder, name);
@@ -104,14 +107,40 @@ impl Scripted {
             .unwrap();
         }
         text.push_str(tail);
+        Scripted::serve(&text, &[], address, folder)
+    }
+
+    /// Starts Tokamak with one site, where each of these scripts answers at the path `/NAME`. `show(…)` ends a script with
+    /// its arguments as the body, one a line; `self` in a script is the server's address.
+    pub fn answering(lines: &str, environment: &[(String, String)], scripts: &[(&str, &str)]) -> Scripted {
+        let (folder, address) = (folder(), free_address());
+        let mut text = first_lines(&folder, address, lines);
+        writeln!(text, "[[site]]\nroot = \"{}/public\"\nmode = \"fastcgi\"", folder.path().display())
+            .unwrap();
+        for (name, source) in scripts {
+            let path = script(&folder, name);
+            fs::write(&path, format!("{SHOW} local self = 'http://{address}' {source}")).unwrap();
+            writeln!(text, "[[site.route]]\npath = \"/{name}\"\nlua_content = [\"{}\"]", path.display())
+                .unwrap();
+        }
+        Scripted::serve(&text, environment, address, folder)
+    }
+
+    fn serve(text: &str, environment: &[(String, String)], address: SocketAddr, folder: TempDir) -> Scripted {
         let configuration = folder.path().join("tokamak.toml");
         fs::write(&configuration, text).unwrap();
         let arguments = ["serve", "--config", configuration.to_str().unwrap()].map(String::from);
-        Scripted::start(&program(), &arguments, address, folder)
+        Scripted::start(&program(), &arguments, environment, address, folder)
     }
 
-    fn start(program: &Path, arguments: &[String], address: SocketAddr, folder: TempDir) -> Scripted {
-        let process = Process::start(program, arguments, &[], &folder.path().join("log"));
+    fn start(
+        program: &Path,
+        arguments: &[String],
+        environment: &[(String, String)],
+        address: SocketAddr,
+        folder: TempDir,
+    ) -> Scripted {
+        let process = Process::start(program, arguments, environment, &folder.path().join("log"));
         let mut server = Scripted { address, process: Some(process), folder };
         let there = eventually(Duration::from_secs(20), || {
             let ended = server.process.as_mut().and_then(Process::ended);
@@ -125,6 +154,19 @@ impl Scripted {
     /// Sends a request to a script's host.
     pub fn send(&self, host: &str, request: &Request) -> Response {
         Connection::open(self.address).exchange(&request.clone().header("Host", host))
+    }
+
+    /// What the script at a path shows.
+    #[track_caller]
+    pub fn shown(&self, path: &str) -> String {
+        let response = Connection::open(self.address).exchange(&get(path).header("Host", "test"));
+        assert_eq!(response.status(), 200, "{path}: {response}\n{}", self.log());
+        response.text()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// A script's file.
@@ -147,6 +189,13 @@ impl Drop for Scripted {
 
 fn script(folder: &TempDir, name: &str) -> PathBuf {
     folder.path().join("scripts").join(format!("{name}.lua"))
+}
+
+/// The lines above the sites. Scripts that count do so in one event loop, as in lighttpd's one process.
+fn first_lines(folder: &TempDir, address: SocketAddr, lines: &str) -> String {
+    let top = folder.path().display();
+    let user = if is_root() { "user = \"www-data\"\n" } else { "" };
+    format!("listen = \"{address}\"\nloops = 1\ncontrol = \"{top}/control\"\n{user}{lines}\n")
 }
 
 /// A copy of the site and its scripts, which every user may read.

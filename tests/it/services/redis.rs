@@ -20,8 +20,12 @@ pub struct Redis {
 impl Redis {
     /// Starts a server on a free port.
     pub fn start() -> Redis {
+        Redis::start_on(free_address().port())
+    }
+
+    /// Starts a server on that port.
+    pub fn start_on(port: u16) -> Redis {
         let dir = tempfile::Builder::new().prefix("tokamak-redis-").tempdir().expect("a directory");
-        let port = free_address().port();
         let configuration = dir.path().join("redis.conf");
         let place = dir.path().display();
         let lines =

@@ -4,6 +4,7 @@
 //! A site without scripts never comes here.
 
 mod attributes;
+mod calls;
 mod response;
 mod series;
 mod work;
@@ -29,6 +30,7 @@ use crate::route::{self, Decision, Target};
 use crate::server::{Loop, Place};
 use crate::service::{self, Given};
 
+pub use calls::Calls;
 pub use series::Series;
 use work::Work;
 

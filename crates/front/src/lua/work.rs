@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Uri, Version};
-use tokamak_lua::{Attribute, Exchange, Host, Item, Piece, Side, Waiting};
+use tokamak_lua::{Attribute, Call, Exchange, Host, Item, Piece, RedisServer, Side, Value, Waiting};
 use tokamak_upstream::body::Body;
 
 use crate::access;
@@ -213,8 +213,16 @@ impl Host for Work {
     fn sleep(&mut self, time: Duration) -> Waiting {
         Box::pin(async move {
             tokio::time::sleep(time).await;
-            Ok(())
+            Ok(Value::Nil)
         })
+    }
+
+    fn call(&mut self, call: Call) -> Waiting {
+        self.home.calls.begin(call)
+    }
+
+    fn redis(&mut self, server: RedisServer) -> Result<u32, String> {
+        self.home.calls.redis(server)
     }
 }
 

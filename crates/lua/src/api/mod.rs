@@ -9,9 +9,9 @@ mod files;
 mod program;
 mod request;
 mod shared;
+mod waits;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use counters::Counters;
 use mlua::{FromLuaMulti, IntoLuaMulti, Lua, MultiValue, Table, Value};
@@ -31,6 +31,7 @@ pub fn functions(lua: &Lua, counters: &Arc<Counters>, dictionaries: &Dictionarie
     body::add(lua, &host)?;
     files::add(lua, &host)?;
     program::add(lua, &host)?;
+    waits::add(lua, &host)?;
     counters::add(lua, &host, counters)?;
     shared::add(lua, &host, dictionaries)?;
     host.set("calls", calls::table(lua)?)?;
@@ -42,12 +43,6 @@ pub fn functions(lua: &Lua, counters: &Arc<Counters>, dictionaries: &Dictionarie
     set(lua, &host, "search", search)?;
     set(lua, &host, "is_overdue", |_, ()| Ok(raw::is_overdue()))?;
     set(lua, &host, "random", |_, ()| Ok(calls::random()))?;
-    set(lua, &host, "sleep", |_, seconds: f64| {
-        // A day is longer than any script may take.
-        let time = Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0));
-        with(|seat| seat.waiting = Some(seat.host.sleep(time)))
-    })?;
-    set(lua, &host, "forget", |_, ()| with(|seat| seat.waiting = None))?;
     Ok(host)
 }
 

@@ -4,6 +4,9 @@
 -- A run may be ended between any two instructions, here too, when its time is up. So a coroutine is never in the
 -- pool while it is in use, and what ended badly is not put back.
 --
+-- A script may have several functions run side by side, as branches: each in a coroutine of its own, which may wait, or
+-- branch again, like the script itself. The branching one goes on when the last of its branches has ended.
+--
 -- What scripts find and what their end means is the business of `dialect`: `globals(directory)` are those of a script file,
 -- `enter(run)` says whose script is executed now, `finish(run, value)` ends a run. It may have `begin(script)`, which comes
 -- before a run, `pause(run)`, which comes when one waits, and `loaded(script, path, main, changed)`, which comes when a file
@@ -14,11 +17,11 @@ local begin, enter, pause = dialect.begin, dialect.enter, dialect.pause
 local finish, loaded, globals_for = dialect.finish, dialect.loaded, dialect.globals
 
 local create, resume, yield, running = coroutine.create, coroutine.resume, coroutine.yield, coroutine.running
-local load, setfenv, setmetatable = load, setfenv, setmetatable
+local load, next, setfenv, setmetatable = load, next, setfenv, setmetatable
 local tostring, traceback, type, xpcall = tostring, debug.traceback, type, xpcall
 
 -- What a coroutine says when it yields; scripts cannot get hold of these.
-local DONE, WAIT = {}, {}
+local DONE, WAIT, BRANCH = {}, {}, {}
 -- What Rust is told.
 local FINISHED, WAITING, FAILED = 0, 1, 2
 
@@ -45,20 +48,71 @@ local function loop(run)
     end
 end
 
-local function settle(run, alive, mark, good, value)
-    current = nil
-    if not alive then
-        return FAILED, explain(mark)
-    elseif mark == WAIT then
-        if pause then
-            pause(run)
-        end
-        return WAITING, run
-    elseif mark ~= DONE then
-        return FAILED, "attempt to yield from outside a coroutine"
+-- A branch's whole life.
+local function branch(body)
+    return DONE, xpcall(body, explain)
+end
+
+-- What a branching coroutine is told: by the branches' names what each returned first and second; and an error, if one
+-- of them raised any.
+local function outcome_of(fork)
+    return fork.values, fork.problems, fork.failure
+end
+
+local go_on_in
+
+-- Makes the branches of a coroutine; it goes on at once if there are none.
+local function fork(run, parent, bodies)
+    local new = { parent = parent, left = 0, values = {}, problems = {}, failure = nil }
+    local first = #run.ready
+    for name, body in next, bodies do
+        local thread = create(branch)
+        new.left = new.left + 1
+        run.branches[thread] = { fork = new, name = name }
+        run.ready[first + new.left] = { thread, body }
     end
-    if count < MOST_IDLE then
-        idle[count + 1] = run.thread
+    if new.left == 0 then
+        return go_on_in(run, parent, outcome_of(new))
+    end
+end
+
+-- Notes how a branch ended; the branching coroutine goes on after the last one.
+local function join(run, thread, good, value, problem)
+    local place = run.branches[thread]
+    local of = place.fork
+    run.branches[thread] = nil
+    of.left = of.left - 1
+    if good then
+        of.values[place.name], of.problems[place.name] = value, problem
+    else
+        of.failure = of.failure or value
+    end
+    if of.left == 0 then
+        run.ready[#run.ready + 1] = { of.parent, outcome_of(of) }
+    end
+end
+
+-- A coroutine of the run has paused or ended. What this returns is Rust's, unless it is nothing: then the run waits, or
+-- others of its coroutines are ready.
+local function settle(run, thread, alive, mark, good, value, problem)
+    if mark == WAIT then
+        return
+    elseif mark == BRANCH then
+        run.branches = run.branches or {}
+        run.ready = run.ready or {}
+        return fork(run, thread, good)
+    end
+    local whole = alive and mark == DONE
+    if not alive then
+        good, value = false, explain(mark)
+    elseif not whole then
+        good, value = false, "attempt to yield from outside a coroutine"
+    end
+    if thread ~= run.thread then
+        return join(run, thread, good, value, problem)
+    end
+    if whole and count < MOST_IDLE then
+        idle[count + 1] = thread
         count = count + 1
     end
     if not good then
@@ -67,11 +121,44 @@ local function settle(run, alive, mark, good, value)
     return finish(run, value)
 end
 
-local function go_on(run, ...)
+function go_on_in(run, thread, ...)
+    return settle(run, thread, resume(thread, ...))
+end
+
+-- Goes on with every coroutine that is ready, unless the run has ended.
+local function advance(run, step, value)
+    local ready = run.ready
+    while not step and ready and #ready > 0 do
+        local at = #ready
+        local turn = ready[at]
+        ready[at] = nil
+        step, value = go_on_in(run, turn[1], turn[2], turn[3], turn[4])
+        ready = run.ready
+    end
+    current = nil
+    if step then
+        return step, value
+    elseif pause then
+        pause(run)
+    end
+    return WAITING, run
+end
+
+local function proceed(run, thread, ...)
     current = run
     enter(run)
     reset()
-    return settle(run, resume(run.thread, ...))
+    return advance(run, go_on_in(run, thread, ...))
+end
+
+-- What the coroutine waited for that waits under this number has come.
+local function go_on(run, number, ...)
+    local thread = run.waits and run.waits[number]
+    if not thread then
+        return proceed(run, run.thread, ...)
+    end
+    run.waits[number] = nil
+    return proceed(run, thread, ...)
 end
 
 -- The script files, by their numbers.
@@ -86,7 +173,10 @@ local function start(id)
     local factory = script.factory
     setfenv(factory, environment)
     -- With all its fields at once, a table need not grow.
-    local run = { main = factory(), thread = false, header = false, content = false, notes = false, printed = false, input = false }
+    local run = {
+        main = factory(), thread = false, header = false, content = false, notes = false, printed = false, input = false,
+        branches = false, ready = false, waits = false,
+    }
     if count > 0 then
         run.thread = idle[count]
         idle[count] = nil
@@ -94,7 +184,7 @@ local function start(id)
     else
         run.thread = create(loop)
     end
-    return go_on(run, run)
+    return proceed(run, run.thread, run)
 end
 
 -- Compiles `text`, which was changed then, for a script file; a message if it cannot be. The globals of a file stay when
@@ -124,17 +214,37 @@ local function compile(id, text, path, directory, changed)
     end
 end
 
-function host.current_thread()
-    return current and current.thread
+local function is_own(thread)
+    return current and (thread == current.thread or current.branches and current.branches[thread] ~= nil)
 end
 
--- Waits for what Rust was asked for just now, and gives its answer.
-function host.wait()
-    if not current or running() ~= current.thread then
-        host.forget()
-        return false, "only the script itself may wait, not a coroutine of its own"
+-- Whether scripts must not get hold of a coroutine: it is one that runs are made of.
+host.is_hidden = is_own
+
+-- What scripts are told that wait where nobody could go on with them.
+local MISPLACED = "only the script itself may wait, not a coroutine of its own"
+
+-- Waits for what Rust began under a number just now, and gives what it brought: a value, or nil and a message.
+function host.wait(number)
+    local thread = running()
+    if not is_own(thread) then
+        host.forget(number)
+        return nil, MISPLACED
+    end
+    if thread ~= current.thread then
+        local waits = current.waits or {}
+        current.waits = waits
+        waits[number] = thread
     end
     return yield(WAIT)
+end
+
+-- Has functions run side by side; see `outcome_of`.
+function host.branch(bodies)
+    if not is_own(running()) then
+        return nil, nil, MISPLACED
+    end
+    return yield(BRANCH, bodies)
 end
 
 return compile, start, go_on

@@ -450,30 +450,14 @@ local function finish(run, value)
     return FINISHED, number
 end
 
--- What lighttpd does not have; its functions wait without holding up anybody else.
-local function waiting()
-    return sealed {
-        shared = host.shared(),
-        sleep = function(seconds)
-            local number = tonumber(seconds)
-            if not number or not (number >= 0) then
-                error("bad argument #1 to 'sleep' (seconds expected)", 2)
-            end
-            host.sleep(number)
-            local good, problem = host.wait()
-            if not good then
-                error(problem, 2)
-            end
-        end,
-    }
-end
+local tokamak = host.tokamak(host, sealed)
 
 -- The globals of a script file, whose modules are looked for in `directory`.
 local function globals(directory)
     local own = new_globals(directory)
     own.lighty = new()
-    own.tokamak = waiting()
+    own.tokamak = tokamak()
     return own
 end
 
-return { new = new, globals = globals, enter = enter, finish = finish, waiting = waiting, calls = calls }
+return { new = new, globals = globals, enter = enter, finish = finish, tokamak = tokamak, calls = calls }

@@ -30,8 +30,7 @@ end
 local function flush_and_wait()
     -- Where a script cannot wait, Rust has to keep more.
     if flush(current) and isyieldable() then
-        host.sent()
-        host.wait()
+        host.wait(host.sent())
     end
 end
 
@@ -290,7 +289,7 @@ for name, call in next, lighty.calls do
     calls[name] = call
 end
 globals.lighty = { c = calls }
-globals.tokamak = lighty.waiting()
+globals.tokamak = lighty.tokamak()
 
 -- For scripts to look at; the driver has its own.
 local cache, served = {}, 0

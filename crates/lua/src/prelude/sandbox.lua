@@ -90,7 +90,7 @@ math.randomseed(host.random())
 -- Scripts may not see the coroutine that they run in: resumed by another run it would run in its place.
 libraries.coroutine.running = function()
     local thread = running()
-    if thread == host.current_thread() then
+    if host.is_hidden(thread) then
         return nil
     end
     return thread

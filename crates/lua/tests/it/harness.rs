@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokamak_lua::{
-    Attribute, Engine, Exchange, Host, Item, Limits, Outcome, Piece, ScriptId, Side, Stage, State, Waiting,
+    Attribute, Call, Engine, Exchange, Host, Item, Limits, Outcome, Piece, RedisServer, Response, ScriptId,
+    Side, Stage, State, Together, Value, Waiting,
 };
 
 /// Header fields in their order.
@@ -73,6 +74,56 @@ impl Host for Memory {
 
     fn sleep(&mut self, time: Duration) -> Waiting {
         Box::pin(Sleep { until: Instant::now() + time })
+    }
+
+    /// Whatever is asked answers with what it was asked, a little later.
+    fn call(&mut self, call: Call) -> Waiting {
+        let pause = self.sleep(Duration::from_millis(20));
+        Box::pin(async move {
+            pause.await?;
+            answer(call)
+        })
+    }
+
+    fn redis(&mut self, server: RedisServer) -> Result<u32, String> {
+        self.log.push(format!("{server:?}"));
+        Ok(7)
+    }
+}
+
+fn answer(call: Call) -> Result<Value, String> {
+    match call {
+        Call::Http(call) if call.url == b"http://down/" => Err("no connection to down".to_string()),
+        Call::Http(call) => Ok(Value::Response(Response {
+            status: 203,
+            body: format!("{call:?}").into_bytes(),
+            fields: call.fields,
+        })),
+        Call::Redis { mut commands, together: Together::Single, .. } => {
+            let command = commands.remove(0);
+            Ok(match &command[0][..] {
+                b"nothing" => Value::Nil,
+                b"wrong" => Value::Problem(b"ERR wrong".to_vec()),
+                b"values" => Value::List(vec![
+                    Value::Integer(-3),
+                    Value::Nil,
+                    Value::Bytes(b"\0\xff".to_vec()),
+                    Value::Boolean(true),
+                    Value::Number(0.5),
+                    Value::List(vec![Value::Problem(b"ERR inner".to_vec())]),
+                ]),
+                _ => Value::Bytes(command.join(&b' ')),
+            })
+        }
+        Call::Redis { server, commands, together } => {
+            let commands: Vec<_> = commands.iter().map(|command| command.join(&b' ')).collect();
+            let commands = String::from_utf8_lossy(&commands.join(&b"; "[..])).into_owned();
+            Ok(Value::Bytes(format!("{server} {together:?}: {commands}").into_bytes()))
+        }
+        Call::Read { path, most } => {
+            let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            Ok(Value::Bytes(bytes[..bytes.len().min(most as usize)].to_vec()))
+        }
     }
 }
 
@@ -196,12 +247,12 @@ struct Sleep {
 }
 
 impl Future for Sleep {
-    type Output = Result<(), String>;
+    type Output = Result<Value, String>;
 
     fn poll(self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let rest = self.until.saturating_duration_since(Instant::now());
         if rest.is_zero() {
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(Ok(Value::Nil));
         }
         let waker = context.waker().clone();
         thread::spawn(move || {

@@ -1,6 +1,7 @@
 //! What scripts see and do, from outside: each test gives a script to the crate as the front would.
 
 mod cache;
+mod calls;
 mod cml;
 mod contract;
 mod guide;

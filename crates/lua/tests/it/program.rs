@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokamak_lua::{Absent, Engine, Host, Limits, Outcome, Program, Stage, State, Trouble, Waiting};
+use tokamak_lua::{
+    Absent, Call, Engine, Host, Limits, Outcome, Program, RedisServer, Stage, State, Trouble, Value, Waiting,
+};
 
 use crate::harness::wait_for;
 
@@ -44,6 +46,14 @@ impl Host for Console {
     fn sleep(&mut self, _: Duration) -> Waiting {
         Box::pin(std::future::pending())
     }
+
+    fn call(&mut self, call: Call) -> Waiting {
+        Box::pin(async move { Ok(Value::Bytes(format!("{call:?}").into_bytes())) })
+    }
+
+    fn redis(&mut self, _: RedisServer) -> Result<u32, String> {
+        Err("there is no Redis".to_owned())
+    }
 }
 
 impl Program for Console {
@@ -68,7 +78,7 @@ impl Program for Console {
         Box::pin(async move {
             waiting.store(0, Relaxed);
             waits.fetch_add(1, Relaxed);
-            Ok(())
+            Ok(Value::Nil)
         })
     }
 }

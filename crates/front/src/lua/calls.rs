@@ -1,0 +1,144 @@
+//! What scripts reach other services by: the clients of one event loop.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokamak_lua::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
+use tokamak_outbound::http::{self, Fault, Limits, Request};
+use tokamak_outbound::{Names, redis};
+
+/// Redis servers that scripts may use, counting each database, user and time limit: more look like a mistake. Chosen
+/// arbitrarily.
+const MOST_SERVERS: usize = 64;
+
+/// The clients of one event loop.
+#[derive(Default)]
+pub struct Calls {
+    names: Names,
+    http: Arc<http::Client>,
+    /// By the numbers that scripts were given.
+    redis: Mutex<Vec<Arc<redis::Client>>>,
+}
+
+impl Calls {
+    /// Begins a call.
+    pub fn begin(&self, call: Call) -> Waiting {
+        match call {
+            Call::Http(call) => {
+                let client = self.http.clone();
+                Box::pin(async move { send(&client, call).await.map_err(|fault| fault.to_string()) })
+            }
+            Call::Redis { server, commands, together } => {
+                let client = self.clients().get(server as usize).cloned();
+                Box::pin(async move {
+                    let Some(client) = client else { return Err("there is no such server".to_owned()) };
+                    ask(&client, &commands, together).await
+                })
+            }
+            Call::Read { path, most } => Box::pin(async move {
+                let read = tokio::task::spawn_blocking(move || {
+                    read(&path, most).map_err(|error| format!("{}: {error}", path.display()))
+                });
+                read.await.map_err(|error| error.to_string())?.map(Value::Bytes)
+            }),
+        }
+    }
+
+    /// A number for a Redis server.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn redis(&self, server: RedisServer) -> Result<u32, String> {
+        let RedisServer { place, user, password, database, timeout } = server;
+        let server = redis::Server { place, user, password, database, timeout };
+        let mut clients = self.clients();
+        if let Some(place) = clients.iter().position(|client| *client.server() == server) {
+            return Ok(place as u32);
+        }
+        if clients.len() >= MOST_SERVERS {
+            return Err(format!("scripts may use {MOST_SERVERS} Redis servers"));
+        }
+        clients.push(Arc::new(redis::Client::new(server, self.names.clone())));
+        Ok(clients.len() as u32 - 1)
+    }
+
+    /// Closes connections that have not been used for a while.
+    pub fn tidy(&self) {
+        self.http.tidy();
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Vec<Arc<redis::Client>>> {
+        // One thread uses it; the lock makes it shareable.
+        self.redis.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn send(client: &http::Client, call: HttpCall) -> Result<Value, Fault> {
+    let mut request = Request::new(&call.method, &call.url, call.socket)?;
+    for (name, value) in &call.fields {
+        request.field(name, value)?;
+    }
+    request.body(call.body);
+    let response = client.send(request, Limits { time: call.timeout, body: call.most }).await?;
+    let field = |(name, value): (&::http::HeaderName, &::http::HeaderValue)| {
+        (name.as_str().as_bytes().to_vec(), value.as_bytes().to_vec())
+    };
+    let fields = response.fields.iter().map(field).collect();
+    Ok(Value::Response(Response { status: response.status, fields, body: response.body }))
+}
+
+async fn ask(client: &redis::Client, commands: &[Vec<Vec<u8>>], together: Together) -> Result<Value, String> {
+    let together = match together {
+        Together::Single => redis::Together::Single,
+        Together::Pipeline => redis::Together::Pipeline,
+        Together::Transaction => redis::Together::Transaction,
+    };
+    client.call(commands, together).await.map(reply).map_err(|fault| fault.to_string())
+}
+
+/// A reply of Redis as scripts see it.
+fn reply(value: redis::Value) -> Value {
+    match value {
+        redis::Value::Nil => Value::Nil,
+        redis::Value::Int(number) => Value::Integer(number),
+        redis::Value::BulkString(bytes) | redis::Value::BigNumber(bytes) => Value::Bytes(bytes),
+        redis::Value::SimpleString(text) | redis::Value::VerbatimString { text, .. } => {
+            Value::Bytes(text.into_bytes())
+        }
+        redis::Value::Okay => Value::Bytes(b"OK".to_vec()),
+        redis::Value::Array(values) | redis::Value::Set(values) | redis::Value::Push { data: values, .. } => {
+            Value::List(values.into_iter().map(reply).collect())
+        }
+        redis::Value::Map(pairs) => {
+            Value::List(pairs.into_iter().flat_map(|(key, value)| [reply(key), reply(value)]).collect())
+        }
+        redis::Value::Attribute { data, .. } => reply(*data),
+        redis::Value::Double(number) => Value::Number(number),
+        redis::Value::Boolean(truth) => Value::Boolean(truth),
+        redis::Value::ServerError(error) => {
+            let details = error.details().unwrap_or_default();
+            Value::Problem(format!("{} {details}", error.code()).into_bytes())
+        }
+        other => Value::Problem(format!("a reply of an unknown kind: {other:?}").into_bytes()),
+    }
+}
+
+/// All of a file.
+fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    // A pipe without a writer would hold up the thread for ever.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut bytes = Vec::with_capacity(about.len().min(most) as usize);
+    // It may be growing.
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it has more than {most} bytes")));
+    }
+    Ok(bytes)
+}

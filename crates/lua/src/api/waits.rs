@@ -1,0 +1,138 @@
+//! What the functions of `tokamak` are built of: each begins something, and gives the number to wait for it by.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mlua::{Lua, Table, Value, Variadic};
+
+use super::set;
+use crate::call::{Call, HttpCall, RedisServer, Together};
+use crate::current::with;
+
+/// A day is longer than any script may take.
+const LONGEST: f64 = 86_400.0;
+
+type Text = mlua::String;
+
+pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
+    host.set("null", Value::NULL)?;
+    set(lua, host, "sleep", |_, seconds: f64| {
+        with(|seat| {
+            let pause = seat.host.sleep(time(seconds));
+            seat.wait_for(pause)
+        })
+    })?;
+    set(lua, host, "forget", |_, number: u32| with(|seat| seat.forget(number)))?;
+    set(lua, host, "http", http)?;
+    set(lua, host, "redis", redis)?;
+    set(lua, host, "redis_server", redis_server)?;
+    set(lua, host, "read_file", |_, (path, most): (Text, f64)| {
+        begin(Call::Read { path: self::path(&path), most: most as u64 })
+    })
+}
+
+fn begin(call: Call) -> mlua::Result<u32> {
+    with(|seat| {
+        let waiting = seat.host.call(call);
+        seat.wait_for(waiting)
+    })
+}
+
+fn time(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds.clamp(0.0, LONGEST))
+}
+
+fn path(text: &Text) -> PathBuf {
+    OsStr::from_bytes(&text.as_bytes()).into()
+}
+
+fn bytes(text: &Text) -> Vec<u8> {
+    text.as_bytes().to_vec()
+}
+
+type HttpArguments = (Text, Text, Option<Text>, Option<Table>, Option<Text>, f64, f64);
+
+fn http(_: &Lua, (method, url, socket, fields, body, timeout, most): HttpArguments) -> mlua::Result<u32> {
+    let mut list = Vec::new();
+    if let Some(fields) = fields {
+        let texts = fields.sequence_values::<Text>().collect::<mlua::Result<Vec<_>>>()?;
+        list.extend(texts.chunks_exact(2).map(|pair| (bytes(&pair[0]), bytes(&pair[1]))));
+    }
+    begin(Call::Http(HttpCall {
+        method: bytes(&method),
+        url: bytes(&url),
+        socket: socket.as_ref().map(path),
+        fields: list,
+        body: body.as_ref().map(bytes).unwrap_or_default(),
+        timeout: time(timeout),
+        most: most as usize,
+    }))
+}
+
+/// A number to wait by, or nothing and what is wrong with the arguments.
+type Begun = (Option<u32>, Option<String>);
+
+fn redis(_: &Lua, (server, kind, values): (u32, u8, Variadic<Value>)) -> mlua::Result<Begun> {
+    let commands = match kind {
+        0 => arguments(values.iter()).map(|command| vec![command]),
+        _ => match values.first() {
+            Some(Value::Table(list)) => list
+                .sequence_values::<Table>()
+                .map(|command| {
+                    let command =
+                        command.map_err(|_| "each command is a list of its arguments".to_string())?;
+                    let values = command.sequence_values::<Value>().collect::<mlua::Result<Vec<_>>>();
+                    arguments(values.map_err(|error| error.to_string())?.iter())
+                })
+                .collect(),
+            _ => Err("a list of commands is expected".to_string()),
+        },
+    };
+    let together = match kind {
+        0 => Together::Single,
+        1 => Together::Pipeline,
+        _ => Together::Transaction,
+    };
+    match commands {
+        Ok(commands) => Ok((Some(begin(Call::Redis { server, commands, together })?), None)),
+        Err(problem) => Ok((None, Some(problem))),
+    }
+}
+
+/// A command's name and arguments.
+fn arguments<'a>(values: impl Iterator<Item = &'a Value>) -> Result<Vec<Vec<u8>>, String> {
+    let text = |(place, value): (usize, &Value)| match value {
+        Value::String(text) => Ok(bytes(text)),
+        Value::Integer(number) => Ok(number.to_string().into_bytes()),
+        // As Lua writes it, to 14 digits, it could not be read back.
+        Value::Number(number) => Ok(number.to_string().into_bytes()),
+        other => Err(format!("argument {place} of a Redis command is a {}", other.type_name())),
+    };
+    let command = values.enumerate().map(text).collect::<Result<Vec<_>, _>>()?;
+    if command.is_empty() { Err("a Redis command has a name".to_string()) } else { Ok(command) }
+}
+
+type ServerArguments = (Text, u16, Text, Text, Text, u32, f64);
+
+fn redis_server(
+    _: &Lua,
+    (host, port, socket, user, password, database, timeout): ServerArguments,
+) -> mlua::Result<Begun> {
+    let text = |text: &Text| (!text.as_bytes().is_empty()).then(|| text.to_string_lossy());
+    let server = RedisServer {
+        place: match text(&socket) {
+            Some(_) => Err(path(&socket)),
+            None => Ok((host.to_string_lossy(), port)),
+        },
+        user: text(&user),
+        password: text(&password),
+        database,
+        timeout: time(timeout),
+    };
+    with(|seat| match seat.host.redis(server) {
+        Ok(number) => (Some(number), None),
+        Err(problem) => (None, Some(problem)),
+    })
+}

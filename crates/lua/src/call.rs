@@ -1,0 +1,172 @@
+//! What scripts may wait for, and what that brings them.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use mlua::{Lua, Value as Lvalue};
+
+/// Something that a script waits for: what it brings, or why it brings nothing.
+pub type Waiting = Pin<Box<dyn Future<Output = Result<Value, String>> + Send>>;
+
+/// A value that a call brings.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Nothing: `nil`, within a list `tokamak.null`.
+    Nil,
+    /// A truth value.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Any other number.
+    Number(f64),
+    /// Text, or bytes of any kind.
+    Bytes(Vec<u8>),
+    /// A list.
+    List(Vec<Value>),
+    /// A service's own message that something is wrong: `nil` and the message; within a list `{ false, message }`.
+    Problem(Vec<u8>),
+    /// A response.
+    Response(Response),
+}
+
+/// A response to a request that a script has made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Response {
+    /// The status.
+    pub status: u16,
+    /// Header fields, their names in small letters.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// A call that a script makes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    /// To another service over HTTP.
+    Http(HttpCall),
+    /// To a Redis server.
+    Redis {
+        /// The server, as [`Host::redis`](crate::Host::redis) numbered it.
+        server: u32,
+        /// Its commands, each with its arguments.
+        commands: Vec<Vec<Vec<u8>>>,
+        /// What the commands are together.
+        together: Together,
+    },
+    /// For the content of a file.
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Its length at most.
+        most: u64,
+    },
+}
+
+/// A request to another service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpCall {
+    /// The method.
+    pub method: Vec<u8>,
+    /// The address, with its scheme.
+    pub url: Vec<u8>,
+    /// The Unix socket to connect to, in place of the address's host.
+    pub socket: Option<PathBuf>,
+    /// Header fields.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// Time for all of it.
+    pub timeout: Duration,
+    /// Bytes of the response's body at most.
+    pub most: usize,
+}
+
+/// What several commands are together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Together {
+    /// It is a single one.
+    Single,
+    /// They are sent together.
+    Pipeline,
+    /// They are carried out together, with none of others between them.
+    Transaction,
+}
+
+/// A Redis server as a script names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisServer {
+    /// Its host and port, or its Unix socket.
+    pub place: Result<(String, u16), PathBuf>,
+    /// The user, if not the default one.
+    pub user: Option<String>,
+    /// The password, if it asks for one.
+    pub password: Option<String>,
+    /// The database.
+    pub database: u32,
+    /// Time for a call.
+    pub timeout: Duration,
+}
+
+impl Value {
+    /// The values that Lua is given.
+    ///
+    /// # Errors
+    /// There is no memory left for them.
+    pub(crate) fn into_lua(self, lua: &Lua) -> mlua::Result<(Lvalue, Lvalue)> {
+        match self {
+            Value::Nil => Ok((Lvalue::Nil, Lvalue::Nil)),
+            Value::Problem(message) => Ok((Lvalue::Nil, bytes(lua, &message)?)),
+            Value::Response(response) => Ok((response.into_lua(lua)?, Lvalue::Nil)),
+            other => Ok((other.into_element(lua)?, Lvalue::Nil)),
+        }
+    }
+
+    fn into_element(self, lua: &Lua) -> mlua::Result<Lvalue> {
+        Ok(match self {
+            Value::Nil => Lvalue::NULL,
+            Value::Boolean(truth) => Lvalue::Boolean(truth),
+            Value::Integer(number) => Lvalue::Integer(number),
+            Value::Number(number) => Lvalue::Number(number),
+            Value::Bytes(text) => bytes(lua, &text)?,
+            Value::List(values) => {
+                let list = lua.create_table_with_capacity(values.len(), 0)?;
+                for (place, value) in (1..).zip(values) {
+                    list.raw_set(place, value.into_element(lua)?)?;
+                }
+                Lvalue::Table(list)
+            }
+            Value::Problem(message) => {
+                let pair = [Lvalue::Boolean(false), bytes(lua, &message)?];
+                Lvalue::Table(lua.create_sequence_from(pair)?)
+            }
+            Value::Response(response) => response.into_lua(lua)?,
+        })
+    }
+}
+
+impl Response {
+    /// A table; of fields with the same name it has a list.
+    fn into_lua(self, lua: &Lua) -> mlua::Result<Lvalue> {
+        let headers = lua.create_table_with_capacity(0, self.fields.len())?;
+        for (name, value) in self.fields {
+            let (name, value) = (lua.create_string(name)?, bytes(lua, &value)?);
+            match headers.raw_get(&name)? {
+                Lvalue::Nil => headers.raw_set(name, value)?,
+                Lvalue::Table(list) => list.raw_push(value)?,
+                first => headers.raw_set(name, lua.create_sequence_from([first, value])?)?,
+            }
+        }
+        let table = lua.create_table_with_capacity(0, 3)?;
+        table.raw_set("status", self.status)?;
+        table.raw_set("headers", headers)?;
+        table.raw_set("body", bytes(lua, &self.body)?)?;
+        Ok(Lvalue::Table(table))
+    }
+}
+
+fn bytes(lua: &Lua, bytes: &[u8]) -> mlua::Result<Lvalue> {
+    lua.create_string(bytes).map(Lvalue::String)
+}

@@ -1,0 +1,90 @@
+//! The bytes below a connection: a socket, or TLS over one.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixStream;
+use tokio::sync::OnceCell;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
+
+use super::fault::Fault;
+use crate::names::Names;
+
+/// Whom a connection leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// Whether it speaks TLS.
+    pub tls: bool,
+    /// Its name.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Its socket, in place of name and port.
+    pub socket: Option<PathBuf>,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.socket {
+            Some(socket) => write!(out, "{}", socket.display()),
+            None => write!(out, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// What a connection's bytes go through.
+pub trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+
+/// An open connection's bytes.
+pub type Stream = Box<dyn Socket>;
+
+/// Connects.
+///
+/// # Errors
+/// Nobody is there, or it cannot be trusted.
+pub async fn connect(names: &Names, peer: &Peer) -> Result<Stream, Fault> {
+    let stream = open(names, peer).await;
+    stream.map_err(|error| Fault::Connect(peer.to_string(), error))
+}
+
+async fn open(names: &Names, peer: &Peer) -> io::Result<Stream> {
+    let plain: Stream = match &peer.socket {
+        Some(path) => Box::new(UnixStream::connect(path).await?),
+        None => Box::new(names.connect(&peer.host, peer.port).await?),
+    };
+    if !peer.tls {
+        return Ok(plain);
+    }
+    let name = peer.host.trim_matches(['[', ']']).to_owned();
+    let name = ServerName::try_from(name).map_err(io::Error::other)?;
+    Ok(Box::new(TlsConnector::from(configuration().await?).connect(name, plain).await?))
+}
+
+/// Whom the system trusts, read once.
+async fn configuration() -> io::Result<Arc<ClientConfig>> {
+    static CONFIGURATION: OnceCell<Arc<ClientConfig>> = OnceCell::const_new();
+    let made = CONFIGURATION
+        .get_or_try_init(|| async { tokio::task::spawn_blocking(trusting).await.map_err(io::Error::other)? });
+    made.await.cloned()
+}
+
+fn trusting() -> io::Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    // A file that cannot be read, or a certificate of an odd kind, is no reason to trust none of the others.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(io::Error::other("the system has no certificates to trust"));
+    }
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let mut configuration =
+        builder.map_err(io::Error::other)?.with_root_certificates(roots).with_no_client_auth();
+    configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(configuration))
+}
