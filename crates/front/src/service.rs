@@ -101,7 +101,6 @@ async fn serve(home: Arc<Loop>, link: Arc<Link>, request: Request<Incoming>) -> 
 ///
 /// # Errors
 /// Requests are made for each other without end.
-#[expect(dead_code, reason = "its callers are on their way")]
 pub async fn internal(
     home: &Arc<Loop>,
     caller: &Caller,

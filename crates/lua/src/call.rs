@@ -47,6 +47,8 @@ pub struct Response {
 pub enum Call {
     /// To another service over HTTP.
     Http(HttpCall),
+    /// To this server itself, as if a client had asked; without a socket.
+    Fetch(HttpCall),
     /// To a Redis server.
     Redis {
         /// The server, as [`Host::redis`](crate::Host::redis) numbered it.
@@ -65,12 +67,12 @@ pub enum Call {
     },
 }
 
-/// A request to another service.
+/// A request to another service, or to this server itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpCall {
     /// The method.
     pub method: Vec<u8>,
-    /// The address, with its scheme.
+    /// The address, with its scheme; in this server path and query.
     pub url: Vec<u8>,
     /// The Unix socket to connect to, in place of the address's host.
     pub socket: Option<PathBuf>,

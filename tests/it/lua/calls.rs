@@ -400,6 +400,48 @@ fn certificates_are_looked_at() {
     assert!(server.shown("/named").starts_with("nil\nno connection to"));
 }
 
+/// This server asks itself, without a socket: files, scripts, PHP.
+#[test]
+fn the_server_is_asked_by_itself() {
+    let server = Scripted::answering(
+        "[[site]]\nhost = \"php\"\nroot = \"TOP/scripts\"",
+        &[],
+        &[
+            ("file", "local r = tokamak.fetch('/page.html') return show(r.status, r.headers['Content-Type'], r.body)"),
+            ("missing", "local r = tokamak.fetch('/none.html') return show(r.status)"),
+            ("script", "local r = tokamak.fetch('/echo?a=b', { body = 'text', headers = { ['X-Test'] = 'x' } })
+                        return show(r.status, r.body)"),
+            ("echo", "if not lighty.r.req_body.collect then return 0 end
+                      return show(lighty.r.req_attr['request.method'], lighty.r.req_attr['uri.query'], lighty.r.req_body.get,
+                          lighty.request['X-Test'], lighty.request['Host'], lighty.env['request.remote-ip'])"),
+            ("php", "local r = tokamak.fetch('/page.php?n=7', { method = 'PUT', body = 'hello', headers = { Host = 'php' } })
+                     return show(r.status, r.headers['x-powered'], r.body)"),
+            ("again", "local r, problem = tokamak.fetch('/again') return show(r and r.body or problem)"),
+            ("large", "return show(tokamak.fetch('/page.html', { max_body = 3 }))"),
+            ("slow", "tokamak.sleep(5)"),
+            ("late", "return show(tokamak.fetch('/slow', { timeout = 0.1 }))"),
+            ("url", "return show(tokamak.fetch('http://elsewhere/'))"),
+            ("split", "return show(tokamak.fetch('/', { headers = { a = 'b\\r\\nc: d' } }))"),
+        ],
+    );
+    fs::write(
+        server.script("page").with_extension("php"),
+        "<?php header('X-Powered: yes'); echo $_SERVER['REQUEST_METHOD'], ' ', $_GET['n'], ' ', \
+         file_get_contents('php://input'), ' ', $_SERVER['REMOTE_ADDR'];",
+    )
+    .unwrap();
+    let page = server.send("test", &get("/page.html")).text();
+    assert_eq!(server.shown("/file"), format!("200\ntext/html; charset=utf-8\n{page}"));
+    assert_eq!(server.shown("/missing"), "404");
+    assert_eq!(server.shown("/script"), "200\nPOST\na=b\ntext\nx\ntest\n127.0.0.1");
+    assert_eq!(server.shown("/php"), "200\nyes\nPUT 7 hello 127.0.0.1");
+    assert_eq!(server.shown("/again"), "requests are made for each other without end");
+    assert_eq!(server.shown("/large"), "nil\nthe response has more than 3 bytes");
+    assert_eq!(server.shown("/late"), "nil\nno response within 100ms");
+    assert!(server.shown("/url").contains("cannot be asked"), "{}", server.shown("/url"));
+    assert!(server.shown("/split").contains("'a' cannot be sent"));
+}
+
 fn redis_of(redis: &Redis) -> String {
     format!("local redis = tokamak.redis {{ port = {}, password = '{PASSWORD}' }} ", redis.port())
 }

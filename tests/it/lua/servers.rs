@@ -111,12 +111,18 @@ impl Scripted {
     }
 
     /// Starts Tokamak with one site, where each of these scripts answers at the path `/NAME`. `show(…)` ends a script with
-    /// its arguments as the body, one a line; `self` in a script is the server's address.
+    /// its arguments as the body, one a line; `self` in a script is the server's address. `lines` may begin another site,
+    /// in whose folder `TOP` are scripts and `public`.
     pub fn answering(lines: &str, environment: &[(String, String)], scripts: &[(&str, &str)]) -> Scripted {
         let (folder, address) = (folder(), free_address());
-        let mut text = first_lines(&folder, address, lines);
-        writeln!(text, "[[site]]\nroot = \"{}/public\"\nmode = \"fastcgi\"", folder.path().display())
-            .unwrap();
+        let lines = lines.replace("TOP", folder.path().to_str().unwrap());
+        let mut text = first_lines(&folder, address, &lines);
+        writeln!(
+            text,
+            "[[site]]\nhost = \"test\"\nroot = \"{}/public\"\nmode = \"fastcgi\"",
+            folder.path().display()
+        )
+        .unwrap();
         for (name, source) in scripts {
             let path = script(&folder, name);
             fs::write(&path, format!("{SHOW} local self = 'http://{address}' {source}")).unwrap();

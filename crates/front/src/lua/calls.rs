@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ::http::{HeaderMap, HeaderName, HeaderValue};
 use tokamak_lua::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
 use tokamak_outbound::http::{self, Fault, Limits, Request};
 use tokamak_outbound::{Names, redis};
@@ -24,9 +25,10 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Begins a call.
-    pub fn begin(&self, call: Call) -> Waiting {
+    /// Begins a call; `ask` asks this server itself.
+    pub fn begin(&self, call: Call, ask: impl FnOnce(HttpCall) -> Waiting) -> Waiting {
         match call {
+            Call::Fetch(call) => ask(call),
             Call::Http(call) => {
                 let client = self.http.clone();
                 Box::pin(async move { send(&client, call).await.map_err(|fault| fault.to_string()) })
@@ -35,7 +37,7 @@ impl Calls {
                 let client = self.clients().get(server as usize).cloned();
                 Box::pin(async move {
                     let Some(client) = client else { return Err("there is no such server".to_owned()) };
-                    ask(&client, &commands, together).await
+                    command(&client, &commands, together).await
                 })
             }
             Call::Read { path, most } => Box::pin(async move {
@@ -83,14 +85,22 @@ async fn send(client: &http::Client, call: HttpCall) -> Result<Value, Fault> {
     }
     request.body(call.body);
     let response = client.send(request, Limits { time: call.timeout, body: call.most }).await?;
-    let field = |(name, value): (&::http::HeaderName, &::http::HeaderValue)| {
-        (name.as_str().as_bytes().to_vec(), value.as_bytes().to_vec())
-    };
-    let fields = response.fields.iter().map(field).collect();
-    Ok(Value::Response(Response { status: response.status, fields, body: response.body }))
+    Ok(received(response.status, &response.fields, response.body))
 }
 
-async fn ask(client: &redis::Client, commands: &[Vec<Vec<u8>>], together: Together) -> Result<Value, String> {
+/// A response as scripts see it.
+pub fn received(status: u16, fields: &HeaderMap, body: Vec<u8>) -> Value {
+    let field = |(name, value): (&HeaderName, &HeaderValue)| {
+        (name.as_str().as_bytes().to_vec(), value.as_bytes().to_vec())
+    };
+    Value::Response(Response { status, fields: fields.iter().map(field).collect(), body })
+}
+
+async fn command(
+    client: &redis::Client,
+    commands: &[Vec<Vec<u8>>],
+    together: Together,
+) -> Result<Value, String> {
     let together = match together {
         Together::Single => redis::Together::Single,
         Together::Pipeline => redis::Together::Pipeline,

@@ -5,6 +5,7 @@
 
 mod attributes;
 mod calls;
+mod fetch;
 mod response;
 mod series;
 mod work;

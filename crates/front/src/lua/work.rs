@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Uri, Version};
 use tokamak_lua::{Attribute, Call, Exchange, Host, Item, Piece, RedisServer, Side, Value, Waiting};
@@ -16,7 +16,7 @@ use crate::access;
 use crate::caller::Caller;
 use crate::head::interim;
 use crate::lua::attributes::{Changes, Origin};
-use crate::lua::{Hooks, SiteHooks};
+use crate::lua::{Hooks, SiteHooks, fetch};
 use crate::route;
 use crate::server::{Loop, Place};
 use crate::service::Given;
@@ -218,7 +218,9 @@ impl Host for Work {
     }
 
     fn call(&mut self, call: Call) -> Waiting {
-        self.home.calls.begin(call)
+        let (home, caller) = (&self.home, &self.caller);
+        let host = self.parts.headers.get(HOST);
+        home.calls.begin(call, |call| fetch::begin(home, caller, host, call))
     }
 
     fn redis(&mut self, server: RedisServer) -> Result<u32, String> {

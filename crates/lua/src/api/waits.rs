@@ -25,7 +25,8 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
         })
     })?;
     set(lua, host, "forget", |_, number: u32| with(|seat| seat.forget(number)))?;
-    set(lua, host, "http", http)?;
+    set(lua, host, "http", |_, arguments| begin(Call::Http(http(arguments)?)))?;
+    set(lua, host, "fetch", |_, arguments| begin(Call::Fetch(http(arguments)?)))?;
     set(lua, host, "redis", redis)?;
     set(lua, host, "redis_server", redis_server)?;
     set(lua, host, "read_file", |_, (path, most): (Text, f64)| {
@@ -54,13 +55,13 @@ fn bytes(text: &Text) -> Vec<u8> {
 
 type HttpArguments = (Text, Text, Option<Text>, Option<Table>, Option<Text>, f64, f64);
 
-fn http(_: &Lua, (method, url, socket, fields, body, timeout, most): HttpArguments) -> mlua::Result<u32> {
+fn http((method, url, socket, fields, body, timeout, most): HttpArguments) -> mlua::Result<HttpCall> {
     let mut list = Vec::new();
     if let Some(fields) = fields {
         let texts = fields.sequence_values::<Text>().collect::<mlua::Result<Vec<_>>>()?;
         list.extend(texts.chunks_exact(2).map(|pair| (bytes(&pair[0]), bytes(&pair[1]))));
     }
-    begin(Call::Http(HttpCall {
+    Ok(HttpCall {
         method: bytes(&method),
         url: bytes(&url),
         socket: socket.as_ref().map(path),
@@ -68,7 +69,7 @@ fn http(_: &Lua, (method, url, socket, fields, body, timeout, most): HttpArgumen
         body: body.as_ref().map(bytes).unwrap_or_default(),
         timeout: time(timeout),
         most: most as usize,
-    }))
+    })
 }
 
 /// A number to wait by, or nothing and what is wrong with the arguments.

@@ -115,12 +115,12 @@ local http_options = {
     url = true, method = true, headers = true, body = true, timeout = true, max_body = true, socket = true,
 }
 
-local function send(url, method, body, options)
+local function send(url, method, body, options, through)
     url = text(url, "url")
     if not url then
         error("there is no 'url'", 2)
     end
-    return received(wait(host.http(
+    return received(wait((through or host.http)(
         method, url, text(options.socket, "socket"), fields_of(options.headers), body,
         positive(options.timeout, "timeout", TIMEOUT), positive(options.max_body, "max_body", MOST))))
 end
@@ -140,6 +140,18 @@ local http = {
         return send(options.url, text(options.method, "method") or (body and "POST" or "GET"), body, options)
     end,
 }
+
+local fetch_options = { method = true, headers = true, body = true, timeout = true, max_body = true }
+
+local function fetch(path, options)
+    if type(path) ~= "string" then
+        error("bad argument #1 to 'fetch' (string expected, got " .. type(path) .. ")", 2)
+    end
+    options = checked(options, fetch_options, "tokamak.fetch")
+    local body = text(options.body, "body")
+    local method = text(options.method, "method") or (body and "POST" or "GET")
+    return send(path, method, body, options, host.fetch)
+end
 
 -- The numbers by which Rust knows the servers of these objects.
 local servers = {}
@@ -278,6 +290,7 @@ return function()
     local known = {}
     return sealed {
         all = all,
+        fetch = fetch,
         file = sealed { read = read },
         http = sealed(own),
         null = host.null,

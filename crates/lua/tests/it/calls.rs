@@ -26,6 +26,9 @@ fn requests_are_made_as_asked() {
                    return show(method(tokamak.http.get('http://a/')), method(tokamak.http.post('http://a/', 'x')),
                        method(tokamak.http.request { url = 'http://a/', body = '' }))";
     assert_eq!(show(methods), r#""71, 69, 84" "80, 79, 83, 84" "80, 79, 83, 84""#);
+    let own = "local r = tokamak.fetch('/page?x', { headers = { a = 'b' } })
+               return show(r.status, r.headers.A, r.body:find('url: [47, 112', 1, true) ~= nil)";
+    assert_eq!(show(own), r#"203 "b" true"#);
 }
 
 #[test]
@@ -60,6 +63,8 @@ fn what_can_never_succeed_is_an_error_with_its_line() {
         ("tokamak.redis('a'):pipeline { 'x' }", "each command is a list"),
         ("tokamak.redis('a').x = 1", "read-only"),
         ("tokamak.http.put = 1", "read-only"),
+        ("tokamak.fetch({})", "string expected, got table"),
+        ("tokamak.fetch('/', { socket = '/s' })", "no option 'socket'"),
         ("tokamak.file.read()", "string expected, got nil"),
         ("tokamak.all(5)", "table expected, got number"),
         ("tokamak.all { 5 }", "functions expected, got a number"),

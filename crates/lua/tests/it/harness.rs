@@ -94,7 +94,7 @@ impl Host for Memory {
 fn answer(call: Call) -> Result<Value, String> {
     match call {
         Call::Http(call) if call.url == b"http://down/" => Err("no connection to down".to_string()),
-        Call::Http(call) => Ok(Value::Response(Response {
+        Call::Http(call) | Call::Fetch(call) => Ok(Value::Response(Response {
             status: 203,
             body: format!("{call:?}").into_bytes(),
             fields: call.fields,

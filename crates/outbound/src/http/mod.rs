@@ -33,6 +33,11 @@ const RESERVED: &[HeaderName] = &[
     header::UPGRADE,
 ];
 
+/// Whether a header field is not for a request's maker to say.
+pub fn is_reserved(name: &HeaderName) -> bool {
+    RESERVED.contains(name)
+}
+
 /// The HTTP client of one event loop.
 #[derive(Default)]
 pub struct Client {
@@ -106,7 +111,7 @@ impl Request {
         let bad = || Fault::Field(String::from_utf8_lossy(name).into_owned());
         let name = HeaderName::from_bytes(name).map_err(|_| bad())?;
         let value = HeaderValue::from_bytes(value).map_err(|_| bad())?;
-        if RESERVED.contains(&name) {
+        if is_reserved(&name) {
             return Err(bad());
         }
         if name == header::HOST {
