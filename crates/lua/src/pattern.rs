@@ -59,6 +59,8 @@ struct Matcher<'a> {
 
 /// The first match at `from` or behind it. A `^` in front binds it to `from`, if `anchors` says so.
 pub fn search(text: &[u8], pattern: &[u8], from: usize, anchors: bool) -> Result<Option<Match>, Stop> {
+    // A zero byte ends a pattern, as in Lua 5.1, which has `%z` for it.
+    let pattern = pattern.split(|&byte| byte == 0).next().unwrap_or_default();
     let anchored = anchors && pattern.first() == Some(&b'^');
     let pattern = if anchored { &pattern[1..] } else { pattern };
     let mut matcher = Matcher { text, pattern, captures: Vec::new(), depth: 0, steps: 0 };

@@ -1,0 +1,13 @@
+//! Any bytes in the hands of a Lua script: the functions of `lighty.c`, and both matchers of patterns.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/lua/tests/exercise/mod.rs"]
+mod exercise;
+#[path = "../../crates/lua/tests/it/harness.rs"]
+#[allow(dead_code, reason = "tests use more of it")]
+mod harness;
+
+fuzz_target!(|bytes: &[u8]| exercise::run(bytes));
