@@ -93,6 +93,11 @@ impl Said {
         out
     }
 
+    /// Whether a line has begun that something may still have to end.
+    pub fn is_unfinished(&self) -> bool {
+        self.len > 0 || self.held != [0; 2]
+    }
+
     /// The worker is gone: what is left of its last line.
     pub fn end(&mut self, now: SystemTime) -> Vec<u8> {
         let mut out = Vec::new();

@@ -268,10 +268,11 @@ impl Worker {
             if self.request.is_fastcgi() {
                 self.end_gateway(&mut job, status);
             }
-            if self.gateway.is_caught {
+            let board = self.consumer.board();
+            // The supervisor wakes up for it, so only if something was written.
+            if self.gateway.is_caught && (has_unread_output() || board.has_unfinished_line()) {
                 write_error(FLUSH);
             }
-            let board = self.consumer.board();
             board.count_request(engine::memory());
             if self.request.is_fastcgi() {
                 board.set_finishing();
@@ -309,6 +310,16 @@ impl Worker {
 fn write_error(text: &[u8]) {
     // Nobody who reads: nobody to tell.
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text);
+}
+
+/// Whether the pipes behind standard output and error may hold something. The board is asked after that: what is not in them any more,
+/// the supervisor had noted there before it read it.
+fn has_unread_output() -> bool {
+    [libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().any(|fd| {
+        let mut count: c_int = 0;
+        // SAFETY: the call fills the number, or fails for something that is no pipe any more.
+        unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut count) != 0 || count != 0 }
+    })
 }
 
 /// User and system time of this process, in microseconds.

@@ -38,6 +38,20 @@ fn what_workers_print_is_in_the_log_if_it_is_caught() {
 }
 
 #[test]
+fn the_end_of_a_request_ends_the_line_that_it_printed() {
+    let server =
+        pool(1).fpm_line("catch_workers_output = yes").fpm_line("decorate_workers_output = yes").start();
+    // The supervisor has read it before the end, or has not; and the request after it, which prints nothing, begins no line.
+    write(&server, "early.php", "<?php file_put_contents('php://stderr', 'early'); usleep(300000);");
+    write(&server, "late.php", "<?php file_put_contents('php://stderr', 'late');");
+    for name in ["early", "late"] {
+        ask(&server, &Request::new(&server, &format!("/{name}.php")));
+        ask(&server, &Request::new(&server, "/hello.php"));
+        server.log_line(&["said into stderr: ", &format!("\"{name}\"")]);
+    }
+}
+
+#[test]
 fn a_slow_request_is_in_the_slow_log() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("slow.log");

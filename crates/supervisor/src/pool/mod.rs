@@ -174,14 +174,16 @@ impl Pool {
 
     /// A worker has written something.
     pub fn hear_output(&mut self, index: usize) {
-        if let Some(output) = &mut self.outputs[index] {
+        if let (Some(output), Ok(place)) = (&mut self.outputs[index], u16::try_from(index)) {
+            self.segment.note_unfinished_line(place, true);
             output.tell();
+            self.segment.note_unfinished_line(place, output.is_unfinished());
         }
     }
 
     /// Workers may have written something.
     pub fn hear_outputs(&mut self) {
-        self.outputs.iter_mut().flatten().for_each(Output::tell);
+        (0..self.outputs.len()).for_each(|index| self.hear_output(index));
     }
 
     /// Whether it can take requests: module start-up is done.

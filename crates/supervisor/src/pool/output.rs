@@ -55,6 +55,11 @@ impl Output {
         });
     }
 
+    /// Whether the worker has begun a line that is not told yet.
+    pub fn is_unfinished(&self) -> bool {
+        self.said.is_unfinished()
+    }
+
     /// The worker has ended: tells what is left.
     pub fn finish(mut self) {
         self.tell();

@@ -141,6 +141,7 @@ impl Board<'_> {
         for number in [&e.body_len, &e.last_cpu, &e.last_took] {
             number.store(0, Ordering::Relaxed);
         }
+        e.unfinished.store(0, Ordering::SeqCst);
         e.started.store(tokamak_cost::now(), Ordering::Relaxed);
         e.instance.store(instance, Ordering::Release);
         self.set_state(WorkerState::Starting);
@@ -194,6 +195,11 @@ impl Board<'_> {
         self.0.hot_pages.store(pages, Ordering::Relaxed);
     }
 
+    /// Whether a line that the worker has written may still have to be ended, as far as the supervisor has read.
+    pub fn has_unfinished_line(&self) -> bool {
+        self.0.unfinished.load(Ordering::SeqCst) != 0
+    }
+
     /// Whether the supervisor wants the worker to leave.
     pub fn is_retired(&self) -> bool {
         self.0.retire.load(Ordering::SeqCst) != 0
@@ -244,6 +250,12 @@ impl Segment {
     pub fn retire(&self, index: u16) {
         self.board_entry(index).retire.store(1, Ordering::SeqCst);
         self.ring_worker(index);
+    }
+
+    /// Says whether the worker at `index` may have written a line without an end. A worker that finds its pipe empty and this unsaid
+    /// has nothing to end: so it is said before the pipe is read, and taken back after.
+    pub fn note_unfinished_line(&self, index: u16, is_unfinished: bool) {
+        self.board_entry(index).unfinished.store(is_unfinished.into(), Ordering::SeqCst);
     }
 
     /// The process id of a worker, as it says itself, while it is there.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Changes with every change of the layout or of its meaning.
-pub const LAYOUT_VERSION: u32 = 6;
+pub const LAYOUT_VERSION: u32 = 7;
 
 /// First word of a segment.
 pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
@@ -160,6 +160,8 @@ pub(super) struct BoardEntry {
     pub body_len: AtomicU64,
     pub script_len: AtomicU32,
     pub user_len: AtomicU32,
+    /// 1: of what the worker has written to its standard output or error, the last line has no end yet. Written by the supervisor.
+    pub unfinished: AtomicU32,
     pub method: [u8; 16],
     pub uri: [u8; URI_MAX],
     pub script: [u8; URI_MAX],
