@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use hyper::rt::ReadBufCursor;
@@ -48,12 +48,20 @@ pub enum Pulse {
 pub struct Heart {
     pulse: AtomicU8,
     since: AtomicU64,
+    /// A task that does not look by itself whether its client has gone.
+    listener: Mutex<Option<Waker>>,
+    called: AtomicBool,
 }
 
 impl Heart {
     /// Of a new connection.
     pub fn new() -> Heart {
-        Heart { pulse: AtomicU8::new(Pulse::Idle as u8), since: AtomicU64::new(tokamak_cost::now()) }
+        Heart {
+            pulse: AtomicU8::new(Pulse::Idle as u8),
+            since: AtomicU64::new(tokamak_cost::now()),
+            listener: Mutex::new(None),
+            called: AtomicBool::new(false),
+        }
     }
 
     /// What it waits for, and since when in nanoseconds.
@@ -71,6 +79,32 @@ impl Heart {
     pub fn beat(&self, pulse: Pulse, now: u64) {
         self.since.store(now, Ordering::Relaxed);
         self.pulse.store(pulse as u8, Ordering::Relaxed);
+    }
+
+    /// The task sleeps, and wants to be woken by [`Heart::call`].
+    pub fn listen(&self, waker: &Waker) {
+        let mut listener = self.listener();
+        if !listener.as_ref().is_some_and(|other| other.will_wake(waker)) {
+            *listener = Some(waker.clone());
+        }
+    }
+
+    /// Wakes a task that listens: it has waited for so long that it should look whether its client is there still.
+    pub fn call(&self) {
+        if let Some(waker) = self.listener().take() {
+            self.called.store(true, Ordering::Relaxed);
+            waker.wake();
+        }
+    }
+
+    /// Whether it was called.
+    pub fn was_called(&self) -> bool {
+        self.called.load(Ordering::Relaxed)
+    }
+
+    fn listener(&self) -> MutexGuard<'_, Option<Waker>> {
+        // A panic elsewhere cannot leave it half changed.
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

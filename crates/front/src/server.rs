@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -41,8 +41,8 @@ const ATTEND_EVERY: u64 = 1_000_000;
 /// be about to send its next request, which is still served.
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
-/// How many connections of web servers a loop may have more than another one. Chosen arbitrarily.
-const SLACK: usize = 8;
+/// Part of its time, in hundredths, that a loop may work before it gives new connections of web servers away. Chosen arbitrarily.
+const FULL: u64 = 70;
 
 /// How long [`Front::drain`] waits for the loops to stop accepting. Chosen arbitrarily.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
@@ -133,6 +133,8 @@ pub struct Loop {
     attended: AtomicU64,
     /// Open connections of every loop.
     counts: Arc<[AtomicUsize]>,
+    /// Which loops have enough to do.
+    full: Arc<[AtomicBool]>,
     peers: Vec<UnboundedSender<Message>>,
     /// Its place among the loops.
     pub index: usize,
@@ -228,6 +230,7 @@ impl Front {
         let sites: Vec<Arc<config::Site>> = server.sites.iter().cloned().map(Arc::new).collect();
         let hosts = Arc::new(Hosts::new(&sites));
         let counts: Arc<[AtomicUsize]> = (0..loops).map(|_| AtomicUsize::new(0)).collect();
+        let full: Arc<[AtomicBool]> = (0..loops).map(|_| AtomicBool::new(false)).collect();
         let upstreams: Arc<[Upstream]> = server.upstreams.iter().map(fastcgi::upstream).collect();
         let lua = lua::engine(&server);
         if start.is_successor {
@@ -291,6 +294,7 @@ impl Front {
                 began: Instant::now(),
                 attended: AtomicU64::new(0),
                 counts: counts.clone(),
+                full: full.clone(),
                 peers: senders.clone(),
                 index,
             });
@@ -391,14 +395,14 @@ struct Sockets {
 }
 
 impl Sockets {
-    /// Brings them to the event loop that runs here.
-    fn doors(self, server: &config::Server) -> io::Result<Vec<Door>> {
+    /// Brings them to the event loop that runs here, number `index`.
+    fn doors(self, server: &config::Server, index: usize) -> io::Result<Vec<Door>> {
         let mut doors = self.http.into_iter().map(Door::http).collect::<io::Result<Vec<_>>>()?;
-        for (place, (socket, (configured, _))) in
-            self.fastcgi.into_iter().zip(server.fpm_sockets()).enumerate()
-        {
-            let is_unix = matches!(configured.address, config::FpmAddress::Unix(_));
-            doors.push(Door::fastcgi(socket, is_unix, place)?);
+        for (place, socket) in self.fastcgi.into_iter().enumerate() {
+            // Each connection would wake every loop that waits for it, so one does.
+            if place % server.loops == index {
+                doors.push(Door::fastcgi(socket, place)?);
+            }
         }
         Ok(doors)
     }
@@ -428,7 +432,7 @@ async fn live(
 ) -> io::Result<()> {
     let _bells = Bell::listen(bells)?;
     let mut accepting = Vec::new();
-    for door in sockets.doors(&home.server)? {
+    for door in sockets.doors(&home.server, home.index)? {
         accepting.push(tokio::spawn(accept(home.clone(), door)));
     }
     // One of them does it for all.
@@ -438,6 +442,7 @@ async fn live(
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut drain_until = None;
+    let mut last_tick = (tokamak_cost::now(), tokamak_cost::thread_time());
     loop {
         tokio::select! {
             message = inbox.recv() => match message {
@@ -466,6 +471,7 @@ async fn live(
             },
             _ = tick.tick() => {
                 let now = tokamak_cost::now();
+                last_tick = home.weigh(last_tick, (now, tokamak_cost::thread_time()));
                 home.attend(now);
                 home.rims.iter().for_each(|rim| rim.tick(now));
                 home.upstreams.iter().for_each(|upstream| upstream.tick(home.index, now));
@@ -495,7 +501,7 @@ async fn accept(home: Arc<Loop>, door: Door) {
 
 impl Loop {
     /// Gives an accepted connection to the loop that has the fewest: an equal spread, whoever accepted it. One of a web server is
-    /// handed over only if the spread is far from equal: it may be for a single request, which costs less than that.
+    /// handed over only by a loop that has enough to do: it may be for a single request, which costs less than that.
     fn place(self: &Arc<Self>, visitor: Visitor) {
         let load = |index: usize| self.counts[index].load(Ordering::Relaxed);
         let total: usize = (0..self.counts.len()).map(load).sum();
@@ -505,15 +511,25 @@ impl Loop {
         if !self.admits(&visitor) {
             return;
         }
-        let least = (0..self.counts.len()).min_by_key(|i| (load(*i), *i != self.index)).unwrap_or(self.index);
-        let slack = if matches!(visitor, Visitor::Fastcgi(..)) { SLACK } else { 0 };
-        if load(self.index) <= load(least) + slack {
+        let is_fastcgi = matches!(visitor, Visitor::Fastcgi(..));
+        let is_full = |index: usize| is_fastcgi && self.full[index].load(Ordering::Relaxed);
+        let burden = |index: &usize| (is_full(*index), load(*index), *index != self.index);
+        let least = (0..self.counts.len()).min_by_key(burden).unwrap_or(self.index);
+        let stays = is_fastcgi && !is_full(self.index);
+        if stays || least == self.index {
             self.open(visitor);
         } else if let Ok(parcel) = visitor.pack() {
             // Counted at once, so that a burst is spread too; the other loop takes this count back.
             self.counts[least].fetch_add(1, Ordering::Relaxed);
             let _ = self.peers[least].send(Message::Connection(parcel));
         }
+    }
+
+    /// Finds out whether the loop has enough to do, from the time and its own running time then and now. Returns the latter.
+    fn weigh(&self, before: (u64, u64), now: (u64, u64)) -> (u64, u64) {
+        let (passed, worked) = (now.0 - before.0, now.1 - before.1);
+        self.full[self.index].store(worked * 100 > passed * FULL, Ordering::Relaxed);
+        now
     }
 
     /// Whether a web server may connect from where it is.
@@ -573,7 +589,12 @@ impl Loop {
                 Pulse::Idle => idle,
                 Pulse::Head => limits.head,
                 Pulse::Sending => limits.send,
-                Pulse::Serving => continue,
+                Pulse::Serving => {
+                    if now.saturating_sub(since) > TICK.as_nanos() as u64 {
+                        watched.heart().call();
+                    }
+                    continue;
+                }
             };
             if now.saturating_sub(since) > limit.as_nanos() as u64 {
                 task.abort();

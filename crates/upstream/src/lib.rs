@@ -7,6 +7,7 @@
 pub mod body;
 pub mod fcgi;
 pub mod shm;
+pub mod socket;
 
 pub use tokamak_sys::queue::record;
 pub use tokamak_sys::queue::{Geometry, PoolNumber, Segment, Snapshot, WorkerState};

@@ -264,6 +264,26 @@ fn a_web_server_that_goes_away_aborts_its_requests() {
     assert_eq!(server.state("status-gone"), "1 1");
 }
 
+/// Nobody looks at a connection that ends with its request; it is noticed all the same.
+#[test]
+fn a_request_whose_connection_is_gone_is_not_begun() {
+    let server = pool(1).start();
+    let write = |name: &str, code: &str| std::fs::write(server.places.root().join(name), code).unwrap();
+    write("long.php", "<?php usleep(1500000); echo 'done';");
+    write("ran.php", "<?php file_put_contents(getenv('STATE') . '/ran', 'yes');");
+    let mut first = Client::connect(&server);
+    first.send(&Request::new(&server, "/long.php").last().bytes(1));
+    sleep(Duration::from_millis(100));
+    let mut second = Client::connect(&server);
+    second.send(&Request::new(&server, "/ran.php").last().bytes(1));
+    sleep(Duration::from_millis(100));
+    drop(second);
+    assert_eq!(first.answer().body(), "done");
+    assert!(first.is_closed());
+    assert_eq!(Client::connect(&server).ask(&Request::new(&server, "/hello.php")).body(), "Hello from PHP");
+    assert!(!server.state_file("ran").exists(), "nobody would have read its answer");
+}
+
 #[test]
 fn bodies_of_any_size_arrive() {
     let server = pool(2).start();

@@ -11,7 +11,7 @@ use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Role, Values, Wanted, e
 use tokamak_fpm::status::Page;
 use tokamak_upstream::record::Writer;
 use tokamak_upstream::shm::{Refused, ResponseHead};
-use tokio::io::ReadBuf;
+use tokamak_upstream::socket::Socket;
 use tokio::time::timeout;
 
 use super::answer::{self, Answer, End, MOST_WAITING};
@@ -21,7 +21,6 @@ use super::status::Overview;
 use crate::access;
 use crate::application::{Handler, Trouble};
 use crate::connection::{Heart, Pulse};
-use crate::door::Stream;
 use crate::failure::Failure;
 use crate::server::{Loop, OpenConnection, Place};
 
@@ -48,7 +47,7 @@ thread_local! {
 /// Serves the requests of one connection until it ends.
 pub async fn converse(
     home: Arc<Loop>,
-    stream: Stream,
+    stream: Socket,
     socket: usize,
     heart: Arc<Heart>,
     _open: OpenConnection,
@@ -66,7 +65,7 @@ struct Conversation {
     is_for_status: bool,
     /// The address of the web server, if it has one.
     peer: Option<String>,
-    stream: Stream,
+    stream: Socket,
     heart: Arc<Heart>,
     messages: Messages,
     requests: Vec<Request>,
@@ -106,7 +105,7 @@ impl From<io::Error> for Over {
 }
 
 impl Conversation {
-    fn new(home: Arc<Loop>, stream: Stream, socket: usize, heart: Arc<Heart>) -> Conversation {
+    fn new(home: Arc<Loop>, stream: Socket, socket: usize, heart: Arc<Heart>) -> Conversation {
         let socket = home.server.fpm.as_ref().map(|fpm| &fpm.sockets[socket]);
         let (place, is_for_status) = socket.map_or((0, false), |socket| (socket.site, socket.is_for_status));
         Conversation {
@@ -143,6 +142,9 @@ impl Conversation {
             moved |= turn;
             if !turn {
                 self.rest(moved);
+                if self.is_deaf() {
+                    self.heart.listen(context.waker());
+                }
                 return Poll::Pending;
             }
         }
@@ -179,16 +181,15 @@ impl Conversation {
 
     fn read(&mut self, context: &mut Context<'_>) -> Result<bool, Over> {
         // A web server that does not read its answers asks no more.
-        if self.out.len() >= MOST_WAITING {
+        if self.out.len() >= MOST_WAITING || self.is_deaf() {
             return Ok(false);
         }
         SCRATCH.with_borrow_mut(|scratch| {
-            let mut buffer = ReadBuf::new(scratch);
-            match self.stream.poll_read(context, &mut buffer) {
+            let count = match self.stream.poll_read(context, scratch) {
                 Poll::Pending => return Ok(false),
-                Poll::Ready(result) => result?,
-            }
-            let mut input = buffer.filled();
+                Poll::Ready(count) => count?,
+            };
+            let mut input = &scratch[..count];
             if input.is_empty() {
                 return Err(Over);
             }
@@ -200,6 +201,16 @@ impl Conversation {
                 }
             }
         })
+    }
+
+    /// Whether nothing more can come but the web server's farewell: all that is under way was asked, and is the last. A short answer is
+    /// quicker than asking the kernel for that; on a long one the sweeper calls.
+    fn is_deaf(&self) -> bool {
+        self.closing
+            && self.incoming == 0
+            && !self.requests.is_empty()
+            && self.messages.is_between_records()
+            && !self.heart.was_called()
     }
 
     fn garbled(&self, reason: &str) -> Over {
@@ -459,19 +470,13 @@ impl Conversation {
     /// Closes the connection. Bytes that nobody has read would reset it, and take the end of the answer along; so it waits for what
     /// may still come.
     async fn part(mut self) {
-        if self.incoming == 0 && self.messages.is_between_records() {
+        if (self.incoming == 0 && self.messages.is_between_records()) || self.stream.end_writing().is_err() {
             return;
         }
         let farewell = poll_fn(|context| {
-            ready!(self.stream.poll_shutdown(context))?;
             SCRATCH.with_borrow_mut(|scratch| {
-                loop {
-                    let mut buffer = ReadBuf::new(scratch);
-                    ready!(self.stream.poll_read(context, &mut buffer))?;
-                    if buffer.filled().is_empty() {
-                        return Poll::Ready(io::Result::Ok(()));
-                    }
-                }
+                while ready!(self.stream.poll_read(context, scratch))? > 0 {}
+                Poll::Ready(io::Result::Ok(()))
             })
         });
         let _ = timeout(LAST_WORDS, farewell).await;

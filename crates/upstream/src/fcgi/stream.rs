@@ -1,8 +1,7 @@
 //! Sockets of either family, as the exchange needs them: with as few system calls as it can be done, and without waking anybody
 //! for nothing.
 //!
-//! - A connection is registered for reading alone. Registered for writing too, a Unix socket would report that it is writable each
-//!   time the application has read something, and so wake the event loop a second time for each request.
+//! - A connection is registered for reading alone: see [`crate::socket`].
 //! - Taking bytes from a Unix socket wakes who sleeps at its other end, because there is room again now, and an application
 //!   that waits for its next request sleeps there. So a small response is looked at and left where it is until the next
 //!   request has been sent, which wakes the application anyway.
@@ -11,7 +10,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -20,12 +19,13 @@ use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
-    socket_with,
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
+
+use crate::socket::{Writing, registered};
 
 /// Room for one read. Chosen arbitrarily; four times the buffer of php-fpm.
 const READ: usize = 32 * 1024;
@@ -63,8 +63,7 @@ impl fmt::Display for Endpoint {
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: AsyncFd<Socket>,
-    /// The same, registered for writing: as long as it has to wait for that.
-    writing: Option<AsyncFd<OwnedFd>>,
+    writing: Writing,
 }
 
 #[derive(Debug)]
@@ -90,7 +89,7 @@ impl Stream {
 
     /// In the event loop of the caller.
     fn register(socket: Socket) -> io::Result<Stream> {
-        Ok(Stream { socket: registered(socket, Interest::READABLE)?, writing: None })
+        Ok(Stream { socket: registered(socket, Interest::READABLE)?, writing: Writing::default() })
     }
 
     /// The same socket, in the event loop of the caller.
@@ -146,29 +145,14 @@ impl Stream {
     }
 
     pub fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        loop {
-            match send(&self.socket.get_ref().fd, bytes, SendFlags::NOSIGNAL) {
-                Err(Errno::AGAIN) => {}
-                Err(Errno::INTR) => continue,
-                sent => {
-                    self.socket.get_mut().take_left();
-                    return Poll::Ready(sent.map_err(io::Error::from));
-                }
-            }
-            let writing = match &mut self.writing {
-                Some(writing) => writing,
-                None => {
-                    let fd = self.socket.get_ref().fd.try_clone()?;
-                    self.writing.insert(registered(fd, Interest::WRITABLE)?)
-                }
-            };
-            ready!(writing.poll_write_ready(context))?.clear_ready();
-        }
+        let sent = ready!(self.writing.poll_send(self.socket.get_ref().fd.as_fd(), context, bytes));
+        self.socket.get_mut().take_left();
+        Poll::Ready(sent)
     }
 
     /// Nothing more is written for now.
     pub fn stop_writing(&mut self) {
-        self.writing = None;
+        self.writing.stop();
     }
 }
 
@@ -198,13 +182,6 @@ impl Drop for Socket {
     fn drop(&mut self) {
         self.take_left();
     }
-}
-
-/// A descriptor in the event loop of the caller.
-// Deprecated because a type could name a descriptor that it does not own; both of ours own theirs.
-#[allow(deprecated)]
-fn registered<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
-    AsyncFd::with_interest(owner, interest)
 }
 
 /// A small piece gets memory of its own, so that it does not hold a large one for as long as a slow client needs.

@@ -1,0 +1,187 @@
+//! Sockets in an event loop, registered there as late and for as little as can be.
+//!
+//! - A connection for a single request mostly has it when it is accepted, and takes the answer at once. Then registering it would be
+//!   two system calls for nothing.
+//! - A connection is registered for reading alone. Registered for writing too, a Unix socket would report that it is writable each time
+//!   the other end has read something, and so wake the event loop a second time for each request.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, ready};
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, acceptfrom_with, recv, send, shutdown,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// A socket that listens, in one event loop.
+#[derive(Debug)]
+pub struct Listener {
+    socket: AsyncFd<OwnedFd>,
+}
+
+impl Listener {
+    /// Listens in the event loop of the caller to a socket that does not block.
+    ///
+    /// # Errors
+    /// Those of registering it.
+    pub fn new(socket: OwnedFd) -> io::Result<Listener> {
+        Ok(Listener { socket: registered(socket, Interest::READABLE)? })
+    }
+
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// Those of `accept`.
+    pub async fn accept(&self) -> io::Result<Socket> {
+        loop {
+            let mut ready = self.socket.readable().await?;
+            let accepted =
+                acceptfrom_with(self.socket.get_ref(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
+            match accepted {
+                Err(Errno::AGAIN) => ready.clear_ready(),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(error) => return Err(error.into()),
+                Ok((fd, address)) => return Ok(Socket::new(fd, address.and_then(ip_of))),
+            }
+        }
+    }
+}
+
+/// Who is at the other end of a connection over TCP.
+fn ip_of(address: SocketAddrAny) -> Option<IpAddr> {
+    SocketAddr::try_from(address).ok().map(|address| address.ip().to_canonical())
+}
+
+/// A connection. Before it has had to wait for something it belongs to no event loop.
+#[derive(Debug)]
+pub struct Socket {
+    reading: Reading,
+    writing: Writing,
+    peer: Option<IpAddr>,
+}
+
+#[derive(Debug)]
+enum Reading {
+    Loose(OwnedFd),
+    Registered(AsyncFd<OwnedFd>),
+    /// It could not be registered.
+    Lost,
+}
+
+impl Socket {
+    fn new(fd: OwnedFd, peer: Option<IpAddr>) -> Socket {
+        Socket { reading: Reading::Loose(fd), writing: Writing::default(), peer }
+    }
+
+    /// The other end's address, if it has one.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer
+    }
+
+    /// Reads what there is; nothing at the end.
+    ///
+    /// # Errors
+    /// Those of `recv` and of registering it.
+    pub fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match &mut self.reading {
+                Reading::Loose(fd) => match recv(fd, &mut *buffer, RecvFlags::empty()) {
+                    Err(Errno::AGAIN) => self.register()?,
+                    Err(Errno::INTR) => {}
+                    read => return Poll::Ready(Ok(read?.1)),
+                },
+                Reading::Registered(socket) => {
+                    let mut ready = ready!(socket.poll_read_ready_mut(context))?;
+                    match recv(ready.get_inner(), &mut *buffer, RecvFlags::empty()) {
+                        Err(Errno::AGAIN) => ready.clear_ready(),
+                        Err(Errno::INTR) => {}
+                        read => {
+                            let count = read?.1;
+                            // There was no more; the event loop tells when there is. The end it has told for good.
+                            if count < buffer.len() {
+                                ready.clear_ready();
+                            }
+                            return Poll::Ready(Ok(count));
+                        }
+                    }
+                }
+                Reading::Lost => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            }
+        }
+    }
+
+    fn register(&mut self) -> io::Result<()> {
+        if let Reading::Loose(fd) = std::mem::replace(&mut self.reading, Reading::Lost) {
+            self.reading = Reading::Registered(registered(fd, Interest::READABLE)?);
+        }
+        Ok(())
+    }
+
+    /// Writes what the kernel takes.
+    ///
+    /// # Errors
+    /// Those of `send` and of registering it.
+    pub fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &self.reading {
+            Reading::Loose(fd) => self.writing.poll_send(fd.as_fd(), context, bytes),
+            Reading::Registered(socket) => self.writing.poll_send(socket.get_ref().as_fd(), context, bytes),
+            Reading::Lost => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    /// Says that nothing more will be written.
+    ///
+    /// # Errors
+    /// Those of `shutdown`.
+    pub fn end_writing(&self) -> io::Result<()> {
+        let fd = match &self.reading {
+            Reading::Loose(fd) => fd,
+            Reading::Registered(socket) => socket.get_ref(),
+            Reading::Lost => return Ok(()),
+        };
+        Ok(shutdown(fd, Shutdown::Write)?)
+    }
+}
+
+/// The writing side of a socket: a copy of its descriptor is registered for as long as it has to wait.
+#[derive(Debug, Default)]
+pub(crate) struct Writing(Option<AsyncFd<OwnedFd>>);
+
+impl Writing {
+    /// Writes what the kernel takes.
+    pub fn poll_send(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match send(fd, bytes, SendFlags::NOSIGNAL) {
+                Err(Errno::AGAIN) => {}
+                Err(Errno::INTR) => continue,
+                sent => return Poll::Ready(sent.map_err(io::Error::from)),
+            }
+            let waiting = match &mut self.0 {
+                Some(waiting) => waiting,
+                None => self.0.insert(registered(fd.try_clone_to_owned()?, Interest::WRITABLE)?),
+            };
+            ready!(waiting.poll_write_ready(context))?.clear_ready();
+        }
+    }
+
+    /// Nothing more is written for now.
+    pub fn stop(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// A descriptor in the event loop of the caller.
+// Deprecated because a type could name a descriptor that it does not own; ours own theirs.
+#[allow(deprecated)]
+pub(crate) fn registered<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(owner, interest)
+}
