@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokamak_config::{
-    Fpm, FpmAddress, FpmSocket, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts,
+    Cache, Caching, Fpm, FpmAddress, FpmSocket, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server,
+    Site, Timeouts,
 };
 use tokamak_fpm::arguments::Arguments;
 use tokamak_fpm::config::{Address, ErrorLog, Manager, Setting};
@@ -116,6 +117,7 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
         },
         resolver: Vec::new(),
         lua: Lua::default(),
+        cache: Cache::default(),
         upstreams: Vec::new(),
         sites,
         fpm: Some(Fpm { global: global.clone(), php: arguments.php.clone(), sockets }),
@@ -166,6 +168,7 @@ fn site(pool: &tokamak_fpm::Pool, own: Option<Site>) -> Site {
         authorizer: None,
         routes: Vec::new(),
         lua: Scripts::default(),
+        cache: Caching::default(),
         keep,
         pool: Pool {
             size: size(pool),

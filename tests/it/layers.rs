@@ -33,13 +33,15 @@ const RULES: &[Rule] = &[
         ours: &["cost", "fastcgi", "sys"],
         never: &["hyper", "http", "toml_edit", "libc"],
     },
+    // It judges heads and keeps bodies; who asks, and what time it is, is the front's.
+    Rule { name: "cache", ours: &[], never: &["tokio", "hyper", "toml_edit", "serde", "libc"] },
     // Scripts see requests through a trait; who serves them, and how, is the front's.
     Rule { name: "lua", ours: &[], never: &["tokio", "hyper", "http", "toml_edit", "serde"] },
     // Clients of other services; who asks through them, and why, is the front's.
     Rule { name: "outbound", ours: &[], never: &["libc", "toml_edit", "serde"] },
     Rule {
         name: "front",
-        ours: &["config", "cost", "fastcgi", "fpm", "lua", "outbound", "upstream"],
+        ours: &["cache", "config", "cost", "fastcgi", "fpm", "lua", "outbound", "upstream"],
         never: &["toml_edit", "serde"],
     },
     // It forks, and must not have a runtime to fork.

@@ -2,6 +2,8 @@
 
 /// Malformed requests, and requests that hide in others: refused, and PHP never sees them.
 mod bad_input;
+/// The content cache.
+mod cache;
 /// What one request leaves behind for the next, in a hundred channels.
 mod canary;
 /// The command line: what is typed and how it is answered.

@@ -39,6 +39,8 @@ pub struct Server {
     pub resolver: Vec<SocketAddr>,
     /// What scripts in the server may use.
     pub lua: Lua,
+    /// What responses may take that are kept.
+    pub cache: Cache,
     /// FastCGI applications that sites may name.
     pub upstreams: Vec<Upstream>,
     /// Sites in the order of the file; the first one also answers for unknown host names.
@@ -118,6 +120,47 @@ pub struct Lua {
     pub shared: BTreeMap<String, usize>,
 }
 
+/// What responses may take that are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cache {
+    /// Bytes of all of them.
+    pub memory: usize,
+    /// Bytes of one.
+    pub largest: usize,
+    /// How long a request waits for the response that another one has asked for.
+    pub wait: Duration,
+}
+
+/// Which responses of a site, or of a part of it, are kept and how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Caching {
+    /// Whether any are.
+    pub is_on: bool,
+    /// How long one is fresh that says nothing of it; zero: it is not kept.
+    pub lifetime: Duration,
+    /// How long one that says nothing of it may be used while it is fetched anew.
+    pub while_revalidate: Duration,
+    /// How long one that says nothing of it may be used if it cannot be fetched.
+    pub if_error: Duration,
+    /// What does not count.
+    pub ignore: Vec<Ignored>,
+    /// Names of query parameters that make no difference; with `*` at its end one stands for all that begin so.
+    pub ignore_query: Vec<String>,
+}
+
+/// What a cache may be told to overlook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// Cookies of requests.
+    Cookie,
+    /// Cookies that responses set: they are left out.
+    SetCookie,
+    /// What requests say of the cache.
+    Request,
+    /// What responses say of their lifetime.
+    Response,
+}
+
 /// The Lua scripts (absolute) that see a site's requests, by when they do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scripts {
@@ -187,6 +230,8 @@ pub struct Site {
     pub routes: Vec<Route>,
     /// Scripts in the server that see its requests.
     pub lua: Scripts,
+    /// Which of its responses are kept.
+    pub cache: Caching,
     /// State that worker mode leaves alone between requests.
     pub keep: Vec<Reset>,
     /// The processes.
@@ -485,6 +530,8 @@ pub struct Route {
     pub files: bool,
     /// Scripts in the server that see its requests.
     pub lua: Scripts,
+    /// Which of its responses are kept.
+    pub cache: Caching,
 }
 
 /// An application through which files are sent.

@@ -73,6 +73,7 @@ pub(crate) struct Low {
     pub timeouts: option::Timeouts,
     pub log: option::Log,
     pub lua: option::Lua,
+    pub cache: option::Cache,
     pub upstreams: Vec<Repeated<option::Upstream>>,
     pub sites: Vec<LowSite>,
 }
@@ -87,6 +88,7 @@ impl Low {
             timeouts: Section::defaults(),
             log: Section::defaults(),
             lua: Section::defaults(),
+            cache: Section::defaults(),
             upstreams: Vec::new(),
             sites: Vec::new(),
         }
@@ -123,6 +125,7 @@ impl Low {
             "timeouts" => self.timeouts.put(row.name, &literal, origin),
             "log" => self.log.put(row.name, &literal, origin),
             "lua" => self.lua.put(row.name, &literal, origin),
+            "cache" => self.cache.put(row.name, &literal, origin),
             section => match (self.only_site(), section) {
                 (Ok(site), "site") => site.site.put(row.name, &literal, origin),
                 (Ok(site), _) => site.pool.put(row.name, &literal, origin),

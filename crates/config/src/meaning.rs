@@ -1,6 +1,7 @@
 //! From what was typed to what it means: paths made absolute, `"auto"` decided, options checked against
 //! each other and against the file system. It reads directories and files' existence and changes nothing.
 
+mod cache;
 mod spawn;
 mod upstream;
 
@@ -62,6 +63,7 @@ pub(crate) fn server(low: &Low, around: &Surroundings, errors: &mut Errors) -> S
         log: reader.log(&low.log),
         resolver: top.resolver.value.clone(),
         lua: lua(&low.lua),
+        cache: reader.cache(),
         upstreams: reader.upstreams(),
         sites: reader.sites(),
         fpm: None,
@@ -248,7 +250,8 @@ impl Reader<'_> {
             site.authorizer.origin,
         );
         let lua = self.site_scripts(site);
-        let routes = self.routes(low, authorizer, &lua);
+        let cache = cache::site(site);
+        let routes = self.routes(low, authorizer, (&lua, &cache));
         self.names_of_files(site);
         self.php_settings(site);
         Site {
@@ -263,6 +266,7 @@ impl Reader<'_> {
             warm,
             fallback: text(&site.fallback),
             lua,
+            cache,
             keep: site.keep.value.clone(),
             upstream,
             authorizer,

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::high::{Address, Affinity, Balance, LogFormat, Mode, Reset, Split, StopSignal};
+use crate::high::{Address, Affinity, Balance, Ignored, LogFormat, Mode, Reset, Split, StopSignal};
 use crate::literal::Literal;
 use crate::low::{Given, Origin};
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
@@ -191,6 +191,12 @@ impl Choice for Reset {
     const ALL: &'static [Reset] = Reset::ALL;
 }
 
+impl Choice for Ignored {
+    const NAMES: &'static [&'static str] = &["cookie", "set_cookie", "request", "response"];
+    const ALL: &'static [Ignored] =
+        &[Ignored::Cookie, Ignored::SetCookie, Ignored::Request, Ignored::Response];
+}
+
 impl Choice for StopSignal {
     const NAMES: &'static [&'static str] = &["term", "usr1", "int", "quit"];
     const ALL: &'static [StopSignal] =
@@ -275,6 +281,18 @@ section! {
         /// Dictionaries that the scripts of all event loops share, by their names, with the memory of each: `limits = "1MiB"` in a table
         /// `[lua.shared]` makes `tokamak.shared.limits`. A reload begins with empty ones.
         shared: BTreeMap<String, Size> = "", within(4 * KIB, 64 * GIB), Live;
+    }
+}
+
+section! {
+    /// The content cache, for sites and routes with `cache = true`.
+    Cache CACHE "cache" {
+        /// Memory of all responses that are kept. When there is no more, those go that are asked for least.
+        memory: Size = "64MiB", within(MIB, 1024 * GIB), Live, env "TOKAMAK_CACHE_MEMORY";
+        /// Largest response that is kept; a quarter of `memory` at most. A larger one is passed on.
+        largest: Size = "1MiB", within(KIB, GIB), Live, env "TOKAMAK_CACHE_LARGEST";
+        /// How long a request waits for the response that another one has asked for, before it asks for itself.
+        wait: Duration = "5s", within(10, HOUR), Live, env "TOKAMAK_CACHE_WAIT";
     }
 }
 
@@ -428,6 +446,20 @@ section! {
         lua_content: Vec<Text> = "", ANY, Live;
         /// Lua scripts that see the response's head before it is sent.
         lua_response: Vec<Text> = "", ANY, Live;
+        /// Whether responses of PHP, FastCGI applications and content scripts are kept and sent again, as far as their headers
+        /// allow it (`Cache-Control`, `Expires`, `Vary`).
+        cache: bool = "false", ANY, Live, env "TOKAMAK_CACHE";
+        /// How long a response is kept that does not say so itself, if the request had no cookies.
+        cache_lifetime: Duration = "0", within(SECOND, 8760 * HOUR).or_zero("not at all"), Live, env "TOKAMAK_CACHE_LIFETIME";
+        /// How long a response that has become stale is still sent while it is fetched anew, if it does not say so itself.
+        cache_stale_while_revalidate: Duration = "0", within(SECOND, 8760 * HOUR).or_zero("not at all"), Live, env "TOKAMAK_CACHE_STALE_WHILE_REVALIDATE";
+        /// How long one that has become stale is still sent if the application fails, if it does not say so itself.
+        cache_stale_if_error: Duration = "0", within(SECOND, 8760 * HOUR).or_zero("not at all"), Live, env "TOKAMAK_CACHE_STALE_IF_ERROR";
+        /// What the cache overlooks: `"cookie"`, that a request has cookies; `"set_cookie"`, that a response sets some, which are then left
+        /// out; `"request"`, what a request says of the cache; `"response"`, what a response says of its lifetime.
+        cache_ignore: Vec<Ignored> = "", ANY, Live;
+        /// Query parameters that make no difference, as in `"utm_*"`; `"*"` is the whole query.
+        cache_ignore_query: Vec<Text> = "", ANY, Live;
         /// Environment of the PHP workers, also found in `$_SERVER`.
         env: BTreeMap<String, String> = "", ANY, Live;
         /// Whether the PHP workers see the server's own environment too.
@@ -503,6 +535,18 @@ section! {
         lua_content: Vec<Text> = "", ANY, Live;
         /// Lua scripts that see the head of their response before it is sent, instead of the site's.
         lua_response: Vec<Text> = "", ANY, Live;
+        /// Whether responses are kept and sent again; `"auto"`, here and below, is what the site says.
+        cache: Auto<bool> = "auto", ANY, Live;
+        /// As in `[[site]]`.
+        cache_lifetime: Auto<Duration> = "auto", within(SECOND, 8760 * HOUR).or_zero("not at all"), Live;
+        /// As in `[[site]]`.
+        cache_stale_while_revalidate: Auto<Duration> = "auto", within(SECOND, 8760 * HOUR).or_zero("not at all"), Live;
+        /// As in `[[site]]`.
+        cache_stale_if_error: Auto<Duration> = "auto", within(SECOND, 8760 * HOUR).or_zero("not at all"), Live;
+        /// As in `[[site]]`.
+        cache_ignore: Auto<Vec<Ignored>> = "auto", ANY, Live;
+        /// As in `[[site]]`.
+        cache_ignore_query: Auto<Vec<Text>> = "auto", ANY, Live;
     }
 }
 
@@ -513,6 +557,7 @@ pub const GROUPS: &[Group] = &[
     Group { heading: "[timeouts]", about: TIMEOUTS.0, rows: TIMEOUTS.1 },
     Group { heading: "[log]", about: LOG.0, rows: LOG.1 },
     Group { heading: "[lua]", about: LUA.0, rows: LUA.1 },
+    Group { heading: "[cache]", about: CACHE.0, rows: CACHE.1 },
     Group { heading: "[[upstream]]", about: UPSTREAM.0, rows: UPSTREAM.1 },
     Group { heading: "[[site]]", about: SITE.0, rows: SITE.1 },
     Group { heading: "[site.pool]", about: POOL.0, rows: POOL.1 },
@@ -583,6 +628,7 @@ mod tests {
         Timeouts::defaults();
         Log::defaults();
         Lua::defaults();
+        Cache::defaults();
         Site::defaults();
         Pool::defaults();
         Upstream::defaults();

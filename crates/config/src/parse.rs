@@ -15,7 +15,7 @@ use crate::pools::KEYS;
 use crate::value::{did_you_mean, nearest};
 
 /// Tables of the top level, beside its options.
-const TABLES: &[&str] = &["limits", "timeouts", "log", "lua", "upstream", "site"];
+const TABLES: &[&str] = &["limits", "timeouts", "log", "lua", "cache", "upstream", "site"];
 
 /// Reads `text`, the content of `file`; nothing if it is no TOML.
 pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low> {
@@ -29,6 +29,7 @@ pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low>
             "timeouts" => reader.section(name, item, &[], &mut low.timeouts),
             "log" => reader.section(name, item, &[], &mut low.log),
             "lua" => reader.section(name, item, &[], &mut low.lua),
+            "cache" => reader.section(name, item, &[], &mut low.cache),
             "upstream" => low.upstreams = reader.repeated(name, item, reader.line(root, name)),
             "site" => reader.sites(item, reader.line(root, name), &mut low),
             _ => reader.option(root, "", name, item, TABLES, &mut low.top),

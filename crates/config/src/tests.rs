@@ -507,6 +507,7 @@ fn upstreams_and_routes_are_found_by_name() {
         script,
         files,
         lua: Scripts::default(),
+        cache: Caching::default(),
     };
     assert_eq!(
         site.routes,
@@ -759,4 +760,35 @@ fn shared_dictionaries_are_named_and_sized() {
     has(&errors, &["tokamak.toml:2: lua.shared.a-b", "must be one of Lua"]);
     has(&errors, &["tokamak.toml:3: lua.shared.little", "out of bounds"]);
     has(&errors, &["tokamak.toml:4: lua.shared.none", "must be a size"]);
+}
+
+#[test]
+fn a_route_may_keep_what_its_site_does_not() {
+    let place = Place::with(&["index.php"]);
+    let text = r#"
+        [cache]
+        memory = "8MiB"
+        largest = "2MiB"
+        [[site]]
+        cache_lifetime = "5s"
+        cache_ignore = ["set_cookie"]
+        [[site.route]]
+        path = "/news"
+        cache = true
+        cache_ignore = ["cookie", "request"]
+        cache_ignore_query = "utm_*"
+    "#;
+    let server = place.load(text).unwrap();
+    assert_eq!((server.cache.memory, server.cache.largest), (8 << 20, 2 << 20));
+    let site = &server.sites[0];
+    let five = Duration::from_secs(5);
+    let set_cookie = vec![Ignored::SetCookie];
+    let caching = Caching { lifetime: five, ignore: set_cookie, ..Caching::default() };
+    assert_eq!(site.cache, caching);
+    let ignore = vec![Ignored::Cookie, Ignored::Request];
+    let ignore_query = vec!["utm_*".to_owned()];
+    assert_eq!(site.routes[0].cache, Caching { is_on: true, ignore, ignore_query, ..caching });
+    assert_eq!(place.load(&server.to_toml()).unwrap(), server);
+    let errors = place.load("[cache]\nmemory = \"8MiB\"\nlargest = \"3MiB\"").unwrap_err().to_string();
+    assert!(errors.contains("cache.largest") && errors.contains("a quarter of `memory`"), "{errors}");
 }

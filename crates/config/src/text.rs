@@ -14,7 +14,7 @@ impl Server {
     pub fn to_toml(&self) -> String {
         let low = raise(self);
         let mut out = String::new();
-        for group in &GROUPS[..5] {
+        for group in &GROUPS[..6] {
             write_group(&mut out, group.heading, group.rows, |row| low_value(&low, row), false);
         }
         let mut list = |heading: &str, rows: &'static [Row], show: &dyn Fn(&Row) -> Option<String>| {
@@ -76,6 +76,7 @@ fn low_value(low: &Low, row: &Row) -> Option<String> {
         "timeouts" => low.timeouts.show(row.name),
         "log" => low.log.show(row.name),
         "lua" => low.lua.show(row.name),
+        "cache" => low.cache.show(row.name),
         _ => None,
     }
 }
@@ -175,6 +176,11 @@ fn raise(server: &Server) -> Low {
                 server.lua.shared.iter().map(|(name, size)| (name.clone(), Size(*size as u64))).collect(),
             ),
         },
+        cache: option::Cache {
+            memory: plain(Size(server.cache.memory as u64)),
+            largest: plain(Size(server.cache.largest as u64)),
+            wait: plain(server.cache.wait),
+        },
         upstreams: server.upstreams.iter().map(raise_upstream).collect(),
         sites: server.sites.iter().map(|site| raise_site(site, &server.upstreams)).collect(),
     }
@@ -256,6 +262,12 @@ fn raise_route(route: &Route, upstreams: &[Upstream]) -> Repeated<option::Route>
         lua_physical: paths(&route.lua.physical),
         lua_content: paths(&route.lua.content),
         lua_response: paths(&route.lua.response),
+        cache: plain(Auto::Is(route.cache.is_on)),
+        cache_lifetime: plain(Auto::Is(route.cache.lifetime)),
+        cache_stale_while_revalidate: plain(Auto::Is(route.cache.while_revalidate)),
+        cache_stale_if_error: plain(Auto::Is(route.cache.if_error)),
+        cache_ignore: plain(Auto::Is(route.cache.ignore.clone())),
+        cache_ignore_query: plain(Auto::Is(route.cache.ignore_query.iter().cloned().map(Text).collect())),
     };
     Repeated { origin: Origin::Default, values }
 }
@@ -284,6 +296,12 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> LowSite {
             lua_physical: paths(&site.lua.physical),
             lua_content: paths(&site.lua.content),
             lua_response: paths(&site.lua.response),
+            cache: plain(site.cache.is_on),
+            cache_lifetime: plain(site.cache.lifetime),
+            cache_stale_while_revalidate: plain(site.cache.while_revalidate),
+            cache_stale_if_error: plain(site.cache.if_error),
+            cache_ignore: plain(site.cache.ignore.clone()),
+            cache_ignore_query: texts(&site.cache.ignore_query),
             keep: plain(site.keep.clone()),
             env: plain(site.env.clone()),
             inherit_env: plain(site.inherit_env),

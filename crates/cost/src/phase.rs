@@ -29,6 +29,7 @@ phases! {
     Script "script" "running Lua scripts in the server, with what they wait for",
     Route "route" "finding the site, the file or the script",
     Authorize "authorize" "asking the FastCGI application that says whether the request may be served",
+    Cache "cache" "finding a response in the content cache, and waiting for one that another request had asked for",
     Queue "queue" "waiting for a free worker, or for a free connection to a FastCGI application",
     Connect "connect" "opening a connection to a FastCGI application; none if one was kept",
     Upstream "upstream" "from the connection until the headers of the application's response had come",

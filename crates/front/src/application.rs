@@ -91,7 +91,7 @@ pub async fn serve(
     (script, handler): (&Script, &Handler),
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    let Given { body, incoming, variables } = given;
+    let Given { body, incoming, variables, .. } = given;
     let incoming = incoming.filter(|incoming| !incoming.is_end_stream());
     let body = match (body, incoming) {
         (Some(body), _) => Ok(body),

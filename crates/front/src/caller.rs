@@ -1,7 +1,8 @@
 //! Who wants a request answered: a client on its connection, or this server itself for one of its clients.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use crate::cache::Refresh;
 use crate::connection::{Addresses, Link};
 use crate::screen::Violation;
 
@@ -24,6 +25,10 @@ pub struct Errand {
     addresses: Arc<Addresses>,
     /// How many such requests it is below a client's.
     depth: u8,
+    /// The client, if it waits for this very answer: interim responses are for it.
+    client: Weak<Link>,
+    /// The answer is for the content cache.
+    refresh: Option<Arc<Refresh>>,
 }
 
 impl Caller {
@@ -37,11 +42,43 @@ impl Caller {
 
     /// The caller of a request that the server makes for this one. `None`: they are made for each other without end.
     pub fn errand(&self) -> Option<Caller> {
-        let (addresses, depth) = match self {
-            Caller::Client(link) => (link.addresses.clone(), 0),
-            Caller::Server(errand) => (errand.addresses.clone(), errand.depth),
-        };
-        (depth < MOST_DEPTH).then(|| Caller::Server(Errand { addresses, depth: depth + 1 }))
+        let Errand { addresses, depth, .. } = self.as_errand();
+        let errand = Errand { addresses, depth: depth + 1, client: Weak::new(), refresh: None };
+        (depth < MOST_DEPTH).then_some(Caller::Server(errand))
+    }
+
+    /// The caller of a request that fetches for the content cache what this one has found stale.
+    pub fn refreshing(&self, refresh: Refresh) -> Option<Caller> {
+        let refresh = Some(Arc::new(refresh));
+        match self.errand()? {
+            Caller::Server(errand) => Some(Caller::Server(Errand { refresh, ..errand })),
+            Caller::Client(_) => None,
+        }
+    }
+
+    /// The same caller for a request that goes on when the client has left, whose connection it does not keep open.
+    pub fn detached(&self) -> Caller {
+        Caller::Server(self.as_errand())
+    }
+
+    fn as_errand(&self) -> Errand {
+        match self {
+            Caller::Client(link) => Errand {
+                addresses: link.addresses.clone(),
+                depth: 0,
+                client: Arc::downgrade(link),
+                refresh: None,
+            },
+            Caller::Server(errand) => errand.clone(),
+        }
+    }
+
+    /// What the content cache wants, if the request is made for it.
+    pub fn refresh(&self) -> Option<&Refresh> {
+        match self {
+            Caller::Client(_) => None,
+            Caller::Server(errand) => errand.refresh.as_deref(),
+        }
     }
 
     /// The client's connection, if it is a client.
@@ -59,8 +96,13 @@ impl Caller {
 
     /// Sends an interim response, if there is somebody to read it.
     pub fn send_interim(&self, bytes: &[u8]) {
-        if let Some(link) = self.link() {
-            link.send_interim(bytes);
+        match self {
+            Caller::Client(link) => link.send_interim(bytes),
+            Caller::Server(errand) => {
+                if let Some(link) = errand.client.upgrade() {
+                    link.send_interim(bytes);
+                }
+            }
         }
     }
 }

@@ -100,6 +100,7 @@ failures! {
     TooManyConnections    Server   Later  503  "The server has too many connections. Please try again."
     NoWorkers             Server   Later  503  "The application is not running. Please try again."
     WorkerSlow            Backend  Never  504  "The application took too long to answer."
+    NotCached             Server  Never  504  "The page is not in the cache, and nothing else was asked for."
     VersionUnsupported    Client   Never  505  "The server speaks HTTP/1.0 and HTTP/1.1 here."
 }
 

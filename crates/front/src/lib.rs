@@ -4,6 +4,7 @@
 pub mod access;
 mod application;
 mod body;
+mod cache;
 mod caller;
 mod cgi;
 pub mod clock;

@@ -1,5 +1,6 @@
 //! The body of a response on its way to the client, and what is booked when it has gone.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -12,6 +13,7 @@ use tokamak_upstream::fcgi::Relay;
 use tokamak_upstream::shm::{Event, Exchange, Fault};
 
 use crate::access::Entry;
+use crate::cache::Growing;
 use crate::connection::Link;
 use crate::fastcgi::Story;
 use crate::files::{self, FileSlices};
@@ -35,6 +37,45 @@ pub enum Source {
     Series(Series),
     /// As a FastCGI application produces it, and the log's words should that end early.
     Application(Relay, Box<Story>),
+    /// As it is read into the content cache.
+    Growing(Growing),
+}
+
+impl Source {
+    /// The next bytes.
+    pub fn poll_piece(
+        &mut self,
+        home: &Loop,
+        ledger: &mut Ledger,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Broken>>> {
+        let read = |piece: io::Result<Bytes>| match piece {
+            Ok(bytes) if bytes.is_empty() => None,
+            Ok(bytes) => {
+                home.attend(tokamak_cost::now());
+                Some(Ok(bytes))
+            }
+            Err(_) => Some(Err(Broken("the file changed while it was sent"))),
+        };
+        Poll::Ready(match self {
+            Source::Empty => None,
+            Source::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                *self = Source::Empty;
+                Some(Ok(bytes))
+            }
+            Source::Files(files) => read(files.read(FILE_PIECE)),
+            Source::Series(series) => read(series.next(FILE_PIECE)),
+            Source::Worker(exchange) => ready!(poll_worker(exchange, ledger, context)),
+            Source::Application(relay, story) => ready!(relay.poll_piece(context)).map(|piece| {
+                piece.map_err(|fault| {
+                    story.breaks_off(&fault);
+                    Broken("the application broke the response off")
+                })
+            }),
+            Source::Growing(growing) => ready!(growing.poll_piece(home, ledger, context)),
+        })
+    }
 }
 
 impl From<files::Body> for Source {
@@ -91,28 +132,28 @@ impl Reply {
     pub fn respond(response: Response<Source>, receipt: Receipt) -> Response<Reply> {
         response.map(|source| Reply { source, receipt })
     }
+}
 
-    fn poll_worker(
-        exchange: &mut Exchange,
-        ledger: &mut Ledger,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Broken>>> {
-        loop {
-            match ready!(exchange.poll_event(context)) {
-                Ok(Event::Body(bytes)) if bytes.is_empty() => {}
-                Ok(Event::Body(bytes)) => return Poll::Ready(Some(Ok(bytes))),
-                // Too late for either: the head has gone out.
-                Ok(Event::Interim(_) | Event::Head(_) | Event::Complaint(_) | Event::Account(_)) => {}
-                Ok(Event::End(tokamak_upstream::shm::Outcome::Complete)) => {
-                    exchange.stamp(ledger);
-                    return Poll::Ready(None);
-                }
-                Ok(Event::End(tokamak_upstream::shm::Outcome::Broken)) => {
-                    return Poll::Ready(Some(Err(Broken("the worker broke the response off"))));
-                }
-                Err(Fault::Died { .. }) => return Poll::Ready(Some(Err(Broken("the worker died")))),
-                Err(_) => return Poll::Ready(Some(Err(Broken("the worker's response is damaged")))),
+fn poll_worker(
+    exchange: &mut Exchange,
+    ledger: &mut Ledger,
+    context: &mut Context<'_>,
+) -> Poll<Option<Result<Bytes, Broken>>> {
+    loop {
+        match ready!(exchange.poll_event(context)) {
+            Ok(Event::Body(bytes)) if bytes.is_empty() => {}
+            Ok(Event::Body(bytes)) => return Poll::Ready(Some(Ok(bytes))),
+            // Too late for either: the head has gone out.
+            Ok(Event::Interim(_) | Event::Head(_) | Event::Complaint(_) | Event::Account(_)) => {}
+            Ok(Event::End(tokamak_upstream::shm::Outcome::Complete)) => {
+                exchange.stamp(ledger);
+                return Poll::Ready(None);
             }
+            Ok(Event::End(tokamak_upstream::shm::Outcome::Broken)) => {
+                return Poll::Ready(Some(Err(Broken("the worker broke the response off"))));
+            }
+            Err(Fault::Died { .. }) => return Poll::Ready(Some(Err(Broken("the worker died")))),
+            Err(_) => return Poll::Ready(Some(Err(Broken("the worker's response is damaged")))),
         }
     }
 }
@@ -139,39 +180,7 @@ impl Body for Reply {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let reply = self.get_mut();
-        let piece = match &mut reply.source {
-            Source::Empty => None,
-            Source::Whole(bytes) => {
-                let bytes = std::mem::take(bytes);
-                reply.source = Source::Empty;
-                Some(Ok(bytes))
-            }
-            Source::Files(files) => match files.read(FILE_PIECE) {
-                Ok(bytes) if bytes.is_empty() => None,
-                Ok(bytes) => {
-                    reply.receipt.home.attend(tokamak_cost::now());
-                    Some(Ok(bytes))
-                }
-                Err(_) => Some(Err(Broken("the file changed while it was sent"))),
-            },
-            Source::Series(series) => match series.next(FILE_PIECE) {
-                Ok(bytes) if bytes.is_empty() => None,
-                Ok(bytes) => {
-                    reply.receipt.home.attend(tokamak_cost::now());
-                    Some(Ok(bytes))
-                }
-                Err(_) => Some(Err(Broken("the file changed while it was sent"))),
-            },
-            Source::Worker(exchange) => {
-                ready!(Self::poll_worker(exchange, &mut reply.receipt.ledger, context))
-            }
-            Source::Application(relay, story) => ready!(relay.poll_piece(context)).map(|piece| {
-                piece.map_err(|fault| {
-                    story.breaks_off(&fault);
-                    Broken("the application broke the response off")
-                })
-            }),
-        };
+        let piece = ready!(reply.source.poll_piece(&reply.receipt.home, &mut reply.receipt.ledger, context));
         if let Some(Ok(bytes)) = &piece {
             reply.receipt.sent += bytes.len() as u64;
         }
@@ -182,7 +191,11 @@ impl Body for Reply {
         match &self.source {
             Source::Empty => true,
             Source::Whole(bytes) => bytes.is_empty(),
-            Source::Files(_) | Source::Series(_) | Source::Worker(_) | Source::Application(..) => false,
+            Source::Files(_)
+            | Source::Series(_)
+            | Source::Worker(_)
+            | Source::Application(..)
+            | Source::Growing(_) => false,
         }
     }
 
@@ -192,7 +205,7 @@ impl Body for Reply {
             Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::Files(files) => SizeHint::with_exact(files.left()),
             Source::Series(series) => SizeHint::with_exact(series.left()),
-            Source::Worker(_) | Source::Application(..) => SizeHint::default(),
+            Source::Worker(_) | Source::Application(..) | Source::Growing(_) => SizeHint::default(),
         }
     }
 }

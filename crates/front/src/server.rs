@@ -23,6 +23,7 @@ use tokio::task::AbortHandle;
 
 use crate::access;
 use crate::application::Handler;
+use crate::cache::{Content, SitePolicies};
 use crate::connection::{Heart, Link, Pulse};
 use crate::door::{Door, Parcel, Visitor};
 use crate::fastcgi;
@@ -43,6 +44,10 @@ const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
 /// Part of its time, in hundredths, that a loop may work before it gives new connections of web servers away. Chosen arbitrarily.
 const FULL: u64 = 70;
+
+/// Stack of an event loop: requests of the server's own are answered within those that they are made for, some hundred kilobytes deep
+/// each in a build that is not optimised. Only what is used is taken.
+const STACK: usize = 8 << 20;
 
 /// How long [`Front::drain`] waits for the loops to stop accepting. Chosen arbitrarily.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
@@ -122,6 +127,8 @@ pub struct Loop {
     pub lua: Option<Arc<State>>,
     /// What its scripts reach other services by.
     pub calls: Calls,
+    /// The content cache, if any site wants it.
+    pub cache: Option<Arc<Content>>,
     hosts: Arc<Hosts>,
     log: Option<Mutex<access::Buffer>>,
     links: Mutex<Links>,
@@ -148,6 +155,8 @@ pub struct Place {
     pub site: Arc<config::Site>,
     /// The scripts that see its requests.
     pub hooks: SiteHooks,
+    /// Which of its responses are kept.
+    pub caching: SitePolicies,
     /// The document root, without symbolic links.
     pub root: Vec<u8>,
     /// Finds files and scripts.
@@ -233,6 +242,7 @@ impl Front {
         let full: Arc<[AtomicBool]> = (0..loops).map(|_| AtomicBool::new(false)).collect();
         let upstreams: Arc<[Upstream]> = server.upstreams.iter().map(fastcgi::upstream).collect();
         let lua = lua::engine(&server);
+        let cache = Content::new(&server);
         if start.is_successor {
             fastcgi::resolve(&upstreams, &server)?;
         }
@@ -265,6 +275,7 @@ impl Front {
                     index: nth,
                     site: site.clone(),
                     hooks: SiteHooks::new(lua.as_ref(), site),
+                    caching: SitePolicies::new(site),
                     root: router.root().as_os_str().as_encoded_bytes().to_vec(),
                     router,
                     handler,
@@ -287,6 +298,7 @@ impl Front {
                 upstreams: upstreams.clone(),
                 lua: lua.as_ref().map(lua::state).transpose()?,
                 calls: Calls::default(),
+                cache: cache.clone(),
                 hosts: hosts.clone(),
                 log: log.as_ref().map(|log| Mutex::new(log.buffer())),
                 links: Mutex::default(),
@@ -302,7 +314,7 @@ impl Front {
                 http: start.listeners.iter().map(TcpListener::try_clone).collect::<io::Result<_>>()?,
                 fastcgi: start.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
             };
-            let thread = std::thread::Builder::new().name(format!("loop-{index}"));
+            let thread = std::thread::Builder::new().name(format!("loop-{index}")).stack_size(STACK);
             threads.push(thread.spawn(move || run(home, sockets, bells, inbox))?);
         }
         Ok(Front {

@@ -7,12 +7,14 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
+use tokamak_cache::Wish;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 use tokio::net::TcpStream;
 
 use crate::access::{self, Entry};
 use crate::application::{self, Arrival, Handler};
+use crate::cache::{self, Turn};
 use crate::caller::Caller;
 use crate::cgi::Variables;
 use crate::connection::{Link, Wire};
@@ -22,7 +24,7 @@ use crate::files;
 use crate::lua;
 use crate::pages;
 use crate::response::{Receipt, Reply, Source};
-use crate::route::{Decision, Target};
+use crate::route::{Decision, Script, Target};
 use crate::server::{Loop, OpenConnection, Place};
 
 /// Serves the requests of one connection, one after the other, until it ends.
@@ -83,7 +85,8 @@ async fn serve(home: Arc<Loop>, link: Arc<Link>, request: Request<Incoming>) -> 
     }
     let (parts, mut incoming) = request.into_parts();
     let request = Request::from_parts(parts, ());
-    let given = Given { incoming: Some(&mut incoming), ..Given::default() };
+    let wish = Some(Wish::default());
+    let given = Given { incoming: Some(&mut incoming), wish, ..Given::default() };
     let mut response = answer(&home, &Caller::Client(link), request, given, &mut receipt.ledger).await;
     if home.is_draining() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -107,12 +110,17 @@ pub async fn internal(
     request: Request<Body>,
 ) -> Result<Response<Reply>, TooDeep> {
     let caller = caller.errand().ok_or(TooDeep)?;
+    Ok(own(home, &caller, request).await)
+}
+
+/// As [`internal`], for a caller that is the server itself already.
+pub async fn own(home: &Arc<Loop>, caller: &Caller, request: Request<Body>) -> Response<Reply> {
     let mut receipt = Receipt::new(home.clone(), None, Ledger::begin(tokamak_cost::now()));
     let (parts, body) = request.into_parts();
-    let given = Given { body: Some(body), ..Given::default() };
+    let given = Given { body: Some(body), wish: Some(Wish::default()), ..Given::default() };
     let request = Request::from_parts(parts, ());
-    let response = answer(home, &caller, request, given, &mut receipt.ledger).await;
-    Ok(Reply::respond(response, receipt))
+    let response = answer(home, caller, request, given, &mut receipt.ledger).await;
+    Reply::respond(response, receipt)
 }
 
 /// Requests of the server's own are made for each other without end.
@@ -169,6 +177,8 @@ pub struct Given<'a> {
     pub incoming: Option<&'a mut Incoming>,
     /// Variables for whoever answers.
     pub variables: Variables,
+    /// What scripts want of the content cache; absent: it has been asked.
+    pub wish: Option<Wish>,
 }
 
 /// Has a request answered by whom or what was decided.
@@ -196,11 +206,11 @@ pub async fn pursue(
     }
     let failure = match target {
         Target::Script(script) => {
-            return application::serve(arrival, request, given, (&script, &place.handler), ledger).await;
+            return ask(arrival, request, given, (&path, script, &place.handler), ledger).await;
         }
         Target::Application(script, upstream) => {
             let handler = Handler::Upstream(upstream);
-            return application::serve(arrival, request, given, (&script, &handler), ledger).await;
+            return ask(arrival, request, given, (&path, script, &handler), ledger).await;
         }
         Target::File(file) => {
             if let Some(index) = filter.filter(|_| application::is_safe(request)) {
@@ -219,6 +229,42 @@ pub async fn pursue(
     };
     access::failed(&place.site.name, failure, failure.text(), request);
     Err(failure)
+}
+
+/// Asks an application, or the content cache instead of it.
+async fn ask(
+    arrival: Arrival<'_>,
+    request: &Request<()>,
+    given: Given<'_>,
+    (path, script, handler): (&[u8], Script, &Handler),
+    ledger: &mut Ledger,
+) -> Result<Response<Source>, Failure> {
+    let (Some(policy), Some(wish)) = (arrival.place.caching.of(path), &given.wish) else {
+        return application::serve(arrival, request, given, (&script, handler), ledger).await;
+    };
+    match cache::begin(arrival, policy, request, wish, ledger).await? {
+        Turn::Answer(response) => Ok(response),
+        Turn::Pass(note) => {
+            let answer = application::serve(arrival, request, given, (&script, handler), ledger).await;
+            answer.map(|response| note.finish(response))
+        }
+        Turn::Fetch(fetch) => {
+            let request = fetch.request(request);
+            let (home, index) = (arrival.home.clone(), arrival.place.index);
+            let (caller, handler) = (arrival.caller.detached(), handler.clone());
+            let (variables, mut booked) = (given.variables, *ledger);
+            let ask = async move {
+                let arrival = Arrival { home: &home, place: &home.places[index], caller: &caller };
+                let given = Given { variables, ..Given::default() };
+                let answer =
+                    application::serve(arrival, &request, given, (&script, &handler), &mut booked).await;
+                (Some(answer), booked, ())
+            };
+            // Boxed, as requests that find what they want need none of its room.
+            let (outcome, ()) = Box::pin(fetch.run(ledger, ask)).await;
+            outcome.unwrap_or(Err(Failure::Internal))
+        }
+    }
 }
 
 fn redirect(to: &str) -> Response<Source> {

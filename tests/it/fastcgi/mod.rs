@@ -4,7 +4,7 @@
 /// Real applications in several languages.
 mod applications;
 /// A peer that says exactly what a test wants said.
-mod backend;
+pub mod backend;
 /// Several addresses.
 mod balance;
 /// Addresses that come and go while the server runs.

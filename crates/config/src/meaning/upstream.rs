@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Reader, number, or};
 use crate::high::{
-    Address, Check, Endpoint, Filter, Health, Mode, Route, Scripts, Upstream, UpstreamTimeouts,
+    Address, Caching, Check, Endpoint, Filter, Health, Mode, Route, Scripts, Upstream, UpstreamTimeouts,
 };
 use crate::low::{Given, LowSite, Origin};
 use crate::option;
@@ -161,7 +161,12 @@ impl Reader<'_> {
     }
 
     /// The routes of a site whose own authorizer is this.
-    pub(super) fn routes(&mut self, site: &LowSite, authorizer: Option<usize>, lua: &Scripts) -> Vec<Route> {
+    pub(super) fn routes(
+        &mut self,
+        site: &LowSite,
+        authorizer: Option<usize>,
+        (lua, cache): (&Scripts, &Caching),
+    ) -> Vec<Route> {
         let mut routes: Vec<(Route, bool)> = Vec::new();
         for table in &site.routes {
             let option::Route { path, upstream, split, script, files, .. } = &table.values;
@@ -179,10 +184,11 @@ impl Reader<'_> {
             }
             let option::Route { authorizer: guard, filter, .. } = &table.values;
             let scripts = self.route_scripts(&table.values);
-            let is_plain = upstream.value.is_none() && filter.value.is_none();
+            let caching = super::cache::route(&table.values, cache);
+            let is_plain = upstream.value.is_none() && filter.value.is_none() && caching == *cache;
             if is_plain && matches!(guard.value, Auto::Word) && scripts.all().next().is_none() {
                 let problem =
-                    "not set; a route needs an `upstream`, an `authorizer`, a `filter` or a script".into();
+                    "not set; a route needs an `upstream`, an `authorizer`, a `filter`, a script or its own `cache`".into();
                 self.complain("site.route", "upstream", table.origin, problem);
             }
             let own = match &guard.value {
@@ -203,6 +209,7 @@ impl Reader<'_> {
                 script: self.optional_path(script),
                 files: files.value,
                 lua: scripts.or(lua),
+                cache: caching,
             };
             routes.push((route, matches!(guard.value, Auto::Word)));
         }

@@ -51,26 +51,30 @@ pub(super) fn judge(validators: &Validators, request: &HeaderMap) -> Verdict {
     {
         return Verdict::Failed;
     }
-    if request.contains_key(IF_NONE_MATCH) {
-        // The weak comparison: a cache may have made the tag weak when it compressed the answer.
-        if names(request, IF_NONE_MATCH, |tag| tag.strip_prefix("W/").unwrap_or(tag) == validators.etag) {
-            return Verdict::NotModified;
-        }
-    } else if let Some(date) = date(request, IF_MODIFIED_SINCE)
-        && validators.modified <= date
-    {
-        return Verdict::NotModified;
+    let is_known = is_known(Some(&validators.etag), Some(&validators.last_modified), request);
+    if is_known { Verdict::NotModified } else { Verdict::Go }
+}
+
+/// Whether the client of a GET or HEAD has it already.
+pub fn is_known(etag: Option<&str>, last_modified: Option<&str>, request: &HeaderMap) -> bool {
+    // The weak comparison: a cache may have made the tag weak when it compressed the answer.
+    fn strong(tag: &str) -> &str {
+        tag.strip_prefix("W/").unwrap_or(tag)
     }
-    Verdict::Go
+    if request.contains_key(IF_NONE_MATCH) {
+        return names(request, IF_NONE_MATCH, |tag| etag.is_some_and(|etag| strong(etag) == strong(tag)));
+    }
+    let Some(since) = date(request, IF_MODIFIED_SINCE) else { return false };
+    last_modified.and_then(seconds).is_some_and(|modified| modified <= since)
 }
 
 /// Whether a range may be sent, or `If-Range` tells that the client has a part of something else.
-pub(super) fn is_range_wanted(validators: &Validators, request: &HeaderMap) -> bool {
+pub fn is_range_wanted(etag: Option<&str>, last_modified: Option<&str>, request: &HeaderMap) -> bool {
     let Some(value) = request.get(IF_RANGE) else { return true };
     match value.to_str() {
-        Ok(tag) if tag.starts_with('"') => tag == validators.etag,
+        Ok(tag) if tag.starts_with('"') => etag == Some(tag),
         // A date has to be the very one that was sent: it is compared, not computed with.
-        Ok(date) => date == validators.last_modified,
+        Ok(date) => last_modified == Some(date),
         Err(_) => false,
     }
 }
@@ -97,7 +101,11 @@ fn names(request: &HeaderMap, name: HeaderName, fits: impl Fn(&str) -> bool) -> 
 
 /// Seconds of Unix time in a header; what is not a date is as good as absent.
 fn date(request: &HeaderMap, name: HeaderName) -> Option<u64> {
-    let date = httpdate::parse_http_date(request.get(name)?.to_str().ok()?).ok()?;
+    seconds(request.get(name)?.to_str().ok()?)
+}
+
+fn seconds(date: &str) -> Option<u64> {
+    let date = httpdate::parse_http_date(date).ok()?;
     date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
@@ -163,6 +171,10 @@ mod tests {
 
     #[test]
     fn a_range_needs_the_very_same_file() {
+        let is_wanted = |request: &HeaderMap| {
+            let own = validators();
+            is_range_wanted(Some(&own.etag), Some(&own.last_modified), request)
+        };
         for (value, wanted) in [
             ("\"a-b\"", true),
             ("W/\"a-b\"", false),
@@ -172,9 +184,9 @@ mod tests {
             ("Friday, 20-Nov-26 12:00:00 GMT", false),
         ] {
             let headers = headers(&[&format!("If-Range: {value}")]);
-            assert_eq!(is_range_wanted(&validators(), &headers), wanted, "{value}");
+            assert_eq!(is_wanted(&headers), wanted, "{value}");
         }
-        assert!(is_range_wanted(&validators(), &HeaderMap::new()));
+        assert!(is_wanted(&HeaderMap::new()));
     }
 
     #[test]

@@ -4,10 +4,10 @@
 //! the asked one, if the client takes it), the conditions, the ranges. The file has been opened before, so
 //! all of the answer is about the same file, whatever happens to its name.
 
-mod conditions;
+pub mod conditions;
 mod kind;
 mod open;
-mod ranges;
+pub mod ranges;
 mod slices;
 #[cfg(test)]
 mod tests;
@@ -106,7 +106,7 @@ pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, 
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
     }
     // A range is defined for GET only (RFC 9110, 14.2).
-    let ranges = if *method == Method::GET && conditions::is_range_wanted(&validators, request) {
+    let ranges = if *method == Method::GET && is_range_wanted(&validators, request) {
         ranges::of(request, found.len)
     } else {
         Ranges::Whole
@@ -144,6 +144,11 @@ pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, 
 }
 
 /// The content type of a file, by its name.
+fn is_range_wanted(validators: &Validators, request: &HeaderMap) -> bool {
+    conditions::is_range_wanted(Some(&validators.etag), Some(&validators.last_modified), request)
+}
+
+/// The `Content-Type` of a file by its name.
 pub fn content_type(path: &std::path::Path) -> std::borrow::Cow<'static, str> {
     kind::with_charset(kind::of(path))
 }

@@ -12,21 +12,23 @@ const MOST: usize = 16;
 
 /// One range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
-    pub(super) offset: u64,
-    pub(super) len: u64,
+pub struct Range {
+    /// Its first byte.
+    pub offset: u64,
+    /// Its bytes.
+    pub len: u64,
 }
 
 impl Range {
     /// The value of `Content-Range`.
-    pub(super) fn described(self, of: u64) -> String {
+    pub fn described(self, of: u64) -> String {
         format!("bytes {}-{}/{of}", self.offset, self.offset + self.len - 1)
     }
 }
 
 /// What a request wants of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ranges {
+pub enum Ranges {
     /// All of it.
     Whole,
     /// These parts; at least one.
@@ -36,7 +38,7 @@ pub(super) enum Ranges {
 }
 
 /// The ranges of a request for a file with `len` bytes.
-pub(super) fn of(request: &HeaderMap, len: u64) -> Ranges {
+pub fn of(request: &HeaderMap, len: u64) -> Ranges {
     let mut values = request.get_all(RANGE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return Ranges::Whole };
     value.to_str().ok().and_then(|value| parse(value, len)).unwrap_or(Ranges::Whole)

@@ -24,6 +24,7 @@ use tokamak_upstream::body::Body;
 use crate::access;
 use crate::application::Arrival;
 use crate::body::gather;
+use crate::cache::{self, Fetch, Turn};
 use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::response::Source;
@@ -141,6 +142,8 @@ struct Way<'a> {
     /// Absent only while a script has it.
     work: Option<Box<Work>>,
     restarts: u32,
+    /// Whether the content cache has been asked.
+    is_asked: bool,
 }
 
 /// Serves a request of a site that has scripts.
@@ -165,7 +168,7 @@ pub async fn serve(
     let work = Work::new(home.clone(), place.index, caller.clone(), parts, body, length);
     let hooks = work.hooks(&place.hooks);
     let work = Some(Box::new(work));
-    let mut way = Way { home, place, caller, incoming, hooks, work, restarts: 0 };
+    let mut way = Way { home, place, caller, incoming, hooks, work, restarts: 0, is_asked: false };
     let answer = way.answer(ledger).await;
     if way.hooks.response.is_empty() {
         return answer;
@@ -199,22 +202,99 @@ impl Way<'_> {
             }
             let is_open =
                 matches!(decision.target, Target::Script(_) | Target::Application(..) | Target::NotFound);
-            if is_open {
-                match self.stage(Stage::Content, ledger).await? {
-                    Verdict::GoOn => {}
-                    Verdict::Restart => continue,
-                    Verdict::Answer(status) => return Ok(self.work().answer(status)),
-                }
+            if !is_open {
+                ledger.stamp(Phase::Route, tokamak_cost::now());
+                return self.go_on(decision, ledger).await;
             }
-            ledger.stamp(Phase::Route, tokamak_cost::now());
-            return self.go_on(decision, ledger).await;
+            if let Some(response) = self.make(decision, ledger).await? {
+                return Ok(response);
+            }
         }
+    }
+
+    /// The answer to a request that is for no file: from the content cache, by scripts or by an application. `None`: it begins
+    /// anew.
+    async fn make(
+        &mut self,
+        decision: Decision,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Response<Source>>, Failure> {
+        // What is guarded is looked for only behind the guard.
+        let policy = self.work().policy().filter(|_| decision.authorizer.is_none());
+        let Some(policy) = policy else { return self.content(decision, ledger).await };
+        let wish = self.work().cache_wish(&policy);
+        self.is_asked = true;
+        // They are for every response, also one of the cache.
+        let fields = std::mem::take(&mut self.work().fields);
+        let request = self.work().take_request();
+        let arrival = Arrival { home: self.home, place: self.place, caller: self.caller };
+        let turn = cache::begin(arrival, &policy, &request, &wish, ledger).await;
+        self.work().take_back(request.into_parts().0);
+        let answer = match turn? {
+            Turn::Answer(response) => Some(response),
+            Turn::Pass(note) => {
+                let answer = self.content(decision, ledger).await?;
+                answer.map(|response| note.finish(response))
+            }
+            // Boxed, as requests that find what they want need none of its room.
+            Turn::Fetch(fetch) => Box::pin(self.fetch(*fetch, decision, ledger)).await?,
+        };
+        Ok(answer.map(|mut response| {
+            self.work().fields = fields;
+            self.work().add_fields(response.headers_mut());
+            response
+        }))
+    }
+
+    /// Has the request answered for the content cache, in a task of its own.
+    async fn fetch(
+        &mut self,
+        fetch: Fetch,
+        decision: Decision,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Response<Source>>, Failure> {
+        let changed = fetch.headers();
+        let original = std::mem::replace(&mut self.work().parts.headers, changed);
+        let (home, index, caller) = (self.home.clone(), self.place.index, self.caller.clone());
+        let (mut work, restarts, mut booked) = (self.work.take(), self.restarts, *ledger);
+        let ask = async move {
+            let place = &home.places[index];
+            let hooks = work.as_mut().map(|work| work.hooks(&place.hooks));
+            let hooks = hooks.unwrap_or_else(|| unreachable!("no script is running"));
+            let incoming = None;
+            let mut way =
+                Way { home: &home, place, caller: &caller, incoming, hooks, work, restarts, is_asked: true };
+            let outcome = way.content(decision, &mut booked).await.transpose();
+            (outcome, booked, (way.work, way.restarts))
+        };
+        let (outcome, (work, restarts)) = fetch.run(ledger, ask).await;
+        (self.work, self.restarts) = (work, restarts);
+        let place = self.place;
+        self.hooks = self.work().hooks(&place.hooks);
+        cache::restore(&mut self.work().parts.headers, &original);
+        outcome.transpose()
+    }
+
+    /// What scripts or an application answer. `None`: the request begins anew.
+    async fn content(
+        &mut self,
+        decision: Decision,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Response<Source>>, Failure> {
+        match self.stage(Stage::Content, ledger).await? {
+            Verdict::GoOn => {}
+            Verdict::Restart => return Ok(None),
+            Verdict::Answer(status) => return Ok(Some(self.work().answer(status))),
+        }
+        ledger.stamp(Phase::Route, tokamak_cost::now());
+        self.go_on(decision, ledger).await.map(Some)
     }
 
     /// What comes when the scripts have let a request pass.
     async fn go_on(&mut self, decision: Decision, ledger: &mut Ledger) -> Result<Response<Source>, Failure> {
         let (parts, given) = self.work().lend();
-        let given = Given { incoming: self.incoming.as_deref_mut(), ..given };
+        let wish = (!self.is_asked).then(|| self.work().wish.clone());
+        let given = Given { incoming: self.incoming.as_deref_mut(), wish, ..given };
         let request = Request::from_parts(parts, ());
         let arrival = Arrival { home: self.home, place: self.place, caller: self.caller };
         let answer = service::pursue(arrival, &request, given, decision, ledger).await;
@@ -284,6 +364,7 @@ impl Way<'_> {
     fn restart(&mut self) -> Result<(), Failure> {
         self.restarts += 1;
         if self.restarts < MOST_RESTARTS {
+            self.is_asked = false;
             self.work().restart();
             let place = self.place;
             self.hooks = self.work().hooks(&place.hooks);

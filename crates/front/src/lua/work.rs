@@ -9,17 +9,19 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Uri, Version};
+use tokamak_cache::{Key, Wish};
 use tokamak_lua::{Attribute, Call, Exchange, Host, Item, Piece, RedisServer, Side, Value, Waiting};
 use tokamak_upstream::body::Body;
 
 use crate::access;
+use crate::cache::Policy;
 use crate::caller::Caller;
 use crate::head::interim;
 use crate::lua::attributes::{Changes, Origin};
 use crate::lua::{Hooks, SiteHooks, fetch};
 use crate::route;
 use crate::server::{Loop, Place};
-use crate::service::Given;
+use crate::service::{Given, host_of};
 
 /// Largest body that a script is given: it has to fit into the memory of all scripts together.
 const LARGEST: u64 = 8 << 20;
@@ -54,6 +56,8 @@ pub struct Work {
     /// Whether a script wants the connection closed.
     pub(super) closes: bool,
     began: SystemTime,
+    /// What scripts want of the content cache.
+    pub(super) wish: Wish,
 }
 
 impl Work {
@@ -84,6 +88,7 @@ impl Work {
             status: 0,
             closes: false,
             began: SystemTime::now(),
+            wish: Wish::default(),
         }
     }
 
@@ -129,13 +134,46 @@ impl Work {
         let variables = self.told().iter().filter_map(variable).collect();
         (
             std::mem::replace(&mut self.parts, empty),
-            Given { body: self.body.take(), incoming: None, variables },
+            Given { body: self.body.take(), variables, ..Given::default() },
         )
+    }
+
+    /// Lends the head as a request.
+    pub fn take_request(&mut self) -> http::Request<()> {
+        let empty = http::Request::new(()).into_parts().0;
+        http::Request::from_parts(std::mem::replace(&mut self.parts, empty), ())
+    }
+
+    /// What the operator says of the content cache for the request's path.
+    pub(super) fn policy(&self) -> Option<Arc<Policy>> {
+        let path = route::clean(self.parts.uri.path().as_bytes());
+        self.place().caching.of(path.as_deref().unwrap_or_default()).cloned()
     }
 
     /// Takes the head back.
     pub fn take_back(&mut self, parts: Parts) {
         self.parts = parts;
+    }
+
+    /// What the content cache is asked with, as scripts have left the request: one that they have led elsewhere is not the
+    /// request for its URL.
+    pub(super) fn cache_wish(&self, policy: &Policy) -> Wish {
+        let mut wish = self.wish.clone();
+        let path = self.changes.get(Attribute::UriPath);
+        let file =
+            self.changes.get(Attribute::PhysicalPath).filter(|file| Some(file) != self.located.as_ref());
+        if wish.key.is_none() && (path.is_some() || file.is_some()) {
+            let mut key = Vec::new();
+            let host = host_of(&self.parts.uri, &self.parts.headers).unwrap_or_default();
+            Key::write(&mut key, host, &self.parts.uri, &policy.ignored_query);
+            // No URL has this byte.
+            for part in [path, file].into_iter().flatten() {
+                key.push(0);
+                key.extend_from_slice(&part);
+            }
+            wish.key = Some(key);
+        }
+        wish
     }
 
     /// The request begins anew, with what has been changed of it.

@@ -248,6 +248,7 @@ fn routes_come_first() {
         script: None,
         files,
         lua: tokamak_config::Scripts::default(),
+        cache: tokamak_config::Caching::default(),
     };
     let router = Router {
         routes: vec![

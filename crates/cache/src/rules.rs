@@ -1,0 +1,307 @@
+//! What may be kept, and for how long: the rules of HTTP, and what the operator or a script adds to them.
+
+use std::time::{Duration, SystemTime};
+
+use http::header::{
+    AGE, AUTHORIZATION, CACHE_CONTROL, COOKIE, DATE, ETAG, EXPIRES, HeaderMap, LAST_MODIFIED, PRAGMA,
+    SET_COOKIE,
+};
+use http::{HeaderName, StatusCode};
+
+use crate::directives::Directives;
+use crate::entry::Lifetimes;
+use crate::selection;
+
+/// Statuses whose responses may be kept although they do not say so themselves: those that RFC 9110 section 15.1 calls heuristically
+/// cacheable and that say something about the page, not about the request.
+const KEPT_BY_DEFAULT: [u16; 8] = [200, 203, 204, 300, 301, 308, 404, 410];
+
+/// Longest lifetime that a script can wish for, in seconds: a year, as RFC 9111 advises.
+const LONGEST: u64 = 365 * 24 * 3600;
+
+/// What the operator says for a site or a part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// How long a response is fresh that says nothing of it; zero: it is not kept.
+    pub lifetime: Duration,
+    /// How long one that says nothing of it may be used while it is fetched anew.
+    pub while_revalidate: Duration,
+    /// How long one that says nothing of it may be used if it cannot be fetched.
+    pub if_error: Duration,
+    /// Whether requests with cookies are as good as those without.
+    pub ignores_cookies: bool,
+    /// Whether responses that set cookies are kept, without these.
+    pub ignores_set_cookie: bool,
+    /// Whether what responses say of their lifetime does not count.
+    pub ignores_response: bool,
+    /// Whether what requests say of the cache does not count.
+    pub ignores_request: bool,
+}
+
+/// What a script wants for one request beside the rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// The name of the response, in the place of its URL.
+    pub key: Option<Vec<u8>>,
+    /// How long the response is fresh, whatever it says itself.
+    pub lifetime: Option<Duration>,
+    /// Tags of the response, beside its own.
+    pub tags: Vec<Box<str>>,
+    /// The cache has nothing to do with this request.
+    pub bypass: bool,
+}
+
+/// What a request has that matters to the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Cookies that count.
+    pub has_cookies: bool,
+    /// `Authorization`.
+    pub has_credentials: bool,
+    /// What it says of the cache, if it says anything.
+    pub said: Option<Directives>,
+}
+
+impl Request {
+    /// What these fields say. `None`: the cache has nothing to do with it.
+    pub fn of(headers: &HeaderMap, rules: &Rules) -> Option<Request> {
+        if selection::overrides_method(headers) {
+            return None;
+        }
+        let speaks = headers.contains_key(CACHE_CONTROL) || headers.contains_key(PRAGMA);
+        let said = (speaks && !rules.ignores_request).then(|| Directives::of(headers));
+        Some(Request {
+            has_cookies: !rules.ignores_cookies && headers.contains_key(COOKIE),
+            has_credentials: headers.contains_key(AUTHORIZATION),
+            said,
+        })
+    }
+
+    /// Whether it is somebody's own.
+    pub fn is_own(&self) -> bool {
+        self.has_cookies || self.has_credentials
+    }
+
+    /// Whether nothing of it may be kept.
+    pub fn forbids_storing(&self) -> bool {
+        self.said.is_some_and(|said| said.no_store)
+    }
+}
+
+/// How long the response to a request may be used. `None`: it must not be kept, or is not worth it.
+pub fn judge(
+    rules: &Rules,
+    wish: &Wish,
+    request: &Request,
+    (status, headers): (StatusCode, &HeaderMap),
+    now: SystemTime,
+) -> Option<Lifetimes> {
+    let is_part = matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED);
+    if is_part || status.is_informational() || request.forbids_storing() {
+        return None;
+    }
+    if headers.contains_key(SET_COOKIE) && !rules.ignores_set_cookie {
+        return None;
+    }
+    let speaks = !rules.ignores_response && wish.lifetime.is_none();
+    let said = if speaks { Directives::of(headers) } else { Directives::default() };
+    if said.no_store || said.private {
+        return None;
+    }
+    let own = wish.lifetime.map(|lifetime| lifetime.as_secs().min(LONGEST));
+    if own == Some(0) {
+        return None;
+    }
+    let own = own.or_else(|| if speaks { lifetime(&said, headers, now) } else { None });
+    // It says that it may be kept, which a shared cache must hear where the request was somebody's own.
+    let is_explicit = own.is_some() || said.public || said.no_cache;
+    let is_for_all = wish.lifetime.is_some()
+        || (is_explicit && (said.public || said.must_revalidate || said.s_maxage.is_some()));
+    if (request.has_cookies && !is_explicit) || (request.has_credentials && !is_for_all) {
+        return None;
+    }
+    let is_kept = own.is_some() || KEPT_BY_DEFAULT.contains(&status.as_u16());
+    let fresh =
+        if said.no_cache { 0 } else { own.unwrap_or(if is_kept { rules.lifetime.as_secs() } else { 0 }) };
+    let is_strict = said.no_cache || said.must_revalidate || said.proxy_revalidate;
+    // `s-maxage` forbids stale use too, unless the same response allows it.
+    let stale = |said_stale: Option<u64>, rule: Duration| match said_stale {
+        _ if is_strict => 0,
+        Some(seconds) => seconds,
+        None if said.s_maxage.is_some() => 0,
+        None => rule.as_secs(),
+    };
+    let has_validator = headers.contains_key(ETAG) || headers.contains_key(LAST_MODIFIED);
+    let age = age(headers, now);
+    if (fresh <= age || fresh == 0) && !(is_explicit && has_validator) {
+        return None;
+    }
+    Some(Lifetimes {
+        age,
+        fresh: fresh.saturating_sub(age),
+        while_revalidate: stale(said.stale_while_revalidate, rules.while_revalidate),
+        if_error: stale(said.stale_if_error, rules.if_error),
+        may_be_stale: !is_strict && said.s_maxage.is_none(),
+        is_explicit,
+        is_for_all,
+    })
+}
+
+/// How long it says that it is fresh, in seconds from its making.
+fn lifetime(said: &Directives, headers: &HeaderMap, now: SystemTime) -> Option<u64> {
+    said.s_maxage.or(said.max_age).or_else(|| {
+        // What is no date lies in the past (RFC 9111 section 5.3).
+        headers.get(EXPIRES)?;
+        let made = date(headers, DATE).unwrap_or(now);
+        let expires = date(headers, EXPIRES).and_then(|expires| expires.duration_since(made).ok());
+        Some(expires.unwrap_or_default().as_secs())
+    })
+}
+
+/// How old it is already (RFC 9111 section 4.2.3); the time that the application took does not count, for it is near.
+fn age(headers: &HeaderMap, now: SystemTime) -> u64 {
+    let apparent = date(headers, DATE).and_then(|date| now.duration_since(date).ok());
+    let said = headers.get(AGE).and_then(|age| age.to_str().ok()?.parse::<u64>().ok());
+    apparent.unwrap_or_default().as_secs().max(said.unwrap_or(0)).min(LONGEST)
+}
+
+fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(1_795_176_000); // Fri, 20 Nov 2026 12:00:00 GMT
+
+    fn headers(lines: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            let (name, value) = line.split_once(": ").unwrap();
+            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn ask(
+        rules: &Rules,
+        wish: &Wish,
+        request: &[&str],
+        status: u16,
+        response: &[&str],
+    ) -> Option<Lifetimes> {
+        let request = Request::of(&headers(request), rules).unwrap();
+        let response = (StatusCode::from_u16(status).unwrap(), &headers(response));
+        judge(rules, wish, &request, response, SystemTime::UNIX_EPOCH + NOW)
+    }
+
+    /// How long a response is fresh without rules; `None`: it is not kept.
+    fn fresh(request: &[&str], status: u16, response: &[&str]) -> Option<u64> {
+        ask(&Rules::default(), &Wish::default(), request, status, response).map(|lifetimes| lifetimes.fresh)
+    }
+
+    #[test]
+    fn responses_say_how_long_they_are_fresh() {
+        const LATER: &str = "Expires: Fri, 20 Nov 2026 12:01:00 GMT";
+        for (status, response, expected) in [
+            (200, &[][..], None),
+            (200, &["Cache-Control: max-age=60"], Some(60)),
+            (200, &["Cache-Control: max-age=60, s-maxage=5"], Some(5)),
+            (200, &["Cache-Control: max-age=60", "Age: 50"], Some(10)),
+            (200, &["Cache-Control: max-age=60", "Age: 60"], None),
+            (200, &["Cache-Control: max-age=60", "Age: 60", "ETag: \"a\""], Some(0)),
+            (200, &["Cache-Control: max-age=60", "Date: Fri, 20 Nov 2026 11:59:30 GMT"], Some(30)),
+            (200, &["Cache-Control: max-age=60", "Date: Fri, 20 Nov 2026 13:00:00 GMT"], Some(60)),
+            (200, &[LATER], Some(60)),
+            (200, &[LATER, "Cache-Control: max-age=5"], Some(5)),
+            (200, &[LATER, "Date: Fri, 20 Nov 2026 11:59:30 GMT"], Some(60)),
+            (200, &["Expires: 0", "ETag: \"a\""], Some(0)),
+            (200, &["Expires: 0"], None),
+            (200, &["Cache-Control: no-store, max-age=60"], None),
+            (200, &["Cache-Control: private, max-age=60"], None),
+            (200, &["Cache-Control: no-cache, max-age=60"], None),
+            (200, &["Cache-Control: no-cache", "Last-Modified: Fri, 20 Nov 2026 12:00:00 GMT"], Some(0)),
+            (200, &["ETag: \"a\""], None),
+            (200, &["Cache-Control: max-age=60", "Set-Cookie: a=b"], None),
+            (206, &["Cache-Control: max-age=60"], None),
+            (304, &["Cache-Control: max-age=60"], None),
+            (302, &["Cache-Control: max-age=60"], Some(60)),
+            (503, &["Cache-Control: max-age=60"], Some(60)),
+        ] {
+            assert_eq!(fresh(&[], status, response), expected, "{status} {response:?}");
+        }
+    }
+
+    #[test]
+    fn requests_of_somebodys_own() {
+        for (request, response, expected) in [
+            (&["Cookie: a=b"][..], &["Cache-Control: max-age=60"][..], Some(60)),
+            (&["Authorization: Basic x"], &["Cache-Control: max-age=60"], None),
+            (&["Authorization: Basic x"], &["Cache-Control: max-age=60, public"], Some(60)),
+            (&["Authorization: Basic x"], &["Cache-Control: s-maxage=60"], Some(60)),
+            (&["Authorization: Basic x"], &["Cache-Control: max-age=60, must-revalidate"], Some(60)),
+            (&["Cache-Control: no-store"], &["Cache-Control: max-age=60"], None),
+        ] {
+            assert_eq!(fresh(request, 200, response), expected, "{request:?} {response:?}");
+        }
+    }
+
+    #[test]
+    fn rules_add_what_is_not_said() {
+        let rules = Rules {
+            lifetime: Duration::from_secs(2),
+            while_revalidate: Duration::from_secs(3),
+            if_error: Duration::from_secs(4),
+            ..Rules::default()
+        };
+        let ask = |request: &[&str], status, response: &[&str]| {
+            let found = ask(&rules, &Wish::default(), request, status, response)?;
+            Some((found.fresh, found.while_revalidate, found.if_error))
+        };
+        assert_eq!(ask(&[], 200, &[]), Some((2, 3, 4)));
+        assert_eq!(ask(&[], 404, &[]), Some((2, 3, 4)));
+        assert_eq!(ask(&[], 302, &[]), None);
+        assert_eq!(ask(&[], 500, &[]), None);
+        assert_eq!(ask(&["Cookie: a=b"], 200, &[]), None);
+        assert_eq!(ask(&["Cookie: a=b"], 200, &["Cache-Control: public"]), Some((2, 3, 4)));
+        assert_eq!(ask(&["Authorization: x"], 200, &[]), None);
+        assert_eq!(ask(&[], 200, &["Cache-Control: max-age=9"]), Some((9, 3, 4)));
+        assert_eq!(ask(&[], 200, &["Cache-Control: max-age=9, must-revalidate"]), Some((9, 0, 0)));
+        assert_eq!(ask(&[], 200, &["Cache-Control: max-age=9, proxy-revalidate"]), Some((9, 0, 0)));
+        assert_eq!(ask(&[], 200, &["Cache-Control: s-maxage=9"]), Some((9, 0, 0)));
+        assert_eq!(ask(&[], 200, &["Cache-Control: s-maxage=9, stale-while-revalidate=1"]), Some((9, 1, 0)));
+        assert_eq!(ask(&[], 200, &["Cache-Control: max-age=9, stale-if-error=1"]), Some((9, 3, 1)));
+    }
+
+    #[test]
+    fn rules_may_ignore_much() {
+        let rules = Rules {
+            lifetime: Duration::from_secs(2),
+            ignores_cookies: true,
+            ignores_set_cookie: true,
+            ignores_response: true,
+            ignores_request: true,
+            ..Rules::default()
+        };
+        let response = ["Set-Cookie: a=b", "Cache-Control: private, no-store"];
+        let found =
+            ask(&rules, &Wish::default(), &["Cookie: a=b", "Cache-Control: no-store"], 200, &response);
+        assert_eq!(found.unwrap().fresh, 2);
+        assert!(ask(&rules, &Wish::default(), &["Authorization: x"], 200, &response).is_none());
+    }
+
+    #[test]
+    fn a_wish_counts_whatever_is_said() {
+        let wish = Wish { lifetime: Some(Duration::from_secs(7)), ..Wish::default() };
+        let ask = |request: &[&str], response: &[&str]| {
+            ask(&Rules::default(), &wish, request, 200, response).map(|found| found.fresh)
+        };
+        assert_eq!(ask(&["Cookie: a=b", "Authorization: x"], &["Cache-Control: private"]), Some(7));
+        assert_eq!(ask(&[], &["Set-Cookie: a=b"]), None);
+        let none = Wish { lifetime: Some(Duration::ZERO), ..Wish::default() };
+        let request = Request::default();
+        let response = (StatusCode::OK, &headers(&["Cache-Control: max-age=60", "ETag: \"a\""]));
+        assert!(judge(&Rules::default(), &none, &request, response, SystemTime::now()).is_none());
+    }
+}

@@ -1,0 +1,362 @@
+//! Where responses are kept: a map that many threads read at once, bounded in bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::HeaderMap;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+
+use crate::entry::Entry;
+use crate::key::Key;
+use crate::rules::Request;
+
+/// Most responses to one URL that differ by `Vary`. The oldest goes when there is one more: a client that thinks up values gets
+/// no further than this. Chosen arbitrarily; above what languages and encodings make of a page.
+const MOST_VARIANTS: usize = 32;
+
+/// Smallest bytes that a part of the map has room for, in largest responses: then none of them is too large for its part.
+const PART: u64 = 4;
+
+/// Most parts of the map: each has a lock of its own. Chosen arbitrarily; above the cores that share it mostly.
+const MOST_PARTS: u64 = 64;
+
+/// Bytes that a response takes on average; the library asks for it, to make room. Chosen arbitrarily.
+const USUAL: u64 = 16 * 1024;
+
+/// Everything that is kept under one key.
+#[derive(Debug, Default)]
+struct Resource {
+    /// The newest first.
+    variants: Vec<Arc<Entry>>,
+    /// Until then its responses are taken for such as cannot be kept, in nanoseconds: those to requests of nobody's own, and to
+    /// others.
+    passed_until: [u64; 2],
+}
+
+#[derive(Clone)]
+struct Weight;
+
+impl Weighter<Key, Arc<Resource>> for Weight {
+    fn weight(&self, key: &Key, resource: &Arc<Resource>) -> u64 {
+        let variants: usize = resource.variants.iter().map(|variant| variant.cost()).sum();
+        (key.bytes().len() + size_of::<Resource>() + variants) as u64
+    }
+}
+
+/// What happened since the start.
+#[derive(Debug, Default)]
+#[repr(align(128))] // one to a cache line: the event loops count each for itself
+pub struct Counts {
+    /// Answered from the cache, fresh.
+    pub hits: AtomicU64,
+    /// Answered from the cache, stale.
+    pub stale: AtomicU64,
+    /// Answered by an application, and looked for in the cache before.
+    pub misses: AtomicU64,
+    /// Answered with what another request had been waiting for.
+    pub coalesced: AtomicU64,
+    /// Found still right by an application.
+    pub revalidated: AtomicU64,
+    /// Not looked for at all.
+    pub bypassed: AtomicU64,
+    /// Responses that were stored.
+    pub stored: AtomicU64,
+}
+
+impl Counts {
+    /// One more.
+    pub fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How the cache stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// URLs that it has something for.
+    pub entries: u64,
+    /// Bytes that they take.
+    pub bytes: u64,
+    /// Bytes that they may take.
+    pub memory: u64,
+    /// See [`Counts`].
+    pub hits: u64,
+    /// See [`Counts`].
+    pub stale: u64,
+    /// See [`Counts`].
+    pub misses: u64,
+    /// See [`Counts`].
+    pub coalesced: u64,
+    /// See [`Counts`].
+    pub revalidated: u64,
+    /// See [`Counts`].
+    pub bypassed: u64,
+    /// See [`Counts`].
+    pub stored: u64,
+}
+
+/// What is to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purge {
+    /// Everything.
+    All,
+    /// What has this key.
+    Key(Vec<u8>),
+    /// Whose key begins like this.
+    Prefix(Vec<u8>),
+    /// What has this tag.
+    Tag(String),
+}
+
+/// What there is for a request.
+pub enum Found {
+    /// A response.
+    Entry(Arc<Entry>),
+    /// Nothing.
+    Nothing,
+    /// Nothing, and lately what came could not be kept.
+    Passed,
+}
+
+/// The responses.
+pub struct Store {
+    map: Cache<Key, Arc<Resource>, Weight>,
+    memory: u64,
+    largest: u64,
+    /// How often something was purged: what was asked for before is not stored after.
+    purges: AtomicU64,
+    counts: Box<[Counts]>,
+}
+
+impl Store {
+    /// A store of `memory` bytes for responses of at most `largest` bytes, that `loops` threads count in.
+    pub fn new(memory: u64, largest: u64, loops: usize) -> Store {
+        let parts = (memory / (PART * largest.max(1))).clamp(1, MOST_PARTS);
+        let options = OptionsBuilder::new()
+            .shards(1 << parts.ilog2())
+            .estimated_items_capacity((memory / USUAL).max(MOST_PARTS * 32) as usize)
+            .weight_capacity(memory)
+            .build()
+            .unwrap_or_else(|_| unreachable!("both capacities are there"));
+        let map =
+            Cache::with_options(options, Weight, DefaultHashBuilder::default(), DefaultLifecycle::default());
+        let counts = (0..loops).map(|_| Counts::default()).collect();
+        Store { map, memory, largest, purges: AtomicU64::new(0), counts }
+    }
+
+    /// Largest response that is kept.
+    pub fn largest(&self) -> u64 {
+        self.largest
+    }
+
+    /// The counters of one thread.
+    pub fn counts(&self, index: usize) -> &Counts {
+        &self.counts[index]
+    }
+
+    /// How often something was purged, for [`Store::put`].
+    pub fn purges(&self) -> u64 {
+        self.purges.load(Ordering::Acquire)
+    }
+
+    /// Finds what there is for a request, fresh or not.
+    pub fn find(&self, key: &[u8], request: &Request, headers: &HeaderMap, now: u64) -> Found {
+        let Some(resource) = self.map.get(key) else { return Found::Nothing };
+        let mut fitting = resource.variants.iter().filter(|entry| {
+            entry.admits(request.has_cookies, request.has_credentials) && entry.selection.fits(headers)
+        });
+        match fitting.next() {
+            Some(entry) => Found::Entry(entry.clone()),
+            None if now < resource.passed_until[usize::from(request.is_own())] => Found::Passed,
+            None => Found::Nothing,
+        }
+    }
+
+    /// Stores a response, unless something was purged since `purges`. Of two that are stored at once for the same key one may be
+    /// lost; then the next request misses it, and that is all.
+    pub fn put(&self, key: &Key, entry: Arc<Entry>, purges: u64) -> bool {
+        if self.purges() != purges || entry.cost() as u64 > self.largest.saturating_add(self.largest / 4) {
+            return false;
+        }
+        let old = self.map.peek(key.bytes());
+        let others =
+            old.iter().flat_map(|old| &old.variants).filter(|other| other.selection != entry.selection);
+        let others: Vec<_> = others.take(MOST_VARIANTS - 1).cloned().collect();
+        let variants = std::iter::once(entry).chain(others).collect();
+        self.map.insert(key.clone(), Arc::new(Resource { variants, passed_until: [0; 2] }));
+        true
+    }
+
+    /// Remembers until `until` that responses to such requests for this key cannot be kept.
+    pub fn pass(&self, key: &Key, request: &Request, until: u64) {
+        let old = self.map.peek(key.bytes());
+        let (variants, mut passed_until) =
+            old.map(|old| (old.variants.clone(), old.passed_until)).unwrap_or_default();
+        passed_until[usize::from(request.is_own())] = until;
+        self.map.insert(key.clone(), Arc::new(Resource { variants, passed_until }));
+    }
+
+    /// Removes what a request has changed (RFC 9111 section 4.4).
+    pub fn invalidate(&self, key: &[u8]) {
+        self.map.remove(key);
+    }
+
+    /// Removes things; how many.
+    pub fn purge(&self, what: &Purge) -> u64 {
+        self.purges.fetch_add(1, Ordering::AcqRel);
+        let removed = AtomicU64::new(0);
+        let remove = |resource: &Resource| {
+            removed.fetch_add(resource.variants.len() as u64, Ordering::Relaxed);
+            false
+        };
+        match what {
+            Purge::Key(key) => {
+                if let Some((_, resource)) = self.map.remove(&key[..]) {
+                    remove(&resource);
+                }
+            }
+            Purge::All => self.map.retain(|_, resource| remove(resource)),
+            Purge::Prefix(start) => {
+                self.map.retain(|key, resource| !key.bytes().starts_with(start) || remove(resource));
+            }
+            Purge::Tag(tag) => self.map.retain(|_, resource| {
+                let has = |entry: &Arc<Entry>| entry.tags.iter().any(|own| **own == **tag);
+                !resource.variants.iter().any(has) || remove(resource)
+            }),
+        }
+        removed.into_inner()
+    }
+
+    /// How the cache stands.
+    pub fn tally(&self) -> Tally {
+        let sum = |of: fn(&Counts) -> &AtomicU64| {
+            self.counts.iter().map(|counts| of(counts).load(Ordering::Relaxed)).sum()
+        };
+        Tally {
+            entries: self.map.len() as u64,
+            bytes: self.map.weight(),
+            memory: self.memory,
+            hits: sum(|counts| &counts.hits),
+            stale: sum(|counts| &counts.stale),
+            misses: sum(|counts| &counts.misses),
+            coalesced: sum(|counts| &counts.coalesced),
+            revalidated: sum(|counts| &counts.revalidated),
+            bypassed: sum(|counts| &counts.bypassed),
+            stored: sum(|counts| &counts.stored),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::header::VARY;
+    use http::{HeaderName, HeaderValue, StatusCode};
+
+    use super::*;
+    use crate::entry::Lifetimes;
+    use crate::selection::Selection;
+
+    fn store(memory: u64, largest: u64) -> Store {
+        Store::new(memory, largest, 2)
+    }
+
+    fn language(value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(HeaderName::from_static("accept-language"), value.parse().unwrap())])
+    }
+
+    fn entry(body: &str, request: &HeaderMap, tags: &[&str]) -> Arc<Entry> {
+        let vary = HeaderMap::from_iter([(VARY, HeaderValue::from_static("Accept-Language"))]);
+        let lifetimes = Lifetimes { fresh: 10, ..Lifetimes::default() };
+        let parts = (StatusCode::OK, HeaderMap::new(), Bytes::copy_from_slice(body.as_bytes()));
+        let tags = tags.iter().map(|tag| (*tag).into()).collect();
+        Arc::new(Entry::new(parts, Selection::of(request, &vary).unwrap(), tags, lifetimes, 0))
+    }
+
+    fn find(store: &Store, key: &str, request: &HeaderMap) -> Option<String> {
+        match store.find(key.as_bytes(), &Request::default(), request, 0) {
+            Found::Entry(entry) => Some(String::from_utf8(entry.body.to_vec()).unwrap()),
+            Found::Nothing | Found::Passed => None,
+        }
+    }
+
+    fn put(store: &Store, key: &str, entry: Arc<Entry>) -> bool {
+        store.put(&Key::of(key.as_bytes()), entry, store.purges())
+    }
+
+    #[test]
+    fn variants_stand_beside_each_other_and_are_few() {
+        let store = store(1 << 20, 1 << 14);
+        put(&store, "a", entry("old", &language("de"), &[]));
+        put(&store, "a", entry("deutsch", &language("de"), &[]));
+        put(&store, "a", entry("english", &language("en"), &[]));
+        assert_eq!(find(&store, "a", &language("de")).as_deref(), Some("deutsch"));
+        assert_eq!(find(&store, "a", &language("en")).as_deref(), Some("english"));
+        assert_eq!(find(&store, "a", &language("fr")), None);
+        for number in 0..3 * MOST_VARIANTS {
+            put(&store, "a", entry("x", &language(&number.to_string()), &[]));
+        }
+        assert_eq!(find(&store, "a", &language("de")), None);
+        assert_eq!(store.purge(&Purge::All), MOST_VARIANTS as u64);
+    }
+
+    #[test]
+    fn purging_removes_what_is_meant() {
+        for (what, left) in [
+            (Purge::Key(b"h/a".to_vec()), "h/ab h/b"),
+            (Purge::Prefix(b"h/a".to_vec()), "h/b"),
+            (Purge::Tag("t".into()), "h/a"),
+            (Purge::Tag("x".into()), "h/a h/ab h/b"),
+            (Purge::All, ""),
+        ] {
+            let store = store(1 << 20, 1 << 14);
+            put(&store, "h/a", entry("x", &language("de"), &["s"]));
+            put(&store, "h/ab", entry("x", &language("de"), &["s", "t"]));
+            put(&store, "h/b", entry("x", &language("de"), &["t"]));
+            let count = store.purge(&what);
+            let found =
+                ["h/a", "h/ab", "h/b"].into_iter().filter(|key| find(&store, key, &language("de")).is_some());
+            let found: Vec<_> = found.collect();
+            assert_eq!((found.join(" ").as_str(), 3 - found.len() as u64), (left, count), "{what:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_before_a_purge_is_not_stored_after() {
+        let store = store(1 << 20, 1 << 14);
+        let before = store.purges();
+        store.purge(&Purge::All);
+        assert!(!store.put(&Key::of(b"a"), entry("x", &language("de"), &[]), before));
+        assert_eq!(find(&store, "a", &language("de")), None);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let store = store(1 << 20, 1 << 14);
+        let body = "x".repeat(1 << 14);
+        for number in 0..500 {
+            assert!(put(&store, &number.to_string(), entry(&body, &language("de"), &[])));
+            assert!(store.tally().bytes <= 1 << 20);
+        }
+        assert!(store.tally().entries > 40, "{:?}", store.tally());
+        assert!(!put(&store, "big", entry(&"x".repeat(1 << 15), &language("de"), &[])));
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_remembered_for_a_while() {
+        let store = store(1 << 20, 1 << 14);
+        let key = Key::of(b"a");
+        let found = |now| store.find(b"a", &Request::default(), &language("de"), now);
+        store.pass(&key, &Request { has_cookies: true, ..Request::default() }, 20);
+        assert!(matches!(found(9), Found::Nothing), "it says nothing of others");
+        store.pass(&key, &Request::default(), 10);
+        assert!(matches!(found(9), Found::Passed) && matches!(found(10), Found::Nothing));
+        store.put(&key, entry("x", &language("de"), &[]), store.purges());
+        assert!(matches!(found(9), Found::Entry(_)));
+        store.pass(&key, &Request::default(), 10);
+        assert!(matches!(found(9), Found::Entry(_)), "a variant that can be kept stays");
+        store.invalidate(b"a");
+        assert!(matches!(found(9), Found::Nothing));
+    }
+}

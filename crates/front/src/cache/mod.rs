@@ -1,0 +1,275 @@
+//! The content cache in a request's way: what an application has said is said again, as long as HTTP, the operator and scripts
+//! allow it. Of several requests that miss the same response one asks, and the others wait for it.
+//!
+//! ```text
+//! begin ──┬─ Answer   from the cache; if it is stale, a request of the server's own fetches it anew
+//!         ├─ Pass     whoever asks goes on by himself; `Note::finish` looks at the response
+//!         └─ Fetch    `Fetch::run` asks in a task of its own, which goes on when the client has left
+//! ```
+
+mod fetch;
+mod flight;
+mod growing;
+mod policy;
+mod reply;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use http::header::{CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING};
+use http::{Method, Request, Response};
+use tokamak_cache::{Counts, Entry, Found, Freshness, Key, Store, Wish};
+use tokamak_config as config;
+use tokamak_cost::{Ledger, Phase};
+use tokamak_upstream::body::Body;
+use tokio::time::timeout;
+
+use crate::application::Arrival;
+use crate::failure::Failure;
+use crate::response::Source;
+use crate::service;
+
+pub use fetch::{Fetch, Note};
+pub use flight::Refresh;
+use flight::{Flights, Joined, Landing, Lead};
+pub use growing::Growing;
+pub use policy::{Policy, SitePolicies};
+use reply::How;
+
+/// How long it is remembered that what is under a key cannot be kept. Chosen arbitrarily: long enough that a busy page makes nobody
+/// wait, short enough that an error page is forgotten soon.
+const PASSED: u64 = 10_000_000_000;
+
+thread_local! {
+    /// The key under construction.
+    static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The responses that all event loops share, and those that are on their way.
+pub struct Content {
+    /// The responses.
+    pub store: Store,
+    flights: Flights,
+    wait: Duration,
+}
+
+impl Content {
+    /// An empty one; nothing if no site wants it.
+    pub fn new(server: &config::Server) -> Option<Arc<Content>> {
+        let wants =
+            |site: &config::Site| site.cache.is_on || site.routes.iter().any(|route| route.cache.is_on);
+        server.sites.iter().any(wants).then(|| {
+            let config::Cache { memory, largest, wait } = server.cache;
+            let store = Store::new(memory as u64, largest as u64, server.loops);
+            Arc::new(Content { store, flights: Flights::default(), wait })
+        })
+    }
+
+    /// Forgets what is under a key: a request has changed it.
+    fn invalidate(&self, key: &[u8]) {
+        self.store.invalidate(key);
+        self.flights.outdate(key);
+    }
+}
+
+/// What is to be done with a request.
+pub enum Turn {
+    /// This is the answer.
+    Answer(Response<Source>),
+    /// Somebody else answers.
+    Pass(Note),
+    /// Somebody else answers, and the cache wants to have it.
+    Fetch(Box<Fetch>),
+}
+
+/// Looks for the response to a request without a body, and waits for it if it is on its way.
+///
+/// # Errors
+/// It is not there, and the client wants it from nowhere else.
+pub async fn begin(
+    arrival: Arrival<'_>,
+    policy: &Arc<Policy>,
+    request: &Request<()>,
+    wish: &Wish,
+    ledger: &mut Ledger,
+) -> Result<Turn, Failure> {
+    let Some(content) = &arrival.home.cache else { return Ok(Turn::Pass(Note::none())) };
+    let turn = Query { arrival, content, policy, request, wish }.turn().await;
+    ledger.stamp(Phase::Cache, tokamak_cost::now());
+    turn
+}
+
+/// One request's look at the cache.
+struct Query<'a> {
+    arrival: Arrival<'a>,
+    content: &'a Arc<Content>,
+    policy: &'a Arc<Policy>,
+    request: &'a Request<()>,
+    wish: &'a Wish,
+}
+
+impl Query<'_> {
+    async fn turn(&self) -> Result<Turn, Failure> {
+        let (headers, method) = (self.request.headers(), self.request.method());
+        if self.wish.bypass {
+            return Ok(self.bypass());
+        }
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            let changes = !matches!(*method, Method::OPTIONS | Method::TRACE);
+            return Ok(if changes {
+                Turn::Pass(Note::change(self.content, self.key()))
+            } else {
+                self.bypass()
+            });
+        }
+        let facts = tokamak_cache::Request::of(headers, &self.policy.rules);
+        let has_body = headers.contains_key(TRANSFER_ENCODING)
+            || headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0");
+        let Some(facts) = facts.filter(|facts| !has_body && !facts.forbids_storing()) else {
+            return Ok(self.bypass());
+        };
+        // Checked against what the application has now.
+        if headers.contains_key(IF_MATCH) || headers.contains_key(IF_UNMODIFIED_SINCE) {
+            return Ok(self.bypass());
+        }
+        if let Some(refresh) = self.arrival.caller.refresh() {
+            let lead = refresh.take().filter(|lead| lead.key() == &self.key());
+            let Some(lead) = lead else { return Ok(self.bypass()) };
+            let stale = match self.find(&facts, tokamak_cost::now()) {
+                Found::Entry(entry) => Some(entry),
+                Found::Nothing | Found::Passed => None,
+            };
+            return Ok(self.fetch(facts, stale, Some(lead)));
+        }
+        let mut has_waited = false;
+        loop {
+            let now = tokamak_cost::now();
+            let (stale, is_passed) = match self.find(&facts, now) {
+                Found::Entry(entry) => {
+                    let freshness = match &facts.said {
+                        Some(said) => entry.freshness_for(said, now),
+                        None => entry.freshness(now),
+                    };
+                    match freshness {
+                        Freshness::Fresh => return Ok(self.hit(&entry, now)),
+                        Freshness::Revalidate => {
+                            self.refresh(&facts);
+                            return Ok(self.hit(&entry, now));
+                        }
+                        Freshness::Stale => (Some(entry), false),
+                    }
+                }
+                Found::Nothing => (None, false),
+                Found::Passed => (None, true),
+            };
+            if facts.said.is_some_and(|said| said.only_if_cached) {
+                return Err(Failure::NotCached);
+            }
+            // Of these the application may have other answers than a whole response.
+            let is_whole = *method == Method::GET && !headers.contains_key(RANGE);
+            if !is_whole || is_passed {
+                self.count(|counts| &counts.misses);
+                return Ok(Turn::Pass(Note::miss(self, facts, is_whole)));
+            }
+            let waits = !has_waited && !stale.as_ref().is_some_and(|entry| entry.is_always_checked());
+            let joined = if waits { self.content.flights.join(self.key(), &facts) } else { Joined::Alone };
+            match joined {
+                Joined::Alone => return Ok(self.fetch(facts, stale, None)),
+                Joined::Lead(lead) => return Ok(self.fetch(facts, stale, Some(lead))),
+                Joined::Wait(mut flight) => {
+                    has_waited = true;
+                    let landing = timeout(self.content.wait, flight.landed()).await;
+                    if let Ok(Landing::Stored(entry)) = landing
+                        && entry.admits(facts.has_cookies, facts.has_credentials)
+                        && entry.selection.fits(headers)
+                    {
+                        self.count(|counts| &counts.coalesced);
+                        return Ok(self.answer(&entry, How::Collapsed, tokamak_cost::now()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn with_key<T>(&self, then: impl FnOnce(&[u8]) -> T) -> T {
+        if let Some(key) = &self.wish.key {
+            return then(key);
+        }
+        KEY.with_borrow_mut(|key| {
+            let host = service::host(self.request).unwrap_or_default();
+            Key::write(key, host, self.request.uri(), &self.policy.ignored_query);
+            then(key)
+        })
+    }
+
+    fn key(&self) -> Key {
+        self.with_key(Key::of)
+    }
+
+    fn find(&self, facts: &tokamak_cache::Request, now: u64) -> Found {
+        self.with_key(|key| self.content.store.find(key, facts, self.request.headers(), now))
+    }
+
+    fn count(&self, counter: fn(&Counts) -> &AtomicU64) {
+        Counts::count(counter(self.content.store.counts(self.arrival.home.index)));
+    }
+
+    fn hit(&self, entry: &Entry, now: u64) -> Turn {
+        let is_fresh = entry.ttl(now) >= 0;
+        self.count(if is_fresh { |counts| &counts.hits } else { |counts| &counts.stale });
+        self.answer(entry, How::Hit, now)
+    }
+
+    fn answer(&self, entry: &Entry, how: How, now: u64) -> Turn {
+        Turn::Answer(reply::answer(entry, self.request.method(), self.request.headers(), how, now))
+    }
+
+    fn bypass(&self) -> Turn {
+        self.count(|counts| &counts.bypassed);
+        Turn::Pass(Note::bypass())
+    }
+
+    fn fetch(&self, facts: tokamak_cache::Request, stale: Option<Arc<Entry>>, lead: Option<Lead>) -> Turn {
+        self.count(|counts| &counts.misses);
+        Turn::Fetch(Box::new(Fetch::new(self, facts, stale, lead)))
+    }
+
+    /// Has a request of the server's own fetch the response anew, unless one is on its way.
+    fn refresh(&self, facts: &tokamak_cache::Request) {
+        let Joined::Lead(lead) = self.content.flights.join(self.key(), facts) else { return };
+        let Some(caller) = self.arrival.caller.refreshing(Refresh::new(lead)) else { return };
+        let mut request = Request::new(Body::Empty);
+        *request.method_mut() = Method::GET;
+        *request.uri_mut() = self.request.uri().clone();
+        *request.version_mut() = self.request.version();
+        *request.headers_mut() = unconditional(self.request.headers());
+        let home = self.arrival.home.clone();
+        // Nobody reads the response: all that matters is that it is stored.
+        tokio::spawn(async move { drop(service::own(&home, &caller, request).await) });
+    }
+}
+
+/// Header fields by which a client asks for less than the whole response.
+const CONDITIONS: [http::HeaderName; 4] =
+    [http::header::IF_NONE_MATCH, http::header::IF_MODIFIED_SINCE, http::header::IF_RANGE, RANGE];
+
+/// The header fields of a request for the whole response.
+fn unconditional(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    for name in CONDITIONS {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// Gives a request its own conditions back.
+pub fn restore(headers: &mut HeaderMap, original: &HeaderMap) {
+    for name in CONDITIONS {
+        headers.remove(&name);
+        for value in original.get_all(&name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What the operator says of the cache, by the path of a request.
+
+use std::sync::Arc;
+
+use tokamak_cache::Rules;
+use tokamak_config::{self as config, Ignored};
+
+use crate::route;
+
+/// What holds for a site or for one of its routes.
+#[derive(Debug)]
+pub struct Policy {
+    /// What is kept, and how long.
+    pub rules: Rules,
+    /// Query parameters that make no difference.
+    pub ignored_query: Vec<String>,
+}
+
+impl Policy {
+    fn new(caching: &config::Caching) -> Option<Arc<Policy>> {
+        let ignores = |what| caching.ignore.contains(&what);
+        let rules = Rules {
+            lifetime: caching.lifetime,
+            while_revalidate: caching.while_revalidate,
+            if_error: caching.if_error,
+            ignores_cookies: ignores(Ignored::Cookie),
+            ignores_set_cookie: ignores(Ignored::SetCookie),
+            ignores_request: ignores(Ignored::Request),
+            ignores_response: ignores(Ignored::Response),
+        };
+        let ignored_query = caching.ignore_query.clone();
+        caching.is_on.then(|| Arc::new(Policy { rules, ignored_query }))
+    }
+}
+
+/// The policies of a site and of its routes.
+pub struct SitePolicies {
+    own: Option<Arc<Policy>>,
+    /// By the routes' paths, the longest first.
+    routes: Vec<(String, Option<Arc<Policy>>)>,
+}
+
+impl SitePolicies {
+    /// What the configuration says.
+    pub fn new(site: &config::Site) -> SitePolicies {
+        let of_route = |route: &config::Route| (route.path.clone(), Policy::new(&route.cache));
+        SitePolicies { own: Policy::new(&site.cache), routes: site.routes.iter().map(of_route).collect() }
+    }
+
+    /// The one for a clean path; nothing where no response is kept.
+    pub fn of(&self, path: &[u8]) -> Option<&Arc<Policy>> {
+        let route = self.routes.iter().find(|(route, _)| route::is_below(path, route));
+        route.map_or(&self.own, |(_, policy)| policy).as_ref()
+    }
+}

@@ -1,0 +1,188 @@
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::{Site, asking, page, page_with, status};
+use crate::harness::{Connection, eventually, get, in_parallel};
+
+/// Requests at one time.
+const MANY: usize = 12;
+
+/// Sends one request many times at once; how many of the responses say this of themselves.
+fn at_once(site: &Site, target: &str, what: &str) -> usize {
+    let found = std::sync::atomic::AtomicUsize::new(0);
+    in_parallel(MANY, |_| {
+        let response = site.get(target);
+        if status(&response).contains(what) {
+            found.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    found.into_inner()
+}
+
+#[test]
+fn one_asks_and_the_others_wait() {
+    let site = Site::new();
+    let target = page_with("sleep=500", &["Cache-Control: max-age=60"]);
+    assert_eq!(at_once(&site, &target, "collapsed"), MANY - 1);
+    assert_eq!(site.runs(), 1);
+}
+
+#[test]
+fn those_who_wait_for_nothing_go_on_together() {
+    let site = Site::new();
+    let target = page_with("sleep=300", &["Cache-Control: private"]);
+    let began = Instant::now();
+    assert_eq!(at_once(&site, &target, "collapsed"), 0);
+    assert_eq!(site.runs(), MANY);
+    // The first by itself, then the others with four workers; one after the other it would be twelve times.
+    assert!(began.elapsed() < Duration::from_millis(3000), "{:?}", began.elapsed());
+    // It is remembered that there is nothing to wait for.
+    let began = Instant::now();
+    in_parallel(4, |_| drop(site.get(&target)));
+    assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+}
+
+#[test]
+fn nobody_waits_for_ever() {
+    let site = Site::with(&["cache.wait = \"200ms\""]);
+    let target = page_with("sleep=1500", &["Cache-Control: max-age=60"]);
+    in_parallel(2, |number| {
+        sleep(Duration::from_millis(100 * number as u64));
+        site.get(&target).expect(200);
+    });
+    assert_eq!(site.runs(), 2);
+}
+
+#[test]
+fn a_client_that_leaves_takes_nothing_along() {
+    let site = Site::new();
+    let target = page_with("sleep=800", &["Cache-Control: max-age=60"]);
+    let mut first = Connection::open(site.0.address);
+    first.send(get(&target).head_bytes());
+    eventually(Duration::from_secs(5), || (site.runs() == 1).then_some(())).expect("the page runs");
+    drop(first);
+    let response = site.get(&target).expect(200);
+    assert_eq!((response.text().as_str(), site.runs()), ("run 1", 1), "{response}");
+    // Also one for whom nobody waits.
+    let other = page_with("other&sleep=300", &["Cache-Control: max-age=60"]);
+    let mut second = Connection::open(site.0.address);
+    second.send(get(&other).head_bytes());
+    eventually(Duration::from_secs(5), || (site.runs() == 2).then_some(())).expect("the page runs");
+    drop(second);
+    sleep(Duration::from_millis(600));
+    assert!(status(&site.get(&other)).starts_with("Tokamak; hit"));
+}
+
+#[test]
+fn bodies_are_sent_while_they_are_stored() {
+    let site = Site::new();
+    let target = page_with("pieces=4&size=50000&pause=300", &["Cache-Control: max-age=60"]);
+    let first = site.get(&target).expect(200);
+    assert_eq!(first.text().len(), 200_005);
+    // The first piece does not wait for the last.
+    assert!(first.ahead(1) > Duration::from_millis(600), "{:?}", first.ahead(1));
+    let second = site.get(&target).expect(200);
+    assert!(status(&second).starts_with("Tokamak; hit"), "{second}");
+    assert_eq!((first.text(), site.runs()), (second.text(), 1));
+}
+
+#[test]
+fn a_client_that_reads_slowly_holds_up_nobody() {
+    let site = Site::new();
+    let target = page_with("pieces=30&size=30000&pause=5", &["Cache-Control: max-age=60"]);
+    let mut slow = Connection::open(site.0.address);
+    slow.send(get(&target).head_bytes());
+    eventually(Duration::from_secs(5), || (site.runs() == 1).then_some(())).expect("the page runs");
+    let began = Instant::now();
+    let response = site.get(&target).expect(200);
+    assert_eq!((response.text().len(), site.runs()), (900_005, 1));
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(slow.response().text().len(), 900_005);
+}
+
+#[test]
+fn what_is_too_large_is_passed_on() {
+    let site = Site::with(&["cache.largest = \"64KiB\""]);
+    let target = page_with("pieces=10&size=20000&pause=20", &["Cache-Control: max-age=60"]);
+    for run in 1..=2 {
+        let response = site.get(&target).expect(200);
+        assert_eq!((response.text().len(), site.runs()), (200_005, run));
+    }
+    let small = page_with("pieces=3&size=20000&pause=20", &["Cache-Control: max-age=60"]);
+    site.get(&small);
+    assert!(status(&site.get(&small)).starts_with("Tokamak; hit"));
+}
+
+#[test]
+fn stale_pages_are_sent_while_they_are_fetched() {
+    let site = Site::new();
+    let target = page_with("sleep=500", &["Cache-Control: max-age=1, stale-while-revalidate=60"]);
+    site.get(&target);
+    sleep(Duration::from_millis(1100));
+    let began = Instant::now();
+    in_parallel(MANY, |_| {
+        let response = site.get(&target);
+        assert_eq!(response.text(), "run 1", "{response}");
+        assert!(status(&response).starts_with("Tokamak; hit; ttl=-"), "{response}");
+    });
+    assert!(began.elapsed() < Duration::from_millis(400), "{:?}", began.elapsed());
+    let new = || (site.get(&target).text() == "run 2").then_some(());
+    eventually(Duration::from_secs(5), new).expect("it is fetched");
+    assert_eq!(site.runs(), 2, "by one request");
+}
+
+#[test]
+fn stale_pages_stand_in_for_errors() {
+    let site = Site::new();
+    let rescued = page(&["Cache-Control: max-age=1, stale-if-error=60"]);
+    let strict = page(&["Cache-Control: max-age=1, stale-if-error=60, must-revalidate"]);
+    let plain = page(&["Cache-Control: max-age=1"]);
+    for target in [&rescued, &strict, &plain] {
+        site.get(target).expect(200);
+    }
+    sleep(Duration::from_millis(1100));
+    site.down(true);
+    for _ in 0..2 {
+        let response = site.get(&rescued).expect(200);
+        assert!(response.text() == "run 1" && status(&response).contains("detail=error"), "{response}");
+    }
+    site.get(&strict).expect(503);
+    site.get(&plain).expect(503);
+    site.down(false);
+    assert_ne!(site.get(&rescued).expect(200).text(), "run 1");
+}
+
+#[test]
+fn the_operator_says_how_stale() {
+    let site = Site::with(&[
+        "cache_lifetime = \"1s\"",
+        "cache_stale_while_revalidate = \"1s\"",
+        "cache_stale_if_error = \"1m\"",
+    ]);
+    site.get("/page.php").expect(200);
+    sleep(Duration::from_millis(2200));
+    site.down(true);
+    // Too late for the one, not for the other.
+    let response = site.get("/page.php").expect(200);
+    assert!(status(&response).contains("detail=error"), "{response}");
+    let said = page(&["Cache-Control: max-age=1, stale-while-revalidate=0"]);
+    site.down(false);
+    site.get(&said);
+    sleep(Duration::from_millis(1100));
+    assert!(status(&site.get(&said)).starts_with("Tokamak; fwd=stale"));
+}
+
+#[test]
+fn variants_do_not_wait_for_each_other_for_long() {
+    let site = Site::new();
+    let target = page_with(
+        "sleep=300&say[]=HTTP_ACCEPT_LANGUAGE",
+        &["Cache-Control: max-age=60", "Vary: Accept-Language"],
+    );
+    in_parallel(4, |number| {
+        let language = ["de", "en"][number % 2];
+        let response = site.send(&asking(&target, &[("Accept-Language", language)]));
+        assert!(response.text().ends_with(language), "{response}");
+    });
+    assert!(site.runs() <= 3, "{}", site.runs());
+}
