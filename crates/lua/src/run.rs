@@ -11,7 +11,7 @@ use crate::call::Waiting;
 use crate::current::{Seat, Waits, seated};
 use crate::host::Host;
 use crate::outcome::{Outcome, Stage, Trouble, decide};
-use crate::raw::End;
+use crate::raw::{End, go_on_panicking};
 use crate::scripts::ScriptId;
 use crate::state::State;
 use crate::vm::{Ready, Step, Vm};
@@ -79,6 +79,7 @@ impl Run {
         let stay = vm.slot.enter(self.state.shared().limits.ticks());
         let (Seat { host, waits }, step) = seated(Seat { host, waits }, || into(vm));
         let end = stay.end();
+        go_on_panicking();
         self.host = Some(host);
         let trouble = match (end, step) {
             (End::InTime, Ok(Step::Finished(number))) => {

@@ -218,11 +218,11 @@ fn without_interpreter(source: &[u8]) -> &[u8] {
 }
 
 /// What the driver returned.
-fn step((kind, value): (u8, Value)) -> mlua::Result<Step> {
-    match (kind, value) {
-        (0, Value::Integer(number)) => Ok(Step::Finished(number as i32)),
-        (1, Value::Table(run)) => Ok(Step::Waiting(run)),
-        (2, Value::String(problem)) => Ok(Step::Failed(problem.to_string_lossy())),
-        (kind, value) => Err(mlua::Error::runtime(format!("the driver returned {kind}, {value:?}"))),
+fn step(value: Value) -> mlua::Result<Step> {
+    match value {
+        Value::Integer(number) => Ok(Step::Finished(number as i32)),
+        Value::Table(run) => Ok(Step::Waiting(run)),
+        Value::String(problem) => Ok(Step::Failed(problem.to_string_lossy())),
+        value => Err(mlua::Error::runtime(format!("the driver returned {value:?}"))),
     }
 }

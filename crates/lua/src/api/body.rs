@@ -10,27 +10,38 @@ use mlua::{Lua, Table};
 use super::set;
 use crate::current::exchange;
 use crate::host::{Exchange, Piece, Side};
+use crate::raw::{TextCall, text_function};
+
+struct AddText;
+
+impl TextCall<1> for AddText {
+    fn call([text]: [&[u8]; 1]) -> mlua::Result<()> {
+        exchange(|exchange| add_text(exchange, text))
+    }
+}
+
+struct SetText;
+
+impl TextCall<1> for SetText {
+    fn call([text]: [&[u8]; 1]) -> mlua::Result<()> {
+        exchange(|exchange| {
+            exchange.clear_body();
+            add_text(exchange, text);
+        })
+    }
+}
+
+fn add_text(exchange: &mut dyn Exchange, text: &[u8]) {
+    if !text.is_empty() {
+        exchange.add_piece(Piece::Bytes(text.to_vec()));
+    }
+}
 
 pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     request(lua, host)?;
-    set(lua, host, "add_text", |_, text: mlua::String| {
-        let bytes = text.as_bytes();
-        exchange(|exchange| {
-            if !bytes.is_empty() {
-                exchange.add_piece(Piece::Bytes(bytes.to_vec()));
-            }
-        })
-    })?;
+    host.set("add_text", text_function::<AddText, 1>(lua)?)?;
     // The usual body is one text: one call instead of two.
-    set(lua, host, "set_text", |_, text: mlua::String| {
-        let bytes = text.as_bytes();
-        exchange(|exchange| {
-            exchange.clear_body();
-            if !bytes.is_empty() {
-                exchange.add_piece(Piece::Bytes(bytes.to_vec()));
-            }
-        })
-    })?;
+    host.set("set_text", text_function::<SetText, 1>(lua)?)?;
     set(lua, host, "add_file", |_, (name, offset, length): (mlua::String, f64, f64)| {
         exchange(|exchange| add_file(exchange, &name.as_bytes(), offset as i64, length as i64))
     })?;

@@ -21,7 +21,7 @@ fn is_token(name: &[u8]) -> bool {
 /// The values in what a script assigned. Several values of one field are written as the lines that they become:
 /// `one\r\nName: two`. Anything else that holds a line's end, or another control character, is nothing.
 fn values<'a>(name: &[u8], text: &'a [u8]) -> Option<Vec<&'a [u8]>> {
-    let mut all = Vec::with_capacity(1);
+    let mut all = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.windows(2).position(|pair| pair == b"\r\n") {
         all.push(&rest[..at]);
@@ -30,8 +30,12 @@ fn values<'a>(name: &[u8], text: &'a [u8]) -> Option<Vec<&'a [u8]>> {
         rest = rest.trim_ascii_start();
     }
     all.push(rest);
-    let is_clean = |value: &&[u8]| value.iter().all(|&byte| byte == b'\t' || byte >= 0x20 && byte != 0x7f);
-    all.iter().all(is_clean).then_some(all)
+    all.iter().all(|value| is_clean(value)).then_some(all)
+}
+
+/// Whether there are no control characters in a value.
+fn is_clean(value: &[u8]) -> bool {
+    value.iter().all(|&byte| byte == b'\t' || byte >= 0x20 && byte != 0x7f)
 }
 
 /// Does what an assignment to a header field means; what cannot be meant is logged, and ignored.
@@ -47,6 +51,9 @@ pub fn assign(exchange: &mut dyn Exchange, side: Side, name: &[u8], text: &[u8])
     }
     if text.is_empty() {
         return exchange.set_field(side, name, None);
+    }
+    if is_clean(text) {
+        return exchange.set_field(side, name, Some(text));
     }
     let Some(values) = values(name, text) else {
         let name = name.escape_ascii();

@@ -5,6 +5,7 @@ use mlua::{Lua, Table};
 use super::{field, set};
 use crate::current::{exchange, with};
 use crate::host::{Attribute, Item, Side};
+use crate::raw::{TextCall, text_function};
 
 /// A side, in the prelude's words.
 fn side(number: u8) -> Side {
@@ -59,14 +60,29 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })
 }
 
+struct SetRequestHeader;
+
+impl TextCall<2> for SetRequestHeader {
+    fn call([name, value]: [&[u8]; 2]) -> mlua::Result<()> {
+        exchange(|exchange| field::assign(exchange, Side::Request, name, value))
+    }
+}
+
+struct SetResponseHeader;
+
+impl TextCall<2> for SetResponseHeader {
+    fn call([name, value]: [&[u8]; 2]) -> mlua::Result<()> {
+        exchange(|exchange| field::assign(exchange, Side::Response, name, value))
+    }
+}
+
 fn headers(lua: &Lua, host: &Table) -> mlua::Result<()> {
     set(lua, host, "header", |lua, (which, name): (u8, mlua::String)| {
         let value = exchange(|exchange| field::joined(exchange, side(which), &name.as_bytes()))?;
         value.map(|value| lua.create_string(value)).transpose()
     })?;
-    set(lua, host, "set_header", |_, (which, name, value): (u8, mlua::String, mlua::String)| {
-        exchange(|exchange| field::assign(exchange, side(which), &name.as_bytes(), &value.as_bytes()))
-    })?;
+    host.set("set_request_header", text_function::<SetRequestHeader, 2>(lua)?)?;
+    host.set("set_response_header", text_function::<SetResponseHeader, 2>(lua)?)?;
     set(lua, host, "headers", |lua, which: u8| {
         let mut pairs = Pairs::default();
         exchange(|exchange| exchange.fields(side(which), &mut |name, value| pairs.push(name, value)))?;

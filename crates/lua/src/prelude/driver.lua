@@ -1,6 +1,8 @@
 -- Runs scripts: each run in a coroutine, with an environment of its own. Rust calls `start` and, when what a run
 -- waited for is there, `go_on`; whatever happens in a script, both return to Rust.
 --
+-- Rust is told a number if the script has ended, the run if it waits, and a text if something went wrong.
+--
 -- A run may be ended between any two instructions, here too, when its time is up. So a coroutine is never in the
 -- pool while it is in use, and what ended badly is not put back.
 --
@@ -18,23 +20,23 @@ local finish, loaded, globals_for = dialect.finish, dialect.loaded, dialect.glob
 
 local create, resume, yield, running = coroutine.create, coroutine.resume, coroutine.yield, coroutine.running
 local load, next, setfenv, setmetatable = load, next, setfenv, setmetatable
-local tostring, traceback, type, xpcall = tostring, debug.traceback, type, xpcall
+local tostring, traceback, type = tostring, debug.traceback, type
 
 -- What a coroutine says when it yields; scripts cannot get hold of these.
 local DONE, WAIT, BRANCH = {}, {}, {}
--- What Rust is told.
-local FINISHED, WAITING, FAILED = 0, 1, 2
 
--- Most coroutines that are kept for the next runs. Chosen arbitrarily.
+-- Most runs whose coroutine and table are kept for the next ones. Chosen arbitrarily.
 local MOST_IDLE = 64
 
+-- Those are the first `count`; what comes after them is in use or gone.
 local idle, count = {}, 0
 local current
 
-local function explain(problem)
+-- What is wrong with a coroutine that an error has ended.
+local function explain(thread, problem)
     local kind = type(problem)
     if kind == "string" then
-        return traceback(problem, 2)
+        return traceback(thread, problem)
     elseif kind == "number" or kind == "userdata" then
         return tostring(problem)
     end
@@ -43,14 +45,13 @@ end
 
 local function loop(run)
     while true do
-        local good, value = xpcall(run.main, explain)
-        run = yield(DONE, good, value)
+        run = yield(DONE, run.main())
     end
 end
 
 -- A branch's whole life.
 local function branch(body)
-    return DONE, xpcall(body, explain)
+    return DONE, body()
 end
 
 -- What a branching coroutine is told: by the branches' names what each returned first and second; and an error, if one
@@ -92,33 +93,39 @@ local function join(run, thread, good, value, problem)
     end
 end
 
+-- Keeps a run that has ended well for the next one.
+local function keep(run)
+    if count < MOST_IDLE then
+        run.main, run.header, run.content, run.notes, run.printed, run.input = false, false, false, false, false, false
+        run.branches, run.ready, run.waits = false, false, false
+        idle[count + 1] = run
+        count = count + 1
+    end
+end
+
 -- A coroutine of the run has paused or ended. What this returns is Rust's, unless it is nothing: then the run waits, or
 -- others of its coroutines are ready.
-local function settle(run, thread, alive, mark, good, value, problem)
-    if mark == WAIT then
+local function settle(run, thread, alive, mark, value, problem)
+    if mark == DONE and thread == run.thread then
+        local number = finish(run, value)
+        keep(run)
+        return number
+    elseif mark == WAIT then
         return
     elseif mark == BRANCH then
         run.branches = run.branches or {}
         run.ready = run.ready or {}
-        return fork(run, thread, good)
+        return fork(run, thread, value)
     end
-    local whole = alive and mark == DONE
     if not alive then
-        good, value = false, explain(mark)
-    elseif not whole then
-        good, value = false, "attempt to yield from outside a coroutine"
+        value = explain(thread, mark)
+    elseif mark ~= DONE then
+        value = "attempt to yield from outside a coroutine"
     end
     if thread ~= run.thread then
-        return join(run, thread, good, value, problem)
+        return join(run, thread, mark == DONE, value, problem)
     end
-    if whole and count < MOST_IDLE then
-        idle[count + 1] = thread
-        count = count + 1
-    end
-    if not good then
-        return FAILED, value
-    end
-    return finish(run, value)
+    return value
 end
 
 function go_on_in(run, thread, ...)
@@ -126,22 +133,22 @@ function go_on_in(run, thread, ...)
 end
 
 -- Goes on with every coroutine that is ready, unless the run has ended.
-local function advance(run, step, value)
+local function advance(run, step)
     local ready = run.ready
     while not step and ready and #ready > 0 do
         local at = #ready
         local turn = ready[at]
         ready[at] = nil
-        step, value = go_on_in(run, turn[1], turn[2], turn[3], turn[4])
+        step = go_on_in(run, turn[1], turn[2], turn[3], turn[4])
         ready = run.ready
     end
     current = nil
     if step then
-        return step, value
+        return step
     elseif pause then
         pause(run)
     end
-    return WAITING, run
+    return run
 end
 
 local function proceed(run, thread, ...)
@@ -172,17 +179,17 @@ local function start(id)
     local environment = setmetatable({}, script.fallback)
     local factory = script.factory
     setfenv(factory, environment)
-    -- With all its fields at once, a table need not grow.
-    local run = {
-        main = factory(), thread = false, header = false, content = false, notes = false, printed = false, input = false,
-        branches = false, ready = false, waits = false,
-    }
+    local run
     if count > 0 then
-        run.thread = idle[count]
-        idle[count] = nil
         count = count - 1
+        run = idle[count + 1]
+        run.main = factory()
     else
-        run.thread = create(loop)
+        -- With all its fields at once, a table need not grow.
+        run = {
+            main = factory(), thread = create(loop), header = false, content = false, notes = false, printed = false,
+            input = false, branches = false, ready = false, waits = false,
+        }
     end
     return proceed(run, run.thread, run)
 end

@@ -5,9 +5,6 @@ local host, pairs, new_globals = ...
 local error, floor, next, rawget, rawset, setmetatable = error, math.floor, next, rawget, rawset, setmetatable
 local tonumber, tostring, type = tonumber, tostring, type
 
--- What Rust is told, as in the driver.
-local FINISHED = 0
-
 local RESTART_REQUEST = 99
 
 -- Whose header fields are meant.
@@ -68,11 +65,11 @@ local function sealed(fields)
     return setmetatable(fields, { __newindex = read_only, __metatable = false })
 end
 
-local function headers(side)
-    local get, set, all = host.header, host.set_header, host.headers
+local function headers(side, set)
+    local get, all = host.header, host.headers
     return window(
         function(name) return get(side, name) end,
-        function(name, value) set(side, name, text_or_empty(value)) end,
+        function(name, value) set(name, text_or_empty(value)) end,
         function() return all(side) end)
 end
 
@@ -204,11 +201,11 @@ local function set_body(body)
 end
 
 local function response_body()
+    local methods = { add = add_body, set = set_body }
     return window(function(name)
-        if name == "add" then
-            return add_body
-        elseif name == "set" then
-            return set_body
+        local method = methods[name]
+        if method then
+            return method
         elseif name == "get" then
             return (host.response_body())
         elseif name == "len" then
@@ -332,12 +329,12 @@ end
 -- The tables for one script file. They are made once; `current` says whose request they show.
 local function new()
     local r = sealed {
-        req_header = headers(REQUEST),
+        req_header = headers(REQUEST, host.set_request_header),
         req_attr = attributes(),
         req_item = items(),
         req_env = variables(),
         req_body = request_body(),
-        resp_header = headers(RESPONSE),
+        resp_header = headers(RESPONSE, host.set_response_header),
         resp_body = response_body(),
     }
     local counters = statistics()
@@ -425,15 +422,15 @@ local function finish(run, value)
     local number = number_of(value)
     if not number then
         log("unexpected non-integer return type: " .. type(value))
-        return FINISHED, 0
+        return 0
     end
     local header = run.header
     if type(header) == "table" then
-        local set = host.set_header
+        local set = host.set_response_header
         for name, value in next, header do
             local kind = type(value)
             if (kind == "string" or kind == "number") and (type(name) == "string" or type(name) == "number") then
-                set(RESPONSE, name, value)
+                set(name, value)
             end
         end
     end
@@ -447,7 +444,7 @@ local function finish(run, value)
             add(content, "content", by_end)
         end
     end
-    return FINISHED, number
+    return number
 end
 
 local tokamak = host.tokamak(host, sealed)

@@ -7,8 +7,6 @@ local setmetatable, sub, tonumber, tostring, type = setmetatable, string.sub, to
 local concat, isyieldable, rawset, unpack = table.concat, coroutine.isyieldable, rawset, unpack
 local open_lines, type_of_file = globals.io.lines, globals.io.type
 
--- What Rust is told, as in the driver.
-local FINISHED = 0
 
 -- Bytes of a body that are read at once, and of a response that are collected before Rust is given them. Chosen
 -- arbitrarily.
@@ -315,7 +313,7 @@ return {
     pause = flush,
     finish = function(run)
         flush(run)
-        return FINISHED, 0
+        return 0
     end,
     loaded = loaded,
     begin = begin,
