@@ -9,6 +9,11 @@ use std::process::ExitCode;
 
 use cli::{Command, report};
 
+/// Requests take and give back the same few sizes all the time, some of them (the HTTP library's buffers of 8 KiB, tables of Lua)
+/// larger than what the C library's allocator does quickly.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match cli::parse() {
         Command::Serve(site) => match site.request().and_then(|request| Ok((request.load()?, request))) {

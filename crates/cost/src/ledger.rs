@@ -27,6 +27,11 @@ impl Ledger {
         self.last = now;
     }
 
+    /// When it began, in nanoseconds of [`crate::now`].
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
     /// Nanoseconds booked on `phase`.
     pub fn spent(&self, phase: Phase) -> u64 {
         self.spent[phase as usize]

@@ -112,6 +112,12 @@ impl Receipt {
     pub fn new(home: Arc<Loop>, link: Option<Arc<Link>>, ledger: Ledger) -> Receipt {
         Receipt { ledger, entry: None, sent: 0, home, link }
     }
+
+    /// What a body becomes that has to wait for its next piece: it waits on, unless the client has gone.
+    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let Some(link) = &self.link else { return Poll::Pending };
+        link.poll_gone(context).map(|()| Some(Err(Broken("the client has gone"))))
+    }
 }
 
 impl Drop for Receipt {
@@ -180,7 +186,8 @@ impl Body for Reply {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let reply = self.get_mut();
-        let piece = ready!(reply.source.poll_piece(&reply.receipt.home, &mut reply.receipt.ledger, context));
+        let next = reply.source.poll_piece(&reply.receipt.home, &mut reply.receipt.ledger, context);
+        let Poll::Ready(piece) = next else { return reply.receipt.poll_gone(context) };
         if let Some(Ok(bytes)) = &piece {
             reply.receipt.sent += bytes.len() as u64;
         }

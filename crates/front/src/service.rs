@@ -1,7 +1,10 @@
 //! A connection's conversation: each request passes the phases in order and becomes one response.
 
-use std::convert::Infallible;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response, Uri};
@@ -31,6 +34,9 @@ use crate::server::{Loop, OpenConnection, Place};
 pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, _open: OpenConnection) {
     let limits = &home.server.limits;
     let mut http = hyper::server::conn::http1::Builder::new();
+    // The library would look for the end of the connection during every request, with a new buffer each time. We look, if an
+    // answer has to wait (`Link::poll_gone`).
+    http.half_close(true);
     // The sweeper looks after time limits, for all connections at once.
     http.header_read_timeout(None).max_buf_size(limits.head.max(8192) + 4096);
     if limits.headers > 100 {
@@ -40,7 +46,7 @@ pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, _open: OpenC
         let (home, link) = (home.clone(), link.clone());
         service_fn(move |request| {
             let (home, link) = (home.clone(), link.clone());
-            async move { Ok::<_, Infallible>(serve(home, link, request).await) }
+            serve(home, link, request)
         })
     };
     let mut connection = http.serve_connection(wire, service);
@@ -74,7 +80,11 @@ pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     authority.or_else(|| headers.get(header::HOST)?.to_str().ok())
 }
 
-async fn serve(home: Arc<Loop>, link: Arc<Link>, request: Request<Incoming>) -> Response<Reply> {
+async fn serve(
+    home: Arc<Loop>,
+    link: Arc<Link>,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, Gone> {
     let now = tokamak_cost::now();
     home.attend(now);
     let mut ledger = Ledger::begin(link.serve(now));
@@ -87,15 +97,35 @@ async fn serve(home: Arc<Loop>, link: Arc<Link>, request: Request<Incoming>) -> 
     let request = Request::from_parts(parts, ());
     let wish = Some(Wish::default());
     let given = Given { incoming: Some(&mut incoming), wish, ..Given::default() };
-    let mut response = answer(&home, &Caller::Client(link), request, given, &mut receipt.ledger).await;
+    let caller = Caller::Client(link.clone());
+    let mut response = {
+        let mut answer = pin!(answer(&home, &caller, request, given, &mut receipt.ledger));
+        let unless_gone = |context: &mut Context<'_>| match answer.as_mut().poll(context) {
+            Poll::Pending => link.poll_gone(context).map(|()| Err(Gone)),
+            ready => ready.map(Ok),
+        };
+        poll_fn(unless_gone).await?
+    };
     if home.is_draining() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if let Some(entry) = &mut receipt.entry {
         entry.status = response.status().as_u16();
     }
-    Reply::respond(response, receipt)
+    Ok(Reply::respond(response, receipt))
 }
+
+/// A client has gone before its answer began.
+#[derive(Debug)]
+struct Gone;
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the client has gone")
+    }
+}
+
+impl std::error::Error for Gone {}
 
 /// Answers a request that the server itself makes for the one of `caller`, from the beginning: scripts of the site that it
 /// names, routes, applications. Its body is complete. Nothing is written into the access log.

@@ -73,9 +73,13 @@ impl SiteHooks {
         self.own.is_empty() && self.routes.iter().all(|(_, hooks)| hooks.is_empty())
     }
 
-    /// Those for a path.
-    fn of(&self, path: &[u8]) -> &Hooks {
-        let route = self.routes.iter().find(|(route, _)| route::is_below(path, route));
+    /// Those for a path, as it was sent.
+    fn of(&self, path: &str) -> &Hooks {
+        if self.routes.is_empty() {
+            return &self.own;
+        }
+        let path = route::clean(path.as_bytes()).unwrap_or_default();
+        let route = self.routes.iter().find(|(route, _)| route::is_below(&path, route));
         route.map_or(&self.own, |(_, hooks)| hooks)
     }
 }
@@ -165,7 +169,7 @@ pub async fn serve(
         length = incoming.size_hint().exact();
         body = incoming.is_end_stream().then_some(Body::Empty);
     }
-    let work = Work::new(home.clone(), place.index, caller.clone(), parts, body, length);
+    let work = Work::new(home.clone(), place.index, caller.clone(), parts, body, length, ledger.start());
     let hooks = work.hooks(&place.hooks);
     let work = Some(Box::new(work));
     let mut way = Way { home, place, caller, incoming, hooks, work, restarts: 0, is_asked: false };

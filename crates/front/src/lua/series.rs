@@ -22,7 +22,12 @@ pub struct Series {
 
 impl Series {
     /// What these pieces are together.
-    pub fn of(pieces: Vec<Piece>) -> Source {
+    pub fn of(mut pieces: Vec<Piece>) -> Source {
+        if let [Piece::Bytes(bytes)] = &mut pieces[..]
+            && !bytes.is_empty()
+        {
+            return Source::Whole(std::mem::take(bytes).into());
+        }
         if pieces.iter().all(|piece| matches!(piece, Piece::Bytes(_))) {
             return whole(pieces);
         }
@@ -66,13 +71,13 @@ impl Series {
 }
 
 fn whole(pieces: Vec<Piece>) -> Source {
-    let mut all: Vec<Vec<u8>> = pieces
+    let all: Vec<Vec<u8>> = pieces
         .into_iter()
         .filter_map(|piece| match piece {
             Piece::Bytes(bytes) => Some(bytes),
             Piece::File { .. } => None,
         })
         .collect();
-    let bytes = if all.len() == 1 { all.remove(0) } else { all.concat() };
+    let bytes = all.concat();
     if bytes.is_empty() { Source::Empty } else { Source::Whole(bytes.into()) }
 }

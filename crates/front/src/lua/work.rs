@@ -55,7 +55,8 @@ pub struct Work {
     pub(super) status: u16,
     /// Whether a script wants the connection closed.
     pub(super) closes: bool,
-    began: SystemTime,
+    /// When it began, by the clock of the ledger.
+    began: u64,
     /// What scripts want of the content cache.
     pub(super) wish: Wish,
 }
@@ -69,6 +70,7 @@ impl Work {
         parts: Parts,
         body: Option<Body>,
         length: Option<u64>,
+        began: u64,
     ) -> Work {
         Work {
             home,
@@ -87,7 +89,7 @@ impl Work {
             present: None,
             status: 0,
             closes: false,
-            began: SystemTime::now(),
+            began,
             wish: Wish::default(),
         }
     }
@@ -99,8 +101,7 @@ impl Work {
 
     /// The scripts for the request's path.
     pub(super) fn hooks<'a>(&self, all: &'a SiteHooks) -> &'a Hooks {
-        let path = route::clean(self.parts.uri.path().as_bytes());
-        all.of(path.as_deref().unwrap_or_default())
+        all.of(self.parts.uri.path())
     }
 
     /// Whether a script waits for the request's body, which has not been read.
@@ -305,7 +306,8 @@ impl Exchange for Work {
     fn item(&self, item: Item) -> (i64, i64) {
         let number = match item {
             Item::StartTime => {
-                let since = self.began.duration_since(UNIX_EPOCH).unwrap_or_default();
+                let ago = Duration::from_nanos(tokamak_cost::now().saturating_sub(self.began));
+                let since = (SystemTime::now() - ago).duration_since(UNIX_EPOCH).unwrap_or_default();
                 return (since.as_secs() as i64, since.subsec_nanos().into());
             }
             Item::BytesIn | Item::RequestHeaderLen => {
@@ -398,7 +400,8 @@ impl Exchange for Work {
     }
 
     fn clear_body(&mut self) {
-        self.pieces = Some(Vec::new());
+        // Nearly always there will be one.
+        self.pieces = Some(Vec::with_capacity(1));
     }
 
     fn add_piece(&mut self, piece: Piece) {

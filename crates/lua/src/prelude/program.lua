@@ -7,7 +7,6 @@ local setmetatable, sub, tonumber, tostring, type = setmetatable, string.sub, to
 local concat, isyieldable, rawset, unpack = table.concat, coroutine.isyieldable, rawset, unpack
 local open_lines, type_of_file = globals.io.lines, globals.io.type
 
-
 -- Bytes of a body that are read at once, and of a response that are collected before Rust is given them. Chosen
 -- arbitrarily.
 local PIECE = 65536
