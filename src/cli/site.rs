@@ -129,8 +129,9 @@ pub fn request(
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
     };
-    let environment =
-        env::vars_os().filter_map(text).filter(|(name, _)| name.starts_with("TOKAMAK_")).collect();
+    // `PATH` is where programs are found that the configuration names.
+    let counts = |(name, _): &(String, String)| name.starts_with("TOKAMAK_") || name == "PATH";
+    let environment = env::vars_os().filter_map(text).filter(counts).collect();
     Ok(Request { path, config, flags, environment, directory })
 }
 

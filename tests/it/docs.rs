@@ -202,7 +202,8 @@ fn configurations_pass_the_check() {
                 continue;
             }
             let file = desk.write(block.file().unwrap_or("tokamak.toml"), &block.text);
-            let output = Command::new(program()).arg("check").arg("--config").arg(file).output();
+            let mut command = Command::new(program());
+            let output = command.arg("check").arg("--config").arg(file).envs(desk.environment()).output();
             let output = output.expect("tokamak runs");
             assert!(output.status.success(), "{page}:{}: {}", block.line, complaints(&output));
             count += 1;
