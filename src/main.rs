@@ -27,6 +27,7 @@ fn main() -> ExitCode {
             Ok((arguments, config)) => wiring::fpm::serve(arguments, &config),
             Err(status) => status,
         },
+        Command::LuaFcgi(lua) => report(wiring::lua_fcgi::serve(lua.request())),
         Command::Check(check) => check.run(),
         Command::SealReport(report) => report.run(),
         Command::Reload(at) => report(wiring::control::reload(at.socket())),

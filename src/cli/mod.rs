@@ -2,6 +2,7 @@
 //! business, so most flags are passed on as they were typed.
 
 mod fpm;
+mod lua_fcgi;
 pub mod pages;
 mod seal_report;
 mod site;
@@ -17,6 +18,7 @@ use clap_complete::Shell;
 use tokamak_config::option;
 
 pub use fpm::{Fpm, say_all};
+pub use lua_fcgi::LuaFcgi;
 pub use seal_report::SealReport;
 pub use site::{Check, Serve};
 pub use upstream::Upstream;
@@ -36,6 +38,8 @@ pub enum Command {
     Serve(Serve),
     /// Stand in for php-fpm: its configuration, its command line, its sockets for web servers.
     Fpm(Fpm),
+    /// Run Lua scripts for web servers, which hand over requests by FastCGI.
+    LuaFcgi(LuaFcgi),
     /// Check a configuration: every error with file, line and key.
     Check(Check),
     /// Find what an application leaves behind between two requests: a leak detector for worker scripts.

@@ -6,39 +6,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, ToSocketAddrs};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use tokamak_config::{
-    Cache, Caching, Fpm, FpmAddress, FpmSocket, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server,
-    Site, Timeouts,
-};
+use tokamak_config::{Fpm, FpmAddress, FpmSocket, Pool, PoolSize, Server, Site};
 use tokamak_fpm::arguments::Arguments;
 use tokamak_fpm::config::{Address, ErrorLog, Manager, Setting};
 use tokamak_fpm::host::Machine;
 use tokamak_fpm::log::Style;
 use tokamak_fpm::{Config, Level, Message};
 
+use super::fastcgi::{self, AGES};
 use crate::cli::say_all;
 
 /// Exit status of php-fpm when it cannot be what its configuration says.
 const CONFIG: u8 = 78;
-/// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers are bounded by themselves.
-const HEAD: usize = 128 * 1024;
-/// Bytes of a request body, and of a response, that are held in memory.
-const BUFFER: usize = 1024 * 1024;
-/// Connections of web servers. php-fpm has no such limit, as it has one process for each.
-const CONNECTIONS: usize = 10_000;
-/// How long a web server may be silent in the middle of a request.
-const SILENCE: Duration = Duration::from_secs(60);
-/// How long a web server may read nothing of an answer. Long: it may be waiting for its own slow client.
-const SEND: Duration = Duration::from_secs(600);
 /// Most workers of a pool.
 const WORKERS: usize = 256;
 /// Fewest requests that may wait for a worker, however short the pool's backlog: one connection brings several.
 const QUEUE: usize = 511;
-/// As good as for ever: it is for the web server to give up waiting, and to close its idle connections.
-const AGES: Duration = Duration::from_secs(10 * 365 * 86_400);
-
 /// Serves in php-fpm's place until it is told to stop.
 pub fn serve(arguments: Arguments, config: &Config) -> ExitCode {
     let style = Style { lowest: config.global.log_level, limit: config.global.log_limit };
@@ -96,32 +81,17 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
     }
     let global = &config.global;
     let control = global.process_control_timeout;
-    let drain = if control.is_zero() { AGES } else { control };
-    Ok(Server {
-        listen: Vec::new(),
-        loops: std::thread::available_parallelism().map_or(1, usize::from).min(256),
-        user: None,
-        group: None,
-        control: None,
-        pid_file: global.pid.clone(),
-        limits: Limits { head: HEAD, headers: 0, body: u64::MAX, buffer: BUFFER, connections: CONNECTIONS },
-        timeouts: Timeouts { head: SILENCE, body: SILENCE, idle: AGES, send: SEND, drain },
-        log: Log {
-            access: None,
-            error: match &global.error_log {
-                // Somebody is looking.
-                _ if arguments.force_stderr || std::io::stderr().is_terminal() => None,
-                ErrorLog::File(path) => Some(path.clone()),
-                ErrorLog::Syslog => None,
-            },
-        },
-        resolver: Vec::new(),
-        lua: Lua::default(),
-        cache: Cache::default(),
-        upstreams: Vec::new(),
-        sites,
-        fpm: Some(Fpm { global: global.clone(), php: arguments.php.clone(), sockets }),
-    })
+    let mut server = fastcgi::server(sites);
+    server.pid_file = global.pid.clone();
+    server.timeouts.drain = if control.is_zero() { AGES } else { control };
+    server.log.error = match &global.error_log {
+        // Somebody is looking.
+        _ if arguments.force_stderr || std::io::stderr().is_terminal() => None,
+        ErrorLog::File(path) => Some(path.clone()),
+        ErrorLog::Syslog => None,
+    };
+    server.fpm = Some(Fpm { global: global.clone(), php: arguments.php.clone(), sockets });
+    Ok(server)
 }
 
 /// What the configuration says and cannot be had here, beside the directives that have no effect.
@@ -149,42 +119,33 @@ fn site(pool: &tokamak_fpm::Pool, own: Option<Site>) -> Site {
     let table = |settings: &[Setting]| -> BTreeMap<String, String> {
         settings.iter().map(|setting| (setting.name.clone(), setting.value.clone())).collect()
     };
-    let (root, mode, worker, boot, warm, keep) = match own {
-        Some(own) => (own.root, own.mode, own.worker, own.boot, own.warm, own.keep),
-        None => ("/".into(), Mode::Classic, None, None, Vec::new(), Vec::new()),
-    };
-    Site {
-        name: pool.name.clone(),
-        hosts: Vec::new(),
-        root,
-        index: Vec::new(),
-        front_controller: None,
-        mode,
-        worker,
-        boot,
-        warm,
-        fallback: None,
-        upstream: None,
-        authorizer: None,
-        routes: Vec::new(),
-        lua: Scripts::default(),
-        cache: Caching::default(),
-        keep,
-        pool: Pool {
-            size: size(pool),
-            queue: usize::try_from(pool.listen.backlog).unwrap_or(0).max(QUEUE),
-            queue_timeout: AGES,
-            max_requests: pool.max_requests.into(),
-            max_memory: 0,
-            request_timeout: pool.terminate_timeout.unwrap_or_default(),
-            slow: pool.slow.as_ref().and_then(|slow| slow.timeout).unwrap_or_default(),
-        },
-        php_value: table(&pool.php_values),
-        php_admin_value: table(&pool.php_admin_values),
-        env: table(&pool.env),
-        inherit_env: !pool.clear_env,
-        fpm: Some(Arc::new(pool.clone())),
+    let mut site = fastcgi::site(&pool.name, "/".into());
+    if let Some(own) = own {
+        site = Site {
+            root: own.root,
+            mode: own.mode,
+            worker: own.worker,
+            boot: own.boot,
+            warm: own.warm,
+            keep: own.keep,
+            ..site
+        };
     }
+    site.pool = Pool {
+        size: size(pool),
+        queue: usize::try_from(pool.listen.backlog).unwrap_or(0).max(QUEUE),
+        queue_timeout: AGES,
+        max_requests: pool.max_requests.into(),
+        max_memory: 0,
+        request_timeout: pool.terminate_timeout.unwrap_or_default(),
+        slow: pool.slow.as_ref().and_then(|slow| slow.timeout).unwrap_or_default(),
+    };
+    site.php_value = table(&pool.php_values);
+    site.php_admin_value = table(&pool.php_admin_values);
+    site.env = table(&pool.env);
+    site.inherit_env = !pool.clear_env;
+    site.fpm = Some(Arc::new(pool.clone()));
+    site
 }
 
 fn size(pool: &tokamak_fpm::Pool) -> PoolSize {

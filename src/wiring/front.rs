@@ -43,6 +43,7 @@ pub fn main(start: FrontStart) -> u8 {
         pools: pools.collect(),
         listeners: start.listeners.into_iter().map(TcpListener::from).collect(),
         sockets: start.sockets,
+        scripts: None,
         access_log: start.access_log.map(File::from),
         is_successor: start.is_successor,
         server: start.server,

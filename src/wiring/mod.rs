@@ -1,7 +1,9 @@
 //! The only place that knows every part: it gives the supervisor its front and its worker program.
 
+mod fastcgi;
 pub mod fpm;
 mod front;
+pub mod lua_fcgi;
 
 use tokamak_config::{Errors, Server};
 use tokamak_supervisor::{Failure, Setup};

@@ -36,6 +36,8 @@ mod limits;
 mod logs;
 /// Lua scripts in the server, beside lighttpd's.
 mod lua;
+/// `tokamak lua-fcgi`: Lua scripts that web servers reach by FastCGI.
+mod lua_fcgi;
 /// The service manager: sockets from it, words to it, a file with the process id.
 mod manager;
 /// A worker script of the shape of Laravel Octane's.

@@ -32,3 +32,4 @@ pub use pools::pools;
 pub use reference::reference;
 pub use request::{CONFIG_VARIABLE, FILE_NAME, Request};
 pub use text::{restart_needed, sample};
+pub use unit::{size, time};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Body as _;
 use tokamak_cost::{Ledger, Phase};
+use tokamak_lua::State;
 use tokamak_upstream::body::Body;
 use tokamak_upstream::shm::Rim;
 
@@ -31,6 +32,8 @@ pub enum Handler {
     Workers(Arc<Rim>),
     /// A FastCGI application, by its place in the configuration.
     Upstream(usize),
+    /// Lua scripts in the place of programs, for web servers alone.
+    Scripts(Arc<State>),
     /// Nobody: there is no such page.
     Nobody,
 }
@@ -182,7 +185,7 @@ async fn answer(
 ) -> Result<Response<Source>, Trouble> {
     let mut fallback = match handler {
         Handler::Workers(_) => call.place.fallback.map(|index| &call.home.places[index].handler),
-        Handler::Upstream(_) | Handler::Nobody => None,
+        Handler::Upstream(_) | Handler::Scripts(_) | Handler::Nobody => None,
     };
     // What may not be asked twice goes straight to those who cannot decline it.
     if !call.is_repeatable {
@@ -203,7 +206,7 @@ async fn answer(
                 }
             }
             Handler::Upstream(index) => fastcgi::ask(*index, call, body, ledger).await,
-            Handler::Nobody => Err(Failure::NotFound.into()),
+            Handler::Scripts(_) | Handler::Nobody => Err(Failure::NotFound.into()),
         };
     }
 }

@@ -96,6 +96,7 @@ failures! {
     WorkerBroken          Backend  Never  502  "The application gave an answer that cannot be sent."
     QueueFull             Server   Later  503  "The server is busy. Please try again."
     QueueSlow             Server   Later  503  "The server is busy. Please try again."
+    ScriptUnreadable      Server   Later  503  "The server could not answer. Please try again."
     ScriptEnded           Server   Later  503  "The server could not answer in time. Please try again."
     TooManyConnections    Server   Later  503  "The server has too many connections. Please try again."
     NoWorkers             Server   Later  503  "The application is not running. Please try again."

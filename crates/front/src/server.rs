@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -63,6 +64,8 @@ pub struct Start {
     pub listeners: Vec<TcpListener>,
     /// Sockets that listen already for web servers, in the order of the configuration.
     pub sockets: Vec<OwnedFd>,
+    /// The folder whose Lua scripts answer web servers in the place of workers.
+    pub scripts: Option<PathBuf>,
     /// One for each site that has workers.
     pub pools: Vec<PoolLink>,
     /// The access log's file, open for appending; absent: standard output, if the configuration wants one.
@@ -241,7 +244,7 @@ impl Front {
         let counts: Arc<[AtomicUsize]> = (0..loops).map(|_| AtomicUsize::new(0)).collect();
         let full: Arc<[AtomicBool]> = (0..loops).map(|_| AtomicBool::new(false)).collect();
         let upstreams: Arc<[Upstream]> = server.upstreams.iter().map(fastcgi::upstream).collect();
-        let lua = lua::engine(&server);
+        let lua = lua::engine(&server, start.scripts.as_deref());
         let cache = Content::new(&server);
         if start.is_successor {
             fastcgi::resolve(&upstreams, &server)?;
@@ -251,8 +254,13 @@ impl Front {
 
         let mut threads = Vec::new();
         for (index, inbox) in receivers.into_iter().enumerate() {
+            let state = lua.as_ref().map(lua::state).transpose()?;
+            let nobody = match &state {
+                Some(state) if start.scripts.is_some() => Handler::Scripts(state.clone()),
+                _ => Handler::Nobody,
+            };
             let mut handlers: Vec<Handler> =
-                sites.iter().map(|site| site.upstream.map_or(Handler::Nobody, Handler::Upstream)).collect();
+                sites.iter().map(|site| site.upstream.map_or(nobody.clone(), Handler::Upstream)).collect();
             let mut rims = Vec::new();
             let mut bells = Vec::new();
             for (pool, tail) in start.pools.iter().zip(&tails) {
@@ -296,7 +304,7 @@ impl Front {
                 places,
                 rims: rims.into(),
                 upstreams: upstreams.clone(),
-                lua: lua.as_ref().map(lua::state).transpose()?,
+                lua: state,
                 calls: Calls::default(),
                 cache: cache.clone(),
                 hosts: hosts.clone(),

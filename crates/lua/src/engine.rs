@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::api::Counters;
 use crate::raw::Watchdog;
-use crate::scripts::{Absent, ScriptId, Scripts};
+use crate::scripts::{ScriptId, Scripts};
 use crate::shared::{Dictionaries, Dictionary};
 
 /// How precisely time limits are kept. Chosen arbitrarily.
@@ -112,14 +112,6 @@ impl Engine {
     /// The script of that path, if the engine was made for it.
     pub fn script(&self, path: &Path) -> Option<ScriptId> {
         self.shared.scripts.id(path)
-    }
-
-    /// The script of the engine's folder that a request names by its path.
-    ///
-    /// # Errors
-    /// There is none, or it may not be run.
-    pub fn find(&self, name: &[u8]) -> Result<ScriptId, Absent> {
-        self.shared.scripts.find(name)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

@@ -6,7 +6,7 @@ use crate::engine::{Engine, Shared};
 use crate::host::Host;
 use crate::outcome::Stage;
 use crate::run::Run;
-use crate::scripts::ScriptId;
+use crate::scripts::{Absent, ScriptId};
 use crate::vm::Vm;
 
 /// The Lua of one event loop: used by one thread, though it may be shared.
@@ -30,6 +30,14 @@ impl State {
     /// A run of a script for a request; nothing happens before it is polled.
     pub fn run(self: &Arc<State>, script: ScriptId, stage: Stage, host: Box<dyn Host>) -> Run {
         Run::new(self.clone(), script, stage, host)
+    }
+
+    /// The script of the engine's folder that a request names by its path.
+    ///
+    /// # Errors
+    /// There is none, or it may not be run.
+    pub fn find(&self, name: &[u8]) -> Result<ScriptId, Absent> {
+        self.shared.scripts.find(name)
     }
 
     /// Bytes that Lua uses.

@@ -34,3 +34,4 @@ mod zygote;
 
 pub use front::{FrontMain, FrontStart, PoolLink};
 pub use run::{Failure, Setup, serve};
+pub use sockets::{listens, web_server_socket};

@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// Connections that the kernel may hold until the front takes them. The system's limit
 /// (`net.core.somaxconn`, 4096 by default) applies anyway.
-const BACKLOG: i32 = 4096;
+pub const BACKLOG: i32 = 4096;
 
 /// An address on which the server cannot listen.
 #[derive(Debug)]

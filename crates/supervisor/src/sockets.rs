@@ -10,12 +10,13 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokamak_config::{FpmAddress, Server};
 use tokamak_fpm::config::{Address, Listen};
 use tokamak_fpm::{Level, Message};
 use tokamak_sys::{access_list, process};
 
+use crate::listen::BACKLOG;
 use crate::log;
 
 /// A socket that cannot be had, in php-fpm's words.
@@ -82,6 +83,31 @@ impl Sockets {
     }
 }
 
+/// A socket on which a single process listens for web servers; `mode` is for the file of a Unix socket.
+///
+/// # Errors
+/// It cannot be had.
+pub fn web_server_socket(address: &FpmAddress, mode: u32) -> io::Result<OwnedFd> {
+    let socket = match address {
+        FpmAddress::Tcp(address) => bind_tcp(*address)?,
+        FpmAddress::Unix(path) => {
+            if !make_room(path) {
+                return Err(io::ErrorKind::AddrInUse.into());
+            }
+            let socket = bind_file(path)?;
+            fs::set_permissions(path, Permissions::from_mode(mode))?;
+            socket
+        }
+    };
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Whether a descriptor is a socket that listens.
+pub fn listens(socket: &OwnedFd) -> bool {
+    SockRef::from(socket).is_listener().unwrap_or(false)
+}
+
 impl Drop for Sockets {
     fn drop(&mut self) {
         self.open.keys().for_each(remove);
@@ -111,7 +137,10 @@ fn bind(address: &FpmAddress, written: &Address, listen: &Listen) -> Result<Sock
             other => other.map_err(cannot_bind)?,
         },
         FpmAddress::Unix(path) => {
-            clear(path)?;
+            if !make_room(path) {
+                let message = format!("Another FPM instance seems to already listen on {}", path.display());
+                return Err(CannotListen(message));
+            }
             let socket = bind_file(path).map_err(cannot_bind)?;
             if let Err(error) = give(path, listen) {
                 remove(address);
@@ -133,18 +162,17 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Makes room for a Unix socket: what a dead server left there is removed.
-fn clear(path: &Path) -> Result<(), CannotListen> {
-    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+/// Makes room for a Unix socket: what a dead server left there is removed. Whether nobody listens there.
+fn make_room(path: &Path) -> bool {
+    let Ok(found) = fs::symlink_metadata(path) else { return true };
     if UnixStream::connect(path).is_ok() {
-        let message = format!("Another FPM instance seems to already listen on {}", path.display());
-        return Err(CannotListen(message));
+        return false;
     }
     if found.file_type().is_socket() {
         // If it cannot be removed, binding says why.
         let _ = fs::remove_file(path);
     }
-    Ok(())
+    true
 }
 
 /// A bound socket whose file is for its owner alone at first: on Linux the file takes over the mode of the socket.

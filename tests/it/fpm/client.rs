@@ -129,8 +129,12 @@ impl Client {
 
     /// Waits until some of an answer has come.
     pub fn wait_for_answer(&mut self) {
-        while self.coming.is_empty() {
-            assert!(self.look().is_none() && self.read_more().is_none(), "no answer");
+        loop {
+            assert!(self.look().is_none(), "no answer");
+            if !self.coming.is_empty() {
+                return;
+            }
+            assert!(self.read_more().is_none(), "no answer");
         }
     }
 
@@ -220,8 +224,12 @@ pub struct Request {
 impl Request {
     /// Asks for a script of the pool's site; what follows a `?` is the query.
     pub fn new(server: &Server, target: &str) -> Request {
+        Request::below(&server.places.root(), target)
+    }
+
+    /// The same of a document root.
+    pub fn below(root: &Path, target: &str) -> Request {
         let (name, query) = target.split_once('?').unwrap_or((target, ""));
-        let root = server.places.root();
         let file = format!("{}{name}", root.display());
         let params = [
             ("SCRIPT_FILENAME", file.as_str()),

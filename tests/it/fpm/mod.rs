@@ -4,7 +4,7 @@
 /// What processes may use.
 mod bounds;
 /// A web server that says exactly what a test wants said.
-mod client;
+pub mod client;
 /// What is shown to users.
 mod examples;
 /// Web servers that say what they should not.

@@ -64,11 +64,7 @@ impl Block {
 
     /// What is wrong if nothing more comes.
     pub fn unfinished(&self) -> &'static str {
-        if self.begun.is_empty() {
-            "the application sent no response"
-        } else {
-            "the application sent headers without an end"
-        }
+        missing(&self.begun)
     }
 }
 
@@ -83,6 +79,29 @@ fn end(bytes: &[u8], mut from: usize) -> Option<usize> {
         }
     }
     None
+}
+
+/// Whether what a program has sent so far begins with headers, of at most `most` bytes; nothing
+/// more comes if it `is_over`.
+///
+/// # Errors
+/// Why these are no headers.
+pub fn judge(bytes: &[u8], most: usize, is_over: bool) -> Result<bool, &'static str> {
+    match end(bytes, 0) {
+        Some(end) if end <= most => parse(&bytes[..end]).map(|_| true),
+        None if is_over => Err(missing(bytes)),
+        None if bytes.len() <= most => Ok(false),
+        _ => Err(TOO_LONG),
+    }
+}
+
+/// What is wrong with headers that have no end.
+fn missing(begun: &[u8]) -> &'static str {
+    if begun.is_empty() {
+        "the application sent no response"
+    } else {
+        "the application sent headers without an end"
+    }
 }
 
 fn parse(block: &[u8]) -> Result<Head, &'static str> {

@@ -5,7 +5,7 @@ mod authorizer;
 mod checks;
 mod complaints;
 pub mod errand;
-mod head;
+pub mod head;
 mod internal;
 mod params;
 mod setup;

@@ -12,13 +12,15 @@ mod work;
 
 use std::any::Any;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::{Body as _, Incoming};
 use tokamak_config as config;
 use tokamak_cost::{Ledger, Phase};
-use tokamak_lua::{Engine, Limits, MOST_RESTARTS, Outcome, ScriptId, Stage, State, Trouble};
+use tokamak_lua::{Engine, Limits, MOST_RESTARTS, Outcome, ScriptId, Stage, State, Trouble, Value, Waiting};
 use tokamak_upstream::body::Body;
 
 use crate::access;
@@ -36,14 +38,18 @@ pub use calls::Calls;
 pub use series::Series;
 use work::Work;
 
-/// The Lua of a whole server; absent if no site has scripts.
-pub fn engine(server: &config::Server) -> Option<Engine> {
+/// The Lua of a whole server, which runs the scripts of a folder or those of its sites; absent if these have none.
+pub fn engine(server: &config::Server, folder: Option<&Path>) -> Option<Engine> {
+    let config::Lua { time, total, memory, ref shared } = server.lua;
+    let limits = Limits { stretch: time, total, memory };
+    if let Some(folder) = folder {
+        return Some(Engine::below(limits, shared, folder));
+    }
     let scripts: Vec<_> = server.sites.iter().flat_map(|site| site.scripts()).collect();
     if scripts.is_empty() {
         return None;
     }
-    let config::Lua { time, total, memory, ref shared } = server.lua;
-    Some(Engine::new(Limits { stretch: time, total, memory }, shared, &scripts))
+    Some(Engine::new(limits, shared, &scripts))
 }
 
 /// The Lua of one event loop.
@@ -396,9 +402,18 @@ impl Way<'_> {
     }
 }
 
-fn failure(trouble: Trouble) -> Failure {
+/// What a client is told when a script could not do its work.
+pub fn failure(trouble: Trouble) -> Failure {
     match trouble {
         Trouble::Error => Failure::Internal,
         Trouble::TooLong | Trouble::NoMemory => Failure::ScriptEnded,
     }
+}
+
+/// Something that is done after a while.
+pub fn sleep(time: Duration) -> Waiting {
+    Box::pin(async move {
+        tokio::time::sleep(time).await;
+        Ok(Value::Nil)
+    })
 }

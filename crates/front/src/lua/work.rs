@@ -10,7 +10,7 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Uri, Version};
 use tokamak_cache::{Key, Wish};
-use tokamak_lua::{Attribute, Call, Exchange, Host, Item, Piece, RedisServer, Side, Value, Waiting};
+use tokamak_lua::{Attribute, Call, Exchange, Host, Item, Piece, RedisServer, Side, Waiting};
 use tokamak_upstream::body::Body;
 
 use crate::access;
@@ -250,10 +250,7 @@ impl Host for Work {
     }
 
     fn sleep(&mut self, time: Duration) -> Waiting {
-        Box::pin(async move {
-            tokio::time::sleep(time).await;
-            Ok(Value::Nil)
-        })
+        super::sleep(time)
     }
 
     fn call(&mut self, call: Call) -> Waiting {

@@ -4,9 +4,10 @@ use std::task::{Context, Poll};
 
 use tokamak_fastcgi::encode::{self, Pieces};
 use tokamak_fastcgi::{ProtocolStatus, Stream};
-use tokamak_upstream::shm::{Event, Exchange, Fault, Outcome, ResponseHead, Told};
+use tokamak_upstream::shm::{Event, Exchange, Outcome, ResponseHead, Told};
 
 use super::status::Running;
+use crate::application::Trouble;
 use crate::failure::Failure;
 use crate::pages;
 
@@ -29,7 +30,9 @@ pub enum End {
     /// In order; its END_REQUEST is written.
     Complete,
     /// There is none, and nothing of it has been written.
-    Failed(Fault),
+    Failed(Trouble),
+    /// The same, and the log says why already.
+    Refused(Failure),
     /// In its middle: the web server must not take the part for the whole.
     BrokenOff(String),
 }
@@ -95,7 +98,7 @@ impl Answer {
                 Some(Err(fault)) if self.head.is_some() => {
                     return Poll::Ready(End::BrokenOff(fault.to_string()));
                 }
-                Some(Err(fault)) => return Poll::Ready(End::Failed(fault)),
+                Some(Err(fault)) => return Poll::Ready(End::Failed(fault.into())),
                 Some(Ok(_)) | None => {}
             }
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Role, Values, Wanted, encode};
 use tokamak_fpm::status::Page;
+use tokamak_lua::State;
 use tokamak_upstream::record::Writer;
 use tokamak_upstream::shm::{Refused, ResponseHead};
 use tokamak_upstream::socket::Socket;
@@ -17,6 +18,7 @@ use tokio::time::timeout;
 use super::answer::{self, Answer, End, MOST_WAITING};
 use super::gather::{Gathering, Wrong, parameter};
 use super::journal::Entry;
+use super::script::{self, Script};
 use super::status::Overview;
 use crate::access;
 use crate::application::{Handler, Trouble};
@@ -92,6 +94,7 @@ enum Stage {
     Coming(Box<Gathering>),
     /// With the request's record and the length of its body, for the log.
     Answered(Box<Answer>, Writer, u64),
+    Scripted(Box<Script>),
 }
 
 /// The connection is of no more use.
@@ -286,7 +289,7 @@ impl Conversation {
         let at = self.find(id)?;
         match &mut self.requests[at].stage {
             Stage::Coming(gathering) => Some(gathering),
-            Stage::Answered(..) => None,
+            Stage::Answered(..) | Stage::Scripted(_) => None,
         }
     }
 
@@ -320,8 +323,12 @@ impl Conversation {
         if self.is_for_status {
             return self.refuse(id, Failure::NotFound, "only the status page is here");
         }
-        let Handler::Workers(rim) = &home.places[self.place].handler else {
-            return self.refuse(id, Failure::Internal, "the pool has no workers");
+        let rim = match &home.places[self.place].handler {
+            Handler::Workers(rim) => rim,
+            Handler::Scripts(lua) => return self.launch(at, lua),
+            Handler::Upstream(_) | Handler::Nobody => {
+                return self.refuse(id, Failure::Internal, "the pool has no workers");
+            }
         };
         let length = gathering.body_len();
         let body = gathering.take_body();
@@ -344,6 +351,22 @@ impl Conversation {
         }
     }
 
+    /// Hands a request that is complete to its script.
+    fn launch(&mut self, at: usize, lua: &Arc<State>) {
+        let Request { id, stage, .. } = &mut self.requests[at];
+        let Stage::Coming(gathering) = stage else { return };
+        let (record, body) = (std::mem::take(&mut gathering.record), gathering.take_body());
+        match Script::new(lua, (&self.home, self.place), record, body) {
+            Ok(script) => *stage = Stage::Scripted(Box::new(script)),
+            Err((record, absent)) => {
+                gathering.record = record;
+                let id = *id;
+                let (failure, reason) = script::failure(absent);
+                self.refuse(id, failure, reason);
+            }
+        }
+    }
+
     /// Answers a request with a page of the pool's own.
     fn show(&mut self, at: usize, overview: &Overview, page: &Page) {
         let request = self.requests.swap_remove(at);
@@ -357,10 +380,15 @@ impl Conversation {
     /// Answers a request with an error, and says why in the log.
     fn refuse(&mut self, id: u16, failure: Failure, reason: &str) {
         let Some(at) = self.find(id) else { return };
+        self.tell(self.requests[at].stage.record(), failure, reason);
+        self.dismiss(at, failure);
+    }
+
+    /// Answers a request with an error of which the log knows.
+    fn dismiss(&mut self, at: usize, failure: Failure) {
         let request = self.requests.swap_remove(at);
-        self.tell(request.stage.record(), failure, reason);
         self.log(&request, Some(failure));
-        answer::fail(&mut self.out, id, failure);
+        answer::fail(&mut self.out, request.id, failure);
         self.ended();
     }
 
@@ -371,6 +399,7 @@ impl Conversation {
         let (answer, body) = match &request.stage {
             Stage::Coming(gathering) => (None, gathering.body_len()),
             Stage::Answered(answer, _, body) => (Some(answer), *body),
+            Stage::Scripted(script) => (None, script.body_len),
         };
         let head = answer.and_then(|answer| answer.head());
         let status = failure.map(|failure| failure.status().as_u16()).or(head.map(ResponseHead::status));
@@ -405,11 +434,11 @@ impl Conversation {
         while at < self.requests.len() && self.out.len() < MOST_WAITING {
             let Request { id, stage, .. } = &mut self.requests[at];
             let (id, before) = (*id, self.out.len());
-            let Stage::Answered(answer, ..) = stage else {
-                at += 1;
-                continue;
+            let end = match stage {
+                Stage::Coming(_) => Poll::Pending,
+                Stage::Answered(answer, ..) => answer.poll(id, &mut self.out, context),
+                Stage::Scripted(script) => script.poll(id, &mut self.out, context),
             };
-            let end = answer.poll(id, &mut self.out, context);
             moved |= self.out.len() > before;
             let Poll::Ready(end) = end else {
                 at += 1;
@@ -422,10 +451,8 @@ impl Conversation {
                     self.log(&request, None);
                     self.ended();
                 }
-                End::Failed(fault) => {
-                    let Trouble { failure, reason } = fault.into();
-                    self.refuse(id, failure, &reason);
-                }
+                End::Failed(Trouble { failure, reason }) => self.refuse(id, failure, &reason),
+                End::Refused(failure) => self.dismiss(at, failure),
                 End::BrokenOff(reason) => {
                     let request = self.requests.swap_remove(at);
                     self.tell(request.stage.record(), Failure::WorkerGone, &reason);
@@ -488,6 +515,7 @@ impl Stage {
         match self {
             Stage::Coming(gathering) => &gathering.record,
             Stage::Answered(_, record, _) => record,
+            Stage::Scripted(script) => script.record(),
         }
     }
 }

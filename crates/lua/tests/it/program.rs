@@ -86,7 +86,7 @@ impl Program for Console {
 /// A folder with scripts, and what runs them.
 struct Programs {
     folder: TempDir,
-    engine: Engine,
+    _engine: Engine,
     state: Arc<State>,
 }
 
@@ -99,7 +99,7 @@ impl Programs {
         let folder = tempfile::tempdir().expect("a folder");
         let engine = Engine::below(limits, &BTreeMap::new(), folder.path());
         let state = Arc::new(State::new(&engine).expect("memory for Lua"));
-        let programs = Programs { folder, engine, state };
+        let programs = Programs { folder, _engine: engine, state };
         scripts.iter().for_each(|(name, text)| programs.write(name, text));
         programs
     }
@@ -109,12 +109,12 @@ impl Programs {
     }
 
     fn find(&self, name: &str) -> Result<(), Absent> {
-        self.engine.find(self.folder.path().join(name).as_os_str().as_encoded_bytes()).map(|_| ())
+        self.state.find(self.folder.path().join(name).as_os_str().as_encoded_bytes()).map(|_| ())
     }
 
     fn run(&self, name: &str, console: Console) -> (Outcome, Console) {
         let path = self.folder.path().join(name);
-        let script = self.engine.find(path.as_os_str().as_encoded_bytes()).expect("a script");
+        let script = self.state.find(path.as_os_str().as_encoded_bytes()).expect("a script");
         let (host, outcome) = wait_for(self.state.run(script, Stage::Content, Box::new(console)));
         let host: Box<dyn Any> = host;
         (outcome, *host.downcast::<Console>().expect("our own host"))
@@ -293,8 +293,8 @@ fn only_files_below_the_folder_are_scripts() {
     ] {
         assert_eq!(programs.find(name), found, "{name}");
     }
-    assert_eq!(programs.engine.find(b"test.lua"), Err(Absent::Unnamed));
-    assert_eq!(programs.engine.find(b""), Err(Absent::Unnamed));
+    assert_eq!(programs.state.find(b"test.lua"), Err(Absent::Unnamed));
+    assert_eq!(programs.state.find(b""), Err(Absent::Unnamed));
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn a_folder_may_be_a_link_that_moves() {
     let state = Arc::new(State::new(&engine).expect("memory for Lua"));
     let name = at("current/test.lua");
     let prints = || {
-        let script = engine.find(name.as_os_str().as_encoded_bytes()).expect("a script");
+        let script = state.find(name.as_os_str().as_encoded_bytes()).expect("a script");
         let (host, _) = wait_for(state.run(script, Stage::Content, Box::new(Console::default())));
         let host: Box<dyn Any> = host;
         host.downcast::<Console>().expect("our own host").output
@@ -364,7 +364,7 @@ fn what_has_been_printed_is_on_its_way_while_a_script_waits() {
     let limits = Limits { total: Duration::from_millis(100), ..Limits::default() };
     let programs = Programs::limited(limits, &[("test.lua", "print('before') tokamak.sleep(100)")]);
     let script = programs.folder.path().join("test.lua");
-    let script = programs.engine.find(script.as_os_str().as_encoded_bytes()).expect("a script");
+    let script = programs.state.find(script.as_os_str().as_encoded_bytes()).expect("a script");
     let mut run = Box::pin(programs.state.run(script, Stage::Content, Box::new(Console::default())));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(run.as_mut().poll(&mut context).is_pending());

@@ -1,0 +1,79 @@
+//! What servers have in common that web servers reach by FastCGI, and nobody by HTTP: php-fpm's pools and Lua scripts.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokamak_config::{
+    Cache, Caching, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts,
+};
+
+/// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers are bounded by themselves.
+const HEAD: usize = 128 * 1024;
+/// Bytes of a request body, and of a response, that are held in memory.
+const BUFFER: usize = 1024 * 1024;
+/// Connections of web servers. php-fpm has no such limit, as it has one process for each.
+pub const CONNECTIONS: usize = 10_000;
+/// How long a web server may be silent in the middle of a request.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How long a web server may read nothing of an answer. Long: it may be waiting for its own slow client.
+const SEND: Duration = Duration::from_secs(600);
+/// As good as for ever: it is for the web server to give up waiting, and to close its idle connections.
+pub const AGES: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// A server for these sites, with an event loop for each core.
+pub fn server(sites: Vec<Site>) -> Server {
+    Server {
+        listen: Vec::new(),
+        loops: std::thread::available_parallelism().map_or(1, usize::from).min(256),
+        user: None,
+        group: None,
+        control: None,
+        pid_file: None,
+        limits: Limits { head: HEAD, headers: 0, body: u64::MAX, buffer: BUFFER, connections: CONNECTIONS },
+        timeouts: Timeouts { head: SILENCE, body: SILENCE, idle: AGES, send: SEND, drain: AGES },
+        log: Log { access: None, error: None },
+        resolver: Vec::new(),
+        lua: Lua::default(),
+        cache: Cache::default(),
+        upstreams: Vec::new(),
+        sites,
+        fpm: None,
+    }
+}
+
+/// A site for which nothing is set but where it is.
+pub fn site(name: &str, root: PathBuf) -> Site {
+    Site {
+        name: name.to_owned(),
+        hosts: Vec::new(),
+        root,
+        index: Vec::new(),
+        front_controller: None,
+        mode: Mode::Classic,
+        worker: None,
+        boot: None,
+        warm: Vec::new(),
+        fallback: None,
+        upstream: None,
+        authorizer: None,
+        routes: Vec::new(),
+        lua: Scripts::default(),
+        cache: Caching::default(),
+        keep: Vec::new(),
+        pool: Pool {
+            size: PoolSize::Static { workers: 0 },
+            queue: CONNECTIONS,
+            queue_timeout: AGES,
+            max_requests: 0,
+            max_memory: 0,
+            request_timeout: Duration::ZERO,
+            slow: Duration::ZERO,
+        },
+        php_value: BTreeMap::new(),
+        php_admin_value: BTreeMap::new(),
+        env: BTreeMap::new(),
+        inherit_env: true,
+        fpm: None,
+    }
+}

@@ -1,0 +1,120 @@
+//! Where it listens, and how it ends.
+
+use std::fs::{self, File};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Launcher, PATIENCE};
+use crate::fpm::client::{Client, Request};
+use crate::harness::{eventually, free_address, program};
+
+const HELLO: (&str, &str) = ("hello.lua", "print('A: b\\r\\n\\r\\nHello')");
+const SLOW: (&str, &str) = ("slow.lua", "tokamak.sleep(1) print('A: b\\r\\n\\r\\nslept')");
+
+/// A child that ends with its test.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_socket_on_descriptor_0_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(HELLO.0), HELLO.1).unwrap();
+    let start = |socket: OwnedFd| {
+        let mut command = Command::new(program());
+        Started(command.arg("lua-fcgi").arg(folder.path()).stdin(Stdio::from(socket)).spawn().unwrap())
+    };
+    let request = Request::below(folder.path(), "/hello.lua");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let _tcp = start(listener.into());
+    assert_eq!(Client::tcp(address).ask(&request).body(), "Hello");
+    let path = folder.path().join("socket");
+    let _unix = start(UnixListener::bind(&path).unwrap().into());
+    assert_eq!(Client::unix(&path).ask(&request).body(), "Hello");
+}
+
+#[test]
+fn it_listens_on_tcp() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(HELLO.0), HELLO.1).unwrap();
+    let address = free_address();
+    let mut command = Command::new(program());
+    command.arg("lua-fcgi").arg(folder.path()).args(["--listen", &address.to_string()]);
+    let _started = Started(command.spawn().unwrap());
+    assert!(eventually(PATIENCE, || TcpStream::connect(address).ok()).is_some());
+    assert_eq!(Client::tcp(address).ask(&Request::below(folder.path(), "/hello.lua")).body(), "Hello");
+}
+
+#[test]
+fn the_file_of_a_socket_has_the_mode_that_was_asked_for() {
+    let launcher = Launcher::start(&["--mode", "606"], &[]);
+    assert_eq!(fs::metadata(launcher.socket()).unwrap().permissions().mode() & 0o777, 0o606);
+}
+
+#[test]
+fn mistakes_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let busy = folder.path().join("busy");
+    let _listener = UnixListener::bind(&busy).unwrap();
+    let busy = format!("unix:{}", busy.display());
+    let root = folder.path().to_str().unwrap();
+    for (arguments, said, status) in [
+        (&[root][..], "descriptor 0 is no listening socket", 1),
+        (&["/no/such/folder", "--listen", "127.0.0.1:0"], "/no/such/folder is no folder", 1),
+        (&[root, "--listen", &busy], "cannot listen on ", 1),
+        (&[root, "--listen", "somewhere"], "write unix:/path, or IP:PORT", 2),
+        (&[root, "--threads", "0"], "0 is not in 1..=256", 2),
+        (&[root, "--memory", "1MiB"], "scripts need at least 2 MiB", 2),
+        (&[root, "--time", "0"], "a script needs some time", 2),
+        (&[root, "--mode", "8"], "write three octal digits", 2),
+        (&[root, "--shared", "x=1"], "a dictionary has at least 4096 bytes", 2),
+    ] {
+        let mut command = Command::new(program());
+        let output = command.arg("lua-fcgi").args(arguments).stdin(File::open("/dev/null").unwrap()).output();
+        let output = output.unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(said), "{arguments:?}: {text}");
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn a_signal_ends_it_after_its_requests() {
+    for signal in ["TERM", "INT", "QUIT", "HUP", "USR1"] {
+        let mut launcher = Launcher::start(&[], &[SLOW]);
+        let mut client = launcher.connect();
+        client.send(&launcher.request("/slow.lua").bytes(1));
+        std::thread::sleep(Duration::from_millis(200));
+        launcher.process.signal(signal);
+        assert_eq!(client.answer().body(), "slept", "{signal}");
+        let ended = launcher.process.wait(PATIENCE).expect("it ends");
+        assert_eq!(ended.code(), Some(0), "{signal}");
+        assert!(!launcher.socket().exists());
+    }
+}
+
+#[test]
+fn a_second_signal_does_not_wait() {
+    let endless = ("endless.lua", "tokamak.sleep(25)");
+    let mut launcher = Launcher::start(&[], &[endless]);
+    let mut client = launcher.connect();
+    client.send(&launcher.request("/endless.lua").bytes(1));
+    std::thread::sleep(Duration::from_millis(200));
+    let started = Instant::now();
+    launcher.process.signal("TERM");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(launcher.process.ended().is_none());
+    launcher.process.signal("TERM");
+    assert_eq!(launcher.process.wait(PATIENCE).expect("it ends").code(), Some(1));
+    assert!(started.elapsed() < Duration::from_secs(15));
+}
