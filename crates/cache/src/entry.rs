@@ -59,6 +59,8 @@ pub struct Entry {
     lifetimes: Lifetimes,
     /// When it was stored.
     stored: u64,
+    /// When it was asked for, so that all that it says had been so after that.
+    asked: u64,
 }
 
 impl Entry {
@@ -74,7 +76,7 @@ impl Entry {
         if status != StatusCode::NO_CONTENT {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
         }
-        Entry { status, headers, body, selection, tags: tags.into(), lifetimes, stored: now }
+        Entry { status, headers, body, selection, tags: tags.into(), lifetimes, stored: now, asked: now }
     }
 
     /// The same response, of which the application has said that it is still right: with what it said of it now (RFC 9111
@@ -95,6 +97,16 @@ impl Entry {
         }
         let parts = (self.status, headers, self.body.clone());
         Entry::new(parts, self.selection.clone(), self.tags.to_vec(), lifetimes, now)
+    }
+
+    /// The same, asked for at that time.
+    pub fn asked_at(self, asked: u64) -> Entry {
+        Entry { asked, ..self }
+    }
+
+    /// Whether it was asked for before that.
+    pub fn is_older(&self, than: u64) -> bool {
+        self.asked < than
     }
 
     /// How old it is, in seconds.

@@ -45,6 +45,12 @@ pub struct Wish {
     pub key: Option<Vec<u8>>,
     /// How long the response is fresh, whatever it says itself.
     pub lifetime: Option<Duration>,
+    /// How long it may be used after that while it is fetched anew, whatever it says of it.
+    pub while_revalidate: Option<Duration>,
+    /// How long it may be used after that if it cannot be fetched, whatever it says of it.
+    pub if_error: Option<Duration>,
+    /// What was asked for before that, in nanoseconds, is stale.
+    pub since: Option<u64>,
     /// Tags of the response, beside its own.
     pub tags: Vec<Box<str>>,
     /// The cache has nothing to do with this request.
@@ -125,8 +131,9 @@ pub fn judge(
         if said.no_cache { 0 } else { own.unwrap_or(if is_kept { rules.lifetime.as_secs() } else { 0 }) };
     let is_strict = said.no_cache || said.must_revalidate || said.proxy_revalidate;
     // `s-maxage` forbids stale use too, unless the same response allows it.
-    let stale = |said_stale: Option<u64>, rule: Duration| match said_stale {
+    let stale = |wished: Option<Duration>, said_stale: Option<u64>, rule: Duration| match said_stale {
         _ if is_strict => 0,
+        _ if wished.is_some() => wished.unwrap_or_default().as_secs(),
         Some(seconds) => seconds,
         None if said.s_maxage.is_some() => 0,
         None => rule.as_secs(),
@@ -139,8 +146,8 @@ pub fn judge(
     Some(Lifetimes {
         age,
         fresh: fresh.saturating_sub(age),
-        while_revalidate: stale(said.stale_while_revalidate, rules.while_revalidate),
-        if_error: stale(said.stale_if_error, rules.if_error),
+        while_revalidate: stale(wish.while_revalidate, said.stale_while_revalidate, rules.while_revalidate),
+        if_error: stale(wish.if_error, said.stale_if_error, rules.if_error),
         may_be_stale: !is_strict && said.s_maxage.is_none(),
         is_explicit,
         is_for_all,

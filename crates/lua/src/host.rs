@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::cache::{Kept, Purge, Wish};
 use crate::call::{Call, RedisServer, Waiting};
 
 /// Whose header fields or body are meant.
@@ -264,6 +265,18 @@ pub trait Exchange: Host {
 
     /// The content type by which a file would be sent, judging by its name.
     fn content_type(&self, path: &Path) -> Option<String>;
+
+    /// Says something of the request to the content cache, if there is one.
+    fn wish(&mut self, wish: Wish);
+
+    /// What the content cache has for the request, or for what a script has named so.
+    fn kept(&mut self, key: Option<&[u8]>) -> Option<Kept>;
+
+    /// Removes something from the content cache; how many responses.
+    ///
+    /// # Errors
+    /// Why it cannot be meant, for the script.
+    fn purge(&mut self, what: Purge) -> Result<u64, String>;
 
     /// Whole seconds since the server was started.
     fn uptime(&self) -> u64;

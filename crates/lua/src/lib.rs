@@ -8,6 +8,7 @@
 //! which compiles scripts and makes a [`Run`] of one for a request.
 
 mod api;
+pub mod cache;
 mod call;
 mod codec;
 mod current;

@@ -20,6 +20,7 @@ const PROGRAM: &str = include_str!("prelude/program.lua");
 const SHARED: &str = include_str!("prelude/shared.lua");
 const TOKAMAK: &str = include_str!("prelude/tokamak.lua");
 const LFS: &str = include_str!("prelude/lfs.lua");
+const CACHE: &str = include_str!("prelude/cache.lua");
 const CML: &str = include_str!("prelude/cml.lua");
 const DRIVER: &str = include_str!("prelude/driver.lua");
 
@@ -87,6 +88,7 @@ impl Vm {
         let (new_globals, pairs): (Function, Function) = part("sandbox", SANDBOX)?.call((&host, bounded))?;
         let dictionaries: Function = part("shared", SHARED)?.call(&host)?;
         host.set("shared", dictionaries)?;
+        host.set("cache", part("cache", CACHE)?)?;
         host.set("tokamak", part("tokamak", TOKAMAK)?)?;
         let lighty: Table = part("lighty", LIGHTY)?.call((&host, pairs, &new_globals))?;
         let calls: Table = lighty.get("calls")?;

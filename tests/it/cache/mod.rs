@@ -10,6 +10,8 @@ mod rules;
 mod scripts;
 /// Several requests for one page, and pages that have become stale.
 mod sharing;
+/// What scripts say to it.
+mod wishes;
 
 use std::fs;
 

@@ -55,6 +55,8 @@ struct Shelf {
     headers: HeaderMap,
     /// How often something had been purged.
     purges: u64,
+    /// When the response was asked for.
+    asked: u64,
     index: usize,
 }
 
@@ -68,6 +70,7 @@ impl Shelf {
             facts,
             headers: query.request.headers().clone(),
             purges: query.content.store.purges(),
+            asked: tokamak_cost::now(),
             index: query.arrival.home.index,
         }
     }
@@ -97,7 +100,7 @@ impl Shelf {
         // Whoever forwards a response says when it was made (RFC 9110 section 6.6.1).
         headers.entry(header::DATE).or_insert_with(date);
         let tags = tags.into_iter().chain(self.wish.tags.iter().cloned()).collect();
-        Some(Plan { status, headers, selection, tags, lifetimes })
+        Some(Plan { status, headers, selection, tags, lifetimes, asked: self.asked })
     }
 
     /// Stores an entry; whether it was.
@@ -128,13 +131,14 @@ struct Plan {
     selection: Selection,
     tags: Vec<Box<str>>,
     lifetimes: tokamak_cache::Lifetimes,
+    asked: u64,
 }
 
 impl Plan {
     fn entry(self, body: bytes::Bytes) -> Arc<Entry> {
-        let Plan { status, headers, selection, tags, lifetimes } = self;
+        let Plan { status, headers, selection, tags, lifetimes, asked } = self;
         let now = tokamak_cost::now();
-        Arc::new(Entry::new((status, headers, body), selection, tags, lifetimes, now))
+        Arc::new(Entry::new((status, headers, body), selection, tags, lifetimes, now).asked_at(asked))
     }
 }
 
@@ -337,7 +341,7 @@ impl Fetch {
         }
         let answer = (stale.status, &said);
         let entry = judge(&shelf.policy.rules, &shelf.wish, &shelf.facts, answer, SystemTime::now())
-            .map(|lifetimes| Arc::new(stale.freshened(&said, lifetimes, now)));
+            .map(|lifetimes| Arc::new(stale.freshened(&said, lifetimes, now).asked_at(shelf.asked)));
         let is_stored = entry.as_ref().is_some_and(|entry| shelf.put(entry, lead.as_ref()));
         let entry = entry.unwrap_or_else(|| stale.clone());
         if let Some(lead) = lead.filter(|_| is_stored) {

@@ -149,6 +149,7 @@ impl Query<'_> {
             let (stale, is_passed) = match self.find(&facts, now) {
                 Found::Entry(entry) => {
                     let freshness = match &facts.said {
+                        _ if self.is_outdated(&entry) => Freshness::Stale,
                         Some(said) => entry.freshness_for(said, now),
                         None => entry.freshness(now),
                     };
@@ -184,6 +185,7 @@ impl Query<'_> {
                     if let Ok(Landing::Stored(entry)) = landing
                         && entry.admits(facts.has_cookies, facts.has_credentials)
                         && entry.selection.fits(headers)
+                        && !self.is_outdated(&entry)
                     {
                         self.count(|counts| &counts.coalesced);
                         return Ok(self.answer(&entry, How::Collapsed, tokamak_cost::now()));
@@ -210,6 +212,11 @@ impl Query<'_> {
 
     fn find(&self, facts: &tokamak_cache::Request, now: u64) -> Found {
         self.with_key(|key| self.content.store.find(key, facts, self.request.headers(), now))
+    }
+
+    /// Whether a script knows that something which the response depends on has changed since it was asked for.
+    fn is_outdated(&self, entry: &Entry) -> bool {
+        self.wish.since.is_some_and(|since| entry.is_older(since))
     }
 
     fn count(&self, counter: fn(&Counts) -> &AtomicU64) {

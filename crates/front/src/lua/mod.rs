@@ -4,6 +4,7 @@
 //! A site without scripts never comes here.
 
 mod attributes;
+mod caching;
 mod calls;
 mod fetch;
 mod response;

@@ -10,7 +10,7 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Uri, Version};
 use tokamak_cache::{Key, Wish};
-use tokamak_lua::{Attribute, Call, Exchange, Host, Item, Piece, RedisServer, Side, Waiting};
+use tokamak_lua::{Attribute, Call, Exchange, Host, Item, Piece, RedisServer, Side, Waiting, cache};
 use tokamak_upstream::body::Body;
 
 use crate::access;
@@ -18,7 +18,7 @@ use crate::cache::Policy;
 use crate::caller::Caller;
 use crate::head::interim;
 use crate::lua::attributes::{Changes, Origin};
-use crate::lua::{Hooks, SiteHooks, fetch};
+use crate::lua::{Hooks, SiteHooks, caching, fetch};
 use crate::route;
 use crate::server::{Loop, Place};
 use crate::service::{Given, host_of};
@@ -411,6 +411,18 @@ impl Exchange for Work {
 
     fn content_type(&self, path: &Path) -> Option<String> {
         Some(crate::files::content_type(path).into_owned())
+    }
+
+    fn wish(&mut self, wish: cache::Wish) {
+        caching::put(&mut self.wish, wish);
+    }
+
+    fn kept(&mut self, key: Option<&[u8]>) -> Option<cache::Kept> {
+        caching::kept(self, key)
+    }
+
+    fn purge(&mut self, what: cache::Purge) -> Result<u64, String> {
+        caching::purge(self.home.cache.as_deref(), what)
     }
 
     fn uptime(&self) -> u64 {

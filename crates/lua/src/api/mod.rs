@@ -2,6 +2,7 @@
 //! current on its thread.
 
 mod body;
+mod cache;
 mod calls;
 mod counters;
 mod field;
@@ -34,6 +35,7 @@ pub fn functions(lua: &Lua, counters: &Arc<Counters>, dictionaries: &Dictionarie
     waits::add(lua, &host)?;
     counters::add(lua, &host, counters)?;
     shared::add(lua, &host, dictionaries)?;
+    cache::add(lua, &host)?;
     host.set("calls", calls::table(lua)?)?;
     set(lua, &host, "urlenc_query", calls::encode_query)?;
     set(lua, &host, "log", |_, text: mlua::String| with(|seat| seat.host.log(&line(&text))))?;

@@ -2,6 +2,8 @@
 -- nil and a message if what they were to bring cannot be had; errors are for calls that can never succeed.
 local host, sealed = ...
 
+local new_cache = host.cache(host, sealed)
+
 local error, lower, next, rawget, setmetatable = error, string.lower, next, rawget, setmetatable
 local concat, match = table.concat, string.match
 local tonumber, tostring, type = tonumber, tostring, type
@@ -290,6 +292,7 @@ return function()
     local known = {}
     return sealed {
         all = all,
+        cache = new_cache(),
         fetch = fetch,
         file = sealed { read = read },
         http = sealed(own),

@@ -93,6 +93,19 @@ fn tables_are_listed() {
 }
 
 #[test]
+fn what_is_said_to_the_cache_is_listed() {
+    let listed: BTreeSet<String> = table(&page("lua-cache.md"), "function")
+        .iter()
+        .map(|row| row[0].trim_matches('`').split([' ', '{', '(']).next().unwrap_or_default().to_string())
+        .collect();
+    let there = show(
+        "local t = {} for name in next, tokamak.cache do t[#t + 1] = 'tokamak.cache.' .. name end return show(table.concat(t, ' '))",
+    );
+    let there: BTreeSet<String> = there.trim_matches('"').split(' ').map(str::to_string).collect();
+    assert_eq!(listed, there);
+}
+
+#[test]
 fn calls_are_listed() {
     let listed: BTreeSet<String> = table(&page("lua-calls.md"), "call")
         .iter()
@@ -100,7 +113,7 @@ fn calls_are_listed() {
         .collect();
     let there = show(
         "local t = {} for name, value in next, tokamak do
-             if name == 'shared' then -- has its own part of the guide
+             if name == 'shared' or name == 'cache' then -- have their own parts of the guide
              elseif type(value) ~= 'table' then t[#t + 1] = 'tokamak.' .. name
              else for inner in next, value do t[#t + 1] = 'tokamak.' .. name .. '.' .. inner end end
          end return show(table.concat(t, ' '))",

@@ -11,6 +11,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use tokamak_lua::cache::{Kept, Purge, Wish};
 use tokamak_lua::{
     Attribute, Call, Engine, Exchange, Host, Item, Limits, Outcome, Piece, RedisServer, Response, ScriptId,
     Side, Stage, State, Together, Value, Waiting,
@@ -31,6 +32,8 @@ pub struct Memory {
     pub body: Vec<u8>,
     pub keep_alive: i64,
     pub log: Vec<String>,
+    pub wishes: Vec<Wish>,
+    pub purges: Vec<Purge>,
 }
 
 impl Memory {
@@ -231,6 +234,19 @@ impl Exchange for Memory {
 
     fn content_type(&self, path: &Path) -> Option<String> {
         (path.extension()? == "html").then(|| "text/html".to_string())
+    }
+
+    fn wish(&mut self, wish: Wish) {
+        self.wishes.push(wish);
+    }
+
+    fn kept(&mut self, key: Option<&[u8]>) -> Option<Kept> {
+        (key != Some(b"nothing")).then_some(Kept { status: 200, age: 5, ttl: -2, length: 7 })
+    }
+
+    fn purge(&mut self, what: Purge) -> Result<u64, String> {
+        self.purges.push(what);
+        Ok(3)
     }
 
     fn uptime(&self) -> u64 {

@@ -4,6 +4,7 @@ mod anything;
 mod cache;
 mod calls;
 mod cml;
+mod content_cache;
 mod contract;
 #[path = "../exercise/mod.rs"]
 mod exercise;
