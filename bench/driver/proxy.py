@@ -52,7 +52,7 @@ control = "$dir/$name.control"
 [[upstream]]
 name = "php"
 address = "unix:$dir/$name.sock"
-connections = $most
+$connections
 requests = $requests
 
 [[site]]
@@ -68,11 +68,14 @@ class Way:
     what: str
     is_nginx: bool
     keeps: bool
+    is_bounded: bool = True
+    """Whether Tokamak has its default bound, beyond which requests wait for a connection, and not a connection for each client."""
 
 
 WAYS = (
     Way("nginx-kept", "nginx, connection kept", is_nginx=True, keeps=True),
     Way("tokamak-kept", "Tokamak, connection kept", is_nginx=False, keeps=True),
+    Way("tokamak-kept-each", "Tokamak, one kept for each client", is_nginx=False, keeps=True, is_bounded=False),
     Way("nginx-connecting", "nginx, connecting", is_nginx=True, keeps=False),
     Way("tokamak-connecting", "Tokamak, connecting", is_nginx=False, keeps=False),
 )
@@ -134,7 +137,7 @@ class Scene(Stage):
         most = max(self.chosen.connections)
         # A child for each connection that nginx's processes may keep, or some would starve; see peers.nginx_fpm_keepalive.
         children = most * (os.cpu_count() or 1)
-        known = {"dir": self.directory, "root": self.directory / "site", "children": children, "most": most}
+        known = {"dir": self.directory, "root": self.directory / "site", "children": children}
         return Template(template).substitute(known | values)
 
     def write(self, file: str, template: str, **values: object) -> Path:
@@ -161,7 +164,8 @@ class Scene(Stage):
                 keep_connection="fastcgi_keep_conn on;" if way.keeps else "",
             )
             return ["nginx", "-p", f"{self.directory}", "-c", f"{path}", "-e", f"{self.directory}/{way.name}.log"]
-        path = self.write(f"{way.name}.toml", TOKAMAK, name=way.name, port=port, requests=0 if way.keeps else 1)
+        bound = "" if way.is_bounded else f"connections = {max(self.chosen.connections)}"
+        path = self.write(f"{way.name}.toml", TOKAMAK, name=way.name, port=port, requests=0 if way.keeps else 1, connections=bound)
         return [f"{self.chosen.tokamak.resolve()}", "serve", "--config", f"{path}"]
 
     def url(self, way: Way) -> str:
