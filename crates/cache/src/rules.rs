@@ -103,7 +103,7 @@ pub fn judge(
     now: SystemTime,
 ) -> Option<Lifetimes> {
     let is_part = matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED);
-    if is_part || status.is_informational() || request.forbids_storing() {
+    if is_part || status.is_informational() || request.forbids_storing() || wish.bypass {
         return None;
     }
     if headers.contains_key(SET_COOKIE) && !rules.ignores_set_cookie {

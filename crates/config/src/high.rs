@@ -170,6 +170,8 @@ pub struct Scripts {
     pub physical: Vec<PathBuf>,
     /// When an application would be asked, or nobody has an answer.
     pub content: Vec<PathBuf>,
+    /// Before the content cache keeps a response.
+    pub store: Vec<PathBuf>,
     /// When the response's head is about to be sent.
     pub response: Vec<PathBuf>,
 }
@@ -190,12 +192,13 @@ impl Scripts {
             physical: or(self.physical, &others.physical),
             content: or(self.content, &others.content),
             response: or(self.response, &others.response),
+            store: or(self.store, &others.store),
         }
     }
 
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &PathBuf> {
-        [&self.raw_url, &self.physical, &self.content, &self.response].into_iter().flatten()
+        [&self.raw_url, &self.physical, &self.content, &self.response, &self.store].into_iter().flatten()
     }
 }
 

@@ -360,6 +360,7 @@ impl Reader<'_> {
             physical: self.scripts("site", "lua_physical", &site.lua_physical),
             content: self.scripts("site", "lua_content", &site.lua_content),
             response: self.scripts("site", "lua_response", &site.lua_response),
+            store: self.scripts("site", "lua_store", &site.lua_store),
         }
     }
 

@@ -446,6 +446,8 @@ section! {
         lua_content: Vec<Text> = "", ANY, Live;
         /// Lua scripts that see the response's head before it is sent.
         lua_response: Vec<Text> = "", ANY, Live;
+        /// Lua scripts that see a response before the content cache keeps it.
+        lua_store: Vec<Text> = "", ANY, Live;
         /// Whether responses of PHP, FastCGI applications and content scripts are kept and sent again, as far as their headers
         /// allow it (`Cache-Control`, `Expires`, `Vary`).
         cache: bool = "false", ANY, Live, env "TOKAMAK_CACHE";
@@ -535,6 +537,8 @@ section! {
         lua_content: Vec<Text> = "", ANY, Live;
         /// Lua scripts that see the head of their response before it is sent, instead of the site's.
         lua_response: Vec<Text> = "", ANY, Live;
+        /// Lua scripts that see a response of its before the content cache keeps it, instead of the site's.
+        lua_store: Vec<Text> = "", ANY, Live;
         /// Whether responses are kept and sent again; `"auto"`, here and below, is what the site says.
         cache: Auto<bool> = "auto", ANY, Live;
         /// As in `[[site]]`.

@@ -288,7 +288,7 @@ async fn ask(
                 let given = Given { variables, ..Given::default() };
                 let answer =
                     application::serve(arrival, &request, given, (&script, &handler), &mut booked).await;
-                (Some(answer), booked, ())
+                (Some(answer), booked, None, ())
             };
             // Boxed, as requests that find what they want need none of its room.
             let (outcome, ()) = Box::pin(fetch.run(ledger, ask)).await;

@@ -17,6 +17,15 @@ pub enum Stage {
     Content,
     /// When the response's head is about to be sent.
     Response,
+    /// Before the content cache keeps a response.
+    Store,
+}
+
+impl Stage {
+    /// Whether there is a response already, of which only the head can still change.
+    pub fn has_response(self) -> bool {
+        matches!(self, Stage::Response | Stage::Store)
+    }
 }
 
 /// What becomes of the request after a script.
@@ -58,8 +67,7 @@ impl Trouble {
 /// What `number` asks for when a script returns it at that stage.
 pub fn decide(stage: Stage, number: i32) -> Outcome {
     match (stage, number) {
-        // The response is decided; only its head can still change.
-        (Stage::Response, 100..200 | RESTART_REQUEST) => Outcome::GoOn,
+        (stage, 100..200 | RESTART_REQUEST) if stage.has_response() => Outcome::GoOn,
         (_, RESTART_REQUEST) => Outcome::Restart,
         (_, 100..200) => Outcome::Interim(number as u16),
         (_, 200..1000) => Outcome::Answer(number as u16),
@@ -75,7 +83,7 @@ mod tests {
 
     #[test]
     fn every_row_of_the_contract() {
-        for stage in [Stage::RawUrl, Stage::Physical, Stage::Content, Stage::Response] {
+        for stage in [Stage::RawUrl, Stage::Physical, Stage::Content, Stage::Response, Stage::Store] {
             for number in [i32::MIN, -1, 0, 1, 98] {
                 assert_eq!(decide(stage, number), Outcome::GoOn, "{number}");
             }
@@ -87,6 +95,7 @@ mod tests {
         }
         assert_eq!(decide(Stage::RawUrl, 99), Outcome::Restart);
         assert_eq!(decide(Stage::Response, 99), Outcome::GoOn);
+        assert_eq!(decide(Stage::Store, 99), Outcome::GoOn);
         assert_eq!(decide(Stage::Physical, 100), Outcome::Interim(100));
         assert_eq!(decide(Stage::Physical, 199), Outcome::Interim(199));
         assert_eq!(decide(Stage::Response, 103), Outcome::GoOn);

@@ -121,7 +121,7 @@ impl Run {
 
     /// A script that fails when the response is decided leaves it as it is.
     fn failed(&self, trouble: Trouble) -> Outcome {
-        if self.stage == Stage::Response { Outcome::GoOn } else { Outcome::Failed(trouble) }
+        if self.stage.has_response() { Outcome::GoOn } else { Outcome::Failed(trouble) }
     }
 
     fn look_at_memory(&mut self, vm: &Arc<Vm>, suspicious: bool) {

@@ -108,3 +108,36 @@ fn stale_pages_are_used_as_long_as_a_script_says() {
     assert_eq!(runs(), "run 1");
     eventually(Duration::from_secs(5), || (runs() == "run 2").then_some(())).expect("it is fetched anew");
 }
+
+/// Once for each response that is kept, not for each that is sent.
+#[test]
+fn a_script_judges_what_has_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "local r, cache = lighty.r, tokamak.cache
+        print('judging ' .. r.req_item.http_status)
+        if r.resp_header['X-Kind'] == 'news' then
+            cache.set { lifetime = 60, tags = r.resp_header['X-Kind'] }
+            r.resp_header['Set-Cookie'] = nil
+            r.resp_header['X-Kept'] = 'yes'
+        else
+            cache.set { bypass = true }
+        end
+        return 99";
+    let path = folder.path().join("store.lua");
+    fs::write(&path, script).unwrap();
+    let site = Site::with(&[&format!("lua_store = [\"{}\"]", path.display())]);
+    let news = page(&["X-Kind: news", "Set-Cookie: a=b"]);
+    for _ in 0..3 {
+        let response = site.get(&news).expect(200);
+        assert_eq!(
+            (response.text().as_str(), response.header("x-kept")),
+            ("run 1", Some("yes")),
+            "{response}"
+        );
+        assert_eq!(response.header("set-cookie"), None);
+    }
+    let other = page(&["Cache-Control: max-age=60"]);
+    assert_eq!([(); 3].map(|()| site.get(&other).text()), ["run 2", "run 3", "run 4"]);
+    let log = site.0.log();
+    assert_eq!(log.matches("(lua-print) judging 200").count(), 4, "{log}");
+}

@@ -224,6 +224,7 @@ impl Reader<'_> {
             physical: self.scripts("site.route", "lua_physical", &route.lua_physical),
             content: self.scripts("site.route", "lua_content", &route.lua_content),
             response: self.scripts("site.route", "lua_response", &route.lua_response),
+            store: self.scripts("site.route", "lua_store", &route.lua_store),
         }
     }
 

@@ -173,6 +173,18 @@ impl Note {
         Note(Kind::Miss(Box::new(Shelf::new(query, facts)), is_whole))
     }
 
+    /// Whether the response may be kept.
+    pub fn may_keep(&self) -> bool {
+        matches!(self.0, Kind::Miss(_, true))
+    }
+
+    /// Scripts want something else for what has come.
+    pub fn wish(&mut self, wish: &Wish) {
+        if let Kind::Miss(shelf, _) = &mut self.0 {
+            shelf.wish = wish.clone();
+        }
+    }
+
     /// Looks at the response.
     pub fn finish(self, mut response: Response<Source>) -> Response<Source> {
         if matches!(self.0, Kind::None) {
@@ -265,16 +277,18 @@ impl Fetch {
         headers
     }
 
-    /// Asks, in a task of its own: others may want the response when the client has left.
+    /// Asks, in a task of its own: others may want the response when the client has left. Scripts may then want something else
+    /// for what has come.
     pub async fn run<T: Send + 'static>(
-        self,
+        mut self,
         ledger: &mut Ledger,
-        ask: impl Future<Output = (Outcome, Ledger, T)> + Send + 'static,
+        ask: impl Future<Output = (Outcome, Ledger, Option<Wish>, T)> + Send + 'static,
     ) -> (Outcome, T) {
         let (method, headers) = (self.method.clone(), self.shelf.headers.clone());
         let (tell, told) = oneshot::channel();
         tokio::spawn(async move {
-            let (outcome, mut ledger, rest) = ask.await;
+            let (outcome, mut ledger, wish, rest) = ask.await;
+            self.shelf.wish = wish.unwrap_or(self.shelf.wish);
             let (got, growing) = self.receive(outcome);
             // The client may have left.
             let _ = tell.send((got, ledger, rest));

@@ -98,6 +98,7 @@ struct Hooks {
     physical: Vec<ScriptId>,
     content: Vec<ScriptId>,
     response: Vec<ScriptId>,
+    store: Vec<ScriptId>,
 }
 
 impl Hooks {
@@ -111,6 +112,7 @@ impl Hooks {
             physical: ids(&scripts.physical),
             content: ids(&scripts.content),
             response: ids(&scripts.response),
+            store: ids(&scripts.store),
         }
     }
 
@@ -119,6 +121,7 @@ impl Hooks {
             && self.physical.is_empty()
             && self.content.is_empty()
             && self.response.is_empty()
+            && self.store.is_empty()
     }
 
     fn at(&self, stage: Stage) -> &[ScriptId] {
@@ -127,6 +130,7 @@ impl Hooks {
             Stage::Physical => &self.physical,
             Stage::Content => &self.content,
             Stage::Response => &self.response,
+            Stage::Store => &self.store,
         }
     }
 }
@@ -184,7 +188,7 @@ pub async fn serve(
     if way.hooks.response.is_empty() {
         return answer;
     }
-    way.respond(answer.unwrap_or_else(service::failed), ledger).await
+    way.respond(Stage::Response, answer.unwrap_or_else(service::failed), ledger).await
 }
 
 impl Way<'_> {
@@ -243,10 +247,16 @@ impl Way<'_> {
         self.work().take_back(request.into_parts().0);
         let answer = match turn? {
             Turn::Answer(response) => Some(response),
-            Turn::Pass(note) => {
-                let answer = self.content(decision, ledger).await?;
-                answer.map(|response| note.finish(response))
-            }
+            Turn::Pass(mut note) => match self.content(decision, ledger).await? {
+                Some(mut response) => {
+                    if note.may_keep() {
+                        response = self.judge(response, ledger).await?;
+                        note.wish(&self.work().wish);
+                    }
+                    Some(note.finish(response))
+                }
+                None => None,
+            },
             // Boxed, as requests that find what they want need none of its room.
             Turn::Fetch(fetch) => Box::pin(self.fetch(*fetch, decision, ledger)).await?,
         };
@@ -275,8 +285,12 @@ impl Way<'_> {
             let incoming = None;
             let mut way =
                 Way { home: &home, place, caller: &caller, incoming, hooks, work, restarts, is_asked: true };
-            let outcome = way.content(decision, &mut booked).await.transpose();
-            (outcome, booked, (way.work, way.restarts))
+            let answer = match way.content(decision, &mut booked).await {
+                Ok(Some(response)) => way.judge(response, &mut booked).await.map(Some),
+                answer => answer,
+            };
+            let wish = way.work().wish.clone();
+            (answer.transpose(), booked, Some(wish), (way.work, way.restarts))
         };
         let (outcome, (work, restarts)) = fetch.run(ledger, ask).await;
         (self.work, self.restarts) = (work, restarts);
@@ -316,14 +330,27 @@ impl Way<'_> {
         Ok(response)
     }
 
-    /// Lets the scripts of the last stage change a response.
-    async fn respond(
+    /// Lets scripts see a response that may be kept.
+    async fn judge(
         &mut self,
         response: Response<Source>,
         ledger: &mut Ledger,
     ) -> Result<Response<Source>, Failure> {
+        if self.hooks.store.is_empty() {
+            return Ok(response);
+        }
+        self.respond(Stage::Store, response, ledger).await
+    }
+
+    /// Lets the scripts of a stage change a response.
+    async fn respond(
+        &mut self,
+        stage: Stage,
+        response: Response<Source>,
+        ledger: &mut Ledger,
+    ) -> Result<Response<Source>, Failure> {
         let source = self.work().adopt(response);
-        let verdict = self.stage(Stage::Response, ledger).await?;
+        let verdict = self.stage(stage, ledger).await?;
         let status = match verdict {
             Verdict::Answer(status) => Some(status),
             Verdict::GoOn | Verdict::Restart => None,
