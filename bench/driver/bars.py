@@ -131,6 +131,29 @@ def lua_empty(rows: Rows) -> list[Verdict]:
     ]
 
 
+def lua_asking(rows: Rows) -> list[Verdict]:
+    """A script that asks somebody else meanwhile."""
+    return [
+        at_least(
+            f"{LUA}: at least the requests/s of {peer} ({scenario}, 64 connections)", rows.ratio(scenario, 64, LUA, peer, "rate"), 1.0
+        )
+        for scenario in ("lua-http", "lua-redis")
+        for peer in ("nginx-lua", "go")
+    ]
+
+
+def lua_over_fastcgi(rows: Rows) -> Verdict:
+    """The way over FastCGI, with Lua at its end."""
+    ratio = rows.ratio("empty", 64, "tokamak-lua-fcgi", BASE, "rate")
+    return at_least(f"tokamak-lua-fcgi: at least 2.5 times the requests/s of {BASE} (empty, 64 connections)", ratio, 2.5)
+
+
+def cached_page(rows: Rows) -> Verdict:
+    """A page that is kept is as good as a file."""
+    ratio = rows.ratio("cached-page", 64, "tokamak-cached", "tokamak-file", "rate")
+    return at_least("tokamak-cached: at least 0.9 times the requests/s of a file (cached-page, 64 connections)", ratio, 0.9)
+
+
 def percentiles(rows: Rows) -> Verdict:
     """No client waits longer than with a peer. A peer whose requests failed or timed out is left out of that row: those who
     waited for ever are not in its percentiles."""
@@ -163,7 +186,7 @@ def access_log(rows: Rows) -> Verdict:
 
 def no_errors(rows: Rows) -> Verdict:
     """A fast wrong answer is worth nothing."""
-    counts = {key: rows.errors(key) for key in rows.keys() if key[2] in (*OURS, *DEPTHS, LUA)}
+    counts = {key: rows.errors(key) for key in rows.keys() if key[2] in (*OURS, *DEPTHS, LUA, "tokamak-lua-fcgi", "tokamak-cached")}
     if not counts:
         return Verdict("no request of ours went wrong", None, "")
     wrong = [f"{key[0]} c={key[1]} {key[2]}: {count}" for key, count in counts.items() if count]
@@ -185,6 +208,9 @@ def verdicts(rows: Rows) -> list[Verdict]:
         *sealed(rows),
         wordpress(rows),
         *lua_empty(rows),
+        *lua_asking(rows),
+        lua_over_fastcgi(rows),
+        cached_page(rows),
         percentiles(rows),
         access_log(rows),
         no_errors(rows),

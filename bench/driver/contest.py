@@ -18,11 +18,11 @@ from pathlib import Path
 
 from . import load, peers, process, status, syscalls
 from .contestants import PEERS
-from .database import MariaDb
 from .peers import Peer, Place
 from .process import Server, free_port
 from .record import Footprint, Run
-from .sites import SCENARIOS, SITES, Scenario, Site
+from .services import Services
+from .sites import SCENARIOS, SITES, Beside, Scenario, Site
 from .stage import Stage
 
 READY_SECONDS = 20
@@ -76,7 +76,7 @@ class Entry:
     place: Place
     server: Server
     commands: list[list[str]]
-    database: MariaDb | None = None
+    beside: Beside | None = None
 
     def url(self, scenario: Scenario) -> str:
         """Where the scenario is to be had from this peer."""
@@ -91,8 +91,8 @@ class Entry:
         return answer(self.url(scenario)).replace(b"127.0.0.1:%d" % self.place.port, b"HOST")
 
     def database_seconds(self) -> float:
-        """Processor time that its database has used so far, for all peers."""
-        return self.database.cpu_seconds() if self.database else 0.0
+        """Processor time that its database, or what its scripts ask, has used so far, for all peers."""
+        return self.beside.cpu_seconds() if self.beside else 0.0
 
 
 def say(text: str) -> None:
@@ -144,13 +144,13 @@ def wait_until_ready(entry: Entry, scenario: Scenario) -> None:
 
 
 def enter(
-    name: str, site: Site, files: Path, directory: Path, choice: peers.Choice, database: MariaDb | None = None
+    name: str, site: Site, files: Path, directory: Path, choice: peers.Choice, beside: Beside | None = None
 ) -> Entry:
     """Starts a peer for a site; it need not be ready yet."""
     directory.mkdir()
-    place = Place(directory, site, files, free_port(), choice)
+    place = Place(directory, site, files, free_port(), choice, beside)
     server, commands = peers.start(PEERS[name], place)
-    return Entry(PEERS[name], place, server, commands, database)
+    return Entry(PEERS[name], place, server, commands, beside)
 
 
 def make_ready(entry: Entry, scenario: Scenario) -> None:
@@ -186,7 +186,7 @@ class Contest(Stage):
         self.choice = choice
         self.directory = directory
         self.entries: dict[tuple[str, str], Entry] = {}
-        self.databases: list[MariaDb] = []
+        self.beside: list[Beside] = []
 
     def start(self) -> None:
         """Starts each peer for each site that is needed; each serves the same copy of the site."""
@@ -194,14 +194,17 @@ class Contest(Stage):
             site = SITES[name]
             files = self.directory / "sites" / name
             shutil.copytree(site.source, files)
-            database = None
+            beside: Beside | None = None
             if site.install:
-                database = site.install(files, self.directory / f"database-{name}")
-                self.databases.append(database)
+                beside = site.install(files, self.directory / f"database-{name}")
+            elif site.services:
+                beside = Services(self.directory / f"services-{name}")
+            if beside:
+                self.beside.append(beside)
             for peer in self.plan.peers:
                 if PEERS[peer].fits(site):
                     directory = self.directory / f"{peer}-{name}"
-                    self.entries[peer, name] = enter(peer, site, files, directory, self.choice, database)
+                    self.entries[peer, name] = enter(peer, site, files, directory, self.choice, beside)
         for peer, scenario, entry in self.pairs():
             make_ready(entry, scenario)
             load.run(entry.url(scenario), entry.connections(max(self.plan.connections)), entry.place.site.warm_up)
@@ -212,8 +215,8 @@ class Contest(Stage):
         """Ends every process."""
         for entry in self.entries.values():
             entry.server.stop()
-        for database in self.databases:
-            database.stop()
+        for beside in self.beside:
+            beside.stop()
 
     def compare(self) -> None:
         """All peers give the same page, not only a right one."""

@@ -1,11 +1,13 @@
-"""The servers that run Lua themselves, and the bare loop below which none of them can come."""
+"""The servers that run Lua themselves or keep pages, Go beside them, and the bare loop below which none of them can come."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 
 from .peers import Peer, Place, as_root, is_child_named
-from .sites import REPO
+from .services import Services, compile_limit
+from .sites import REPO, Site
 
 NGINX = """\
 load_module /usr/lib/nginx/modules/ndk_http_module.so;
@@ -25,9 +27,22 @@ http {
     proxy_temp_path $dir/tmp/proxy;
     uwsgi_temp_path $dir/tmp/uwsgi;
     scgi_temp_path $dir/tmp/scgi;
+    upstream service {
+        server $service;
+        keepalive 64;
+    }
     server {
         listen 127.0.0.1:$port backlog=4096;
-        location = /empty { content_by_lua_file $root/nginx-empty.lua; }
+        location = /empty { content_by_lua_file $dir/nginx-empty.lua; }
+        location = /http { content_by_lua_file $dir/nginx-http.lua; }
+        location = /redis { content_by_lua_file $dir/nginx-redis.lua; }
+        location = /service {
+            internal;
+            proxy_pass http://service/;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_pass_request_headers off;
+        }
     }
 }
 """
@@ -44,7 +59,7 @@ server.listen-backlog = 4096
 server.max-keep-alive-requests = 1000000000
 server.max-keep-alive-idle = 75
 server.errorlog = "$dir/lighttpd.log"
-magnet.attract-raw-url-to = ("$root/empty.lua")
+magnet.attract-raw-url-to = ("$dir/empty.lua")
 """
 
 TOKAMAK = """\
@@ -54,7 +69,18 @@ control = "$control"
 [[site]]
 root = "$root"
 mode = "fastcgi"
-lua_raw_url = ["$root/empty.lua"]
+$scripts
+"""
+
+SCRIPTS = 'lua_raw_url = ["$dir/empty.lua"]'
+SCRIPTS_THAT_ASK = """
+[[site.route]]
+path = "/http"
+lua_raw_url = ["$dir/http.lua"]
+
+[[site.route]]
+path = "/redis"
+lua_raw_url = ["$dir/redis.lua"]
 """
 
 
@@ -63,14 +89,24 @@ def processes() -> int:
     return os.cpu_count() or 1
 
 
+def prepare(place: Place) -> dict[str, str]:
+    """Writes the scripts, which learn whom to ask; a site whose scripts ask nobody has none to tell."""
+    asked = place.beside if isinstance(place.beside, Services) else None
+    addresses = {"service": asked.http if asked else "127.0.0.1:1", "redis": f"{asked.redis}" if asked else "none"}
+    for script in place.root.glob("*.lua"):
+        place.write(script.name, script.read_text(), **addresses)
+    return addresses
+
+
 def nginx_lua(place: Place) -> list[list[str]]:
     """nginx with Debian's package of its Lua module."""
-    path = place.write("nginx.conf", NGINX, user=as_root("user www-data;"), processes=processes())
+    path = place.write("nginx.conf", NGINX, user=as_root("user www-data;"), processes=processes(), **prepare(place))
     return [["nginx", "-p", f"{place.directory}", "-c", f"{path}", "-e", f"{place.directory}/nginx.log"]]
 
 
 def lighttpd_magnet(place: Place) -> list[list[str]]:
     """lighttpd with mod_magnet."""
+    prepare(place)
     user = as_root('server.username = "www-data"\nserver.groupname = "www-data"')
     log = place.directory / "lighttpd.log"
     # It opens its log when it is nobody in particular already.
@@ -81,31 +117,120 @@ def lighttpd_magnet(place: Place) -> list[list[str]]:
 
 
 def tokamak_lua(place: Place) -> list[list[str]]:
-    """This server with the same script as lighttpd."""
-    path = place.write("tokamak.toml", TOKAMAK, control=place.control)
+    """This server; of the empty endpoint with the same script as lighttpd."""
+    prepare(place)
+    scripts = SCRIPTS if asks_nobody(place.site) else SCRIPTS_THAT_ASK
+    path = place.write("tokamak.toml", TOKAMAK.replace("$scripts", scripts), control=place.control)
     return [[f"{place.choice.tokamak}", "serve", "--config", f"{path}"]]
+
+
+CACHED = """\
+listen = ["127.0.0.1:$port"]
+control = "$control"
+
+[[site]]
+root = "$root"
+mode = "$mode"
+cache = $cache
+"""
+
+
+def tokamak_cached(place: Place) -> list[list[str]]:
+    """This server with a page of PHP that it need not make again."""
+    path = place.write("tokamak.toml", CACHED, control=place.control, mode="classic", cache="true")
+    return [[f"{place.choice.tokamak}", "serve", "--config", f"{path}"]]
+
+
+def tokamak_file(place: Place) -> list[list[str]]:
+    """This server with the same page as a file."""
+    root = place.directory / "static"
+    root.mkdir()
+    page = subprocess.run(["php8.2", f"{place.root}/index.php"], capture_output=True, check=True, timeout=20).stdout
+    (root / "index.html").write_bytes(page)
+    path = place.write("tokamak.toml", CACHED, control=place.control, root=root, mode="fastcgi", cache="false")
+    return [[f"{place.choice.tokamak}", "serve", "--config", f"{path}"]]
+
+
+LUA_FCGI = """\
+listen = ["127.0.0.1:$port"]
+control = "$control"
+
+[[upstream]]
+name = "lua"
+address = "unix:$dir/lua.sock"
+connections = $most
+
+[[site]]
+root = "$scripts"
+mode = "fastcgi"
+
+[[site.route]]
+path = "/"
+upstream = "lua"
+"""
+
+
+def tokamak_lua_fcgi(place: Place) -> list[list[str]]:
+    """This server in front of Lua over FastCGI. The script has the name by which everybody's script is asked for."""
+    scripts = place.directory / "scripts"
+    scripts.mkdir()
+    (scripts / "index.php").write_text((REPO / "bench/sites/lua/fcgi.lua").read_text())
+    path = place.write("tokamak.toml", LUA_FCGI, control=place.control, scripts=scripts, most=place.most_connections)
+    tokamak = f"{place.choice.tokamak}"
+    return [
+        [tokamak, "lua-fcgi", f"{scripts}", "--listen", f"unix:{place.directory}/lua.sock", "--mode", "666"],
+        [tokamak, "serve", "--config", f"{path}"],
+    ]
+
+
+def go(place: Place) -> list[list[str]]:
+    """net/http of Go, compiled on the spot."""
+    program = place.directory / "server"
+    environment = os.environ | {"GOTOOLCHAIN": "local"}
+    command = ["go", "build", "-o", f"{program}", f"{place.root}/server.go"]
+    subprocess.run(command, check=True, timeout=300, env=environment, cwd=place.directory)
+    addresses = prepare(place)
+    return [[f"{program}", f"{place.port}", addresses["service"], addresses["redis"]]]
 
 
 def limit(place: Place) -> list[list[str]]:
     """The bare loop, compiled on the spot."""
     program = place.directory / "limit"
-    source = REPO / "bench/limit/limit.c"
-    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run(["cc", *flags, f"{source}", "-o", f"{program}"], check=True, timeout=60)
+    compile_limit(program)
     return [[f"{program}", f"{place.port}", f"{processes()}"]]
 
 
-def peer(name: str, what: str, commands: Callable[[Place], list[list[str]]], program: str) -> Peer:
+def peer(
+    name: str,
+    what: str,
+    commands: Callable[[Place], list[list[str]]],
+    program: str,
+    fits: Callable[[Site], bool] = lambda site: site.language == "lua",
+) -> Peer:
     """A server whose processes of this name do the work."""
-    return Peer(name, what, commands, is_child_named(program), fits=lambda site: site.language == "lua")
+    return Peer(name, what, commands, is_child_named(program), fits=fits)
+
+
+def asks_nobody(site: Site) -> bool:
+    """Whether a server can take part whose scripts cannot wait for others."""
+    return site.language == "lua" and not site.services
+
+
+def is_cached(site: Site) -> bool:
+    """Whether it is about the content cache."""
+    return site.language == "cached"
 
 
 PEERS = {
     found.name: found
     for found in (
         peer("nginx-lua", "nginx with its Lua module", nginx_lua, "nginx"),
-        peer("lighttpd-magnet", "lighttpd + mod_magnet", lighttpd_magnet, "lighttpd"),
+        peer("lighttpd-magnet", "lighttpd + mod_magnet", lighttpd_magnet, "lighttpd", asks_nobody),
         peer("tokamak-lua", "Tokamak with a script in the server", tokamak_lua, "tokamak"),
-        peer("limit", "a bare epoll loop", limit, "limit"),
+        peer("go", "Go's net/http", go, "server", lambda site: site.language == "lua" and shutil.which("go") is not None),
+        peer("limit", "a bare epoll loop", limit, "limit", asks_nobody),
+        peer("tokamak-lua-fcgi", "Tokamak + Lua over FastCGI", tokamak_lua_fcgi, "tokamak", lambda site: site.name == "empty"),
+        peer("tokamak-file", "Tokamak, a file of 10 KiB", tokamak_file, "tokamak", is_cached),
+        peer("tokamak-cached", "Tokamak, a page of PHP of 10 KiB from the content cache", tokamak_cached, "tokamak", is_cached),
     )
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 from string import Template
 
 from .process import Server, Stat
-from .sites import REPO, Site
+from .sites import REPO, Beside, Site
 
 FPM = "php-fpm8.2"
 APACHE_MODULE = "/usr/lib/apache2/modules/libphp8.2.so"
@@ -41,6 +41,8 @@ class Place:
     files: Path
     port: int
     choice: Choice
+    beside: Beside | None = None
+    """What runs beside the peers for this site."""
 
     @property
     def root(self) -> Path:

@@ -4,13 +4,24 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from . import wordpress
-from .database import MariaDb
 
 REPO = Path(__file__).resolve().parents[2]
 
 EMPTY_ANSWER = {"errno": 0, "errmsg": "success", "data": "e"}
+EMPTY = json.dumps(EMPTY_ANSWER, separators=(",", ":"))
+
+
+class Beside(Protocol):
+    """What runs beside the peers for a site."""
+
+    def cpu_seconds(self) -> float:
+        """Processor time so far."""
+
+    def stop(self) -> None:
+        """Ends it."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +44,10 @@ class Site:
     """A page that takes long is not asked for by more clients than this, lest they wait for seconds."""
     warm_up: int = 2
     """Seconds of load before anything counts: compiled scripts, spawned processes, a filled container cache."""
-    install: Callable[[Path, Path], MariaDb] | None = None
+    install: Callable[[Path, Path], Beside] | None = None
     """Makes a copy of the source fit to be served, with a database in another directory."""
+    services: bool = False
+    """Whether its scripts ask others, which all peers share."""
 
     def bound(self, connections: int) -> int:
         """As many of these connections as the site gets."""
@@ -87,6 +100,8 @@ SITES = {
             front_controller=False,
         ),
         Site("lua", REPO / "bench/sites/lua", ".", "", {}, front_controller=False, language="lua"),
+        Site("lua-services", REPO / "bench/sites/lua", ".", "", {}, front_controller=False, language="lua", services=True),
+        Site("page", REPO / "bench/sites/page", ".", "", {}, front_controller=False, language="cached"),
         Site(
             "symfony",
             REPO / "examples/symfony",
@@ -118,6 +133,9 @@ SCENARIOS = {
     for scenario in (
         Scenario("empty", "empty", "/index.php", is_empty_answer),
         Scenario("lua-empty", "lua", "/empty", is_empty_answer),
+        Scenario("lua-http", "lua-services", "/http", is_empty_answer),
+        Scenario("lua-redis", "lua-services", "/redis", is_empty_answer),
+        Scenario("cached-page", "page", "/", lambda body: len(body) == 366 * 28),
         Scenario("symfony-json", "symfony", "/empty", is_empty_answer),
         Scenario("symfony-page", "symfony", "/page", is_page),
         Scenario("wordpress", "wordpress", "/", wordpress.is_front_page),

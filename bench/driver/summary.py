@@ -92,7 +92,7 @@ def speed_table(rows: Rows, scenario: str, connections: int, base: str) -> str:
             + [f"{value['database_us']:.0f}"] * has_database
         )
     head = ["peer", "requests/s", f"to {base}", "CPU µs/request", f"to {base}", "p50 µs", "p90 µs", "p99 µs", "errors"]
-    return table(head + ["MariaDB's CPU µs/request"] * has_database, lines)
+    return table(head + ["CPU µs/request of what it asks"] * has_database, lines)
 
 
 def footprint_table(rows: Rows, scenario: str) -> str:

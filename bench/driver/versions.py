@@ -13,6 +13,8 @@ PROGRAMS = [
     ["nginx", "-v"],
     ["apache2", "-v"],
     ["lighttpd", "-v"],
+    ["redis-server", "--version"],
+    ["go", "version"],
     ["mariadbd", "--version"],
     ["wrk", "-v"],
 ]

@@ -45,7 +45,7 @@ class Sites(unittest.TestCase):
     def test_every_scenario_has_a_site_whose_scripts_exist(self):
         for scenario in SCENARIOS.values():
             site = SITES[scenario.site]
-            script = {"php": "index.php", "lua": "empty.lua"}[site.language]
+            script = {"lua": "empty.lua"}.get(site.language, "index.php")
             self.assertTrue((site.source / site.root / script).is_file())
             self.assertTrue((site.source / site.worker).exists())
 
@@ -56,7 +56,7 @@ class Sites(unittest.TestCase):
         self.assertEqual(choice.most_connections, 256)
         peers = {name: {peer for peer, scenario in plan.pairs() if scenario.name == name} for name in plan.scenarios}
         self.assertEqual(peers["wordpress"] - peers["empty"], {"tokamak-sealed-plugins", "tokamak-sealed-core"})
-        self.assertEqual(peers["empty"] - peers["wordpress"], {"tokamak-worker", "nginx-tokamak-fpm-sealed"})
+        self.assertEqual(peers["empty"] - peers["wordpress"], {"tokamak-worker", "nginx-tokamak-fpm-sealed", "tokamak-lua-fcgi"})
 
     def test_a_wrong_answer_is_noticed(self):
         self.assertTrue(SCENARIOS["empty"].is_right(b'{"errno": 0, "errmsg": "success", "data": "e"}'))

@@ -1,0 +1,310 @@
+"""What of a request is set-up? The five systems of 2006, in which each leaves out something that the one before does at every
+request, with today's programs: lighttpd and php-fpm, as far as there were such then, and Tokamak.
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from string import Template
+
+from . import load, options, peers, record
+from .bars import Verdict
+from .contest import CannotRun, answer, say
+from .main import stop_politely
+from .process import Server, free_port
+from .sites import REPO
+from .stage import Stage
+from .versions import commit, text
+
+ANSWER = b"123"
+PHP = b'<?php echo "123" ?>'
+READY_SECONDS = 20
+
+FPM = """\
+[global]
+error_log = $dir/fpm.log
+daemonize = no
+$checked
+$unchecked
+"""
+
+POOL = """\
+[$name]
+$user
+listen = $dir/$name.sock
+listen.mode = 0666
+pm = static
+pm.max_children = 2
+php_admin_value[opcache.validate_timestamps] = $looks
+php_admin_value[opcache.revalidate_freq] = 0
+"""
+
+LIGHTTPD = """\
+server.modules = ("mod_fastcgi", "mod_magnet")
+server.document-root = "$dir/site"
+server.bind = "127.0.0.1"
+server.port = $port
+$user
+server.max-keep-alive-requests = 1000000000
+server.max-keep-alive-idle = 75
+server.errorlog = "$dir/lighttpd.log"
+$$HTTP["url"] == "/index.php" { fastcgi.server = (".php" => (("socket" => "$dir/checked.sock"))) }
+$$HTTP["url"] == "/unchecked.php" { fastcgi.server = (".php" => (("socket" => "$dir/unchecked.sock"))) }
+$$HTTP["url"] == "/script.lua" { fastcgi.server = (".lua" => (("socket" => "$dir/lua.sock"))) }
+$$HTTP["url"] == "/magnet" { magnet.attract-raw-url-to = ("$dir/magnet.lua") }
+"""
+
+TOKAMAK = """\
+listen = ["127.0.0.1:$port"]
+control = "$dir/lua.control"
+
+[[upstream]]
+name = "lua"
+address = "unix:$dir/lua.sock"
+
+[[site]]
+root = "$dir/site"
+mode = "fastcgi"
+
+[[site.route]]
+path = "/magnet"
+lua_raw_url = ["$dir/magnet.lua"]
+
+[[site.route]]
+path = "/script.lua"
+upstream = "lua"
+"""
+
+CLASSIC = """\
+listen = ["127.0.0.1:$port"]
+control = "$dir/$name.control"
+
+[[site]]
+root = "$dir/site"
+mode = "classic"
+php_admin_value = { "opcache.validate_timestamps" = $looks, "opcache.revalidate_freq" = 0 }
+"""
+
+POOLS = {"checked": 1, "unchecked": 0}
+"""Who looks at the script's file at every request, as everybody did in 2006, and who never does."""
+
+LUA_PROGRAM = 'print("Content-Type: text/html\\r\\n\\r\\n", "123")\n'
+LUA_IN_THE_SERVER = 'lighty.r.resp_header["Content-Type"] = "text/html"\nlighty.r.resp_body.set("123")\nreturn 200\n'
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of the five systems."""
+
+    what: str
+    ms_2006: float
+    rate_2006: int
+    client_keeps: bool
+    chain: tuple[str, str]
+    """The server and the path in the chain of then."""
+    ours: tuple[str, str]
+    """The same of Tokamak."""
+
+
+STEPS = (
+    Step("PHP without keep-alive", 2.9, 345, False, ("lighttpd", "/index.php"), ("checked", "/index.php")),
+    Step("PHP", 2.4, 416, True, ("lighttpd", "/index.php"), ("checked", "/index.php")),
+    Step("PHP, no second look at the file", 2.1, 465, True, ("lighttpd", "/unchecked.php"), ("unchecked", "/index.php")),
+    Step("Lua over FastCGI", 1.6, 625, True, ("lighttpd", "/script.lua"), ("lua", "/script.lua")),
+    Step("Lua in the server", 0.6, 1700, True, ("lighttpd", "/magnet"), ("lua", "/magnet")),
+)
+CHAINS = {"lighttpd": "lighttpd + php-fpm", "tokamak": "Tokamak"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run: one client, one request after the other."""
+
+    round: int
+    chain: str
+    step: int
+    rate: float
+    cpu_us: float
+    """Processor time per request of all servers together: of the others next to nothing, since they have no requests."""
+    errors: int
+
+
+@dataclass
+class Scene(Stage):
+    """All servers."""
+
+    directory: Path
+    chosen: argparse.Namespace
+    ports: dict[str, int] = field(default_factory=dict)
+    servers: dict[str, Server] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Writes the configurations, starts everything, and waits for the right answers."""
+        (self.directory / "tmp").mkdir()
+        (self.directory / "tmp").chmod(0o1777)
+        site = self.directory / "site"
+        site.mkdir()
+        for name in ("index.php", "unchecked.php"):
+            (site / name).write_bytes(PHP)
+        (site / "script.lua").write_text(LUA_PROGRAM)
+        (self.directory / "magnet.lua").write_text(LUA_IN_THE_SERVER)
+        (self.directory / "lighttpd.log").touch()
+        (self.directory / "lighttpd.log").chmod(0o666)
+        self.ports = {name: free_port() for name in ("lighttpd", "lua", *POOLS)}
+        self.write("php.ini", peers.PHP_INI)
+        tokamak = f"{self.chosen.tokamak.resolve()}"
+        pool = peers.as_root("user = www-data\ngroup = www-data")
+        pools = {name: self.fill(POOL, name=name, user=pool, looks=looks) for name, looks in POOLS.items()}
+        fpm = self.write("fpm.conf", FPM, **pools)
+        user = peers.as_root('server.username = "www-data"\nserver.groupname = "www-data"')
+        lighttpd = self.write("lighttpd.conf", LIGHTTPD, port=self.ports["lighttpd"], user=user)
+        lua = self.write("lua.toml", TOKAMAK, port=self.ports["lua"])
+        self.run("fpm", [peers.FPM, "--nodaemonize", "--fpm-config", f"{fpm}"])
+        self.run("lua-fcgi", [tokamak, "lua-fcgi", f"{site}", "--listen", f"unix:{self.directory}/lua.sock", "--mode", "666"])
+        self.run("lighttpd", ["lighttpd", "-D", "-f", f"{lighttpd}"])
+        self.run("lua", [tokamak, "serve", "--config", f"{lua}"])
+        for name, looks in POOLS.items():
+            classic = self.write(f"{name}.toml", CLASSIC, name=name, port=self.ports[name], looks=looks)
+            self.run(name, [tokamak, "serve", "--config", f"{classic}"])
+        self.check()
+
+    def stop(self) -> None:
+        """Ends every process."""
+        for server in self.servers.values():
+            server.stop()
+
+    def fill(self, template: str, **values: object) -> str:
+        """A configuration with its $names filled in."""
+        return Template(template).substitute({"dir": self.directory} | values)
+
+    def write(self, file: str, template: str, **values: object) -> Path:
+        """Writes a configuration file."""
+        path = self.directory / file
+        path.write_text(self.fill(template, **values))
+        return path
+
+    def run(self, name: str, command: list[str]) -> None:
+        """Starts one of them."""
+        path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+        environment = {"PATH": path, "PHPRC": f"{self.directory}", "PHP_INI_SCAN_DIR": peers.EXTENSIONS}
+        self.servers[name] = Server()
+        self.servers[name].start(command, environment, self.directory / f"{name}-output.log")
+
+    def url(self, place: tuple[str, str]) -> str:
+        """Where a step is to be had."""
+        server, path = place
+        return f"http://127.0.0.1:{self.ports[server]}{path}"
+
+    def check(self) -> None:
+        """Asks everybody until the answer is right."""
+        deadline = time.monotonic() + READY_SECONDS
+        for url in (self.url(place) for step in STEPS for place in (step.chain, step.ours)):
+            while (last := self.answer(url)) != ANSWER:
+                if time.monotonic() > deadline:
+                    logs = "\n".join(log.read_text(errors="replace")[-2000:] for log in sorted(self.directory.glob("*.log")))
+                    raise CannotRun(f"{url} answers {last[:300]!r}\n{logs}")
+                time.sleep(0.1)
+
+    def answer(self, url: str) -> bytes:
+        """One answer, or why there is none."""
+        try:
+            return answer(url)
+        except OSError as error:
+            return f"{error}".encode()
+
+    def run_seconds(self) -> float:
+        """Processor time of all servers."""
+        return sum(server.run_seconds() for server in self.servers.values())
+
+
+def rows(scene: Scene) -> Iterator[Row]:
+    """All steps of both chains in turn, in rounds; the order changes with each."""
+    ways = [(chain, number) for number in range(len(STEPS)) for chain in CHAINS]
+    for number in range(scene.chosen.rounds):
+        shift = number % len(ways)
+        for chain, place in ways[shift:] + ways[:shift]:
+            step = STEPS[place]
+            before = scene.run_seconds()
+            url = scene.url(step.chain if chain == "lighttpd" else step.ours)
+            seen = load.run(url, 1, scene.chosen.seconds, keeps=step.client_keeps)
+            used = (scene.run_seconds() - before) * 1e6 / max(seen.requests, 1)
+            row = Row(number + 1, chain, place, round(seen.rate, 1), round(used, 2), seen.bad_status + seen.socket_errors + seen.timeouts)
+            say(f"round {row.round}: {CHAINS[chain]}, {step.what}: {row.rate:.0f}/s, {row.cpu_us:.1f} µs, {row.errors} errors")
+            yield row
+
+
+def ratio(found: list[Row], chain: str, upper: int, lower: int) -> float:
+    """How many times as fast one step is as another: the median of the ratios within each round."""
+    rates = {(row.round, row.step): row.rate for row in found if row.chain == chain}
+    rounds = {row.round for row in found}
+    return statistics.median(rates[number, upper] / max(rates[number, lower], 0.1) for number in rounds)
+
+
+def table(found: list[Row]) -> str:
+    """What was then, and what is now: medians, and factors to the first row."""
+    head = ["system", "2006: ms", "req/s", "factor"]
+    for what in CHAINS.values():
+        head += [f"{what}: ms", "req/s", "factor", "CPU µs"]
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    for place, step in enumerate(STEPS):
+        cells = [step.what, f"{step.ms_2006}", f"{step.rate_2006}", f"{step.rate_2006 / STEPS[0].rate_2006:.1f}"]
+        for chain in CHAINS:
+            mine = [row for row in found if (row.chain, row.step) == (chain, place)]
+            rate = statistics.median(row.rate for row in mine)
+            cpu = statistics.median(row.cpu_us for row in mine)
+            cells += [f"{1000 / max(rate, 0.1):.3f}", f"{rate:.0f}", f"{ratio(found, chain, place, 0):.1f}", f"{cpu:.0f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def verdicts(found: list[Row]) -> list[Verdict]:
+    """Each step is to be quicker than the one before, as then."""
+    said = []
+    for chain, what in CHAINS.items():
+        ratios = [ratio(found, chain, place, place - 1) for place in range(1, len(STEPS))]
+        shown = ", ".join(f"{value:.2f}" for value in ratios)
+        said.append(Verdict(f"{what}: the order of 2006", all(value > 1 for value in ratios), shown))
+    wrong = sum(row.errors for row in found)
+    return [*said, Verdict("no request went wrong", wrong == 0, f"{wrong}")]
+
+
+def run(arguments: list[str]) -> int:
+    """Measures, and writes a record. Fails if the order is another one."""
+    parser = argparse.ArgumentParser(prog="bench/set-up", description=__doc__)
+    option = parser.add_argument
+    option("--rounds", type=options.positive, default=7, help="default: 7")
+    option("--seconds", type=options.positive, default=2, help="of each run; default: 2")
+    option("--tokamak", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
+    option("--out", type=Path, help="directory of the record; default: bench/results/set-up-<date>-<commit>")
+    chosen = parser.parse_args(arguments)
+    out = chosen.out or REPO / "bench/results" / f"set-up-{date.today()}-{commit()}"
+    signal.signal(signal.SIGTERM, stop_politely)
+    signal.signal(signal.SIGALRM, stop_politely)
+    signal.alarm(120 + 2 * chosen.rounds * len(STEPS) * len(CHAINS) * (chosen.seconds + 1))
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tokamak-set-up-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        try:
+            with Scene(directory, chosen) as scene:
+                found = record.write(out / "set-up.csv", Row, rows(scene))
+                scene.check()
+        except CannotRun as failure:
+            print(failure, file=sys.stderr)
+            return 1
+    said = verdicts(found)
+    lines = "\n".join(verdict.line() for verdict in said)
+    about = text(chosen.tokamak.resolve())
+    page = f"# What of a request is set-up\n\n{table(found)}\n\n```\n{lines}\n```\n\n```\n{about}\n```\n"
+    (out / "summary.md").write_text(page)
+    print(page)
+    print(f"written to {out}")
+    return 1 if any(verdict.reached is False for verdict in said) else 0
