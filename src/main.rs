@@ -34,7 +34,11 @@ fn main() -> ExitCode {
         Command::Status(status) => report(wiring::control::status(status.at.socket(), status.json)),
         Command::Upstream(upstream) => {
             let command = upstream.command();
-            report(wiring::control::upstream(upstream.at.socket(), &command))
+            report(wiring::control::command(upstream.at.socket(), &command))
+        }
+        Command::Cache(cache) => {
+            let command = cache.command();
+            report(wiring::control::command(cache.at.socket(), &command))
         }
         Command::PhpInfo => report(program::show_php_info()),
         Command::Completions { shell } => report(cli::pages::completions(shell)),

@@ -1,6 +1,7 @@
 //! The command line: what may be typed, and how it is answered. What a value means is the configuration's
 //! business, so most flags are passed on as they were typed.
 
+mod cache;
 mod fpm;
 mod lua_fcgi;
 pub mod pages;
@@ -17,6 +18,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use tokamak_config::option;
 
+pub use cache::Cache;
 pub use fpm::{Fpm, say_all};
 pub use lua_fcgi::LuaFcgi;
 pub use seal_report::SealReport;
@@ -50,6 +52,8 @@ pub enum Command {
     Status(Status),
     /// Show the addresses of FastCGI applications, or change them while the server runs.
     Upstream(Upstream),
+    /// Remove responses from the content cache of a running server.
+    Cache(Cache),
     /// Show what the embedded PHP says about itself, like `php -i`.
     PhpInfo,
     /// Print completions for a shell.

@@ -10,10 +10,10 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use tokamak_config::PoolSize;
-use tokamak_front::{Death, Front, PoolLink, Start};
+use tokamak_front::{Death, Front, PoolLink, Purge, Start};
 use tokamak_supervisor::FrontStart;
 use tokamak_sys::channel::Channel;
-use tokamak_sys::control::{self, FromFront, Heard, ToFront, Why};
+use tokamak_sys::control::{self, CacheStanding, FromFront, Heard, ToFront, Why};
 use tokamak_sys::process;
 
 /// Exit status of a front that was drained.
@@ -102,6 +102,17 @@ fn obey(
             for (upstream, standing) in front.standings() {
                 insist(channel, &FromFront::Standing { question, upstream, standing });
             }
+            if let Some(standing) = cache(front) {
+                insist(channel, &FromFront::Cache { question, standing });
+            }
+            insist(channel, &FromFront::Answered { question, outcome });
+        }
+        ToFront::Purge { question, what } => {
+            let purged = what_of(what).and_then(|what| front.purge(&what));
+            if question == 0 {
+                return;
+            }
+            let outcome = purged.map(|count| insist(channel, &FromFront::Purged { question, count }));
             insist(channel, &FromFront::Answered { question, outcome });
         }
         ToFront::Reopen { error, access } => {
@@ -115,6 +126,31 @@ fn obey(
             }
         }
     }
+}
+
+fn what_of(what: control::Purge) -> Result<Purge, String> {
+    match what {
+        control::Purge::All => Ok(Purge::All),
+        control::Purge::Url(url) => Purge::url(&url),
+        control::Purge::Prefix(url) => Purge::prefix(&url),
+        control::Purge::Tag(tag) => Ok(Purge::Tag(tag)),
+    }
+}
+
+fn cache(front: &Front) -> Option<CacheStanding> {
+    let tally = front.cache()?;
+    Some(CacheStanding {
+        entries: tally.entries,
+        bytes: tally.bytes,
+        memory: tally.memory,
+        hits: tally.hits,
+        stale: tally.stale,
+        misses: tally.misses,
+        coalesced: tally.coalesced,
+        revalidated: tally.revalidated,
+        bypassed: tally.bypassed,
+        stored: tally.stored,
+    })
 }
 
 /// Says it even if the line is full, which a long list can do: the supervisor is about to read it.

@@ -51,8 +51,8 @@ pub mod control {
         Ok(())
     }
 
-    /// Shows or changes the addresses of FastCGI applications.
-    pub fn upstream(socket: Option<PathBuf>, command: &str) -> Result<(), String> {
+    /// Asks about the addresses of FastCGI applications or the content cache, or changes them.
+    pub fn command(socket: Option<PathBuf>, command: &str) -> Result<(), String> {
         print!("{}", ask(socket, command, STATUS_LIMIT)?);
         Ok(())
     }

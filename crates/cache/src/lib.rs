@@ -13,7 +13,7 @@ mod store;
 
 pub use directives::Directives;
 pub use entry::{Entry, Freshness, Lifetimes};
-pub use key::{Key, url_key};
+pub use key::Key;
 pub use rules::{Request, Rules, Wish, judge};
 pub use selection::Selection;
 pub use store::{Counts, Found, Purge, Store, Tally};

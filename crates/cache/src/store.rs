@@ -8,7 +8,7 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::entry::Entry;
-use crate::key::Key;
+use crate::key::{Key, url_key};
 use crate::rules::Request;
 
 /// Most responses to one URL that differ by `Vary`. The oldest goes when there is one more: a client that thinks up values gets
@@ -107,6 +107,28 @@ pub enum Purge {
     Prefix(Vec<u8>),
     /// What has this tag.
     Tag(String),
+}
+
+impl Purge {
+    /// The page with this address.
+    ///
+    /// # Errors
+    /// What is wrong with the address, for people.
+    pub fn url(url: &str) -> Result<Purge, String> {
+        key_of(url).map(Purge::Key)
+    }
+
+    /// Every page whose address begins like this.
+    ///
+    /// # Errors
+    /// As [`Purge::url`].
+    pub fn prefix(url: &str) -> Result<Purge, String> {
+        key_of(url).map(Purge::Prefix)
+    }
+}
+
+fn key_of(url: &str) -> Result<Vec<u8>, String> {
+    url_key(url).ok_or_else(|| format!("`{url}` has no host; write it as in `example.org/page`"))
 }
 
 /// What there is for a request.

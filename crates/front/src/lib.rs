@@ -14,6 +14,7 @@ pub mod failure;
 mod fastcgi;
 pub mod files;
 mod head;
+mod hosts;
 mod lua;
 pub mod pages;
 mod php;
@@ -25,4 +26,5 @@ mod server;
 mod service;
 
 pub use server::{Front, PoolLink, Start};
+pub use tokamak_cache::Purge;
 pub use tokamak_upstream::shm::Death;

@@ -1,6 +1,6 @@
 //! The front as a whole: its event loops, what they share, and the handle by which it is told things.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::net::TcpListener;
@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use http::Request;
+use tokamak_cache::{Purge, Tally};
 use tokamak_config as config;
 use tokamak_cost::Ledger;
 use tokamak_fpm::log::Style;
@@ -28,6 +29,7 @@ use crate::cache::{Content, SitePolicies};
 use crate::connection::{Heart, Link, Pulse};
 use crate::door::{Door, Parcel, Visitor};
 use crate::fastcgi;
+use crate::hosts::{self, Hosts};
 use crate::lua::{self, Calls, SiteHooks};
 use crate::responder::{self, Journal, Overview};
 use crate::route::Router;
@@ -98,6 +100,7 @@ pub struct Front {
     /// Looks after the scripts of all loops as long as it lives.
     _lua: Option<Engine>,
     upstreams: Arc<[Upstream]>,
+    cache: Option<Arc<Content>>,
     /// Access logs of pools.
     pool_logs: Mutex<Vec<access::Log>>,
 }
@@ -179,16 +182,9 @@ impl Place {
     pub fn server_name<'a, B>(&'a self, request: &'a Request<B>) -> &'a str {
         match self.site.hosts.first() {
             Some(name) if !name.starts_with('*') => name,
-            _ => service::host(request).map_or("", strip_port),
+            _ => service::host(request).map_or("", hosts::strip_port),
         }
     }
-}
-
-/// Which site a host name belongs to.
-struct Hosts {
-    exact: HashMap<String, usize>,
-    /// Suffixes with their dot, longest first.
-    below: Vec<(String, usize)>,
 }
 
 /// Whose time limits are watched.
@@ -331,6 +327,7 @@ impl Front {
             log: Mutex::new(log),
             _lua: lua,
             upstreams,
+            cache,
             pool_logs: Mutex::new(pool_logs.into_values().collect()),
         })
     }
@@ -352,6 +349,20 @@ impl Front {
     pub fn standings(&self) -> impl Iterator<Item = (u16, Standing)> {
         let all = self.upstreams.iter().zip(0..);
         all.flat_map(|(upstream, place)| upstream.standings().into_iter().map(move |one| (place, one)))
+    }
+
+    /// How the content cache stands, if there is one.
+    pub fn cache(&self) -> Option<Tally> {
+        self.cache.as_ref().map(|cache| cache.store.tally())
+    }
+
+    /// Removes things from the content cache; how many.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn purge(&self, what: &Purge) -> Result<u64, String> {
+        let cache = self.cache.as_ref().ok_or("no site has `cache = true`")?;
+        Ok(cache.store.purge(what))
     }
 
     /// Stops accepting. Running requests are finished, idle connections are closed, within the configured limit.
@@ -710,79 +721,7 @@ impl Links {
     }
 }
 
-impl Hosts {
-    fn new(sites: &[Arc<config::Site>]) -> Hosts {
-        let mut hosts = Hosts { exact: HashMap::new(), below: Vec::new() };
-        for (index, site) in sites.iter().enumerate() {
-            for name in &site.hosts {
-                match name.strip_prefix('*') {
-                    Some(suffix) => hosts.below.push((suffix.to_owned(), index)),
-                    None => {
-                        hosts.exact.entry(name.clone()).or_insert(index);
-                    }
-                }
-            }
-        }
-        hosts.below.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-        hosts
-    }
-
-    fn find(&self, host: &str) -> usize {
-        if self.exact.is_empty() && self.below.is_empty() {
-            return 0;
-        }
-        let name = strip_port(host).trim_end_matches('.').to_ascii_lowercase();
-        if let Some(index) = self.exact.get(&name) {
-            return *index;
-        }
-        let below = self.below.iter().find(|(suffix, _)| name.len() > suffix.len() && name.ends_with(suffix));
-        below.map_or(0, |(_, index)| *index)
-    }
-}
-
-/// A `Host` without its port. IPv6 addresses keep their brackets.
-pub fn strip_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() => name,
-        _ => host,
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // Poisoned by a panic that has been reported: the data are counters and buffers, usable still.
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts_find_their_site() {
-        let hosts = Hosts {
-            exact: [("a.org".to_owned(), 1), ("x.b.org".to_owned(), 2)].into(),
-            below: vec![(".b.org".to_owned(), 3)],
-        };
-        for (host, index) in [
-            ("a.org", 1),
-            ("A.ORG:8080", 1),
-            ("a.org.", 1),
-            ("x.b.org", 2),
-            ("y.b.org", 3),
-            ("b.org", 0),
-            ("", 0),
-            ("[::1]:80", 0),
-        ] {
-            assert_eq!(hosts.find(host), index, "{host}");
-        }
-    }
-
-    #[test]
-    fn ports_are_stripped() {
-        for (host, name) in
-            [("a:80", "a"), ("a", "a"), ("[::1]:8080", "[::1]"), ("[::1]", "[::1]"), (":80", ":80")]
-        {
-            assert_eq!(strip_port(host), name);
-        }
-    }
 }

@@ -8,9 +8,11 @@
 //! upstream FORM list [NAME]                  ok, then the addresses of FastCGI applications as `text` or `json`
 //! upstream FORM add NAME ADDRESS WEIGHT      the same once it is done | error WHY
 //! upstream FORM drain|remove NAME ADDRESS    likewise
+//! cache FORM purge all                       ok, then how many responses were removed
+//! cache FORM purge url|prefix|tag WHAT       likewise
 //! ```
 //!
-//! The words of `upstream` are separated by tabs, since names may have blanks.
+//! The words of `upstream` and `cache` are separated by tabs, since names may have blanks.
 //!
 //! The socket is for its owner alone (0600). Reading and writing never wait, and a client that is slow or
 //! silent is dropped.
@@ -24,12 +26,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockAddr, Socket, Type};
-use tokamak_sys::control::Deed;
+use tokamak_sys::control::{Deed, Purge};
 
 /// Clients at one time. More wait in the kernel's queue.
 const MOST_CLIENTS: usize = 16;
-/// Longest command: a name and a path of a socket are in it at most.
-const LONGEST: usize = 1024;
+/// Longest command: there is a URL in it at most.
+const LONGEST: usize = 4096;
 /// Time that a client has for its command, and for taking the answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -46,6 +48,17 @@ pub enum Command {
     Stop,
     /// Something about the addresses of FastCGI applications.
     Upstream(UpstreamCommand),
+    /// Something is to go from the content cache.
+    Purge(PurgeCommand),
+}
+
+/// Something is to go from the content cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PurgeCommand {
+    /// Whether the answer is for programs.
+    pub json: bool,
+    /// What is to go.
+    pub what: Purge,
 }
 
 /// Something about the addresses of FastCGI applications.
@@ -66,8 +79,24 @@ impl Command {
             "status json" => Command::StatusJson,
             "reload" => Command::Reload,
             "stop" => Command::Stop,
+            other if other.starts_with("cache\t") => Command::Purge(PurgeCommand::parse(other)?),
             other => Command::Upstream(UpstreamCommand::parse(other)?),
         })
+    }
+}
+
+impl PurgeCommand {
+    fn parse(line: &str) -> Option<PurgeCommand> {
+        let words: Vec<&str> = line.split('\t').collect();
+        let ["cache", form @ ("text" | "json"), "purge", ref rest @ ..] = words[..] else { return None };
+        let what = match *rest {
+            ["all"] => Purge::All,
+            ["url", url] => Purge::Url(url.to_owned()),
+            ["prefix", prefix] => Purge::Prefix(prefix.to_owned()),
+            ["tag", tag] => Purge::Tag(tag.to_owned()),
+            _ => return None,
+        };
+        Some(PurgeCommand { json: form == "json", what })
     }
 }
 
@@ -294,6 +323,10 @@ mod tests {
         Command::Upstream(UpstreamCommand { json, name: name.map(str::to_owned), change })
     }
 
+    fn purge(json: bool, what: Purge) -> Command {
+        Command::Purge(PurgeCommand { json, what })
+    }
+
     fn changed(address: &str, deed: Deed) -> Command {
         upstream(false, Some("a"), Some((address, deed)))
     }
@@ -311,6 +344,10 @@ mod tests {
             ("upstream\ttext\tadd\ta\tunix:/s\t2\n", changed("unix:/s", Deed::Add { weight: 2 })),
             ("upstream\ttext\tdrain\ta\t[::1]:9\n", changed("[::1]:9", Deed::Drain)),
             ("upstream\ttext\tremove\ta\tunix:/s\n", changed("unix:/s", Deed::Remove)),
+            ("cache\ttext\tpurge\tall\n", purge(false, Purge::All)),
+            ("cache\tjson\tpurge\turl\thttp://a/b c\n", purge(true, Purge::Url("http://a/b c".into()))),
+            ("cache\ttext\tpurge\tprefix\ta/\n", purge(false, Purge::Prefix("a/".into()))),
+            ("cache\ttext\tpurge\ttag\tt\n", purge(false, Purge::Tag("t".into()))),
         ] {
             let (stream, commands) = ask(&mut socket, line);
             assert_eq!(commands.len(), 1);
@@ -338,9 +375,14 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let (_folder, mut socket) = open();
-        for line in
-            ["dance", "upstream list", "upstream\ttext\tadd\ta\tunix:/s\t0", "upstream\tjson\tdrain\ta"]
-        {
+        for line in [
+            "dance",
+            "upstream list",
+            "upstream\ttext\tadd\ta\tunix:/s\t0",
+            "upstream\tjson\tdrain\ta",
+            "cache\ttext\tpurge",
+            "cache\ttext\tpurge\turl",
+        ] {
             let (stream, commands) = ask(&mut socket, &format!("{line}\n"));
             assert!(commands.is_empty());
             socket.serve();

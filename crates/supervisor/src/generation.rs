@@ -205,7 +205,10 @@ impl Generation {
         for _ in 0..AT_ONCE {
             let Some(message) = self.front.as_mut().and_then(Front::hear) else { break };
             match message {
-                FromFront::Standing { .. } | FromFront::Answered { .. } => answers.push(message),
+                FromFront::Standing { .. }
+                | FromFront::Cache { .. }
+                | FromFront::Purged { .. }
+                | FromFront::Answered { .. } => answers.push(message),
                 FromFront::Ready if self.life == Life::Fronted => self.life = Life::Serving,
                 FromFront::Draining => self.accepts = false,
                 FromFront::Ready | FromFront::Drained => {} // after draining, its exit says the same

@@ -1,14 +1,16 @@
 //! What `tokamak status` shows: a report for programs, and the same as a table for people.
 
+mod cache;
 mod upstreams;
 
 use std::fmt::{self, Write};
 
 use serde::Serialize;
 use tokamak_config::PoolSize;
-use tokamak_sys::control::Standing;
+use tokamak_sys::control::{CacheStanding, Standing};
 use tokamak_sys::process;
 
+use self::cache::CacheReport;
 pub use self::upstreams::upstreams;
 use self::upstreams::{UpstreamReport, write_upstreams};
 use crate::application::{Application, State};
@@ -39,6 +41,8 @@ pub struct Report {
     pub applications: Vec<ApplicationReport>,
     /// The FastCGI applications, in the order of the configuration; without addresses if the front does not answer.
     pub upstreams: Vec<UpstreamReport>,
+    /// The content cache; absent if no site wants it, or the front does not answer.
+    pub cache: Option<CacheReport>,
 }
 
 /// One application now.
@@ -133,7 +137,7 @@ impl Report {
     /// Looks at a generation; `draining` others are older.
     pub fn new(
         generation: &Generation,
-        heard: &[(u16, Standing)],
+        (heard, cache): (&[(u16, Standing)], Option<CacheStanding>),
         listen: Vec<String>,
         started: u64,
         draining: usize,
@@ -150,6 +154,7 @@ impl Report {
             pools: generation.pools().iter().map(|pool| pool_report(pool, now)).collect(),
             applications: generation.applications().iter().map(|one| application_report(one, now)).collect(),
             upstreams: upstreams(generation.server(), None, heard).upstreams,
+            cache: cache.map(CacheReport::from),
         }
     }
 
@@ -324,7 +329,8 @@ impl fmt::Display for Report {
             write_table(f, &table)?;
         }
         self.write_applications(f)?;
-        write_upstreams(&self.upstreams, f)
+        write_upstreams(&self.upstreams, f)?;
+        self.cache.iter().try_for_each(|cache| cache.write(f))
     }
 }
 
@@ -438,6 +444,18 @@ mod tests {
                 },
                 UpstreamReport { name: "none".into(), addresses: Vec::new() },
             ],
+            cache: Some(CacheReport::from(CacheStanding {
+                entries: 7,
+                bytes: 3 << 20,
+                memory: 64 << 20,
+                hits: 90,
+                stale: 5,
+                misses: 10,
+                coalesced: 4,
+                revalidated: 3,
+                bypassed: 2,
+                stored: 8,
+            })),
         }
     }
 
@@ -467,6 +485,9 @@ upstream app: because
 UPSTREAM  ADDRESS             WEIGHT  STATE  SECONDS  REQUESTS  FAILURES  IN USE  IDLE  WAITING
 app       unix:/run/app.sock  2       out    1.5      1000      3         4       5     6
 none      (none)
+
+CACHE    OF        ENTRIES  HITS  STALE  MISSES  COALESCED  REVALIDATED  BYPASSED  STORED
+3.0 MiB  64.0 MiB  7        90    5      10      4          3            2         8
 ";
         assert_eq!(report().to_string(), expected);
     }
@@ -479,5 +500,6 @@ none      (none)
         assert_eq!(json["generation"], 2);
         assert_eq!(json["applications"][0]["processes"][0]["pid"], 300);
         assert_eq!(json["upstreams"][0]["addresses"][0]["state"], "out");
+        assert_eq!(json["cache"]["coalesced"], 4);
     }
 }

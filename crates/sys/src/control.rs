@@ -33,6 +33,7 @@
 //!
 //! Workers die with their zygote (`PR_SET_PDEATHSIG`), the zygote with the supervisor.
 
+mod cache;
 mod upstreams;
 mod wire;
 
@@ -42,6 +43,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use crate::channel::{Channel, Received};
+pub use cache::{CacheStanding, Purge};
 pub use upstreams::{Deed, Duty, Errand, Standing};
 use wire::{Reader, Writer};
 
@@ -288,13 +290,20 @@ pub enum ToFront {
         /// The next descriptor is the access log.
         access: bool,
     },
-    /// Run this errand if there is one, then say how the addresses of FastCGI applications stand:
-    /// [`FromFront::Standing`] for each, then [`FromFront::Answered`].
+    /// Run this errand if there is one, then say how the addresses of FastCGI applications stand, and the content cache:
+    /// [`FromFront::Standing`] for each, [`FromFront::Cache`] if there is one, then [`FromFront::Answered`].
     Upstreams {
         /// Comes back with the answer; 0: none is wanted.
         question: u32,
         /// What is to be done first.
         errand: Option<Errand>,
+    },
+    /// Remove this from the content cache, then say [`FromFront::Purged`] and [`FromFront::Answered`].
+    Purge {
+        /// As in [`ToFront::Upstreams`].
+        question: u32,
+        /// What is to be removed.
+        what: Purge,
     },
 }
 
@@ -338,6 +347,20 @@ pub enum FromFront {
         upstream: u16,
         /// How it stands.
         standing: Standing,
+    },
+    /// How the content cache stands.
+    Cache {
+        /// Question that this answers.
+        question: u32,
+        /// How it stands.
+        standing: CacheStanding,
+    },
+    /// Something was removed from the content cache.
+    Purged {
+        /// Question that this answers.
+        question: u32,
+        /// How many responses.
+        count: u64,
     },
     /// That is all about this question.
     Answered {
@@ -531,6 +554,7 @@ impl Message for ToFront {
             ToFront::Upstreams { question, errand } => {
                 Errand::encode(errand.as_ref(), Writer::new(4).u32(*question)).end()
             }
+            ToFront::Purge { question, what } => what.encode(Writer::new(5).u32(*question)).end(),
         }
     }
 
@@ -551,6 +575,7 @@ impl Message for ToFront {
             2 => ToFront::Drain,
             3 => ToFront::Reopen { error: from.flag()?, access: from.flag()? },
             4 => ToFront::Upstreams { question: from.u32()?, errand: Errand::decode(&mut from)? },
+            5 => ToFront::Purge { question: from.u32()?, what: Purge::decode(&mut from)? },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)
@@ -568,6 +593,8 @@ impl Message for FromFront {
             FromFront::Standing { question, upstream, standing } => {
                 standing.encode(Writer::new(6).u32(*question).u16(*upstream)).end()
             }
+            FromFront::Cache { question, standing } => standing.encode(Writer::new(8).u32(*question)).end(),
+            FromFront::Purged { question, count } => Writer::new(9).u32(*question).u64(*count).end(),
             FromFront::Answered { question, outcome } => {
                 let to = Writer::new(7).u32(*question).u8(u8::from(outcome.is_ok()));
                 match outcome {
@@ -595,6 +622,8 @@ impl Message for FromFront {
                 question: from.u32()?,
                 outcome: if from.flag()? { Ok(()) } else { Err(from.text(MAX_TEXT)?) },
             },
+            8 => FromFront::Cache { question: from.u32()?, standing: CacheStanding::decode(&mut from)? },
+            9 => FromFront::Purged { question: from.u32()?, count: from.u64()? },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)

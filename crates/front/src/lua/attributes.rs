@@ -7,8 +7,9 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use tokamak_lua::Attribute;
 
 use crate::connection::Addresses;
+use crate::hosts::strip_port;
 use crate::route;
-use crate::server::{Place, strip_port};
+use crate::server::Place;
 use crate::service::host_of;
 
 /// What a script may forget to encode in a target.

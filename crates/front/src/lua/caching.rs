@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tokamak_cache::{Found, Key, Request, Wish, url_key};
+use tokamak_cache::{Found, Key, Request, Wish};
 use tokamak_lua::cache::{self, Kept};
 
 use super::work::Work;
@@ -64,12 +64,11 @@ pub fn kept(work: &Work, key: Option<&[u8]>) -> Option<Kept> {
 
 /// Removes responses; how many.
 pub fn purge(content: Option<&Content>, what: cache::Purge) -> Result<u64, String> {
-    let key_of = |url: &str| url_key(url).ok_or_else(|| format!("'{url}' is no URL with a host"));
     let what = match what {
         cache::Purge::All => tokamak_cache::Purge::All,
         cache::Purge::Key(key) => tokamak_cache::Purge::Key(key),
-        cache::Purge::Url(url) => tokamak_cache::Purge::Key(key_of(&url)?),
-        cache::Purge::Prefix(url) => tokamak_cache::Purge::Prefix(key_of(&url)?),
+        cache::Purge::Url(url) => tokamak_cache::Purge::url(&url)?,
+        cache::Purge::Prefix(url) => tokamak_cache::Purge::prefix(&url)?,
         cache::Purge::Tag(tag) => tokamak_cache::Purge::Tag(tag),
     };
     Ok(content.map_or(0, |content| content.store.purge(&what)))

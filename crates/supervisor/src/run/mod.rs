@@ -328,6 +328,7 @@ impl Supervisor {
                 Command::Status => self.ask_front(client, Wish::Status { json: false }, now),
                 Command::StatusJson => self.ask_front(client, Wish::Status { json: true }, now),
                 Command::Upstream(command) => self.ask_front(client, Wish::Upstreams(command), now),
+                Command::Purge(command) => self.ask_front(client, Wish::Purge(command), now),
                 Command::Reload => self.reload(Some(client), now),
                 Command::Stop => {
                     self.control.answer(client, "ok stopping\n".into());

@@ -1,14 +1,14 @@
-//! Questions to the front about the addresses of FastCGI applications, and what becomes of their answers. Only the front knows how they
+//! Questions to the front about the addresses of FastCGI applications and the content cache, and what becomes of their answers. Only the front knows how they
 //! stand, and nobody waits for it: a client is answered when the front has, or when that takes too long.
 
 use std::time::Duration;
 
-use tokamak_sys::control::{Deed, FromFront, Standing, ToFront};
+use tokamak_sys::control::{CacheStanding, Deed, FromFront, Standing, ToFront};
 
 use super::Supervisor;
 use crate::banner;
 use crate::change::Change;
-use crate::control_socket::UpstreamCommand;
+use crate::control_socket::{PurgeCommand, UpstreamCommand};
 use crate::generation::{Generation, Life};
 use crate::status::{self, Report};
 use crate::watch::since;
@@ -23,6 +23,8 @@ pub(super) enum Wish {
     Status { json: bool },
     /// The addresses of upstreams, perhaps after a change.
     Upstreams(UpstreamCommand),
+    /// Something is to go from the content cache.
+    Purge(PurgeCommand),
 }
 
 /// A question that the front has not answered yet.
@@ -32,8 +34,17 @@ struct Question {
     generation: u32,
     client: u64,
     wish: Wish,
-    heard: Vec<(u16, Standing)>,
+    heard: Heard,
     asked: u64,
+}
+
+/// What the front has said about a question so far.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    upstreams: Vec<(u16, Standing)>,
+    cache: Option<CacheStanding>,
+    /// Responses that were removed.
+    purged: u64,
 }
 
 /// All of them.
@@ -48,6 +59,10 @@ impl Questions {
     fn next(&mut self) -> u32 {
         self.last = self.last.checked_add(1).unwrap_or(1);
         self.last
+    }
+
+    fn heard(&mut self, number: u32) -> Option<&mut Heard> {
+        self.open.iter_mut().find(|open| open.number == number).map(|open| &mut open.heard)
     }
 }
 
@@ -70,11 +85,22 @@ impl Supervisor {
             _ => None,
         };
         let number = self.questions.next();
-        let question = Question { number, generation, client, wish, heard: Vec::new(), asked: now };
+        let question = Question { number, generation, client, wish, heard: Heard::default(), asked: now };
         if self.generations[at].front().is_none() {
             return self.give_up(question, now);
         }
-        self.generations[at].tell_front(&ToFront::Upstreams { question: number, errand }, Vec::new());
+        let message = match &question.wish {
+            Wish::Purge(PurgeCommand { what, .. }) => ToFront::Purge { question: number, what: what.clone() },
+            Wish::Status { .. } | Wish::Upstreams(_) => ToFront::Upstreams { question: number, errand },
+        };
+        self.generations[at].tell_front(&message, Vec::new());
+        if let Wish::Purge(PurgeCommand { what, .. }) = &question.wish {
+            // Those that end still answer requests, and one that begins has the old pages already.
+            let message = ToFront::Purge { question: 0, what: what.clone() };
+            for other in self.generations.iter_mut().filter(|other| other.number != generation) {
+                other.tell_front(&message, Vec::new());
+            }
+        }
         self.questions.open.push(question);
     }
 
@@ -82,8 +108,18 @@ impl Supervisor {
     pub(super) fn hear_answer(&mut self, message: FromFront, now: u64) {
         match message {
             FromFront::Standing { question, upstream, standing } => {
-                if let Some(open) = self.questions.open.iter_mut().find(|open| open.number == question) {
-                    open.heard.push((upstream, standing));
+                if let Some(heard) = self.questions.heard(question) {
+                    heard.upstreams.push((upstream, standing));
+                }
+            }
+            FromFront::Cache { question, standing } => {
+                if let Some(heard) = self.questions.heard(question) {
+                    heard.cache = Some(standing);
+                }
+            }
+            FromFront::Purged { question, count } => {
+                if let Some(heard) = self.questions.heard(question) {
+                    heard.purged = count;
                 }
             }
             FromFront::Answered { question, outcome } => {
@@ -112,7 +148,7 @@ impl Supervisor {
         let outcome = match open.wish {
             // The rest is known all the same, and wanted most just then.
             Wish::Status { .. } => Ok(()),
-            Wish::Upstreams(_) => Err("the front does not answer; try again".into()),
+            Wish::Upstreams(_) | Wish::Purge(_) => Err("the front does not answer; try again".into()),
         };
         self.finish(open, outcome, now);
     }
@@ -130,13 +166,19 @@ impl Supervisor {
                     if *json { format!("ok\n{}\n", status::json(&report)) } else { format!("ok\n{report}") }
                 }
                 Wish::Upstreams(wish) => {
-                    let upstreams = status::upstreams(generation.server(), wish.name.as_deref(), &open.heard);
+                    let heard = &open.heard.upstreams;
+                    let upstreams = status::upstreams(generation.server(), wish.name.as_deref(), heard);
                     if wish.json {
                         format!("ok\n{}\n", status::json(&upstreams))
                     } else {
                         format!("ok\n{upstreams}")
                     }
                 }
+                Wish::Purge(PurgeCommand { json, .. }) => match open.heard.purged {
+                    purged if *json => format!("ok\n{{\"removed\":{purged}}}\n"),
+                    1 => "ok\n1 response was removed\n".into(),
+                    purged => format!("ok\n{purged} responses were removed\n"),
+                },
             },
         };
         self.control.answer(open.client, answer);
@@ -157,11 +199,12 @@ impl Supervisor {
         }
     }
 
-    fn report(&self, generation: &Generation, heard: &[(u16, Standing)], now: u64) -> Report {
+    fn report(&self, generation: &Generation, heard: &Heard, now: u64) -> Report {
         let urls = self.listeners.lend(&generation.server().listen).unwrap_or_default();
         let urls = urls.iter().map(|(address, _)| banner::url(*address)).collect();
         let ending = |other: &&Generation| other.number < generation.number;
         let draining = self.generations.iter().filter(ending).count();
+        let heard = (&heard.upstreams[..], heard.cache);
         Report::new(generation, heard, urls, self.started, draining, now)
     }
 }

@@ -56,7 +56,27 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         (any::<bool>(), any::<bool>()).prop_map(|(error, access)| ToFront::Reopen { error, access }),
         (any::<u32>(), proptest::option::of(errand()))
             .prop_map(|(question, errand)| ToFront::Upstreams { question, errand }),
+        (any::<u32>(), purge()).prop_map(|(question, what)| ToFront::Purge { question, what }),
     ]
+}
+
+fn purge() -> impl Strategy<Value = Purge> {
+    prop_oneof![
+        Just(Purge::All),
+        ".{0,40}".prop_map(Purge::Url),
+        ".{0,40}".prop_map(Purge::Prefix),
+        ".{0,40}".prop_map(Purge::Tag),
+    ]
+}
+
+fn cache() -> impl Strategy<Value = CacheStanding> {
+    any::<[u64; 4]>().prop_map(|[entries, bytes, hits, stored]| CacheStanding {
+        entries,
+        bytes,
+        hits,
+        stored,
+        ..CacheStanding::default()
+    })
 }
 
 fn errand() -> impl Strategy<Value = Errand> {
@@ -100,6 +120,8 @@ fn from_front() -> impl Strategy<Value = FromFront> {
         ".{0,40}".prop_map(|message| FromFront::Failed { message }),
         (any::<u32>(), any::<u16>(), standing())
             .prop_map(|(question, upstream, standing)| FromFront::Standing { question, upstream, standing }),
+        (any::<u32>(), cache()).prop_map(|(question, standing)| FromFront::Cache { question, standing }),
+        any::<(u32, u64)>().prop_map(|(question, count)| FromFront::Purged { question, count }),
         (any::<u32>(), Just(Ok(())))
             .prop_map(|(question, outcome)| FromFront::Answered { question, outcome }),
         (any::<u32>(), ".{0,40}")
@@ -139,7 +161,7 @@ proptest! {
     fn from_front_round_trip(message in from_front()) { round_trip(&message); }
 
     #[test]
-    fn any_bytes_are_decoded_or_refused(tag in 0..9_u8, rest in vec(any::<u8>(), 0..64)) {
+    fn any_bytes_are_decoded_or_refused(tag in 0..11_u8, rest in vec(any::<u8>(), 0..64)) {
         let bytes = [&[VERSION, tag], rest.as_slice()].concat();
         one_spelling::<ToZygote>(&bytes);
         one_spelling::<FromZygote>(&bytes);
@@ -158,7 +180,7 @@ fn refused() {
     assert_eq!(FromZygote::decode(&long), Err(BadMessage("text too long")));
     assert_eq!(ToZygote::decode(&[VERSION, 2, 0, 0, 0, 0, 0, 0]), Err(BadMessage("instance 0")));
     assert_eq!(ToZygote::decode(&[VERSION + 1, 4]), Err(BadMessage("another version")));
-    assert_eq!(FromFront::decode(&[VERSION, 9]), Err(BadMessage("unknown tag")));
+    assert_eq!(FromFront::decode(&[VERSION, 10]), Err(BadMessage("unknown tag")));
     assert_eq!(FromZygote::decode(&[VERSION, 1, 0, 1, 0, 0, 0, 0xff]), Err(BadMessage("not UTF-8")));
     assert_eq!(ToFront::decode(&[VERSION, 3, 2, 0]), Err(BadMessage("not a flag")));
 }

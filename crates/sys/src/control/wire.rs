@@ -3,7 +3,7 @@
 use super::BadMessage;
 
 /// First byte of every message: the two programs must come from the same build of this file.
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 
 /// Little-endian numbers; a text is its length (`u32`) and its bytes.
 pub(super) struct Writer(Vec<u8>);
