@@ -165,7 +165,7 @@ root = "$scripts"
 mode = "fastcgi"
 
 [[site.route]]
-path = "/"
+path = "/index.php"
 upstream = "lua"
 """
 
