@@ -17,7 +17,7 @@ use crate::cache::Growing;
 use crate::connection::Link;
 use crate::fastcgi::Story;
 use crate::files::{self, FileSlices};
-use crate::lua::Series;
+use crate::lua::{Attendance, Series};
 use crate::server::Loop;
 
 /// Largest piece of a file that is read at once. Chosen arbitrarily.
@@ -102,6 +102,8 @@ pub struct Receipt {
     pub entry: Option<Box<Entry>>,
     /// Body bytes handed over.
     pub sent: u64,
+    /// Shows the request to scripts.
+    pub attendance: Option<Attendance>,
     home: Arc<Loop>,
     /// The client's connection, if a client asked.
     link: Option<Arc<Link>>,
@@ -110,7 +112,7 @@ pub struct Receipt {
 impl Receipt {
     /// Begins the booking of a request.
     pub fn new(home: Arc<Loop>, link: Option<Arc<Link>>, ledger: Ledger) -> Receipt {
-        Receipt { ledger, entry: None, sent: 0, home, link }
+        Receipt { ledger, entry: None, sent: 0, attendance: None, home, link }
     }
 
     /// What a body becomes that has to wait for its next piece: it waits on, unless the client has gone.
@@ -190,6 +192,9 @@ impl Body for Reply {
         let Poll::Ready(piece) = next else { return reply.receipt.poll_gone(context) };
         if let Some(Ok(bytes)) = &piece {
             reply.receipt.sent += bytes.len() as u64;
+            if let Some(attendance) = &reply.receipt.attendance {
+                attendance.sent(reply.receipt.sent);
+            }
         }
         Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
     }

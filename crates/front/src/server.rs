@@ -30,7 +30,7 @@ use crate::connection::{Heart, Link, Pulse};
 use crate::door::{Door, Parcel, Visitor};
 use crate::fastcgi;
 use crate::hosts::{self, Hosts};
-use crate::lua::{self, Calls, SiteHooks};
+use crate::lua::{self, Calls, Presence, SiteHooks};
 use crate::responder::{self, Journal, Overview};
 use crate::route::Router;
 use crate::service;
@@ -146,6 +146,8 @@ pub struct Loop {
     attended: AtomicU64,
     /// Open connections of every loop.
     counts: Arc<[AtomicUsize]>,
+    /// The requests that are being served, for scripts.
+    pub presence: Arc<Presence>,
     /// Which loops have enough to do.
     full: Arc<[AtomicBool]>,
     peers: Vec<UnboundedSender<Message>>,
@@ -237,6 +239,7 @@ impl Front {
         }
         let sites: Vec<Arc<config::Site>> = server.sites.iter().cloned().map(Arc::new).collect();
         let hosts = Arc::new(Hosts::new(&sites));
+        let presence = Arc::new(Presence::default());
         let counts: Arc<[AtomicUsize]> = (0..loops).map(|_| AtomicUsize::new(0)).collect();
         let full: Arc<[AtomicBool]> = (0..loops).map(|_| AtomicBool::new(false)).collect();
         let upstreams: Arc<[Upstream]> = server.upstreams.iter().map(fastcgi::upstream).collect();
@@ -310,6 +313,7 @@ impl Front {
                 began: Instant::now(),
                 attended: AtomicU64::new(0),
                 counts: counts.clone(),
+                presence: presence.clone(),
                 full: full.clone(),
                 peers: senders.clone(),
                 index,

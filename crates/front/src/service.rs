@@ -93,6 +93,7 @@ async fn serve(
     if home.wants_entries() {
         receipt.entry = Some(Box::new(Entry::new(&link.addresses.text.peer, &request, host(&request))));
     }
+    receipt.attendance = home.presence.note(|| home.place_of(host(&request)).index, &link, &request, now);
     let (parts, mut incoming) = request.into_parts();
     let request = Request::from_parts(parts, ());
     let wish = Some(Wish::default());
@@ -111,6 +112,9 @@ async fn serve(
     }
     if let Some(entry) = &mut receipt.entry {
         entry.status = response.status().as_u16();
+    }
+    if let Some(attendance) = &receipt.attendance {
+        attendance.answered(&response);
     }
     Ok(Reply::respond(response, receipt))
 }

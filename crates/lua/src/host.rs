@@ -201,6 +201,17 @@ pub trait Program: Host {
     fn sent(&mut self) -> Waiting;
 }
 
+/// Another request that is being served, as it is at a moment.
+#[derive(Debug, Default)]
+pub struct Other {
+    /// Those attributes that have a value.
+    pub attributes: Vec<(Attribute, Vec<u8>)>,
+    /// Its items, as [`Exchange::item`] tells them.
+    pub items: Vec<(Item, (i64, i64))>,
+    /// Its header fields.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
 /// A request that scripts run for, and its response.
 ///
 /// Names of header fields are compared without regard to case; what scripts give is checked before it comes here.
@@ -265,6 +276,9 @@ pub trait Exchange: Host {
 
     /// The content type by which a file would be sent, judging by its name.
     fn content_type(&self, path: &Path) -> Option<String>;
+
+    /// Other requests that are being served; those that began before anybody asked may be missing.
+    fn others(&self) -> Vec<Other>;
 
     /// Says something of the request to the content cache, if there is one.
     fn wish(&mut self, wish: Wish);

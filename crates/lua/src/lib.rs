@@ -25,7 +25,7 @@ mod vm;
 
 pub use call::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
 pub use engine::{Engine, Limits};
-pub use host::{Attribute, Exchange, Host, Item, Piece, Program, Side};
+pub use host::{Attribute, Exchange, Host, Item, Other, Piece, Program, Side};
 pub use outcome::{MOST_RESTARTS, Outcome, Stage, Trouble};
 pub use run::Run;
 pub use scripts::{Absent, ScriptId};

@@ -6,6 +6,8 @@ mod bounds;
 mod calls;
 /// Scripts of the kind that lighttpd documents, on both servers.
 mod documented;
+/// Who is being served.
+mod present;
 /// Both servers, with the same scripts.
 mod servers;
 /// What applications are told.

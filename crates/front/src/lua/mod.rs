@@ -7,6 +7,7 @@ mod attributes;
 mod caching;
 mod calls;
 mod fetch;
+mod presence;
 mod response;
 mod series;
 mod work;
@@ -15,9 +16,10 @@ use std::any::Any;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::{Request, Response};
+use http::request::Parts;
+use http::{Request, Response, Uri};
 use hyper::body::{Body as _, Incoming};
 use tokamak_config as config;
 use tokamak_cost::{Ledger, Phase};
@@ -36,6 +38,7 @@ use crate::server::{Loop, Place};
 use crate::service::{self, Given};
 
 pub use calls::Calls;
+pub use presence::{Attendance, Presence};
 pub use series::Series;
 use work::Work;
 
@@ -428,6 +431,18 @@ impl Way<'_> {
             }
         }
     }
+}
+
+/// A moment as seconds and nanoseconds since 1970.
+fn time_of_day(moment: u64) -> (i64, i64) {
+    let ago = Duration::from_nanos(tokamak_cost::now().saturating_sub(moment));
+    let since = (SystemTime::now() - ago).duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since.as_secs() as i64, since.subsec_nanos().into())
+}
+
+/// Bytes of a request's head whose target was `original`.
+fn head_length(parts: &Parts, original: &Uri) -> u64 {
+    presence::length(&parts.headers) + (original.to_string().len() + parts.method.as_str().len() + 14) as u64
 }
 
 /// What a client is told when a script could not do its work.

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Uri, Version};
 use tokamak_cache::{Key, Wish};
-use tokamak_lua::{Attribute, Call, Exchange, Host, Item, Piece, RedisServer, Side, Waiting, cache};
+use tokamak_lua::{Attribute, Call, Exchange, Host, Item, Other, Piece, RedisServer, Side, Waiting, cache};
 use tokamak_upstream::body::Body;
 
 use crate::access;
@@ -18,7 +18,7 @@ use crate::cache::Policy;
 use crate::caller::Caller;
 use crate::head::interim;
 use crate::lua::attributes::{Changes, Origin};
-use crate::lua::{Hooks, SiteHooks, caching, fetch};
+use crate::lua::{Hooks, SiteHooks, caching, fetch, head_length, presence, time_of_day};
 use crate::route;
 use crate::server::{Loop, Place};
 use crate::service::{Given, host_of};
@@ -302,22 +302,11 @@ impl Exchange for Work {
 
     fn item(&self, item: Item) -> (i64, i64) {
         let number = match item {
-            Item::StartTime => {
-                let ago = Duration::from_nanos(tokamak_cost::now().saturating_sub(self.began));
-                let since = (SystemTime::now() - ago).duration_since(UNIX_EPOCH).unwrap_or_default();
-                return (since.as_secs() as i64, since.subsec_nanos().into());
-            }
-            Item::BytesIn | Item::RequestHeaderLen => {
-                let fields = self.parts.headers.iter();
-                let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + 4);
-                fields.sum::<usize>()
-                    + self.original.to_string().len()
-                    + self.parts.method.as_str().len()
-                    + 14
-            }
-            Item::KeepAlive => usize::from(!self.closes),
+            Item::StartTime => return time_of_day(self.began),
+            Item::BytesIn | Item::RequestHeaderLen => head_length(&self.parts, &self.original),
+            Item::KeepAlive => u64::from(!self.closes),
             // A request of the server's own has no connection to share.
-            Item::RequestCount => self.caller.link().map_or(1, |link| link.requests() as usize),
+            Item::RequestCount => self.caller.link().map_or(1, |link| link.requests().into()),
             Item::HttpStatus => self.status.into(),
             Item::BytesOut | Item::StreamId | Item::ResponseHeaderLen => 0,
         };
@@ -411,6 +400,10 @@ impl Exchange for Work {
 
     fn content_type(&self, path: &Path) -> Option<String> {
         Some(crate::files::content_type(path).into_owned())
+    }
+
+    fn others(&self) -> Vec<Other> {
+        presence::others(&self.home, self.caller.addresses())
     }
 
     fn wish(&mut self, wish: cache::Wish) {

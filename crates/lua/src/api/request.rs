@@ -4,7 +4,7 @@ use mlua::{Lua, Table};
 
 use super::{field, set};
 use crate::current::{exchange, with};
-use crate::host::{Attribute, Item, Side};
+use crate::host::{Attribute, Item, Other, Side};
 use crate::raw::{TextCall, text_function};
 
 /// A side, in the prelude's words.
@@ -41,6 +41,14 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
         let (first, second) = exchange(|exchange| exchange.item(item))?;
         Ok((Some(first), Some(second)))
     })?;
+    set(lua, host, "others", |lua, ()| {
+        let others = exchange(|exchange| exchange.others())?;
+        let list = lua.create_table()?;
+        for other in &others {
+            list.raw_push(shown(lua, other)?)?;
+        }
+        Ok(list)
+    })?;
     set(lua, host, "set_keep_alive", |_, value: f64| {
         if value == 0.0 || value == -1.0 {
             exchange(|exchange| exchange.set_keep_alive(value as i64))?;
@@ -74,6 +82,25 @@ impl TextCall<2> for SetResponseHeader {
     fn call([name, value]: [&[u8]; 2]) -> mlua::Result<()> {
         exchange(|exchange| field::assign(exchange, Side::Response, name, value))
     }
+}
+
+/// Another request: attributes and header fields as flat lists, items by their names.
+fn shown(lua: &Lua, other: &Other) -> mlua::Result<Table> {
+    let (mut attributes, mut fields) = (Pairs::default(), Pairs::default());
+    other
+        .attributes
+        .iter()
+        .for_each(|(attribute, value)| attributes.push(attribute.name().as_bytes(), value));
+    other.fields.iter().for_each(|(name, value)| fields.push(name, value));
+    let items = lua.create_table()?;
+    for (item, (first, second)) in &other.items {
+        items.raw_set(item.name(), lua.create_sequence_from([*first, *second])?)?;
+    }
+    let table = lua.create_table_with_capacity(0, 3)?;
+    table.raw_set("attributes", attributes.table(lua)?)?;
+    table.raw_set("fields", fields.table(lua)?)?;
+    table.raw_set("items", items)?;
+    Ok(table)
 }
 
 fn headers(lua: &Lua, host: &Table) -> mlua::Result<()> {

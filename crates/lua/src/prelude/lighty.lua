@@ -3,6 +3,7 @@
 local host, pairs, new_globals = ...
 
 local error, floor, next, rawget, rawset, setmetatable = error, math.floor, next, rawget, rawset, setmetatable
+local lower = string.lower
 local tonumber, tostring, type = tonumber, tostring, type
 
 local RESTART_REQUEST = 99
@@ -326,6 +327,41 @@ for name, call in next, host.calls do
     calls[name] = call
 end
 
+-- Names and values of a flat list; of several values for a name the last one.
+local function named(list)
+    local values = {}
+    for at = 1, #list, 2 do
+        values[list[at]] = list[at + 1]
+    end
+    return values
+end
+
+local function nothing()
+    return nil
+end
+
+-- Another request, as it was when it was asked for; nothing of it can be changed, and of its response only numbers are known.
+local function shown(other)
+    local attributes, fields, items = named(other.attributes), named(other.fields), other.items
+    return sealed {
+        req_attr = window(function(name) return attributes[name] end, nil, function() return other.attributes end),
+        req_header = window(function(name) return fields[lower(name)] end, nil, function() return other.fields end),
+        req_item = window(function(name)
+            local item = items[name]
+            if not item then
+                error("r.req_item['" .. name .. "'] invalid", 2)
+            elseif name == "start_time" then
+                return pair(item[1], item[2])
+            end
+            return item[1]
+        end),
+        req_env = window(nothing),
+        req_body = window(nothing),
+        resp_header = window(nothing),
+        resp_body = window(nothing),
+    }
+end
+
 -- The tables for one script file. They are made once; `current` says whose request they show.
 local function new()
     local r = sealed {
@@ -346,14 +382,12 @@ local function new()
         r = r,
         c = sealed(own),
         server = sealed {
-            -- Each event loop knows its own requests only; of these a script is shown the one that it runs for.
+            -- The one that the script runs for comes first.
             irequests = function()
-                local shown = false
+                local others, at = host.others(), -1
                 return function()
-                    if not shown then
-                        shown = true
-                        return r
-                    end
+                    at = at + 1
+                    return at == 0 and r or others[at] and shown(others[at])
                 end
             end,
             plugin_stats = counters,

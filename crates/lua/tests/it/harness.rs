@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokamak_lua::cache::{Kept, Purge, Wish};
 use tokamak_lua::{
-    Attribute, Call, Engine, Exchange, Host, Item, Limits, Outcome, Piece, RedisServer, Response, ScriptId,
-    Side, Stage, State, Together, Value, Waiting,
+    Attribute, Call, Engine, Exchange, Host, Item, Limits, Other, Outcome, Piece, RedisServer, Response,
+    ScriptId, Side, Stage, State, Together, Value, Waiting,
 };
 
 /// Header fields in their order.
@@ -234,6 +234,14 @@ impl Exchange for Memory {
 
     fn content_type(&self, path: &Path) -> Option<String> {
         (path.extension()? == "html").then(|| "text/html".to_string())
+    }
+
+    fn others(&self) -> Vec<Other> {
+        vec![Other {
+            attributes: vec![(Attribute::UriPath, b"/other".to_vec())],
+            items: vec![(Item::StartTime, (5, 6)), (Item::BytesOut, (70, 0))],
+            fields: vec![(b"x-kind".to_vec(), b"other".to_vec())],
+        }]
     }
 
     fn wish(&mut self, wish: Wish) {

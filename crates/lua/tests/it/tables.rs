@@ -112,10 +112,16 @@ fn items_and_statistics() {
         "3 0"
     );
     let several = show(
-        "local n = 0 for r in lighty.server.irequests() do n = n + 1 \
-                        assert(r.req_attr['uri.path'] == '/search') end return show(n)",
+        "local t = {} for r in lighty.server.irequests() do t[#t + 1] = r.req_attr['uri.path'] end return show(unpack(t))",
     );
-    assert_eq!(several, "1");
+    assert_eq!(several, r#""/search" "/other""#);
+    let other = show(
+        "local _, other for r in lighty.server.irequests() do other = r end local a, i = other.req_attr, other.req_item \
+         local n = 0 for k, v in pairs(other.req_header) do n = n + 1 end \
+         assert(not pcall(function() a['uri.path'] = '/x' end) and not pcall(function() return i.nothing end)) \
+         return show(other.req_header['X-Kind'], i.bytes_out, i.start_time(), a['uri.query'], other.resp_header.x, n)",
+    );
+    assert_eq!(other, r#""other" 70 5 nil nil 1"#);
 }
 
 #[test]
