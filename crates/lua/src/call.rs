@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use mlua::{Lua, Value as Lvalue};
+use mlua::{Lua, Value as Lvalue, Variadic};
 
 /// Something that a script waits for: what it brings, or why it brings nothing.
 pub type Waiting = Pin<Box<dyn Future<Output = Result<Value, String>> + Send>>;
@@ -36,8 +36,9 @@ pub enum Value {
 pub struct Response {
     /// The status.
     pub status: u16,
-    /// Header fields, their names in small letters.
-    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Header fields: names in small letters and values in turn, each with a line feed behind it. Most scripts never look
+    /// at them, so they are taken apart when one does.
+    pub fields: Vec<u8>,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -113,17 +114,21 @@ pub struct RedisServer {
 }
 
 impl Value {
-    /// The values that Lua is given.
+    /// The values that the script's function is given: one, or nil and a message; of a response status, body and header
+    /// fields.
     ///
     /// # Errors
     /// There is no memory left for them.
-    pub(crate) fn into_lua(self, lua: &Lua) -> mlua::Result<(Lvalue, Lvalue)> {
-        match self {
-            Value::Nil => Ok((Lvalue::Nil, Lvalue::Nil)),
-            Value::Problem(message) => Ok((Lvalue::Nil, bytes(lua, &message)?)),
-            Value::Response(response) => Ok((response.into_lua(lua)?, Lvalue::Nil)),
-            other => Ok((other.into_element(lua)?, Lvalue::Nil)),
-        }
+    pub(crate) fn into_lua(self, lua: &Lua) -> mlua::Result<Variadic<Lvalue>> {
+        Ok(Variadic::from_iter(match self {
+            // Not a nil more than there has to be: what a call gives is often handed on to a function.
+            Value::Nil => vec![Lvalue::Nil],
+            Value::Problem(message) => vec![Lvalue::Nil, bytes(lua, &message)?],
+            Value::Response(Response { status, fields, body }) => {
+                vec![Lvalue::Integer(status.into()), bytes(lua, &body)?, bytes(lua, &fields)?]
+            }
+            other => vec![other.into_element(lua)?],
+        }))
     }
 
     fn into_element(self, lua: &Lua) -> mlua::Result<Lvalue> {
@@ -132,7 +137,8 @@ impl Value {
             Value::Boolean(truth) => Lvalue::Boolean(truth),
             Value::Integer(number) => Lvalue::Integer(number),
             Value::Number(number) => Lvalue::Number(number),
-            Value::Bytes(text) => bytes(lua, &text)?,
+            // Nobody gives lists of responses.
+            Value::Bytes(text) | Value::Response(Response { body: text, .. }) => bytes(lua, &text)?,
             Value::List(values) => {
                 let list = lua.create_table_with_capacity(values.len(), 0)?;
                 for (place, value) in (1..).zip(values) {
@@ -144,28 +150,7 @@ impl Value {
                 let pair = [Lvalue::Boolean(false), bytes(lua, &message)?];
                 Lvalue::Table(lua.create_sequence_from(pair)?)
             }
-            Value::Response(response) => response.into_lua(lua)?,
         })
-    }
-}
-
-impl Response {
-    /// A table; of fields with the same name it has a list.
-    fn into_lua(self, lua: &Lua) -> mlua::Result<Lvalue> {
-        let headers = lua.create_table_with_capacity(0, self.fields.len())?;
-        for (name, value) in self.fields {
-            let (name, value) = (lua.create_string(name)?, bytes(lua, &value)?);
-            match headers.raw_get(&name)? {
-                Lvalue::Nil => headers.raw_set(name, value)?,
-                Lvalue::Table(list) => list.raw_push(value)?,
-                first => headers.raw_set(name, lua.create_sequence_from([first, value])?)?,
-            }
-        }
-        let table = lua.create_table_with_capacity(0, 3)?;
-        table.raw_set("status", self.status)?;
-        table.raw_set("headers", headers)?;
-        table.raw_set("body", bytes(lua, &self.body)?)?;
-        Ok(Lvalue::Table(table))
     }
 }
 

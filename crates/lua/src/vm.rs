@@ -194,15 +194,8 @@ impl Vm {
 
     /// Goes on with a run that waited, and tells it what the wait of that number brought.
     pub fn go_on(&self, run: &Table, number: u32, result: Result<call::Value, String>) -> mlua::Result<Step> {
-        let (value, problem) = match result {
-            Ok(value) => value.into_lua(&self.lua)?,
-            Err(problem) => (Value::Nil, Value::String(self.lua.create_string(problem)?)),
-        };
-        // Not a nil more than there has to be: what a call gives is often handed on to a function.
-        step(match problem {
-            Value::Nil => self.go_on.call((run, number, value))?,
-            problem => self.go_on.call((run, number, value, problem))?,
-        })
+        let values = result.unwrap_or_else(|problem| call::Value::Problem(problem.into_bytes()));
+        step(self.go_on.call((run, number, values.into_lua(&self.lua)?))?)
     }
 
     fn scripts(&self) -> MutexGuard<'_, Vec<Option<Compiled>>> {

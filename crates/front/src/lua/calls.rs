@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ::http::{HeaderMap, HeaderName, HeaderValue};
+use ::http::HeaderMap;
 use tokamak_lua::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
 use tokamak_outbound::http::{self, Fault, Limits, Request};
 use tokamak_outbound::{Names, redis};
@@ -90,10 +90,15 @@ async fn send(client: &http::Client, call: HttpCall) -> Result<Value, Fault> {
 
 /// A response as scripts see it.
 pub fn received(status: u16, fields: &HeaderMap, body: Vec<u8>) -> Value {
-    let field = |(name, value): (&HeaderName, &HeaderValue)| {
-        (name.as_str().as_bytes().to_vec(), value.as_bytes().to_vec())
-    };
-    Value::Response(Response { status, fields: fields.iter().map(field).collect(), body })
+    let size = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 2).sum();
+    let mut flat = Vec::with_capacity(size);
+    for (name, value) in fields {
+        for part in [name.as_str().as_bytes(), value.as_bytes()] {
+            flat.extend_from_slice(part);
+            flat.push(b'\n');
+        }
+    }
+    Value::Response(Response { status, fields: flat, body })
 }
 
 async fn command(

@@ -5,7 +5,7 @@ local host, sealed = ...
 local new_cache = host.cache(host, sealed)
 
 local error, lower, next, rawget, setmetatable = error, string.lower, next, rawget, setmetatable
-local concat, match = table.concat, string.match
+local concat, gmatch, match = table.concat, string.gmatch, string.match
 local tonumber, tostring, type = tonumber, tostring, type
 
 -- As Rust numbers them.
@@ -45,9 +45,12 @@ local function text(value, name)
     error("'" .. name .. "' must be a string", 3)
 end
 
+-- Nothing writes into it.
+local NO_OPTIONS = {}
+
 local function checked(options, known, name)
     if options == nil then
-        return {}
+        return NO_OPTIONS
     elseif type(options) ~= "table" then
         error("bad argument to '" .. name .. "' (table expected, got " .. type(options) .. ")", 3)
     end
@@ -105,12 +108,38 @@ local any_case = {
     __metatable = false,
 }
 
-local function received(response, problem)
-    if not response then
-        return nil, problem
+-- By this a response has its header fields as text, until somebody asks for them.
+local FIELDS = {}
+
+local function parsed_fields(text)
+    local headers = {}
+    for name, value in gmatch(text, "([^\n]*)\n([^\n]*)\n") do
+        local before = headers[name]
+        if type(before) == "table" then
+            before[#before + 1] = value
+        else
+            headers[name] = before and { before, value } or value
+        end
     end
-    setmetatable(response.headers, any_case)
-    return response
+    return setmetatable(headers, any_case)
+end
+
+local response_meta = {
+    __index = function(response, name)
+        if name == "headers" then
+            local headers = parsed_fields(response[FIELDS])
+            response.headers, response[FIELDS] = headers, nil
+            return headers
+        end
+    end,
+    __metatable = false,
+}
+
+local function received(status, body, fields)
+    if not status then
+        return nil, body
+    end
+    return setmetatable({ status = status, body = body, [FIELDS] = fields }, response_meta)
 end
 
 local http_options = {

@@ -100,7 +100,11 @@ fn answer(call: Call) -> Result<Value, String> {
         Call::Http(call) | Call::Fetch(call) => Ok(Value::Response(Response {
             status: 203,
             body: format!("{call:?}").into_bytes(),
-            fields: call.fields,
+            fields: call
+                .fields
+                .iter()
+                .flat_map(|(name, value)| [&name[..], b"\n", value, b"\n"].concat())
+                .collect(),
         })),
         Call::Redis { mut commands, together: Together::Single, .. } => {
             let command = commands.remove(0);

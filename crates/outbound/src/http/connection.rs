@@ -38,12 +38,13 @@ impl Connection {
     ///
     /// # Errors
     /// There is no connection.
-    pub async fn open(names: &Names, peer: &Peer) -> Result<Connection, Fault> {
+    pub async fn open(names: &Names, peer: &Peer) -> Result<Box<Connection>, Fault> {
         let stream = TokioIo::new(stream::connect(names, peer).await?);
         let mut builder = http1::Builder::new();
         let made = builder.max_buf_size(LARGEST_HEAD).handshake(stream).await;
         let (sender, connection) = made.map_err(Fault::Broken)?;
-        Ok(Connection { sender, wire: Wire { connection, has_ended: false } })
+        // It is handed around, and large.
+        Ok(Box::new(Connection { sender, wire: Wire { connection, has_ended: false } }))
     }
 
     /// Whether it can be used: the peer has not closed it, and nothing is left over from the last exchange.

@@ -50,7 +50,7 @@ pub struct Request {
     peer: Peer,
     method: Method,
     target: Uri,
-    fields: HeaderMap,
+    fields: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
 }
 
@@ -95,9 +95,8 @@ impl Request {
             _ => return Err(Fault::Url("it begins with neither http:// nor https://")),
         };
         let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
-        let mut fields = HeaderMap::new();
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Fault::Url("it is malformed"))?;
-        fields.insert(header::HOST, host);
+        let fields = vec![(header::HOST, host)];
         let target = parts.path_and_query.unwrap_or(PathAndQuery::from_static("/"));
         let peer = Peer { tls, host: authority.host().to_ascii_lowercase(), port, socket };
         Ok(Request { peer, method, target: target.into(), fields, body: Bytes::new() })
@@ -115,10 +114,9 @@ impl Request {
             return Err(bad());
         }
         if name == header::HOST {
-            self.fields.insert(name, value);
-        } else {
-            self.fields.append(name, value);
+            self.fields.retain(|(own, _)| *own != name);
         }
+        self.fields.push((name, value));
         Ok(())
     }
 
@@ -131,7 +129,9 @@ impl Request {
         let mut message = http::Request::new(Full::new(self.body.clone()));
         *message.method_mut() = self.method.clone();
         *message.uri_mut() = self.target.clone();
-        *message.headers_mut() = self.fields.clone();
+        for (name, value) in &self.fields {
+            message.headers_mut().append(name, value.clone());
+        }
         message
     }
 }
@@ -166,7 +166,7 @@ impl Client {
 
     async fn exchange_over(
         &self,
-        mut connection: Connection,
+        mut connection: Box<Connection>,
         request: &Request,
         most: usize,
     ) -> Result<Response, Fault> {

@@ -17,13 +17,13 @@ const LONGEST: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub struct Pool {
     /// The one that was used last at the end.
-    idle: HashMap<Peer, Vec<(Instant, Connection)>>,
+    idle: HashMap<Peer, Vec<(Instant, Box<Connection>)>>,
     count: usize,
 }
 
 impl Pool {
     /// A connection to that peer that it has not closed.
-    pub fn take(&mut self, peer: &Peer) -> Option<Connection> {
+    pub fn take(&mut self, peer: &Peer) -> Option<Box<Connection>> {
         let kept = self.idle.get_mut(peer)?;
         while let Some((_, mut connection)) = kept.pop() {
             self.count -= 1;
@@ -35,7 +35,7 @@ impl Pool {
     }
 
     /// Keeps a connection, if there is room.
-    pub fn put(&mut self, peer: &Peer, connection: Connection) {
+    pub fn put(&mut self, peer: &Peer, connection: Box<Connection>) {
         if self.count >= MOST {
             return;
         }
