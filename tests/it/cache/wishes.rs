@@ -8,6 +8,8 @@ use tempfile::TempDir;
 
 use super::{Site, asking, page, page_with, status};
 use crate::harness::eventually;
+use crate::services::mariadb::PASSWORD;
+use crate::services::redis::Redis;
 
 /// A site whose requests a script sees before the cache is asked, with its folder; `/tell` is for another script.
 fn saying(script: &str, teller: &str) -> (Site, TempDir) {
@@ -96,6 +98,26 @@ fn a_page_is_older_than_its_sources() {
         let expected = format!("run {turn}");
         assert_eq!([runs(), runs(), runs()], [&expected[..]; 3]);
     }
+}
+
+/// Times may stand in Redis, for several servers; the script waits for it.
+#[test]
+fn a_page_is_older_than_a_time_in_redis() {
+    let redis = Redis::start();
+    let server =
+        format!("tokamak.redis {{ host = '127.0.0.1', port = {}, password = '{PASSWORD}' }}", redis.port());
+    let script = format!(
+        "tokamak.cache.set {{ lifetime = 60 }} tokamak.cache.depends {{ keys = 'changed', memory = {server} }}"
+    );
+    let tell = format!(
+        "local s, ns = lighty.c.hrtime() assert({server}:set('changed', s + ns / 1e9) == 'OK') return 204"
+    );
+    let (site, _folder) = saying(&script, &tell);
+    let runs = || site.get(&page(&[])).text();
+    assert_eq!([runs(), runs()], ["run 1", "run 1"]);
+    site.get("/tell").expect(204);
+    sleep(Duration::from_millis(50));
+    assert_eq!([runs(), runs()], ["run 2", "run 2"]);
 }
 
 #[test]
