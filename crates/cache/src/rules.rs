@@ -306,6 +306,20 @@ mod tests {
         };
         assert_eq!(ask(&["Cookie: a=b", "Authorization: x"], &["Cache-Control: private"]), Some(7));
         assert_eq!(ask(&[], &["Set-Cookie: a=b"]), None);
+        let stale = Wish {
+            while_revalidate: Some(Duration::from_secs(8)),
+            if_error: Some(Duration::from_secs(9)),
+            ..wish.clone()
+        };
+        let times = |wish: &Wish, said: &str| {
+            let found = super::tests::ask(&Rules::default(), wish, &[], 200, &[said])?;
+            Some((found.while_revalidate, found.if_error))
+        };
+        assert_eq!(times(&stale, "Cache-Control: stale-if-error=1"), Some((8, 9)));
+        let without = Wish { lifetime: None, ..stale };
+        assert_eq!(times(&without, "Cache-Control: max-age=5, stale-if-error=1"), Some((8, 9)));
+        assert_eq!(times(&without, "Cache-Control: max-age=5, must-revalidate"), Some((0, 0)));
+        assert_eq!(times(&Wish { bypass: true, ..without }, "Cache-Control: max-age=5"), None);
         let none = Wish { lifetime: Some(Duration::ZERO), ..Wish::default() };
         let request = Request::default();
         let response = (StatusCode::OK, &headers(&["Cache-Control: max-age=60", "ETag: \"a\""]));
