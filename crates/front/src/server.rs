@@ -430,12 +430,12 @@ struct Sockets {
 }
 
 impl Sockets {
-    /// Brings them to the event loop that runs here, number `index`.
-    fn doors(self, server: &config::Server, index: usize) -> io::Result<Vec<Door>> {
+    /// Brings them to the event loop that runs here.
+    fn doors(self, home: &Loop) -> io::Result<Vec<Door>> {
         let mut doors = self.http.into_iter().map(Door::http).collect::<io::Result<Vec<_>>>()?;
         for (place, socket) in self.fastcgi.into_iter().enumerate() {
-            // Each connection would wake every loop that waits for it, so one does.
-            if place % server.loops == index {
+            // Each connection would wake every loop that waits for it, so one does; but not one that a script may hold up.
+            if home.runs_scripts() || place % home.server.loops == home.index {
                 doors.push(Door::fastcgi(socket, place)?);
             }
         }
@@ -467,7 +467,7 @@ async fn live(
 ) -> io::Result<()> {
     let _bells = Bell::listen(bells)?;
     let mut accepting = Vec::new();
-    for door in sockets.doors(&home.server, home.index)? {
+    for door in sockets.doors(home)? {
         accepting.push(tokio::spawn(accept(home.clone(), door)));
     }
     // One of them does it for all.
@@ -536,7 +536,8 @@ async fn accept(home: Arc<Loop>, door: Door) {
 
 impl Loop {
     /// Gives an accepted connection to the loop that has the fewest: an equal spread, whoever accepted it. One of a web server is
-    /// handed over only by a loop that has enough to do: it may be for a single request, which costs less than that.
+    /// handed over only by a loop that has enough to do, for it may be for a single request, which costs less than that; if the loop
+    /// itself runs scripts, it is spread like any other.
     fn place(self: &Arc<Self>, visitor: Visitor) {
         let load = |index: usize| self.counts[index].load(Ordering::Relaxed);
         let total: usize = (0..self.counts.len()).map(load).sum();
@@ -550,7 +551,7 @@ impl Loop {
         let is_full = |index: usize| is_fastcgi && self.full[index].load(Ordering::Relaxed);
         let burden = |index: &usize| (is_full(*index), load(*index), *index != self.index);
         let least = (0..self.counts.len()).min_by_key(burden).unwrap_or(self.index);
-        let stays = is_fastcgi && !is_full(self.index);
+        let stays = is_fastcgi && !self.runs_scripts() && !is_full(self.index);
         if stays || least == self.index {
             self.open(visitor);
         } else if let Ok(parcel) = visitor.pack() {
@@ -565,6 +566,11 @@ impl Loop {
         let (passed, worked) = (now.0 - before.0, now.1 - before.1);
         self.full[self.index].store(worked * 100 > passed * FULL, Ordering::Relaxed);
         now
+    }
+
+    /// Whether the loops do the work themselves that web servers ask for.
+    fn runs_scripts(&self) -> bool {
+        self.places.iter().any(|place| matches!(place.handler, Handler::Scripts(_)))
     }
 
     /// Whether a web server may connect from where it is.

@@ -170,3 +170,18 @@ fn a_script_that_goes_while_it_runs_ends_as_it_was() {
     fs::remove_file(script(&launcher, "gone.lua")).unwrap();
     assert_eq!(client.answer().body(), "still here");
 }
+
+#[test]
+fn an_endless_script_holds_up_its_own_thread_alone() {
+    let options = ["--threads", "2", "--time", "3s"];
+    let launcher = Launcher::start(&options, &[("loop.lua", "while true do end"), HELLO]);
+    let mut client = launcher.connect();
+    client.send(&launcher.request("/loop.lua").bytes(1));
+    std::thread::sleep(Duration::from_millis(300));
+    let started = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(launcher.status("/hello.lua"), 200);
+    }
+    assert!(started.elapsed() < Duration::from_millis(2500), "{:?}", started.elapsed());
+    assert!(client.answer().head().starts_with("Status: 503"));
+}
