@@ -286,6 +286,9 @@ pub trait Exchange: Host {
     /// What the content cache has for the request, or for what a script has named so.
     fn kept(&mut self, key: Option<&[u8]>) -> Option<Kept>;
 
+    /// Makes what the content cache has under a key the response; its status, if there is something.
+    fn send_kept(&mut self, key: &[u8]) -> Option<u16>;
+
     /// Removes something from the content cache; how many responses.
     ///
     /// # Errors

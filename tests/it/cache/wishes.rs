@@ -59,6 +59,20 @@ fn a_script_may_look_and_purge() {
 }
 
 #[test]
+fn a_script_may_answer_from_the_cache() {
+    let tell = "return tokamak.cache.answer(lighty.r.req_attr['uri.query']) or 404";
+    let (site, _folder) = saying("tokamak.cache.set { key = 'k', lifetime = 60 }", tell);
+    let target = page(&["X-Kind: news", "ETag: \"a\""]);
+    assert_eq!(site.get(&target).text(), "run 1");
+    site.get("/tell?other").expect(404);
+    let told = site.get("/tell?k").expect(200);
+    assert_eq!((told.text().as_str(), told.header("x-kind")), ("run 1", Some("news")), "{told}");
+    assert!(told.header("age").is_some() && status(&told).starts_with("Tokamak; hit"), "{told}");
+    let known = site.send(&asking("/tell?k", &[("If-None-Match", "\"a\"")])).expect(304);
+    assert_eq!((known.text().as_str(), site.runs()), ("", 1));
+}
+
+#[test]
 fn urls_are_purged() {
     let (site, _folder) = saying("tokamak.cache.set { lifetime = 60 }", TELL);
     let runs = || site.get("/page.php?x").text();

@@ -74,6 +74,11 @@ impl Content {
     }
 }
 
+/// The answer that a kept response is to a request.
+pub fn answer(entry: &Entry, method: &Method, headers: &HeaderMap) -> Response<Source> {
+    reply::answer(entry, method, headers, How::Hit, tokamak_cost::now())
+}
+
 /// What is to be done with a request.
 pub enum Turn {
     /// This is the answer.

@@ -1,12 +1,16 @@
 //! The content cache as scripts know it.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokamak_cache::{Found, Key, Request, Wish};
+use http::header::CONTENT_LENGTH;
+use tokamak_cache::{Entry, Found, Key, Request, Wish};
+use tokamak_lua::Piece;
 use tokamak_lua::cache::{self, Kept};
 
 use super::work::Work;
 use crate::cache::Content;
+use crate::response::Source;
 use crate::service::host_of;
 
 /// How much earlier than it was made a file may say that it was: the system's clock for files stands still between two ticks.
@@ -36,7 +40,7 @@ fn on_our_clock(time: SystemTime) -> u64 {
 }
 
 /// What is kept for a request, or under a key.
-pub fn kept(work: &Work, key: Option<&[u8]>) -> Option<Kept> {
+fn entry(work: &Work, key: Option<&[u8]>) -> Option<Arc<Entry>> {
     let content = work.home.cache.as_ref()?;
     let policy = work.policy()?;
     let headers = &work.parts.headers;
@@ -50,16 +54,36 @@ pub fn kept(work: &Work, key: Option<&[u8]>) -> Option<Kept> {
             key
         }),
     };
-    let now = tokamak_cost::now();
-    match content.store.find(&key, &facts, headers, now) {
-        Found::Entry(entry) => Some(Kept {
-            status: entry.status.as_u16(),
-            age: entry.age(now),
-            ttl: entry.ttl(now),
-            length: entry.body.len(),
-        }),
+    match content.store.find(&key, &facts, headers, tokamak_cost::now()) {
+        Found::Entry(entry) => Some(entry),
         Found::Nothing | Found::Passed => None,
     }
+}
+
+/// What there is to say of it.
+pub fn kept(work: &Work, key: Option<&[u8]>) -> Option<Kept> {
+    let entry = entry(work, key)?;
+    let now = tokamak_cost::now();
+    Some(Kept {
+        status: entry.status.as_u16(),
+        age: entry.age(now),
+        ttl: entry.ttl(now),
+        length: entry.body.len(),
+    })
+}
+
+/// Makes what is kept under a key the response; its status, if there is something.
+pub fn send(work: &mut Work, key: &[u8]) -> Option<u16> {
+    let entry = entry(work, Some(key))?;
+    let (parts, source) = crate::cache::answer(&entry, &work.parts.method, &work.parts.headers).into_parts();
+    work.fields = parts.headers;
+    // Scripts may still change the body.
+    work.fields.remove(CONTENT_LENGTH);
+    work.pieces = Some(match source {
+        Source::Whole(bytes) => vec![Piece::Bytes(bytes.to_vec())],
+        _ => Vec::new(),
+    });
+    Some(parts.status.as_u16())
 }
 
 /// Removes responses; how many.

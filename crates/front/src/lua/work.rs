@@ -414,6 +414,10 @@ impl Exchange for Work {
         caching::kept(self, key)
     }
 
+    fn send_kept(&mut self, key: &[u8]) -> Option<u16> {
+        caching::send(self, key)
+    }
+
     fn purge(&mut self, what: cache::Purge) -> Result<u64, String> {
         caching::purge(self.home.cache.as_deref(), what)
     }

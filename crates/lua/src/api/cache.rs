@@ -26,6 +26,9 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
         table.raw_set("length", kept.length)?;
         Ok(Some(table))
     })?;
+    set(lua, host, "cache_send", |_, key: mlua::String| {
+        exchange(|exchange| exchange.send_kept(&key.as_bytes()))
+    })?;
     set(lua, host, "cache_purge", |_, (name, value): (mlua::String, mlua::String)| {
         let text = || value.to_string_lossy();
         let what = match &*name.as_bytes() {

@@ -95,6 +95,11 @@ local function find(key)
     return host.cache_find(key ~= nil and text_of(key, "key") or nil)
 end
 
+-- Makes what is kept under a key the response, and gives the status to return; nil if there is nothing.
+local function answer(key)
+    return (host.cache_send(text_of(key, "key")))
+end
+
 -- A kept response is for use as long as it is newer than these files, and than the times under these keys of a memory.
 local function depends(sources)
     table_of(sources, "depends")
@@ -123,5 +128,5 @@ end
 
 -- The table for one script file.
 return function()
-    return sealed { depends = depends, find = find, purge = purge, set = set }
+    return sealed { answer = answer, depends = depends, find = find, purge = purge, set = set }
 end

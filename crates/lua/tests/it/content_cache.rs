@@ -83,6 +83,9 @@ fn what_is_kept() {
     let kept = "local k = tokamak.cache.find() return show(k.status, k.age, k.ttl, k.length)";
     assert_eq!(show(kept), "200 5 -2 7");
     assert_eq!(show("return show(tokamak.cache.find('nothing'))"), "nil");
+    assert_eq!(show("return show(tokamak.cache.answer('nothing'))"), "nil");
+    let (outcome, memory) = run("return tokamak.cache.answer('a')");
+    assert_eq!((outcome, memory.text().as_str()), (Outcome::Answer(203), "a"));
 }
 
 #[test]
@@ -103,6 +106,7 @@ fn mistakes_are_errors_with_a_line() {
         "depends { file = 'a' }",
         "depends { keys = 'a' }",
         "find('')",
+        "answer()",
     ] {
         let (outcome, memory) = run(&format!("tokamak.cache.{bad}"));
         assert_eq!(outcome, Outcome::Failed(Trouble::Error), "{bad}");

@@ -256,6 +256,11 @@ impl Exchange for Memory {
         (key != Some(b"nothing")).then_some(Kept { status: 200, age: 5, ttl: -2, length: 7 })
     }
 
+    fn send_kept(&mut self, key: &[u8]) -> Option<u16> {
+        self.body = key.to_vec();
+        (key != b"nothing").then_some(203)
+    }
+
     fn purge(&mut self, what: Purge) -> Result<u64, String> {
         self.purges.push(what);
         Ok(3)
