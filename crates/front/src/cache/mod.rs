@@ -183,7 +183,11 @@ impl Query<'_> {
             let joined = if waits { self.content.flights.join(self.key(), &facts) } else { Joined::Alone };
             match joined {
                 Joined::Alone => return Ok(self.fetch(facts, stale, None)),
-                Joined::Lead(lead) => return Ok(self.fetch(facts, stale, Some(lead))),
+                // Another event loop may have stored it since we looked: then we look again, and lead nobody.
+                Joined::Lead(lead) if !self.has_news(&facts, stale.as_ref(), now) => {
+                    return Ok(self.fetch(facts, stale, Some(lead)));
+                }
+                Joined::Lead(_) => {}
                 Joined::Wait(mut flight) => {
                     has_waited = true;
                     let landing = timeout(self.content.wait, flight.landed()).await;
@@ -222,6 +226,14 @@ impl Query<'_> {
     /// Whether a script knows that something which the response depends on has changed since it was asked for.
     fn is_outdated(&self, entry: &Entry) -> bool {
         self.wish.since.is_some_and(|since| entry.is_older(since))
+    }
+
+    /// Whether there is something else than this by now.
+    fn has_news(&self, facts: &tokamak_cache::Request, known: Option<&Arc<Entry>>, now: u64) -> bool {
+        match self.find(facts, now) {
+            Found::Entry(entry) => !known.is_some_and(|known| Arc::ptr_eq(known, &entry)),
+            Found::Nothing | Found::Passed => false,
+        }
     }
 
     fn count(&self, counter: fn(&Counts) -> &AtomicU64) {
