@@ -312,7 +312,7 @@ mod tests {
             ..wish.clone()
         };
         let times = |wish: &Wish, said: &str| {
-            let found = super::tests::ask(&Rules::default(), wish, &[], 200, &[said])?;
+            let found = tests::ask(&Rules::default(), wish, &[], 200, &[said])?;
             Some((found.while_revalidate, found.if_error))
         };
         assert_eq!(times(&stale, "Cache-Control: stale-if-error=1"), Some((8, 9)));
