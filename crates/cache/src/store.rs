@@ -24,6 +24,10 @@ const MOST_PARTS: u64 = 64;
 /// Bytes that a response takes on average; the library asks for it, to make room. Chosen arbitrarily.
 const USUAL: u64 = 16 * 1024;
 
+/// What a key takes in the map beside its bytes: the map's own entry, two allocations. Rather too much than too little, so that a
+/// client who asks for many pages that cannot be kept gets no more memory than others.
+const OVERHEAD: usize = 256;
+
 /// Everything that is kept under one key.
 #[derive(Debug, Default)]
 struct Resource {
@@ -40,7 +44,7 @@ struct Weight;
 impl Weighter<Key, Arc<Resource>> for Weight {
     fn weight(&self, key: &Key, resource: &Arc<Resource>) -> u64 {
         let variants: usize = resource.variants.iter().map(|variant| variant.cost()).sum();
-        (key.bytes().len() + size_of::<Resource>() + variants) as u64
+        (key.bytes().len() + size_of::<Resource>() + OVERHEAD + variants) as u64
     }
 }
 
@@ -362,6 +366,11 @@ mod tests {
             assert!(store.tally().bytes <= 1 << 20);
         }
         assert!(store.tally().entries > 40, "{:?}", store.tally());
+        for number in 0..20_000 {
+            store.pass(&Key::of(format!("passed-{number}").as_bytes()), &Request::default(), 10);
+        }
+        let Tally { entries, bytes, .. } = store.tally();
+        assert!(bytes <= 1 << 20 && entries <= (1 << 20) / OVERHEAD as u64, "{entries} {bytes}");
         assert!(!put(&store, "big", entry(&"x".repeat(1 << 15), &language("de"), &[])));
     }
 
