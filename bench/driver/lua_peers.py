@@ -159,6 +159,7 @@ control = "$control"
 name = "lua"
 address = "unix:$dir/lua.sock"
 connections = $most
+multiplex = $multiplex
 
 [[site]]
 root = "$scripts"
@@ -170,12 +171,14 @@ upstream = "lua"
 """
 
 
-def tokamak_lua_fcgi(place: Place) -> list[list[str]]:
-    """This server in front of Lua over FastCGI. The script has the name by which everybody's script is asked for."""
+def tokamak_lua_fcgi(place: Place, multiplex: bool = False) -> list[list[str]]:
+    """This server in front of Lua over FastCGI: a connection for each client, or few that all share. The script has the name by
+    which everybody's script is asked for."""
     scripts = place.directory / "scripts"
     scripts.mkdir()
     (scripts / "index.php").write_text((REPO / "bench/sites/lua/fcgi.lua").read_text())
-    path = place.write("tokamak.toml", LUA_FCGI, control=place.control, scripts=scripts, most=place.most_connections)
+    values = {"scripts": scripts, "most": place.most_connections, "multiplex": "true" if multiplex else "false"}
+    path = place.write("tokamak.toml", LUA_FCGI, control=place.control, **values)
     tokamak = f"{place.choice.tokamak}"
     return [
         [tokamak, "lua-fcgi", f"{scripts}", "--listen", f"unix:{place.directory}/lua.sock", "--mode", "666"],
@@ -230,6 +233,13 @@ PEERS = {
         peer("go", "Go's net/http", go, "server", lambda site: site.language == "lua" and shutil.which("go") is not None),
         peer("limit", "a bare epoll loop", limit, "limit", asks_nobody),
         peer("tokamak-lua-fcgi", "Tokamak + Lua over FastCGI", tokamak_lua_fcgi, "tokamak", lambda site: site.name == "empty"),
+        peer(
+            "tokamak-lua-fcgi-multiplex",
+            "Tokamak + Lua over FastCGI, connections shared",
+            lambda place: tokamak_lua_fcgi(place, multiplex=True),
+            "tokamak",
+            lambda site: site.name == "empty",
+        ),
         peer("tokamak-file", "Tokamak, a file of 10 KiB", tokamak_file, "tokamak", is_cached),
         peer("tokamak-cached", "Tokamak, a page of PHP of 10 KiB from the content cache", tokamak_cached, "tokamak", is_cached),
     )

@@ -5,6 +5,7 @@ import io
 import unittest
 
 from driver import options
+from driver.bars import LUA_FCGI
 from driver.sites import SCENARIOS, SITES
 
 
@@ -56,7 +57,7 @@ class Sites(unittest.TestCase):
         self.assertEqual(choice.most_connections, 256)
         peers = {name: {peer for peer, scenario in plan.pairs() if scenario.name == name} for name in plan.scenarios}
         self.assertEqual(peers["wordpress"] - peers["empty"], {"tokamak-sealed-plugins", "tokamak-sealed-core"})
-        self.assertEqual(peers["empty"] - peers["wordpress"], {"tokamak-worker", "nginx-tokamak-fpm-sealed", "tokamak-lua-fcgi"})
+        self.assertEqual(peers["empty"] - peers["wordpress"], {"tokamak-worker", "nginx-tokamak-fpm-sealed", *LUA_FCGI})
 
     def test_a_wrong_answer_is_noticed(self):
         self.assertTrue(SCENARIOS["empty"].is_right(b'{"errno": 0, "errmsg": "success", "data": "e"}'))
