@@ -70,11 +70,7 @@ pub fn serve(request: Request) -> Result<(), String> {
         is_successor: false,
     });
     let front = front.map_err(|error| error.to_string())?;
-    wait(signals, &front);
-    if let Some(FpmAddress::Unix(path)) = &request.listen {
-        // If it is gone already, that is what we want.
-        let _ = fs::remove_file(path);
-    }
+    wait(signals, &front, request.listen.as_ref());
     Ok(())
 }
 
@@ -89,8 +85,13 @@ fn given() -> Result<OwnedFd, String> {
 }
 
 /// Serves until a signal asks for the end, and then until the requests that are under way have ended.
-fn wait(signals: Signals, front: &Front) {
+fn wait(signals: Signals, front: &Front, listen: Option<&FpmAddress>) {
     asked(&signals);
+    if let Some(FpmAddress::Unix(path)) = listen {
+        // Now and not later: the next server may take the place while this one answers its last requests. If it is gone
+        // already, that is what we want.
+        let _ = fs::remove_file(path);
+    }
     front.drain();
     // Whoever asks again does not want to wait for them.
     std::thread::spawn(move || {

@@ -6,7 +6,7 @@ mod hostile;
 mod protocol;
 /// Where it listens, and how it ends.
 mod sockets;
-/// `examples/lua-fcgi`, as its README starts it, behind three web servers.
+/// `examples/lua-fcgi`, as its README starts it, behind four web servers.
 mod web_servers;
 
 use std::fs;

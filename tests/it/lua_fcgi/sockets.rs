@@ -103,6 +103,24 @@ fn a_signal_ends_it_after_its_requests() {
     }
 }
 
+/// While the old one answers its last request, the new one listens at the same place.
+#[test]
+fn a_successor_takes_the_place_at_once() {
+    let mut old = Launcher::start(&[], &[SLOW, HELLO]);
+    let mut client = old.connect();
+    client.send(&old.request("/slow.lua").bytes(1));
+    std::thread::sleep(Duration::from_millis(200));
+    old.process.signal("TERM");
+    assert!(eventually(PATIENCE, || (!old.socket().exists()).then_some(())).is_some());
+    let mut command = Command::new(program());
+    command.arg("lua-fcgi").arg(old.root()).args(["--listen", old.socket().to_str().unwrap()]);
+    let _new = Started(command.spawn().unwrap());
+    assert!(eventually(PATIENCE, || old.socket().exists().then_some(())).is_some());
+    assert_eq!(client.answer().body(), "slept");
+    assert!(old.process.wait(PATIENCE).is_some());
+    assert_eq!(old.connect().ask(&old.request("/hello.lua")).body(), "Hello");
+}
+
 #[test]
 fn a_second_signal_does_not_wait() {
     let endless = ("endless.lua", "tokamak.sleep(25)");

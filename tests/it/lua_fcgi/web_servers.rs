@@ -1,4 +1,4 @@
-//! `examples/lua-fcgi`, as its README starts it, behind three web servers.
+//! `examples/lua-fcgi`, as its README starts it, behind four web servers.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -12,19 +12,28 @@ use crate::harness::{
     Connection, Process, eventually, free_address, get, in_parallel, numbered, post, program, tests,
 };
 
-const FILES: [&str; 5] =
-    ["nginx.conf", "lighttpd.conf", "tokamak.toml", "public/hello.lua", "public/length.lua"];
+const FILES: [&str; 6] =
+    ["nginx.conf", "apache.conf", "lighttpd.conf", "tokamak.toml", "public/hello.lua", "public/length.lua"];
 
 #[test]
 fn nginx() {
+    behind_a_socket("nginx", &["nginx", "-p", "$PWD", "-c", "nginx.conf"]);
+}
+
+#[test]
+fn apache() {
+    behind_a_socket("Apache", &["apache2", "-d", "$PWD", "-f", "apache.conf", "-DFOREGROUND"]);
+}
+
+fn behind_a_socket(name: &str, command: &[&str]) {
     let (folder, address) = copy();
     let tokamak = program().display().to_string();
-    let _lua =
-        start(&folder, &[&tokamak, "lua-fcgi", "public", "--listen", "unix:lua.sock", "--mode", "666"]);
+    let lua = [&*tokamak, "lua-fcgi", "public", "--listen", "unix:lua.sock", "--mode", "666"];
+    let _lua = start(&folder, &lua);
     let there = || folder.path().join("lua.sock").exists().then_some(());
     eventually(PATIENCE, there).unwrap_or_else(|| panic!("no socket: {}", log(&folder)));
-    let _web_server = start(&folder, &["nginx", "-p", "$PWD", "-c", "nginx.conf"]);
-    behaves("nginx", &folder, address);
+    let _web_server = start(&folder, command);
+    behaves(name, &folder, address);
 }
 
 #[test]
