@@ -109,6 +109,16 @@ impl Entry {
         self.asked < than
     }
 
+    /// How long it may be used, from when it was stored.
+    pub(crate) fn lifetimes(&self) -> &Lifetimes {
+        &self.lifetimes
+    }
+
+    /// How many nanoseconds ago it was asked for, and stored.
+    pub(crate) fn since(&self, now: u64) -> (u64, u64) {
+        (now.saturating_sub(self.asked), now.saturating_sub(self.stored))
+    }
+
     /// How old it is, in seconds.
     pub fn age(&self, now: u64) -> u64 {
         self.lifetimes.age + now.saturating_sub(self.stored) / SECOND

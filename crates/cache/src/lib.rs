@@ -10,6 +10,7 @@ mod key;
 mod rules;
 mod selection;
 mod store;
+mod wire;
 
 pub use directives::Directives;
 pub use entry::{Entry, Freshness, Lifetimes};
@@ -17,3 +18,4 @@ pub use key::Key;
 pub use rules::{Request, Rules, Wish, judge};
 pub use selection::Selection;
 pub use store::{Counts, Found, Purge, Store, Tally};
+pub use wire::{Moment, decode, encode};

@@ -1,7 +1,10 @@
 //! Which requests for a URL a stored response is for: those whose fields are as the `Vary` of the response wants them (RFC 9111
 //! section 4.1), and that say the same of their origin.
 
+use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, VARY};
+
+use crate::wire::{Reader, Writer};
 
 /// Most names in `Vary`, and most bytes of their values in one request. A response that depends on more is not worth keeping; chosen
 /// arbitrarily.
@@ -90,6 +93,53 @@ impl Selection {
             }
         }
         own.next().is_none() && self.named.iter().all(|(name, value)| is(request, name, value.as_deref()))
+    }
+
+    /// Whether it is for every request.
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.origin.is_empty()
+    }
+
+    /// The value of a `Vary` that names the same fields.
+    pub fn vary(&self) -> Vec<u8> {
+        let names: Vec<&[u8]> = self.named.iter().map(|(name, _)| name.as_str().as_bytes()).collect();
+        names.join(&b","[..])
+    }
+
+    /// It as bytes; equal ones have the same.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        out.number(self.named.len() as u64);
+        for (name, value) in &self.named {
+            out.bytes(name.as_str().as_bytes());
+            out.number(value.is_some().into());
+            out.bytes(value.as_deref().unwrap_or_default());
+        }
+        out.number(self.origin.len() as u64);
+        for (name, value) in &self.origin {
+            out.bytes(name.as_str().as_bytes());
+            out.bytes(value);
+        }
+        out.0
+    }
+
+    /// What these bytes are, if they are one.
+    pub(crate) fn from_bytes(bytes: Bytes) -> Option<Selection> {
+        let mut input = Reader(bytes);
+        let mut named = Vec::new();
+        for _ in 0..input.count()? {
+            let name = HeaderName::from_bytes(&input.bytes()?).ok()?;
+            let is_there = input.number()? == 1;
+            let value = input.bytes()?;
+            named.push((name, is_there.then(|| value[..].into())));
+        }
+        let mut origin: Vec<(HeaderName, Value)> = Vec::new();
+        for _ in 0..input.count()? {
+            let name = HeaderName::from_bytes(&input.bytes()?).ok()?;
+            origin.push((name, input.bytes()?[..].into()));
+        }
+        let selection = Selection { named: named.into(), origin: origin.into() };
+        (input.0.is_empty() && selection.cost() <= MOST_BYTES).then_some(selection)
     }
 
     /// Bytes of memory that it takes, roughly.

@@ -129,6 +129,23 @@ pub struct Cache {
     pub largest: usize,
     /// How long a request waits for the response that another one has asked for.
     pub wait: Duration,
+    /// What several nodes share, if they do.
+    pub tier: Option<Tier>,
+}
+
+/// A Redis server by which several nodes share responses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tier {
+    /// Where it is; never a service's name.
+    pub server: Endpoint,
+    /// Its password, if it asks for one.
+    pub password: Option<String>,
+    /// The database.
+    pub database: u32,
+    /// What the names of everything begin with that is stored there.
+    pub prefix: String,
+    /// How long a request waits for it.
+    pub timeout: Duration,
 }
 
 /// Which responses of a site, or of a part of it, are kept and how long.

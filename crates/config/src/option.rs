@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::high::{Address, Affinity, Balance, Ignored, LogFormat, Mode, Reset, Split, StopSignal};
+use crate::high::{Address, Affinity, Balance, Endpoint, Ignored, LogFormat, Mode, Reset, Split, StopSignal};
 use crate::literal::Literal;
 use crate::low::{Given, Origin};
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
@@ -293,6 +293,17 @@ section! {
         largest: Size = "1MiB", within(KIB, GIB), Live, env "TOKAMAK_CACHE_LARGEST";
         /// How long a request waits for the response that another one has asked for, before it asks for itself.
         wait: Duration = "5s", within(10, HOUR), Live, env "TOKAMAK_CACHE_WAIT";
+        /// A Redis server by which several nodes share responses, as `"10.0.0.5:6379"` or `"unix:/run/redis.sock"`. Absent: each node
+        /// keeps its own.
+        redis: Option<Endpoint> = "", ANY, Live, env "TOKAMAK_CACHE_REDIS";
+        /// Its password, if it asks for one.
+        redis_password: Option<Text> = "", ANY, Live, env "TOKAMAK_CACHE_REDIS_PASSWORD";
+        /// Its database.
+        redis_database: Count = "0", within(0, 1_000_000), Live, env "TOKAMAK_CACHE_REDIS_DATABASE";
+        /// What all names that are stored there begin with. Nodes with the same prefix share responses.
+        redis_prefix: Text = "tokamak:", ANY, Live, env "TOKAMAK_CACHE_REDIS_PREFIX";
+        /// How long a request waits for it before it asks the application.
+        redis_timeout: Duration = "50ms", within(1, 10 * SECOND), Live, env "TOKAMAK_CACHE_REDIS_TIMEOUT";
     }
 }
 

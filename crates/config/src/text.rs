@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::high::{Pool, PoolSize, Route, Server, Site, Spawn, Upstream};
+use crate::high::{Cache, Pool, PoolSize, Route, Server, Site, Spawn, Upstream};
 use crate::low::{Given, Low, LowSite, Origin, Repeated};
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section};
 use crate::value::{Auto, Count, Nothing, Off, Size, Text};
@@ -176,13 +176,23 @@ fn raise(server: &Server) -> Low {
                 server.lua.shared.iter().map(|(name, size)| (name.clone(), Size(*size as u64))).collect(),
             ),
         },
-        cache: option::Cache {
-            memory: plain(Size(server.cache.memory as u64)),
-            largest: plain(Size(server.cache.largest as u64)),
-            wait: plain(server.cache.wait),
-        },
+        cache: raise_cache(&server.cache),
         upstreams: server.upstreams.iter().map(raise_upstream).collect(),
         sites: server.sites.iter().map(|site| raise_site(site, &server.upstreams)).collect(),
+    }
+}
+
+fn raise_cache(cache: &Cache) -> option::Cache {
+    let (unset, tier) = (option::Cache::defaults(), cache.tier.as_ref());
+    option::Cache {
+        memory: plain(Size(cache.memory as u64)),
+        largest: plain(Size(cache.largest as u64)),
+        wait: plain(cache.wait),
+        redis: plain(tier.map(|tier| tier.server.clone())),
+        redis_password: plain(tier.and_then(|tier| tier.password.clone()).map(Text)),
+        redis_database: tier.map_or(unset.redis_database, |tier| plain(Count(tier.database.into()))),
+        redis_prefix: tier.map_or(unset.redis_prefix, |tier| plain(Text(tier.prefix.clone()))),
+        redis_timeout: tier.map_or(unset.redis_timeout, |tier| plain(tier.timeout)),
     }
 }
 

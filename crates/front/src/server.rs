@@ -366,7 +366,7 @@ impl Front {
     /// There is none.
     pub fn purge(&self, what: &Purge) -> Result<u64, String> {
         let cache = self.cache.as_ref().ok_or("no site has `cache = true`")?;
-        Ok(cache.store.purge(what))
+        Ok(cache.purge(what))
     }
 
     /// Stops accepting. Running requests are finished, idle connections are closed, within the configured limit.
@@ -473,6 +473,9 @@ async fn live(
     // One of them does it for all.
     if home.index == 0 {
         fastcgi::attend(&home.upstreams, &home.server, home.index);
+        if let Some(cache) = &home.cache {
+            cache.attend();
+        }
     }
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -10,6 +10,8 @@ mod rules;
 mod scripts;
 /// Several requests for one page, and pages that have become stale.
 mod sharing;
+/// Several nodes that share what one of them has asked for.
+mod tier;
 /// What scripts say to it.
 mod wishes;
 

@@ -12,7 +12,7 @@ use crate::harness::{Process, eventually, free_address};
 /// A running server that asks for [`PASSWORD`] and stores nothing.
 pub struct Redis {
     /// Before its directory, because fields are dropped in this order.
-    _process: Process,
+    process: Process,
     _dir: TempDir,
     port: u16,
 }
@@ -43,7 +43,23 @@ impl Redis {
             asked.stdout.starts_with(b"PONG").then_some(())
         });
         assert!(answers.is_some(), "Redis does not start");
-        Redis { _process: process, _dir: dir, port }
+        Redis { process, _dir: dir, port }
+    }
+
+    /// What the server answers to a command.
+    pub fn ask(&self, command: &[&str]) -> String {
+        let asked = Command::new("redis-cli")
+            .args(["-p", &self.port.to_string(), "--no-auth-warning", "-a", PASSWORD])
+            .args(command)
+            .stdin(Stdio::null())
+            .output()
+            .expect("redis-cli runs");
+        String::from_utf8_lossy(&asked.stdout).trim().to_owned()
+    }
+
+    /// Stops the server for a while, or lets it go on.
+    pub fn pause(&self, is_paused: bool) {
+        self.process.signal(if is_paused { "STOP" } else { "CONT" });
     }
 
     /// The TCP port on 127.0.0.1.

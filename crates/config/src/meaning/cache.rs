@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Reader, number};
-use crate::high::{Cache, Caching};
+use crate::high::{Cache, Caching, Endpoint, Tier};
 use crate::option;
 use crate::value::{Auto, Text};
 
@@ -11,7 +11,22 @@ use crate::value::{Auto, Text};
 const TIMES: u64 = 4;
 
 fn cache(low: &option::Cache) -> Cache {
-    Cache { memory: number(low.memory.value.0), largest: number(low.largest.value.0), wait: low.wait.value }
+    Cache {
+        memory: number(low.memory.value.0),
+        largest: number(low.largest.value.0),
+        wait: low.wait.value,
+        tier: low.redis.value.as_ref().map(|server| tier(low, server)),
+    }
+}
+
+fn tier(low: &option::Cache, server: &Endpoint) -> Tier {
+    Tier {
+        server: server.clone(),
+        password: low.redis_password.value.as_ref().map(|password| password.0.clone()),
+        database: low.redis_database.value.0 as u32,
+        prefix: low.redis_prefix.value.0.clone(),
+        timeout: low.redis_timeout.value,
+    }
 }
 
 impl Default for Cache {
@@ -75,6 +90,10 @@ impl Reader<'_> {
             let problem =
                 format!("a response may take a quarter of `memory` at most, {} bytes", memory / TIMES);
             self.complain("cache", "largest", largest.origin, problem);
+        }
+        if let Some(Endpoint::Srv(_)) = low.redis.value {
+            let problem = "must be HOST:PORT or \"unix:/run/redis.sock\"".to_owned();
+            self.complain("cache", "redis", low.redis.origin, problem);
         }
         cache(low)
     }

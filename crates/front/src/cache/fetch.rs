@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::flight::Lead;
 use super::growing::grow;
 use super::reply::{self, How};
+use super::tier::Ticket;
 use super::{Content, PASSED, Policy, Query, unconditional};
 use crate::failure::{Failure, Side};
 use crate::response::Source;
@@ -57,6 +58,8 @@ struct Shelf {
     purges: u64,
     /// When the response was asked for.
     asked: u64,
+    /// The same of the second tier.
+    ticket: Ticket,
     index: usize,
 }
 
@@ -71,6 +74,7 @@ impl Shelf {
             headers: query.request.headers().clone(),
             purges: query.content.store.purges(),
             asked: tokamak_cost::now(),
+            ticket: query.content.tier.as_ref().and_then(|tier| tier.ticket()),
             index: query.arrival.home.index,
         }
     }
@@ -109,6 +113,9 @@ impl Shelf {
         let is_stored = is_current && self.content.store.put(&self.key, entry.clone(), self.purges);
         if is_stored {
             Counts::count(&self.counts().stored);
+            if let Some(tier) = &self.content.tier {
+                tier.keep(self.index, &self.key, entry, self.ticket);
+            }
         }
         is_stored
     }

@@ -12,6 +12,7 @@ mod flight;
 mod growing;
 mod policy;
 mod reply;
+mod tier;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING};
 use http::{Method, Request, Response};
-use tokamak_cache::{Counts, Entry, Found, Freshness, Key, Store, Wish};
+use tokamak_cache::{Counts, Entry, Found, Freshness, Key, Purge, Store, Wish};
 use tokamak_config as config;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
@@ -37,6 +38,7 @@ use flight::{Flights, Joined, Landing, Lead};
 pub use growing::Growing;
 pub use policy::{Policy, SitePolicies};
 use reply::How;
+use tier::Tier;
 
 /// How long it is remembered that what is under a key cannot be kept. Chosen arbitrarily: long enough that a busy page makes nobody
 /// wait, short enough that an error page is forgotten soon.
@@ -53,6 +55,7 @@ pub struct Content {
     pub store: Store,
     flights: Flights,
     wait: Duration,
+    tier: Option<Arc<Tier>>,
 }
 
 impl Content {
@@ -61,16 +64,43 @@ impl Content {
         let wants =
             |site: &config::Site| site.cache.is_on || site.routes.iter().any(|route| route.cache.is_on);
         server.sites.iter().any(wants).then(|| {
-            let config::Cache { memory, largest, wait } = server.cache;
+            let config::Cache { memory, largest, wait, .. } = server.cache;
             let store = Store::new(memory as u64, largest as u64, server.loops);
-            Arc::new(Content { store, flights: Flights::default(), wait })
+            Arc::new(Content { store, flights: Flights::default(), wait, tier: Tier::new(server) })
         })
     }
 
     /// Forgets what is under a key: a request has changed it.
     fn invalidate(&self, key: &[u8]) {
+        self.forget(key);
+        if let Some(tier) = &self.tier {
+            tier.invalidate(key);
+        }
+    }
+
+    /// Removes responses, here and on the nodes that share a second tier; how many here.
+    pub fn purge(&self, what: &Purge) -> u64 {
+        if let Some(tier) = &self.tier {
+            tier.purge(what);
+        }
+        self.store.purge(what)
+    }
+
+    fn forget(&self, key: &[u8]) {
         self.store.invalidate(key);
         self.flights.outdate(key);
+    }
+
+    /// Does on this node what the others tell it to, if they share a second tier. One event loop does it for all.
+    pub fn attend(self: &Arc<Content>) {
+        let (content, Some(tier)) = (self.clone(), self.tier.clone()) else { return };
+        tokio::spawn(async move {
+            tier.follow(|what| match what {
+                Purge::Key(key) => content.forget(key),
+                what => drop(content.store.purge(what)),
+            })
+            .await;
+        });
     }
 }
 
@@ -184,10 +214,15 @@ impl Query<'_> {
             match joined {
                 Joined::Alone => return Ok(self.fetch(facts, stale, None)),
                 // Another event loop may have stored it since we looked: then we look again, and lead nobody.
-                Joined::Lead(lead) if !self.has_news(&facts, stale.as_ref(), now) => {
-                    return Ok(self.fetch(facts, stale, Some(lead)));
+                Joined::Lead(_) if self.has_news(&facts, stale.as_ref(), now) => {}
+                Joined::Lead(lead) => {
+                    let Some(entry) = self.shared(&facts).await else {
+                        return Ok(self.fetch(facts, stale, Some(lead)));
+                    };
+                    self.count(|counts| &counts.hits);
+                    lead.land(entry.clone());
+                    return Ok(self.answer(&entry, How::Shared, tokamak_cost::now()));
                 }
-                Joined::Lead(_) => {}
                 Joined::Wait(mut flight) => {
                     has_waited = true;
                     let landing = timeout(self.content.wait, flight.landed()).await;
@@ -202,6 +237,20 @@ impl Query<'_> {
                 }
             }
         }
+    }
+
+    /// What another node has asked for lately.
+    async fn shared(&self, facts: &tokamak_cache::Request) -> Option<Arc<Entry>> {
+        let store = &self.content.store;
+        let (key, purges) = (self.key(), store.purges());
+        let entry = self.content.tier.as_ref()?.find(self.arrival.home.index, &key, self.request.headers());
+        let entry = Arc::new(entry.await?);
+        let is_wanted = match &facts.said {
+            Some(said) => entry.freshness_for(said, tokamak_cost::now()) == Freshness::Fresh,
+            None => true,
+        };
+        let counts = is_wanted && entry.admits(facts.has_cookies, facts.has_credentials);
+        (counts && store.put(&key, entry.clone(), purges)).then_some(entry)
     }
 
     fn with_key<T>(&self, then: impl FnOnce(&[u8]) -> T) -> T {

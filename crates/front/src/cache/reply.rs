@@ -23,6 +23,8 @@ const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 pub enum How {
     /// It was there.
     Hit,
+    /// It was not there, but in the second tier.
+    Shared,
     /// Another request had asked for it.
     Collapsed,
     /// It was not there; whether it is now.
@@ -41,6 +43,7 @@ pub fn mark(headers: &mut HeaderMap, how: How, ttl: Option<i64>) {
     let stored = |is_stored| if is_stored { "; stored" } else { "" };
     let _ = match how {
         How::Hit => write!(text, "Tokamak; hit"),
+        How::Shared => write!(text, "Tokamak; hit; detail=shared"),
         How::Collapsed => write!(text, "Tokamak; fwd=miss; collapsed"),
         How::Miss { is_stored } => write!(text, "Tokamak; fwd=miss{}", stored(is_stored)),
         How::Stale { status, is_stored } => {
@@ -69,7 +72,7 @@ pub fn answer(entry: &Entry, method: &Method, request: &HeaderMap, how: How, now
     }
     let headers = response.headers_mut();
     // It says that the application was not asked for this very request.
-    if matches!(how, How::Hit | How::Collapsed | How::Error) {
+    if matches!(how, How::Hit | How::Shared | How::Collapsed | How::Error) {
         headers.insert(AGE, HeaderValue::from(entry.age(now)));
     }
     mark(headers, how, Some(entry.ttl(now)));

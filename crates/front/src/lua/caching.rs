@@ -95,7 +95,7 @@ pub fn purge(content: Option<&Content>, what: cache::Purge) -> Result<u64, Strin
         cache::Purge::Prefix(url) => tokamak_cache::Purge::prefix(&url)?,
         cache::Purge::Tag(tag) => tokamak_cache::Purge::Tag(tag),
     };
-    Ok(content.map_or(0, |content| content.store.purge(&what)))
+    Ok(content.map_or(0, |content| content.purge(&what)))
 }
 
 #[cfg(test)]

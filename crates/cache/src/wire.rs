@@ -1,0 +1,242 @@
+//! Responses as bytes, for a store that several servers share.
+//!
+//! What comes back from there may be another version's, damaged, or anybody's who can write to that store: it is read as
+//! carefully as what comes from a client.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::entry::{Entry, Lifetimes};
+use crate::selection::Selection;
+
+/// What the bytes begin with. Another number, another layout: nodes of several versions do not understand each other's
+/// responses, and that is all.
+const VERSION: u8 = 1;
+
+/// A second in milliseconds.
+const SECOND: u64 = 1000;
+
+/// Bits of the lifetimes' yes-or-no questions.
+const MAY_BE_STALE: u8 = 1;
+const IS_EXPLICIT: u8 = 2;
+const IS_FOR_ALL: u8 = 4;
+
+/// Moments, as those who write and those who read count them.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// By the clock that entries are kept by, in nanoseconds.
+    pub now: u64,
+    /// By the clock that servers have in common, in milliseconds since 1970.
+    pub wall: u64,
+}
+
+/// A response as bytes.
+pub fn encode(entry: &Entry, moment: Moment) -> Vec<u8> {
+    let lifetimes = entry.lifetimes();
+    let mut out = Writer(Vec::with_capacity(entry.cost()));
+    out.0.push(VERSION);
+    out.number(u64::from(entry.status.as_u16()));
+    let (asked, stored) = entry.since(moment.now);
+    for since in [asked, stored] {
+        out.number(moment.wall.saturating_sub(since / 1_000_000));
+    }
+    for seconds in [lifetimes.age, lifetimes.fresh, lifetimes.while_revalidate, lifetimes.if_error] {
+        out.number(seconds);
+    }
+    let bit = |is, bit| if is { bit } else { 0 };
+    out.0.push(
+        bit(lifetimes.may_be_stale, MAY_BE_STALE)
+            | bit(lifetimes.is_explicit, IS_EXPLICIT)
+            | bit(lifetimes.is_for_all, IS_FOR_ALL),
+    );
+    out.number(entry.headers.len() as u64);
+    for (name, value) in &entry.headers {
+        out.bytes(name.as_str().as_bytes());
+        out.bytes(value.as_bytes());
+    }
+    out.bytes(&entry.selection.to_bytes());
+    out.number(entry.tags.len() as u64);
+    entry.tags.iter().for_each(|tag| out.bytes(tag.as_bytes()));
+    out.bytes(&entry.body);
+    out.0
+}
+
+/// The response that these bytes are, if they are one that is still fresh: with less of its time.
+pub fn decode(bytes: Bytes, moment: Moment) -> Option<Entry> {
+    let mut input = Reader(bytes);
+    if input.byte()? != VERSION {
+        return None;
+    }
+    let status = StatusCode::from_u16(input.number()?.try_into().ok()?).ok()?;
+    let (asked, stored) = (input.number()?, input.number()?);
+    let mut next = || input.number();
+    let (age, fresh, while_revalidate, if_error) = (next()?, next()?, next()?, next()?);
+    let bits = input.byte()?;
+    // Clocks differ a little: what was stored in the future was stored now.
+    let passed = moment.wall.saturating_sub(stored).div_ceil(SECOND);
+    let lifetimes = Lifetimes {
+        age: age.checked_add(passed)?,
+        fresh: fresh.checked_sub(passed).filter(|left| *left > 0)?,
+        while_revalidate,
+        if_error,
+        may_be_stale: bits & MAY_BE_STALE != 0,
+        is_explicit: bits & IS_EXPLICIT != 0,
+        is_for_all: bits & IS_FOR_ALL != 0,
+    };
+    let mut headers = HeaderMap::new();
+    for _ in 0..input.count()? {
+        let (name, value) = (input.bytes()?, input.bytes()?);
+        let value = HeaderValue::from_maybe_shared(value).ok()?;
+        headers.append(HeaderName::from_bytes(&name).ok()?, value);
+    }
+    let selection = Selection::from_bytes(input.bytes()?)?;
+    let mut tags = Vec::new();
+    for _ in 0..input.count()? {
+        tags.push(str::from_utf8(&input.bytes()?).ok()?.into());
+    }
+    let body = input.bytes()?;
+    if !input.0.is_empty() {
+        return None;
+    }
+    let since = moment.wall.saturating_sub(asked).saturating_mul(1_000_000);
+    let entry = Entry::new((status, headers, body), selection, tags, lifetimes, moment.now);
+    Some(entry.asked_at(moment.now.saturating_sub(since)))
+}
+
+/// Writes numbers and texts one behind the other.
+#[derive(Default)]
+pub(crate) struct Writer(pub Vec<u8>);
+
+impl Writer {
+    pub fn number(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_be_bytes());
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+}
+
+/// Reads them again.
+pub(crate) struct Reader(pub Bytes);
+
+impl Reader {
+    fn byte(&mut self) -> Option<u8> {
+        (!self.0.is_empty()).then(|| self.0.split_to(1)[0])
+    }
+
+    pub fn number(&mut self) -> Option<u64> {
+        let bytes = self.take(8)?;
+        Some(u64::from_be_bytes(bytes[..].try_into().ok()?))
+    }
+
+    /// How many follow: each takes eight bytes at least.
+    pub fn count(&mut self) -> Option<u64> {
+        self.number().filter(|count| *count <= self.0.len() as u64 / 8)
+    }
+
+    pub fn bytes(&mut self) -> Option<Bytes> {
+        let length = self.number()?;
+        self.take(usize::try_from(length).ok()?)
+    }
+
+    fn take(&mut self, length: usize) -> Option<Bytes> {
+        (self.0.len() >= length).then(|| self.0.split_to(length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::{ETAG, SET_COOKIE, VARY};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn moment(seconds: u64) -> Moment {
+        Moment { now: (5000 + seconds) * 1_000_000_000, wall: 1_700_000_000_000 + seconds * SECOND }
+    }
+
+    fn entry() -> Entry {
+        let mut headers = HeaderMap::new();
+        headers.append(ETAG, HeaderValue::from_static("\"a\""));
+        headers.append(SET_COOKIE, HeaderValue::from_static("a=1"));
+        headers.append(SET_COOKIE, HeaderValue::from_static("b=2"));
+        let request = HeaderMap::from_iter([
+            (http::header::ACCEPT_LANGUAGE, HeaderValue::from_static("de")),
+            (HeaderName::from_static("x-forwarded-host"), HeaderValue::from_static("a")),
+        ]);
+        let vary =
+            HeaderMap::from_iter([(VARY, HeaderValue::from_static("accept-language, accept-encoding"))]);
+        let selection = Selection::of(&request, &vary).unwrap();
+        let lifetimes = Lifetimes {
+            age: 7,
+            fresh: 60,
+            while_revalidate: 10,
+            if_error: 100,
+            may_be_stale: true,
+            is_explicit: true,
+            is_for_all: false,
+        };
+        let parts = (StatusCode::NOT_FOUND, headers, Bytes::from_static(b"gone\0"));
+        Entry::new(parts, selection, vec!["one".into(), "zwei ü".into()], lifetimes, moment(0).now)
+    }
+
+    fn read(bytes: &[u8], moment: Moment) -> Option<Entry> {
+        decode(Bytes::copy_from_slice(bytes), moment)
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_with_less_of_its_time() {
+        let bytes = encode(&entry(), moment(2));
+        // Another machine's clock of entries has begun elsewhere.
+        let there = Moment { now: 3_000_000_000, ..moment(10) };
+        let entry = read(&bytes, there).expect("it is fresh");
+        assert_eq!((entry.status.as_u16(), &entry.body[..]), (404, &b"gone\0"[..]));
+        assert_eq!((entry.age(there.now), entry.ttl(there.now)), (17, 50));
+        assert_eq!(entry.headers.get_all(SET_COOKIE).iter().count(), 2);
+        assert_eq!(entry.selection, self::entry().selection);
+        assert_eq!(entry.tags, self::entry().tags);
+        assert!(entry.admits(true, false) && !entry.admits(true, true));
+        assert_eq!(encode(&entry, there).len(), bytes.len());
+    }
+
+    #[test]
+    fn what_is_not_fresh_is_nothing() {
+        let bytes = encode(&entry(), moment(0));
+        assert!(read(&bytes, moment(59)).is_some());
+        assert!(read(&bytes, moment(60)).is_none());
+        assert!(read(&bytes, Moment { now: 0, wall: u64::MAX }).is_none());
+        let early = read(&bytes, Moment { wall: moment(0).wall - 5 * SECOND, ..moment(0) });
+        assert_eq!(early.expect("clocks differ").ttl(moment(0).now), 60);
+    }
+
+    #[test]
+    fn other_versions_and_parts_are_nothing() {
+        let bytes = encode(&entry(), moment(0));
+        for length in 0..bytes.len() {
+            assert!(read(&bytes[..length], moment(0)).is_none(), "{length} bytes");
+        }
+        assert!(read(&[&bytes[..], b"x"].concat(), moment(0)).is_none());
+        let other = [&[VERSION + 1], &bytes[1..]].concat();
+        assert!(read(&other, moment(0)).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_bytes_do_no_harm(place in 0usize..600, byte: u8) {
+            let mut bytes = encode(&entry(), moment(0));
+            let place = place % bytes.len();
+            bytes[place] = byte;
+            if let Some(entry) = read(&bytes, moment(0)) {
+                prop_assert!(entry.body.len() <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn any_bytes_do_no_harm(bytes: Vec<u8>) {
+            read(&[&[VERSION], &bytes[..]].concat(), moment(0));
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What is to be forgotten, in the order in which the stream has it.
+
+use std::collections::VecDeque;
+
+use tokamak_cache::{Key, Purge};
+use tokamak_outbound::redis::Value;
+
+/// A place in the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(u64, u64);
+
+impl Position {
+    /// Bytes that it takes.
+    pub const SIZE: usize = 16;
+
+    /// As Redis writes it.
+    pub fn parse(text: &[u8]) -> Option<Position> {
+        let (time, number) = str::from_utf8(text).ok()?.split_once('-')?;
+        Some(Position(time.parse().ok()?, number.parse().ok()?))
+    }
+
+    /// As Redis reads it.
+    pub fn text(self) -> Vec<u8> {
+        format!("{}-{}", self.0, self.1).into_bytes()
+    }
+
+    /// As responses have it.
+    pub fn to_bytes(self) -> Vec<u8> {
+        [self.0.to_be_bytes(), self.1.to_be_bytes()].concat()
+    }
+
+    /// As they have it.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Position> {
+        let (time, number) = bytes.split_at_checked(8)?;
+        Some(Position(u64::from_be_bytes(time.try_into().ok()?), u64::from_be_bytes(number.try_into().ok()?)))
+    }
+}
+
+/// A purge as the stream has it.
+pub fn to_bytes(purge: &Purge) -> Vec<u8> {
+    match purge {
+        Purge::All => b"a".to_vec(),
+        Purge::Key(key) => [b"k", &key[..]].concat(),
+        Purge::Prefix(start) => [b"p", &start[..]].concat(),
+        Purge::Tag(tag) => [b"t", tag.as_bytes()].concat(),
+    }
+}
+
+/// What these bytes say; what nobody understands may be anything.
+fn from_bytes(bytes: &[u8]) -> Purge {
+    match bytes {
+        [b'k', key @ ..] => Purge::Key(key.to_vec()),
+        [b'p', start @ ..] => Purge::Prefix(start.to_vec()),
+        [b't', tag @ ..] => str::from_utf8(tag).map_or(Purge::All, |tag| Purge::Tag(tag.to_owned())),
+        _ => Purge::All,
+    }
+}
+
+/// One entry of the stream.
+pub type News = (Position, Purge);
+
+/// The entries in a reply to `XREAD` of one stream.
+pub fn of_streams(reply: Value) -> Vec<News> {
+    let Value::Array(mut streams) = reply else { return Vec::new() };
+    match streams.pop() {
+        Some(Value::Array(mut stream)) => stream.pop().map(entries).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
+
+/// The entries in a reply to `XREVRANGE`, the oldest first.
+pub fn of_range(reply: Value) -> Vec<News> {
+    let mut news = entries(reply);
+    news.reverse();
+    news
+}
+
+fn entries(reply: Value) -> Vec<News> {
+    let Value::Array(entries) = reply else { return Vec::new() };
+    entries.iter().filter_map(entry).collect()
+}
+
+fn entry(value: &Value) -> Option<News> {
+    let Value::Array(pair) = value else { return None };
+    let [Value::BulkString(id), Value::Array(fields)] = &pair[..] else { return None };
+    let what = fields.get(1).map_or(Purge::All, |what| match what {
+        Value::BulkString(what) => from_bytes(what),
+        _ => Purge::All,
+    });
+    Some((Position::parse(id)?, what))
+}
+
+/// What a node has read of the stream.
+#[derive(Default)]
+pub struct Log {
+    /// How far; nothing while it cannot.
+    position: Option<Position>,
+    /// How far it had come when it lost the stream.
+    lost: Option<Position>,
+    /// What was before this it does not know.
+    floor: Position,
+    /// The newest last.
+    purges: VecDeque<News>,
+    /// What it has told itself, and has not read yet.
+    own: Vec<Position>,
+}
+
+impl Log {
+    /// How far it has read; nothing if it cannot.
+    pub fn position(&self) -> Option<Position> {
+        self.position
+    }
+
+    /// The stream cannot be read.
+    pub fn lose(&mut self) {
+        self.lost = self.position.take().or(self.lost);
+    }
+
+    /// Notes what it has told itself.
+    pub fn note_own(&mut self, id: Position) {
+        // Should it be read before this, it is done twice, and that is all.
+        if self.position.is_some_and(|position| position < id) {
+            self.own.push(id);
+        }
+    }
+
+    /// Takes in what is new, and gives what is to be done.
+    pub fn append(&mut self, news: Vec<News>, most: usize) -> Vec<Purge> {
+        let mut due = Vec::new();
+        for (id, what) in news {
+            self.position = self.position.max(Some(id));
+            if !self.own.contains(&id) {
+                due.push(what.clone());
+            }
+            self.purges.push_back((id, what));
+        }
+        while self.purges.len() > most {
+            self.floor = self.purges.pop_front().map_or(self.floor, |(id, _)| id);
+        }
+        if let Some(position) = self.position {
+            self.own.retain(|id| *id > position);
+        }
+        due
+    }
+
+    /// Takes in all that the stream has, and gives what is to be done. As many as `most` are not all.
+    pub fn load(&mut self, news: Vec<News>, most: usize) -> Vec<Purge> {
+        self.floor = if news.len() < most { Position::default() } else { news[0].0 };
+        self.position = Some(news.last().map(|(id, _)| *id).or(self.lost).unwrap_or_default());
+        self.own.clear();
+        let since = self.lost.take();
+        let due = match since {
+            // It has nothing yet that anybody could have told it to forget.
+            None => Vec::new(),
+            Some(since) if since < self.floor => vec![Purge::All],
+            Some(since) => news.iter().filter(|(id, _)| *id > since).map(|(_, what)| what.clone()).collect(),
+        };
+        self.purges = news.into();
+        due
+    }
+
+    /// Whether a response that a node asked for at that place does not count any more.
+    pub fn forgets(&self, at: Position, key: &Key, tags: &[Box<str>]) -> bool {
+        let since = self.purges.iter().rev().take_while(|(id, _)| *id > at);
+        at < self.floor || since.into_iter().any(|(_, what)| is_for(what, key.bytes(), tags))
+    }
+}
+
+fn is_for(what: &Purge, key: &[u8], tags: &[Box<str>]) -> bool {
+    match what {
+        Purge::All => true,
+        Purge::Key(own) => own == key,
+        Purge::Prefix(start) => key.starts_with(start),
+        Purge::Tag(tag) => tags.iter().any(|own| **own == **tag),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(number: u64) -> Position {
+        Position(number, 0)
+    }
+
+    fn tag(number: u64, name: &str) -> News {
+        (at(number), Purge::Tag(name.to_owned()))
+    }
+
+    #[test]
+    fn what_was_asked_for_before_a_purge_does_not_count() {
+        let mut log = Log::default();
+        assert_eq!(log.load(vec![tag(5, "a"), tag(7, "b")], 10), []);
+        assert_eq!(log.append(vec![tag(9, "c")], 10), [Purge::Tag("c".into())]);
+        let key = Key::of(b"h/x");
+        for (number, tags, forgets) in [
+            (4, &["a"][..], true),
+            (5, &["a"], false),
+            (5, &["x", "b"], true),
+            (7, &["c"], true),
+            (9, &["a", "b", "c"], false),
+            (0, &[], false),
+        ] {
+            let tags: Vec<Box<str>> = tags.iter().map(|tag| (*tag).into()).collect();
+            assert_eq!(log.forgets(at(number), &key, &tags), forgets, "{number} {tags:?}");
+        }
+        log.append(vec![(at(10), Purge::Prefix(b"h/".to_vec())), (at(11), Purge::Key(b"h/y".to_vec()))], 10);
+        assert!(log.forgets(at(9), &key, &[]) && !log.forgets(at(10), &key, &[]));
+        assert!(log.forgets(at(10), &Key::of(b"h/y"), &[]));
+    }
+
+    #[test]
+    fn what_a_node_has_told_itself_is_done_already() {
+        let mut log = Log::default();
+        log.load(Vec::new(), 10);
+        log.note_own(at(3));
+        assert_eq!(log.append(vec![tag(2, "x"), tag(3, "own"), tag(4, "y")], 10).len(), 2);
+        log.note_own(at(4));
+        assert!(log.own.is_empty(), "it has been read already");
+    }
+
+    #[test]
+    fn a_node_that_was_away_does_what_it_has_missed() {
+        let mut log = Log::default();
+        log.load(vec![tag(5, "a")], 10);
+        log.lose();
+        assert_eq!(log.position(), None);
+        log.lose();
+        assert_eq!(log.load(vec![tag(5, "a"), tag(6, "b")], 10), [Purge::Tag("b".into())]);
+        log.lose();
+        assert_eq!(log.load(vec![tag(8, "c"), tag(9, "d")], 2), [Purge::All], "it cannot know what else");
+        assert!(log.forgets(at(7), &Key::of(b"h/x"), &[]) && !log.forgets(at(9), &Key::of(b"h/x"), &[]));
+        // Somebody has emptied the server.
+        log.lose();
+        assert_eq!(log.load(Vec::new(), 2), []);
+        assert_eq!(log.position(), Some(at(9)));
+    }
+
+    #[test]
+    fn purges_are_written_and_read() {
+        for purge in
+            [Purge::All, Purge::Key(b"h/\xff".to_vec()), Purge::Prefix(b"".to_vec()), Purge::Tag("ü".into())]
+        {
+            assert_eq!(from_bytes(&to_bytes(&purge)), purge);
+        }
+        for strange in [&b""[..], b"z", b"t\xff"] {
+            assert_eq!(from_bytes(strange), Purge::All);
+        }
+        let position = Position(1_700_000_000_000, 3);
+        assert_eq!(Position::parse(&position.text()), Some(position));
+        assert_eq!(Position::from_bytes(&position.to_bytes()), Some(position));
+        assert_eq!(Position::parse(b"x-1"), None);
+    }
+
+    #[test]
+    fn replies_are_read() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let one =
+            |id: &str, what: &str| Value::Array(vec![text(id), Value::Array(vec![text("what"), text(what)])]);
+        let reply = Value::Array(vec![Value::Array(vec![
+            text("purges"),
+            Value::Array(vec![one("1-0", "a"), one("2-1", "kx")]),
+        ])]);
+        let expected = [(Position(1, 0), Purge::All), (Position(2, 1), Purge::Key(b"x".to_vec()))];
+        assert_eq!(of_streams(reply), expected);
+        assert_eq!(of_range(Value::Array(vec![one("2-1", "kx"), one("1-0", "a")])), expected);
+        assert_eq!(of_streams(Value::Nil), []);
+        assert_eq!(of_range(Value::Array(vec![Value::Int(1), Value::Array(Vec::new())])), []);
+    }
+}
