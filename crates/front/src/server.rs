@@ -550,12 +550,15 @@ impl Loop {
         if !self.admits(&visitor) {
             return;
         }
-        let is_fastcgi = matches!(visitor, Visitor::Fastcgi(..));
-        let is_full = |index: usize| is_fastcgi && self.full[index].load(Ordering::Relaxed);
-        let burden = |index: &usize| (is_full(*index), load(*index), *index != self.index);
-        let least = (0..self.counts.len()).min_by_key(burden).unwrap_or(self.index);
-        let stays = is_fastcgi && !self.runs_scripts() && !is_full(self.index);
-        if stays || least == self.index {
+        let is_full = |index: usize| self.full[index].load(Ordering::Relaxed);
+        let least = match visitor {
+            Visitor::Fastcgi(..) if !self.runs_scripts() && !is_full(self.index) => self.index,
+            Visitor::Fastcgi(..) => {
+                least_of(self.index, self.counts.len(), |index| (is_full(index), load(index)))
+            }
+            Visitor::Http(_) => least_of(self.index, self.counts.len(), load),
+        };
+        if least == self.index {
             self.open(visitor);
         } else if let Ok(parcel) = visitor.pack() {
             // Counted at once, so that a burst is spread too; the other loop takes this count back.
@@ -696,6 +699,11 @@ impl Loop {
     }
 }
 
+/// Which of so many loops has the least; the one that asks, among equals.
+fn least_of<T: Ord>(asking: usize, count: usize, of: impl Fn(usize) -> T) -> usize {
+    (0..count).min_by_key(|index| (of(*index), *index != asking)).unwrap_or(asking)
+}
+
 /// Answers somebody for whom there is no room.
 fn turn_away(visitor: Visitor) {
     // A web server that is cut off tries again, or another one.
@@ -737,4 +745,22 @@ impl Links {
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // Poisoned by a panic that has been reported: the data are counters and buffers, usable still.
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_of_equals_is_the_own() {
+        let pick = |asking, loads: &[(bool, usize)]| least_of(asking, loads.len(), |index| loads[index]);
+        assert_eq!(pick(0, &[(false, 2), (false, 1), (false, 1)]), 1);
+        assert_eq!(pick(2, &[(false, 2), (false, 1), (false, 1)]), 2);
+        assert_eq!(
+            pick(0, &[(true, 2), (false, 9), (true, 1)]),
+            1,
+            "one that has time, before one with little"
+        );
+        assert_eq!(pick(0, &[(true, 2), (true, 9), (true, 1)]), 2, "if none has");
+    }
 }
