@@ -22,6 +22,11 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
             _ => Ok(None),
         }
     })?;
+    // Asked for often, and of all that a file has nothing else.
+    set(lua, host, "changed", |_, name: mlua::String| {
+        let metadata = fs::metadata(Path::new(OsStr::from_bytes(&name.as_bytes()))).ok();
+        Ok(metadata.map(|metadata| metadata.mtime() as f64 + metadata.mtime_nsec() as f64 / 1e9))
+    })?;
     set(lua, host, "file_property", |_, (name, property): (mlua::String, mlua::String)| {
         let name = name.as_bytes();
         let path = Path::new(OsStr::from_bytes(&name));

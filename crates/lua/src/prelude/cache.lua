@@ -110,9 +110,8 @@ local function depends(sources)
     end
     local newest = 0
     for _, path in next, list_of(sources.files or {}, "files") do
-        local stat = host.stat(path)
         -- A file that is gone was there once: nobody knows until when.
-        local time = stat and stat.st_mtime + stat[1].st_mtim / 1e9 or huge
+        local time = host.changed(path) or huge
         newest = time > newest and time or newest
     end
     local keys = list_of(sources.keys or {}, "keys")
