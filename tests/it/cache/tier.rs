@@ -1,5 +1,6 @@
 //! Two nodes and a Redis server between them. A node whose page has not run had the response from the other one.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use super::{Site, page, page_with, status};
@@ -65,6 +66,34 @@ fn what_one_node_has_asked_for_the_others_need_not() {
     let target = page_with("b=1", &["Cache-Control: private, max-age=60"]);
     one.send(&ask(&target));
     assert!(!is_shared(&other.send(&ask(&target))));
+}
+
+/// A script knows that the page has changed; what the others have is as old as one's own.
+#[test]
+fn what_is_outdated_is_not_taken_from_others() {
+    let redis = Redis::start();
+    let folder = tempfile::tempdir().unwrap();
+    let (script, source) = (folder.path().join("say.lua"), folder.path().join("source"));
+    let text = format!("tokamak.cache.depends {{ files = '{}' }}", source.display());
+    fs::write(&script, text).unwrap();
+    fs::write(&source, "old").unwrap();
+    let scripts = format!("lua_raw_url = [\"{}\"]", script.display());
+    let server = format!("cache.redis = \"127.0.0.1:{}\"", redis.port());
+    let site = Site::with(&[&server, &format!("cache.redis_password = \"{PASSWORD}\""), &scripts]);
+    let mut number = 0;
+    let target = eventually(PATIENCE, || {
+        number += 1;
+        let target = page_with(&format!("d={number}"), &[KEPT]);
+        site.send(&ask(&target));
+        let kept = redis.ask(&["KEYS", &format!("tokamak:e:*d={number}*")]);
+        (!kept.is_empty()).then_some(target)
+    });
+    let target = target.expect("a response is shared");
+    let before = site.send(&ask(&target)).text();
+    fs::write(&source, "new").unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let after = site.send(&ask(&target));
+    assert!(after.text() != before && !is_shared(&after), "{after}");
 }
 
 #[test]

@@ -246,6 +246,7 @@ impl Query<'_> {
         let entry = self.content.tier.as_ref()?.find(self.arrival.home.index, &key, self.request.headers());
         let entry = Arc::new(entry.await?);
         let is_wanted = match &facts.said {
+            _ if self.is_outdated(&entry) => false,
             Some(said) => entry.freshness_for(said, tokamak_cost::now()) == Freshness::Fresh,
             None => true,
         };
