@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 
 use crate::access::{self, Entry};
 use crate::application::{self, Arrival, Handler};
-use crate::cache::{self, Turn};
+use crate::cache::{self, Policy, Turn};
 use crate::caller::Caller;
 use crate::cgi::Variables;
 use crate::connection::{Link, Wire};
@@ -269,18 +269,33 @@ pub async fn pursue(
 async fn ask(
     arrival: Arrival<'_>,
     request: &Request<()>,
-    given: Given<'_>,
+    mut given: Given<'_>,
     (path, script, handler): (&[u8], Script, &Handler),
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    let (Some(policy), Some(wish)) = (arrival.place.caching.of(path), &given.wish) else {
-        return application::serve(arrival, request, given, (&script, handler), ledger).await;
-    };
-    match cache::begin(arrival, policy, request, wish, ledger).await? {
+    match (arrival.place.caching.of(path), given.wish.take()) {
+        // Boxed: a connection has room for the largest request, and most need none for the cache.
+        (Some(policy), Some(wish)) => {
+            Box::pin(ask_cache(arrival, request, given, (policy, wish), (script, handler), ledger)).await
+        }
+        _ => application::serve(arrival, request, given, (&script, handler), ledger).await,
+    }
+}
+
+async fn ask_cache(
+    arrival: Arrival<'_>,
+    request: &Request<()>,
+    given: Given<'_>,
+    (policy, wish): (&Arc<Policy>, Wish),
+    (script, handler): (Script, &Handler),
+    ledger: &mut Ledger,
+) -> Result<Response<Source>, Failure> {
+    match cache::begin(arrival, policy, request, &wish, ledger).await? {
         Turn::Answer(response) => Ok(response),
         Turn::Pass(note) => {
-            let answer = application::serve(arrival, request, given, (&script, handler), ledger).await;
-            answer.map(|response| note.finish(response))
+            // Boxed, as a hit needs none of its room.
+            let answer = Box::pin(application::serve(arrival, request, given, (&script, handler), ledger));
+            answer.await.map(|response| note.finish(response))
         }
         Turn::Fetch(fetch) => {
             let request = fetch.request(request);
@@ -294,7 +309,6 @@ async fn ask(
                     application::serve(arrival, &request, given, (&script, &handler), &mut booked).await;
                 (Some(answer), booked, None, ())
             };
-            // Boxed, as requests that find what they want need none of its room.
             let (outcome, ()) = Box::pin(fetch.run(ledger, ask)).await;
             outcome.unwrap_or(Err(Failure::Internal))
         }

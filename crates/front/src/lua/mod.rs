@@ -29,7 +29,7 @@ use tokamak_upstream::body::Body;
 use crate::access;
 use crate::application::Arrival;
 use crate::body::gather;
-use crate::cache::{self, Fetch, Turn};
+use crate::cache::{self, Fetch, Policy, Turn};
 use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::response::Source;
@@ -239,14 +239,27 @@ impl Way<'_> {
     ) -> Result<Option<Response<Source>>, Failure> {
         // What is guarded is looked for only behind the guard.
         let policy = self.work().policy().filter(|_| decision.authorizer.is_none());
-        let Some(policy) = policy else { return self.content(decision, ledger).await };
-        let wish = self.work().cache_wish(&policy);
+        match policy {
+            // Boxed: a connection has room for the largest request, and most need none for the cache.
+            Some(policy) => Box::pin(self.make_or_find(&policy, decision, ledger)).await,
+            None => self.content(decision, ledger).await,
+        }
+    }
+
+    /// As [`Way::make`], where responses are kept.
+    async fn make_or_find(
+        &mut self,
+        policy: &Arc<Policy>,
+        decision: Decision,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Response<Source>>, Failure> {
+        let wish = self.work().cache_wish(policy);
         self.is_asked = true;
         // They are for every response, also one of the cache.
         let fields = std::mem::take(&mut self.work().fields);
         let request = self.work().take_request();
         let arrival = Arrival { home: self.home, place: self.place, caller: self.caller };
-        let turn = cache::begin(arrival, &policy, &request, &wish, ledger).await;
+        let turn = cache::begin(arrival, policy, &request, &wish, ledger).await;
         self.work().take_back(request.into_parts().0);
         let answer = match turn? {
             Turn::Answer(response) => Some(response),
@@ -260,7 +273,7 @@ impl Way<'_> {
                 }
                 None => None,
             },
-            // Boxed, as requests that find what they want need none of its room.
+            // Boxed, as a hit needs none of its room.
             Turn::Fetch(fetch) => Box::pin(self.fetch(*fetch, decision, ledger)).await?,
         };
         Ok(answer.map(|mut response| {
