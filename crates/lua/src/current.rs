@@ -15,6 +15,8 @@ pub struct Seat {
     pub host: Box<dyn Host>,
     /// What the script waits for, or is about to.
     pub waits: Waits,
+    /// What is to be said of the script as a whole.
+    pub remarks: Vec<String>,
 }
 
 /// What one script waits for, by numbers; forgotten with the script.
@@ -55,6 +57,17 @@ impl Seat {
     pub fn forget(&mut self, number: u32) {
         self.waits.all.retain(|(other, _)| *other != number);
     }
+}
+
+/// Tells the operator something about the script, at its line or else under its name.
+///
+/// # Errors
+/// As [`with`].
+pub fn remark(place: Option<String>, text: &str) -> mlua::Result<()> {
+    with(|seat| match place {
+        Some(place) => seat.host.log(&format!("lua: {place}: {text}")),
+        None => seat.remarks.push(text.to_owned()),
+    })
 }
 
 thread_local! {

@@ -77,10 +77,14 @@ impl Run {
     ) -> Option<Outcome> {
         let host = self.host.take().unwrap_or_else(|| unreachable!("a run is entered once at a time"));
         let stay = vm.slot.enter(self.state.shared().limits.ticks());
-        let (Seat { host, waits }, step) = seated(Seat { host, waits }, || into(vm));
+        let seat = Seat { host, waits, remarks: Vec::new() };
+        let (Seat { host, waits, remarks }, step) = seated(seat, || into(vm));
         let end = stay.end();
         go_on_panicking();
         self.host = Some(host);
+        for remark in remarks {
+            self.remark(&remark);
+        }
         let trouble = match (end, step) {
             (End::InTime, Ok(Step::Finished(number))) => {
                 self.look_at_memory(vm, false);
@@ -105,12 +109,19 @@ impl Run {
 
     fn overdue(&mut self, place: Option<&str>) -> Trouble {
         // A function that was called in place of the rest of the script leaves no line behind.
-        let shared = self.state.shared();
-        let limit = shared.limits.stretch;
-        let place =
-            place.map_or_else(|| shared.scripts.entry(self.script).path.display().to_string(), str::to_owned);
-        self.host().log(&format!("lua: {place}: ended after {limit:?} without a pause"));
+        let limit = self.state.shared().limits.stretch;
+        let text = format!("ended after {limit:?} without a pause");
+        match place {
+            Some(place) => self.host().log(&format!("lua: {place}: {text}")),
+            None => self.remark(&text),
+        }
         Trouble::TooLong
+    }
+
+    /// Says something of the script as a whole.
+    fn remark(&mut self, text: &str) {
+        let entry = self.state.shared().scripts.entry(self.script);
+        self.host().log(&format!("lua: {}: {text}", entry.path.display()));
     }
 
     fn broken(&mut self, problem: &str) -> Trouble {
@@ -152,7 +163,7 @@ impl Future for Run {
         while let Phase::Waiting { waits, limit, .. } = &mut run.phase {
             if limit.as_mut().poll(context).is_ready() {
                 let total = run.state.shared().limits.total;
-                run.host().log(&format!("lua: ended after {total:?}, while it waited"));
+                run.remark(&format!("ended after {total:?}, while it waited"));
                 let outcome = run.failed(Trouble::TooLong);
                 return run.end(outcome);
             }

@@ -8,14 +8,14 @@ use std::path::Path;
 use mlua::{Lua, Table};
 
 use super::set;
-use crate::current::exchange;
+use crate::current::{exchange, remark};
 use crate::host::{Exchange, Piece, Side};
-use crate::raw::{TextCall, text_function};
+use crate::raw::{Caller, TextCall, place_in, text_function};
 
 struct AddText;
 
 impl TextCall<1> for AddText {
-    fn call([text]: [&[u8]; 1]) -> mlua::Result<()> {
+    fn call(_: &Caller, [text]: [&[u8]; 1]) -> mlua::Result<()> {
         exchange(|exchange| add_text(exchange, text))
     }
 }
@@ -23,7 +23,7 @@ impl TextCall<1> for AddText {
 struct SetText;
 
 impl TextCall<1> for SetText {
-    fn call([text]: [&[u8]; 1]) -> mlua::Result<()> {
+    fn call(_: &Caller, [text]: [&[u8]; 1]) -> mlua::Result<()> {
         exchange(|exchange| {
             exchange.clear_body();
             add_text(exchange, text);
@@ -42,8 +42,14 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     host.set("add_text", text_function::<AddText, 1>(lua)?)?;
     // The usual body is one text: one call instead of two.
     host.set("set_text", text_function::<SetText, 1>(lua)?)?;
-    set(lua, host, "add_file", |_, (name, offset, length): (mlua::String, f64, f64)| {
-        exchange(|exchange| add_file(exchange, &name.as_bytes(), offset as i64, length as i64))
+    set(lua, host, "add_file", |lua, (name, offset, length): (mlua::String, f64, f64)| {
+        let is_there =
+            exchange(|exchange| add_file(exchange, &name.as_bytes(), offset as i64, length as i64))?;
+        if !is_there {
+            let name = name.as_bytes();
+            remark(place_in(lua), &format!("error opening file '{}'", String::from_utf8_lossy(&name)))?;
+        }
+        Ok(is_there)
     })?;
     set(lua, host, "clear_body", |_, ()| exchange(|exchange| exchange.clear_body()))?;
     set(lua, host, "response_body", |lua, ()| {
@@ -89,10 +95,7 @@ fn request(lua: &Lua, host: &Table) -> mlua::Result<()> {
 /// all that follows. Whether it can be read.
 fn add_file(exchange: &mut dyn Exchange, name: &[u8], offset: i64, length: i64) -> bool {
     let path = Path::new(OsStr::from_bytes(name));
-    let Some((file, size)) = open(path) else {
-        exchange.log(&format!("error opening file '{}'", path.display()));
-        return false;
-    };
+    let Some((file, size)) = open(path) else { return false };
     let offset =
         if offset < 0 { size.saturating_sub(offset.unsigned_abs()) } else { size.min(offset as u64) };
     let rest = size - offset;

@@ -38,31 +38,37 @@ fn is_clean(value: &[u8]) -> bool {
     value.iter().all(|&byte| byte == b'\t' || byte >= 0x20 && byte != 0x7f)
 }
 
-/// Does what an assignment to a header field means; what cannot be meant is logged, and ignored.
-pub fn assign(exchange: &mut dyn Exchange, side: Side, name: &[u8], text: &[u8]) {
+/// Does what an assignment to a header field means.
+///
+/// # Errors
+/// It cannot be meant, and is ignored.
+pub fn assign(exchange: &mut dyn Exchange, side: Side, name: &[u8], text: &[u8]) -> Result<(), String> {
     let is_host = side == Side::Request && name.eq_ignore_ascii_case(b"host");
     if is_refused(side, name) || is_host && text.is_empty() {
-        return;
+        return Ok(());
     }
     let whose = if side == Side::Request { "request" } else { "response" };
     if !is_token(name) {
         let name = name.escape_ascii();
-        return exchange.log(&format!("invalid char in {whose} header field name: ({name})"));
+        return Err(format!("invalid char in {whose} header field name: ({name})"));
     }
     if text.is_empty() {
-        return exchange.set_field(side, name, None);
+        exchange.set_field(side, name, None);
+        return Ok(());
     }
     if is_clean(text) {
-        return exchange.set_field(side, name, Some(text));
+        exchange.set_field(side, name, Some(text));
+        return Ok(());
     }
     let Some(values) = values(name, text) else {
         let name = name.escape_ascii();
-        return exchange.log(&format!("invalid char in {whose} header field value for {name}"));
+        return Err(format!("invalid char in {whose} header field value for {name}"));
     };
     exchange.set_field(side, name, Some(values[0]));
     for value in &values[1..] {
         exchange.add_field(side, name, value);
     }
+    Ok(())
 }
 
 /// The value that a script reads: several are joined as they would have to be written.

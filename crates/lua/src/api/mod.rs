@@ -17,9 +17,9 @@ use std::sync::Arc;
 pub use counters::Counters;
 use mlua::{FromLuaMulti, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-use crate::current::with;
+use crate::current::{remark, with};
 use crate::pattern::{self, Capture, Stop};
-use crate::raw;
+use crate::raw::{self, place_in};
 use crate::shared::Dictionaries;
 
 /// Bytes of a line that a script prints, at most.
@@ -38,7 +38,7 @@ pub fn functions(lua: &Lua, counters: &Arc<Counters>, dictionaries: &Dictionarie
     cache::add(lua, &host)?;
     host.set("calls", calls::table(lua)?)?;
     set(lua, &host, "urlenc_query", calls::encode_query)?;
-    set(lua, &host, "log", |_, text: mlua::String| with(|seat| seat.host.log(&line(&text))))?;
+    set(lua, &host, "log", |lua, text: mlua::String| remark(place_in(lua), &line(&text)))?;
     set(lua, &host, "print", |_, text: mlua::String| {
         with(|seat| seat.host.log(&format!("(lua-print) {}", line(&text))))
     })?;

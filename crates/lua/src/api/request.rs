@@ -3,9 +3,9 @@
 use mlua::{Lua, Table};
 
 use super::{field, set};
-use crate::current::{exchange, with};
+use crate::current::{exchange, remark, with};
 use crate::host::{Attribute, Item, Other, Side};
-use crate::raw::{TextCall, text_function};
+use crate::raw::{Caller, TextCall, text_function};
 
 /// A side, in the prelude's words.
 fn side(number: u8) -> Side {
@@ -71,16 +71,23 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
 struct SetRequestHeader;
 
 impl TextCall<2> for SetRequestHeader {
-    fn call([name, value]: [&[u8]; 2]) -> mlua::Result<()> {
-        exchange(|exchange| field::assign(exchange, Side::Request, name, value))
+    fn call(caller: &Caller, [name, value]: [&[u8]; 2]) -> mlua::Result<()> {
+        assign(caller, Side::Request, name, value)
     }
 }
 
 struct SetResponseHeader;
 
 impl TextCall<2> for SetResponseHeader {
-    fn call([name, value]: [&[u8]; 2]) -> mlua::Result<()> {
-        exchange(|exchange| field::assign(exchange, Side::Response, name, value))
+    fn call(caller: &Caller, [name, value]: [&[u8]; 2]) -> mlua::Result<()> {
+        assign(caller, Side::Response, name, value)
+    }
+}
+
+fn assign(caller: &Caller, side: Side, name: &[u8], value: &[u8]) -> mlua::Result<()> {
+    match exchange(|exchange| field::assign(exchange, side, name, value))? {
+        Ok(()) => Ok(()),
+        Err(problem) => remark(caller.place(), &problem),
     }
 }
 

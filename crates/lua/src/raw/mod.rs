@@ -1,9 +1,11 @@
-//! All `unsafe` of this crate: opening a Lua state, ending runs from outside, and taking text from Lua.
+//! All `unsafe` of this crate: opening a Lua state, ending runs from outside, taking text from Lua, and finding out where a script is.
 
 mod open;
+mod place;
 mod text;
 mod watch;
 
 pub use open::open;
-pub use text::{TextCall, go_on_panicking, text_function};
+pub use place::place_in;
+pub use text::{Caller, TextCall, go_on_panicking, text_function};
 pub use watch::{End, Slot, Watchdog, end_now, is_due, is_overdue};

@@ -11,6 +11,8 @@ use std::slice;
 
 use mlua::{Function, Lua, ffi};
 
+use super::place::place;
+
 thread_local! {
     /// A panic on its way through Lua, which must not unwind it itself.
     static PANIC: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
@@ -22,7 +24,20 @@ pub trait TextCall<const N: usize> {
     ///
     /// # Errors
     /// What the script is told.
-    fn call(texts: [&[u8]; N]) -> mlua::Result<()>;
+    fn call(caller: &Caller, texts: [&[u8]; N]) -> mlua::Result<()>;
+}
+
+/// Who has called such a function.
+pub struct Caller {
+    state: *mut ffi::lua_State,
+}
+
+impl Caller {
+    /// File and line of the script's function, if it is one.
+    pub fn place(&self) -> Option<String> {
+        // SAFETY: only `enter` makes a caller, and it does not outlive the call.
+        unsafe { place(self.state) }
+    }
 }
 
 /// Makes the function.
@@ -57,7 +72,7 @@ unsafe extern "C-unwind" fn enter<C: TextCall<N>, const N: usize>(state: *mut ff
             slice::from_raw_parts(start.cast(), length)
         };
     }
-    match catch_unwind(AssertUnwindSafe(|| C::call(texts))) {
+    match catch_unwind(AssertUnwindSafe(|| C::call(&Caller { state }, texts))) {
         Ok(Ok(())) => return 0,
         Ok(Err(problem)) => {
             let problem = problem.to_string();

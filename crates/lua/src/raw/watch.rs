@@ -22,13 +22,15 @@
 //!   raises it again, until the run has left Lua and the guard takes the hook away.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 
 use mlua::{Lua, ffi};
+
+use super::place::place;
 
 /// The signal: nobody else in a server uses the timer that it is named for.
 const SIGNAL: c_int = libc::SIGVTALRM;
@@ -234,29 +236,4 @@ unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_De
     }
     // SAFETY: LuaJIT catches the error at the nearest protected call, which every run is inside of; invariant C.
     unsafe { ffi::luaL_error(state, c"the script's time is up".as_ptr()) };
-}
-
-/// File and line of the innermost function that is a script's: the prelude's have names that begin with `=`.
-///
-/// # Safety
-/// The thread must be inside the state.
-unsafe fn place(state: *mut ffi::lua_State) -> Option<String> {
-    for level in 0.. {
-        let mut info = MaybeUninit::<ffi::lua_Debug>::zeroed();
-        // SAFETY: `lua_getstack` says whether there is such a level; if so, `lua_getinfo` fills the fields that `Sl` asks
-        // for; `source` and `short_src` end with a zero.
-        unsafe {
-            if ffi::lua_getstack(state, level, info.as_mut_ptr()) == 0
-                || ffi::lua_getinfo(state, c"Sl".as_ptr(), info.as_mut_ptr()) == 0
-            {
-                return None;
-            }
-            let info = info.assume_init_ref();
-            if info.currentline > 0 && *info.source as u8 != b'=' {
-                let source = CStr::from_ptr(info.short_src.as_ptr()).to_string_lossy();
-                return Some(format!("{source}:{}", info.currentline));
-            }
-        }
-    }
-    None
 }

@@ -50,7 +50,10 @@ fn what_is_no_whole_number_is_logged_and_goes_on_without_headers() {
     {
         let (outcome, memory) = run(&format!("lighty.header['X-Seen'] = 'yes' return {returned}"));
         assert_eq!(outcome, Outcome::GoOn, "{returned}");
-        assert_eq!(memory.log, [format!("unexpected non-integer return type: {kind}")], "{returned}");
+        assert_eq!(memory.log.len(), 1, "{returned}");
+        let (script, text) = memory.log[0].rsplit_once(".lua: ").unwrap();
+        assert!(script.starts_with("lua: /"), "{script}");
+        assert_eq!(text, format!("unexpected non-integer return type: {kind}"), "{returned}");
         assert!(memory.header("x-seen").is_empty(), "{returned}");
     }
 }

@@ -46,7 +46,7 @@ fn response_headers() {
         assert!(memory.header(name).is_empty(), "{name}");
     }
     assert!(
-        memory.log[0].contains("invalid char in response header field value for Split"),
+        memory.log[0].contains(".lua:1: invalid char in response header field value for Split"),
         "{:?}",
         memory.log
     );
