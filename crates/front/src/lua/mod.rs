@@ -185,7 +185,7 @@ pub async fn serve(
     }
     let work = Work::new(home.clone(), place.index, caller.clone(), parts, body, length, ledger.start());
     let hooks = work.hooks(&place.hooks);
-    let work = Some(Box::new(work));
+    let work = Some(work);
     let mut way = Way { home, place, caller, incoming, hooks, work, restarts: 0, is_asked: false };
     let answer = way.answer(ledger).await;
     if way.hooks.response.is_empty() {

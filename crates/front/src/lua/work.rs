@@ -71,8 +71,8 @@ impl Work {
         body: Option<Body>,
         length: Option<u64>,
         began: u64,
-    ) -> Work {
-        Work {
+    ) -> Box<Work> {
+        Box::new(Work {
             home,
             place,
             caller,
@@ -91,7 +91,7 @@ impl Work {
             closes: false,
             began,
             wish: Wish::default(),
-        }
+        })
     }
 
     /// The site.
