@@ -419,8 +419,8 @@ fn what_workers_print_is_caught_or_dropped_and_never_in_the_log() {
         assert_eq!(missing.complaints, "Primary script unknown");
         let response = ask(&mut site, &[]);
         assert_eq!((response.text(), &response.complaints[..]), ("x".into(), "PHP message: logged"));
-        // The worker leaves, so both end. A line of level debug is not among them.
-        let error = "\0fscf\0errNOTICE: PHP message: logged\n\0fscf\0";
+        // The worker leaves, so both end. A line of level debug is not among them, and no mark of the request that printed nothing.
+        let error = "errNOTICE: PHP message: logged\n\0fscf\0";
         assert_eq!(read_all(output), ["out", error], "{mode}");
         assert_eq!(site.log(), "");
     }
