@@ -217,6 +217,8 @@ pub struct Given<'a> {
 
 /// Has a request answered by whom or what was decided.
 ///
+/// What takes its time is boxed: a connection has room for the largest request, and a request is moved into it as a whole.
+///
 /// # Errors
 /// The failure that the client is to be told. The operator has been told.
 pub async fn pursue(
@@ -229,7 +231,7 @@ pub async fn pursue(
     let place = arrival.place;
     let Decision { target, path, authorizer, filter } = decision;
     if let Some(index) = authorizer {
-        match application::authorize(arrival, request, &path, index, ledger).await? {
+        match Box::pin(application::authorize(arrival, request, &path, index, ledger)).await? {
             // What the authorizer says counts.
             Verdict::Allowed(variables) => {
                 given.variables.retain(|(name, _)| !variables.iter().any(|(other, _)| other == name));
@@ -249,7 +251,8 @@ pub async fn pursue(
         Target::File(file) => {
             if let Some(index) = filter.filter(|_| application::is_safe(request)) {
                 let file = (&path[..], file);
-                return application::filter(arrival, request, file, index, &given.variables, ledger).await;
+                let filtered = application::filter(arrival, request, file, index, &given.variables, ledger);
+                return Box::pin(filtered).await;
             }
             match files::respond(file, request) {
                 Ok(response) => return Ok(response),
@@ -274,11 +277,10 @@ async fn ask(
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
     match (arrival.place.caching.of(path), given.wish.take()) {
-        // Boxed: a connection has room for the largest request, and most need none for the cache.
         (Some(policy), Some(wish)) => {
             Box::pin(ask_cache(arrival, request, given, (policy, wish), (script, handler), ledger)).await
         }
-        _ => application::serve(arrival, request, given, (&script, handler), ledger).await,
+        _ => Box::pin(application::serve(arrival, request, given, (&script, handler), ledger)).await,
     }
 }
 

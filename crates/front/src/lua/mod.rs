@@ -338,7 +338,8 @@ impl Way<'_> {
         let given = Given { incoming: self.incoming.as_deref_mut(), wish, ..given };
         let request = Request::from_parts(parts, ());
         let arrival = Arrival { home: self.home, place: self.place, caller: self.caller };
-        let answer = service::pursue(arrival, &request, given, decision, ledger).await;
+        // Boxed: what scripts answer themselves needs none of its room.
+        let answer = Box::pin(service::pursue(arrival, &request, given, decision, ledger)).await;
         let (parts, ()) = request.into_parts();
         self.work().take_back(parts);
         let mut response = answer?;
