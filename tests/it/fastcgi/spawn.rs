@@ -76,6 +76,8 @@ fn behaves(name: &str, counts: bool) {
     }
     let server = Setup::new(Kind::Fastcgi)
         .site("../examples/fastcgi")
+        // As a service has it: a user's own may name programs that the application's user may not start.
+        .server_env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .upstream(&format!("{upstream}\ndirectory = \"site\""))
         .site_line(&format!("[[site.route]]{}upstream = \"app\"", route.replace("\"php/", "\"site/php/")))
         .start();
