@@ -41,7 +41,8 @@ impl Connection {
     pub async fn open(names: &Names, peer: &Peer) -> Result<Box<Connection>, Fault> {
         let stream = TokioIo::new(stream::connect(names, peer).await?);
         let mut builder = http1::Builder::new();
-        let made = builder.max_buf_size(LARGEST_HEAD).handshake(stream).await;
+        // Most requests are a head and nothing else: in one piece they cost the kernel less than as a list.
+        let made = builder.max_buf_size(LARGEST_HEAD).writev(false).handshake(stream).await;
         let (sender, connection) = made.map_err(Fault::Broken)?;
         // It is handed around, and large.
         Ok(Box::new(Connection { sender, wire: Wire { connection, has_ended: false } }))
