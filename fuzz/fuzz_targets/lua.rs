@@ -6,8 +6,7 @@ use libfuzzer_sys::fuzz_target;
 
 #[path = "../../crates/lua/tests/exercise/mod.rs"]
 mod exercise;
-#[path = "../../crates/lua/tests/it/harness.rs"]
-#[allow(dead_code, reason = "tests use more of it")]
+#[path = "../../crates/lua/tests/it/harness/site.rs"]
 mod harness;
 
 fuzz_target!(|bytes: &[u8]| exercise::run(bytes));
