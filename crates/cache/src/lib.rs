@@ -10,6 +10,8 @@ mod key;
 mod rules;
 mod selection;
 mod store;
+#[cfg(test)]
+mod testing;
 mod wire;
 
 pub use directives::Directives;

@@ -179,17 +179,9 @@ fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::headers;
 
     const NOW: Duration = Duration::from_secs(1_795_176_000); // Fri, 20 Nov 2026 12:00:00 GMT
-
-    fn headers(lines: &[&str]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for line in lines {
-            let (name, value) = line.split_once(": ").unwrap();
-            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
-        }
-        headers
-    }
 
     fn ask(
         rules: &Rules,

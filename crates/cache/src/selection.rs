@@ -178,15 +178,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn headers(lines: &[&str]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for line in lines {
-            let (name, value) = line.split_once(": ").unwrap();
-            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
-        }
-        headers
-    }
+    use crate::testing::headers;
 
     #[test]
     fn vary_selects() {
