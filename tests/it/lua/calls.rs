@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -245,13 +245,13 @@ fn bad_peers_give_a_message() {
         ],
     );
     for (target, message) in [
-        ("/garbage", "the connection broke"),
+        ("/garbage", "the response is broken"),
         ("/nothing", "the connection broke"),
         ("/short", "the response is broken"),
         ("/chunks", "the response is broken"),
-        ("/lengths", "the connection broke"),
+        ("/lengths", "the response is broken"),
         ("/claims", "more than 100000 bytes"),
-        ("/head", "the connection broke"),
+        ("/head", "the response is broken"),
         ("/endless", "more than 100000 bytes"),
         ("/silent", "no response within 1s"),
         (&format!("http://{nobody}/"), "no connection to"),
@@ -272,6 +272,51 @@ fn bad_peers_give_a_message() {
     assert!(server.shown("/split").contains("cannot be sent"));
     assert!(server.shown("/method").contains("no such method"));
     assert!(server.shown("/url").contains("cannot be asked"));
+}
+
+/// A peer that refuses a body says so before it has read it, and closes the connection.
+#[test]
+fn an_answer_counts_before_the_body_is_sent() {
+    let service = peer(|_, mut stream| {
+        if request_of(&mut stream).is_some() {
+            stream.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\n\r\nlarge").unwrap();
+            // Not before the test is over: what has not been read would take the answer along.
+            let _ = stream.shutdown(Shutdown::Write);
+            thread::sleep(Duration::from_secs(20));
+        }
+    });
+    let script = format!(
+        "local r, problem = tokamak.http.post('http://{service}/', ('x'):rep(6e6))
+         return show(r and r.status, r and r.body, problem)"
+    );
+    let server = Scripted::answering("", &[], &[("ask", &script)]);
+    assert_eq!(server.shown("/ask"), "413\nlarge\nnil");
+}
+
+/// Bytes behind a response are not the answer to the next request, whether they come with it or later.
+#[test]
+fn unasked_bytes_end_a_connection() {
+    let service = peer(|number, mut stream| {
+        while request_of(&mut stream).is_some() {
+            let fine = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{number}");
+            match number {
+                0 => stream.write_all(format!("{fine}{FINE}").as_bytes()).unwrap(),
+                1 => {
+                    stream.write_all(fine.as_bytes()).unwrap();
+                    thread::sleep(Duration::from_millis(100));
+                    stream.write_all(FINE.as_bytes()).unwrap();
+                }
+                _ => stream.write_all(fine.as_bytes()).unwrap(),
+            }
+        }
+    });
+    let script = format!(
+        "local r, problem = tokamak.http.get('http://{service}/') tokamak.sleep(0.3) return show(r and r.body, problem)"
+    );
+    let server = Scripted::answering("", &[], &[("ask", &script)]);
+    for expected in ["0\nnil", "1\nnil", "2\nnil", "2\nnil"] {
+        assert_eq!(server.shown("/ask"), expected);
+    }
 }
 
 /// Ten scripts wait for answers that scripts of the same event loop give half a second later.

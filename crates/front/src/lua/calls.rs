@@ -85,10 +85,11 @@ async fn send(client: &http::Client, call: HttpCall) -> Result<Value, Fault> {
     }
     request.body(call.body);
     let response = client.send(request, Limits { time: call.timeout, body: call.most }).await?;
-    Ok(received(response.status, &response.fields, response.body))
+    let http::Response { status, fields, body } = response;
+    Ok(Value::Response(Response { status, fields, body }))
 }
 
-/// A response as scripts see it.
+/// A response of this server itself as scripts see it.
 pub fn received(status: u16, fields: &HeaderMap, body: Vec<u8>) -> Value {
     let size = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 2).sum();
     let mut flat = Vec::with_capacity(size);

@@ -4,33 +4,28 @@
 //! costs no task, and no message between tasks.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-use super::Response;
 use super::fault::Fault;
+use super::response::{Decoder, Response};
 use super::stream::{self, Peer, Stream};
 use crate::names::Names;
 
-/// Bytes that a response's head may have. Chosen arbitrarily.
-const LARGEST_HEAD: usize = 128 << 10;
+/// Room for what is read at once: usual responses, and a body of which much is to come. Chosen arbitrarily.
+const ROOM: usize = 8 << 10;
+const MOST_ROOM: usize = 128 << 10;
 
 /// An open connection.
 pub struct Connection {
-    sender: http1::SendRequest<Full<Bytes>>,
-    wire: Wire,
-}
-
-/// What has to be polled for anything to happen.
-struct Wire {
-    connection: http1::Connection<TokioIo<Stream>, Full<Bytes>>,
-    has_ended: bool,
+    stream: Stream,
+    /// What has come and was not taken.
+    input: Vec<u8>,
+    /// Whether another request may follow: the last response is here to its end, with nothing behind it.
+    is_clean: bool,
 }
 
 impl Connection {
@@ -38,75 +33,81 @@ impl Connection {
     ///
     /// # Errors
     /// There is no connection.
-    pub async fn open(names: &Names, peer: &Peer) -> Result<Box<Connection>, Fault> {
-        let stream = TokioIo::new(stream::connect(names, peer).await?);
-        let mut builder = http1::Builder::new();
-        // Most requests are a head and nothing else: in one piece they cost the kernel less than as a list.
-        let made = builder.max_buf_size(LARGEST_HEAD).writev(false).handshake(stream).await;
-        let (sender, connection) = made.map_err(Fault::Broken)?;
-        // It is handed around, and large.
-        Ok(Box::new(Connection { sender, wire: Wire { connection, has_ended: false } }))
+    pub async fn open(names: &Names, peer: &Peer) -> Result<Connection, Fault> {
+        let stream = stream::connect(names, peer).await?;
+        Ok(Connection { stream, input: Vec::new(), is_clean: true })
     }
 
-    /// Whether it can be used: the peer has not closed it, and nothing is left over from the last exchange.
+    /// Whether another request may be sent, as far as the exchanges tell.
+    pub fn is_clean(&self) -> bool {
+        self.is_clean
+    }
+
+    /// Whether it can be used: nothing is left over from the last exchange, the peer has not closed it, and has not sent
+    /// anything that nobody asked for.
     pub fn is_reusable(&mut self) -> bool {
+        let mut byte = [0];
         // Only what is known already counts; nobody is woken.
-        self.wire.advance(&mut Context::from_waker(Waker::noop()));
-        !self.wire.has_ended && self.sender.is_ready()
+        let mut context = Context::from_waker(Waker::noop());
+        let read = Pin::new(&mut self.stream).poll_read(&mut context, &mut ReadBuf::new(&mut byte));
+        self.is_clean && read.is_pending()
     }
 
     /// Sends a request, and waits for all of its response.
     ///
     /// # Errors
     /// There is no response, or too much of it.
-    pub async fn exchange(
-        &mut self,
-        message: http::Request<Full<Bytes>>,
-        most: usize,
-    ) -> Result<Response, Fault> {
-        let answer = self.sender.send_request(message);
-        let (head, body) = self.wire.drive(answer).await.map_err(Fault::Unanswered)?.into_parts();
-        let body = self.gather(body, most).await?;
-        Ok(Response { status: head.status.as_u16(), fields: head.headers, body })
-    }
-
-    async fn gather(&mut self, mut body: Incoming, most: usize) -> Result<Vec<u8>, Fault> {
-        let expected = body.size_hint().exact().unwrap_or_default();
-        if expected > most as u64 {
-            return Err(Fault::Large(most));
-        }
-        let mut bytes = Vec::with_capacity(expected as usize);
-        while let Some(frame) = self.wire.drive(body.frame()).await {
-            // Trailers say nothing to us.
-            if let Ok(data) = frame.map_err(Fault::Broken)?.into_data() {
-                if bytes.len() + data.len() > most {
-                    return Err(Fault::Large(most));
-                }
-                bytes.extend_from_slice(&data);
-            }
-        }
-        Ok(bytes)
-    }
-}
-
-impl Wire {
-    /// Waits for what the connection brings.
-    async fn drive<T>(&mut self, future: impl Future<Output = T>) -> T {
-        let mut future = pin!(future);
+    pub async fn exchange(&mut self, message: &[u8], mut decoder: Decoder) -> Result<Response, Fault> {
+        self.is_clean = false;
+        let (mut sent, mut sending) = (0, Poll::Pending);
         poll_fn(|context| {
-            if let Poll::Ready(value) = future.as_mut().poll(context) {
-                return Poll::Ready(value);
+            if sending.is_pending() {
+                sending = self.send(message, &mut sent, context);
             }
-            self.advance(context);
-            // If the connection has ended, this says how.
-            future.as_mut().poll(context)
+            // A peer may answer before it has taken all, and close the connection: its answer counts.
+            self.receive(&mut decoder, context)
         })
         .await
+        .map_err(|fault| match (fault, &sending) {
+            // What came first is the reason.
+            (Fault::Unanswered(_), Poll::Ready(Err(error))) => Fault::Unanswered(error.kind().into()),
+            (fault, _) => fault,
+        })?;
+        let all_sent = matches!(sending, Poll::Ready(Ok(())));
+        self.is_clean = all_sent && decoder.keeps() && self.input.is_empty();
+        if self.input.capacity() > ROOM {
+            self.input = Vec::new();
+        }
+        Ok(decoder.finish())
     }
 
-    fn advance(&mut self, context: &mut Context<'_>) {
-        if !self.has_ended {
-            self.has_ended = Pin::new(&mut self.connection).poll(context).is_ready();
+    fn send(&mut self, message: &[u8], sent: &mut usize, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while *sent < message.len() {
+            match ready!(Pin::new(&mut self.stream).poll_write(context, &message[*sent..]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => *sent += count,
+            }
         }
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn receive(&mut self, decoder: &mut Decoder, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        while !decoder.is_done() {
+            let expected = usize::try_from(decoder.expected()).unwrap_or(MOST_ROOM);
+            self.input.reserve(expected.clamp(ROOM, MOST_ROOM));
+            match ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context)) {
+                Ok(0) if decoder.has_begun() => decoder.close()?,
+                Ok(0) => return Poll::Ready(Err(Fault::Unanswered(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(_) => {
+                    let count = decoder.take(&self.input)?;
+                    self.input.drain(..count);
+                }
+                Err(error) if decoder.has_begun() => {
+                    return Poll::Ready(Err(Fault::Broken(error.to_string())));
+                }
+                Err(error) => return Poll::Ready(Err(Fault::Unanswered(error))),
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }

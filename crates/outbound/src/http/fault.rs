@@ -21,20 +21,21 @@ pub enum Fault {
     Time(Duration),
     /// Its body has more bytes than this.
     Large(usize),
-    /// The connection broke before there was any response.
-    Unanswered(hyper::Error),
+    /// The connection broke before anything of a response had come.
+    Unanswered(io::Error),
     /// The response is no HTTP, or broke off.
-    Broken(hyper::Error),
+    Broken(String),
 }
 
 impl Fault {
-    /// Whether the request may be sent again over another connection: the peer had closed this one, and either never got
-    /// the request, or would do nothing twice.
+    pub(super) fn broken(reason: &str) -> Fault {
+        Fault::Broken(reason.to_owned())
+    }
+
+    /// Whether the request may be sent again over another connection: the peer had closed this one, and would do nothing
+    /// twice.
     pub(super) fn may_repeat(&self, method: &Method) -> bool {
-        match self {
-            Fault::Unanswered(error) => error.is_canceled() || method.is_idempotent(),
-            _ => false,
-        }
+        matches!(self, Fault::Unanswered(_)) && method.is_idempotent()
     }
 }
 
@@ -47,18 +48,10 @@ impl fmt::Display for Fault {
             Fault::Connect(peer, error) => write!(out, "no connection to {peer}: {error}"),
             Fault::Time(limit) => write!(out, "no response within {limit:?}"),
             Fault::Large(most) => write!(out, "the response has more than {most} bytes"),
-            Fault::Unanswered(error) => write!(out, "the connection broke: {}", cause(error)),
-            Fault::Broken(error) => write!(out, "the response is broken: {}", cause(error)),
+            Fault::Unanswered(error) => write!(out, "the connection broke: {error}"),
+            Fault::Broken(reason) => write!(out, "the response is broken: {reason}"),
         }
     }
 }
 
 impl std::error::Error for Fault {}
-
-/// An error with what is behind it.
-fn cause(error: &hyper::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
-}

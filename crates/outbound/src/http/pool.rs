@@ -1,6 +1,6 @@
 //! Connections that wait for their next request.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
@@ -16,14 +16,14 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The connections of one event loop that are not in use.
 #[derive(Default)]
 pub struct Pool {
-    /// The one that was used last at the end.
-    idle: HashMap<Peer, Vec<(Instant, Box<Connection>)>>,
+    /// The one that was used last at the end. There are few peers, so comparing costs less than hashing.
+    idle: BTreeMap<Peer, Vec<(Instant, Connection)>>,
     count: usize,
 }
 
 impl Pool {
     /// A connection to that peer that it has not closed.
-    pub fn take(&mut self, peer: &Peer) -> Option<Box<Connection>> {
+    pub fn take(&mut self, peer: &Peer) -> Option<Connection> {
         let kept = self.idle.get_mut(peer)?;
         while let Some((_, mut connection)) = kept.pop() {
             self.count -= 1;
@@ -35,7 +35,7 @@ impl Pool {
     }
 
     /// Keeps a connection, if there is room.
-    pub fn put(&mut self, peer: &Peer, connection: Box<Connection>) {
+    pub fn put(&mut self, peer: &Peer, connection: Connection) {
         if self.count >= MOST {
             return;
         }

@@ -15,14 +15,14 @@ use super::fault::Fault;
 use crate::names::Names;
 
 /// Whom a connection leads to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Peer {
+    /// Its port.
+    pub port: u16,
     /// Whether it speaks TLS.
     pub tls: bool,
     /// Its name.
     pub host: String,
-    /// Its port.
-    pub port: u16,
     /// Its socket, in place of name and port.
     pub socket: Option<PathBuf>,
 }
