@@ -18,7 +18,7 @@ fn decode(is_for_head: bool, pieces: &[&[u8]]) -> Option<(Response, bool, usize)
     }
     decoder.close().ok()?;
     let keeps = decoder.keeps();
-    Some((decoder.finish(), keeps, input.len()))
+    Some((decoder.response, keeps, input.len()))
 }
 
 fuzz_target!(|input: (bool, usize, &[u8])| {

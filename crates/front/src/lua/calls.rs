@@ -1,14 +1,17 @@
 //! What scripts reach other services by: the clients of one event loop.
 
 use std::fs::OpenOptions;
+use std::future::{Future, ready};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 use ::http::HeaderMap;
 use tokamak_lua::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
-use tokamak_outbound::http::{self, Fault, Limits, Request};
+use tokamak_outbound::http::{self, Fault, Limits, Request, Sending};
 use tokamak_outbound::{Names, redis};
 
 /// Redis servers that scripts may use, counting each database, user and time limit: more look like a mistake. Chosen
@@ -30,8 +33,11 @@ impl Calls {
         match call {
             Call::Fetch(call) => ask(call),
             Call::Http(call) => {
-                let client = self.http.clone();
-                Box::pin(async move { send(&client, call).await.map_err(|fault| fault.to_string()) })
+                let limits = Limits { time: call.timeout, body: call.most };
+                match request(call) {
+                    Ok(request) => Box::pin(Answer(self.http.send(request, limits))),
+                    Err(fault) => Box::pin(ready(Err(fault.to_string()))),
+                }
             }
             Call::Redis { server, commands, together } => {
                 let client = self.clients().get(server as usize).cloned();
@@ -78,15 +84,27 @@ impl Calls {
     }
 }
 
-async fn send(client: &http::Client, call: HttpCall) -> Result<Value, Fault> {
+fn request(call: HttpCall) -> Result<Request, Fault> {
     let mut request = Request::new(&call.method, &call.url, call.socket)?;
     for (name, value) in &call.fields {
         request.field(name, value)?;
     }
     request.body(call.body);
-    let response = client.send(request, Limits { time: call.timeout, body: call.most }).await?;
-    let http::Response { status, fields, body } = response;
-    Ok(Value::Response(Response { status, fields, body }))
+    Ok(request)
+}
+
+/// A service's answer as scripts see it. Written out, as it is smaller than what the compiler makes of an `async` block.
+struct Answer(Sending);
+
+impl Future for Answer {
+    type Output = Result<Value, String>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(|result| {
+            let http::Response { status, fields, body } = result.map_err(|fault| fault.to_string())?;
+            Ok(Value::Response(Response { status, fields, body }))
+        })
+    }
 }
 
 /// A response of this server itself as scripts see it.

@@ -3,17 +3,18 @@
 //! Nothing works on a connection in the background: whoever waits for a response drives it meanwhile. So an exchange
 //! costs no task, and no message between tasks.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 
 use super::fault::Fault;
 use super::response::{Decoder, Response};
-use super::stream::{self, Peer, Stream};
-use crate::names::Names;
+use super::stream::Stream;
 
 /// Room for what is read at once: usual responses, and a body of which much is to come. Chosen arbitrarily.
 const ROOM: usize = 8 << 10;
@@ -26,16 +27,22 @@ pub struct Connection {
     input: Vec<u8>,
     /// Whether another request may follow: the last response is here to its end, with nothing behind it.
     is_clean: bool,
+    /// When the present exchange has taken too long. It stays with the connection, as to put off a timer costs much less than
+    /// to make one.
+    pub deadline: Pin<Box<Sleep>>,
+}
+
+/// A request and its response over a connection.
+pub struct Exchange {
+    sent: usize,
+    sending: Poll<io::Result<()>>,
+    decoder: Decoder,
 }
 
 impl Connection {
-    /// Connects to a peer.
-    ///
-    /// # Errors
-    /// There is no connection.
-    pub async fn open(names: &Names, peer: &Peer) -> Result<Connection, Fault> {
-        let stream = stream::connect(names, peer).await?;
-        Ok(Connection { stream, input: Vec::new(), is_clean: true })
+    /// A connection over which nothing was sent.
+    pub fn new(stream: Stream, deadline: Pin<Box<Sleep>>) -> Connection {
+        Connection { stream, input: Vec::new(), is_clean: true, deadline }
     }
 
     /// Whether another request may be sent, as far as the exchanges tell.
@@ -53,34 +60,7 @@ impl Connection {
         self.is_clean && read.is_pending()
     }
 
-    /// Sends a request, and waits for all of its response.
-    ///
-    /// # Errors
-    /// There is no response, or too much of it.
-    pub async fn exchange(&mut self, message: &[u8], mut decoder: Decoder) -> Result<Response, Fault> {
-        self.is_clean = false;
-        let (mut sent, mut sending) = (0, Poll::Pending);
-        poll_fn(|context| {
-            if sending.is_pending() {
-                sending = self.send(message, &mut sent, context);
-            }
-            // A peer may answer before it has taken all, and close the connection: its answer counts.
-            self.receive(&mut decoder, context)
-        })
-        .await
-        .map_err(|fault| match (fault, &sending) {
-            // What came first is the reason.
-            (Fault::Unanswered(_), Poll::Ready(Err(error))) => Fault::Unanswered(error.kind().into()),
-            (fault, _) => fault,
-        })?;
-        let all_sent = matches!(sending, Poll::Ready(Ok(())));
-        self.is_clean = all_sent && decoder.keeps() && self.input.is_empty();
-        if self.input.capacity() > ROOM {
-            self.input = Vec::new();
-        }
-        Ok(decoder.finish())
-    }
-
+    /// Sends the rest of a message.
     fn send(&mut self, message: &[u8], sent: &mut usize, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while *sent < message.len() {
             match ready!(Pin::new(&mut self.stream).poll_write(context, &message[*sent..]))? {
@@ -109,5 +89,42 @@ impl Connection {
             }
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+impl Exchange {
+    /// An exchange that has yet to begin, with what takes its response.
+    pub fn new(decoder: Decoder) -> Exchange {
+        Exchange { sent: 0, sending: Poll::Pending, decoder }
+    }
+
+    /// Goes on with sending `message`, and with waiting for all of the response.
+    ///
+    /// # Errors
+    /// There is no response, or too much of it.
+    pub fn poll(
+        &mut self,
+        connection: &mut Connection,
+        message: &[u8],
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Response, Fault>> {
+        connection.is_clean = false;
+        if self.sending.is_pending() {
+            self.sending = connection.send(message, &mut self.sent, context);
+        }
+        // A peer may answer before it has taken all, and close the connection: its answer counts.
+        match (ready!(connection.receive(&mut self.decoder, context)), &self.sending) {
+            // What came first is the reason.
+            (Err(Fault::Unanswered(_)), Poll::Ready(Err(error))) => {
+                return Poll::Ready(Err(Fault::Unanswered(error.kind().into())));
+            }
+            (received, _) => received?,
+        }
+        let all_sent = matches!(self.sending, Poll::Ready(Ok(())));
+        connection.is_clean = all_sent && self.decoder.keeps() && connection.input.is_empty();
+        if connection.input.capacity() > ROOM {
+            connection.input = Vec::new();
+        }
+        Poll::Ready(Ok(mem::take(&mut self.decoder.response)))
     }
 }

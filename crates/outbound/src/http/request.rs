@@ -1,13 +1,14 @@
 //! Requests as bytes.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
+use http::Method;
 use http::header::{self, HeaderName, HeaderValue};
-use http::uri::{Authority, PathAndQuery};
-use http::{Method, Uri};
 
 use super::fault::Fault;
 use super::stream::Peer;
+use super::url;
 
 /// Fields by which a caller could break the framing of its request, or ask for what this client does not do.
 const RESERVED: &[HeaderName] = &[
@@ -20,6 +21,9 @@ const RESERVED: &[HeaderName] = &[
     header::UPGRADE,
 ];
 
+/// Room for what is around the parts of a request that has no more fields than it must.
+const ROOM: usize = 64;
+
 /// Whether a header field is not for a request's maker to say.
 pub fn is_reserved(name: &HeaderName) -> bool {
     RESERVED.contains(name)
@@ -29,12 +33,10 @@ pub fn is_reserved(name: &HeaderName) -> bool {
 pub struct Request {
     pub(super) peer: Peer,
     pub(super) method: Method,
-    authority: Authority,
-    target: PathAndQuery,
-    /// What the caller wants as `Host` in place of the authority.
-    host: Option<HeaderValue>,
-    /// The other header fields, as they are sent.
-    fields: Vec<u8>,
+    /// As far as it has been written.
+    head: Vec<u8>,
+    /// Where the value of `Host` is in it.
+    host: Range<usize>,
     body: Vec<u8>,
 }
 
@@ -46,22 +48,17 @@ impl Request {
     pub fn new(method: &[u8], url: &[u8], socket: Option<PathBuf>) -> Result<Request, Fault> {
         let method = Method::from_bytes(method).ok().filter(|method| method != Method::CONNECT);
         let method = method.ok_or(Fault::Method)?;
-        let url = Uri::try_from(url).map_err(|_| Fault::Url("it is malformed"))?;
-        let parts = url.into_parts();
-        let authority = parts.authority.ok_or(Fault::Url("it has no host"))?;
-        // What is before the @ may look like a host, and has misled people before.
-        if authority.as_str().contains('@') {
-            return Err(Fault::Url("it has a user's name"));
-        }
-        let tls = match parts.scheme.as_ref().map(http::uri::Scheme::as_str) {
-            Some("http") => false,
-            Some("https") => true,
-            _ => return Err(Fault::Url("it begins with neither http:// nor https://")),
-        };
-        let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
-        let target = parts.path_and_query.unwrap_or(PathAndQuery::from_static("/"));
-        let peer = Peer { port, tls, host: authority.host().to_ascii_lowercase(), socket };
-        Ok(Request { peer, method, authority, target, host: None, fields: Vec::new(), body: Vec::new() })
+        let url = url::parse(url).map_err(Fault::Url)?;
+        let mut head = Vec::with_capacity(url.target.len() + url.authority.len() + ROOM);
+        head.extend_from_slice(method.as_str().as_bytes());
+        head.extend_from_slice(if url.target.starts_with(b"/") { b" " } else { b" /" });
+        head.extend_from_slice(url.target);
+        head.extend_from_slice(b" HTTP/1.1\r\nhost: ");
+        let host = head.len()..head.len() + url.authority.len();
+        head.extend_from_slice(url.authority.as_bytes());
+        head.extend_from_slice(b"\r\n");
+        let peer = Peer { port: url.port, tls: url.tls, host: url.host.to_ascii_lowercase(), socket };
+        Ok(Request { peer, method, head, host, body: Vec::new() })
     }
 
     /// Adds a header field.
@@ -76,9 +73,10 @@ impl Request {
             return Err(bad());
         }
         if name == header::HOST {
-            self.host = Some(value);
+            self.head.splice(self.host.clone(), value.as_bytes().iter().copied());
+            self.host.end = self.host.start + value.len();
         } else {
-            line(&mut self.fields, name.as_str(), value.as_bytes());
+            self.line(name.as_str(), value.as_bytes());
         }
         Ok(())
     }
@@ -88,32 +86,20 @@ impl Request {
         self.body = body;
     }
 
-    /// All of it in one piece, which costs the kernel less than a list of pieces.
-    pub(super) fn message(&self) -> Vec<u8> {
-        let (method, authority) = (self.method.as_str(), self.authority.as_str());
-        let target = self.target.as_str();
-        // What is between them has room in the rest.
-        let size = method.len() + target.len() + authority.len() + self.fields.len() + self.body.len() + 80;
-        let mut message = Vec::with_capacity(size);
-        message.extend_from_slice(method.as_bytes());
-        // A query may follow right behind the host.
-        message.extend_from_slice(if target.starts_with('/') { b" " } else { b" /" });
-        message.extend_from_slice(target.as_bytes());
-        message.extend_from_slice(b" HTTP/1.1\r\n");
-        let host = self.host.as_ref().map_or(authority.as_bytes(), HeaderValue::as_bytes);
-        line(&mut message, "host", host);
-        message.extend_from_slice(&self.fields);
-        if !self.body.is_empty() {
-            line(&mut message, "content-length", self.body.len().to_string().as_bytes());
+    fn line(&mut self, name: &str, value: &[u8]) {
+        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+            self.head.extend_from_slice(part);
         }
-        message.extend_from_slice(b"\r\n");
-        message.extend_from_slice(&self.body);
-        message
     }
-}
 
-fn line(head: &mut Vec<u8>, name: &str, value: &[u8]) {
-    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-        head.extend_from_slice(part);
+    /// All of it in one piece, which costs the kernel less than a list of pieces.
+    pub(super) fn message(&mut self) -> Vec<u8> {
+        if !self.body.is_empty() {
+            self.line("content-length", self.body.len().to_string().as_bytes());
+        }
+        let mut message = std::mem::take(&mut self.head);
+        message.extend_from_slice(b"\r\n");
+        message.append(&mut self.body);
+        message
     }
 }

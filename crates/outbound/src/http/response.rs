@@ -37,7 +37,8 @@ pub struct Decoder {
     is_for_head: bool,
     keeps: bool,
     most: usize,
-    response: Response,
+    /// The response, once all is here.
+    pub response: Response,
 }
 
 /// What comes next.
@@ -142,11 +143,6 @@ impl Decoder {
             Part::Chunks(chunks) => chunks.expected(),
             _ => 0,
         }
-    }
-
-    /// The response, once all is here.
-    pub fn finish(self) -> Response {
-        self.response
     }
 
     /// Takes a head, if all of it is here; its length.

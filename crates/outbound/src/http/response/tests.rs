@@ -27,7 +27,7 @@ fn decode_with<'a>(mut decoder: Decoder, pieces: impl IntoIterator<Item = &'a [u
     }
     decoder.close().map_err(|fault| fault.to_string())?;
     let keeps = decoder.keeps();
-    Ok(Seen { response: decoder.finish(), keeps, left: input.len() })
+    Ok(Seen { response: decoder.response, keeps, left: input.len() })
 }
 
 fn body(text: &str) -> Result<(String, bool, usize), String> {

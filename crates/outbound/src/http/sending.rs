@@ -1,0 +1,121 @@
+//! A request on its way: over a kept connection if there is one, else, or if the peer had closed that, over a new one.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::Method;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::connection::{Connection, Exchange};
+use super::fault::Fault;
+use super::request::Request;
+use super::response::{Decoder, Response};
+use super::stream::{self, Peer, Stream};
+use super::{Client, Limits};
+
+/// A request on its way, and all of its response. If it is dropped before, its connection is closed.
+pub struct Sending {
+    client: Arc<Client>,
+    peer: Peer,
+    method: Method,
+    message: Vec<u8>,
+    limits: Limits,
+    state: State,
+}
+
+enum State {
+    /// There will be a connection, unless that takes too long.
+    Opening(Opening, Pin<Box<Sleep>>),
+    Talking {
+        connection: Connection,
+        exchange: Exchange,
+        is_kept: bool,
+    },
+    Done,
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<Stream, Fault>> + Send>>;
+
+impl Sending {
+    /// Begins with a request.
+    pub(super) fn new(client: Arc<Client>, mut request: Request, limits: Limits) -> Sending {
+        let kept = client.pool().take(&request.peer);
+        let message = request.message();
+        let Request { peer, method, .. } = request;
+        let mut sending = Sending { client, peer, method, message, limits, state: State::Done };
+        sending.state = match kept {
+            Some(mut connection) => {
+                connection.deadline.as_mut().reset(Instant::now() + limits.time);
+                sending.talk(connection, true)
+            }
+            None => sending.open(Box::pin(sleep(limits.time))),
+        };
+        sending
+    }
+
+    fn open(&self, deadline: Pin<Box<Sleep>>) -> State {
+        let (names, peer) = (self.client.names.clone(), self.peer.clone());
+        State::Opening(Box::pin(async move { stream::connect(&names, &peer).await }), deadline)
+    }
+
+    fn talk(&self, connection: Connection, is_kept: bool) -> State {
+        let decoder = Decoder::new(self.method == Method::HEAD, self.limits.body);
+        State::Talking { connection, exchange: Exchange::new(decoder), is_kept }
+    }
+}
+
+impl Future for Sending {
+    type Output = Result<Response, Fault>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let sending = self.get_mut();
+        loop {
+            let (outcome, deadline) = match &mut sending.state {
+                State::Opening(opening, deadline) => {
+                    (opening.as_mut().poll(context).map(|stream| stream.map(Event::Open)), deadline)
+                }
+                State::Talking { connection, exchange, .. } => {
+                    let received = exchange.poll(connection, &sending.message, context);
+                    (received.map(|response| response.map(Event::Response)), &mut connection.deadline)
+                }
+                State::Done => unreachable!("a request was polled after its end"),
+            };
+            let outcome = match outcome {
+                Poll::Ready(outcome) => outcome,
+                Poll::Pending if deadline.as_mut().poll(context).is_ready() => {
+                    Err(Fault::Time(sending.limits.time))
+                }
+                Poll::Pending => return Poll::Pending,
+            };
+            let state = mem::replace(&mut sending.state, State::Done);
+            match (outcome, state) {
+                (Ok(Event::Open(stream)), State::Opening(_, deadline)) => {
+                    sending.state = sending.talk(Connection::new(stream, deadline), false);
+                }
+                (Ok(Event::Response(response)), State::Talking { connection, .. }) => {
+                    if connection.is_clean() {
+                        sending.client.pool().put(&sending.peer, connection);
+                    }
+                    return Poll::Ready(Ok(response));
+                }
+                // A peer may close a connection while a request is on its way to it. A second time would be no accident.
+                (Err(fault), State::Talking { connection, is_kept: true, .. })
+                    if fault.may_repeat(&sending.method) =>
+                {
+                    sending.state = sending.open(connection.deadline);
+                }
+                (Err(fault), _) => return Poll::Ready(Err(fault)),
+                (Ok(_), _) => unreachable!("nothing else can come of that"),
+            }
+        }
+    }
+}
+
+/// What has come.
+enum Event {
+    Open(Stream),
+    Response(Response),
+}
