@@ -5,8 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use mlua::Table;
-
 use crate::call::Waiting;
 use crate::current::{Seat, Waits, seated};
 use crate::host::Host;
@@ -14,7 +12,7 @@ use crate::outcome::{Outcome, Stage, Trouble, decide};
 use crate::raw::{End, go_on_panicking};
 use crate::scripts::ScriptId;
 use crate::state::State;
-use crate::vm::{Ready, Step, Vm};
+use crate::vm::{Pause, Ready, Step, Vm};
 
 /// How often a state's memory is looked at, in runs. Chosen arbitrarily.
 const LOOK: u32 = 1024;
@@ -35,7 +33,7 @@ enum Phase {
     /// The script waits for one thing or several, and that until its whole time is up.
     Waiting {
         vm: Arc<Vm>,
-        run: Table,
+        pause: Pause,
         waits: Waits,
         limit: Waiting,
     },
@@ -90,11 +88,11 @@ impl Run {
                 self.look_at_memory(vm, false);
                 return Some(decide(self.stage, number));
             }
-            (End::InTime, Ok(Step::Waiting(run))) => {
+            (End::InTime, Ok(Step::Waiting(pause))) => {
                 if !waits.all.is_empty() {
                     let total = self.state.shared().limits.total;
                     let limit = limit.unwrap_or_else(|| self.host().sleep(total));
-                    self.phase = Phase::Waiting { vm: vm.clone(), run, waits, limit };
+                    self.phase = Phase::Waiting { vm: vm.clone(), pause, waits, limit };
                     return None;
                 }
                 self.broken("the script waits for nothing")
@@ -168,12 +166,12 @@ impl Future for Run {
                 return run.end(outcome);
             }
             let (number, result) = ready!(waits.poll(context));
-            let Phase::Waiting { vm, run: table, waits, limit } =
+            let Phase::Waiting { vm, pause, waits, limit } =
                 std::mem::replace(&mut run.phase, Phase::Done)
             else {
                 unreachable!("it was waiting just now")
             };
-            if let Some(outcome) = run.enter(&vm, waits, Some(limit), |vm| vm.go_on(&table, number, result)) {
+            if let Some(outcome) = run.enter(&vm, waits, Some(limit), |vm| vm.go_on(pause, number, result)) {
                 return run.end(outcome);
             }
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mlua::{Function, Lua, Table, Value};
+use mlua::{Function, LightUserData, Lua, Table, Thread, Value};
 
 use crate::api;
 use crate::call;
@@ -28,16 +28,25 @@ const DRIVER: &str = include_str!("prelude/driver.lua");
 /// nothing can free.
 const FULL: f64 = 0.8;
 
+/// Most coroutines that are kept for the next runs. Chosen arbitrarily.
+const MOST_IDLE: usize = 64;
+
+/// What a coroutine yields with the number that a script returned.
+const DONE: LightUserData = LightUserData(std::ptr::dangling_mut());
+
 /// A Lua state.
 pub struct Vm {
     /// Its watched side.
     pub slot: Slot,
     lua: Lua,
     compile: Function,
-    start: Function,
+    body: Function,
+    paused: Function,
     go_on: Function,
     /// By their numbers, as far as they have been run.
     scripts: Mutex<Vec<Option<Compiled>>>,
+    /// Coroutines that run no script now.
+    idle: Mutex<Vec<Thread>>,
     memory: usize,
     /// Runs that have ended, to look at the memory now and then.
     runs: AtomicU32,
@@ -63,14 +72,22 @@ pub enum Ready {
     No(String),
 }
 
-/// Where a run has come to, in the words of the driver.
+/// Where a run has come to.
 pub enum Step {
     /// The script returned this.
     Finished(i32),
-    /// It waits; the table is the run.
-    Waiting(Table),
+    /// It waits.
+    Waiting(Pause),
     /// It raised an error.
     Failed(String),
+}
+
+/// A run that waits.
+pub struct Pause {
+    /// The run, in the words of the driver.
+    run: Table,
+    /// Its coroutine.
+    thread: Thread,
 }
 
 impl Vm {
@@ -104,16 +121,19 @@ impl Vm {
             }
             None => lighty,
         };
-        let (compile, start, go_on) = part("driver", DRIVER)?.call((&host, dialect, reset))?;
+        let (compile, body, paused, go_on) =
+            part("driver", DRIVER)?.call((&host, dialect, reset, [DONE]))?;
         // What scripts must not have is not merely hidden from them.
         lua.globals().clear()?;
         Ok(Vm {
             slot: shared.watchdog.watch(&lua)?,
             lua,
             compile,
-            start,
+            body,
+            paused,
             go_on,
             scripts: Mutex::default(),
+            idle: Mutex::default(),
             memory: shared.limits.memory,
             runs: AtomicU32::new(0),
         })
@@ -189,13 +209,48 @@ impl Vm {
 
     /// Begins a run of a script.
     pub fn start(&self, id: ScriptId) -> mlua::Result<Step> {
-        step(self.start.call(id.0)?)
+        let idle = self.idle().pop();
+        let thread = idle.map_or_else(|| self.lua.create_thread(self.body.clone()), Ok)?;
+        match thread.resume(id.0)? {
+            (Value::LightUserData(DONE), Value::Integer(number)) => {
+                self.keep(thread);
+                Ok(Step::Finished(number as i32))
+            }
+            (mark, value) => self.step(thread, self.paused.call::<Value>((mark, value))?),
+        }
     }
 
     /// Goes on with a run that waited, and tells it what the wait of that number brought.
-    pub fn go_on(&self, run: &Table, number: u32, result: Result<call::Value, String>) -> mlua::Result<Step> {
+    pub fn go_on(&self, pause: Pause, number: u32, result: Result<call::Value, String>) -> mlua::Result<Step> {
         let values = result.unwrap_or_else(|problem| call::Value::Problem(problem.into_bytes()));
-        step(self.go_on.call((run, number, values.into_lua(&self.lua)?))?)
+        let step = self.go_on.call::<Value>((pause.run, number, values.into_lua(&self.lua)?))?;
+        self.step(pause.thread, step)
+    }
+
+    /// What the driver returned of a coroutine.
+    fn step(&self, thread: Thread, value: Value) -> mlua::Result<Step> {
+        match value {
+            Value::Integer(number) => {
+                self.keep(thread);
+                Ok(Step::Finished(number as i32))
+            }
+            Value::Table(run) => Ok(Step::Waiting(Pause { run, thread })),
+            Value::String(problem) => Ok(Step::Failed(problem.to_string_lossy())),
+            value => Err(mlua::Error::runtime(format!("the driver returned {value:?}"))),
+        }
+    }
+
+    /// Keeps a coroutine whose run has ended well.
+    fn keep(&self, thread: Thread) {
+        let mut idle = self.idle();
+        if idle.len() < MOST_IDLE {
+            idle.push(thread);
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Thread>> {
+        // As below.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn scripts(&self) -> MutexGuard<'_, Vec<Option<Compiled>>> {
@@ -209,15 +264,5 @@ fn without_interpreter(source: &[u8]) -> &[u8] {
     match source {
         [b'#', ..] => &source[source.iter().position(|&byte| byte == b'\n').unwrap_or(source.len())..],
         _ => source,
-    }
-}
-
-/// What the driver returned.
-fn step(value: Value) -> mlua::Result<Step> {
-    match value {
-        Value::Integer(number) => Ok(Step::Finished(number as i32)),
-        Value::Table(run) => Ok(Step::Waiting(run)),
-        Value::String(problem) => Ok(Step::Failed(problem.to_string_lossy())),
-        value => Err(mlua::Error::runtime(format!("the driver returned {value:?}"))),
     }
 }

@@ -5,7 +5,7 @@ use mlua::{Lua, Table};
 use super::{field, set};
 use crate::current::{exchange, remark, with};
 use crate::host::{Attribute, Item, Other, Side};
-use crate::raw::{Caller, TextCall, text_function};
+use crate::raw::{Caller, TextCall, assign_function, text_function};
 
 /// A side, in the prelude's words.
 fn side(number: u8) -> Side {
@@ -115,7 +115,8 @@ fn headers(lua: &Lua, host: &Table) -> mlua::Result<()> {
         let value = exchange(|exchange| field::joined(exchange, side(which), &name.as_bytes()))?;
         value.map(|value| lua.create_string(value)).transpose()
     })?;
-    host.set("set_request_header", text_function::<SetRequestHeader, 2>(lua)?)?;
+    host.set("assign_request_header", assign_function::<SetRequestHeader>(lua)?)?;
+    host.set("assign_response_header", assign_function::<SetResponseHeader>(lua)?)?;
     host.set("set_response_header", text_function::<SetResponseHeader, 2>(lua)?)?;
     set(lua, host, "headers", |lua, which: u8| {
         let mut pairs = Pairs::default();

@@ -1,10 +1,11 @@
--- Runs scripts: each run in a coroutine, with an environment of its own. Rust calls `start` and, when what a run
--- waited for is there, `go_on`; whatever happens in a script, both return to Rust.
+-- Runs scripts: each run in a coroutine, with an environment of its own. Rust keeps the coroutines, each of which runs scripts
+-- one after the other: it resumes one with a script's number, and most runs end at once. What else a coroutine yields Rust
+-- gives to `paused` and, when what a run waited for is there, it calls `go_on`; whatever happens in a script, these return.
 --
--- Rust is told a number if the script has ended, the run if it waits, and a text if something went wrong.
+-- They tell Rust a number if the script has ended, the run if it waits, and a text if something went wrong.
 --
--- A run may be ended between any two instructions, here too, when its time is up. So a coroutine is never in the
--- pool while it is in use, and what ended badly is not put back.
+-- A run may be ended between any two instructions, here too, when its time is up. So what ended badly is not used again: Rust
+-- forgets the coroutine, and the script's function is in no list while it is in use.
 --
 -- A script may have several functions run side by side, as branches: each in a coroutine of its own, which may wait, or
 -- branch again, like the script itself. The branching one goes on when the last of its branches has ended.
@@ -13,39 +14,75 @@
 -- `enter(run)` says whose script is executed now, `finish(run, value)` ends a run. It may have `begin(script)`, which comes
 -- before a run, `pause(run)`, which comes when one waits, and `loaded(script, path, main, changed)`, which comes when a file
 -- has been compiled.
-local host, dialect, reset = ...
+local host, dialect, reset, marks = ...
 
 local begin, enter, pause = dialect.begin, dialect.enter, dialect.pause
 local finish, loaded, globals_for = dialect.finish, dialect.loaded, dialect.globals
 
 local create, resume, yield, running = coroutine.create, coroutine.resume, coroutine.yield, coroutine.running
-local load, next, setfenv, setmetatable = load, next, setfenv, setmetatable
+local load, next, setfenv, setmetatable, xpcall = load, next, setfenv, setmetatable, xpcall
 local tostring, traceback, type = tostring, debug.traceback, type
 
--- What a coroutine says when it yields; scripts cannot get hold of these.
-local DONE, WAIT, BRANCH = {}, {}, {}
+-- What a coroutine says when it yields; scripts cannot get hold of these. Rust knows the first as well.
+local DONE, FAILED, WAIT, BRANCH = marks[1], {}, {}, {}
 
--- Most runs whose coroutine and table are kept for the next ones. Chosen arbitrarily.
-local MOST_IDLE = 64
+-- Most functions of a script that are kept for its next runs. Chosen arbitrarily.
+local MOST_KEPT = 64
 
--- Those are the first `count`; what comes after them is in use or gone.
-local idle, count = {}, 0
+-- The script files, by their numbers.
+local scripts = {}
+
+-- The run that is being executed, or was last.
 local current
 
--- What is wrong with a coroutine that an error has ended.
-local function explain(thread, problem)
+-- What is wrong with a coroutine, the present one if no other is named, in which an error was raised.
+local function explain(problem, thread)
     local kind = type(problem)
     if kind == "string" then
-        return traceback(thread, problem)
+        return thread and traceback(thread, problem) or traceback(problem, 2)
     elseif kind == "number" or kind == "userdata" then
         return tostring(problem)
     end
     return "(error object is a " .. kind .. " value)"
 end
 
-local function loop(run)
+-- A coroutine's whole life: it is resumed with the number of the script that is next.
+local function loop(id)
+    -- With all its fields at once, a table need not grow. Those of the dialect are all in `own`.
+    local run = { thread = running(), own = false, has_waited = false, branches = false, ready = false, waits = false }
     while true do
-        run = yield(DONE, run.main())
+        local script = scripts[id]
+        if begin then
+            begin(script)
+        end
+        -- A function has only one environment, so runs that overlap have one each.
+        local idle = script.idle
+        local count = idle.count
+        local main = idle[count]
+        if main then
+            idle.count = count - 1
+        else
+            main = script.factory()
+        end
+        setfenv(main, setmetatable({}, script.fallback))
+        current = run
+        enter(run)
+        reset()
+        local good, value = xpcall(main, explain)
+        if not good then
+            yield(FAILED, value)
+        end
+        value = finish(run, value)
+        count = idle.count
+        if count < MOST_KEPT then
+            idle[count + 1] = main
+            idle.count = count + 1
+        end
+        run.own = false
+        if run.has_waited then
+            run.has_waited, run.branches, run.ready, run.waits = false, false, false, false
+        end
+        id = yield(DONE, value)
     end
 end
 
@@ -93,23 +130,11 @@ local function join(run, thread, good, value, problem)
     end
 end
 
--- Keeps a run that has ended well for the next one.
-local function keep(run)
-    if count < MOST_IDLE then
-        run.main, run.header, run.content, run.notes, run.printed, run.input = false, false, false, false, false, false
-        run.branches, run.ready, run.waits = false, false, false
-        idle[count + 1] = run
-        count = count + 1
-    end
-end
-
 -- A coroutine of the run has paused or ended. What this returns is Rust's, unless it is nothing: then the run waits, or
 -- others of its coroutines are ready.
 local function settle(run, thread, alive, mark, value, problem)
-    if mark == DONE and thread == run.thread then
-        local number = finish(run, value)
-        keep(run)
-        return number
+    if (mark == DONE or mark == FAILED) and thread == run.thread then
+        return value
     elseif mark == WAIT then
         return
     elseif mark == BRANCH then
@@ -118,7 +143,7 @@ local function settle(run, thread, alive, mark, value, problem)
         return fork(run, thread, value)
     end
     if not alive then
-        value = explain(thread, mark)
+        value = explain(mark, thread)
     elseif mark ~= DONE then
         value = "attempt to yield from outside a coroutine"
     end
@@ -142,13 +167,19 @@ local function advance(run, step)
         step = go_on_in(run, turn[1], turn[2], turn[3], turn[4])
         ready = run.ready
     end
-    current = nil
     if step then
         return step
     elseif pause then
         pause(run)
     end
     return run
+end
+
+-- The coroutine of a run that was just begun has yielded this, and its run has not ended well.
+local function paused(mark, value)
+    local run = current
+    run.has_waited = true
+    return advance(run, settle(run, run.thread, true, mark, value))
 end
 
 local function proceed(run, thread, ...)
@@ -168,32 +199,6 @@ local function go_on(run, number, ...)
     return proceed(run, thread, ...)
 end
 
--- The script files, by their numbers.
-local scripts = {}
-
-local function start(id)
-    local script = scripts[id]
-    if begin then
-        begin(script)
-    end
-    local environment = setmetatable({}, script.fallback)
-    local factory = script.factory
-    setfenv(factory, environment)
-    local run
-    if count > 0 then
-        count = count - 1
-        run = idle[count + 1]
-        run.main = factory()
-    else
-        -- With all its fields at once, a table need not grow.
-        run = {
-            main = factory(), thread = create(loop), header = false, content = false, notes = false, printed = false,
-            input = false, branches = false, ready = false, waits = false,
-        }
-    end
-    return proceed(run, run.thread, run)
-end
-
 -- Compiles `text`, which was changed then, for a script file; a message if it cannot be. The globals of a file stay when
 -- its text changes.
 local function compile(id, text, path, directory, changed)
@@ -209,13 +214,12 @@ local function compile(id, text, path, directory, changed)
     if not good then
         return problem
     end
-    -- A function that makes the script's function, so that runs which overlap have one each: a function has only one
-    -- environment. It stays on the first line for the sake of line numbers.
+    -- A function that makes the script's function. It stays on the first line for the sake of line numbers.
     local factory, trouble = load("return function(...) " .. text .. "\nend", name, "t", script.globals)
     if not factory then
         return trouble
     end
-    script.factory = factory
+    script.factory, script.idle = factory, { count = 0 }
     if loaded then
         loaded(script, path, good, changed)
     end
@@ -254,4 +258,4 @@ function host.branch(bodies)
     return yield(BRANCH, bodies)
 end
 
-return compile, start, go_on
+return compile, loop, paused, go_on

@@ -14,6 +14,13 @@ local REQUEST, RESPONSE = 0, 1
 -- The run whose script is being executed.
 local current
 
+-- What a run keeps: the tables of the older interface, and what the script has noted in `lighty`.
+local function own_of(run)
+    local own = { header = false, content = false, notes = {} }
+    run.own = own
+    return own
+end
+
 local function read_only()
     error("lua table is read-only", 2)
 end
@@ -46,12 +53,13 @@ local function each(list)
 end
 
 -- A table whose fields are Rust's: `get(name)`, `set(name, value)` and `all()`, a flat list. The call of `get` is a
--- tail call, so a getter finds the script one level nearer than a setter does.
-local function window(get, set, all)
+-- tail call, so a getter finds the script one level nearer than a setter does. `methods` are found without a call.
+local function window(get, set, all, methods)
+    local function index(_, name)
+        return get(text(name, 2, "index"))
+    end
     return setmetatable({}, {
-        __index = function(_, name)
-            return get(text(name, 2, "index"))
-        end,
+        __index = methods and setmetatable(methods, { __index = index }) or index,
         __newindex = set and function(_, name, value)
             set(text(name, 2, "newindex"), value)
         end or read_only,
@@ -66,12 +74,19 @@ local function sealed(fields)
     return setmetatable(fields, { __newindex = read_only, __metatable = false })
 end
 
-local function headers(side, set)
+-- Header fields, to which Rust assigns: scripts do little else as often.
+local function headers(side, assign)
     local get, all = host.header, host.headers
-    return window(
-        function(name) return get(side, name) end,
-        function(name, value) set(name, text_or_empty(value)) end,
-        function() return all(side) end)
+    return setmetatable({}, {
+        __index = function(_, name)
+            return get(side, text(name, 2, "index"))
+        end,
+        __newindex = assign,
+        __pairs = function()
+            return each(all(side))
+        end,
+        __metatable = false,
+    })
 end
 
 local function pair(first, second)
@@ -202,12 +217,8 @@ local function set_body(body)
 end
 
 local function response_body()
-    local methods = { add = add_body, set = set_body }
     return window(function(name)
-        local method = methods[name]
-        if method then
-            return method
-        elseif name == "get" then
+        if name == "get" then
             return (host.response_body())
         elseif name == "len" then
             return (host.response_length())
@@ -215,7 +226,7 @@ local function response_body()
             return host.response_bytes(name)
         end
         error("r.resp_body invalid method or param", 2)
-    end)
+    end, nil, nil, { add = add_body, set = set_body })
 end
 
 local function add_request_body(body)
@@ -365,12 +376,12 @@ end
 -- The tables for one script file. They are made once; `current` says whose request they show.
 local function new()
     local r = sealed {
-        req_header = headers(REQUEST, host.set_request_header),
+        req_header = headers(REQUEST, host.assign_request_header),
         req_attr = attributes(),
         req_item = items(),
         req_env = variables(),
         req_body = request_body(),
-        resp_header = headers(RESPONSE, host.set_response_header),
+        resp_header = headers(RESPONSE, host.assign_response_header),
         resp_body = response_body(),
     }
     local counters = statistics()
@@ -407,30 +418,24 @@ local function new()
         RESTART_REQUEST = RESTART_REQUEST,
     }, {
         __index = function(_, name)
-            if name == "header" or name == "content" then
-                local value = current[name]
-                if not value then
-                    value = {}
-                    current[name] = value
-                end
-                return value
+            local own = current.own or own_of(current)
+            if name ~= "header" and name ~= "content" then
+                return own.notes[name]
             end
-            local notes = current.notes
-            if notes then
-                return notes[name]
+            local value = own[name]
+            if not value then
+                value = {}
+                own[name] = value
             end
+            return value
         end,
         __newindex = function(_, name, value)
+            local own = current.own or own_of(current)
             if name == "header" or name == "content" then
-                current[name] = value
-                return
+                own[name] = value
+            else
+                own.notes[name] = value
             end
-            local notes = current.notes
-            if not notes then
-                notes = {}
-                current.notes = notes
-            end
-            notes[name] = value
         end,
         __metatable = false,
     })
@@ -445,7 +450,8 @@ local function number_of(value)
     if value == nil then
         return 0
     end
-    local number = type(value) ~= "table" and tonumber(value)
+    local kind = type(value)
+    local number = kind == "number" and value or kind ~= "table" and tonumber(value)
     if number and number == floor(number) and number > -2 ^ 31 and number < 2 ^ 31 then
         return number
     end
@@ -458,7 +464,11 @@ local function finish(run, value)
         log("unexpected non-integer return type: " .. type(value))
         return 0
     end
-    local header = run.header
+    local own = run.own
+    if not own then
+        return number
+    end
+    local header, content = own.header, own.content
     if type(header) == "table" then
         local set = host.set_response_header
         for name, value in next, header do
@@ -468,8 +478,7 @@ local function finish(run, value)
             end
         end
     end
-    if number >= 200 and type(run.content) == "table" then
-        local content = run.content
+    if number >= 200 and type(content) == "table" then
         local first = rawget(content, 1)
         if #content == 1 and type(first) == "string" then
             host.set_text(first)

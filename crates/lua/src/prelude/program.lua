@@ -15,11 +15,19 @@ local MOST_COLLECTED = 16384
 -- The run whose script is being executed.
 local current
 
+-- What a run keeps: what it has printed and what it has fetched of the body.
+local function own_of(run)
+    local own = { printed = false, input = false }
+    run.own = own
+    return own
+end
+
 -- What a run has printed and Rust has not seen: mostly all of it, so that a response is one call.
 local function flush(run)
-    local printed = run.printed
+    local own = run.own
+    local printed = own and own.printed
     if printed then
-        run.printed = false
+        own.printed = false
         return host.write(concat(printed, "", 1, printed.count))
     end
 end
@@ -32,11 +40,11 @@ local function flush_and_wait()
 end
 
 local function put(text)
-    local run = current
-    local printed = run.printed
+    local own = current.own or own_of(current)
+    local printed = own.printed
     if not printed then
         printed = { count = 0, bytes = 0 }
-        run.printed = printed
+        own.printed = printed
     end
     local count = printed.count + 1
     printed[count] = text
@@ -63,11 +71,11 @@ end
 
 -- The bytes of the body that have been fetched, from `at` on.
 local function input()
-    local run = current
-    local state = run.input
+    local own = current.own or own_of(current)
+    local state = own.input
     if not state then
         state = { text = "", at = 1 }
-        run.input = state
+        own.input = state
     end
     return state
 end

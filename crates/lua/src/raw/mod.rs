@@ -7,5 +7,5 @@ mod watch;
 
 pub use open::open;
 pub use place::place_in;
-pub use text::{Caller, TextCall, go_on_panicking, text_function};
+pub use text::{Caller, TextCall, assign_function, go_on_panicking, text_function};
 pub use watch::{End, Slot, Watchdog, end_now, is_due, is_overdue};

@@ -56,22 +56,70 @@ pub fn go_on_panicking() {
     }
 }
 
+/// Makes a function that is called when something is assigned to a field of a table (`__newindex`): of the field's name and of
+/// what is assigned, where nil is an empty text.
+///
+/// # Errors
+/// The state has no memory left.
+pub fn assign_function<C: TextCall<2>>(lua: &Lua) -> mlua::Result<Function> {
+    // SAFETY: `assign` is a function as Lua wants it; see there.
+    unsafe { lua.create_c_function(assign::<C>) }
+}
+
 /// # Safety
 /// Lua calls it. It holds nothing that would have to be dropped when it raises an error.
 unsafe extern "C-unwind" fn enter<C: TextCall<N>, const N: usize>(state: *mut ffi::lua_State) -> c_int {
     let mut texts: [&[u8]; N] = [&[]; N];
     for (text, at) in texts.iter_mut().zip(1..) {
-        let mut length = 0;
-        // SAFETY: a text stays where it is as long as it is on the stack, which is until we return. A number becomes a text
-        // in its place.
-        *text = unsafe {
-            let start = ffi::lua_tolstring(state, at, &mut length);
-            if start.is_null() {
-                ffi::luaL_error(state, c"a text was expected".as_ptr());
-            }
-            slice::from_raw_parts(start.cast(), length)
+        // SAFETY: it stays on the stack until we return.
+        let Some(given) = (unsafe { text_at(state, at) }) else {
+            // SAFETY: nothing here has to be dropped.
+            return unsafe { ffi::luaL_error(state, c"a text was expected".as_ptr()) };
         };
+        *text = given;
     }
+    // SAFETY: nothing here has to be dropped.
+    unsafe { call::<C, N>(state, texts) }
+}
+
+/// # Safety
+/// As [`enter`].
+unsafe extern "C-unwind" fn assign<C: TextCall<2>>(state: *mut ffi::lua_State) -> c_int {
+    let mut texts: [&[u8]; 2] = [&[]; 2];
+    for (text, at) in texts.iter_mut().zip(2..) {
+        // SAFETY: as in `enter`.
+        if let Some(given) = unsafe { text_at(state, at) } {
+            *text = given;
+            continue;
+        }
+        // SAFETY: as in `enter`.
+        unsafe {
+            let kind = ffi::lua_type(state, at);
+            if kind != ffi::LUA_TNIL || at < 3 {
+                let problem = c"bad argument #%d to 'newindex' (string expected, got %s)";
+                return ffi::luaL_error(state, problem.as_ptr(), at, ffi::lua_typename(state, kind));
+            }
+        }
+    }
+    // SAFETY: as in `enter`.
+    unsafe { call::<C, 2>(state, texts) }
+}
+
+/// The text on the stack there; a number becomes a text in its place.
+///
+/// # Safety
+/// The text is looked at only as long as it is on the stack, where Lua leaves it in its place.
+unsafe fn text_at<'a>(state: *mut ffi::lua_State, at: c_int) -> Option<&'a [u8]> {
+    let mut length = 0;
+    // SAFETY: the caller's.
+    let start = unsafe { ffi::lua_tolstring(state, at, &mut length) };
+    // SAFETY: Lua says that so many bytes are there.
+    (!start.is_null()).then(|| unsafe { slice::from_raw_parts(start.cast(), length) })
+}
+
+/// # Safety
+/// Lua has called the caller, which holds nothing that would have to be dropped.
+unsafe fn call<C: TextCall<N>, const N: usize>(state: *mut ffi::lua_State, texts: [&[u8]; N]) -> c_int {
     match catch_unwind(AssertUnwindSafe(|| C::call(&Caller { state }, texts))) {
         Ok(Ok(())) => return 0,
         Ok(Err(problem)) => {

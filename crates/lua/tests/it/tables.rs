@@ -26,7 +26,7 @@ fn request_headers() {
     assert_eq!(memory.log.len(), 3, "{:?}", memory.log);
     assert!(
         show("return show(pcall(function() lighty.request.X = {} end))")
-            .contains("string expected, got table")
+            .contains(".lua:1: bad argument #3 to 'newindex' (string expected, got table)")
     );
     assert!(
         show("return show(pcall(function() return lighty.request[nil] end))")
