@@ -57,6 +57,19 @@ pub struct Wish {
     pub bypass: bool,
 }
 
+impl Wish {
+    /// Nothing.
+    pub const NOTHING: Wish = Wish {
+        key: None,
+        lifetime: None,
+        while_revalidate: None,
+        if_error: None,
+        since: None,
+        tags: Vec::new(),
+        bypass: false,
+    };
+}
+
 /// What a request has that matters to the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {

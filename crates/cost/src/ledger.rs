@@ -6,6 +6,7 @@ use crate::Phase;
 /// always add up to [`Ledger::total`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ledger {
+    is_read: bool,
     start: u64,
     last: u64,
     spent: [u64; Phase::ALL.len()],
@@ -14,7 +15,29 @@ pub struct Ledger {
 impl Ledger {
     /// A ledger that begins at `start`, in nanoseconds of [`crate::now`].
     pub fn begin(start: u64) -> Self {
-        Ledger { start, last: start, spent: [0; Phase::ALL.len()] }
+        Ledger { is_read: true, start, last: start, spent: [0; Phase::ALL.len()] }
+    }
+
+    /// A ledger that nobody will read.
+    pub fn unread(start: u64) -> Self {
+        Ledger { is_read: false, ..Ledger::begin(start) }
+    }
+
+    /// Whether anybody will read it.
+    pub fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// The time now; if nobody will read the ledger, up to some milliseconds late.
+    pub fn clock(&self) -> u64 {
+        if self.is_read { crate::now() } else { crate::coarse() }
+    }
+
+    /// Books the time until now on `phase`, if anybody will read that.
+    pub fn mark(&mut self, phase: Phase) {
+        if self.is_read {
+            self.stamp(phase, crate::now());
+        }
     }
 
     /// Books the time since the last stamp on `phase`.
@@ -71,6 +94,16 @@ mod tests {
         ledger.stamp(Phase::Php, 7);
         assert_eq!(ledger.spent(Phase::Php), 0);
         assert_eq!(ledger.total(), 50);
+    }
+
+    #[test]
+    fn what_nobody_reads_is_not_booked() {
+        let mut ledger = Ledger::unread(crate::now());
+        ledger.mark(Phase::Route);
+        assert_eq!(ledger.total(), 0);
+        let mut ledger = Ledger::begin(1);
+        ledger.mark(Phase::Route);
+        assert!(ledger.spent(Phase::Route) > 0);
     }
 
     #[test]

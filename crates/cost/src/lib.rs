@@ -7,6 +7,6 @@ mod clock;
 mod ledger;
 mod phase;
 
-pub use clock::{now, thread_time};
+pub use clock::{coarse, now, thread_time};
 pub use ledger::Ledger;
 pub use phase::Phase;

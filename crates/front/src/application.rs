@@ -101,7 +101,7 @@ pub async fn serve(
         (None, None) => Ok(Body::Empty),
         (None, Some(incoming)) => {
             let body = gather(arrival.home, arrival.caller, incoming).await;
-            ledger.stamp(Phase::Body, tokamak_cost::now());
+            ledger.mark(Phase::Body);
             body.map_err(Trouble::from)
         }
     };
@@ -130,7 +130,7 @@ pub async fn authorize(
     let script = Script { filename: Path::new("").into(), script_name: path.into(), path_info: Vec::new() };
     let call = arrival.call(request, &script, &[]);
     let verdict = fastcgi::authorize(index, &call).await;
-    ledger.stamp(Phase::Authorize, tokamak_cost::now());
+    ledger.mark(Phase::Authorize);
     verdict.map_err(|trouble| arrival.told(trouble, request))
 }
 

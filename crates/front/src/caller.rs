@@ -1,6 +1,7 @@
 //! Who wants a request answered: a client on its connection, or this server itself for one of its clients.
 
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 
 use crate::cache::Refresh;
 use crate::connection::{Addresses, Link};
@@ -87,6 +88,11 @@ impl Caller {
             Caller::Client(link) => Some(link),
             Caller::Server(_) => None,
         }
+    }
+
+    /// Whether it has gone while its answer has to wait; see [`Link::poll_gone`]. The server itself stays.
+    pub fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.link().map_or(Poll::Pending, |link| link.poll_gone(context))
     }
 
     /// The rule of HTTP that the client broke, if it did.

@@ -14,7 +14,7 @@ use tokamak_upstream::shm::{Event, Exchange, Fault};
 
 use crate::access::Entry;
 use crate::cache::Growing;
-use crate::connection::Link;
+use crate::caller::Caller;
 use crate::fastcgi::Story;
 use crate::files::{self, FileSlices};
 use crate::lua::{Attendance, Series};
@@ -91,7 +91,7 @@ impl From<files::Body> for Source {
 /// A response body with its bookkeeping.
 pub struct Reply {
     source: Source,
-    receipt: Receipt,
+    receipt: Box<Receipt>,
 }
 
 /// Books a request when its response has been handed over, or its client has gone: dropping it is the booking.
@@ -104,29 +104,29 @@ pub struct Receipt {
     pub sent: u64,
     /// Shows the request to scripts.
     pub attendance: Option<Attendance>,
-    home: Arc<Loop>,
-    /// The client's connection, if a client asked.
-    link: Option<Arc<Link>>,
+    /// The event loop.
+    pub home: Arc<Loop>,
+    /// Who asked.
+    pub caller: Caller,
 }
 
 impl Receipt {
-    /// Begins the booking of a request.
-    pub fn new(home: Arc<Loop>, link: Option<Arc<Link>>, ledger: Ledger) -> Receipt {
-        Receipt { ledger, entry: None, sent: 0, attendance: None, home, link }
+    /// Begins the booking of a request. It is passed on often, so it stays where it is.
+    pub fn new(home: Arc<Loop>, caller: Caller, ledger: Ledger) -> Box<Receipt> {
+        Box::new(Receipt { ledger, entry: None, sent: 0, attendance: None, home, caller })
     }
 
     /// What a body becomes that has to wait for its next piece: it waits on, unless the client has gone.
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let Some(link) = &self.link else { return Poll::Pending };
-        link.poll_gone(context).map(|()| Some(Err(Broken("the client has gone"))))
+        self.caller.poll_gone(context).map(|()| Some(Err(Broken("the client has gone"))))
     }
 }
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        let now = tokamak_cost::now();
+        let now = self.ledger.clock();
         self.ledger.stamp(Phase::Send, now);
-        if let Some(link) = &self.link {
+        if let Some(link) = self.caller.link() {
             link.served(now);
         }
         if let Some(entry) = &self.entry {
@@ -137,7 +137,7 @@ impl Drop for Receipt {
 
 impl Reply {
     /// Joins a response's head and source with its receipt.
-    pub fn respond(response: Response<Source>, receipt: Receipt) -> Response<Reply> {
+    pub fn respond(response: Response<Source>, receipt: Box<Receipt>) -> Response<Reply> {
         response.map(|source| Reply { source, receipt })
     }
 }

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::header::{self, HeaderMap, HeaderValue};
+use http::request::Parts;
 use http::{Request, Response, Uri};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use tokamak_cache::Wish;
 use tokamak_cost::{Ledger, Phase};
@@ -24,11 +25,11 @@ use crate::connection::{Link, Wire};
 use crate::failure::Failure;
 use crate::fastcgi::Verdict;
 use crate::files;
-use crate::lua;
+use crate::lua::{self, Work};
 use crate::pages;
 use crate::response::{Receipt, Reply, Source};
 use crate::route::{Decision, Script, Target};
-use crate::server::{Loop, OpenConnection, Place};
+use crate::server::{Loop, OpenConnection};
 
 /// Serves the requests of one connection, one after the other, until it ends.
 pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, _open: OpenConnection) {
@@ -54,7 +55,8 @@ pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, _open: OpenC
     let wire = connection.into_parts().io;
     if let Some(violation) = link.violation() {
         access::refused(&link.addresses.peer, violation.failure().status().as_u16(), violation.reason());
-        wire.part().await;
+        // Boxed, as few connections ever need its room.
+        Box::pin(wire.part()).await;
     } else if let Err(error) = result
         && error.is_parse()
     {
@@ -80,43 +82,48 @@ pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     authority.or_else(|| headers.get(header::HOST)?.to_str().ok())
 }
 
-async fn serve(
+/// What every request costs is done here at once: the future is moved as a whole, so it holds no more than it has to.
+fn serve(
     home: Arc<Loop>,
     link: Arc<Link>,
     request: Request<Incoming>,
-) -> Result<Response<Reply>, Gone> {
-    let now = tokamak_cost::now();
+) -> impl Future<Output = Result<Response<Reply>, Gone>> + Send {
+    let is_read = home.wants_entries();
+    let now = if is_read { tokamak_cost::now() } else { tokamak_cost::coarse() };
     home.attend(now);
-    let mut ledger = Ledger::begin(link.serve(now));
+    let began = link.serve(now);
+    let mut ledger = if is_read { Ledger::begin(began) } else { Ledger::unread(began) };
     ledger.stamp(Phase::Head, now);
-    let mut receipt = Receipt::new(home.clone(), Some(link.clone()), ledger);
-    if home.wants_entries() {
-        receipt.entry = Some(Box::new(Entry::new(&link.addresses.text.peer, &request, host(&request))));
-    }
-    receipt.attendance = home.presence.note(|| home.place_of(host(&request)).index, &link, &request, now);
+    let entry = is_read.then(|| Box::new(Entry::new(&link.addresses.text.peer, &request, host(&request))));
+    let attendance = home.presence.note(|| home.place_of(host(&request)).index, &link, &request, began);
+    let mut receipt = Receipt::new(home, Caller::Client(link), ledger);
+    (receipt.entry, receipt.attendance) = (entry, attendance);
     let (parts, mut incoming) = request.into_parts();
-    let request = Request::from_parts(parts, ());
-    let wish = Some(Wish::default());
-    let given = Given { incoming: Some(&mut incoming), wish, ..Given::default() };
-    let caller = Caller::Client(link.clone());
-    let mut response = {
-        let mut answer = pin!(answer(&home, &caller, request, given, &mut receipt.ledger));
-        let unless_gone = |context: &mut Context<'_>| match answer.as_mut().poll(context) {
-            Poll::Pending => link.poll_gone(context).map(|()| Err(Gone)),
-            ready => ready.map(Ok),
+    let length = incoming.size_hint().exact();
+    let body = incoming.is_end_stream().then_some(Body::Empty);
+    let asked = Asked::new(&receipt, parts, body, length);
+    async move {
+        let (home, caller) = (&receipt.home, &receipt.caller);
+        let given = Given { incoming: Some(&mut incoming), wish: Some(&PLAIN), ..Given::default() };
+        let mut response = {
+            let mut answer = pin!(answer(home, caller, asked, given, &mut receipt.ledger));
+            let unless_gone = |context: &mut Context<'_>| match answer.as_mut().poll(context) {
+                Poll::Pending => caller.poll_gone(context).map(|()| Err(Gone)),
+                ready => ready.map(Ok),
+            };
+            poll_fn(unless_gone).await?
         };
-        poll_fn(unless_gone).await?
-    };
-    if home.is_draining() {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        if home.is_draining() {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        if let Some(entry) = &mut receipt.entry {
+            entry.status = response.status().as_u16();
+        }
+        if let Some(attendance) = &receipt.attendance {
+            attendance.answered(&response);
+        }
+        Ok(Reply::respond(response, receipt))
     }
-    if let Some(entry) = &mut receipt.entry {
-        entry.status = response.status().as_u16();
-    }
-    if let Some(attendance) = &receipt.attendance {
-        attendance.answered(&response);
-    }
-    Ok(Reply::respond(response, receipt))
 }
 
 /// A client has gone before its answer began.
@@ -149,11 +156,12 @@ pub async fn internal(
 
 /// As [`internal`], for a caller that is the server itself already.
 pub async fn own(home: &Arc<Loop>, caller: &Caller, request: Request<Body>) -> Response<Reply> {
-    let mut receipt = Receipt::new(home.clone(), None, Ledger::begin(tokamak_cost::now()));
+    let mut receipt = Receipt::new(home.clone(), caller.clone(), Ledger::unread(tokamak_cost::now()));
     let (parts, body) = request.into_parts();
-    let given = Given { body: Some(body), wish: Some(Wish::default()), ..Given::default() };
-    let request = Request::from_parts(parts, ());
-    let response = answer(home, caller, request, given, &mut receipt.ledger).await;
+    let length = Some(body.left());
+    let asked = Asked::new(&receipt, parts, Some(body), length);
+    let given = Given { wish: Some(&PLAIN), ..Given::default() };
+    let response = answer(home, caller, asked, given, &mut receipt.ledger).await;
     Reply::respond(response, receipt)
 }
 
@@ -161,19 +169,59 @@ pub async fn own(home: &Arc<Loop>, caller: &Caller, request: Request<Body>) -> R
 #[derive(Debug)]
 pub struct TooDeep;
 
+/// What scripts want of the content cache where there are none.
+static PLAIN: Wish = Wish::NOTHING;
+
+/// A request that is about to be answered, in a box of its own.
+enum Asked {
+    /// Of a site without scripts.
+    Plain(Box<Plain>),
+    /// On its way through the scripts of its site.
+    Scripted(Box<Work>),
+}
+
+struct Plain {
+    /// The place of its site.
+    place: usize,
+    request: Request<()>,
+    /// Its body, if it has been read.
+    body: Option<Body>,
+}
+
+impl Asked {
+    fn new(receipt: &Receipt, parts: Parts, body: Option<Body>, length: Option<u64>) -> Asked {
+        let Receipt { home, caller, ledger, .. } = receipt;
+        let place = home.place_of(host_of(&parts.uri, &parts.headers));
+        if place.hooks.is_empty() {
+            let request = Request::from_parts(parts, ());
+            return Asked::Plain(Box::new(Plain { place: place.index, request, body }));
+        }
+        let work = Work::new(home.clone(), place.index, caller.clone(), parts, body, length, ledger.start());
+        Asked::Scripted(work)
+    }
+}
+
 async fn answer(
     home: &Arc<Loop>,
     caller: &Caller,
-    request: Request<()>,
-    given: Given<'_>,
+    asked: Asked,
+    mut given: Given<'_>,
     ledger: &mut Ledger,
 ) -> Response<Source> {
-    let head_only = request.method() == http::Method::HEAD;
-    let place = home.place_of(host(&request));
-    let answer = if place.hooks.is_empty() {
-        dispatch(home, place, caller, request, given, ledger).await
-    } else {
-        lua::serve(home, place, caller, request, given, ledger).await
+    let (head_only, answer) = match asked {
+        Asked::Plain(mut plain) => {
+            let Plain { place, request, body } = &mut *plain;
+            given.body = body.take();
+            let place = &home.places[*place];
+            let decision = place.router.find(request.uri());
+            ledger.mark(Phase::Route);
+            let answer = pursue(Arrival { home, place, caller }, request, given, decision, ledger);
+            (request.method() == http::Method::HEAD, answer.get().await)
+        }
+        Asked::Scripted(work) => {
+            let head_only = work.is_head();
+            (head_only, lua::serve(home, caller, work, given.incoming, ledger).await)
+        }
     };
     let mut response = answer.unwrap_or_else(failed);
     // The length of what a GET would have brought is known; its bytes are not wanted. PHP leaves them out itself
@@ -189,19 +237,6 @@ async fn answer(
     response
 }
 
-async fn dispatch(
-    home: &Arc<Loop>,
-    place: &Place,
-    caller: &Caller,
-    request: Request<()>,
-    given: Given<'_>,
-    ledger: &mut Ledger,
-) -> Result<Response<Source>, Failure> {
-    let decision = place.router.find(request.uri());
-    ledger.stamp(Phase::Route, tokamak_cost::now());
-    pursue(Arrival { home, place, caller }, &request, given, decision, ledger).await
-}
-
 /// What there is of a request besides its head.
 #[derive(Default)]
 pub struct Given<'a> {
@@ -212,97 +247,131 @@ pub struct Given<'a> {
     /// Variables for whoever answers.
     pub variables: Variables,
     /// What scripts want of the content cache; absent: it has been asked.
-    pub wish: Option<Wish>,
+    pub wish: Option<&'a Wish>,
+}
+
+/// An answer that is there already, as most files are, or takes its time.
+///
+/// What takes its time is boxed: a connection has room for the largest request, and a request is moved into it as a whole.
+pub enum Answer<'a> {
+    /// It is there.
+    Now(Result<Response<Source>, Failure>),
+    /// It is not.
+    Later(Pin<Box<dyn Future<Output = Result<Response<Source>, Failure>> + Send + 'a>>),
+}
+
+impl Answer<'_> {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// The failure that the client is to be told. The operator has been told.
+    pub async fn get(self) -> Result<Response<Source>, Failure> {
+        match self {
+            Answer::Now(answer) => answer,
+            Answer::Later(answer) => answer.await,
+        }
+    }
 }
 
 /// Has a request answered by whom or what was decided.
-///
-/// What takes its time is boxed: a connection has room for the largest request, and a request is moved into it as a whole.
-///
-/// # Errors
-/// The failure that the client is to be told. The operator has been told.
-pub async fn pursue(
-    arrival: Arrival<'_>,
-    request: &Request<()>,
-    mut given: Given<'_>,
+pub fn pursue<'a>(
+    arrival: Arrival<'a>,
+    request: &'a Request<()>,
+    given: Given<'a>,
     decision: Decision,
-    ledger: &mut Ledger,
-) -> Result<Response<Source>, Failure> {
+    ledger: &'a mut Ledger,
+) -> Answer<'a> {
     let place = arrival.place;
     let Decision { target, path, authorizer, filter } = decision;
     if let Some(index) = authorizer {
-        match Box::pin(application::authorize(arrival, request, &path, index, ledger)).await? {
-            // What the authorizer says counts.
-            Verdict::Allowed(variables) => {
-                given.variables.retain(|(name, _)| !variables.iter().any(|(other, _)| other == name));
-                given.variables.extend(variables);
-            }
-            Verdict::Refused(response) => return Ok(response),
-        }
+        let decision = Decision { target, path, authorizer: None, filter };
+        return Answer::Later(Box::pin(guarded(arrival, request, given, (index, decision), ledger)));
     }
     let failure = match target {
         Target::Script(script) => {
-            return ask(arrival, request, given, (&path, script, &place.handler), ledger).await;
+            return ask(arrival, request, given, &path, (script, place.handler.clone()), ledger);
         }
         Target::Application(script, upstream) => {
-            let handler = Handler::Upstream(upstream);
-            return ask(arrival, request, given, (&path, script, &handler), ledger).await;
+            return ask(arrival, request, given, &path, (script, Handler::Upstream(upstream)), ledger);
         }
         Target::File(file) => {
             if let Some(index) = filter.filter(|_| application::is_safe(request)) {
-                let file = (&path[..], file);
-                let filtered = application::filter(arrival, request, file, index, &given.variables, ledger);
-                return Box::pin(filtered).await;
+                return Answer::Later(Box::pin(async move {
+                    let file = (&path[..], file);
+                    application::filter(arrival, request, file, index, &given.variables, ledger).await
+                }));
             }
             match files::respond(file, request) {
-                Ok(response) => return Ok(response),
+                Ok(response) => return Answer::Now(Ok(response)),
                 Err(failure) => failure,
             }
         }
-        Target::Redirect(to) => return Ok(redirect(&to)),
+        Target::Redirect(to) => return Answer::Now(Ok(redirect(&to))),
         Target::NotFound => Failure::NotFound,
         Target::Forbidden => Failure::Forbidden,
         Target::BadRequest => Failure::BadRequest,
     };
     access::failed(&place.site.name, failure, failure.text(), request);
-    Err(failure)
+    Answer::Now(Err(failure))
 }
 
-/// Asks an application, or the content cache instead of it.
-async fn ask(
+/// As [`pursue`], if the authorizer of that number lets the request pass.
+async fn guarded(
     arrival: Arrival<'_>,
     request: &Request<()>,
     mut given: Given<'_>,
-    (path, script, handler): (&[u8], Script, &Handler),
+    (authorizer, decision): (usize, Decision),
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    match (arrival.place.caching.of(path), given.wish.take()) {
-        (Some(policy), Some(wish)) => {
-            Box::pin(ask_cache(arrival, request, given, (policy, wish), (script, handler), ledger)).await
+    match application::authorize(arrival, request, &decision.path, authorizer, ledger).await? {
+        // What the authorizer says counts.
+        Verdict::Allowed(variables) => {
+            given.variables.retain(|(name, _)| !variables.iter().any(|(other, _)| other == name));
+            given.variables.extend(variables);
         }
-        _ => Box::pin(application::serve(arrival, request, given, (&script, handler), ledger)).await,
+        Verdict::Refused(response) => return Ok(response),
     }
+    pursue(arrival, request, given, decision, ledger).get().await
+}
+
+/// Asks an application, or the content cache instead of it.
+fn ask<'a>(
+    arrival: Arrival<'a>,
+    request: &'a Request<()>,
+    given: Given<'a>,
+    path: &[u8],
+    asked: (Script, Handler),
+    ledger: &'a mut Ledger,
+) -> Answer<'a> {
+    Answer::Later(match (arrival.place.caching.of(path), given.wish) {
+        (Some(policy), Some(wish)) => {
+            Box::pin(ask_cache(arrival, request, given, (policy, wish), asked, ledger))
+        }
+        _ => Box::pin(async move {
+            application::serve(arrival, request, given, (&asked.0, &asked.1), ledger).await
+        }),
+    })
 }
 
 async fn ask_cache(
     arrival: Arrival<'_>,
     request: &Request<()>,
     given: Given<'_>,
-    (policy, wish): (&Arc<Policy>, Wish),
-    (script, handler): (Script, &Handler),
+    (policy, wish): (&Arc<Policy>, &Wish),
+    (script, handler): (Script, Handler),
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    match cache::begin(arrival, policy, request, &wish, ledger).await? {
+    match cache::begin(arrival, policy, request, wish, ledger).await? {
         Turn::Answer(response) => Ok(response),
         Turn::Pass(note) => {
             // Boxed, as a hit needs none of its room.
-            let answer = Box::pin(application::serve(arrival, request, given, (&script, handler), ledger));
+            let answer = Box::pin(application::serve(arrival, request, given, (&script, &handler), ledger));
             answer.await.map(|response| note.finish(response))
         }
         Turn::Fetch(fetch) => {
             let request = fetch.request(request);
             let (home, index) = (arrival.home.clone(), arrival.place.index);
-            let (caller, handler) = (arrival.caller.detached(), handler.clone());
+            let caller = arrival.caller.detached();
             let (variables, mut booked) = (given.variables, *ledger);
             let ask = async move {
                 let arrival = Arrival { home: &home, place: &home.places[index], caller: &caller };

@@ -166,8 +166,7 @@ impl Future for Run {
                 return run.end(outcome);
             }
             let (number, result) = ready!(waits.poll(context));
-            let Phase::Waiting { vm, pause, waits, limit } =
-                std::mem::replace(&mut run.phase, Phase::Done)
+            let Phase::Waiting { vm, pause, waits, limit } = std::mem::replace(&mut run.phase, Phase::Done)
             else {
                 unreachable!("it was waiting just now")
             };

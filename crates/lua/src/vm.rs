@@ -121,8 +121,7 @@ impl Vm {
             }
             None => lighty,
         };
-        let (compile, body, paused, go_on) =
-            part("driver", DRIVER)?.call((&host, dialect, reset, [DONE]))?;
+        let (compile, body, paused, go_on) = part("driver", DRIVER)?.call((&host, dialect, reset, [DONE]))?;
         // What scripts must not have is not merely hidden from them.
         lua.globals().clear()?;
         Ok(Vm {
@@ -221,7 +220,12 @@ impl Vm {
     }
 
     /// Goes on with a run that waited, and tells it what the wait of that number brought.
-    pub fn go_on(&self, pause: Pause, number: u32, result: Result<call::Value, String>) -> mlua::Result<Step> {
+    pub fn go_on(
+        &self,
+        pause: Pause,
+        number: u32,
+        result: Result<call::Value, String>,
+    ) -> mlua::Result<Step> {
         let values = result.unwrap_or_else(|problem| call::Value::Problem(problem.into_bytes()));
         let step = self.go_on.call::<Value>((pause.run, number, values.into_lua(&self.lua)?))?;
         self.step(pause.thread, step)

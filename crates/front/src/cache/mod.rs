@@ -132,7 +132,7 @@ pub async fn begin(
 ) -> Result<Turn, Failure> {
     let Some(content) = &arrival.home.cache else { return Ok(Turn::Pass(Note::none())) };
     let turn = Query { arrival, content, policy, request, wish }.turn().await;
-    ledger.stamp(Phase::Cache, tokamak_cost::now());
+    ledger.mark(Phase::Cache);
     turn
 }
 

@@ -103,7 +103,7 @@ async fn begin(
     if let Some(ledger) = ledger {
         ledger.stamp(Phase::Queue, permitted);
         ledger.stamp(Phase::Connect, connected);
-        ledger.stamp(Phase::Upstream, tokamak_cost::now());
+        ledger.mark(Phase::Upstream);
     }
     let (head, rest) = head?;
     Ok(Begun { head, rest, exchange, complaints })

@@ -8,6 +8,7 @@ use tokamak_cache::{Entry, Found, Key, Request, Wish};
 use tokamak_lua::Piece;
 use tokamak_lua::cache::{self, Kept};
 
+use super::series::Pieces;
 use super::work::Work;
 use crate::cache::Content;
 use crate::response::Source;
@@ -80,8 +81,8 @@ pub fn send(work: &mut Work, key: &[u8]) -> Option<u16> {
     // Scripts may still change the body.
     work.fields.remove(CONTENT_LENGTH);
     work.pieces = Some(match source {
-        Source::Whole(bytes) => vec![Piece::Bytes(bytes.to_vec())],
-        _ => Vec::new(),
+        Source::Whole(bytes) => Pieces::from_iter([Piece::Bytes(bytes.to_vec())]),
+        _ => Pieces::new(),
     });
     Some(parts.status.as_u16())
 }

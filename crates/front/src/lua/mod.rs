@@ -10,6 +10,7 @@ mod fetch;
 mod presence;
 mod response;
 mod series;
+mod spare;
 mod work;
 
 use std::any::Any;
@@ -20,11 +21,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::request::Parts;
 use http::{Request, Response, Uri};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use tokamak_config as config;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_lua::{Engine, Limits, MOST_RESTARTS, Outcome, ScriptId, Stage, State, Trouble, Value, Waiting};
-use tokamak_upstream::body::Body;
 
 use crate::access;
 use crate::application::Arrival;
@@ -40,7 +40,7 @@ use crate::service::{self, Given};
 pub use calls::Calls;
 pub use presence::{Attendance, Presence};
 pub use series::Series;
-use work::Work;
+pub use work::Work;
 
 /// The Lua of a whole server, which runs the scripts of a folder or those of its sites; absent if these have none.
 pub fn engine(server: &config::Server, folder: Option<&Path>) -> Option<Engine> {
@@ -164,26 +164,18 @@ struct Way<'a> {
     is_asked: bool,
 }
 
-/// Serves a request of a site that has scripts.
+/// Serves a request of a site that has scripts. `incoming` is where its body is read from, if it has not been.
 ///
 /// # Errors
 /// The failure that the client is to be told. The operator has been told.
 pub async fn serve(
     home: &Arc<Loop>,
-    place: &Place,
     caller: &Caller,
-    request: Request<()>,
-    given: Given<'_>,
+    work: Box<Work>,
+    incoming: Option<&mut Incoming>,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    let (parts, ()) = request.into_parts();
-    let Given { mut body, incoming, .. } = given;
-    let mut length = body.as_ref().map(Body::left);
-    if let Some(incoming) = &incoming {
-        length = incoming.size_hint().exact();
-        body = incoming.is_end_stream().then_some(Body::Empty);
-    }
-    let work = Work::new(home.clone(), place.index, caller.clone(), parts, body, length, ledger.start());
+    let place = &home.places[work.place];
     let hooks = work.hooks(&place.hooks);
     let work = Some(work);
     let mut way = Way { home, place, caller, incoming, hooks, work, restarts: 0, is_asked: false };
@@ -220,11 +212,12 @@ impl Way<'_> {
             }
             let is_open =
                 matches!(decision.target, Target::Script(_) | Target::Application(..) | Target::NotFound);
+            // Boxed, both: what scripts have answered needs none of their room.
             if !is_open {
-                ledger.stamp(Phase::Route, tokamak_cost::now());
-                return self.go_on(decision, ledger).await;
+                ledger.mark(Phase::Route);
+                return Box::pin(self.go_on(decision, ledger)).await;
             }
-            if let Some(response) = self.make(decision, ledger).await? {
+            if let Some(response) = Box::pin(self.make(decision, ledger)).await? {
                 return Ok(response);
             }
         }
@@ -327,21 +320,22 @@ impl Way<'_> {
             Verdict::Restart => return Ok(None),
             Verdict::Answer(status) => return Ok(Some(self.work().answer(status))),
         }
-        ledger.stamp(Phase::Route, tokamak_cost::now());
+        ledger.mark(Phase::Route);
         self.go_on(decision, ledger).await.map(Some)
     }
 
     /// What comes when the scripts have let a request pass.
     async fn go_on(&mut self, decision: Decision, ledger: &mut Ledger) -> Result<Response<Source>, Failure> {
         let (parts, given) = self.work().lend();
-        let wish = (!self.is_asked).then(|| self.work().wish.clone());
-        let given = Given { incoming: self.incoming.as_deref_mut(), wish, ..given };
+        let wish = std::mem::take(&mut self.work().wish);
+        let asks = (!self.is_asked).then_some(&wish);
+        let given = Given { incoming: self.incoming.as_deref_mut(), wish: asks, ..given };
         let request = Request::from_parts(parts, ());
         let arrival = Arrival { home: self.home, place: self.place, caller: self.caller };
-        // Boxed: what scripts answer themselves needs none of its room.
-        let answer = Box::pin(service::pursue(arrival, &request, given, decision, ledger)).await;
+        let answer = service::pursue(arrival, &request, given, decision, ledger).get().await;
         let (parts, ()) = request.into_parts();
         self.work().take_back(parts);
+        self.work().wish = wish;
         let mut response = answer?;
         self.work().add_fields(response.headers_mut());
         Ok(response)
@@ -384,7 +378,7 @@ impl Way<'_> {
         while let Some(script) = scripts.next() {
             match self.run(state, *script, stage).await {
                 Outcome::GoOn if self.work().wants_body() => {
-                    self.gather(ledger).await?;
+                    Box::pin(self.gather(ledger)).await?;
                     // From the first script: now it sees the body.
                     scripts = hooks.at(stage).iter();
                 }
@@ -403,7 +397,7 @@ impl Way<'_> {
             }
         }
         if !hooks.at(stage).is_empty() {
-            ledger.stamp(Phase::Script, tokamak_cost::now());
+            ledger.mark(Phase::Script);
         }
         Ok(verdict)
     }
@@ -432,7 +426,7 @@ impl Way<'_> {
     async fn gather(&mut self, ledger: &mut Ledger) -> Result<(), Failure> {
         let Some(incoming) = &mut self.incoming else { return Err(Failure::Internal) };
         let body = gather(self.home, self.caller, incoming).await;
-        ledger.stamp(Phase::Body, tokamak_cost::now());
+        ledger.mark(Phase::Body);
         match body {
             Ok(body) => {
                 self.work().put_body(body);

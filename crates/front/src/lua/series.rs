@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 use tokamak_lua::Piece;
 
 use crate::files::FileSlices;
@@ -14,6 +15,9 @@ enum Part {
     File(FileSlices),
 }
 
+/// What scripts put together: nearly always one piece.
+pub type Pieces = SmallVec<[Piece; 1]>;
+
 /// Pieces that follow each other.
 pub struct Series {
     parts: VecDeque<Part>,
@@ -22,7 +26,7 @@ pub struct Series {
 
 impl Series {
     /// What these pieces are together.
-    pub fn of(mut pieces: Vec<Piece>) -> Source {
+    pub fn of(mut pieces: Pieces) -> Source {
         if let [Piece::Bytes(bytes)] = &mut pieces[..]
             && !bytes.is_empty()
         {
@@ -70,7 +74,7 @@ impl Series {
     }
 }
 
-fn whole(pieces: Vec<Piece>) -> Source {
+fn whole(pieces: Pieces) -> Source {
     let all: Vec<Vec<u8>> = pieces
         .into_iter()
         .filter_map(|piece| match piece {

@@ -18,7 +18,8 @@ use crate::cache::Policy;
 use crate::caller::Caller;
 use crate::head::interim;
 use crate::lua::attributes::{Changes, Origin};
-use crate::lua::{Hooks, SiteHooks, caching, fetch, head_length, presence, time_of_day};
+use crate::lua::series::Pieces;
+use crate::lua::{Hooks, SiteHooks, caching, fetch, head_length, presence, spare, time_of_day};
 use crate::route;
 use crate::server::{Loop, Place};
 use crate::service::{Given, host_of};
@@ -33,8 +34,8 @@ pub struct Work {
     pub(super) caller: Caller,
     /// The request's head.
     pub(super) parts: Parts,
-    /// What it was when it came.
-    pub(super) original: Uri,
+    /// What its target was when it came, if a script has changed something of it.
+    original: Option<Uri>,
     /// Attributes that differ from what the head says.
     pub(super) changes: Changes,
     /// The file that the path means, as long as no script has said otherwise.
@@ -48,7 +49,7 @@ pub struct Work {
     /// Header fields of the response: those that scripts have set or, in the last stage, all of them.
     pub(super) fields: HeaderMap,
     /// The body that scripts have given; `None`: they have not said anything about it.
-    pub(super) pieces: Option<Vec<Piece>>,
+    pub(super) pieces: Option<Pieces>,
     /// The body that the response has without them, if it is at hand.
     pub(super) present: Option<Bytes>,
     /// The status of a response that is about to be sent.
@@ -76,15 +77,15 @@ impl Work {
             home,
             place,
             caller,
-            original: parts.uri.clone(),
             parts,
+            original: None,
             changes: Changes::default(),
             located: None,
             body,
             length,
             wants_body: false,
             variables: Vec::new(),
-            fields: HeaderMap::new(),
+            fields: spare::take(),
             pieces: None,
             present: None,
             status: 0,
@@ -94,9 +95,19 @@ impl Work {
         })
     }
 
+    /// The target as it came.
+    fn original(&self) -> &Uri {
+        self.original.as_ref().unwrap_or(&self.parts.uri)
+    }
+
     /// The site.
     pub fn place(&self) -> &Place {
         &self.home.places[self.place]
+    }
+
+    /// Whether nothing but the head of its answer is wanted.
+    pub fn is_head(&self) -> bool {
+        self.parts.method == http::Method::HEAD
     }
 
     /// The scripts for the request's path.
@@ -119,7 +130,7 @@ impl Work {
     pub fn head(&self) -> Parts {
         let mut request = http::Request::new(());
         *request.method_mut() = self.parts.method.clone();
-        *request.uri_mut() = self.original.clone();
+        *request.uri_mut() = self.original().clone();
         *request.headers_mut() = self.parts.headers.clone();
         request.into_parts().0
     }
@@ -221,7 +232,13 @@ impl Work {
 
     fn origin(&self) -> Origin<'_> {
         let addresses = self.caller.addresses();
-        Origin { place: self.place(), addresses, parts: &self.parts, original: &self.original }
+        Origin { place: self.place(), addresses, parts: &self.parts, original: self.original() }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        spare::give(std::mem::take(&mut self.parts.headers));
     }
 }
 
@@ -245,7 +262,7 @@ impl Host for Work {
     }
 
     fn log(&mut self, text: &str) {
-        let target = self.original.path_and_query().map_or("", |target| target.as_str());
+        let target = self.original().path_and_query().map_or("", |target| target.as_str());
         access::script(&self.place().site.name, text, self.parts.method.as_str(), target);
     }
 
@@ -297,13 +314,14 @@ impl Exchange for Work {
     }
 
     fn set_attribute(&mut self, attribute: Attribute, value: &[u8]) -> Result<(), String> {
+        self.original.get_or_insert_with(|| self.parts.uri.clone());
         self.changes.set(&mut self.parts, attribute, value)
     }
 
     fn item(&self, item: Item) -> (i64, i64) {
         let number = match item {
             Item::StartTime => return time_of_day(self.began),
-            Item::BytesIn | Item::RequestHeaderLen => head_length(&self.parts, &self.original),
+            Item::BytesIn | Item::RequestHeaderLen => head_length(&self.parts, self.original()),
             Item::KeepAlive => u64::from(!self.closes),
             // A request of the server's own has no connection to share.
             Item::RequestCount => self.caller.link().map_or(1, |link| link.requests().into()),
@@ -386,8 +404,7 @@ impl Exchange for Work {
     }
 
     fn clear_body(&mut self) {
-        // Nearly always there will be one.
-        self.pieces = Some(Vec::with_capacity(1));
+        self.pieces = Some(Pieces::new());
     }
 
     fn add_piece(&mut self, piece: Piece) {
