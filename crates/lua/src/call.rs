@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use mlua::{Lua, Value as Lvalue, Variadic};
-
 /// Something that a script waits for: what it brings, or why it brings nothing.
 pub type Waiting = Pin<Box<dyn Future<Output = Result<Value, String>> + Send>>;
 
@@ -111,49 +109,4 @@ pub struct RedisServer {
     pub database: u32,
     /// Time for a call.
     pub timeout: Duration,
-}
-
-impl Value {
-    /// The values that the script's function is given: one, or nil and a message; of a response status, body and header
-    /// fields.
-    ///
-    /// # Errors
-    /// There is no memory left for them.
-    pub(crate) fn into_lua(self, lua: &Lua) -> mlua::Result<Variadic<Lvalue>> {
-        Ok(Variadic::from_iter(match self {
-            // Not a nil more than there has to be: what a call gives is often handed on to a function.
-            Value::Nil => vec![Lvalue::Nil],
-            Value::Problem(message) => vec![Lvalue::Nil, bytes(lua, &message)?],
-            Value::Response(Response { status, fields, body }) => {
-                vec![Lvalue::Integer(status.into()), bytes(lua, &body)?, bytes(lua, &fields)?]
-            }
-            other => vec![other.into_element(lua)?],
-        }))
-    }
-
-    fn into_element(self, lua: &Lua) -> mlua::Result<Lvalue> {
-        Ok(match self {
-            Value::Nil => Lvalue::NULL,
-            Value::Boolean(truth) => Lvalue::Boolean(truth),
-            Value::Integer(number) => Lvalue::Integer(number),
-            Value::Number(number) => Lvalue::Number(number),
-            // Nobody gives lists of responses.
-            Value::Bytes(text) | Value::Response(Response { body: text, .. }) => bytes(lua, &text)?,
-            Value::List(values) => {
-                let list = lua.create_table_with_capacity(values.len(), 0)?;
-                for (place, value) in (1..).zip(values) {
-                    list.raw_set(place, value.into_element(lua)?)?;
-                }
-                Lvalue::Table(list)
-            }
-            Value::Problem(message) => {
-                let pair = [Lvalue::Boolean(false), bytes(lua, &message)?];
-                Lvalue::Table(lua.create_sequence_from(pair)?)
-            }
-        })
-    }
-}
-
-fn bytes(lua: &Lua, bytes: &[u8]) -> mlua::Result<Lvalue> {
-    lua.create_string(bytes).map(Lvalue::String)
 }

@@ -15,6 +15,8 @@ pub struct Seat {
     pub host: Box<dyn Host>,
     /// What the script waits for, or is about to.
     pub waits: Waits,
+    /// What it has waited for last.
+    pub brought: Value,
     /// What is to be said of the script as a whole.
     pub remarks: Vec<String>,
 }
@@ -92,6 +94,11 @@ pub fn with<R>(act: impl FnOnce(&mut Seat) -> R) -> mlua::Result<R> {
         Some(seat) => Ok(act(seat)),
         None => Err(mlua::Error::runtime("there is no request")),
     })
+}
+
+/// Where what the script has waited for last stays until the seat is left; nothing if no script runs.
+pub fn brought() -> *const Value {
+    CURRENT.with_borrow(|seat| seat.as_ref().map_or(std::ptr::null(), |seat| &raw const seat.brought))
 }
 
 /// Does something with the HTTP request.

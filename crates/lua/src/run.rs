@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::call::Waiting;
+use crate::call::{Value, Waiting};
 use crate::current::{Seat, Waits, seated};
 use crate::host::Host;
 use crate::outcome::{Outcome, Stage, Trouble, decide};
@@ -62,7 +62,7 @@ impl Run {
                 return Some(self.failed(Trouble::Error));
             }
         }
-        self.enter(&vm, Waits::default(), None, |vm| vm.start(id))
+        self.enter(&vm, Waits::default(), Value::Nil, None, |vm| vm.start(id))
     }
 
     /// Lets the script run until it ends or waits; what becomes of the request in the first case.
@@ -70,13 +70,14 @@ impl Run {
         &mut self,
         vm: &Arc<Vm>,
         waits: Waits,
+        brought: Value,
         limit: Option<Waiting>,
         into: impl FnOnce(&Vm) -> mlua::Result<Step>,
     ) -> Option<Outcome> {
         let host = self.host.take().unwrap_or_else(|| unreachable!("a run is entered once at a time"));
         let stay = vm.slot.enter(self.state.shared().limits.ticks());
-        let seat = Seat { host, waits, remarks: Vec::new() };
-        let (Seat { host, waits, remarks }, step) = seated(seat, || into(vm));
+        let seat = Seat { host, waits, brought, remarks: Vec::new() };
+        let (Seat { host, waits, remarks, .. }, step) = seated(seat, || into(vm));
         let end = stay.end();
         go_on_panicking();
         self.host = Some(host);
@@ -170,7 +171,8 @@ impl Future for Run {
             else {
                 unreachable!("it was waiting just now")
             };
-            if let Some(outcome) = run.enter(&vm, waits, Some(limit), |vm| vm.go_on(pause, number, result)) {
+            let brought = result.unwrap_or_else(|problem| Value::Problem(problem.into_bytes()));
+            if let Some(outcome) = run.enter(&vm, waits, brought, Some(limit), |vm| vm.go_on(pause, number)) {
                 return run.end(outcome);
             }
         }

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mlua::{Function, LightUserData, Lua, Table, Thread, Value};
 
 use crate::api;
-use crate::call;
 use crate::engine::Shared;
 use crate::raw::{self, Slot};
 use crate::scripts::{Entry, ScriptId, Scripts, Text};
@@ -32,7 +31,10 @@ const FULL: f64 = 0.8;
 const MOST_IDLE: usize = 64;
 
 /// What a coroutine yields with the number that a script returned.
-const DONE: LightUserData = LightUserData(std::ptr::dangling_mut());
+const DONE: LightUserData = LightUserData(std::ptr::without_provenance_mut(1));
+
+/// What it yields when the script waits.
+const WAIT: LightUserData = LightUserData(std::ptr::without_provenance_mut(2));
 
 /// A Lua state.
 pub struct Vm {
@@ -84,8 +86,8 @@ pub enum Step {
 
 /// A run that waits.
 pub struct Pause {
-    /// The run, in the words of the driver.
-    run: Table,
+    /// The run, in the words of the driver, which knows how it goes on; absent if it just does.
+    run: Option<Table>,
     /// Its coroutine.
     thread: Thread,
 }
@@ -121,7 +123,8 @@ impl Vm {
             }
             None => lighty,
         };
-        let (compile, body, paused, go_on) = part("driver", DRIVER)?.call((&host, dialect, reset, [DONE]))?;
+        let (compile, body, paused, go_on) =
+            part("driver", DRIVER)?.call((&host, dialect, reset, [DONE, WAIT]))?;
         // What scripts must not have is not merely hidden from them.
         lua.globals().clear()?;
         Ok(Vm {
@@ -210,25 +213,31 @@ impl Vm {
     pub fn start(&self, id: ScriptId) -> mlua::Result<Step> {
         let idle = self.idle().pop();
         let thread = idle.map_or_else(|| self.lua.create_thread(self.body.clone()), Ok)?;
-        match thread.resume(id.0)? {
+        let yielded = thread.resume(id.0)?;
+        self.after(thread, yielded)
+    }
+
+    /// Goes on with a run that waited: what the wait of that number brought is at its seat.
+    pub fn go_on(&self, pause: Pause, number: u32) -> mlua::Result<Step> {
+        let Pause { run, thread } = pause;
+        if let Some(run) = run {
+            let step = self.go_on.call((run, number))?;
+            return self.step(thread, step);
+        }
+        let yielded = thread.resume(())?;
+        self.after(thread, yielded)
+    }
+
+    /// What a run's coroutine has yielded.
+    fn after(&self, thread: Thread, yielded: (Value, Value)) -> mlua::Result<Step> {
+        match yielded {
             (Value::LightUserData(DONE), Value::Integer(number)) => {
                 self.keep(thread);
                 Ok(Step::Finished(number as i32))
             }
+            (Value::LightUserData(WAIT), _) => Ok(Step::Waiting(Pause { run: None, thread })),
             (mark, value) => self.step(thread, self.paused.call::<Value>((mark, value))?),
         }
-    }
-
-    /// Goes on with a run that waited, and tells it what the wait of that number brought.
-    pub fn go_on(
-        &self,
-        pause: Pause,
-        number: u32,
-        result: Result<call::Value, String>,
-    ) -> mlua::Result<Step> {
-        let values = result.unwrap_or_else(|problem| call::Value::Problem(problem.into_bytes()));
-        let step = self.go_on.call::<Value>((pause.run, number, values.into_lua(&self.lua)?))?;
-        self.step(pause.thread, step)
     }
 
     /// What the driver returned of a coroutine.
@@ -238,7 +247,7 @@ impl Vm {
                 self.keep(thread);
                 Ok(Step::Finished(number as i32))
             }
-            Value::Table(run) => Ok(Step::Waiting(Pause { run, thread })),
+            Value::Table(run) => Ok(Step::Waiting(Pause { run: Some(run), thread })),
             Value::String(problem) => Ok(Step::Failed(problem.to_string_lossy())),
             value => Err(mlua::Error::runtime(format!("the driver returned {value:?}"))),
         }

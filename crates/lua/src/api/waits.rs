@@ -10,6 +10,7 @@ use mlua::{Lua, Table, Value, Variadic};
 use super::set;
 use crate::call::{Call, HttpCall, RedisServer, Together};
 use crate::current::with;
+use crate::raw;
 
 /// A day is longer than any script may take.
 const LONGEST: f64 = 86_400.0;
@@ -24,6 +25,7 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
             seat.wait_for(pause)
         })
     })?;
+    host.set("take", raw::giving_function(lua)?)?;
     set(lua, host, "forget", |_, number: u32| with(|seat| seat.forget(number)))?;
     set(lua, host, "http", |_, arguments| begin(Call::Http(http(arguments)?)))?;
     set(lua, host, "fetch", |_, arguments| begin(Call::Fetch(http(arguments)?)))?;

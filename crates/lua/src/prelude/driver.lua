@@ -1,6 +1,7 @@
 -- Runs scripts: each run in a coroutine, with an environment of its own. Rust keeps the coroutines, each of which runs scripts
--- one after the other: it resumes one with a script's number, and most runs end at once. What else a coroutine yields Rust
--- gives to `paused` and, when what a run waited for is there, it calls `go_on`; whatever happens in a script, these return.
+-- one after the other: it resumes one with a script's number, and most runs end at once, or wait for one thing after the other,
+-- after each of which it is resumed. What else a coroutine yields Rust gives to `paused` and, when something that such a run
+-- waited for is there, it calls `go_on`; whatever happens in a script, these return.
 --
 -- They tell Rust a number if the script has ended, the run if it waits, and a text if something went wrong.
 --
@@ -21,10 +22,10 @@ local finish, loaded, globals_for = dialect.finish, dialect.loaded, dialect.glob
 
 local create, resume, yield, running = coroutine.create, coroutine.resume, coroutine.yield, coroutine.running
 local load, next, setfenv, setmetatable, xpcall = load, next, setfenv, setmetatable, xpcall
-local tostring, traceback, type = tostring, debug.traceback, type
+local take, tostring, traceback, type = host.take, tostring, debug.traceback, type
 
--- What a coroutine says when it yields; scripts cannot get hold of these. Rust knows the first as well.
-local DONE, FAILED, WAIT, BRANCH = marks[1], {}, {}, {}
+-- What a coroutine says when it yields; scripts cannot get hold of these. Rust knows the first two as well.
+local DONE, WAIT, FAILED, BRANCH = marks[1], marks[2], {}, {}
 
 -- Most functions of a script that are kept for its next runs. Chosen arbitrarily.
 local MOST_KEPT = 64
@@ -182,21 +183,23 @@ local function paused(mark, value)
     return advance(run, settle(run, run.thread, true, mark, value))
 end
 
-local function proceed(run, thread, ...)
+-- The run is executed again.
+local function enter_again(run)
     current = run
     enter(run)
     reset()
-    return advance(run, go_on_in(run, thread, ...))
 end
 
 -- What the coroutine waited for that waits under this number has come.
-local function go_on(run, number, ...)
+local function go_on(run, number)
+    enter_again(run)
     local thread = run.waits and run.waits[number]
-    if not thread then
-        return proceed(run, run.thread, ...)
+    if thread then
+        run.waits[number] = nil
+    else
+        thread = run.thread
     end
-    run.waits[number] = nil
-    return proceed(run, thread, ...)
+    return advance(run, go_on_in(run, thread))
 end
 
 -- Compiles `text`, which was changed then, for a script file; a message if it cannot be. The globals of a file stay when
@@ -237,17 +240,25 @@ local MISPLACED = "only the script itself may wait, not a coroutine of its own"
 
 -- Waits for what Rust began under a number just now, and gives what it brought: a value, or nil and a message.
 function host.wait(number)
-    local thread = running()
+    local run, thread = current, running()
     if not is_own(thread) then
         host.forget(number)
         return nil, MISPLACED
     end
-    if thread ~= current.thread then
-        local waits = current.waits or {}
-        current.waits = waits
+    if thread == run.thread then
+        if pause then
+            pause(run)
+        end
+        yield(WAIT)
+        -- Rust may have resumed it without `go_on`.
+        enter_again(run)
+    else
+        local waits = run.waits or {}
+        run.waits = waits
         waits[number] = thread
+        yield(WAIT)
     end
-    return yield(WAIT)
+    return take()
 end
 
 -- Has functions run side by side; see `outcome_of`.

@@ -1,10 +1,12 @@
 //! All `unsafe` of this crate: opening a Lua state, ending runs from outside, taking text from Lua, and finding out where a script is.
 
+mod give;
 mod open;
 mod place;
 mod text;
 mod watch;
 
+pub use give::giving_function;
 pub use open::open;
 pub use place::place_in;
 pub use text::{Caller, TextCall, assign_function, go_on_panicking, text_function};
