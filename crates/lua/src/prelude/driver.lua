@@ -71,7 +71,8 @@ local function loop(id)
         reset()
         local good, value = xpcall(main, explain)
         if not good then
-            yield(FAILED, value)
+            -- Where the stack was full, there was no room for `explain`.
+            yield(FAILED, value == "stack overflow" and script.path .. ": " .. value or value)
         end
         value = finish(run, value)
         count = idle.count
@@ -209,7 +210,7 @@ local function compile(id, text, path, directory, changed)
     local script = scripts[id]
     if not script then
         local globals = globals_for(directory)
-        script = { globals = globals, fallback = { __index = globals, __metatable = false } }
+        script = { path = path, globals = globals, fallback = { __index = globals, __metatable = false } }
         scripts[id] = script
     end
     -- For the message alone: in the next line the end of the text is not where the compiler would find it.
