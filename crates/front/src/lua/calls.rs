@@ -1,4 +1,4 @@
-//! What scripts reach other services by: the clients of one event loop.
+//! What scripts wait for: the clients and the timers of one event loop.
 
 use std::fs::OpenOptions;
 use std::future::{Future, ready};
@@ -8,20 +8,24 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use ::http::HeaderMap;
 use tokamak_lua::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
 use tokamak_outbound::http::{self, Fault, Limits, Request, Sending};
 use tokamak_outbound::{Names, redis};
 
+use super::timers::Timers;
+
 /// Redis servers that scripts may use, counting each database, user and time limit: more look like a mistake. Chosen
 /// arbitrarily.
 const MOST_SERVERS: usize = 64;
 
-/// The clients of one event loop.
+/// The clients and the timers of one event loop.
 #[derive(Default)]
 pub struct Calls {
     names: Names,
+    timers: Timers,
     http: Arc<http::Client>,
     /// By the numbers that scripts were given.
     redis: Mutex<Vec<Arc<redis::Client>>>,
@@ -53,6 +57,11 @@ impl Calls {
                 read.await.map_err(|error| error.to_string())?.map(Value::Bytes)
             }),
         }
+    }
+
+    /// Something that is done after a while.
+    pub fn sleep(&self, time: Duration) -> Waiting {
+        self.timers.sleep(time)
     }
 
     /// A number for a Redis server.

@@ -11,6 +11,7 @@ mod presence;
 mod response;
 mod series;
 mod spare;
+mod timers;
 mod work;
 
 use std::any::Any;
@@ -24,7 +25,7 @@ use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use tokamak_config as config;
 use tokamak_cost::{Ledger, Phase};
-use tokamak_lua::{Engine, Limits, MOST_RESTARTS, Outcome, ScriptId, Stage, State, Trouble, Value, Waiting};
+use tokamak_lua::{Engine, Limits, MOST_RESTARTS, Outcome, ScriptId, Stage, State, Trouble};
 
 use crate::access;
 use crate::application::Arrival;
@@ -459,12 +460,4 @@ pub fn failure(trouble: Trouble) -> Failure {
         Trouble::Error => Failure::Internal,
         Trouble::TooLong | Trouble::NoMemory => Failure::ScriptEnded,
     }
-}
-
-/// Something that is done after a while.
-pub fn sleep(time: Duration) -> Waiting {
-    Box::pin(async move {
-        tokio::time::sleep(time).await;
-        Ok(Value::Nil)
-    })
 }

@@ -267,7 +267,7 @@ impl Host for Work {
     }
 
     fn sleep(&mut self, time: Duration) -> Waiting {
-        super::sleep(time)
+        self.home.calls.sleep(time)
     }
 
     fn call(&mut self, call: Call) -> Waiting {

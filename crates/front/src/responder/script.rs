@@ -194,7 +194,7 @@ impl Host for Streams {
     }
 
     fn sleep(&mut self, time: Duration) -> Waiting {
-        lua::sleep(time)
+        self.around.home.calls.sleep(time)
     }
 
     fn call(&mut self, call: Call) -> Waiting {
