@@ -132,6 +132,7 @@ fn what_grows_slowly_ends_in_one_way_or_another() {
 fn endless_memory_is_no_memory() {
     for script in [
         "local t = {} while true do t[#t + 1] = ('x'):rep(100000) .. #t end",
+        "local t = {} while true do t[#t + 1] = tokamak.http.post('http://a', ('x'):rep(20000) .. #t).body end",
         "return ('x'):rep(1e9)",
         "local s = 'x' while true do s = s .. s end",
         "local t = {} for i = 1, 1e9 do t[i] = i end",
