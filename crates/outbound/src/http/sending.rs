@@ -37,6 +37,12 @@ enum State {
     Done,
 }
 
+/// What has come.
+enum Event {
+    Open(Stream),
+    Response(Response),
+}
+
 type Opening = Pin<Box<dyn Future<Output = Result<Stream, Fault>> + Send>>;
 
 impl Sending {
@@ -112,10 +118,4 @@ impl Future for Sending {
             }
         }
     }
-}
-
-/// What has come.
-enum Event {
-    Open(Stream),
-    Response(Response),
 }
