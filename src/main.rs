@@ -12,7 +12,7 @@ use cli::{Command, report};
 /// Requests take and give back the same few sizes all the time, some of them (the HTTP library's buffers of 8 KiB, tables of Lua)
 /// larger than what the C library's allocator does quickly.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     match cli::parse() {

@@ -14,9 +14,6 @@ use crate::scripts::ScriptId;
 use crate::state::State;
 use crate::vm::{Pause, Ready, Step, Vm};
 
-/// How often a state's memory is looked at, in runs. Chosen arbitrarily.
-const LOOK: u32 = 1024;
-
 /// A script at work for a request: a future of the request, as the script left it, and of what becomes of it.
 ///
 /// Dropped before it is ready, the script is never continued.
@@ -50,43 +47,46 @@ impl Run {
     }
 
     fn begin(&mut self) -> Option<Outcome> {
-        let id = self.script;
-        let state = self.state.clone();
-        state.shared().wake();
+        let Run { state, script, stage, host, .. } = self;
+        let shared = state.shared();
+        shared.wake();
         let vm = state.vm();
-        match vm.ready(id, &state.shared().scripts) {
-            Ready::Yes => {}
-            Ready::WithNotice(notice) => self.host().log(&notice),
+        let mut say = |text: &str| host.as_deref_mut().into_iter().for_each(|host| host.log(text));
+        let turn = match vm.ready(*script, &shared.scripts) {
+            Ready::Yes(turn, notice) => {
+                notice.iter().for_each(|notice| say(notice));
+                turn
+            }
             Ready::No(fault) => {
-                self.host().log(&fault);
-                return Some(self.failed(Trouble::Error));
+                say(&fault);
+                return Some(failed(*stage, Trouble::Error));
+            }
+        };
+        let left = enter(host, &vm, shared.limits.ticks(), Waits::default(), Value::Nil, || turn.start());
+        match left {
+            // Nearly always, and so without taking hold of the state.
+            Left {
+                end: End::InTime, step: Ok(Step::Finished { number, is_due: false }), remarks, ..
+            } if remarks.is_empty() => Some(decide(*stage, number)),
+            left => {
+                let held = Arc::clone(&vm);
+                drop(vm);
+                self.leave(&held, None, left)
             }
         }
-        self.enter(&vm, Waits::default(), Value::Nil, None, |vm| vm.start(id))
     }
 
-    /// Lets the script run until it ends or waits; what becomes of the request in the first case.
-    fn enter(
-        &mut self,
-        vm: &Arc<Vm>,
-        waits: Waits,
-        brought: Value,
-        limit: Option<Waiting>,
-        into: impl FnOnce(&Vm) -> mlua::Result<Step>,
-    ) -> Option<Outcome> {
-        let host = self.host.take().unwrap_or_else(|| unreachable!("a run is entered once at a time"));
-        let stay = vm.slot.enter(self.state.shared().limits.ticks());
-        let seat = Seat { host, waits, brought, remarks: Vec::new() };
-        let (Seat { host, waits, remarks, .. }, step) = seated(seat, || into(vm));
-        let end = stay.end();
-        go_on_panicking();
-        self.host = Some(host);
+    /// What becomes of the request after a stay, if the script has ended.
+    fn leave(&mut self, vm: &Arc<Vm>, limit: Option<Waiting>, left: Left) -> Option<Outcome> {
+        let Left { waits, remarks, end, step } = left;
         for remark in remarks {
             self.remark(&remark);
         }
         let trouble = match (end, step) {
-            (End::InTime, Ok(Step::Finished(number))) => {
-                self.look_at_memory(vm, false);
+            (End::InTime, Ok(Step::Finished { number, is_due })) => {
+                if is_due {
+                    self.look_at_memory(vm);
+                }
                 return Some(decide(self.stage, number));
             }
             (End::InTime, Ok(Step::Waiting(pause))) => {
@@ -102,8 +102,10 @@ impl Run {
             (End::InTime, Err(error)) => self.broken(&error.to_string()),
             (End::Overdue(place), _) => self.overdue(place.as_deref()),
         };
-        self.look_at_memory(vm, trouble == Trouble::NoMemory);
-        Some(self.failed(trouble))
+        if trouble == Trouble::NoMemory {
+            self.look_at_memory(vm);
+        }
+        Some(failed(self.stage, trouble))
     }
 
     fn overdue(&mut self, place: Option<&str>) -> Trouble {
@@ -129,15 +131,9 @@ impl Run {
         if problem.contains("not enough memory") { Trouble::NoMemory } else { Trouble::Error }
     }
 
-    /// A script that fails when the response is decided leaves it as it is.
-    fn failed(&self, trouble: Trouble) -> Outcome {
-        if self.stage.has_response() { Outcome::GoOn } else { Outcome::Failed(trouble) }
-    }
-
-    fn look_at_memory(&mut self, vm: &Arc<Vm>, suspicious: bool) {
-        if (vm.is_due_for_a_look(LOOK) || suspicious)
-            && vm.is_full()
-            && let Some(notice) = self.state.clone().replace(vm)
+    fn look_at_memory(&mut self, vm: &Arc<Vm>) {
+        if vm.is_full()
+            && let Some(notice) = self.state.replace(vm)
         {
             self.host().log(&notice);
         }
@@ -147,6 +143,38 @@ impl Run {
         self.phase = Phase::Done;
         Poll::Ready((self.host.take().unwrap_or_else(|| unreachable!("a run ends once")), outcome))
     }
+}
+
+/// A script that fails when the response is decided leaves it as it is.
+fn failed(stage: Stage, trouble: Trouble) -> Outcome {
+    if stage.has_response() { Outcome::GoOn } else { Outcome::Failed(trouble) }
+}
+
+/// What a stay in Lua has left.
+struct Left {
+    waits: Waits,
+    remarks: Vec<String>,
+    end: End,
+    step: mlua::Result<Step>,
+}
+
+/// Lets a script run until it ends or waits.
+fn enter(
+    host: &mut Option<Box<dyn Host>>,
+    vm: &Vm,
+    ticks: u64,
+    waits: Waits,
+    brought: Value,
+    into: impl FnOnce() -> mlua::Result<Step>,
+) -> Left {
+    let own = host.take().unwrap_or_else(|| unreachable!("a run is entered once at a time"));
+    let stay = vm.slot.enter(ticks);
+    let seat = Seat { host: own, waits, brought, remarks: Vec::new() };
+    let (Seat { host: own, waits, remarks, .. }, step) = seated(seat, into);
+    let end = stay.end();
+    go_on_panicking();
+    *host = Some(own);
+    Left { waits, remarks, end, step }
 }
 
 impl Future for Run {
@@ -163,7 +191,7 @@ impl Future for Run {
             if limit.as_mut().poll(context).is_ready() {
                 let total = run.state.shared().limits.total;
                 run.remark(&format!("ended after {total:?}, while it waited"));
-                let outcome = run.failed(Trouble::TooLong);
+                let outcome = failed(run.stage, Trouble::TooLong);
                 return run.end(outcome);
             }
             let (number, result) = ready!(waits.poll(context));
@@ -172,7 +200,9 @@ impl Future for Run {
                 unreachable!("it was waiting just now")
             };
             let brought = result.unwrap_or_else(|problem| Value::Problem(problem.into_bytes()));
-            if let Some(outcome) = run.enter(&vm, waits, brought, Some(limit), |vm| vm.go_on(pause, number)) {
+            let ticks = run.state.shared().limits.ticks();
+            let left = enter(&mut run.host, &vm, ticks, waits, brought, || vm.go_on(pause, number));
+            if let Some(outcome) = run.leave(&vm, Some(limit), left) {
                 return run.end(outcome);
             }
         }

@@ -1,6 +1,6 @@
 //! The Lua of one event loop.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::{Engine, Shared};
 use crate::host::Host;
@@ -49,13 +49,13 @@ impl State {
         &self.shared
     }
 
-    pub(crate) fn vm(&self) -> Arc<Vm> {
-        self.vm.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn vm(&self) -> MutexGuard<'_, Arc<Vm>> {
+        self.vm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a fresh state in the place of `worn`, which has no memory left that could be freed; what the log should say.
     pub(crate) fn replace(&self, worn: &Arc<Vm>) -> Option<String> {
-        let mut vm = self.vm.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut vm = self.vm();
         if !Arc::ptr_eq(&vm, worn) {
             return None;
         }

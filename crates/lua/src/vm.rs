@@ -2,7 +2,6 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, LightUserData, Lua, Table, Thread, Value};
@@ -27,6 +26,9 @@ const DRIVER: &str = include_str!("prelude/driver.lua");
 /// nothing can free.
 const FULL: f64 = 0.8;
 
+/// How often the memory is looked at, in runs. Chosen arbitrarily.
+const LOOK: u32 = 1024;
+
 /// Most coroutines that are kept for the next runs. Chosen arbitrarily.
 const MOST_IDLE: usize = 64;
 
@@ -45,13 +47,19 @@ pub struct Vm {
     body: Function,
     paused: Function,
     go_on: Function,
-    /// By their numbers, as far as they have been run.
-    scripts: Mutex<Vec<Option<Compiled>>>,
-    /// Coroutines that run no script now.
-    idle: Mutex<Vec<Thread>>,
     memory: usize,
-    /// Runs that have ended, to look at the memory now and then.
-    runs: AtomicU32,
+    books: Mutex<Books>,
+}
+
+/// What changes from run to run.
+#[derive(Default)]
+struct Books {
+    /// By their numbers, as far as they have been run.
+    scripts: Vec<Option<Compiled>>,
+    /// Coroutines that run no script now.
+    idle: Vec<Thread>,
+    /// Runs that have ended well, to look at the memory now and then.
+    runs: u32,
 }
 
 /// What a state has of one script file.
@@ -65,19 +73,29 @@ struct Compiled {
 }
 
 /// Whether a script can be run.
-pub enum Ready {
-    /// It can.
-    Yes,
-    /// It can, but not as the file has it now: this is wrong with that.
-    WithNotice(String),
+pub enum Ready<'a> {
+    /// It can; and perhaps not as the file has it now, because this is wrong with that.
+    Yes(Turn<'a>, Option<String>),
     /// It cannot, and this is why.
     No(String),
 }
 
+/// A script's turn to run in a state, in which no other begins until this one waits or has ended.
+pub struct Turn<'a> {
+    vm: &'a Vm,
+    books: MutexGuard<'a, Books>,
+    id: ScriptId,
+}
+
 /// Where a run has come to.
 pub enum Step {
-    /// The script returned this.
-    Finished(i32),
+    /// The script returned this number.
+    Finished {
+        /// The number.
+        number: i32,
+        /// Whether it is time to look at the memory.
+        is_due: bool,
+    },
     /// It waits.
     Waiting(Pause),
     /// It raised an error.
@@ -134,16 +152,9 @@ impl Vm {
             body,
             paused,
             go_on,
-            scripts: Mutex::default(),
-            idle: Mutex::default(),
             memory: shared.limits.memory,
-            runs: AtomicU32::new(0),
+            books: Mutex::default(),
         })
-    }
-
-    /// Whether one more run makes it time to look at the memory: every `often`th does.
-    pub fn is_due_for_a_look(&self, often: u32) -> bool {
-        self.runs.fetch_add(1, Ordering::Relaxed) % often == often - 1
     }
 
     /// Whether what remains after a collection is close to the limit.
@@ -158,40 +169,41 @@ impl Vm {
     }
 
     /// Sees to it that the newest text of a script that can be compiled is the one that runs.
-    pub fn ready(&self, id: ScriptId, all: &Scripts) -> Ready {
-        let mut scripts = self.scripts();
-        if scripts.len() <= id.0 {
-            scripts.resize_with(id.0 + 1, || None);
+    pub fn ready(&self, id: ScriptId, all: &Scripts) -> Ready<'_> {
+        let mut books = self.books();
+        if books.scripts.len() <= id.0 {
+            books.scripts.resize_with(id.0 + 1, || None);
         }
         let new = || Compiled { entry: all.entry(id), version: 0, fault: None };
-        let compiled = scripts[id.0].get_or_insert_with(new);
+        let compiled = books.scripts[id.0].get_or_insert_with(new);
+        let mut notice = None;
         if compiled.version != compiled.entry.version() {
-            return self.renew(id, compiled).unwrap_or_else(|error| Ready::No(error.to_string()));
+            match self.renew(id, compiled) {
+                Ok(news) => notice = news,
+                Err(error) => return Ready::No(error.to_string()),
+            }
         }
-        compiled.fault.clone().map_or(Ready::Yes, Ready::No)
+        match &compiled.fault {
+            Some(fault) => Ready::No(fault.clone()),
+            None => Ready::Yes(Turn { vm: self, books, id }, notice),
+        }
     }
 
-    /// Looks at a text that this state has not seen yet.
-    fn renew(&self, id: ScriptId, compiled: &mut Compiled) -> mlua::Result<Ready> {
+    /// Looks at a text that this state has not seen yet; what is wrong with it, if that is news and an older one runs on.
+    fn renew(&self, id: ScriptId, compiled: &mut Compiled) -> mlua::Result<Option<String>> {
         let entry = &compiled.entry;
         let text = entry.text();
         let had_one = compiled.version > 0 && compiled.fault.is_none();
         let fault = self.compile(id, entry, &text)?;
         let is_first = fault.is_some() && had_one && text.source.is_ok() && entry.reports(text.version);
         compiled.version = text.version;
-        let Some(fault) = fault else {
-            compiled.fault = None;
-            return Ok(Ready::Yes);
-        };
         if had_one && text.source.is_ok() {
-            return Ok(if is_first {
-                Ready::WithNotice(format!("{fault}; its last good version stays"))
-            } else {
-                Ready::Yes
-            });
+            return Ok(fault
+                .filter(|_| is_first)
+                .map(|fault| format!("{fault}; its last good version stays")));
         }
-        compiled.fault = Some(fault.clone());
-        Ok(Ready::No(fault))
+        compiled.fault = fault;
+        Ok(None)
     }
 
     /// Compiles a text; what is wrong with it, if anything is.
@@ -209,14 +221,6 @@ impl Vm {
         Ok(problem.map(|problem| format!("loading script {path} failed: {}", problem.to_string_lossy())))
     }
 
-    /// Begins a run of a script.
-    pub fn start(&self, id: ScriptId) -> mlua::Result<Step> {
-        let idle = self.idle().pop();
-        let thread = idle.map_or_else(|| self.lua.create_thread(self.body.clone()), Ok)?;
-        let yielded = thread.resume(id.0)?;
-        self.after(thread, yielded)
-    }
-
     /// Goes on with a run that waited: what the wait of that number brought is at its seat.
     pub fn go_on(&self, pause: Pause, number: u32) -> mlua::Result<Step> {
         let Pause { run, thread } = pause;
@@ -231,10 +235,7 @@ impl Vm {
     /// What a run's coroutine has yielded.
     fn after(&self, thread: Thread, yielded: (Value, Value)) -> mlua::Result<Step> {
         match yielded {
-            (Value::LightUserData(DONE), Value::Integer(number)) => {
-                self.keep(thread);
-                Ok(Step::Finished(number as i32))
-            }
+            (Value::LightUserData(DONE), Value::Integer(number)) => Ok(self.books().keep(thread, number)),
             (Value::LightUserData(WAIT), _) => Ok(Step::Waiting(Pause { run: None, thread })),
             (mark, value) => self.step(thread, self.paused.call::<Value>((mark, value))?),
         }
@@ -243,32 +244,43 @@ impl Vm {
     /// What the driver returned of a coroutine.
     fn step(&self, thread: Thread, value: Value) -> mlua::Result<Step> {
         match value {
-            Value::Integer(number) => {
-                self.keep(thread);
-                Ok(Step::Finished(number as i32))
-            }
+            Value::Integer(number) => Ok(self.books().keep(thread, number)),
             Value::Table(run) => Ok(Step::Waiting(Pause { run: Some(run), thread })),
             Value::String(problem) => Ok(Step::Failed(problem.to_string_lossy())),
             value => Err(mlua::Error::runtime(format!("the driver returned {value:?}"))),
         }
     }
 
-    /// Keeps a coroutine whose run has ended well.
-    fn keep(&self, thread: Thread) {
-        let mut idle = self.idle();
-        if idle.len() < MOST_IDLE {
-            idle.push(thread);
-        }
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Thread>> {
-        // As below.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn scripts(&self) -> MutexGuard<'_, Vec<Option<Compiled>>> {
+    fn books(&self) -> MutexGuard<'_, Books> {
         // One thread uses a state; the lock makes it shareable.
-        self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn<'_> {
+    /// Begins the run.
+    pub fn start(mut self) -> mlua::Result<Step> {
+        let Turn { vm, books, id } = &mut self;
+        let idle = books.idle.pop();
+        let thread = idle.map_or_else(|| vm.lua.create_thread(vm.body.clone()), Ok)?;
+        let yielded = thread.resume(id.0)?;
+        if let (Value::LightUserData(DONE), Value::Integer(number)) = yielded {
+            return Ok(books.keep(thread, number));
+        }
+        let vm = *vm;
+        drop(self);
+        vm.after(thread, yielded)
+    }
+}
+
+impl Books {
+    /// Keeps a coroutine whose run has ended well, with that number.
+    fn keep(&mut self, thread: Thread, number: i64) -> Step {
+        self.runs = self.runs.wrapping_add(1);
+        if self.idle.len() < MOST_IDLE {
+            self.idle.push(thread);
+        }
+        Step::Finished { number: number as i32, is_due: self.runs.is_multiple_of(LOOK) }
     }
 }
 
