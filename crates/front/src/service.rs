@@ -29,7 +29,7 @@ use crate::lua::{self, Work};
 use crate::pages;
 use crate::response::{Receipt, Reply, Source};
 use crate::route::{Decision, Script, Target};
-use crate::server::{Loop, OpenConnection};
+use crate::server::{Loop, OpenConnection, Place};
 
 /// Serves the requests of one connection, one after the other, until it ends.
 pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, _open: OpenConnection) {
@@ -82,12 +82,9 @@ pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     authority.or_else(|| headers.get(header::HOST)?.to_str().ok())
 }
 
-/// What every request costs is done here at once: the future is moved as a whole, so it holds no more than it has to.
-fn serve(
-    home: Arc<Loop>,
-    link: Arc<Link>,
-    request: Request<Incoming>,
-) -> impl Future<Output = Result<Response<Reply>, Gone>> + Send {
+/// Answers a client's request: at once if nothing has to be waited for. Only what takes its time becomes a task's business, in a
+/// box of its own, since what a connection has room for is moved as a whole with every request.
+fn serve(home: Arc<Loop>, link: Arc<Link>, request: Request<Incoming>) -> Serving {
     let is_read = home.wants_entries();
     let now = if is_read { tokamak_cost::now() } else { tokamak_cost::coarse() };
     home.attend(now);
@@ -98,32 +95,62 @@ fn serve(
     let attendance = home.presence.note(|| home.place_of(host(&request)).index, &link, &request, began);
     let mut receipt = Receipt::new(home, Caller::Client(link), ledger);
     (receipt.entry, receipt.attendance) = (entry, attendance);
-    let (parts, mut incoming) = request.into_parts();
+    let (parts, incoming) = request.into_parts();
     let length = incoming.size_hint().exact();
     let body = incoming.is_end_stream().then_some(Body::Empty);
-    let asked = Asked::new(&receipt, parts, body, length);
-    async move {
-        let (home, caller) = (&receipt.home, &receipt.caller);
-        let given = Given { incoming: Some(&mut incoming), wish: Some(&PLAIN), ..Given::default() };
-        let mut response = {
-            let mut answer = pin!(answer(home, caller, asked, given, &mut receipt.ledger));
-            let unless_gone = |context: &mut Context<'_>| match answer.as_mut().poll(context) {
-                Poll::Pending => caller.poll_gone(context).map(|()| Err(Gone)),
-                ready => ready.map(Ok),
-            };
-            poll_fn(unless_gone).await?
-        };
-        if home.is_draining() {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        if let Some(entry) = &mut receipt.entry {
-            entry.status = response.status().as_u16();
-        }
-        if let Some(attendance) = &receipt.attendance {
-            attendance.answered(&response);
-        }
-        Ok(Reply::respond(response, receipt))
+    match Asked::begin(&mut receipt, parts, body, length) {
+        Ok(response) => Serving::Now(Some(respond(response, receipt))),
+        Err(asked) => Serving::Later(Box::pin(wait(asked, incoming, receipt))),
     }
+}
+
+/// A response that is there, or comes later.
+enum Serving {
+    Now(Option<Response<Reply>>),
+    Later(Pin<Box<dyn Future<Output = Result<Response<Reply>, Gone>> + Send>>),
+}
+
+impl Future for Serving {
+    type Output = Result<Response<Reply>, Gone>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Serving::Now(response) => Poll::Ready(response.take().ok_or(Gone)),
+            Serving::Later(later) => later.as_mut().poll(context),
+        }
+    }
+}
+
+/// Waits for the answer to a client's request, unless the client goes before.
+async fn wait(
+    asked: Asked,
+    mut incoming: Incoming,
+    mut receipt: Box<Receipt>,
+) -> Result<Response<Reply>, Gone> {
+    let response = {
+        let Receipt { home, caller, ledger, .. } = &mut *receipt;
+        let mut answer = pin!(asked.answer(home, caller, Some(&mut incoming), ledger));
+        let unless_gone = |context: &mut Context<'_>| match answer.as_mut().poll(context) {
+            Poll::Pending => caller.poll_gone(context).map(|()| Err(Gone)),
+            ready => ready.map(Ok),
+        };
+        poll_fn(unless_gone).await?
+    };
+    Ok(respond(response, receipt))
+}
+
+/// What every response to a client goes through.
+fn respond(mut response: Response<Source>, mut receipt: Box<Receipt>) -> Response<Reply> {
+    if receipt.home.is_draining() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if let Some(entry) = &mut receipt.entry {
+        entry.status = response.status().as_u16();
+    }
+    if let Some(attendance) = &receipt.attendance {
+        attendance.answered(&response);
+    }
+    Reply::respond(response, receipt)
 }
 
 /// A client has gone before its answer began.
@@ -159,9 +186,10 @@ pub async fn own(home: &Arc<Loop>, caller: &Caller, request: Request<Body>) -> R
     let mut receipt = Receipt::new(home.clone(), caller.clone(), Ledger::unread(tokamak_cost::now()));
     let (parts, body) = request.into_parts();
     let length = Some(body.left());
-    let asked = Asked::new(&receipt, parts, Some(body), length);
-    let given = Given { wish: Some(&PLAIN), ..Given::default() };
-    let response = answer(home, caller, asked, given, &mut receipt.ledger).await;
+    let response = match Asked::begin(&mut receipt, parts, Some(body), length) {
+        Ok(response) => response,
+        Err(asked) => asked.answer(home, caller, None, &mut receipt.ledger).await,
+    };
     Reply::respond(response, receipt)
 }
 
@@ -172,12 +200,12 @@ pub struct TooDeep;
 /// What scripts want of the content cache where there are none.
 static PLAIN: Wish = Wish::NOTHING;
 
-/// A request that is about to be answered, in a box of its own.
+/// A request whose answer takes its time.
 enum Asked {
     /// Of a site without scripts.
     Plain(Box<Plain>),
-    /// On its way through the scripts of its site.
-    Scripted(Box<Work>),
+    /// In the hands of its site's scripts.
+    Scripted { begun: lua::Begun, head_only: bool },
 }
 
 struct Plain {
@@ -186,44 +214,64 @@ struct Plain {
     request: Request<()>,
     /// Its body, if it has been read.
     body: Option<Body>,
+    decision: Decision,
 }
 
 impl Asked {
-    fn new(receipt: &Receipt, parts: Parts, body: Option<Body>, length: Option<u64>) -> Asked {
+    /// Begins to answer a request; the response, if that needs no waiting.
+    fn begin(
+        receipt: &mut Receipt,
+        parts: Parts,
+        body: Option<Body>,
+        length: Option<u64>,
+    ) -> Result<Response<Source>, Asked> {
         let Receipt { home, caller, ledger, .. } = receipt;
+        let head_only = parts.method == http::Method::HEAD;
         let place = home.place_of(host_of(&parts.uri, &parts.headers));
-        if place.hooks.is_empty() {
-            let request = Request::from_parts(parts, ());
-            return Asked::Plain(Box::new(Plain { place: place.index, request, body }));
+        if !place.hooks.is_empty() {
+            let began = ledger.start();
+            let work = Work::new(home.clone(), place.index, caller.clone(), parts, body, length, began);
+            let response =
+                lua::begin(home, work, ledger).map_err(|begun| Asked::Scripted { begun, head_only });
+            return Ok(finish(response?, head_only));
         }
-        let work = Work::new(home.clone(), place.index, caller.clone(), parts, body, length, ledger.start());
-        Asked::Scripted(work)
+        let request = Request::from_parts(parts, ());
+        let decision = place.router.find(request.uri());
+        ledger.mark(Phase::Route);
+        match at_once(place, &request, decision) {
+            Ok(answer) => Ok(finish(answer.unwrap_or_else(failed), head_only)),
+            Err(decision) => {
+                Err(Asked::Plain(Box::new(Plain { place: place.index, request, body, decision })))
+            }
+        }
+    }
+
+    /// The response. `incoming` is where the request's body is read from, if it has not been.
+    async fn answer(
+        self,
+        home: &Arc<Loop>,
+        caller: &Caller,
+        incoming: Option<&mut Incoming>,
+        ledger: &mut Ledger,
+    ) -> Response<Source> {
+        match self {
+            Asked::Plain(plain) => {
+                let Plain { place, request, body, decision } = *plain;
+                let arrival = Arrival { home, place: &home.places[place], caller };
+                let given = Given { body, incoming, wish: Some(&PLAIN), ..Given::default() };
+                let answer = pursue(arrival, &request, given, decision, ledger).await;
+                finish(answer.unwrap_or_else(failed), request.method() == http::Method::HEAD)
+            }
+            Asked::Scripted { begun, head_only } => {
+                let answer = lua::serve(home, caller, begun, incoming, ledger).await;
+                finish(answer.unwrap_or_else(failed), head_only)
+            }
+        }
     }
 }
 
-async fn answer(
-    home: &Arc<Loop>,
-    caller: &Caller,
-    asked: Asked,
-    mut given: Given<'_>,
-    ledger: &mut Ledger,
-) -> Response<Source> {
-    let (head_only, answer) = match asked {
-        Asked::Plain(mut plain) => {
-            let Plain { place, request, body } = &mut *plain;
-            given.body = body.take();
-            let place = &home.places[*place];
-            let decision = place.router.find(request.uri());
-            ledger.mark(Phase::Route);
-            let answer = pursue(Arrival { home, place, caller }, request, given, decision, ledger);
-            (request.method() == http::Method::HEAD, answer.get().await)
-        }
-        Asked::Scripted(work) => {
-            let head_only = work.is_head();
-            (head_only, lua::serve(home, caller, work, given.incoming, ledger).await)
-        }
-    };
-    let mut response = answer.unwrap_or_else(failed);
+/// Makes a response one to a HEAD request, if that was asked.
+fn finish(mut response: Response<Source>, head_only: bool) -> Response<Source> {
     // The length of what a GET would have brought is known; its bytes are not wanted. PHP leaves them out itself
     // though, and then nothing is known.
     if head_only
@@ -250,109 +298,81 @@ pub struct Given<'a> {
     pub wish: Option<&'a Wish>,
 }
 
-/// An answer that is there already, as most files are, or takes its time.
+/// The answer to a request for which no application is needed.
 ///
-/// What takes its time is boxed: a connection has room for the largest request, and a request is moved into it as a whole.
-pub enum Answer<'a> {
-    /// It is there.
-    Now(Result<Response<Source>, Failure>),
-    /// It is not.
-    Later(Pin<Box<dyn Future<Output = Result<Response<Source>, Failure>> + Send + 'a>>),
-}
-
-impl Answer<'_> {
-    /// Waits for it.
-    ///
-    /// # Errors
-    /// The failure that the client is to be told. The operator has been told.
-    pub async fn get(self) -> Result<Response<Source>, Failure> {
-        match self {
-            Answer::Now(answer) => answer,
-            Answer::Later(answer) => answer.await,
-        }
-    }
-}
-
-/// Has a request answered by whom or what was decided.
-pub fn pursue<'a>(
-    arrival: Arrival<'a>,
-    request: &'a Request<()>,
-    given: Given<'a>,
+/// # Errors
+/// It takes its time: the decision is still to be carried out.
+fn at_once(
+    place: &Place,
+    request: &Request<()>,
     decision: Decision,
-    ledger: &'a mut Ledger,
-) -> Answer<'a> {
-    let place = arrival.place;
-    let Decision { target, path, authorizer, filter } = decision;
-    if let Some(index) = authorizer {
-        let decision = Decision { target, path, authorizer: None, filter };
-        return Answer::Later(Box::pin(guarded(arrival, request, given, (index, decision), ledger)));
+) -> Result<Result<Response<Source>, Failure>, Decision> {
+    if decision.authorizer.is_some() {
+        return Err(decision);
     }
-    let failure = match target {
-        Target::Script(script) => {
-            return ask(arrival, request, given, &path, (script, place.handler.clone()), ledger);
+    let failure = match decision.target {
+        Target::Script(_) | Target::Application(..) => return Err(decision),
+        Target::File(_) if decision.filter.is_some() && application::is_safe(request) => {
+            return Err(decision);
         }
-        Target::Application(script, upstream) => {
-            return ask(arrival, request, given, &path, (script, Handler::Upstream(upstream)), ledger);
-        }
-        Target::File(file) => {
-            if let Some(index) = filter.filter(|_| application::is_safe(request)) {
-                return Answer::Later(Box::pin(async move {
-                    let file = (&path[..], file);
-                    application::filter(arrival, request, file, index, &given.variables, ledger).await
-                }));
-            }
-            match files::respond(file, request) {
-                Ok(response) => return Answer::Now(Ok(response)),
-                Err(failure) => failure,
-            }
-        }
-        Target::Redirect(to) => return Answer::Now(Ok(redirect(&to))),
+        Target::File(file) => match files::respond(file, request) {
+            Ok(response) => return Ok(Ok(response)),
+            Err(failure) => failure,
+        },
+        Target::Redirect(to) => return Ok(Ok(redirect(&to))),
         Target::NotFound => Failure::NotFound,
         Target::Forbidden => Failure::Forbidden,
         Target::BadRequest => Failure::BadRequest,
     };
     access::failed(&place.site.name, failure, failure.text(), request);
-    Answer::Now(Err(failure))
+    Ok(Err(failure))
 }
 
-/// As [`pursue`], if the authorizer of that number lets the request pass.
-async fn guarded(
+/// Has a request answered by whom or what was decided.
+///
+/// # Errors
+/// The failure that the client is to be told. The operator has been told.
+pub async fn pursue(
     arrival: Arrival<'_>,
     request: &Request<()>,
     mut given: Given<'_>,
-    (authorizer, decision): (usize, Decision),
+    mut decision: Decision,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    match application::authorize(arrival, request, &decision.path, authorizer, ledger).await? {
-        // What the authorizer says counts.
-        Verdict::Allowed(variables) => {
-            given.variables.retain(|(name, _)| !variables.iter().any(|(other, _)| other == name));
-            given.variables.extend(variables);
+    if let Some(index) = decision.authorizer.take() {
+        match Box::pin(application::authorize(arrival, request, &decision.path, index, ledger)).await? {
+            // What the authorizer says counts.
+            Verdict::Allowed(variables) => {
+                given.variables.retain(|(name, _)| !variables.iter().any(|(other, _)| other == name));
+                given.variables.extend(variables);
+            }
+            Verdict::Refused(response) => return Ok(response),
         }
-        Verdict::Refused(response) => return Ok(response),
     }
-    pursue(arrival, request, given, decision, ledger).get().await
-}
-
-/// Asks an application, or the content cache instead of it.
-fn ask<'a>(
-    arrival: Arrival<'a>,
-    request: &'a Request<()>,
-    given: Given<'a>,
-    path: &[u8],
-    asked: (Script, Handler),
-    ledger: &'a mut Ledger,
-) -> Answer<'a> {
-    Answer::Later(match (arrival.place.caching.of(path), given.wish) {
-        (Some(policy), Some(wish)) => {
-            Box::pin(ask_cache(arrival, request, given, (policy, wish), asked, ledger))
+    let Decision { target, path, filter, .. } = match at_once(arrival.place, request, decision) {
+        Ok(answer) => return answer,
+        Err(decision) => decision,
+    };
+    let (script, handler) = match target {
+        Target::Script(script) => (script, arrival.place.handler.clone()),
+        Target::Application(script, upstream) => (script, Handler::Upstream(upstream)),
+        Target::File(file) => {
+            let index = filter.unwrap_or_else(|| unreachable!("other files are there at once"));
+            let file = (&path[..], file);
+            let filtered = application::filter(arrival, request, file, index, &given.variables, ledger);
+            return Box::pin(filtered).await;
         }
-        _ => Box::pin(async move {
-            application::serve(arrival, request, given, (&asked.0, &asked.1), ledger).await
-        }),
-    })
+        _ => unreachable!("the rest is there at once"),
+    };
+    match (arrival.place.caching.of(&path), given.wish) {
+        (Some(policy), Some(wish)) => {
+            Box::pin(ask_cache(arrival, request, given, (policy, wish), (script, handler), ledger)).await
+        }
+        _ => Box::pin(application::serve(arrival, request, given, (&script, &handler), ledger)).await,
+    }
 }
 
+/// Asks the content cache, and an application if it has to.
 async fn ask_cache(
     arrival: Arrival<'_>,
     request: &Request<()>,

@@ -42,6 +42,17 @@ impl Run {
         Run { state, script, stage, host: Some(host), phase: Phase::New }
     }
 
+    /// Begins at once, outside a task.
+    ///
+    /// # Errors
+    /// The script waits: this is the rest of the run.
+    pub(crate) fn now(mut self) -> Result<(Box<dyn Host>, Outcome), Box<Run>> {
+        match self.begin() {
+            Some(outcome) => Ok((self.host.unwrap_or_else(|| unreachable!("a run ends once")), outcome)),
+            None => Err(Box::new(self)),
+        }
+    }
+
     fn host(&mut self) -> &mut dyn Host {
         self.host.as_deref_mut().unwrap_or_else(|| unreachable!("the request is away only inside `enter`"))
     }

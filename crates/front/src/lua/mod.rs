@@ -25,7 +25,7 @@ use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use tokamak_config as config;
 use tokamak_cost::{Ledger, Phase};
-use tokamak_lua::{Engine, Limits, MOST_RESTARTS, Outcome, ScriptId, Stage, State, Trouble};
+use tokamak_lua::{Engine, Host, Limits, MOST_RESTARTS, Outcome, Run, ScriptId, Stage, State, Trouble};
 
 use crate::access;
 use crate::application::Arrival;
@@ -86,12 +86,21 @@ impl SiteHooks {
 
     /// Those for a path, as it was sent.
     fn of(&self, path: &str) -> &Hooks {
+        self.on(self.route(path))
+    }
+
+    /// The route of a path, as it was sent.
+    fn route(&self, path: &str) -> Option<usize> {
         if self.routes.is_empty() {
-            return &self.own;
+            return None;
         }
         let path = route::clean(path.as_bytes()).unwrap_or_default();
-        let route = self.routes.iter().find(|(route, _)| route::is_below(&path, route));
-        route.map_or(&self.own, |(_, hooks)| hooks)
+        self.routes.iter().position(|(route, _)| route::is_below(&path, route))
+    }
+
+    /// Those of a route.
+    fn on(&self, route: Option<usize>) -> &Hooks {
+        route.map_or(&self.own, |place| &self.routes[place].1)
     }
 }
 
@@ -160,9 +169,55 @@ struct Way<'a> {
     hooks: &'a Hooks,
     /// Absent only while a script has it.
     work: Option<Box<Work>>,
+    /// The first script, if it has begun before.
+    first: Option<First>,
     restarts: u32,
     /// Whether the content cache has been asked.
     is_asked: bool,
+}
+
+/// A request whose first script has begun.
+pub struct Begun {
+    place: usize,
+    route: Option<usize>,
+    work: Option<Box<Work>>,
+    first: Option<First>,
+}
+
+/// How far the first script of a request has come.
+enum First {
+    /// It has ended.
+    Ended(Box<Work>, Outcome),
+    /// It waits.
+    Waiting(Box<Run>),
+}
+
+/// Begins to serve a request of a site that has scripts; the response, if the first script gives it at once.
+///
+/// # Errors
+/// What [`serve`] goes on with.
+pub fn begin(home: &Loop, work: Box<Work>, ledger: &mut Ledger) -> Result<Response<Source>, Begun> {
+    let place = work.place;
+    let hooks = &home.places[place].hooks;
+    let route = hooks.route(work.parts.uri.path());
+    let hooks = hooks.on(route);
+    let (Some(script), Some(state)) = (hooks.raw_url.first(), &home.lua) else {
+        return Err(Begun { place, route, work: Some(work), first: None });
+    };
+    let first = match state.begin(*script, Stage::RawUrl, work) {
+        Ok((host, outcome)) => {
+            let mut work = own(host);
+            if let Outcome::Answer(status) = outcome
+                && hooks.response.is_empty()
+            {
+                ledger.mark(Phase::Script);
+                return Ok(work.answer(status));
+            }
+            First::Ended(work, outcome)
+        }
+        Err(run) => First::Waiting(run),
+    };
+    Err(Begun { place, route, work: None, first: Some(first) })
 }
 
 /// Serves a request of a site that has scripts. `incoming` is where its body is read from, if it has not been.
@@ -172,19 +227,25 @@ struct Way<'a> {
 pub async fn serve(
     home: &Arc<Loop>,
     caller: &Caller,
-    work: Box<Work>,
+    begun: Begun,
     incoming: Option<&mut Incoming>,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    let place = &home.places[work.place];
-    let hooks = work.hooks(&place.hooks);
-    let work = Some(work);
-    let mut way = Way { home, place, caller, incoming, hooks, work, restarts: 0, is_asked: false };
+    let Begun { place, route, work, first } = begun;
+    let place = &home.places[place];
+    let hooks = place.hooks.on(route);
+    let mut way = Way { home, place, caller, incoming, hooks, work, first, restarts: 0, is_asked: false };
     let answer = way.answer(ledger).await;
     if way.hooks.response.is_empty() {
         return answer;
     }
     way.respond(Stage::Response, answer.unwrap_or_else(service::failed), ledger).await
+}
+
+/// The request that a script has had.
+fn own(host: Box<dyn Host>) -> Box<Work> {
+    let host: Box<dyn Any> = host;
+    host.downcast().unwrap_or_else(|_| unreachable!("scripts are given nothing else"))
 }
 
 impl Way<'_> {
@@ -293,8 +354,8 @@ impl Way<'_> {
             let hooks = work.as_mut().map(|work| work.hooks(&place.hooks));
             let hooks = hooks.unwrap_or_else(|| unreachable!("no script is running"));
             let incoming = None;
-            let mut way =
-                Way { home: &home, place, caller: &caller, incoming, hooks, work, restarts, is_asked: true };
+            let (home, caller, first) = (&home, &caller, None);
+            let mut way = Way { home, place, caller, incoming, hooks, work, first, restarts, is_asked: true };
             let answer = match way.content(decision, &mut booked).await {
                 Ok(Some(response)) => way.judge(response, &mut booked).await.map(Some),
                 answer => answer,
@@ -333,7 +394,7 @@ impl Way<'_> {
         let given = Given { incoming: self.incoming.as_deref_mut(), wish: asks, ..given };
         let request = Request::from_parts(parts, ());
         let arrival = Arrival { home: self.home, place: self.place, caller: self.caller };
-        let answer = service::pursue(arrival, &request, given, decision, ledger).get().await;
+        let answer = service::pursue(arrival, &request, given, decision, ledger).await;
         let (parts, ()) = request.into_parts();
         self.work().take_back(parts);
         self.work().wish = wish;
@@ -404,10 +465,15 @@ impl Way<'_> {
     }
 
     async fn run(&mut self, state: &Arc<State>, script: ScriptId, stage: Stage) -> Outcome {
-        let work = self.work.take().unwrap_or_else(|| unreachable!("no script is running"));
-        let (host, outcome) = state.run(script, stage, work).await;
-        let host: Box<dyn Any> = host;
-        self.work = host.downcast().ok();
+        let (work, outcome) = match self.first.take() {
+            Some(First::Ended(work, outcome)) => (work, outcome),
+            Some(First::Waiting(run)) => ended(*run).await,
+            None => {
+                let work = self.work.take().unwrap_or_else(|| unreachable!("no script is running"));
+                ended(state.run(script, stage, work)).await
+            }
+        };
+        self.work = Some(work);
         outcome
     }
 
@@ -420,7 +486,7 @@ impl Way<'_> {
             self.hooks = self.work().hooks(&place.hooks);
             return Ok(());
         }
-        tokamak_lua::Host::log(self.work(), "too many request restarts (infinite loop?)");
+        Host::log(self.work(), "too many request restarts (infinite loop?)");
         Err(Failure::Internal)
     }
 
@@ -440,6 +506,11 @@ impl Way<'_> {
             }
         }
     }
+}
+
+async fn ended(run: Run) -> (Box<Work>, Outcome) {
+    let (host, outcome) = run.await;
+    (own(host), outcome)
 }
 
 /// A moment as seconds and nanoseconds since 1970.

@@ -105,11 +105,6 @@ impl Work {
         &self.home.places[self.place]
     }
 
-    /// Whether nothing but the head of its answer is wanted.
-    pub fn is_head(&self) -> bool {
-        self.parts.method == http::Method::HEAD
-    }
-
     /// The scripts for the request's path.
     pub(super) fn hooks<'a>(&self, all: &'a SiteHooks) -> &'a Hooks {
         all.of(self.parts.uri.path())
