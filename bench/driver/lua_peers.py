@@ -65,6 +65,7 @@ magnet.attract-raw-url-to = ("$dir/empty.lua")
 TOKAMAK = """\
 listen = ["127.0.0.1:$port"]
 control = "$control"
+loops = $loops
 
 [[site]]
 root = "$root"
@@ -116,11 +117,11 @@ def lighttpd_magnet(place: Place) -> list[list[str]]:
     return [["lighttpd", "-D", "-f", f"{path}"]]
 
 
-def tokamak_lua(place: Place) -> list[list[str]]:
+def tokamak_lua(place: Place, loops: str = '"auto"') -> list[list[str]]:
     """This server; of the empty endpoint with the same script as lighttpd."""
     prepare(place)
     scripts = SCRIPTS if asks_nobody(place.site) else SCRIPTS_THAT_ASK
-    path = place.write("tokamak.toml", TOKAMAK.replace("$scripts", scripts), control=place.control)
+    path = place.write("tokamak.toml", TOKAMAK.replace("$scripts", scripts), control=place.control, loops=loops)
     return [[f"{place.choice.tokamak}", "serve", "--config", f"{path}"]]
 
 
@@ -230,6 +231,14 @@ PEERS = {
         peer("nginx-lua", "nginx with its Lua module", nginx_lua, "nginx"),
         peer("lighttpd-magnet", "lighttpd + mod_magnet", lighttpd_magnet, "lighttpd", asks_nobody),
         peer("tokamak-lua", "Tokamak with a script in the server", tokamak_lua, "tokamak"),
+        # As lighttpd: one of its processes takes nearly all of the connections.
+        peer(
+            "tokamak-lua-one-loop",
+            "Tokamak with a script in the server and one event loop",
+            lambda place: tokamak_lua(place, loops="1"),
+            "tokamak",
+            asks_nobody,
+        ),
         peer("go", "Go's net/http", go, "server", lambda site: site.language == "lua" and shutil.which("go") is not None),
         peer("limit", "a bare epoll loop", limit, "limit", asks_nobody),
         peer("tokamak-lua-fcgi", "Tokamak + Lua over FastCGI", tokamak_lua_fcgi, "tokamak", lambda site: site.name == "empty"),
