@@ -65,6 +65,24 @@ fn json() {
     assert!(phases.contains_key("php") && (sum - total).abs() < 0.05 * total + 10.0, "{line}");
 }
 
+/// The time of a script is its own, also if it comes to nothing.
+#[test]
+fn json_of_a_script_that_is_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("loop.lua");
+    std::fs::write(&script, "while true do end").expect("a script");
+    let setup = Setup::new(Kind::Classic).line("log.access = \"state/access.log\"");
+    let setup = setup.line("log.access_format = \"json\"");
+    let server = setup.site_line(&format!("lua_raw_url = [\"{}\"]", script.display())).start();
+    server.get("/endless").expect(503);
+    let line = lines(&server, "/endless", 1).remove(0);
+    let entry: serde_json::Value =
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let total = entry["duration_us"].as_f64().unwrap();
+    let script = entry["phases_us"]["script"].as_f64().unwrap_or(0.0);
+    assert!(total > 100_000.0 && script > 0.9 * total, "{line}");
+}
+
 #[test]
 fn every_request_has_its_line() {
     let server = start("combined");

@@ -455,7 +455,10 @@ impl Way<'_> {
                     verdict = Verdict::Restart;
                     break;
                 }
-                Outcome::Failed(trouble) => return Err(failure(trouble)),
+                Outcome::Failed(trouble) => {
+                    ledger.mark(Phase::Script);
+                    return Err(failure(trouble));
+                }
             }
         }
         if !hooks.at(stage).is_empty() {
