@@ -94,12 +94,37 @@ impl Request {
 
     /// All of it in one piece, which costs the kernel less than a list of pieces.
     pub(super) fn message(&mut self) -> Vec<u8> {
-        if !self.body.is_empty() {
+        // Some servers refuse a request of these methods without a length (RFC 9110, 8.6).
+        let is_meant_for_bodies = matches!(self.method, Method::POST | Method::PUT | Method::PATCH);
+        if is_meant_for_bodies || !self.body.is_empty() {
             self.line("content-length", self.body.len().to_string().as_bytes());
         }
         let mut message = std::mem::take(&mut self.head);
         message.extend_from_slice(b"\r\n");
         message.append(&mut self.body);
         message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(method: &str, body: &str) -> String {
+        let mut request = Request::new(method.as_bytes(), b"http://a.example/b", None).unwrap();
+        request.body(body.into());
+        String::from_utf8(request.message()).unwrap()
+    }
+
+    #[test]
+    fn a_length_is_told_where_a_body_is_expected() {
+        let head = |method| format!("{method} /b HTTP/1.1\r\nhost: a.example\r\n");
+        for method in ["GET", "HEAD", "DELETE", "OPTIONS"] {
+            assert_eq!(message(method, ""), format!("{}\r\n", head(method)));
+        }
+        for method in ["POST", "PUT", "PATCH"] {
+            assert_eq!(message(method, ""), format!("{}content-length: 0\r\n\r\n", head(method)));
+        }
+        assert_eq!(message("DELETE", "x"), format!("{}content-length: 1\r\n\r\nx", head("DELETE")));
     }
 }
