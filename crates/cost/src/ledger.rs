@@ -23,11 +23,6 @@ impl Ledger {
         Ledger { is_read: false, ..Ledger::begin(start) }
     }
 
-    /// Whether anybody will read it.
-    pub fn is_read(&self) -> bool {
-        self.is_read
-    }
-
     /// The time now; if nobody will read the ledger, up to some milliseconds late.
     pub fn clock(&self) -> u64 {
         if self.is_read { crate::now() } else { crate::coarse() }
