@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use super::backend::{Backend, end, stdout, text};
+use super::backend::{Backend, end, stderr, stdout, text};
 use super::in_front_of;
 use crate::harness::{Kind, Setup, eventually, get, in_parallel, numbered, post};
 
@@ -67,6 +67,7 @@ enum Close {
     AtTheNextRequest,
     InTheNextRequest,
     BehindTheNextRequest,
+    InTheNextHeaders,
 }
 
 /// The first request on a connection is answered, the second finds it closed in one way or another.
@@ -80,6 +81,10 @@ fn closing(close: Close) -> Backend {
             Close::AtTheNextRequest => std::thread::sleep(Duration::from_millis(50)),
             Close::InTheNextRequest => client.taste(),
             Close::BehindTheNextRequest => drop(client.request()),
+            Close::InTheNextHeaders => {
+                drop(client.request());
+                client.send(&[stderr("help\n"), stdout("Status: 201\r\n")].concat());
+            }
         }
     })
 }
@@ -91,6 +96,7 @@ fn a_lost_connection_costs_no_repeatable_request() {
         Close::AtTheNextRequest,
         Close::InTheNextRequest,
         Close::BehindTheNextRequest,
+        Close::InTheNextHeaders,
     ] {
         let backend = closing(close);
         let server = in_front_of(&backend, "").start();
@@ -103,12 +109,17 @@ fn a_lost_connection_costs_no_repeatable_request() {
 
 #[test]
 fn what_may_have_been_acted_on_is_not_repeated() {
-    let backend = closing(Close::BehindTheNextRequest);
-    let server = in_front_of(&backend, "").start();
-    let ask = || server.send(&post("/app", "text/plain", "once")).status();
-    assert_eq!([ask(), ask(), ask(), ask()], [200, 502, 200, 502]);
-    assert_eq!(backend.requests(), 4, "each was seen once");
-    server.log_line(&["closed the connection unanswered", "method=POST"]);
+    for (close, reason) in [
+        (Close::BehindTheNextRequest, "closed the connection unanswered"),
+        (Close::InTheNextHeaders, "closed the connection in the middle of its response"),
+    ] {
+        let backend = closing(close);
+        let server = in_front_of(&backend, "").start();
+        let ask = || server.send(&post("/app", "text/plain", "once")).status();
+        assert_eq!([ask(), ask(), ask(), ask()], [200, 502, 200, 502]);
+        assert_eq!(backend.requests(), 4, "each was seen once");
+        server.log_line(&[reason, "method=POST"]);
+    }
 
     // One that is known to be closed is not used, so nothing is lost.
     let backend = closing(Close::BehindTheResponse);
@@ -122,12 +133,17 @@ fn what_may_have_been_acted_on_is_not_repeated() {
 
 #[test]
 fn what_is_lost_twice_is_502() {
-    let backend = Backend::start(|client| drop(client.request()));
-    let server = in_front_of(&backend, "").start();
-    server.get("/app").expect(502);
-    assert_eq!(backend.requests(), 2);
-    server.send(&post("/app", "text/plain", "once")).expect(502);
-    assert_eq!(backend.requests(), 3);
+    for said in [Vec::new(), stdout("Status: 201\r\n")] {
+        let backend = Backend::start(move |client| {
+            drop(client.request());
+            client.send(&said);
+        });
+        let server = in_front_of(&backend, "").start();
+        server.get("/app").expect(502);
+        assert_eq!(backend.requests(), 2);
+        server.send(&post("/app", "text/plain", "once")).expect(502);
+        assert_eq!(backend.requests(), 3);
+    }
 }
 
 #[test]

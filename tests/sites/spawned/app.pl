@@ -9,6 +9,8 @@ $SIG{TERM} = 'IGNORE' if $ENV{STUBBORN};
 $| = 1;
 print STDERR "it begins\n";
 print "and says so\n";
+# A response leaves in one piece, with its end.
+$| = 0;
 
 my %env;
 my $request = FCGI::Request(\*STDIN, \*STDOUT, \*STDERR, \%env, 0);

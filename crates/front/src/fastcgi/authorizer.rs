@@ -1,6 +1,7 @@
 //! What an authorizer says (FastCGI specification §6.3): status 200 lets the request pass, and headers that begin with
 //! `Variable-` become variables of it. Anything else is the response.
 
+use bytes::Bytes;
 use http::Response;
 use http::header::HeaderMap;
 use tokamak_upstream::fcgi::Event;
@@ -21,18 +22,16 @@ pub enum Verdict {
 /// What a response with status 200 allows, once it is complete: a body says nothing, but an authorizer that dies in its response
 /// has not allowed anything.
 pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, Trouble> {
-    let Begun { head, rest, mut exchange, mut complaints } = begun;
-    let mut length = rest.len();
-    loop {
+    let Begun { head, pieces, mut exchange, mut complaints, .. } = begun;
+    let mut length: usize = pieces.iter().map(Bytes::len).sum();
+    while length <= most {
         match exchange.next().await? {
             Event::Stdout(bytes) => length += bytes.len(),
             Event::Stderr(bytes) => complaints.hear(&bytes),
             Event::End => return Ok(variables(&head.headers)),
         }
-        if length > most {
-            return Err(broken("the authorizer sent a body that is too long"));
-        }
     }
+    Err(broken("the authorizer sent a body that is too long"))
 }
 
 /// The variables, in capitals and with underscores as CGI has them: names of headers know no difference.

@@ -81,45 +81,77 @@ pub async fn authorize(index: usize, call: &Call<'_>) -> Result<Verdict, Trouble
 struct Begun {
     head: Head,
     /// What had come behind them.
-    rest: Bytes,
+    pieces: Vec<Bytes>,
+    /// Whether that is all.
+    is_whole: bool,
     exchange: Exchange,
     complaints: Complaints,
 }
 
-/// Asks, and reads the headers of the response. The time that this takes is booked on `ledger`.
+/// Why there is no response of which a client might see anything.
+enum Unread {
+    /// It broke off.
+    Lost(Fault),
+    /// It is none.
+    Unfit(Trouble),
+}
+
+impl From<Fault> for Unread {
+    fn from(fault: Fault) -> Unread {
+        Unread::Lost(fault)
+    }
+}
+
+/// Asks, and reads the headers of the response and what comes with them. As long as no client has seen anything of it, another
+/// process may be asked in place of one that died. The time that this takes is booked on `ledger`.
 async fn begin(
     index: usize,
     call: &Call<'_>,
     request: fcgi::Call,
-    ledger: Option<&mut Ledger>,
+    mut ledger: Option<&mut Ledger>,
 ) -> Result<Begun, Trouble> {
     let (upstream, config) = (&call.home.upstreams[index], &call.home.server.upstreams[index]);
     let key =
         affinity::key(&config.affinity, call.request, call.variables, &call.caller.addresses().text.peer);
-    let Answer { mut exchange, event, permitted, connected } =
-        upstream.ask(call.home.index, Arc::new(request), key).await?;
-    let mut complaints = Complaints::new(&call.place.site, call.request);
-    let head = read_head(call, config.head, &mut exchange, event, &mut complaints).await;
-    if let Some(ledger) = ledger {
-        ledger.stamp(Phase::Queue, permitted);
-        ledger.stamp(Phase::Connect, connected);
-        ledger.mark(Phase::Upstream);
+    let mut inquiry = upstream.inquire(call.home.index, Arc::new(request), key);
+    loop {
+        let answer = inquiry.answer().await?;
+        let (permitted, connected) = (answer.permitted, answer.connected);
+        let begun = read(call, config.head, answer).await;
+        if let Some(ledger) = &mut ledger {
+            ledger.stamp(Phase::Queue, permitted);
+            ledger.stamp(Phase::Connect, connected);
+            ledger.mark(Phase::Upstream);
+        }
+        match begun {
+            Ok(begun) => return Ok(begun),
+            Err(Unread::Lost(fault)) => inquiry.lost(fault)?,
+            Err(Unread::Unfit(trouble)) => return Err(trouble),
+        }
     }
-    let (head, rest) = head?;
-    Ok(Begun { head, rest, exchange, complaints })
+}
+
+/// Reads the headers, of at most `most` bytes, and what has come behind them.
+async fn read(call: &Call<'_>, most: usize, answer: Answer) -> Result<Begun, Unread> {
+    let Answer { mut exchange, event, .. } = answer;
+    let mut complaints = Complaints::new(&call.place.site, call.request);
+    let (head, rest) = read_head(call, most, &mut exchange, event, &mut complaints).await?;
+    let first = if rest.is_empty() { Vec::new() } else { vec![rest] };
+    let (pieces, is_whole) = match take(&mut exchange, first, call.home.server.limits.buffer, &mut complaints)
+    {
+        // What goes wrong behind the headers is no harm where a file stands for the body.
+        Err(_) if internal::wanted(&head.headers).is_some() => (Vec::new(), true),
+        taken => taken?,
+    };
+    Ok(Begun { head, pieces, is_whole, exchange, complaints })
 }
 
 impl Begun {
     /// The response, or the file that stands for it.
-    fn respond(mut self, call: &Call<'_>, config: &config::Upstream) -> Result<Response<Source>, Trouble> {
+    fn respond(self, call: &Call<'_>, config: &config::Upstream) -> Result<Response<Source>, Trouble> {
         match internal::wanted(&self.head.headers) {
-            Some(wanted) => {
-                // Only so that the connection can be used again; most applications have nothing more to say, and what
-                // goes wrong behind the headers is no harm.
-                let _ = take(&mut self.exchange, Vec::new(), config.head, &mut self.complaints);
-                internal::send(call, config, self.head, &wanted)
-            }
-            None => respond(call, self),
+            Some(wanted) => internal::send(call, config, self.head, &wanted),
+            None => Ok(respond(call, self)),
         }
     }
 }
@@ -146,6 +178,10 @@ fn broken(reason: &'static str) -> Trouble {
     Trouble { failure: Failure::WorkerBroken, reason: reason.into() }
 }
 
+fn unfit(reason: &'static str) -> Unread {
+    Unread::Unfit(broken(reason))
+}
+
 /// Reads up to the end of the headers, passing interim responses on. Gives what had come behind them, too.
 async fn read_head(
     call: &Call<'_>,
@@ -153,17 +189,17 @@ async fn read_head(
     exchange: &mut Exchange,
     mut event: Event,
     complaints: &mut Complaints,
-) -> Result<(Head, Bytes), Trouble> {
+) -> Result<(Head, Bytes), Unread> {
     let mut block = Block::new(most);
     loop {
         match event {
             Event::Stdout(mut bytes) => {
-                while let Some((head, rest)) = block.feed(bytes).map_err(broken)? {
+                while let Some((head, rest)) = block.feed(bytes).map_err(unfit)? {
                     if !head.status.is_informational() {
                         return Ok((head, rest));
                     }
                     let told = interim(head.status, &head.headers).ok_or_else(|| {
-                        broken("the application sent an interim status that is not for clients")
+                        unfit("the application sent an interim status that is not for clients")
                     })?;
                     // A client of HTTP/1.0 would take it for the response (RFC 9110 section 15.2).
                     if call.request.version() == Version::HTTP_11 {
@@ -173,7 +209,7 @@ async fn read_head(
                 }
             }
             Event::Stderr(bytes) => complaints.hear(&bytes),
-            Event::End => return Err(broken(block.unfinished())),
+            Event::End => return Err(unfit(block.unfinished())),
         }
         event = exchange.next().await?;
     }
@@ -201,11 +237,8 @@ fn take(
     Ok((pieces, false))
 }
 
-fn respond(call: &Call<'_>, begun: Begun) -> Result<Response<Source>, Trouble> {
-    let Begun { head: Head { status, headers }, rest, mut exchange, mut complaints } = begun;
-    let most = call.home.server.limits.buffer;
-    let first = if rest.is_empty() { Vec::new() } else { vec![rest] };
-    let (pieces, is_whole) = take(&mut exchange, first, most, &mut complaints)?;
+fn respond(call: &Call<'_>, begun: Begun) -> Response<Source> {
+    let Begun { head: Head { status, headers }, pieces, is_whole, exchange, mut complaints } = begun;
     let mut response = Response::new(Source::Empty);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -217,10 +250,12 @@ fn respond(call: &Call<'_>, begun: Begun) -> Result<Response<Source>, Trouble> {
         complete(&mut response, join(pieces));
     } else {
         let story = complaints.story.clone();
-        let relay = Relay::start(exchange, pieces, most, move |bytes| complaints.hear(bytes));
+        let relay = Relay::start(exchange, pieces, call.home.server.limits.buffer, move |bytes| {
+            complaints.hear(bytes)
+        });
         *response.body_mut() = Source::Application(relay, Box::new(story));
     }
-    Ok(response)
+    response
 }
 
 fn join(mut pieces: Vec<Bytes>) -> Bytes {

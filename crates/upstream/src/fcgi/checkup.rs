@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::call::Call;
 use super::fault::Fault;
+use super::inquiry::Answer;
 use super::member::Member;
-use super::upstream::{Answer, Upstream};
+use super::upstream::Upstream;
 
 /// One address that is to be checked.
 #[derive(Debug)]

@@ -69,6 +69,10 @@ fn call(is_repeatable: bool) -> Arc<Call> {
     Arc::new(Call::new(Role::Responder, true, is_repeatable, Body::Empty, describe).unwrap())
 }
 
+async fn ask(upstream: &Upstream, is_repeatable: bool) -> Result<Answer, Fault> {
+    upstream.inquire(0, call(is_repeatable), None).answer().await
+}
+
 /// Answers the one request that is on its way.
 fn answer(stream: &mut UnixStream) {
     let mut ignored = [0; 4096];
@@ -85,7 +89,7 @@ fn run(test: impl Future<Output = ()>) {
 
 /// Asks, is answered on `stream` or on a new connection, and gives that.
 async fn served(upstream: &Upstream, application: &Application, kept: Option<UnixStream>) -> UnixStream {
-    let (asked, stream) = tokio::join!(upstream.ask(0, call(true), None), async {
+    let (asked, stream) = tokio::join!(ask(upstream, true), async {
         sleep(Duration::from_millis(20)).await;
         let mut stream = kept.unwrap_or_else(|| application.next());
         answer(&mut stream);
@@ -120,7 +124,7 @@ fn a_dropped_exchange_closes_its_connection() {
     run(async {
         let application = Application::new();
         let upstream = upstream(&[&application], bounds(1));
-        let asking = tokio::time::timeout(Duration::from_millis(50), upstream.ask(0, call(true), None));
+        let asking = tokio::time::timeout(Duration::from_millis(50), ask(&upstream, true));
         assert!(asking.await.is_err(), "nobody answers");
         let mut stream = application.next();
         let mut all = Vec::new();
@@ -138,7 +142,7 @@ fn who_starves_has_the_idle_connections_closed() {
         let upstream = upstream(&[&application], bounds(4));
         let kept = served(&upstream, &application, None).await;
         // The kept one is in use, so the next request has a new one, which nobody serves.
-        let (first, second) = (upstream.ask(0, call(true), None), upstream.ask(0, call(true), None));
+        let (first, second) = (ask(&upstream, true), ask(&upstream, true));
         tokio::join!(
             async { first.await.map(drop).unwrap() },
             async { second.await.map(drop).unwrap() },
@@ -162,7 +166,7 @@ fn what_cannot_be_repeated_is_not_sent_into_a_closed_connection() {
         let kept = served(&upstream, &application, None).await;
         // Closed without the event loop having had a chance to notice.
         drop(kept);
-        let (asked, ()) = tokio::join!(upstream.ask(0, call(false), None), async {
+        let (asked, ()) = tokio::join!(ask(&upstream, false), async {
             sleep(Duration::from_millis(20)).await;
             answer(&mut application.next());
         });
@@ -181,10 +185,10 @@ fn an_address_that_leaves_answers_what_it_has() {
         let (one, other) = (Application::new(), Application::new());
         let upstream = upstream(&[&one], bounds(1));
         let (first, waiting, ()) = tokio::join!(
-            upstream.ask(0, call(true), None),
+            ask(&upstream, true),
             async {
                 sleep(Duration::from_millis(20)).await;
-                upstream.ask(0, call(true), None).await
+                ask(&upstream, true).await
             },
             async {
                 sleep(Duration::from_millis(40)).await;
@@ -204,7 +208,7 @@ fn an_address_that_leaves_answers_what_it_has() {
         assert_eq!(standing(&upstream, 0), (Duty::Drained, 0, 0), "its connection is not kept");
         assert_eq!(standing(&upstream, 1), (Duty::Up, 0, 1));
         assert!(upstream.remove(&other.endpoint) && !upstream.remove(&other.endpoint));
-        assert!(matches!(upstream.ask(0, call(true), None).await, Err(Fault::NoAddress)));
+        assert!(matches!(ask(&upstream, true).await, Err(Fault::NoAddress)));
         upstream.add(Address { endpoint: one.endpoint.clone(), weight: 2 });
         assert_eq!(upstream.standings().len(), 1);
         served(&upstream, &one, None).await;
@@ -240,7 +244,7 @@ fn a_full_backlog_is_waited_for() {
         let _fills_it = UnixStream::connect(&path).unwrap();
         let upstream = upstream(&[], bounds(1));
         upstream.add(Address { endpoint: Endpoint::Unix(path), weight: 1 });
-        let (asked, ()) = tokio::join!(upstream.ask(0, call(true), None), async {
+        let (asked, ()) = tokio::join!(ask(&upstream, true), async {
             sleep(Duration::from_millis(50)).await;
             let listener = UnixListener::from(listener);
             drop(listener.accept().unwrap());
@@ -259,7 +263,7 @@ fn a_response_in_single_bytes_takes_no_more_memory() {
     run(async {
         let application = Application::new();
         let upstream = upstream(&[&application], bounds(1));
-        let (asked, mut stream) = tokio::join!(upstream.ask(0, call(true), None), async {
+        let (asked, mut stream) = tokio::join!(ask(&upstream, true), async {
             sleep(Duration::from_millis(20)).await;
             let mut stream = application.next();
             let mut out = Vec::new();

@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use tokamak_fastcgi::ProtocolStatus;
 use tokamak_sys::control::Standing;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -14,9 +13,10 @@ use super::alone::Alone;
 use super::balance::health::{Rules, Severity};
 use super::balance::{Key, Policy};
 use super::call::Call;
-use super::exchange::{Event, Exchange};
+use super::exchange::Exchange;
 use super::fault::Fault;
-use super::member::{Address, Admission, Member};
+use super::inquiry::{Answer, Inquiry};
+use super::member::{Address, Member};
 use super::names::Source;
 use super::roster::Roster;
 use super::stream::Endpoint;
@@ -78,39 +78,13 @@ impl fmt::Debug for Tell {
 /// One application with all its addresses; the same for all event loops.
 #[derive(Debug)]
 pub struct Upstream {
-    settings: Settings,
+    pub(super) settings: Settings,
     roster: RwLock<Roster>,
     /// Names whose addresses are in the roster, too.
     sources: Vec<Source>,
     /// Those that have not been resolved yet.
     unresolved: watch::Sender<BTreeSet<usize>>,
     tell: Tell,
-}
-
-/// The beginning of a response.
-#[derive(Debug)]
-pub struct Answer {
-    /// The rest of it.
-    pub exchange: Exchange,
-    /// The first that the application said.
-    pub event: Event,
-    /// When there was a connection to use or the right to open one, in nanoseconds.
-    pub permitted: u64,
-    /// When there was a connection.
-    pub connected: u64,
-}
-
-/// Most answers that are lost on new connections before a request is given up. Each may have been the end of a process.
-const MOST_LOST: usize = 2;
-
-/// What a request has tried already.
-#[derive(Default)]
-struct Search {
-    tried: Vec<Arc<Member>>,
-    /// Answers that were lost on new connections.
-    lost: usize,
-    /// Why there is none yet.
-    fault: Option<Fault>,
 }
 
 impl Upstream {
@@ -147,7 +121,7 @@ impl Upstream {
 
     /// Waits until there is an address, if there may be one as soon as a name is resolved: a request that comes with the start of the
     /// server is not to fail.
-    async fn wait_for_names(&self) -> bool {
+    pub(super) async fn wait_for_names(&self) -> bool {
         let mut unresolved = self.unresolved.subscribe();
         if unresolved.borrow_and_update().is_empty() {
             // Perhaps the last one just now.
@@ -177,65 +151,10 @@ impl Upstream {
         self.settings.bounds.requests != 1
     }
 
-    /// Asks, on a kept connection if there is one, until something comes back. `home` is the caller's event loop. Requests with
-    /// the same `key` go to the same address as long as it is in service.
-    ///
-    /// An address that cannot be reached, whose queue is full, or which refuses, is passed over for the next one, since it
-    /// cannot have acted on the request. A connection may also be closed by the application at any time: see
-    /// `ask_member` for kept ones. A request that is lost on a new one is asked once more if it may be, and
-    /// then perhaps again, at other addresses if there are any: a process may have been killed.
-    ///
-    /// # Errors
-    /// [`Fault`].
-    pub async fn ask(&self, home: usize, call: Arc<Call>, key: Option<Key>) -> Result<Answer, Fault> {
-        let mut search = Search::default();
-        loop {
-            let admission = match self.choose(key, &mut search) {
-                Err(Fault::NoAddress) if self.wait_for_names().await => continue,
-                chosen => chosen?,
-            };
-            let member = &admission.member;
-            let fault = match self.ask_member(member, home, &call).await {
-                Ok(answer) => {
-                    if member.succeeded() {
-                        self.tell(&format!("{} answers again", member.name));
-                    }
-                    return Ok(answer);
-                }
-                Err(fault) => fault,
-            };
-            self.judge(member, &fault);
-            match fault {
-                Fault::Closed { answered: false } if call.is_repeatable => search.lost += 1,
-                // It has not been served (§5.5), so another address may be asked.
-                Fault::Refused(ProtocolStatus::Overloaded | ProtocolStatus::CannotMultiplex)
-                | Fault::Unreachable(_)
-                | Fault::Full
-                | Fault::Withdrawn => {}
-                fault => return Err(fault),
-            }
-            search.tried.push(member.clone());
-            search.fault = Some(fault);
-        }
-    }
-
-    /// The address to ask next.
-    fn choose(&self, key: Option<Key>, search: &mut Search) -> Result<Admission, Fault> {
-        let Settings { policy, stays, .. } = self.settings;
-        let roster = self.roster();
-        let now = tokamak_cost::now();
-        let was_lost = matches!(search.fault, Some(Fault::Closed { .. }));
-        let may_go_on = !was_lost || search.lost <= roster.members().len().min(MOST_LOST);
-        let mut chosen = None;
-        if may_go_on {
-            chosen = roster.choose(policy, key, stays, &search.tried, now);
-            // Whoever lost it may have another process, which is the only one to ask now.
-            if chosen.is_none() && was_lost {
-                search.tried.clear();
-                chosen = roster.choose(policy, key, stays, &[], now);
-            }
-        }
-        chosen.ok_or_else(|| search.fault.take().unwrap_or(Fault::NoAddress))
+    /// A request that is to be answered by one of the addresses. `home` is the caller's event loop. Requests with the same `key` go to
+    /// the same address as long as it is in service.
+    pub fn inquire(&self, home: usize, call: Arc<Call>, key: Option<Key>) -> Inquiry<'_> {
+        Inquiry::new(self, home, call, key)
     }
 
     /// Asks one address. A kept connection may be closed by the application at any time. If that is what happened, and the
@@ -280,7 +199,7 @@ impl Upstream {
     }
 
     /// What a fault says about an address.
-    fn judge(&self, member: &Member, fault: &Fault) {
+    pub(super) fn judge(&self, member: &Member, fault: &Fault) {
         let severity = match fault {
             Fault::Unreachable(_) => Severity::Unreachable,
             Fault::Closed { .. }

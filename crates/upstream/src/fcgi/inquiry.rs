@@ -1,0 +1,132 @@
+//! A request that looks for an address that answers it.
+
+use std::sync::Arc;
+
+use tokamak_fastcgi::ProtocolStatus;
+
+use super::balance::Key;
+use super::call::Call;
+use super::exchange::{Event, Exchange};
+use super::fault::Fault;
+use super::member::{Admission, Member};
+use super::upstream::{Settings, Upstream};
+
+/// Most answers that are lost on new connections before a request is given up. Each may have been the end of a process.
+const MOST_LOST: usize = 2;
+
+/// The beginning of a response.
+#[derive(Debug)]
+pub struct Answer {
+    /// The rest of it.
+    pub exchange: Exchange,
+    /// The first that the application said.
+    pub event: Event,
+    /// When there was a connection to use or the right to open one, in nanoseconds.
+    pub permitted: u64,
+    /// When there was a connection.
+    pub connected: u64,
+}
+
+/// A request, and what it has tried already.
+#[derive(Debug)]
+pub struct Inquiry<'a> {
+    upstream: &'a Upstream,
+    home: usize,
+    call: Arc<Call>,
+    key: Option<Key>,
+    /// Whose answer was the last.
+    answering: Option<Arc<Member>>,
+    tried: Vec<Arc<Member>>,
+    /// Answers that were lost on new connections.
+    lost: usize,
+    /// Why there is none yet.
+    fault: Option<Fault>,
+}
+
+impl<'a> Inquiry<'a> {
+    pub(super) fn new(upstream: &'a Upstream, home: usize, call: Arc<Call>, key: Option<Key>) -> Inquiry<'a> {
+        Inquiry { upstream, home, call, key, answering: None, tried: Vec::new(), lost: 0, fault: None }
+    }
+
+    /// Asks, on a kept connection if there is one, until something comes back.
+    ///
+    /// An address that cannot be reached, whose queue is full, or which refuses, is passed over for the next one, since it
+    /// cannot have acted on the request. A connection may also be closed by the application at any time: see
+    /// `ask_member` for kept ones. A request that is lost on a new one is asked once more if it may be, and
+    /// then perhaps again, at other addresses if there are any: a process may have been killed.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub async fn answer(&mut self) -> Result<Answer, Fault> {
+        loop {
+            let admission = match self.choose() {
+                Err(Fault::NoAddress) if self.upstream.wait_for_names().await => continue,
+                chosen => chosen?,
+            };
+            let member = &admission.member;
+            match self.upstream.ask_member(member, self.home, &self.call).await {
+                Ok(answer) => {
+                    if member.succeeded() {
+                        self.upstream.tell(&format!("{} answers again", member.name));
+                    }
+                    self.answering = Some(member.clone());
+                    return Ok(answer);
+                }
+                Err(fault) => self.pass_over(member.clone(), fault)?,
+            }
+        }
+    }
+
+    /// The last answer broke off before anybody had seen any of it: if the request may be asked again, there may be another
+    /// [`answer`](Inquiry::answer).
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn lost(&mut self, fault: Fault) -> Result<(), Fault> {
+        match (self.answering.take(), fault) {
+            (Some(member), fault @ Fault::Closed { .. }) => self.pass_over(member, fault),
+            // Whatever it says, it has heard the request.
+            (Some(member), fault) => {
+                self.upstream.judge(&member, &fault);
+                Err(fault)
+            }
+            (None, fault) => Err(fault),
+        }
+    }
+
+    /// Books what is wrong with an address; an error if no other may be asked.
+    fn pass_over(&mut self, member: Arc<Member>, fault: Fault) -> Result<(), Fault> {
+        self.upstream.judge(&member, &fault);
+        match fault {
+            Fault::Closed { .. } if self.call.is_repeatable => self.lost += 1,
+            // It has not been served (§5.5), so another address may be asked.
+            Fault::Refused(ProtocolStatus::Overloaded | ProtocolStatus::CannotMultiplex)
+            | Fault::Unreachable(_)
+            | Fault::Full
+            | Fault::Withdrawn => {}
+            fault => return Err(fault),
+        }
+        self.tried.push(member);
+        self.fault = Some(fault);
+        Ok(())
+    }
+
+    /// The address to ask next.
+    fn choose(&mut self) -> Result<Admission, Fault> {
+        let Settings { policy, stays, .. } = self.upstream.settings;
+        let roster = self.upstream.roster();
+        let now = tokamak_cost::now();
+        let was_lost = matches!(self.fault, Some(Fault::Closed { .. }));
+        let may_go_on = !was_lost || self.lost <= roster.members().len().min(MOST_LOST);
+        let mut chosen = None;
+        if may_go_on {
+            chosen = roster.choose(policy, self.key, stays, &self.tried, now);
+            // Whoever lost it may have another process, which is the only one to ask now.
+            if chosen.is_none() && was_lost {
+                self.tried.clear();
+                chosen = roster.choose(policy, self.key, stays, &[], now);
+            }
+        }
+        chosen.ok_or_else(|| self.fault.take().unwrap_or(Fault::NoAddress))
+    }
+}
