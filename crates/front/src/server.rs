@@ -267,7 +267,8 @@ impl Front {
                 let bounds = Bounds {
                     queue: site.pool.queue_timeout.as_nanos() as u64,
                     inbox: server.limits.buffer,
-                    waiting: site.pool.queue.div_ceil(loops),
+                    waiting: site.pool.queue,
+                    share: site.pool.queue.div_ceil(loops),
                 };
                 let want = pool.want.clone().map(slowly);
                 let rim = Arc::new(Rim::new(pool.segment.clone(), index as u16, tail.clone(), bounds, want));

@@ -16,8 +16,10 @@ pub struct Bounds {
     pub queue: u64,
     /// Bytes of a response that may lie in the front's memory before the worker has to wait.
     pub inbox: usize,
-    /// Requests of this event loop that may wait for a worker.
+    /// Requests that may wait for a worker.
     pub waiting: usize,
+    /// Those of them that this event loop may have, however many others have.
+    pub share: usize,
 }
 
 /// Why a worker died.
@@ -164,9 +166,9 @@ impl Rim {
     pub fn submit(self: &Arc<Self>, record: &[u8], body: Body) -> Result<Exchange, (Refused, Body)> {
         let mut guard = self.lock();
         let inner = &mut *guard;
-        if inner.waiting >= inner.bounds.waiting {
+        if inner.is_full() {
             inner.recount();
-            if inner.waiting >= inner.bounds.waiting {
+            if inner.is_full() {
                 return Err((Refused::Full, body));
             }
         }
@@ -441,6 +443,12 @@ impl Inner {
         if self.exchanges[key].slot.is_some() {
             self.collect(key);
         }
+    }
+
+    /// Whether no further request may wait: not because of others that were given up, which the backlog counts for a while, as long as
+    /// this event loop has less than its share.
+    fn is_full(&self) -> bool {
+        self.waiting >= self.bounds.share && self.producer.backlog() as usize >= self.bounds.waiting
     }
 
     fn recount(&mut self) {

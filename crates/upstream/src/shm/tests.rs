@@ -9,7 +9,7 @@ use tokamak_sys::queue::{Claim, Consumer, Geometry, Job, Next, Segment};
 use super::*;
 use crate::body::Body;
 
-const BOUNDS: Bounds = Bounds { queue: 50_000_000, inbox: 100_000, waiting: 4 };
+const BOUNDS: Bounds = Bounds { queue: 50_000_000, inbox: 100_000, waiting: 4, share: 2 };
 
 /// A runtime whose loop sleeps and wakes through the bell, as the front's does, with a worker thread that
 /// treats each request with `work`.
@@ -120,6 +120,21 @@ fn a_wait_that_is_too_long_ends_and_the_queue_is_bounded() {
     drop(waiting);
     assert_eq!(rim.running(), 0);
     assert!(rim.submit(b"r", Body::Empty).is_ok());
+}
+
+#[test]
+fn an_event_loop_may_have_what_others_leave_and_always_its_share() {
+    let segment = Arc::new(Segment::create("test", Geometry::new(2, 8, 1, 8192, 8192)).unwrap());
+    let tail = Arc::new(AtomicU32::new(0));
+    let rims = [0, 1].map(|index| Arc::new(Rim::new(segment.clone(), index, tail.clone(), BOUNDS, None)));
+    let submit = |index: usize| rims[index].submit(b"r", Body::Empty).map_err(|e| e.0);
+    let one: Vec<_> = (0..4).map(|_| submit(0).unwrap()).collect();
+    assert_eq!(submit(0).map(drop), Err(Refused::Full));
+    let others = [submit(1).unwrap(), submit(1).unwrap()];
+    assert_eq!(submit(1).map(drop), Err(Refused::Full));
+    drop(one);
+    assert!(submit(0).is_ok(), "nothing waits before the others");
+    drop(others);
 }
 
 #[test]
