@@ -14,6 +14,8 @@ mod database;
 mod demo;
 /// The documentation is true: its examples run, its links lead somewhere, its lists are complete.
 mod docs;
+/// Event loops: how many serve, and who has which connections.
+mod event_loops;
 /// Requests that one site leaves to another, and what else a boot script can arrange.
 mod fallback;
 /// FastCGI applications behind the front: real ones, and one that does everything wrong.

@@ -208,7 +208,7 @@ section! {
     Top TOP "" {
         /// Addresses that accept HTTP connections. `":80"` is every IPv4 address, `"[::]:80"` every address.
         listen: Vec<SocketAddr> = "127.0.0.1:8080", ANY, Live, env "TOKAMAK_LISTEN", flag "--listen";
-        /// Event loops of the HTTP front, one thread each; `"auto"` is one for each core.
+        /// Most event loops that serve HTTP, one thread each; `"auto"` is one for each core. As few serve as have time.
         loops: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_LOOPS";
         /// User that the front and the PHP workers run as, if the server is started as root.
         user: Option<Text> = "", ANY, Live, env "TOKAMAK_USER";

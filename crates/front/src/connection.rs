@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
+use crate::door::Past;
 use crate::pages;
 use crate::screen::{self, Screen, Violation};
 
@@ -27,6 +28,9 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// A head and a body that have no more bytes than this together are copied into one piece: the kernel takes that with less
 /// effort than a list of pieces. Chosen arbitrarily, where a copy costs far less than what it saves.
 const JOINED: usize = 4096;
+
+/// Something of a request has come, and not all of it.
+const UNFINISHED: u32 = u32::MAX;
 
 thread_local! {
     /// Clients' bytes land here, are screened, and go on to the HTTP library: one buffer for all connections
@@ -139,6 +143,8 @@ pub struct Link {
     write: OwnedWriteHalf,
     /// Requests so far.
     requests: AtomicU32,
+    /// Requests that have come, if nothing of a next one has; otherwise [`UNFINISHED`].
+    heard: AtomicU32,
     head_began: AtomicU64,
     serving: AtomicBool,
     /// Whether the kernel did not take all that was last written.
@@ -175,6 +181,13 @@ impl Link {
         }
     }
 
+    /// Whether all that has come is answered, so that another event loop may go on.
+    pub fn is_between_requests(&self) -> bool {
+        self.heard.load(Ordering::Relaxed) == self.requests()
+            && self.heart.pulse().0 == Pulse::Idle
+            && !self.stalled.load(Ordering::Relaxed)
+    }
+
     /// Whether the client has gone. Asked while its request is answered and the answer has to wait: the HTTP library does not look
     /// then (see `service::converse`). As long as there are bytes of a next request, nobody knows.
     pub fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
@@ -205,6 +218,7 @@ pub struct Wire {
     read: OwnedReadHalf,
     link: Arc<Link>,
     screen: Screen,
+    past: Past,
     refused: Option<Refusal>,
 }
 
@@ -217,11 +231,11 @@ struct Refusal {
 }
 
 impl Wire {
-    /// Takes over an accepted connection.
+    /// Takes over an accepted connection, or one that another event loop had.
     ///
     /// # Errors
     /// The connection is gone already.
-    pub fn new(stream: TcpStream, limits: screen::Limits) -> io::Result<(Wire, Arc<Link>)> {
+    pub fn new(stream: TcpStream, past: Past, limits: screen::Limits) -> io::Result<(Wire, Arc<Link>)> {
         stream.set_nodelay(true)?;
         let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
         let text = Text { peer: peer.ip().to_string(), local: local.ip().to_string() };
@@ -230,13 +244,21 @@ impl Wire {
             addresses: Arc::new(Addresses { peer, local, text }),
             heart: Heart::new(),
             write,
-            requests: AtomicU32::new(0),
+            requests: AtomicU32::new(past.requests),
+            heard: AtomicU32::new(past.requests),
             head_began: AtomicU64::new(0),
             serving: AtomicBool::new(false),
             stalled: AtomicBool::new(false),
             violation: OnceLock::new(),
         });
-        Ok((Wire { read, link: link.clone(), screen: Screen::new(limits), refused: None }, link))
+        Ok((Wire { read, link: link.clone(), screen: Screen::new(limits), past, refused: None }, link))
+    }
+
+    /// The connection, for another event loop; nothing if somebody else still needs it here.
+    pub fn leave(self) -> Option<(TcpStream, Past)> {
+        let Link { write, requests, .. } = Arc::into_inner(self.link)?;
+        let stream = self.read.reunite(write).ok()?;
+        Some((stream, Past { requests: requests.into_inner() }))
     }
 
     /// Ends the conversation with a client that broke a rule: it is told why, and has a moment to read that.
@@ -325,6 +347,12 @@ impl hyper::rt::Read for Wire {
             }
             let before = wire.screen.phase();
             let verdict = wire.screen.feed(bytes);
+            let heard = if wire.screen.clean() == bytes.len() {
+                wire.past.requests.wrapping_add(wire.screen.requests())
+            } else {
+                UNFINISHED
+            };
+            wire.link.heard.store(heard, Ordering::Relaxed);
             if before == screen::Phase::Idle {
                 let now = tokamak_cost::now();
                 wire.link.head_began.store(now, Ordering::Relaxed);

@@ -9,6 +9,7 @@ mod caller;
 mod cgi;
 pub mod clock;
 mod connection;
+mod crew;
 mod door;
 pub mod failure;
 mod fastcgi;

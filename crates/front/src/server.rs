@@ -6,7 +6,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,7 +26,8 @@ use tokio::task::AbortHandle;
 use crate::access;
 use crate::application::Handler;
 use crate::cache::{Content, SitePolicies};
-use crate::connection::{Heart, Link, Pulse};
+use crate::connection::{Heart, Link, Pulse, Wire};
+use crate::crew::{Crew, Record};
 use crate::door::{Door, Parcel, Visitor};
 use crate::fastcgi;
 use crate::hosts::{self, Hosts};
@@ -44,9 +45,6 @@ const ATTEND_EVERY: u64 = 1_000_000;
 /// An idle connection of a draining front is closed after this long: a client that has just been answered may
 /// be about to send its next request, which is still served.
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
-
-/// Part of its time, in hundredths, that a loop may work before it gives new connections of web servers away. Chosen arbitrarily.
-const FULL: u64 = 70;
 
 /// Stack of an event loop: requests of the server's own are answered within those that they are made for, some hundred kilobytes deep
 /// each in a build that is not optimised. Only what is used is taken.
@@ -144,12 +142,10 @@ pub struct Loop {
     pub began: Instant,
     /// When the pools were last attended to.
     attended: AtomicU64,
-    /// Open connections of every loop.
-    counts: Arc<[AtomicUsize]>,
+    /// This and the other loops.
+    crew: Arc<Crew>,
     /// The requests that are being served, for scripts.
     pub presence: Arc<Presence>,
-    /// Which loops have enough to do.
-    full: Arc<[AtomicBool]>,
     peers: Vec<UnboundedSender<Message>>,
     /// Its place among the loops.
     pub index: usize,
@@ -240,8 +236,7 @@ impl Front {
         let sites: Vec<Arc<config::Site>> = server.sites.iter().cloned().map(Arc::new).collect();
         let hosts = Arc::new(Hosts::new(&sites));
         let presence = Arc::new(Presence::default());
-        let counts: Arc<[AtomicUsize]> = (0..loops).map(|_| AtomicUsize::new(0)).collect();
-        let full: Arc<[AtomicBool]> = (0..loops).map(|_| AtomicBool::new(false)).collect();
+        let crew = Arc::new(Crew::new(loops, TICK));
         let upstreams: Arc<[Upstream]> = server.upstreams.iter().map(fastcgi::upstream).collect();
         let lua = lua::engine(&server, start.scripts.as_deref());
         let cache = Content::new(&server);
@@ -313,9 +308,8 @@ impl Front {
                 draining: AtomicU64::new(0),
                 began: Instant::now(),
                 attended: AtomicU64::new(0),
-                counts: counts.clone(),
+                crew: crew.clone(),
                 presence: presence.clone(),
-                full: full.clone(),
                 peers: senders.clone(),
                 index,
             });
@@ -454,10 +448,14 @@ fn run(home: Arc<Loop>, sockets: Sockets, bells: Vec<OwnedFd>, inbox: UnboundedR
         .build();
     let result = runtime.and_then(|runtime| runtime.block_on(live(&home, sockets, bells, inbox)));
     if let Err(error) = result {
-        // Without this loop its share of the connections would hang: better that the supervisor starts anew.
-        eprintln!("tokamak: event loop {} cannot run: {error}", home.index);
-        std::process::abort();
+        give_up(&home, &error);
     }
+}
+
+/// Without this loop its share of the connections would hang: better that the supervisor starts anew.
+fn give_up(home: &Loop, error: &io::Error) -> ! {
+    eprintln!("tokamak: event loop {} cannot run: {error}", home.index);
+    std::process::abort();
 }
 
 async fn live(
@@ -481,12 +479,12 @@ async fn live(
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut drain_until = None;
-    let mut last_tick = (tokamak_cost::now(), tokamak_cost::thread_time());
+    let mut last = None;
     loop {
         tokio::select! {
             message = inbox.recv() => match message {
                 Some(Message::Connection(parcel)) => {
-                    home.counts[home.index].fetch_sub(1, Ordering::Relaxed);
+                    home.crew.left(home.index, parcel.is_client());
                     if let Ok(visitor) = parcel.unpack() {
                         home.open(visitor);
                     }
@@ -510,7 +508,12 @@ async fn live(
             },
             _ = tick.tick() => {
                 let now = tokamak_cost::now();
-                last_tick = home.weigh(last_tick, (now, tokamak_cost::thread_time()));
+                let record = Record::take();
+                // The first tick comes at once.
+                match last.replace(record) {
+                    None => home.crew.begin(home.index, record),
+                    Some(last) => home.crew.report(home.index, last, record),
+                }
                 home.attend(now);
                 home.rims.iter().for_each(|rim| rim.tick(now));
                 home.upstreams.iter().for_each(|upstream| upstream.tick(home.index, now));
@@ -520,7 +523,7 @@ async fn live(
             }
         }
         if let Some(until) = drain_until
-            && (home.counts[home.index].load(Ordering::Relaxed) == 0 || tokamak_cost::now() > until)
+            && (home.crew.connections(home.index) == 0 || tokamak_cost::now() > until)
         {
             home.flush_logs();
             return Ok(());
@@ -528,51 +531,79 @@ async fn live(
     }
 }
 
-async fn accept(home: Arc<Loop>, door: Door) {
+async fn accept(home: Arc<Loop>, mut door: Door) {
+    let mut serving = home.crew.serving();
     loop {
-        match door.accept().await {
-            Ok(visitor) => home.place(visitor),
-            // Out of descriptors or memory: the connection stays in the backlog; trying at once would spin.
-            Err(_) => tokio::time::sleep(TICK).await,
+        if door.is_for_clients() && !home.crew.serves(home.index) {
+            let rest = async {
+                // The crew lives as long as its loops.
+                let _ = serving.wait_for(|serving| home.index < *serving).await;
+            };
+            door = match door.closed(rest, TICK).await {
+                Ok(door) => door,
+                Err(error) => give_up(&home, &error),
+            };
+        }
+        tokio::select! {
+            visitor = door.accept() => match visitor {
+                Ok(visitor) => home.place(visitor),
+                // Out of descriptors or memory: the connection stays in the backlog; trying at once would spin.
+                Err(_) => tokio::time::sleep(TICK).await,
+            },
+            _ = serving.changed(), if door.is_for_clients() => {}
         }
     }
 }
 
 impl Loop {
-    /// Gives an accepted connection to the loop that has the fewest: an equal spread, whoever accepted it. One of a web server is
-    /// handed over only by a loop that has enough to do, for it may be for a single request, which costs less than that; if the loop
-    /// itself runs scripts, it is spread like any other.
+    /// Gives an accepted connection to the loop that shall have it: an equal spread over those that serve, whoever accepted it. One of a
+    /// web server is handed over only by a loop that has enough to do, for it may be for a single request, which costs less than that; if
+    /// the loop itself runs scripts, it is spread over all.
     fn place(self: &Arc<Self>, visitor: Visitor) {
-        let load = |index: usize| self.counts[index].load(Ordering::Relaxed);
-        let total: usize = (0..self.counts.len()).map(load).sum();
-        if total >= self.server.limits.connections {
+        if self.clients() >= self.server.limits.connections {
             return turn_away(visitor);
         }
         if !self.admits(&visitor) {
             return;
         }
-        let is_full = |index: usize| self.full[index].load(Ordering::Relaxed);
-        let least = match visitor {
-            Visitor::Fastcgi(..) if !self.runs_scripts() && !is_full(self.index) => self.index,
-            Visitor::Fastcgi(..) => {
-                least_of(self.index, self.counts.len(), |index| (is_full(index), load(index)))
-            }
-            Visitor::Http(_) => least_of(self.index, self.counts.len(), load),
+        let chosen = match visitor {
+            Visitor::Fastcgi(..) => self.crew.for_server(self.index, !self.runs_scripts()),
+            Visitor::Http(..) => self.crew.for_client(self.index),
         };
-        if least == self.index {
+        if chosen == self.index {
             self.open(visitor);
         } else if let Ok(parcel) = visitor.pack() {
-            // Counted at once, so that a burst is spread too; the other loop takes this count back.
-            self.counts[least].fetch_add(1, Ordering::Relaxed);
-            let _ = self.peers[least].send(Message::Connection(parcel));
+            self.send(chosen, parcel);
         }
     }
 
-    /// Finds out whether the loop has enough to do, from the time and its own running time then and now. Returns the latter.
-    fn weigh(&self, before: (u64, u64), now: (u64, u64)) -> (u64, u64) {
-        let (passed, worked) = (now.0 - before.0, now.1 - before.1);
-        self.full[self.index].store(worked * 100 > passed * FULL, Ordering::Relaxed);
-        now
+    /// Whether another loop shall have connections of this one.
+    pub fn has_heirs(&self) -> bool {
+        self.crew.has_surplus(self.index)
+    }
+
+    /// The loop that shall have a connection of this one which is between two requests, if any.
+    pub fn heir(&self) -> Option<usize> {
+        // Loops that have nothing left to do may have ended.
+        if self.is_draining() { None } else { self.crew.heir(self.index) }
+    }
+
+    /// Gives a connection between two requests to another loop.
+    pub fn hand_over(&self, heir: usize, wire: Wire) {
+        let Some((stream, past)) = wire.leave() else { return };
+        // A connection that cannot be taken out of the event loop is closed, as one that has been idle for long.
+        if let Ok(parcel) = Visitor::Http(stream, past).pack() {
+            self.send(heir, parcel);
+        }
+    }
+
+    fn send(&self, to: usize, parcel: Parcel) {
+        // Counted at once, so that a burst is spread too; the other loop takes this count back.
+        let is_client = parcel.is_client();
+        self.crew.joined(to, is_client);
+        if self.peers[to].send(Message::Connection(parcel)).is_err() {
+            self.crew.left(to, is_client);
+        }
     }
 
     /// Whether the loops do the work themselves that web servers ask for.
@@ -595,14 +626,14 @@ impl Loop {
 
     fn open(self: &Arc<Self>, visitor: Visitor) {
         match visitor {
-            Visitor::Http(stream) => {
+            Visitor::Http(stream, past) => {
                 let screen = crate::screen::Limits {
                     head: self.server.limits.head,
                     fields: self.server.limits.headers,
                     body: self.server.limits.body,
                 };
                 // A client that has gone again is no news.
-                let Ok((wire, link)) = crate::connection::Wire::new(stream, screen) else { return };
+                let Ok((wire, link)) = Wire::new(stream, past, screen) else { return };
                 self.watch(Watched::Http(link.clone()), |open| {
                     service::converse(self.clone(), wire, link, open)
                 });
@@ -621,9 +652,10 @@ impl Loop {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.counts[self.index].fetch_add(1, Ordering::Relaxed);
+        let is_client = matches!(watched, Watched::Http(_));
+        self.crew.joined(self.index, is_client);
         let place = lock(&self.links).reserve();
-        let task = tokio::spawn(converse(OpenConnection { home: self.clone(), place }));
+        let task = tokio::spawn(converse(OpenConnection { home: self.clone(), place, is_client }));
         lock(&self.links).open[place] = Some((task.abort_handle(), watched));
     }
 
@@ -661,7 +693,7 @@ impl Loop {
 
     /// Open connections of all loops.
     pub fn clients(&self) -> usize {
-        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+        self.crew.all_connections()
     }
 
     /// Whether connections are to be closed after their next response.
@@ -700,15 +732,10 @@ impl Loop {
     }
 }
 
-/// Which of so many loops has the least; the one that asks, among equals.
-fn least_of<T: Ord>(asking: usize, count: usize, of: impl Fn(usize) -> T) -> usize {
-    (0..count).min_by_key(|index| (of(*index), *index != asking)).unwrap_or(asking)
-}
-
 /// Answers somebody for whom there is no room.
 fn turn_away(visitor: Visitor) {
     // A web server that is cut off tries again, or another one.
-    if let Visitor::Http(stream) = visitor {
+    if let Visitor::Http(stream, _) = visitor {
         service::turn_away(stream);
     }
 }
@@ -717,12 +744,13 @@ fn turn_away(visitor: Visitor) {
 pub struct OpenConnection {
     home: Arc<Loop>,
     place: usize,
+    is_client: bool,
 }
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         lock(&self.home.links).release(self.place);
-        self.home.counts[self.home.index].fetch_sub(1, Ordering::Relaxed);
+        self.home.crew.left(self.home.index, self.is_client);
         if self.home.is_draining() {
             let _ = self.home.peers[self.home.index].send(Message::Closed);
         }
@@ -746,22 +774,4 @@ impl Links {
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // Poisoned by a panic that has been reported: the data are counters and buffers, usable still.
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_least_of_equals_is_the_own() {
-        let pick = |asking, loads: &[(bool, usize)]| least_of(asking, loads.len(), |index| loads[index]);
-        assert_eq!(pick(0, &[(false, 2), (false, 1), (false, 1)]), 1);
-        assert_eq!(pick(2, &[(false, 2), (false, 1), (false, 1)]), 2);
-        assert_eq!(
-            pick(0, &[(true, 2), (false, 9), (true, 1)]),
-            1,
-            "one that has time, before one with little"
-        );
-        assert_eq!(pick(0, &[(true, 2), (true, 9), (true, 1)]), 2, "if none has");
-    }
 }

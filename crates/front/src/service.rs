@@ -10,6 +10,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, Uri};
 use hyper::body::{Body as _, Incoming};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use tokamak_cache::Wish;
 use tokamak_cost::{Ledger, Phase};
@@ -31,10 +32,13 @@ use crate::response::{Receipt, Reply, Source};
 use crate::route::{Decision, Script, Target};
 use crate::server::{Loop, OpenConnection, Place};
 
-/// Serves the requests of one connection, one after the other, until it ends.
-pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, _open: OpenConnection) {
+/// Who has a connection's link between two requests: its task, its wire, its service, and the sweeper.
+const HOLDERS: usize = 4;
+
+/// Serves the requests of one connection, one after the other, until it ends or another event loop shall go on.
+pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, open: OpenConnection) {
     let limits = &home.server.limits;
-    let mut http = hyper::server::conn::http1::Builder::new();
+    let mut http = http1::Builder::new();
     // The library would look for the end of the connection during every request, with a new buffer each time. We look, if an
     // answer has to wait (`Link::poll_gone`).
     http.half_close(true);
@@ -51,8 +55,34 @@ pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, _open: OpenC
         })
     };
     let mut connection = http.serve_connection(wire, service);
-    let result = (&mut connection).await;
-    let wire = connection.into_parts().io;
+    // The request behind which the connection was ready to move. It moves only if it still is at another look: the library may have the
+    // rest of a body that nobody wanted, and goes on, or ends, when it is asked once more.
+    let mut settled = None;
+    let end = poll_fn(|context| {
+        if let Poll::Ready(result) = Pin::new(&mut connection).poll(context) {
+            return Poll::Ready(End::Closed(result));
+        }
+        let is_ready = home.has_heirs() && link.is_between_requests() && Arc::strong_count(&link) == HOLDERS;
+        if !is_ready {
+            settled = None;
+        } else if settled.replace(link.requests()) != Some(link.requests()) {
+            context.waker().wake_by_ref();
+        } else if let Some(heir) = home.heir() {
+            return Poll::Ready(End::Inherited(heir));
+        }
+        Poll::Pending
+    });
+    let end = end.await;
+    let http1::Parts { io: wire, read_buf, service, .. } = connection.into_parts();
+    let result = match end {
+        End::Closed(result) => result,
+        End::Inherited(heir) => {
+            debug_assert!(read_buf.is_empty());
+            drop((service, link, open));
+            home.hand_over(heir, wire);
+            return;
+        }
+    };
     if let Some(violation) = link.violation() {
         access::refused(&link.addresses.peer, violation.failure().status().as_u16(), violation.reason());
         // Boxed, as few connections ever need its room.
@@ -63,6 +93,13 @@ pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, _open: OpenC
         // The screen lets nothing pass that the library refuses; should it do so all the same, one sees it here.
         access::refused(&link.addresses.peer, 400, &error.to_string());
     }
+}
+
+/// What becomes of a connection.
+enum End {
+    Closed(hyper::Result<()>),
+    /// Another event loop goes on.
+    Inherited(usize),
 }
 
 /// Answers a client for which there is no room.

@@ -93,6 +93,8 @@ pub struct Screen {
     body: u64,
     /// Bytes at the front of the last read that end with a complete request.
     clean: usize,
+    /// Requests that have begun.
+    requests: u32,
 }
 
 impl Screen {
@@ -119,6 +121,7 @@ impl Screen {
             extensions: 0,
             body: 0,
             clean: 0,
+            requests: 0,
         }
     }
 
@@ -148,6 +151,11 @@ impl Screen {
     /// when what follows them is a violation.
     pub fn clean(&self) -> usize {
         self.clean
+    }
+
+    /// Requests that have begun.
+    pub fn requests(&self) -> u32 {
+        self.requests
     }
 
     /// What the client is busy with.
@@ -217,6 +225,7 @@ impl Screen {
             (b'\r', _) => Err(Violation::EmptyLines),
             _ => {
                 self.state = State::Method;
+                self.requests = self.requests.wrapping_add(1);
                 Ok(0)
             }
         }

@@ -1,0 +1,351 @@
+//! The event loops as a crew: how many of them serve HTTP, and who has which connections.
+//!
+//! As few serve as have time for it. Loops that take turns on one processor cost each request a change of threads and make it wait
+//! for the other loop's turn; one that has a processor for itself does not. Those that rest do not listen, and what they still have
+//! of connections goes over to the others, each when it is between two requests.
+
+mod kernel;
+mod policy;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, TryLockError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use kernel::Spare;
+use policy::{CLIENTS, Facts, Policy};
+
+/// A loop that comes to its turn so late, in ticks, though it had a processor, was held up: by a script, or by a disk. Chosen
+/// arbitrarily, below what a script may take if nobody has said otherwise.
+const LATE: f64 = 1.5;
+
+/// One that has not come to its turn for so many ticks is held up now; perhaps it only has no processor. Chosen arbitrarily.
+const SILENT: f64 = 2.5;
+
+/// Part of its time that a loop may work before it gives new connections of web servers away. Chosen arbitrarily.
+const FULL: f64 = 0.7;
+
+/// Parts of the time in which a loop's demand is told.
+const WHOLE: f64 = 1000.0;
+
+/// All event loops.
+#[derive(Debug)]
+pub struct Crew {
+    members: Box<[Member]>,
+    /// How many serve: the first ones.
+    serving: watch::Sender<usize>,
+    foreman: Mutex<Foreman>,
+    /// Nanoseconds.
+    tick: u64,
+}
+
+#[derive(Debug)]
+struct Foreman {
+    policy: Policy,
+    spare: Spare,
+    /// When it last decided, in nanoseconds.
+    decided: u64,
+}
+
+/// One event loop; on cache lines of its own, as its loop looks at it with each request.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Member {
+    /// Connections: HTTP ones, and all.
+    clients: AtomicUsize,
+    connections: AtomicUsize,
+    /// HTTP connections that are to go to others.
+    surplus: AtomicUsize,
+    /// Part of its time for which it has wanted a processor lately.
+    demand: AtomicU32,
+    is_full: AtomicBool,
+    was_held_up: AtomicBool,
+    /// It is held up now, as far as others know.
+    is_silent: AtomicBool,
+    /// When it last reported, in nanoseconds; 0: it has not begun.
+    seen: AtomicU64,
+}
+
+/// What a loop has done since it began, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// The time of the record.
+    at: u64,
+    /// For how long it has worked.
+    worked: u64,
+    /// For how long it has waited for a processor.
+    waited: u64,
+}
+
+impl Record {
+    /// Of the calling thread, now.
+    pub fn take() -> Record {
+        let waited = kernel::waited().unwrap_or(0);
+        Record { at: tokamak_cost::now(), worked: tokamak_cost::thread_time(), waited }
+    }
+}
+
+impl Crew {
+    /// So many loops, which report at this interval.
+    pub fn new(loops: usize, tick: Duration) -> Crew {
+        let foreman = Foreman { policy: Policy::new(loops), spare: Spare::default(), decided: 0 };
+        Crew {
+            members: (0..loops).map(|_| Member::default()).collect(),
+            serving: watch::Sender::new(1),
+            foreman: Mutex::new(foreman),
+            tick: tick.as_nanos() as u64,
+        }
+    }
+
+    /// Whether a loop serves HTTP.
+    pub fn serves(&self, index: usize) -> bool {
+        index < *self.serving.borrow()
+    }
+
+    /// The number of loops that serve HTTP, to wait for its changes.
+    pub fn serving(&self) -> watch::Receiver<usize> {
+        self.serving.subscribe()
+    }
+
+    /// The loop for a new HTTP connection: of those that serve and are not held up the one with the fewest, the one that asks among
+    /// equals. If they all have as many as they may, any loop.
+    pub fn for_client(&self, asking: usize) -> usize {
+        let load = |index: usize| {
+            let member = &self.members[index];
+            (member.is_silent.load(Ordering::Relaxed), member.clients.load(Ordering::Relaxed))
+        };
+        let least = least_of(asking, *self.serving.borrow(), load);
+        if load(least).1 < CLIENTS { least } else { least_of(asking, self.members.len(), load) }
+    }
+
+    /// The loop for a new connection of a web server: the one with the fewest of those that have time. `stays`: the one that asks, if it
+    /// has time itself.
+    pub fn for_server(&self, asking: usize, stays: bool) -> usize {
+        let is_full = |index: usize| self.members[index].is_full.load(Ordering::Relaxed);
+        if stays && !is_full(asking) {
+            return asking;
+        }
+        least_of(asking, self.members.len(), |index| (is_full(index), self.connections(index)))
+    }
+
+    /// Whether a loop has HTTP connections that others shall have. Mostly not.
+    pub fn has_surplus(&self, index: usize) -> bool {
+        self.members[index].surplus.load(Ordering::Relaxed) > 0
+    }
+
+    /// Another loop that shall have one of this loop's HTTP connections, which is between two requests.
+    pub fn heir(&self, index: usize) -> Option<usize> {
+        let member = &self.members[index];
+        // Nobody else takes from it; if it is set anew meanwhile, it is so again soon.
+        let surplus = member.surplus.load(Ordering::Relaxed);
+        member.surplus.store(surplus.saturating_sub(1), Ordering::Relaxed);
+        Some(self.for_client(index)).filter(|heir| surplus > 0 && *heir != index)
+    }
+
+    /// A loop has a connection more.
+    pub fn joined(&self, index: usize, is_client: bool) {
+        self.members[index].connections.fetch_add(1, Ordering::Relaxed);
+        self.members[index].clients.fetch_add(usize::from(is_client), Ordering::Relaxed);
+    }
+
+    /// It has one less.
+    pub fn left(&self, index: usize, is_client: bool) {
+        self.members[index].connections.fetch_sub(1, Ordering::Relaxed);
+        self.members[index].clients.fetch_sub(usize::from(is_client), Ordering::Relaxed);
+    }
+
+    /// Connections of one loop.
+    pub fn connections(&self, index: usize) -> usize {
+        self.members[index].connections.load(Ordering::Relaxed)
+    }
+
+    /// Connections of all loops.
+    pub fn all_connections(&self) -> usize {
+        (0..self.members.len()).map(|index| self.connections(index)).sum()
+    }
+
+    /// A loop begins.
+    pub fn begin(&self, index: usize, now: Record) {
+        self.members[index].seen.store(now.at, Ordering::Relaxed);
+    }
+
+    /// A loop tells what it has done from one record to the next. One of those who do decides for all.
+    pub fn report(&self, index: usize, before: Record, now: Record) {
+        let passed = now.at.saturating_sub(before.at).max(1);
+        let (worked, waited) =
+            (now.worked.saturating_sub(before.worked), now.waited.saturating_sub(before.waited));
+        let part = |time: u64| time as f64 / passed as f64;
+        let member = &self.members[index];
+        member.demand.store((part(worked + waited) * WHOLE) as u32, Ordering::Relaxed);
+        member.is_full.store(part(worked) > FULL, Ordering::Relaxed);
+        member.was_held_up.store(self.is_over(LATE, passed.saturating_sub(waited)), Ordering::Relaxed);
+        member.is_silent.store(false, Ordering::Relaxed);
+        member.seen.store(now.at, Ordering::Relaxed);
+        if self.members.len() == 1 {
+            return;
+        }
+        match self.foreman.try_lock() {
+            Ok(mut foreman) => self.decide(&mut foreman, now.at),
+            // A panic elsewhere cannot leave it half changed.
+            Err(TryLockError::Poisoned(poisoned)) => self.decide(&mut poisoned.into_inner(), now.at),
+            // Somebody does it.
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+
+    /// Whether a time is longer than so many ticks.
+    fn is_over(&self, ticks: f64, time: u64) -> bool {
+        time as f64 > ticks * self.tick as f64
+    }
+
+    fn decide(&self, foreman: &mut Foreman, now: u64) {
+        if now.saturating_sub(foreman.decided) < self.tick {
+            return;
+        }
+        foreman.decided = now;
+        let mut is_held_up = false;
+        for member in &self.members {
+            let seen = member.seen.load(Ordering::Relaxed);
+            let is_silent = seen > 0 && self.is_over(SILENT, now.saturating_sub(seen));
+            member.is_silent.store(is_silent, Ordering::Relaxed);
+            is_held_up |= is_silent || member.was_held_up.load(Ordering::Relaxed);
+        }
+        let demand: u32 = self.members.iter().map(|member| member.demand.load(Ordering::Relaxed)).sum();
+        let clients = self.members.iter().map(|member| member.clients.load(Ordering::Relaxed)).sum();
+        let facts = Facts { now, demand: f64::from(demand) / WHOLE, clients, is_held_up };
+        let Foreman { policy, spare, .. } = foreman;
+        let serving = policy.decide(facts, || spare.look(now));
+        self.serving.send_if_modified(|before| std::mem::replace(before, serving) != serving);
+        self.share_out(serving, clients);
+    }
+
+    /// Counts what each loop has too much of. Where the difference is small, connections that come and go even it out.
+    fn share_out(&self, serving: usize, clients: usize) {
+        let is_silent = |member: &Member| member.is_silent.load(Ordering::Relaxed);
+        let fit = self.members[..serving].iter().filter(|member| !is_silent(member)).count();
+        let share = clients.div_ceil(fit.max(1));
+        for (index, member) in self.members.iter().enumerate() {
+            let has = member.clients.load(Ordering::Relaxed);
+            let surplus = match index < serving {
+                false => has,
+                true if has > share + share / 8 => has - share,
+                true => 0,
+            };
+            member.surplus.store(surplus, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Which of so many loops has the least; the one that asks, among equals.
+fn least_of<T: Ord>(asking: usize, count: usize, of: impl Fn(usize) -> T) -> usize {
+    (0..count).min_by_key(|index| (of(*index), *index != asking)).unwrap_or(asking)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: u64 = 200_000_000;
+
+    #[test]
+    fn the_least_of_equals_is_the_own() {
+        let pick = |asking, loads: &[(bool, usize)]| least_of(asking, loads.len(), |index| loads[index]);
+        assert_eq!(pick(0, &[(false, 2), (false, 1), (false, 1)]), 1);
+        assert_eq!(pick(2, &[(false, 2), (false, 1), (false, 1)]), 2);
+        assert_eq!(
+            pick(0, &[(true, 2), (false, 9), (true, 1)]),
+            1,
+            "one that has time, before one with little"
+        );
+        assert_eq!(pick(0, &[(true, 2), (true, 9), (true, 1)]), 2, "if none has");
+    }
+
+    /// Loops that report for so many ticks from this one on that they have worked for this part of their time.
+    fn report(crew: &Crew, who: &[usize], ticks: std::ops::Range<u64>, part: f64) {
+        for tick in ticks {
+            let record = |tick: u64| Record {
+                at: tick * TICK,
+                worked: (tick as f64 * part * TICK as f64) as u64,
+                waited: 0,
+            };
+            who.iter().for_each(|index| crew.report(*index, record(tick), record(tick + 1)));
+        }
+    }
+
+    fn with(loops: usize, clients: usize) -> Crew {
+        let crew = Crew::new(loops, Duration::from_nanos(TICK));
+        (0..clients).for_each(|_| crew.joined(crew.for_client(0), true));
+        crew
+    }
+
+    fn clients(crew: &Crew) -> Vec<usize> {
+        crew.members.iter().map(|member| member.clients.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Connections change hands until nobody has too many.
+    fn settle(crew: &Crew, who: &[usize]) {
+        for &index in who {
+            while crew.has_surplus(index) {
+                if let Some(heir) = crew.heir(index) {
+                    crew.left(index, true);
+                    crew.joined(heir, true);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_loop_that_is_held_up_gets_nothing() {
+        let crew = with(3, 10);
+        report(&crew, &[0, 1, 2], 1..3, 0.0);
+        assert_eq!((clients(&crew), crew.serves(1)), (vec![10, 0, 0], false));
+        // The first loop says nothing any more.
+        report(&crew, &[1, 2], 3..7, 0.0);
+        assert!(crew.serves(2));
+        for _ in 0..30 {
+            crew.joined(crew.for_client(1), true);
+        }
+        settle(&crew, &[1, 2]);
+        assert_eq!(clients(&crew), [10, 15, 15], "it cannot give, but must not get");
+        report(&crew, &[0, 1, 2], 7..9, 0.0);
+        (0..8).for_each(|_| crew.joined(crew.for_client(2), true));
+        assert_eq!(clients(&crew), [16, 16, 16], "it is one of them again");
+    }
+
+    #[test]
+    fn connections_are_shared_out_whatever_web_servers_have() {
+        let crew = with(2, 40);
+        (0..300).for_each(|_| crew.joined(1, false));
+        report(&crew, &[0, 1], 1..2, 0.0);
+        report(&crew, &[1], 2..6, 0.0);
+        report(&crew, &[0, 1], 6..8, 0.0);
+        settle(&crew, &[0, 1]);
+        assert_eq!(clients(&crew), [20, 20]);
+        assert_eq!(crew.all_connections(), 340);
+        // After the minute one of them suffices.
+        report(&crew, &[0, 1], 8..400, 0.0);
+        settle(&crew, &[0, 1]);
+        assert_eq!(clients(&crew), [40, 0]);
+    }
+
+    #[test]
+    fn a_loop_that_has_not_begun_is_not_late() {
+        let crew = with(2, 1);
+        let began = |at: u64| Record { at, worked: 0, waited: 0 };
+        crew.begin(0, began(TICK));
+        report(&crew, &[0], 1..20, 0.1);
+        assert!(!crew.serves(1));
+        crew.begin(1, began(20 * TICK));
+        report(&crew, &[0], 20..25, 0.1);
+        assert!(crew.serves(1), "now it is");
+    }
+
+    #[test]
+    fn one_loop_has_so_many_clients_and_no_more() {
+        let crew = with(2, CLIENTS + 10);
+        assert_eq!(clients(&crew), [CLIENTS, 10]);
+        report(&crew, &[0, 1], 1..2, 0.0);
+        assert!(crew.serves(1));
+    }
+}

@@ -1,0 +1,197 @@
+//! How many event loops shall serve, decided from what they have done lately. No clock and no system call.
+//!
+//! ```text
+//!        all busy, and processors have nothing to do: up to twice as many
+//!      ┌───────────────────────────────────────────────────────────┐
+//!      │                                                           ▼
+//!   few loops                                                  many loops
+//!      ▲                                                           │
+//!      └───────────────────────────────────────────────────────────┘
+//!        fewer would be half idle, for a while: as many as are needed
+//!
+//!   one is held up: all of them, for a minute; many clients: one for each 256
+//! ```
+
+use std::time::Duration;
+
+/// Part of their time for which busy loops want a processor. Chosen arbitrarily, so that there is time for a change.
+const BUSY: f64 = 0.7;
+
+/// Part of their time for which fewer loops may want one so that they suffice. Chosen arbitrarily, so far below [`BUSY`] that the number
+/// does not swing.
+const AMPLE: f64 = 0.5;
+
+/// Processors that must have nothing to do before another loop may serve: without one, loops would take turns. Chosen by
+/// measurement: a loop and a client that have two processors for themselves leave 0.05 to 0.2 of one, a loop that another one
+/// could help leaves 0.4.
+const SPARE: f64 = 0.3;
+
+/// Decisions in a row that must find it so.
+const TWICE: u32 = 2;
+
+/// HTTP connections that one loop may have: each may have a request, for which the loop needs room in the queue. Chosen arbitrarily, as the
+/// least room that a loop can have.
+pub const CLIENTS: usize = 256;
+
+/// How long fewer loops must have sufficed before fewer serve. Chosen arbitrarily.
+const CALM: Duration = Duration::from_secs(1);
+
+/// How long all loops serve after one was held up. Chosen arbitrarily: what held it up will come again.
+const WARY: Duration = Duration::from_secs(60);
+
+/// What is known at the time of a decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The time, in nanoseconds.
+    pub now: u64,
+    /// How many processors all loops have wanted lately, whether they had them or not.
+    pub demand: f64,
+    /// HTTP connections.
+    pub clients: usize,
+    /// Whether a loop has not come to its turn for long.
+    pub is_held_up: bool,
+}
+
+/// The number of loops that serve, and what led to it. Times in nanoseconds.
+#[derive(Debug)]
+pub struct Policy {
+    loops: usize,
+    serving: usize,
+    /// Decisions in a row that have found more work and processors than serve.
+    wanting: u32,
+    /// Since when fewer loops would suffice.
+    calm_since: Option<u64>,
+    wary_until: u64,
+}
+
+impl Policy {
+    /// Of so many loops, one serves until there is more to do.
+    pub fn new(loops: usize) -> Policy {
+        Policy { loops, serving: 1, wanting: 0, calm_since: None, wary_until: 0 }
+    }
+
+    /// How many loops shall serve. `spare` tells how many processors have had nothing to do lately; it is asked only if that
+    /// matters, and if nobody knows there are enough.
+    pub fn decide(&mut self, facts: Facts, spare: impl FnOnce() -> Option<f64>) -> usize {
+        let Facts { now, demand, clients, is_held_up } = facts;
+        if is_held_up {
+            self.wary_until = now + WARY.as_nanos() as u64;
+        }
+        let least = if now < self.wary_until { self.loops } else { clients.div_ceil(CLIENTS) };
+        let enough = ((demand / AMPLE).ceil() as usize).max(least).clamp(1, self.loops);
+        let is_busy = self.serving < self.loops && demand > BUSY * self.serving as f64;
+        let spare = if is_busy { spare().unwrap_or(f64::INFINITY) } else { 0.0 };
+        self.wanting = if spare >= SPARE { self.wanting + 1 } else { 0 };
+        self.calm_since = self.calm_since.or(Some(now)).filter(|_| enough < self.serving);
+        let is_calm =
+            self.calm_since.is_some_and(|since| now.saturating_sub(since) >= CALM.as_nanos() as u64);
+        if self.wanting >= TWICE {
+            self.wanting = 0;
+            let more = (spare.ceil() as usize).clamp(1, self.serving);
+            self.serving = (self.serving + more).min(self.loops);
+        } else if is_calm {
+            self.calm_since = None;
+            self.serving = enough;
+        }
+        self.serving = self.serving.max(least.min(self.loops));
+        self.serving
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decisions with a fifth of a second between them.
+    struct Shift {
+        policy: Policy,
+        now: u64,
+    }
+
+    impl Shift {
+        fn of(loops: usize) -> Shift {
+            Shift { policy: Policy::new(loops), now: 0 }
+        }
+
+        fn decide(&mut self, change: impl FnOnce(&mut Facts), spare: Option<f64>) -> usize {
+            self.now += 200_000_000;
+            let mut facts = Facts { now: self.now, demand: 0.1, clients: 64, is_held_up: false };
+            change(&mut facts);
+            self.policy.decide(facts, || spare)
+        }
+
+        fn then(&mut self, demand: f64, spare: Option<f64>) -> usize {
+            self.decide(|facts| facts.demand = demand, spare)
+        }
+    }
+
+    #[test]
+    fn more_serve_only_if_there_are_processors_for_them() {
+        let mut shift = Shift::of(8);
+        for (work, spare, expected) in [
+            (0.5, Some(7.0), 1), // it has time left
+            (1.0, Some(0.1), 1), // and now there is nothing to be had
+            (1.0, Some(1.0), 1),
+            (1.0, Some(0.1), 1), // it was an accident
+            (1.0, Some(1.0), 1),
+            (1.0, Some(1.0), 2),
+            (1.1, Some(1.0), 2),
+            (1.9, Some(1.0), 2),
+            (1.9, Some(0.3), 3), // not more than there are processors
+            (2.9, Some(0.9), 3),
+            (2.9, Some(0.9), 4),
+            (4.0, None, 4), // unknown is enough
+            (4.0, None, 8),
+            (8.0, Some(9.0), 8), // there are no more loops
+        ] {
+            assert_eq!(shift.then(work, spare), expected, "{work} {spare:?}");
+        }
+        let mut alone = Shift::of(1);
+        assert_eq!([(); 3].map(|()| alone.then(1.0, Some(9.0))), [1; 3]);
+        let mut odd = Shift::of(3);
+        assert_eq!([(); 5].map(|()| odd.then(2.0, None)), [1, 2, 2, 3, 3]);
+    }
+
+    #[test]
+    fn fewer_serve_when_that_has_sufficed_for_a_while() {
+        let mut shift = Shift::of(8);
+        while shift.then(8.0, None) < 8 {}
+        let calm = |shift: &mut Shift, work| (0..5).map(|_| shift.then(work, None)).collect::<Vec<_>>();
+        assert_eq!(calm(&mut shift, 1.4), [8; 5]);
+        assert_eq!(shift.then(4.0, Some(0.0)), 8, "from the beginning");
+        assert_eq!(calm(&mut shift, 1.4), [8; 5]);
+        assert_eq!(shift.then(1.4, None), 3, "each works half its time");
+        assert_eq!(calm(&mut shift, 0.0), [3; 5]);
+        assert_eq!(shift.then(0.0, None), 1);
+    }
+
+    #[test]
+    fn a_loop_that_is_held_up_brings_all_for_a_minute() {
+        let mut shift = Shift::of(4);
+        assert_eq!(shift.decide(|facts| facts.is_held_up = true, Some(0.0)), 4);
+        let until = shift.now + 60_000_000_000;
+        while shift.now + 200_000_000 < until + 1_000_000_000 {
+            assert_eq!(shift.then(0.1, None), 4);
+        }
+        assert_eq!(shift.then(0.1, None), 1);
+    }
+
+    #[test]
+    fn many_clients_are_never_with_one_loop() {
+        let mut shift = Shift::of(4);
+        let mut with = |clients: usize| shift.decide(|facts| facts.clients = clients, Some(0.0));
+        assert_eq!([with(256), with(257), with(600), with(100_000)], [1, 2, 3, 4]);
+        let fewer: Vec<_> = (0..7).map(|_| with(300)).collect();
+        assert_eq!(fewer, [4, 4, 4, 4, 4, 2, 2]);
+    }
+
+    #[test]
+    fn time_that_goes_back_is_no_calm() {
+        let mut shift = Shift::of(2);
+        while shift.then(2.0, None) < 2 {}
+        shift.now += 1_000_000_000;
+        shift.then(0.1, None);
+        shift.now -= 900_000_000;
+        assert_eq!(shift.then(0.1, None), 2);
+    }
+}
