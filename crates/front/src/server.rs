@@ -262,7 +262,7 @@ impl Front {
                 let bounds = Bounds {
                     queue: site.pool.queue_timeout.as_nanos() as u64,
                     inbox: server.limits.buffer,
-                    waiting: site.pool.queue,
+                    queued: site.pool.queue,
                     share: site.pool.queue.div_ceil(loops),
                 };
                 let want = pool.want.clone().map(slowly);
@@ -508,7 +508,7 @@ async fn live(
             },
             _ = tick.tick() => {
                 let now = tokamak_cost::now();
-                let record = Record::take();
+                let record = Record::take(now);
                 // The first tick comes at once.
                 match last.replace(record) {
                     None => home.crew.begin(home.index, record),
@@ -566,9 +566,10 @@ impl Loop {
         if !self.admits(&visitor) {
             return;
         }
+        let now = tokamak_cost::coarse();
         let chosen = match visitor {
-            Visitor::Fastcgi(..) => self.crew.for_server(self.index, !self.runs_scripts()),
-            Visitor::Http(..) => self.crew.for_client(self.index),
+            Visitor::Fastcgi(..) => self.crew.for_server(self.index, !self.runs_scripts(), now),
+            Visitor::Http(..) => self.crew.for_client(self.index, now),
         };
         if chosen == self.index {
             self.open(visitor);
@@ -577,15 +578,15 @@ impl Loop {
         }
     }
 
-    /// Whether another loop shall have connections of this one.
-    pub fn has_heirs(&self) -> bool {
+    /// Whether other loops shall have connections of this one.
+    pub fn has_surplus(&self) -> bool {
         self.crew.has_surplus(self.index)
     }
 
     /// The loop that shall have a connection of this one which is between two requests, if any.
     pub fn heir(&self) -> Option<usize> {
         // Loops that have nothing left to do may have ended.
-        if self.is_draining() { None } else { self.crew.heir(self.index) }
+        if self.is_draining() { None } else { self.crew.heir(self.index, tokamak_cost::coarse()) }
     }
 
     /// Gives a connection between two requests to another loop.

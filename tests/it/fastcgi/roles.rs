@@ -1,7 +1,7 @@
 //! The other two roles of FastCGI: applications that say whether a request may be served, and applications through which files
 //! are sent.
 
-use tokamak_fastcgi::Role;
+use tokamak_fastcgi::{Role, Stream, encode};
 
 use super::applications::{Application, built, example};
 use super::backend::{Asked, Backend, end, stdout, whole};
@@ -160,12 +160,19 @@ fn an_authorizer_that_fails_allows_nothing() {
     });
     let talks =
         Backend::answering(|_| [stdout("Status: 200\r\n\r\n"), stdout(numbered(100_000)), end()].concat());
+    // Behind headers that name a file, which is not what an authorizer is for.
+    let garbles = Backend::answering(|_| {
+        let mut other = Vec::new();
+        encode::stream(&mut other, 2, Stream::Stdout, b"x");
+        [stdout("Status: 200\r\nX-Sendfile: /file\r\n\r\n"), other, end()].concat()
+    });
     let silent = Backend::answering(|_| end());
     for (guard, status, log) in [
         ("unix:/nowhere", 502, "cannot be reached"),
         (&*closes.address, 502, "closed the connection unanswered"),
         (&*dies.address, 502, "in the middle of its response"),
         (&*talks.address, 502, "a body that is too long"),
+        (&*garbles.address, 502, "a record of another request"),
         (&*silent.address, 502, "sent no response"),
     ] {
         let server = guarded(Kind::Fastcgi, &app.address, guard)

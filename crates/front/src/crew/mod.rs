@@ -16,12 +16,12 @@ use tokio::sync::watch;
 use kernel::Spare;
 use policy::{CLIENTS, Facts, Policy};
 
-/// A loop that comes to its turn so late, in ticks, though it had a processor, was held up: by a script, or by a disk. Chosen
-/// arbitrarily, below what a script may take if nobody has said otherwise.
-const LATE: f64 = 1.5;
+/// A loop that reports so many ticks too late, though it had a processor, was held up: by a script, or by a disk. Until it reports it
+/// gets no new connections. Chosen arbitrarily, below what a script may take if nobody has said otherwise.
+const LATE: f64 = 1.0;
 
-/// One that has not come to its turn for so many ticks is held up now; perhaps it only has no processor. Chosen arbitrarily.
-const SILENT: f64 = 2.5;
+/// One that is so late now is held up; perhaps it only has no processor. Chosen arbitrarily.
+const VERY_LATE: f64 = 1.5;
 
 /// Part of its time that a loop may work before it gives new connections of web servers away. Chosen arbitrarily.
 const FULL: f64 = 0.7;
@@ -60,9 +60,8 @@ struct Member {
     /// Part of its time for which it has wanted a processor lately.
     demand: AtomicU32,
     is_full: AtomicBool,
+    /// It was held up, and nobody has seen that yet.
     was_held_up: AtomicBool,
-    /// It is held up now, as far as others know.
-    is_silent: AtomicBool,
     /// When it last reported, in nanoseconds; 0: it has not begun.
     seen: AtomicU64,
 }
@@ -79,10 +78,9 @@ pub struct Record {
 }
 
 impl Record {
-    /// Of the calling thread, now.
-    pub fn take() -> Record {
-        let waited = kernel::waited().unwrap_or(0);
-        Record { at: tokamak_cost::now(), worked: tokamak_cost::thread_time(), waited }
+    /// Of the calling thread, `now`.
+    pub fn take(now: u64) -> Record {
+        Record { at: now, worked: tokamak_cost::thread_time(), waited: kernel::waited().unwrap_or(0) }
     }
 }
 
@@ -109,24 +107,23 @@ impl Crew {
     }
 
     /// The loop for a new HTTP connection: of those that serve and are not held up the one with the fewest, the one that asks among
-    /// equals. If they all have as many as they may, any loop.
-    pub fn for_client(&self, asking: usize) -> usize {
-        let load = |index: usize| {
-            let member = &self.members[index];
-            (member.is_silent.load(Ordering::Relaxed), member.clients.load(Ordering::Relaxed))
-        };
+    /// equals; `now` in nanoseconds. If they all have as many as they may, any loop.
+    pub fn for_client(&self, asking: usize, now: u64) -> usize {
+        let load = |index: usize| (self.is_late(index, LATE, now), self.clients(index));
         let least = least_of(asking, *self.serving.borrow(), load);
         if load(least).1 < CLIENTS { least } else { least_of(asking, self.members.len(), load) }
     }
 
-    /// The loop for a new connection of a web server: the one with the fewest of those that have time. `stays`: the one that asks, if it
+    /// The loop for a new connection of a web server: the one with the fewest of those that have time and are not
+    /// held up. `stays`: the one that asks, if it
     /// has time itself.
-    pub fn for_server(&self, asking: usize, stays: bool) -> usize {
+    pub fn for_server(&self, asking: usize, stays: bool, now: u64) -> usize {
         let is_full = |index: usize| self.members[index].is_full.load(Ordering::Relaxed);
         if stays && !is_full(asking) {
             return asking;
         }
-        least_of(asking, self.members.len(), |index| (is_full(index), self.connections(index)))
+        let load = |index| (self.is_late(index, LATE, now), is_full(index), self.connections(index));
+        least_of(asking, self.members.len(), load)
     }
 
     /// Whether a loop has HTTP connections that others shall have. Mostly not.
@@ -135,12 +132,12 @@ impl Crew {
     }
 
     /// Another loop that shall have one of this loop's HTTP connections, which is between two requests.
-    pub fn heir(&self, index: usize) -> Option<usize> {
+    pub fn heir(&self, index: usize, now: u64) -> Option<usize> {
         let member = &self.members[index];
         // Nobody else takes from it; if it is set anew meanwhile, it is so again soon.
         let surplus = member.surplus.load(Ordering::Relaxed);
         member.surplus.store(surplus.saturating_sub(1), Ordering::Relaxed);
-        Some(self.for_client(index)).filter(|heir| surplus > 0 && *heir != index)
+        Some(self.for_client(index, now)).filter(|heir| surplus > 0 && *heir != index && self.serves(*heir))
     }
 
     /// A loop has a connection more.
@@ -158,6 +155,10 @@ impl Crew {
     /// Connections of one loop.
     pub fn connections(&self, index: usize) -> usize {
         self.members[index].connections.load(Ordering::Relaxed)
+    }
+
+    fn clients(&self, index: usize) -> usize {
+        self.members[index].clients.load(Ordering::Relaxed)
     }
 
     /// Connections of all loops.
@@ -179,8 +180,9 @@ impl Crew {
         let member = &self.members[index];
         member.demand.store((part(worked + waited) * WHOLE) as u32, Ordering::Relaxed);
         member.is_full.store(part(worked) > FULL, Ordering::Relaxed);
-        member.was_held_up.store(self.is_over(LATE, passed.saturating_sub(waited)), Ordering::Relaxed);
-        member.is_silent.store(false, Ordering::Relaxed);
+        if self.exceeds(LATE, passed.saturating_sub(waited)) {
+            member.was_held_up.store(true, Ordering::Relaxed);
+        }
         member.seen.store(now.at, Ordering::Relaxed);
         if self.members.len() == 1 {
             return;
@@ -194,39 +196,43 @@ impl Crew {
         }
     }
 
-    /// Whether a time is longer than so many ticks.
-    fn is_over(&self, ticks: f64, time: u64) -> bool {
-        time as f64 > ticks * self.tick as f64
+    /// Whether a time between two reports is so many ticks too long.
+    fn exceeds(&self, ticks: f64, time: u64) -> bool {
+        time as f64 > (1.0 + ticks) * self.tick as f64
+    }
+
+    /// Whether a loop's next report is so many ticks late. One that has not begun is not.
+    fn is_late(&self, index: usize, ticks: f64, now: u64) -> bool {
+        let seen = self.members[index].seen.load(Ordering::Relaxed);
+        seen > 0 && self.exceeds(ticks, now.saturating_sub(seen))
     }
 
     fn decide(&self, foreman: &mut Foreman, now: u64) {
-        if now.saturating_sub(foreman.decided) < self.tick {
+        // Ticks are never quite even.
+        if now.saturating_sub(foreman.decided) < self.tick / 4 * 3 {
             return;
         }
         foreman.decided = now;
         let mut is_held_up = false;
-        for member in &self.members {
-            let seen = member.seen.load(Ordering::Relaxed);
-            let is_silent = seen > 0 && self.is_over(SILENT, now.saturating_sub(seen));
-            member.is_silent.store(is_silent, Ordering::Relaxed);
-            is_held_up |= is_silent || member.was_held_up.load(Ordering::Relaxed);
+        for (index, member) in self.members.iter().enumerate() {
+            is_held_up |= member.was_held_up.swap(false, Ordering::Relaxed);
+            is_held_up |= self.is_late(index, VERY_LATE, now);
         }
         let demand: u32 = self.members.iter().map(|member| member.demand.load(Ordering::Relaxed)).sum();
-        let clients = self.members.iter().map(|member| member.clients.load(Ordering::Relaxed)).sum();
+        let clients = (0..self.members.len()).map(|index| self.clients(index)).sum();
         let facts = Facts { now, demand: f64::from(demand) / WHOLE, clients, is_held_up };
         let Foreman { policy, spare, .. } = foreman;
         let serving = policy.decide(facts, || spare.look(now));
         self.serving.send_if_modified(|before| std::mem::replace(before, serving) != serving);
-        self.share_out(serving, clients);
+        self.share_out(serving, clients, now);
     }
 
     /// Counts what each loop has too much of. Where the difference is small, connections that come and go even it out.
-    fn share_out(&self, serving: usize, clients: usize) {
-        let is_silent = |member: &Member| member.is_silent.load(Ordering::Relaxed);
-        let fit = self.members[..serving].iter().filter(|member| !is_silent(member)).count();
+    fn share_out(&self, serving: usize, clients: usize, now: u64) {
+        let fit = (0..serving).filter(|index| !self.is_late(*index, LATE, now)).count();
         let share = clients.div_ceil(fit.max(1));
         for (index, member) in self.members.iter().enumerate() {
-            let has = member.clients.load(Ordering::Relaxed);
+            let has = self.clients(index);
             let surplus = match index < serving {
                 false => has,
                 true if has > share + share / 8 => has - share,
@@ -275,19 +281,24 @@ mod tests {
 
     fn with(loops: usize, clients: usize) -> Crew {
         let crew = Crew::new(loops, Duration::from_nanos(TICK));
-        (0..clients).for_each(|_| crew.joined(crew.for_client(0), true));
+        come(&crew, clients, 0, 0);
         crew
     }
 
-    fn clients(crew: &Crew) -> Vec<usize> {
-        crew.members.iter().map(|member| member.clients.load(Ordering::Relaxed)).collect()
+    /// So many clients come to this loop at this tick.
+    fn come(crew: &Crew, clients: usize, to: usize, tick: u64) {
+        (0..clients).for_each(|_| crew.joined(crew.for_client(to, tick * TICK), true));
     }
 
-    /// Connections change hands until nobody has too many.
-    fn settle(crew: &Crew, who: &[usize]) {
+    fn clients(crew: &Crew) -> Vec<usize> {
+        (0..crew.members.len()).map(|index| crew.clients(index)).collect()
+    }
+
+    /// Connections of these loops change hands until nobody has too many.
+    fn settle(crew: &Crew, who: &[usize], tick: u64) {
         for &index in who {
             while crew.has_surplus(index) {
-                if let Some(heir) = crew.heir(index) {
+                if let Some(heir) = crew.heir(index, tick * TICK) {
                     crew.left(index, true);
                     crew.joined(heir, true);
                 }
@@ -303,14 +314,38 @@ mod tests {
         // The first loop says nothing any more.
         report(&crew, &[1, 2], 3..7, 0.0);
         assert!(crew.serves(2));
-        for _ in 0..30 {
-            crew.joined(crew.for_client(1), true);
-        }
-        settle(&crew, &[1, 2]);
+        come(&crew, 30, 1, 7);
+        settle(&crew, &[1, 2], 7);
         assert_eq!(clients(&crew), [10, 15, 15], "it cannot give, but must not get");
+        let servers: Vec<_> = (0..3).map(|asking| crew.for_server(asking, false, 7 * TICK)).collect();
+        assert_eq!(servers, [1, 1, 2]);
         report(&crew, &[0, 1, 2], 7..9, 0.0);
-        (0..8).for_each(|_| crew.joined(crew.for_client(2), true));
+        come(&crew, 8, 2, 9);
         assert_eq!(clients(&crew), [16, 16, 16], "it is one of them again");
+    }
+
+    #[test]
+    fn a_hold_up_is_noticed_once_whoever_decides() {
+        let crew = with(2, 1);
+        report(&crew, &[0, 1], 1..3, 0.0);
+        let record = |at: u64| Record { at, worked: 0, waited: 0 };
+        // It comes too soon after a decision to be seen at once, and then on time again.
+        let late = 5 * TICK + TICK / 2;
+        report(&crew, &[1], 3..5, 0.0);
+        crew.report(0, record(3 * TICK), record(late));
+        crew.report(0, record(late), record(late + TICK));
+        crew.report(1, record(5 * TICK), record(late + TICK));
+        assert!(crew.serves(1));
+    }
+
+    #[test]
+    fn time_without_a_processor_is_no_hold_up() {
+        let crew = with(2, 1);
+        report(&crew, &[1], 1..3, 0.0);
+        let record = |at: u64, waited: u64| Record { at, worked: 0, waited };
+        crew.report(0, record(TICK, 0), record(3 * TICK + TICK / 4, 2 * TICK));
+        report(&crew, &[1], 3..5, 0.0);
+        assert!(!crew.serves(1));
     }
 
     #[test]
@@ -320,12 +355,12 @@ mod tests {
         report(&crew, &[0, 1], 1..2, 0.0);
         report(&crew, &[1], 2..6, 0.0);
         report(&crew, &[0, 1], 6..8, 0.0);
-        settle(&crew, &[0, 1]);
+        settle(&crew, &[0, 1], 8);
         assert_eq!(clients(&crew), [20, 20]);
         assert_eq!(crew.all_connections(), 340);
         // After the minute one of them suffices.
         report(&crew, &[0, 1], 8..400, 0.0);
-        settle(&crew, &[0, 1]);
+        settle(&crew, &[0, 1], 400);
         assert_eq!(clients(&crew), [40, 0]);
     }
 

@@ -22,7 +22,10 @@ pub enum Verdict {
 /// What a response with status 200 allows, once it is complete: a body says nothing, but an authorizer that dies in its response
 /// has not allowed anything.
 pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, Trouble> {
-    let Begun { head, pieces, mut exchange, mut complaints, .. } = begun;
+    let Begun { head, pieces, fault, mut exchange, mut complaints, .. } = begun;
+    if let Some(fault) = fault {
+        return Err(fault.into());
+    }
     let mut length: usize = pieces.iter().map(Bytes::len).sum();
     while length <= most {
         match exchange.next().await? {

@@ -84,6 +84,8 @@ struct Begun {
     pieces: Vec<Bytes>,
     /// Whether that is all.
     is_whole: bool,
+    /// What went wrong behind headers that name a file: no harm if that is sent.
+    fault: Option<Fault>,
     exchange: Exchange,
     complaints: Complaints,
 }
@@ -137,13 +139,12 @@ async fn read(call: &Call<'_>, most: usize, answer: Answer) -> Result<Begun, Unr
     let mut complaints = Complaints::new(&call.place.site, call.request);
     let (head, rest) = read_head(call, most, &mut exchange, event, &mut complaints).await?;
     let first = if rest.is_empty() { Vec::new() } else { vec![rest] };
-    let (pieces, is_whole) = match take(&mut exchange, first, call.home.server.limits.buffer, &mut complaints)
-    {
-        // What goes wrong behind the headers is no harm where a file stands for the body.
-        Err(_) if internal::wanted(&head.headers).is_some() => (Vec::new(), true),
-        taken => taken?,
+    let taken = take(&mut exchange, first, call.home.server.limits.buffer, &mut complaints);
+    let ((pieces, is_whole), fault) = match taken {
+        Err(fault) if internal::wanted(&head.headers).is_some() => ((Vec::new(), true), Some(fault)),
+        taken => (taken?, None),
     };
-    Ok(Begun { head, pieces, is_whole, exchange, complaints })
+    Ok(Begun { head, pieces, is_whole, fault, exchange, complaints })
 }
 
 impl Begun {
@@ -238,7 +239,7 @@ fn take(
 }
 
 fn respond(call: &Call<'_>, begun: Begun) -> Response<Source> {
-    let Begun { head: Head { status, headers }, pieces, is_whole, exchange, mut complaints } = begun;
+    let Begun { head: Head { status, headers }, pieces, is_whole, exchange, mut complaints, .. } = begun;
     let mut response = Response::new(Source::Empty);
     *response.status_mut() = status;
     *response.headers_mut() = headers;

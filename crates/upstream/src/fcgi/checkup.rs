@@ -31,7 +31,7 @@ impl Upstream {
         if !checkup.0.pool.has_room() {
             return None;
         }
-        Some(self.ask_member(&checkup.0, home, call).await)
+        Some(self.ask_member(&checkup.0, home, call, false).await)
     }
 
     /// What has come of it; a bad outcome has a reason.

@@ -11,7 +11,8 @@ use super::fault::Fault;
 use super::member::{Admission, Member};
 use super::upstream::{Settings, Upstream};
 
-/// Most answers that are lost on new connections before a request is given up. Each may have been the end of a process.
+/// Most answers that are lost before a request is given up, but for kept connections that were closed without any. Each may have been
+/// the end of a process.
 const MOST_LOST: usize = 2;
 
 /// The beginning of a response.
@@ -37,7 +38,7 @@ pub struct Inquiry<'a> {
     /// Whose answer was the last.
     answering: Option<Arc<Member>>,
     tried: Vec<Arc<Member>>,
-    /// Answers that were lost on new connections.
+    /// Answers that were lost, on new connections or after their beginning.
     lost: usize,
     /// Why there is none yet.
     fault: Option<Fault>,
@@ -64,7 +65,7 @@ impl<'a> Inquiry<'a> {
                 chosen => chosen?,
             };
             let member = &admission.member;
-            match self.upstream.ask_member(member, self.home, &self.call).await {
+            match self.upstream.ask_member(member, self.home, &self.call, self.lost > 0).await {
                 Ok(answer) => {
                     if member.succeeded() {
                         self.upstream.tell(&format!("{} answers again", member.name));

@@ -159,14 +159,15 @@ impl Upstream {
 
     /// Asks one address. A kept connection may be closed by the application at any time. If that is what happened, and the
     /// application cannot have acted on the request or may act on it again, it is asked on a new connection.
+    /// `avoid_kept`: it is from the beginning.
     pub(super) async fn ask_member(
         &self,
         member: &Member,
         home: usize,
         call: &Arc<Call>,
+        mut avoid_kept: bool,
     ) -> Result<Answer, Fault> {
         let pool = &member.pool;
-        let mut avoid_kept = false;
         loop {
             let is_shared = pool.is_shared().await.map_err(Fault::Unreachable)?;
             let permit = pool.permit(home).await?;

@@ -16,9 +16,9 @@ pub struct Bounds {
     pub queue: u64,
     /// Bytes of a response that may lie in the front's memory before the worker has to wait.
     pub inbox: usize,
-    /// Requests that may wait for a worker.
-    pub waiting: usize,
-    /// Those of them that this event loop may have, however many others have.
+    /// Requests of all event loops that may wait for a worker.
+    pub queued: usize,
+    /// Those that this one may have in any case.
     pub share: usize,
 }
 
@@ -448,7 +448,7 @@ impl Inner {
     /// Whether no further request may wait: not because of others that were given up, which the backlog counts for a while, as long as
     /// this event loop has less than its share.
     fn is_full(&self) -> bool {
-        self.waiting >= self.bounds.share && self.producer.backlog() as usize >= self.bounds.waiting
+        self.waiting >= self.bounds.share && self.producer.backlog() as usize >= self.bounds.queued
     }
 
     fn recount(&mut self) {

@@ -9,7 +9,7 @@ use tokamak_sys::queue::{Claim, Consumer, Geometry, Job, Next, Segment};
 use super::*;
 use crate::body::Body;
 
-const BOUNDS: Bounds = Bounds { queue: 50_000_000, inbox: 100_000, waiting: 4, share: 2 };
+const BOUNDS: Bounds = Bounds { queue: 50_000_000, inbox: 100_000, queued: 4, share: 2 };
 
 /// A runtime whose loop sleeps and wakes through the bell, as the front's does, with a worker thread that
 /// treats each request with `work`.
