@@ -11,15 +11,15 @@ use tempfile::TempDir;
 use crate::harness::{Connection, Kind, Server, Setup, get};
 
 /// Tells the event loop by a table that only its scripts know, and which request of its connection this is. With the query `spin` it
-/// holds the loop up for some seconds of its own time before; with `late` it waits, and does not read the body.
+/// holds the loop up for four seconds and more before; with `late` it waits, and does not read the body.
 const WHO: &str = "_G.mine = _G.mine or {}
     if lighty.env['uri.query'] == 'late' then tokamak.sleep(0.001)
     elseif lighty.r.req_attr['request.method'] == 'POST' then
         if not lighty.r.req_body.collect then return 0 end
         if lighty.r.req_body.get ~= 'hello' then return 400 end
     end
-    local began = os.clock()
-    while lighty.env['uri.query'] == 'spin' and os.clock() - began < 4 do end
+    local began = os.time()
+    while lighty.env['uri.query'] == 'spin' and os.time() - began < 5 do end
     lighty.r.resp_body.set(tostring(_G.mine) .. ' ' .. lighty.r.req_item.req_count)
     return 200";
 
@@ -34,6 +34,8 @@ fn with_loops(count: usize) -> (Server, TempDir) {
         .workers(1)
         .line(&format!("loops = {count}"))
         .line("lua.time = \"20s\"")
+        // Clients are not to pay for it: half a head may have come before.
+        .line("timeouts.head = \"2s\"")
         .site_line(&format!("route = [{{ path = \"/who\", lua_raw_url = [\"{}\"] }}]", script.display()))
         .start();
     (server, folder)

@@ -509,15 +509,21 @@ async fn live(
             _ = tick.tick() => {
                 let now = tokamak_cost::now();
                 let record = Record::take(now);
-                // The first tick comes at once.
-                match last.replace(record) {
-                    None => home.crew.begin(home.index, record),
+                let is_in_time = match last.replace(record) {
                     Some(last) => home.crew.report(home.index, last, record),
-                }
+                    // The first tick comes at once.
+                    None => {
+                        home.crew.begin(home.index, record);
+                        true
+                    }
+                };
                 home.attend(now);
                 home.rims.iter().for_each(|rim| rim.tick(now));
                 home.upstreams.iter().for_each(|upstream| upstream.tick(home.index, now));
-                home.sweep(now);
+                // What clients have sent while the loop was held up is still to be read.
+                if is_in_time {
+                    home.sweep(now);
+                }
                 home.calls.tidy();
                 home.flush_logs();
             }

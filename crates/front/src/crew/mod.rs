@@ -171,8 +171,9 @@ impl Crew {
         self.members[index].seen.store(now.at, Ordering::Relaxed);
     }
 
-    /// A loop tells what it has done from one record to the next. One of those who do decides for all.
-    pub fn report(&self, index: usize, before: Record, now: Record) {
+    /// A loop tells what it has done from one record to the next. One of those who do decides for all. Answers whether the loop has come to
+    /// its turn in time.
+    pub fn report(&self, index: usize, before: Record, now: Record) -> bool {
         let passed = now.at.saturating_sub(before.at).max(1);
         let (worked, waited) =
             (now.worked.saturating_sub(before.worked), now.waited.saturating_sub(before.waited));
@@ -184,16 +185,16 @@ impl Crew {
             member.was_held_up.store(true, Ordering::Relaxed);
         }
         member.seen.store(now.at, Ordering::Relaxed);
-        if self.members.len() == 1 {
-            return;
+        if self.members.len() > 1 {
+            match self.foreman.try_lock() {
+                Ok(mut foreman) => self.decide(&mut foreman, now.at),
+                // A panic elsewhere cannot leave it half changed.
+                Err(TryLockError::Poisoned(poisoned)) => self.decide(&mut poisoned.into_inner(), now.at),
+                // Somebody does it.
+                Err(TryLockError::WouldBlock) => {}
+            }
         }
-        match self.foreman.try_lock() {
-            Ok(mut foreman) => self.decide(&mut foreman, now.at),
-            // A panic elsewhere cannot leave it half changed.
-            Err(TryLockError::Poisoned(poisoned)) => self.decide(&mut poisoned.into_inner(), now.at),
-            // Somebody does it.
-            Err(TryLockError::WouldBlock) => {}
-        }
+        !self.exceeds(LATE, passed)
     }
 
     /// Whether a time between two reports is so many ticks too long.
@@ -275,7 +276,9 @@ mod tests {
                 worked: (tick as f64 * part * TICK as f64) as u64,
                 waited: 0,
             };
-            who.iter().for_each(|index| crew.report(*index, record(tick), record(tick + 1)));
+            for &index in who {
+                crew.report(index, record(tick), record(tick + 1));
+            }
         }
     }
 
@@ -332,8 +335,8 @@ mod tests {
         // It comes too soon after a decision to be seen at once, and then on time again.
         let late = 5 * TICK + TICK / 2;
         report(&crew, &[1], 3..5, 0.0);
-        crew.report(0, record(3 * TICK), record(late));
-        crew.report(0, record(late), record(late + TICK));
+        assert!(!crew.report(0, record(3 * TICK), record(late)));
+        assert!(crew.report(0, record(late), record(late + TICK)));
         crew.report(1, record(5 * TICK), record(late + TICK));
         assert!(crew.serves(1));
     }
