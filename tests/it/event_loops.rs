@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::harness::{Connection, Kind, Server, Setup, get};
+use crate::harness::{Connection, Kind, Server, Setup, get, in_parallel};
 
 /// Tells the event loop by a table that only its scripts know, and which request of its connection this is. With the query `spin` it
 /// holds the loop up for four seconds and more before; with `late` it waits, and does not read the body.
@@ -125,9 +126,11 @@ fn a_loop_that_is_held_up_holds_up_no_new_client() {
 #[test]
 fn a_loop_that_was_held_up_gives_connections_away() {
     let (server, _folder, clients, first) = in_one_loop(2, 12);
+    let clients: Vec<Mutex<Client>> = clients.into_iter().map(Mutex::new).collect();
     let moved = AtomicUsize::new(0);
     while_one_is_held_up(&server, &first, |is_over| {
-        in_parallel_with(clients, |nth, mut client| {
+        in_parallel(clients.len(), |nth| {
+            let mut client = clients[nth].lock().unwrap();
             let mut seen = BTreeSet::new();
             let mut more = |way: usize| seen.extend(client.ask(way));
             (nth..).take_while(|_| !is_over()).for_each(&mut more);
@@ -139,15 +142,6 @@ fn a_loop_that_was_held_up_gives_connections_away() {
     });
     let moved = moved.into_inner();
     assert!((1..12).contains(&moved), "{moved} connections went to the other loop");
-}
-
-fn in_parallel_with(clients: Vec<Client>, act: impl Fn(usize, Client) + Sync) {
-    std::thread::scope(|scope| {
-        for (nth, client) in clients.into_iter().enumerate() {
-            let act = &act;
-            scope.spawn(move || act(nth, client));
-        }
-    });
 }
 
 /// Holds the first loop up while `act` runs, which can ask whether that is over, and new clients come.

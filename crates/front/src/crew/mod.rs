@@ -114,9 +114,8 @@ impl Crew {
         if load(least).1 < CLIENTS { least } else { least_of(asking, self.members.len(), load) }
     }
 
-    /// The loop for a new connection of a web server: the one with the fewest of those that have time and are not
-    /// held up. `stays`: the one that asks, if it
-    /// has time itself.
+    /// The loop for a new connection of a web server: the one with the fewest of those that have time and are not held up. `stays`: the
+    /// one that asks, if it has time itself.
     pub fn for_server(&self, asking: usize, stays: bool, now: u64) -> usize {
         let is_full = |index: usize| self.members[index].is_full.load(Ordering::Relaxed);
         if stays && !is_full(asking) {
@@ -234,11 +233,8 @@ impl Crew {
         let share = clients.div_ceil(fit.max(1));
         for (index, member) in self.members.iter().enumerate() {
             let has = self.clients(index);
-            let surplus = match index < serving {
-                false => has,
-                true if has > share + share / 8 => has - share,
-                true => 0,
-            };
+            let (may_have, slack) = if index < serving { (share, share / 8) } else { (0, 0) };
+            let surplus = if has > may_have + slack { has - may_have } else { 0 };
             member.surplus.store(surplus, Ordering::Relaxed);
         }
     }
