@@ -164,7 +164,7 @@ impl Application {
     fn exchange(&mut self, record: &[u8], body: &mut Vec<u8>) -> Result<u16, Failure> {
         let full = |_| Failure("the request is too long for the queue".to_owned());
         let (id, _) = self.producer.submit(record, 0, &[]).map_err(full)?;
-        self.producer.wake_worker();
+        self.producer.wake_owed();
         let (mut frames, mut status) = (Vec::new(), 0);
         let until = Instant::now() + PATIENCE;
         loop {

@@ -262,7 +262,7 @@ impl Site {
 
     pub fn submit_record(&mut self, record: &[u8], body: &[u8]) -> (SlotId, usize) {
         let handed = self.producer.submit(record, body.len() as u64, body).unwrap();
-        self.producer.wake_worker();
+        self.producer.wake_owed();
         handed
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::fifo::Fifo;
 use super::layout::{BoardEntry, POOL_NUMBERS};
 use super::segment::Segment;
 
@@ -249,7 +250,7 @@ impl Segment {
     /// Tells the worker at `index` to leave after its request, and wakes it.
     pub fn retire(&self, index: u16) {
         self.board_entry(index).retire.store(1, Ordering::SeqCst);
-        self.ring_worker(index);
+        self.ring(index);
     }
 
     /// Says whether the worker at `index` may have written a line without an end. A worker that finds its pipe empty and this unsaid

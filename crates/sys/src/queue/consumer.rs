@@ -3,9 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
-use std::time::Duration;
 
 use super::board::{Board, WorkerState};
+use super::fifo::Fifo;
 use super::frame::{
     Account, FRAME_HEAD, KIND_ACCOUNT, KIND_BODY, KIND_COMPLAINT, KIND_HEAD, KIND_INTERIM, frame_head,
     put_head,
@@ -13,9 +13,6 @@ use super::frame::{
 use super::layout::SlotHead;
 use super::segment::Segment;
 use super::wake;
-
-/// Longest sleep without a look around: a safety net, no part of the protocol. Chosen arbitrarily.
-const LONGEST_SLEEP: Duration = Duration::from_secs(2);
 
 /// How a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,59 +128,28 @@ impl Consumer {
             if board.is_retired() {
                 return self.leave();
             }
-            let Some((ticket, slot)) = segment.front_ticket() else {
+            let Some(next) = segment.front() else {
                 on_idle();
-                self.sleep();
+                board.set_state(WorkerState::Idle);
+                segment.sleep(self.end.index(), || board.is_retired());
                 continue;
             };
             if before_claim() == Claim::Quit {
                 return self.leave();
             }
-            let queued = u64::from(ticket) << 32;
-            let head = segment.slot(slot);
-            let mine = head
-                .claim
-                .compare_exchange(
-                    queued,
-                    queued | u64::from(self.end.instance.load(Ordering::Relaxed)),
-                    Ordering::AcqRel,
-                    Ordering::Relaxed,
-                )
-                .is_ok();
-            // Claimed by us or by another, withdrawn, or reused since: the head passes it in every case.
-            segment.pass(ticket);
-            if mine {
+            if segment.take(next, self.end.instance.load(Ordering::Relaxed)) {
                 let now = tokamak_cost::now();
-                head.claimed_at.store(now, Ordering::Relaxed);
+                segment.slot(next.1).claimed_at.store(now, Ordering::Relaxed);
                 board.set_state_at(WorkerState::Busy, now);
-                return Next::Request(Job::new(self.end.clone(), slot));
+                return Next::Request(Job::new(self.end.clone(), next.1));
             }
         }
     }
 
     fn leave(&self) -> Next {
         self.board().set_state(WorkerState::Leaving);
-        // The wake-up that brought us here may have been for a request that stays in the queue: pass it on.
-        if self.end.segment.front_ticket().is_some() {
-            self.end.segment.wake_worker();
-        }
+        self.end.segment.leave();
         Next::Retire
-    }
-
-    fn sleep(&self) {
-        let segment = &self.end.segment;
-        let index = self.end.index();
-        let entry = segment.board_entry(index);
-        let sleepers = &segment.header().sleepers.0[usize::from(index) / 64];
-        let bit = 1u64 << (index % 64);
-        self.board().set_state(WorkerState::Idle);
-        entry.bell.store(1, Ordering::SeqCst);
-        sleepers.fetch_or(bit, Ordering::SeqCst);
-        if segment.front_ticket().is_none() && !self.board().is_retired() {
-            wake::futex_wait(&entry.bell, 1, LONGEST_SLEEP);
-        }
-        sleepers.fetch_and(!bit, Ordering::SeqCst);
-        entry.bell.store(0, Ordering::Relaxed);
     }
 }
 
@@ -444,7 +410,7 @@ impl Job {
                 head.waits.0.store(0, Ordering::Relaxed);
                 return Ok(());
             }
-            wake::futex_wait(&head.waits.0, 1, LONGEST_SLEEP);
+            wake::futex_wait(&head.waits.0, 1, wake::LONGEST_SLEEP);
         }
     }
 }

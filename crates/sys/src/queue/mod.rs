@@ -30,6 +30,7 @@
 
 mod board;
 mod consumer;
+mod fifo;
 mod frame;
 mod layout;
 mod producer;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::consumer::Outcome;
+use super::fifo::Fifo;
 use super::frame::Malformed;
 use super::layout::*;
 use super::segment::Segment;
@@ -80,6 +81,8 @@ pub struct Producer {
     tail: Arc<AtomicU32>,
     free: Vec<u16>,
     slots: Vec<Mine>,
+    /// Workers that are to be woken.
+    owed: u32,
 }
 
 /// What the front remembers of a slot: all that it must not read back from shared memory.
@@ -107,12 +110,13 @@ impl Producer {
             // The last slot given back is taken first: its memory is warm.
             free: (0..geometry.slots_per_loop).rev().collect(),
             slots: vec![Mine::default(); geometry.slots_per_loop.into()],
+            owed: 0,
         }
     }
 
     /// Queues a request: its record, the length of its body and as much of the body as is there already and
     /// fits. Returns the slot and how many body bytes were taken; the rest goes through [`Producer::feed`].
-    /// The caller wakes a worker.
+    /// No worker is woken before [`Producer::wake_owed`].
     ///
     /// # Errors
     /// [`Full`].
@@ -146,12 +150,9 @@ impl Producer {
         head.waits.0.store(0, Ordering::Relaxed);
         let taken = put_body(&self.segment, slot, &mut self.slots[usize::from(id)], body);
 
-        let ticket = self.tail.fetch_add(1, Ordering::Relaxed);
+        let (ticket, owed) = self.segment.publish(slot, &self.tail);
         self.slots[usize::from(id)].ticket = ticket;
-        head.claim.store(u64::from(ticket) << 32, Ordering::Relaxed);
-        // Publishes all of the above; SeqCst also orders it before the look at the sleepers (a worker sets its
-        // sleeper bit first and looks at the cell then, so one of the two sees the other).
-        self.segment.cell(ticket).store(u64::from(ticket) << 32 | u64::from(slot), Ordering::SeqCst);
+        self.owed = self.owed.saturating_add(owed);
         self.segment.header().tail.0.store(ticket.wrapping_add(1), Ordering::Relaxed);
         Ok((SlotId(id), taken))
     }
@@ -209,11 +210,7 @@ impl Producer {
 
     /// Takes a request back that no worker has claimed; `false`: too late, a worker has it.
     pub fn withdraw(&mut self, id: SlotId) -> bool {
-        let queued = u64::from(self.slots[id.index()].ticket) << 32;
-        let claim = &self.segment.slot(self.global(id)).claim;
-        let done = claim
-            .compare_exchange(queued, queued | u64::from(WITHDRAWN), Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok();
+        let done = self.segment.withdraw(self.slots[id.index()].ticket, self.global(id));
         if done {
             self.pass_withdrawn();
         }
@@ -264,7 +261,16 @@ impl Producer {
 
     /// Wakes a sleeping worker, if there is one.
     pub fn wake_worker(&self) -> bool {
-        self.segment.wake_worker()
+        self.segment.wake_one()
+    }
+
+    /// Wakes workers for what was queued since the last time and still waits. Whether they were too few.
+    pub fn wake_owed(&mut self) -> bool {
+        let mut owed = std::mem::take(&mut self.owed).min(self.backlog());
+        while owed > 0 && self.wake_worker() {
+            owed -= 1;
+        }
+        owed > 0
     }
 
     /// Visits the slots in which something happened since the last look.
@@ -317,12 +323,8 @@ impl Producer {
     /// Moves the head past withdrawn requests, so that they do not fill the queue while all workers are busy.
     fn pass_withdrawn(&self) {
         for _ in 0..LONGEST_PASS {
-            match self.segment.front_ticket() {
-                Some((ticket, slot))
-                    if self.segment.slot(slot).claim.load(Ordering::Acquire) != u64::from(ticket) << 32 =>
-                {
-                    self.segment.pass(ticket);
-                }
+            match self.segment.front() {
+                Some(next) if self.segment.is_taken(next) => self.segment.pass(next.0),
                 _ => return,
             }
         }
@@ -348,24 +350,4 @@ fn put_body(segment: &Segment, slot: u32, mine: &mut Mine, body: &[u8]) -> usize
     mine.body_left -= taken;
     head.body_tail.0.store(mine.body_tail, Ordering::SeqCst);
     taken as usize
-}
-
-impl Segment {
-    /// The ticket at the head and its slot, if a request has been published there.
-    pub(super) fn front_ticket(&self) -> Option<(u32, u32)> {
-        let ticket = self.header().head.0.load(Ordering::Acquire);
-        let cell = self.cell(ticket).load(Ordering::SeqCst);
-        let slot = cell as u32;
-        ((cell >> 32) as u32 == ticket && slot < self.geometry().slots()).then_some((ticket, slot))
-    }
-
-    /// Moves the head past `ticket` unless somebody has done so already.
-    pub(super) fn pass(&self, ticket: u32) {
-        let _ = self.header().head.0.compare_exchange(
-            ticket,
-            ticket.wrapping_add(1),
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        );
-    }
 }

@@ -5,8 +5,9 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::fifo::Fifo;
 use super::layout::*;
 use super::ring::Ring;
 use super::wake;
@@ -170,13 +171,8 @@ impl Segment {
         self.at(self.geometry.loops_at() + usize::from(index) * size_of::<Loop>())
     }
 
-    pub(super) fn cell(&self, ticket: u32) -> &AtomicU64 {
-        let index = ticket & (self.geometry.cells() - 1);
-        self.at(self.geometry.cells_at() + index as usize * size_of::<AtomicU64>())
-    }
-
     pub(super) fn cells(&self) -> impl Iterator<Item = &AtomicU64> {
-        (0..self.geometry.cells()).map(|t| self.cell(t))
+        (0..self.geometry.cells()).map(|ticket| self.cell(ticket))
     }
 
     pub(super) fn board_entry(&self, worker: u16) -> &BoardEntry {
@@ -214,39 +210,54 @@ impl Segment {
         self.geometry.slots_at() + slot as usize * self.geometry.slot_size()
     }
 
-    /// Wakes one sleeping worker, the lowest-numbered one: it is the one that ran last and has warm caches,
-    /// and the idle ones above it can be retired.
-    pub(super) fn wake_worker(&self) -> bool {
-        for (word, bits) in self.header().sleepers.0.iter().enumerate() {
-            let mut seen = bits.load(Ordering::SeqCst);
-            while seen != 0 {
-                let bit = seen & seen.wrapping_neg();
-                let worker = word as u32 * 64 + bit.trailing_zeros();
-                // The bitmap is anybody's to write: a bit for a worker that cannot be is only cleared, and each
-                // one is looked at once, so that a worker which sets them again and again holds nobody here.
-                let before = bits.fetch_and(!bit, Ordering::SeqCst);
-                if before & bit != 0 && worker < u32::from(self.geometry.workers) {
-                    self.ring_worker(worker as u16);
-                    return true;
-                }
-                seen &= !bit;
-            }
-        }
-        false
-    }
-
-    pub(super) fn ring_worker(&self, worker: u16) {
-        let entry = self.board_entry(worker);
-        entry.bell.store(0, Ordering::SeqCst);
-        wake::futex_wake(&entry.bell);
-    }
-
     fn at<T>(&self, offset: usize) -> &T {
         debug_assert!(offset + size_of::<T>() <= self.geometry.len());
         debug_assert!(offset.is_multiple_of(align_of::<T>()));
         // SAFETY: callers compute `offset` from the geometry, whose `len` is mapped; `T` is one of the layout's
         // types, valid for any bytes and only written through atomics or raw copies.
         unsafe { self.base.add(offset).cast::<T>().as_ref() }
+    }
+}
+
+impl Fifo for Segment {
+    type Half = AtomicU32;
+    type Full = AtomicU64;
+
+    fn head(&self) -> &AtomicU32 {
+        &self.header().head.0
+    }
+
+    fn cell(&self, ticket: u32) -> &AtomicU64 {
+        let index = ticket & (self.geometry.cells() - 1);
+        self.at(self.geometry.cells_at() + index as usize * size_of::<AtomicU64>())
+    }
+
+    fn claim(&self, slot: u32) -> &AtomicU64 {
+        &self.slot(slot).claim
+    }
+
+    fn sleepers(&self) -> &[AtomicU64] {
+        &self.header().sleepers.0
+    }
+
+    fn bell(&self, worker: u16) -> &AtomicU32 {
+        &self.board_entry(worker).bell
+    }
+
+    fn slots(&self) -> u32 {
+        self.geometry.slots()
+    }
+
+    fn workers(&self) -> u16 {
+        self.geometry.workers
+    }
+
+    fn wait(&self, worker: u16) {
+        wake::futex_wait(self.bell(worker), 1, wake::LONGEST_SLEEP);
+    }
+
+    fn wake(&self, worker: u16) {
+        wake::futex_wake(self.bell(worker));
     }
 }
 

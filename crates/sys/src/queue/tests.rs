@@ -181,7 +181,7 @@ fn a_sleeping_worker_is_woken_by_a_request_and_by_retirement() {
             std::thread::yield_now();
         }
         let (id, _) = producer.submit(b"r", 0, b"").unwrap();
-        producer.wake_worker();
+        producer.wake_owed();
         while !matches!(producer.drain(id, &mut Vec::new()).unwrap(), Drained::Finished { .. }) {
             std::thread::yield_now();
         }
@@ -283,7 +283,7 @@ fn killed_workers_lose_and_duplicate_nothing() {
                 Ok((id, _)) => {
                     waiting[id.index()] = Some(sent);
                     sent += 1;
-                    producer.wake_worker();
+                    producer.wake_owed();
                 }
                 Err(_) => break,
             }
@@ -323,7 +323,7 @@ fn killed_workers_lose_and_duplicate_nothing() {
             let index = *index;
             segment.clear_place(index);
             workers[victim] = (index, instance, spawn_child(&segment, &bell, index, instance));
-            producer.wake_worker();
+            producer.wake_owed();
             next_kill = Instant::now() + Duration::from_millis(1 + random % 40);
         }
     }

@@ -4,6 +4,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+/// Longest sleep without a look around: a safety net, no part of the protocol. Chosen arbitrarily.
+pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(2);
+
 /// Sleeps while `word` is `value`, for at most `limit`. May return early for no reason: callers look again.
 pub(super) fn futex_wait(word: &AtomicU32, value: u32, limit: Duration) {
     let limit = libc::timespec {

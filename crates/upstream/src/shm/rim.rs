@@ -90,8 +90,6 @@ pub(super) struct Inner {
     free: Vec<usize>,
     /// Requests without a worker, as of the last look at each; at least as many as there are.
     waiting: usize,
-    /// Requests for which no worker has been woken yet.
-    owed: usize,
 }
 
 /// The rim's part of an exchange.
@@ -152,7 +150,6 @@ impl Rim {
                 exchanges: Vec::new(),
                 free: Vec::new(),
                 waiting: 0,
-                owed: 0,
             }),
             want,
         }
@@ -201,7 +198,6 @@ impl Rim {
         if inner.exchanges[key].body.left() > 0 {
             inner.refill(key);
         }
-        inner.owed += 1;
         drop(guard);
         Ok(Exchange::new(self.clone(), key))
     }
@@ -258,7 +254,7 @@ impl Rim {
 
     pub(super) fn fall_asleep(&self) {
         let mut inner = self.lock();
-        let starved = inner.wake_owed();
+        let starved = inner.producer.wake_owed();
         inner.producer.fall_asleep();
         // What is found may wake no task, and the loop sleep all the same: the bell stays on.
         inner.sweep();
@@ -272,7 +268,7 @@ impl Rim {
     /// never does.
     pub fn attend(&self) {
         let mut inner = self.lock();
-        let starved = inner.wake_owed();
+        let starved = inner.producer.wake_owed();
         inner.sweep();
         drop(inner);
         if starved && let Some(want) = &self.want {
@@ -302,15 +298,6 @@ impl Inner {
             Some(Holder::Worker(instance)) => self.producer.segment().pid_of(instance),
             _ => None,
         }
-    }
-
-    /// Wakes workers for what was queued since the last time and still waits. Whether they were too few.
-    fn wake_owed(&mut self) -> bool {
-        let mut owed = std::mem::take(&mut self.owed).min(self.producer.backlog() as usize);
-        while owed > 0 && self.producer.wake_worker() {
-            owed -= 1;
-        }
-        owed > 0
     }
 
     /// Looks at every slot in which something happened.

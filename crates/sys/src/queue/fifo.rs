@@ -1,0 +1,200 @@
+//! The words that decide who serves which request: which ticket is next, who takes it, who sleeps and who is woken for it.
+//!
+//! They are all here, over [`Word`], so that a test can run them on words that try every order of events (`fifo/tests.rs`)
+//! and the programs run them on the segment's.
+//!
+//! # Nobody sleeps beside a request
+//!
+//! Every request has a wake-up of its own, and it comes after that request and all before it have been published: a worker
+//! that is woken earlier finds the head unpublished and sleeps again. An event loop may be preempted between taking a ticket
+//! and publishing it, while others publish the tickets behind. So whoever publishes looks at what stands published behind
+//! its own ticket and owes a wake-up for each. Two event loops that do this at the same time may both wake for a request;
+//! none is forgotten, because each publishes before it looks (both sequentially consistent): of two neighbours, at least the
+//! later one sees the other.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::layout::WITHDRAWN;
+
+/// An atomic number.
+pub(super) trait Word<T> {
+    fn load(&self, order: Ordering) -> T;
+    fn store(&self, value: T, order: Ordering);
+    fn fetch_add(&self, value: T, order: Ordering) -> T;
+    fn fetch_and(&self, bits: T, order: Ordering) -> T;
+    fn fetch_or(&self, bits: T, order: Ordering) -> T;
+    fn compare_exchange(&self, old: T, new: T, success: Ordering, failure: Ordering) -> Result<T, T>;
+}
+
+macro_rules! words {
+    ($($Atomic:ident $number:ident)*) => {$(
+        impl Word<$number> for $Atomic {
+            fn load(&self, order: Ordering) -> $number {
+                self.load(order)
+            }
+            fn store(&self, value: $number, order: Ordering) {
+                self.store(value, order);
+            }
+            fn fetch_add(&self, value: $number, order: Ordering) -> $number {
+                self.fetch_add(value, order)
+            }
+            fn fetch_and(&self, bits: $number, order: Ordering) -> $number {
+                self.fetch_and(bits, order)
+            }
+            fn fetch_or(&self, bits: $number, order: Ordering) -> $number {
+                self.fetch_or(bits, order)
+            }
+            fn compare_exchange(
+                &self,
+                old: $number,
+                new: $number,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$number, $number> {
+                self.compare_exchange(old, new, success, failure)
+            }
+        }
+    )*};
+}
+
+words! { AtomicU32 u32 AtomicU64 u64 }
+
+/// A queue of slots and the workers that take from it.
+pub(super) trait Fifo {
+    /// Its words of 32 bits.
+    type Half: Word<u32>;
+    /// Its words of 64 bits.
+    type Full: Word<u64>;
+
+    /// The next ticket to be claimed.
+    fn head(&self) -> &Self::Half;
+    /// The cell of a ticket: the ticket in the upper half, its slot in the lower.
+    fn cell(&self, ticket: u32) -> &Self::Full;
+    /// The claim of a slot: the ticket in the upper half, who holds it in the lower.
+    fn claim(&self, slot: u32) -> &Self::Full;
+    /// One bit for each worker that sleeps and wants to be woken.
+    fn sleepers(&self) -> &[Self::Full];
+    /// The futex word of a worker: 1 while it sleeps.
+    fn bell(&self, worker: u16) -> &Self::Half;
+    /// How many slots there are.
+    fn slots(&self) -> u32;
+    /// How many workers there may be.
+    fn workers(&self) -> u16;
+    /// Sleeps while the worker's bell is 1; may return early.
+    fn wait(&self, worker: u16);
+    /// Ends [`Fifo::wait`] of that worker.
+    fn wake(&self, worker: u16);
+
+    /// Takes a ticket for the request in `slot` and publishes it. Answers the ticket, and how many workers are to be woken.
+    /// `tail` is out of the workers' reach, so nothing that they write makes this take long.
+    fn publish(&self, slot: u32, tail: &Self::Half) -> (u32, u32) {
+        let ticket = tail.fetch_add(1, Ordering::SeqCst);
+        self.claim(slot).store(queued(ticket), Ordering::Relaxed);
+        // Publishes the request too. SeqCst also orders it before the looks below and at the sleepers.
+        self.cell(ticket).store(queued(ticket) | u64::from(slot), Ordering::SeqCst);
+        let end = tail.load(Ordering::SeqCst);
+        let mut behind = ticket.wrapping_add(1);
+        while behind != end && self.slot_of(behind).is_some() {
+            behind = behind.wrapping_add(1);
+        }
+        (ticket, behind.wrapping_sub(ticket))
+    }
+
+    /// The slot of a ticket, if it has been published.
+    fn slot_of(&self, ticket: u32) -> Option<u32> {
+        let cell = self.cell(ticket).load(Ordering::SeqCst);
+        let slot = cell as u32;
+        ((cell >> 32) as u32 == ticket && slot < self.slots()).then_some(slot)
+    }
+
+    /// The ticket at the head and its slot, if a request has been published there.
+    fn front(&self) -> Option<(u32, u32)> {
+        let ticket = self.head().load(Ordering::Acquire);
+        Some((ticket, self.slot_of(ticket)?))
+    }
+
+    /// Claims the request for a worker; `false`: another has it, or it was withdrawn.
+    fn take(&self, (ticket, slot): (u32, u32), instance: u32) -> bool {
+        let taken = self.change(ticket, slot, instance);
+        // Claimed by us or by another, withdrawn, or reused since: the head passes it in every case.
+        self.pass(ticket);
+        taken
+    }
+
+    /// Takes a request back; `false`: a worker has it.
+    fn withdraw(&self, ticket: u32, slot: u32) -> bool {
+        self.change(ticket, slot, WITHDRAWN)
+    }
+
+    /// Lets a request that nobody has be held by `holder`.
+    fn change(&self, ticket: u32, slot: u32, holder: u32) -> bool {
+        let (old, new) = (queued(ticket), queued(ticket) | u64::from(holder));
+        self.claim(slot).compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether somebody has the request with this ticket, or had it.
+    fn is_taken(&self, (ticket, slot): (u32, u32)) -> bool {
+        self.claim(slot).load(Ordering::Acquire) != queued(ticket)
+    }
+
+    /// Moves the head past `ticket` unless somebody has done so already.
+    fn pass(&self, ticket: u32) {
+        let next = ticket.wrapping_add(1);
+        let _ = self.head().compare_exchange(ticket, next, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Lets a worker sleep until it is rung, unless there is something to do for it: a request, or what `has_news` knows.
+    fn sleep(&self, worker: u16, has_news: impl FnOnce() -> bool) {
+        let sleepers = &self.sleepers()[usize::from(worker) / 64];
+        let bit = 1u64 << (worker % 64);
+        self.bell(worker).store(1, Ordering::SeqCst);
+        sleepers.fetch_or(bit, Ordering::SeqCst);
+        if self.front().is_none() && !has_news() {
+            self.wait(worker);
+        }
+        sleepers.fetch_and(!bit, Ordering::SeqCst);
+        self.bell(worker).store(0, Ordering::Relaxed);
+    }
+
+    /// A worker leaves: the wake-up that it may have got for a request is passed on.
+    fn leave(&self) {
+        if self.front().is_some() {
+            self.wake_one();
+        }
+    }
+
+    /// Wakes one sleeping worker, the lowest-numbered one: it is the one that ran last and has warm caches,
+    /// and the idle ones above it can be retired. Whether there was one.
+    fn wake_one(&self) -> bool {
+        for (word, bits) in self.sleepers().iter().enumerate() {
+            let mut seen = bits.load(Ordering::SeqCst);
+            while seen != 0 {
+                let bit = seen & seen.wrapping_neg();
+                let worker = word as u32 * 64 + bit.trailing_zeros();
+                // The bitmap is anybody's to write: a bit for a worker that cannot be is only cleared, and each
+                // one is looked at once, so that a worker which sets them again and again holds nobody here.
+                let before = bits.fetch_and(!bit, Ordering::SeqCst);
+                if before & bit != 0 && worker < u32::from(self.workers()) {
+                    self.ring(worker as u16);
+                    return true;
+                }
+                seen &= !bit;
+            }
+        }
+        false
+    }
+
+    /// Wakes this worker.
+    fn ring(&self, worker: u16) {
+        self.bell(worker).store(0, Ordering::SeqCst);
+        self.wake(worker);
+    }
+}
+
+/// The claim of a request that nobody has.
+fn queued(ticket: u32) -> u64 {
+    u64::from(ticket) << 32
+}
+
+#[cfg(test)]
+mod tests;
