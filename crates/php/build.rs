@@ -6,54 +6,6 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// libc functions that quiet.c, world.c, classic.c and connections.c define in front of libc's: the dynamic linker finds ours only when exported.
-const INTERPOSED: &[&str] = &[
-    "setitimer",
-    "sigaction",
-    "signal",
-    "sigprocmask",
-    "pthread_sigmask",
-    "fcntl",
-    "fcntl64",
-    "chdir",
-    "fchdir",
-    "socket",
-    "close",
-    "dlopen",
-    "dup2",
-    "dup3",
-    "umask",
-    "alarm",
-    "setrlimit",
-    "setrlimit64",
-    "setuid",
-    "seteuid",
-    "setreuid",
-    "setgid",
-    "setegid",
-    "setregid",
-    "setsid",
-    "setpgid",
-    "nice",
-    "setpriority",
-    "chroot",
-    "pthread_create",
-    "timer_create",
-    "setenv",
-    "putenv",
-    "unsetenv",
-    "clearenv",
-    "textdomain",
-    "send",
-    "sendto",
-    "sendmsg",
-    "write",
-    "writev",
-    "recv",
-    "dup",
-    "getpid",
-];
-
 fn main() {
     for name in ["PHP_CONFIG", "TOKAMAK_SANITIZE"] {
         println!("cargo:rerun-if-env-changed={name}");
@@ -96,7 +48,7 @@ fn main() {
             };
             println!("cargo:rustc-link-lib=dylib={library}");
         }
-        // The tests' own program takes quiet.c for its close(); what that calls is in tokamak-php alone, and only
+        // The tests' own program takes interpose.c for its close(); what that calls is in tokamak-php alone, and only
         // without sanitizers does the linker see that nothing in the tests gets there.
         println!("cargo:rustc-link-arg-tests=-Wl,--unresolved-symbols=ignore-all,-z,lazy");
     }
@@ -104,10 +56,16 @@ fn main() {
 
     println!("cargo:rustc-link-search=native={}", php.directory.display());
     println!("cargo:rustc-link-lib=dylib={}", php.name);
-    let of_the_image = env::var("DEP_TOKAMAK_IMAGE_INTERPOSED").expect("the image's build script names them");
-    for name in INTERPOSED.iter().copied().chain(of_the_image.split(',')) {
+    for name in interposed() {
         println!("cargo:rustc-link-arg=-Wl,--export-dynamic-symbol={name}");
     }
+}
+
+/// The functions of the table in interpose.c: the dynamic linker finds ours before libc's only if they are exported.
+fn interposed() -> Vec<String> {
+    let table = std::fs::read_to_string("c/interpose.c").expect("the table of the interposed functions");
+    let name = |row: &str| row.split(',').nth(1).expect("a row with a name").trim().to_owned();
+    table.lines().filter_map(|line| line.strip_prefix("INTERPOSE(")).map(name).collect()
 }
 
 /// The installed PHP.

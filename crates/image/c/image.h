@@ -35,6 +35,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 typedef enum {
     IMAGE_TAKEN,    /* the image exists from now on */
@@ -99,5 +100,13 @@ void image_watch_mappings(void (*told)(const void *at, int is_new));
 
 /* Whether an address lies in the image. */
 int image_holds(const void *address);
+
+/* What the program calls in place of libc's functions of these names: a running process must know all that is mapped, and keep
+ * what the image holds. `caller` is the code that asks, `words` what follows the option. */
+void *image_mmap(void *address, size_t len, int protection, int flags, int fd, off_t offset, const void *caller);
+int image_munmap(void *address, size_t len);
+void *image_mremap(void *address, size_t old_len, size_t len, int flags, void *wanted);
+int image_mprotect(void *address, size_t len, int protection);
+int image_prctl(int option, const unsigned long words[4]);
 
 #endif

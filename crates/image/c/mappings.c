@@ -1,12 +1,11 @@
 /* What is mapped: reading it from the kernel, watching it change, undoing the change.
  *
- * A request's mappings are seen because mmap() and its kin stand here in front of libc's. What libc maps by itself (a
+ * A request's mappings are seen because the program calls image_mmap() and its kin in place of libc's. What libc maps by itself (a
  * locale, a library that dlopen() brings) is not seen; mappings_check() finds it and takes it away.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,7 +207,7 @@ void image_watch_mappings(void (*told)(const void *at, int is_new))
     watcher = told;
 }
 
-static void *map(void *address, size_t len, int protection, int flags, int fd, off_t offset, const void *caller)
+void *image_mmap(void *address, size_t len, int protection, int flags, int fd, off_t offset, const void *caller)
 {
     void *at;
     uintptr_t from;
@@ -242,17 +241,7 @@ static void *map(void *address, size_t len, int protection, int flags, int fd, o
     return at;
 }
 
-void *mmap(void *address, size_t len, int protection, int flags, int fd, off_t offset)
-{
-    return map(address, len, protection, flags, fd, offset, __builtin_return_address(0));
-}
-
-void *mmap64(void *address, size_t len, int protection, int flags, int fd, off_t offset)
-{
-    return map(address, len, protection, flags, fd, offset, __builtin_return_address(0));
-}
-
-int munmap(void *address, size_t len)
+int image_munmap(void *address, size_t len)
 {
     span s = span_of(address, len);
 
@@ -284,15 +273,11 @@ int munmap(void *address, size_t len)
     return 0;
 }
 
-void *mremap(void *address, size_t old_len, size_t len, int flags, ...)
+void *image_mremap(void *address, size_t old_len, size_t len, int flags, void *wanted)
 {
     span s = span_of(address, old_len);
-    void *wanted, *at;
-    va_list rest;
+    void *at;
 
-    va_start(rest, flags);
-    wanted = va_arg(rest, void *);
-    va_end(rest);
     if (is_running() && mappings_touch_image(s)) {
         if (len <= old_len && !(flags & MREMAP_FIXED)) {
             return address;
@@ -311,7 +296,7 @@ void *mremap(void *address, size_t old_len, size_t len, int flags, ...)
     return at;
 }
 
-int mprotect(void *address, size_t len, int protection)
+int image_mprotect(void *address, size_t len, int protection)
 {
     if (is_running()) {
         if (mappings_touch_image(span_of(address, len))) {
@@ -329,16 +314,8 @@ int mprotect(void *address, size_t len, int protection)
 
 /* PHP names its chunks for /proc/self/maps, again each time it gets one: a system call for each request that does not name
  * anything new. */
-int prctl(int option, ...)
+int image_prctl(int option, const unsigned long words[4])
 {
-    unsigned long words[4];
-    va_list rest;
-
-    va_start(rest, option);
-    for (int i = 0; i < 4; i++) {
-        words[i] = va_arg(rest, unsigned long);
-    }
-    va_end(rest);
     if (option == PR_SET_VMA && is_running()) {
         for (size_t i = kept->chunks_free; i < kept->chunk_count; i++) {
             if (kept->chunks[i] == words[1]) {

@@ -5,4 +5,5 @@
 //! time) is `c/image.h`; its only user is the C side of the PHP worker. This crate compiles it and holds its
 //! tests, which need no PHP.
 //!
-//! A program that links it must export the functions that `build.rs` names, so that the dynamic linker finds them before libc's.
+//! A program that links it defines `mmap` and its relatives by `image_mmap` and its relatives, and exports them, so that the
+//! dynamic linker finds them before libc's.

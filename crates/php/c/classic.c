@@ -1,6 +1,6 @@
 /* What PHP's request shutdown leaves in the process, and classic mode does not: each request finds what the first one found.
  *
- * A change is noted where it is made, by functions of ours in front of libc's (here and in world.c) and of PHP's, so that a
+ * A change is noted where it is made, in front of libc's functions (interpose.c) and of PHP's, so that a
  * request which changes nothing costs no system call. What cannot be put back replaces the process after the response.
  *
  * Threads, mappings and descriptors are different: extensions keep them from request to request on purpose. They are looked
@@ -26,22 +26,15 @@ static struct {
     char *domain;
 } base;
 
-#define NOTE(type, name, parameters, arguments, changed) \
-    type name parameters                                  \
-    {                                                     \
-        static type(*real) parameters;                    \
-        if (!real) {                                      \
-            *(void **)&real = dlsym(RTLD_NEXT, #name);    \
-        }                                                 \
-        changed = 1;                                      \
-        return real arguments;                            \
-    }
+void classic_note_environment(void)
+{
+    environment_changed = 1;
+}
 
-NOTE(int, setenv, (const char *name, const char *value, int replace), (name, value, replace), environment_changed)
-NOTE(int, putenv, (char *text), (text), environment_changed)
-NOTE(int, unsetenv, (const char *name), (name), environment_changed)
-NOTE(int, clearenv, (void), (), environment_changed)
-NOTE(char *, textdomain, (const char *domain), (domain), domain_changed)
+void classic_note_text_domain(void)
+{
+    domain_changed = 1;
+}
 
 static void learn_environment(void)
 {

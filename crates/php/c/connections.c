@@ -6,8 +6,7 @@
  *
  * A callback of the boot opens them, in each worker, in the ordinary ways of PHP. What that left in memory becomes the worker's
  * own addition to the image, so every request finds the connections open, and both ends agree on their state: the peer's
- * session is reset after each request that has used it. What passes while they are opened is listened to (functions in front of
- * libc's), so no driver has to be known. All of them are kept, or none.
+ * session is reset after each request that has used it. What passes while they are opened is listened to (interpose.c), so no driver has to be known. All of them are kept, or none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +15,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -84,7 +82,7 @@ static connection *find_or_learn(int fd)
     return c;
 }
 
-static void note_sent(int fd, const void *at, size_t len)
+void connections_note_sent(int fd, const void *at, size_t len)
 {
     connection *c;
 
@@ -106,7 +104,7 @@ void connections_note_used(int fd)
 {
     static const unsigned char unknown[] = "?";
 
-    note_sent(fd, unknown, 1);
+    connections_note_sent(fd, unknown, 1);
 }
 
 void connections_note_closed(int fd)
@@ -118,43 +116,7 @@ void connections_note_closed(int fd)
     }
 }
 
-ssize_t send(int fd, const void *at, size_t len, int flags)
-{
-    note_sent(fd, at, len);
-    return syscall(SYS_sendto, fd, at, len, flags, NULL, 0);
-}
-
-ssize_t write(int fd, const void *at, size_t len)
-{
-    note_sent(fd, at, len);
-    return syscall(SYS_write, fd, at, len);
-}
-
-ssize_t sendto(int fd, const void *at, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
-{
-    connections_note_used(fd);
-    return syscall(SYS_sendto, fd, at, len, flags, to, to_len);
-}
-
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
-{
-    connections_note_used(fd);
-    return syscall(SYS_sendmsg, fd, message, flags);
-}
-
-ssize_t writev(int fd, const struct iovec *parts, int count)
-{
-    connections_note_used(fd);
-    return syscall(SYS_writev, fd, parts, count);
-}
-
-int dup(int fd)
-{
-    connections_note_used(fd);
-    return (int)syscall(SYS_dup, fd);
-}
-
-ssize_t recv(int fd, void *at, size_t len, int flags)
+ssize_t connections_recv(int fd, void *at, size_t len, int flags)
 {
     ssize_t got = syscall(SYS_recvfrom, fd, at, len, flags, NULL, NULL);
     connection *c = got > 0 && held && held->is_opening ? find_or_learn(fd) : NULL;
@@ -167,7 +129,7 @@ ssize_t recv(int fd, void *at, size_t len, int flags)
 
 /* Libraries that look whether they were forked (OpenSSL's random numbers) see another process at work when they are next
  * called. Otherwise their state would be part of the addition, and every request draw the same numbers. */
-pid_t getpid(void)
+pid_t connections_getpid(void)
 {
     return (pid_t)(held && held->is_opening ? syscall(SYS_getppid) : syscall(SYS_getpid));
 }

@@ -2,6 +2,9 @@
 #ifndef TOKAMAK_PARTS_H
 #define TOKAMAK_PARTS_H
 
+#include <signal.h>
+#include <sys/time.h>
+
 #include "compat.h"
 #include "shim.h"
 
@@ -90,6 +93,8 @@ void lifecycle_execute(const char *path, size_t len);
 /* classic.c */
 void classic_begin(void);
 void classic_end(void);
+void classic_note_environment(void);
+void classic_note_text_domain(void);
 
 /* worker.c */
 bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *return_value);
@@ -126,8 +131,11 @@ int connections_reset(void);
 int connections_await(void);
 /* How many were closed by their peers. */
 int connections_stale(void);
+void connections_note_sent(int fd, const void *at, size_t len);
 void connections_note_used(int fd);
 void connections_note_closed(int fd);
+ssize_t connections_recv(int fd, void *at, size_t len, int flags);
+pid_t connections_getpid(void);
 
 /* patterns.c */
 void patterns_tell(int fd);
@@ -157,7 +165,11 @@ void world_note_directory(void);
 void world_note_signal(int number);
 void world_note_mask(void);
 void world_note_timer(void);
+void world_note_umask(void);
+void world_note_thread(void);
 void world_note_doubt(const char *what);
+/* The same, if the process is to be as it was after the request. */
+void world_note_irreversible(const char *what);
 const char *world_doubt(void);
 void world_each_descriptor(void (*visit)(int fd, void *), void *context);
 void world_look_for_threads(void);
@@ -187,6 +199,17 @@ int quiet_uses_opcache(void);
 void quiet_enter_directory_of(const char *file, size_t len);
 int quiet_directory_moved(void);
 void quiet_return_to(const char *directory);
+void quiet_note_directory(void);
+void quiet_note_closed(int fd);
+/* In place of libc's functions; these take the one of libc that was called. */
+typedef int (*mask_changer)(int how, const sigset_t *set, sigset_t *before);
+typedef int (*descriptor_call)(int fd, int command, ...);
+int quiet_setitimer(int which, const struct itimerval *wanted, struct itimerval *before);
+int quiet_sigaction(int number, const struct sigaction *action, struct sigaction *before);
+sighandler_t quiet_signal(int number, sighandler_t handler);
+int quiet_change_mask(mask_changer real, int how, const sigset_t *set, sigset_t *before);
+int quiet_fcntl(descriptor_call real, int fd, int command, void *argument);
+int quiet_socket(int domain, int type, int protocol);
 
 /* backtrace.c */
 void backtrace_install(int signal_number);

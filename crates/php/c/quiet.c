@@ -3,17 +3,14 @@
  * (opcache's usage lock), getcwd and two chdir. Here too: which sockets PHP opens, for the check that a
  * database has not hung up on an idle worker.
  *
- * How: the dynamic linker resolves libphp's references to the definitions of the program (build.rs exports them).
- * What they do not recognise they pass on unchanged.
+ * How: interpose.c stands in front of libc and calls the functions below. What they do not recognise they pass on unchanged.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,23 +21,8 @@
 #include <unistd.h>
 
 #include "image.h"
+#include "interpose.h"
 #include "parts.h"
-
-/* ---- loading extensions --------------------------------------------------------------------------------------
- *
- * Some distributions build PHP so that it loads extensions with RTLD_DEEPBIND. They would then find libc's functions
- * before ours: opcache would lock at each request, and a database's library open sockets that we do not know of.
- * The flag protects extensions inside a web server with libraries of its own; this program has none.
- */
-static void *(*real_dlopen)(const char *, int);
-
-void *dlopen(const char *file, int mode)
-{
-    if (!real_dlopen) {
-        *(void **)&real_dlopen = dlsym(RTLD_NEXT, "dlopen");
-    }
-    return real_dlopen(file, mode & ~RTLD_DEEPBIND);
-}
 
 /* ---- time limit ----------------------------------------------------------------------------------------------
  *
@@ -64,7 +46,7 @@ static void on_tick(int number)
     errno = kept;
 }
 
-int setitimer(__itimer_which_t which, const struct itimerval *restrict wanted, struct itimerval *restrict before)
+int quiet_setitimer(int which, const struct itimerval *wanted, struct itimerval *before)
 {
     if (which != ITIMER_PROF || !has_ticks || !wanted) {
         world_note_timer();
@@ -84,7 +66,7 @@ int setitimer(__itimer_which_t which, const struct itimerval *restrict wanted, s
 /* ---- signal handlers and mask --------------------------------------------------------------------------------
  *
  * Setting what is set already is left out. Every way to change a handler in this process leads through
- * sigaction() and signal() below, so the shadow is exact. A handler that resets itself (SA_RESETHAND) is not
+ * quiet_sigaction() and quiet_signal(), so the shadow is exact. A handler that resets itself (SA_RESETHAND) is not
  * remembered: the kernel changes it behind our back.
  */
 static struct {
@@ -92,35 +74,16 @@ static struct {
     struct sigaction action;
 } shadow[65];
 
-static int (*real_sigaction)(int, const struct sigaction *, struct sigaction *);
-static int (*real_sigprocmask)(int, const sigset_t *, sigset_t *);
-static int (*real_pthread_sigmask)(int, const sigset_t *, sigset_t *);
-static int (*real_fcntl)(int, int, ...);
-static int (*real_fcntl64)(int, int, ...);
-
-/* Not in a constructor only: other libraries' constructors may call us before ours ran. */
-static void find_real(void)
-{
-    *(void **)&real_sigaction = dlsym(RTLD_NEXT, "sigaction");
-    *(void **)&real_sigprocmask = dlsym(RTLD_NEXT, "sigprocmask");
-    *(void **)&real_pthread_sigmask = dlsym(RTLD_NEXT, "pthread_sigmask");
-    *(void **)&real_fcntl = dlsym(RTLD_NEXT, "fcntl");
-    *(void **)&real_fcntl64 = dlsym(RTLD_NEXT, "fcntl64");
-}
-
 static int is_same_action(const struct sigaction *a, const struct sigaction *b)
 {
     return a->sa_sigaction == b->sa_sigaction && a->sa_flags == b->sa_flags &&
            memcmp(&a->sa_mask, &b->sa_mask, sizeof(a->sa_mask)) == 0;
 }
 
-int sigaction(int number, const struct sigaction *restrict action, struct sigaction *restrict before)
+int quiet_sigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
     int result;
 
-    if (!real_sigaction) {
-        find_real();
-    }
     if (number > 0 && number < 65 && shadow[number].known &&
         (!action || is_same_action(action, &shadow[number].action))) {
         if (before) {
@@ -128,7 +91,7 @@ int sigaction(int number, const struct sigaction *restrict action, struct sigact
         }
         return 0;
     }
-    result = real_sigaction(number, action, before);
+    result = LIBC(sigaction)(number, action, before);
     if (action) {
         world_note_signal(number);
     }
@@ -139,7 +102,7 @@ int sigaction(int number, const struct sigaction *restrict action, struct sigact
     return result;
 }
 
-void (*signal(int number, void (*handler)(int)))(int)
+sighandler_t quiet_signal(int number, sighandler_t handler)
 {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
 
@@ -153,7 +116,7 @@ void (*signal(int number, void (*handler)(int)))(int)
 static _Thread_local sigset_t blocked;
 static _Thread_local int blocked_known;
 
-static int change_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, const sigset_t *set, sigset_t *before)
+int quiet_change_mask(mask_changer real, int how, const sigset_t *set, sigset_t *before)
 {
     sigset_t was;
     int result, number;
@@ -186,22 +149,6 @@ static int change_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, 
         }
     }
     return result;
-}
-
-int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict before)
-{
-    if (!real_sigprocmask) {
-        find_real();
-    }
-    return change_mask(real_sigprocmask, how, set, before);
-}
-
-int pthread_sigmask(int how, const sigset_t *restrict set, sigset_t *restrict before)
-{
-    if (!real_pthread_sigmask) {
-        find_real();
-    }
-    return change_mask(real_pthread_sigmask, how, set, before);
 }
 
 /* ---- opcache's locks -----------------------------------------------------------------------------------------
@@ -239,13 +186,13 @@ static int is_lock_file(int fd)
     return 1;
 }
 
-static int unlock(int (*real)(int, int, ...), off_t from, off_t len)
+static int unlock(descriptor_call real, off_t from, off_t len)
 {
     struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = len};
     return real(lock_file, F_SETLK, &all);
 }
 
-static int opcache_lock(int (*real)(int, int, ...), int command, struct flock *lock)
+static int opcache_lock(descriptor_call real, int command, struct flock *lock)
 {
     int result;
     int all = lock->l_start == 0 && lock->l_len == 0;
@@ -283,7 +230,7 @@ static int is_of_opcache(const struct flock *lock)
            (lock->l_len == 1 || (lock->l_start == 0 && lock->l_len == 0));
 }
 
-static int pass_fcntl(int (*real)(int, int, ...), int fd, int command, void *argument)
+int quiet_fcntl(descriptor_call real, int fd, int command, void *argument)
 {
     if ((command == F_SETLK || command == F_SETLKW) && has_ticks && is_of_opcache(argument) && is_lock_file(fd)) {
         return opcache_lock(real, command, argument);
@@ -292,34 +239,6 @@ static int pass_fcntl(int (*real)(int, int, ...), int fd, int command, void *arg
         connections_note_used(fd);
     }
     return real(fd, command, argument);
-}
-
-int fcntl(int fd, int command, ...)
-{
-    va_list rest;
-    void *argument;
-
-    va_start(rest, command);
-    argument = va_arg(rest, void *);
-    va_end(rest);
-    if (!real_fcntl) {
-        find_real();
-    }
-    return pass_fcntl(real_fcntl, fd, command, argument);
-}
-
-int fcntl64(int fd, int command, ...)
-{
-    va_list rest;
-    void *argument;
-
-    va_start(rest, command);
-    argument = va_arg(rest, void *);
-    va_end(rest);
-    if (!real_fcntl64) {
-        find_real();
-    }
-    return pass_fcntl(real_fcntl64, fd, command, argument);
 }
 
 int quiet_uses_opcache(void)
@@ -334,7 +253,7 @@ void quiet_idle(void)
 {
     struct timespec now;
 
-    if (!holds_use || wants_use || !real_fcntl || shim.sealed) {
+    if (!holds_use || wants_use || shim.sealed) {
         return;
     }
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -342,7 +261,7 @@ void quiet_idle(void)
         idle_since = now.tv_sec;
     } else if (now.tv_sec - idle_since >= 2) {
         holds_use = 0;
-        unlock(real_fcntl, 1, 1);
+        unlock(LIBC(fcntl), 1, 1);
     }
 }
 
@@ -357,18 +276,10 @@ static size_t directory_len;
 static time_t directory_at;
 static int moved = 1;
 
-int chdir(const char *path)
+void quiet_note_directory(void)
 {
     moved = 1;
     world_note_directory();
-    return (int)syscall(SYS_chdir, path);
-}
-
-int fchdir(int fd)
-{
-    moved = 1;
-    world_note_directory();
-    return (int)syscall(SYS_fchdir, fd);
 }
 
 int quiet_directory_moved(void)
@@ -434,7 +345,7 @@ static void forget(int fd)
     }
 }
 
-int socket(int domain, int type, int protocol)
+int quiet_socket(int domain, int type, int protocol)
 {
     int fd = (int)syscall(SYS_socket, domain, type, protocol);
 
@@ -446,14 +357,11 @@ int socket(int domain, int type, int protocol)
     return fd;
 }
 
-int close(int fd)
+void quiet_note_closed(int fd)
 {
     if (is_watched(fd)) {
         forget(fd);
     }
-    connections_note_closed(fd);
-    world_note_closed(fd);
-    return (int)syscall(SYS_close, fd);
 }
 
 int shim_stale_sockets(void)
@@ -558,10 +466,7 @@ void quiet_seal(void)
     for (int fd = 0; fd < 64 && lock_file == -1; fd++) {
         is_lock_file(fd);
     }
-    if (!real_fcntl) {
-        find_real();
-    }
-    if (lock_file != -1 && !holds_use && real_fcntl(lock_file, F_SETLK, &use) == 0) {
+    if (lock_file != -1 && !holds_use && LIBC(fcntl)(lock_file, F_SETLK, &use) == 0) {
         holds_use = wants_use = 1;
     }
     has_ticks = 1;

@@ -1,14 +1,13 @@
 /* What memory cannot hold: descriptors, directory, umask, signals, timers. Sealed mode puts them back by hand, and classic
  * mode those that PHP itself does not put back.
  *
- * A change is noted where it is made (our functions stand in front of libc's), so that a request that changed nothing costs
+ * A change is noted where it is made (interpose.c), so that a request that changed nothing costs
  * nothing; in sealed mode one system call, closing all descriptors that it may have left. What cannot be put back is a
  * doubt, and ends the worker. In sealed mode the notes lie in kept memory; the values to return to were written there when
  * the image was taken.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -219,29 +218,6 @@ void world_note_closed(int fd)
     }
 }
 
-static int (*real_dup2)(int, int);
-static int (*real_dup3)(int, int, int);
-
-int dup2(int from, int to)
-{
-    connections_note_used(from);
-    world_note_closed(to);
-    if (!real_dup2) {
-        *(void **)&real_dup2 = dlsym(RTLD_NEXT, "dup2");
-    }
-    return real_dup2(from, to);
-}
-
-int dup3(int from, int to, int flags)
-{
-    connections_note_used(from);
-    world_note_closed(to);
-    if (!real_dup3) {
-        *(void **)&real_dup3 = dlsym(RTLD_NEXT, "dup3");
-    }
-    return real_dup3(from, to, flags);
-}
-
 /* ---- what is put back ---- */
 
 void world_note_directory(void)
@@ -272,70 +248,28 @@ void world_note_timer(void)
     }
 }
 
-mode_t umask(mode_t mask)
+void world_note_umask(void)
 {
     if (is_watching()) {
         kept_world->umask_changed = 1;
     }
-    return (mode_t)syscall(SYS_umask, mask);
-}
-
-unsigned alarm(unsigned seconds)
-{
-    struct itimerval wanted = {.it_value = {.tv_sec = seconds}}, before = {0};
-
-    world_note_timer();
-    syscall(SYS_setitimer, ITIMER_REAL, &wanted, &before);
-    return (unsigned)before.it_value.tv_sec + (before.it_value.tv_usec > 0);
 }
 
 /* ---- what cannot be put back ---- */
 
-/* Not sanitized: the address sanitizer calls setrlimit() before it has made its own memory. */
-#define DOUBT(type, name, parameters, arguments, what)                                                              \
-    __attribute__((no_sanitize("address", "undefined"))) type name parameters                                        \
-    {                                                                                                                \
-        static type(*real) parameters;                                                                               \
-        if (!real) {                                                                                                 \
-            *(void **)&real = dlsym(RTLD_NEXT, #name);                                                               \
-        }                                                                                                            \
-        if (is_watching()) {                                                                                         \
-            world_note_doubt(what);                                                                                  \
-        }                                                                                                            \
-        return real arguments;                                                                                       \
+__attribute__((no_sanitize("address", "undefined"))) void world_note_irreversible(const char *what)
+{
+    if (is_watching()) {
+        world_note_doubt(what);
     }
-
-DOUBT(int, setrlimit, (__rlimit_resource_t kind, const struct rlimit *limit), (kind, limit),
-      "a request changed a resource limit")
-DOUBT(int, setrlimit64, (__rlimit_resource_t kind, const struct rlimit64 *limit), (kind, limit),
-      "a request changed a resource limit")
-DOUBT(int, setuid, (uid_t id), (id), "a request changed the user")
-DOUBT(int, seteuid, (uid_t id), (id), "a request changed the user")
-DOUBT(int, setreuid, (uid_t real_id, uid_t id), (real_id, id), "a request changed the user")
-DOUBT(int, setgid, (gid_t id), (id), "a request changed the group")
-DOUBT(int, setegid, (gid_t id), (id), "a request changed the group")
-DOUBT(int, setregid, (gid_t real_id, gid_t id), (real_id, id), "a request changed the group")
-DOUBT(pid_t, setsid, (void), (), "a request left the session of processes")
-DOUBT(int, setpgid, (pid_t process, pid_t group), (process, group), "a request changed a process group")
-DOUBT(int, nice, (int by), (by), "a request changed the priority")
-DOUBT(int, setpriority, (__priority_which_t kind, id_t who, int priority), (kind, who, priority),
-      "a request changed the priority")
-DOUBT(int, timer_create, (clockid_t clock, struct sigevent *event, timer_t *timer), (clock, event, timer),
-      "a request made a timer")
-DOUBT(int, chroot, (const char *path), (path), "a request changed the root directory")
+}
 
 /* A thread that has ended leaves nothing; whether it has is looked at when the request ends. */
-static int (*real_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static int had_threads;
 
-int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes, void *(*start)(void *),
-                   void *restrict argument)
+void world_note_thread(void)
 {
-    if (!real_pthread_create) {
-        *(void **)&real_pthread_create = dlsym(RTLD_NEXT, "pthread_create");
-    }
     had_threads = 1;
-    return real_pthread_create(thread, attributes, start, argument);
 }
 
 static int had_children;

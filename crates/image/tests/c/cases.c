@@ -9,6 +9,7 @@
 #include <locale.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,34 @@ static uint64_t draw(void)
     life->random ^= life->random >> 7;
     life->random ^= life->random << 17;
     return life->random;
+}
+
+/* ---- in front of libc, as the program that links the image manager ---- */
+
+void *mmap(void *address, size_t len, int protection, int flags, int fd, off_t offset)
+{
+    return image_mmap(address, len, protection, flags, fd, offset, __builtin_return_address(0));
+}
+
+int munmap(void *address, size_t len)
+{
+    return image_munmap(address, len);
+}
+
+void *mremap(void *address, size_t old_len, size_t len, int flags, ...)
+{
+    va_list rest;
+    void *wanted;
+
+    va_start(rest, flags);
+    wanted = va_arg(rest, void *);
+    va_end(rest);
+    return image_mremap(address, old_len, len, flags, wanted);
+}
+
+int mprotect(void *address, size_t len, int protection)
+{
+    return image_mprotect(address, len, protection);
 }
 
 /* ---- data: every kind of memory that a program has ---- */

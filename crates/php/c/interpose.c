@@ -1,0 +1,185 @@
+/* Every function of libc that this program stands in front of, in one table.
+ *
+ * The dynamic linker resolves the references of libphp and of all extensions to the definitions of the
+ * program, because build.rs exports the names of this table. A row tells the parts of the shim that
+ * want to know, and then makes the call: by libc, by the kernel directly (that is safe in a signal
+ * handler, and before the program is set up), or by a function of the part that answers in libc's place.
+ *
+ * Calls that libc makes inside itself do not come through here: the close() in fclose(), for example.
+ */
+#include <fcntl.h>
+#include <grp.h>
+#include <libintl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "image.h"
+#include "interpose.h"
+#include "parts.h"
+
+/* Not sanitized: the address sanitizer calls some of them before it has made its own memory. */
+#define INTERPOSE(type, name, parameters, note, call)                                 \
+    __attribute__((no_sanitize("address", "undefined"))) type name parameters         \
+    {                                                                                 \
+        note;                                                                         \
+        return (type)(call);                                                          \
+    }
+
+#define NOTHING (void)0
+
+/* What stands for the three dots: up to four words, of which the called function reads those it has. */
+#define READ_REST(last)                             \
+    unsigned long rest[4];                          \
+    va_list list;                                   \
+    va_start(list, last);                           \
+    for (int i = 0; i < 4; i++) {                   \
+        rest[i] = va_arg(list, unsigned long);      \
+    }                                               \
+    va_end(list)
+
+static void note_closed(int fd)
+{
+    quiet_note_closed(fd);
+    connections_note_closed(fd);
+    world_note_closed(fd);
+}
+
+static void note_replaced(int from, int to)
+{
+    connections_note_used(from);
+    world_note_closed(to);
+}
+
+/* clang-format off */
+
+/* ---- loading extensions --------------------------------------------------------------------------
+ *
+ * Some distributions build PHP so that it loads extensions with RTLD_DEEPBIND. They would then find
+ * libc's functions before ours: opcache would lock at each request, and a database's library open
+ * sockets that we do not know of. The flag protects extensions inside a web server with libraries of
+ * its own; this program has none. */
+INTERPOSE(void *, dlopen, (const char *file, int mode),
+          NOTHING, LIBC(dlopen)(file, mode & ~RTLD_DEEPBIND))
+
+/* ---- timers and signals ---- */
+INTERPOSE(int, setitimer, (__itimer_which_t which, const struct itimerval *wanted, struct itimerval *before),
+          NOTHING, quiet_setitimer(which, wanted, before))
+INTERPOSE(unsigned, alarm, (unsigned seconds),
+          world_note_timer(), LIBC(alarm)(seconds))
+INTERPOSE(int, timer_create, (clockid_t clock, struct sigevent *event, timer_t *timer),
+          world_note_irreversible("a request made a timer"), LIBC(timer_create)(clock, event, timer))
+INTERPOSE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *before),
+          NOTHING, quiet_sigaction(number, action, before))
+INTERPOSE(sighandler_t, signal, (int number, sighandler_t handler),
+          NOTHING, quiet_signal(number, handler))
+INTERPOSE(int, sigprocmask, (int how, const sigset_t *set, sigset_t *before),
+          NOTHING, quiet_change_mask(LIBC(sigprocmask), how, set, before))
+INTERPOSE(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *before),
+          NOTHING, quiet_change_mask(LIBC(pthread_sigmask), how, set, before))
+
+/* ---- descriptors ---- */
+INTERPOSE(int, fcntl, (int fd, int command, ...),
+          READ_REST(command), quiet_fcntl(LIBC(fcntl), fd, command, (void *)rest[0]))
+INTERPOSE(int, fcntl64, (int fd, int command, ...),
+          READ_REST(command), quiet_fcntl(LIBC(fcntl64), fd, command, (void *)rest[0]))
+INTERPOSE(int, close, (int fd),
+          note_closed(fd), syscall(SYS_close, fd))
+INTERPOSE(int, dup, (int fd),
+          connections_note_used(fd), syscall(SYS_dup, fd))
+INTERPOSE(int, dup2, (int from, int to),
+          note_replaced(from, to), LIBC(dup2)(from, to))
+INTERPOSE(int, dup3, (int from, int to, int flags),
+          note_replaced(from, to), LIBC(dup3)(from, to, flags))
+
+/* ---- sockets, and what passes through them ---- */
+INTERPOSE(int, socket, (int domain, int type, int protocol),
+          NOTHING, quiet_socket(domain, type, protocol))
+INTERPOSE(ssize_t, send, (int fd, const void *at, size_t len, int flags),
+          connections_note_sent(fd, at, len), syscall(SYS_sendto, fd, at, len, flags, NULL, 0))
+INTERPOSE(ssize_t, write, (int fd, const void *at, size_t len),
+          connections_note_sent(fd, at, len), syscall(SYS_write, fd, at, len))
+INTERPOSE(ssize_t, sendto, (int fd, const void *at, size_t len, int flags, const struct sockaddr *to, socklen_t to_len),
+          connections_note_used(fd), syscall(SYS_sendto, fd, at, len, flags, to, to_len))
+INTERPOSE(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags),
+          connections_note_used(fd), syscall(SYS_sendmsg, fd, message, flags))
+INTERPOSE(ssize_t, writev, (int fd, const struct iovec *parts, int count),
+          connections_note_used(fd), syscall(SYS_writev, fd, parts, count))
+INTERPOSE(ssize_t, recv, (int fd, void *at, size_t len, int flags),
+          NOTHING, connections_recv(fd, at, len, flags))
+
+/* ---- the process ---- */
+INTERPOSE(pid_t, getpid, (void),
+          NOTHING, connections_getpid())
+INTERPOSE(int, chdir, (const char *path),
+          quiet_note_directory(), syscall(SYS_chdir, path))
+INTERPOSE(int, fchdir, (int fd),
+          quiet_note_directory(), syscall(SYS_fchdir, fd))
+INTERPOSE(mode_t, umask, (mode_t mask),
+          world_note_umask(), syscall(SYS_umask, mask))
+INTERPOSE(int, pthread_create,
+          (pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument),
+          world_note_thread(), LIBC(pthread_create)(thread, attributes, start, argument))
+INTERPOSE(int, setrlimit, (__rlimit_resource_t kind, const struct rlimit *limit),
+          world_note_irreversible("a request changed a resource limit"), LIBC(setrlimit)(kind, limit))
+INTERPOSE(int, setrlimit64, (__rlimit_resource_t kind, const struct rlimit64 *limit),
+          world_note_irreversible("a request changed a resource limit"), LIBC(setrlimit64)(kind, limit))
+INTERPOSE(int, setuid, (uid_t id),
+          world_note_irreversible("a request changed the user"), LIBC(setuid)(id))
+INTERPOSE(int, seteuid, (uid_t id),
+          world_note_irreversible("a request changed the user"), LIBC(seteuid)(id))
+INTERPOSE(int, setreuid, (uid_t real_id, uid_t id),
+          world_note_irreversible("a request changed the user"), LIBC(setreuid)(real_id, id))
+INTERPOSE(int, setgid, (gid_t id),
+          world_note_irreversible("a request changed the group"), LIBC(setgid)(id))
+INTERPOSE(int, setegid, (gid_t id),
+          world_note_irreversible("a request changed the group"), LIBC(setegid)(id))
+INTERPOSE(int, setregid, (gid_t real_id, gid_t id),
+          world_note_irreversible("a request changed the group"), LIBC(setregid)(real_id, id))
+INTERPOSE(pid_t, setsid, (void),
+          world_note_irreversible("a request left the session of processes"), LIBC(setsid)())
+INTERPOSE(int, setpgid, (pid_t process, pid_t group),
+          world_note_irreversible("a request changed a process group"), LIBC(setpgid)(process, group))
+INTERPOSE(int, nice, (int by),
+          world_note_irreversible("a request changed the priority"), LIBC(nice)(by))
+INTERPOSE(int, setpriority, (__priority_which_t kind, id_t who, int priority),
+          world_note_irreversible("a request changed the priority"), LIBC(setpriority)(kind, who, priority))
+INTERPOSE(int, chroot, (const char *path),
+          world_note_irreversible("a request changed the root directory"), LIBC(chroot)(path))
+
+/* ---- libc's own settings ---- */
+INTERPOSE(int, setenv, (const char *name, const char *value, int replace),
+          classic_note_environment(), LIBC(setenv)(name, value, replace))
+INTERPOSE(int, putenv, (char *text),
+          classic_note_environment(), LIBC(putenv)(text))
+INTERPOSE(int, unsetenv, (const char *name),
+          classic_note_environment(), LIBC(unsetenv)(name))
+INTERPOSE(int, clearenv, (void),
+          classic_note_environment(), LIBC(clearenv)())
+INTERPOSE(char *, textdomain, (const char *domain),
+          classic_note_text_domain(), LIBC(textdomain)(domain))
+
+/* ---- memory ---- */
+INTERPOSE(void *, mmap, (void *address, size_t len, int protection, int flags, int fd, off_t offset),
+          NOTHING, image_mmap(address, len, protection, flags, fd, offset, __builtin_return_address(0)))
+INTERPOSE(void *, mmap64, (void *address, size_t len, int protection, int flags, int fd, off_t offset),
+          NOTHING, image_mmap(address, len, protection, flags, fd, offset, __builtin_return_address(0)))
+INTERPOSE(int, munmap, (void *address, size_t len),
+          NOTHING, image_munmap(address, len))
+INTERPOSE(void *, mremap, (void *address, size_t old_len, size_t len, int flags, ...),
+          READ_REST(flags), image_mremap(address, old_len, len, flags, (void *)rest[0]))
+INTERPOSE(int, mprotect, (void *address, size_t len, int protection),
+          NOTHING, image_mprotect(address, len, protection))
+INTERPOSE(int, prctl, (int option, ...),
+          READ_REST(option), image_prctl(option, rest))
