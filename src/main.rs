@@ -30,16 +30,17 @@ fn main() -> ExitCode {
         Command::LuaFcgi(lua) => report(wiring::lua_fcgi::serve(lua.request())),
         Command::Check(check) => check.run(),
         Command::SealReport(report) => report.run(),
-        Command::Reload(at) => report(wiring::control::reload(at.socket())),
-        Command::Status(status) => report(wiring::control::status(status.at.socket(), status.json)),
+        Command::Reload(at) => report(wiring::control::reload(at.target())),
+        Command::Status(status) => report(wiring::control::status(status.at.target(), status.json)),
         Command::Upstream(upstream) => {
             let command = upstream.command();
-            report(wiring::control::command(upstream.at.socket(), &command))
+            report(wiring::control::command(upstream.at.target(), &command))
         }
         Command::Cache(cache) => {
             let command = cache.command();
-            report(wiring::control::command(cache.at.socket(), &command))
+            report(wiring::control::command(cache.at.target(), &command))
         }
+        Command::Demo(demo) => demo.run(),
         Command::PhpInfo => report(program::show_php_info()),
         Command::Completions { shell } => report(cli::pages::completions(shell)),
         Command::Man => report(cli::pages::manual()),

@@ -2,6 +2,7 @@
 //! business, so most flags are passed on as they were typed.
 
 mod cache;
+mod demo;
 mod fpm;
 mod lua_fcgi;
 pub mod pages;
@@ -11,14 +12,17 @@ mod upstream;
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use tokamak_config::option;
+use tokamak_config::{address, option};
+use tokamak_supervisor::client::Target;
 
 pub use cache::Cache;
+pub use demo::Demo;
 pub use fpm::{Fpm, say_all};
 pub use lua_fcgi::LuaFcgi;
 pub use seal_report::SealReport;
@@ -54,6 +58,8 @@ pub enum Command {
     Upstream(Upstream),
     /// Remove responses from the content cache of a running server.
     Cache(Cache),
+    /// Write the demo site into a folder, to look at and to serve.
+    Demo(Demo),
     /// Show what the embedded PHP says about itself, like `php -i`.
     PhpInfo,
     /// Print completions for a shell.
@@ -71,14 +77,21 @@ pub struct At {
     /// Control socket of the server; without it, the only server of this user [env: TOKAMAK_CONTROL].
     #[arg(long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
+    /// Address that the server listens on, in place of its control socket.
+    #[arg(long, value_name = "ADDRESS", global = true, conflicts_with = "control", value_parser = address)]
+    listen: Option<SocketAddr>,
 }
 
 impl At {
-    /// The socket that was named, by the flag or the environment.
-    pub fn socket(self) -> Option<PathBuf> {
+    /// The server that was named: by a flag, or else by the environment.
+    pub fn target(self) -> Target {
         let variable = option::row_of_flag("--control").and_then(|row| row.variable);
         let named = variable.and_then(std::env::var_os).filter(|named| !named.is_empty());
-        self.control.or_else(|| named.map(PathBuf::from))
+        match (self.control, self.listen) {
+            (Some(socket), _) => Target::Socket(socket),
+            (None, Some(address)) => Target::Listening(address),
+            (None, None) => named.map_or(Target::Only, |socket| Target::Socket(socket.into())),
+        }
     }
 }
 

@@ -30,35 +30,33 @@ fn supervise(server: Server, reread: Box<dyn Fn() -> Result<Server, String>>) ->
 
 /// Talks to a running server.
 pub mod control {
-    use std::path::PathBuf;
     use std::time::Duration;
 
-    use tokamak_supervisor::client;
+    use tokamak_supervisor::client::{self, Target};
 
     /// A reload takes as long as the application boots.
     const RELOAD_LIMIT: Duration = Duration::from_secs(120);
     const STATUS_LIMIT: Duration = Duration::from_secs(5);
 
-    /// Lets the server at this socket, or the only one that runs, read everything again.
-    pub fn reload(socket: Option<PathBuf>) -> Result<(), String> {
-        print!("{}", ask(socket, "reload", RELOAD_LIMIT)?);
+    /// Lets a server read everything again.
+    pub fn reload(target: Target) -> Result<(), String> {
+        print!("{}", ask(target, "reload", RELOAD_LIMIT)?);
         Ok(())
     }
 
-    /// Shows what the server at this socket, or the only one that runs, does.
-    pub fn status(socket: Option<PathBuf>, json: bool) -> Result<(), String> {
-        print!("{}", ask(socket, if json { "status json" } else { "status" }, STATUS_LIMIT)?);
+    /// Shows what a server does.
+    pub fn status(target: Target, json: bool) -> Result<(), String> {
+        print!("{}", ask(target, if json { "status json" } else { "status" }, STATUS_LIMIT)?);
         Ok(())
     }
 
     /// Asks about the addresses of FastCGI applications or the content cache, or changes them.
-    pub fn command(socket: Option<PathBuf>, command: &str) -> Result<(), String> {
-        print!("{}", ask(socket, command, STATUS_LIMIT)?);
+    pub fn command(target: Target, command: &str) -> Result<(), String> {
+        print!("{}", ask(target, command, STATUS_LIMIT)?);
         Ok(())
     }
 
-    fn ask(socket: Option<PathBuf>, command: &str, limit: Duration) -> Result<String, String> {
-        let socket = socket.map_or_else(client::find, Ok)?;
-        client::ask(&socket, command, limit)
+    fn ask(target: Target, command: &str, limit: Duration) -> Result<String, String> {
+        client::ask(&target.socket()?, command, limit)
     }
 }

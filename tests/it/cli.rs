@@ -201,8 +201,8 @@ fn version_names_the_program() {
     assert_eq!(answer.out, concat!("tokamak ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
-const COMMANDS: [&str; 8] =
-    ["serve", "check", "reload", "status", "upstream", "php-info", "completions", "man"];
+const COMMANDS: [&str; 9] =
+    ["serve", "check", "reload", "status", "upstream", "demo", "php-info", "completions", "man"];
 
 #[test]
 fn completions_know_every_command() {
@@ -264,4 +264,35 @@ fn reload_and_status_without_a_server_say_so() {
         assert_eq!(answer.code, 1, "{answer:?}");
         assert!(answer.err.starts_with("tokamak: "), "{answer:?}");
     }
+}
+
+#[test]
+fn a_server_can_be_named_by_where_it_listens() {
+    // Nothing can listen on port 0, whatever else runs on this machine.
+    let desk = Desk::new("");
+    for command in ["reload", "status"] {
+        let answer = desk.tokamak(&[command, "--listen", "localhost:0"], &[("TOKAMAK_CONTROL", "ignored")]);
+        assert_eq!(answer.code, 1, "{answer:?}");
+        assert!(answer.err.contains("no server of this user listens on 127.0.0.1:0"), "{answer:?}");
+        let answer = desk.tokamak(&[command, "--listen", "nowhere"], &[]);
+        assert_eq!(answer.code, 2, "{answer:?}");
+        assert!(answer.err.contains("write IP:PORT"), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_folder_without_an_application_leads_to_the_demo() {
+    let desk = Desk::new("");
+    fs::create_dir(desk.path("empty")).expect("a folder");
+    let answer = desk.tokamak(&["serve", "empty"], &[]);
+    assert_eq!(answer.code, 1, "{answer:?}");
+    for part in ["public/index.php, index.php or index.html", "tokamak demo DIR"] {
+        assert!(answer.err.contains(part), "{answer:?}");
+    }
+    let answer = desk.tokamak(&["demo", "empty"], &[]);
+    assert!(answer.code == 0 && answer.out.contains("tokamak serve empty"), "{answer:?}");
+    assert_eq!(desk.tokamak(&["check", "empty"], &[]).code, 0);
+    let answer = desk.tokamak(&["demo", "empty"], &[]);
+    assert_eq!(answer.code, 1, "{answer:?}");
+    assert!(answer.err.contains("the folder is not empty"), "{answer:?}");
 }

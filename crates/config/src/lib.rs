@@ -33,3 +33,4 @@ pub use reference::reference;
 pub use request::{CONFIG_VARIABLE, FILE_NAME, Request};
 pub use text::{restart_needed, sample};
 pub use unit::{size, time};
+pub use value::address;

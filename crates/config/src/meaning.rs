@@ -500,7 +500,8 @@ pub(crate) fn discover(directory: &Path) -> Result<PathBuf, String> {
         Ok(directory.to_owned())
     } else {
         Err(format!(
-            "there is no public/index.php, index.php or index.html in {}; name the directory to serve",
+            "there is no public/index.php, index.php or index.html in {}; name the directory to serve, or write \
+             the demo site into a new one with `tokamak demo DIR`",
             directory.display()
         ))
     }

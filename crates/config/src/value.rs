@@ -297,22 +297,30 @@ impl Value for bool {
     }
 }
 
+/// The address that `text` names: `IP:PORT`, `localhost:PORT`, or `:PORT` for every IPv4 address.
+///
+/// # Errors
+/// A message that shows how an address is written.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    match text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?))) {
+        Some(("localhost", port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
+        Some(("" | "*", port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)),
+        _ => Err(format!(
+            "`{text}` is not an address; write IP:PORT as in \"127.0.0.1:8080\" or \"[::1]:8080\", or \":8080\" \
+             for every IPv4 address"
+        )),
+    }
+}
+
 impl Value for SocketAddr {
     const KIND: Kind = Kind::Address;
 
     fn read(literal: &Literal, _: &Bounds) -> Result<SocketAddr, Vec<Complaint>> {
         let text = text_of(literal, "an address such as \"127.0.0.1:8080\"")?;
-        if let Ok(address) = text.parse() {
-            return Ok(address);
-        }
-        let named = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-        match named {
-            Some(("localhost", port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
-            Some(("" | "*", port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)),
-            _ => wrong(format!(
-                "`{text}` is not an address; write IP:PORT as in \"127.0.0.1:8080\" or \"[::1]:8080\", or \":8080\" for every IPv4 address"
-            )),
-        }
+        address(text).or_else(wrong)
     }
 
     fn toml(&self) -> Option<String> {

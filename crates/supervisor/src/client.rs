@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use tokamak_sys::process;
 
+/// Time that a server has to say where it listens. It answers at once, unless it is stopped.
+const FIND_LIMIT: Duration = Duration::from_secs(2);
+
 /// Where a server that listens on `address` has its control socket, unless the configuration says otherwise.
 pub fn default_path(address: SocketAddr) -> PathBuf {
     folder().join(format!("{}.sock", address.port()))
@@ -39,15 +42,55 @@ fn folder() -> PathBuf {
     }
 }
 
-/// The control socket of the only server that runs.
-///
-/// # Errors
-/// None runs, or several; the message names them.
-pub fn find() -> Result<PathBuf, String> {
-    find_in(&folder())
+/// Which of this user's running servers is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The one with this control socket.
+    Socket(PathBuf),
+    /// The one that listens on this address.
+    Listening(SocketAddr),
+    /// The only one that runs.
+    Only,
 }
 
-fn find_in(folder: &Path) -> Result<PathBuf, String> {
+impl Target {
+    /// Its control socket.
+    ///
+    /// # Errors
+    /// No server is meant, or several are; the message names them.
+    pub fn socket(&self) -> Result<PathBuf, String> {
+        match self {
+            Target::Socket(path) => Ok(path.clone()),
+            Target::Listening(address) => listening_in(&folder(), *address),
+            Target::Only => only_in(&folder()),
+        }
+    }
+}
+
+fn only_in(folder: &Path) -> Result<PathBuf, String> {
+    one_of(live_in(folder), || format!("no server of this user runs (looked in {})", folder.display()))
+}
+
+fn listening_in(folder: &Path, address: SocketAddr) -> Result<PathBuf, String> {
+    let mut found = live_in(folder);
+    found.retain(|path| listens_on(path, address));
+    one_of(found, || format!("no server of this user listens on {address} (looked in {})", folder.display()))
+}
+
+/// The only one of these, or a message that tells how to name one.
+fn one_of(mut found: Vec<PathBuf>, none: impl Fn() -> String) -> Result<PathBuf, String> {
+    match found.len() {
+        0 => Err(format!("{}; name its socket with --control", none())),
+        1 => Ok(found.remove(0)),
+        _ => {
+            let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
+            Err(format!("several servers run; choose one with --control or --listen: {}", names.join(", ")))
+        }
+    }
+}
+
+/// The control sockets in `folder` that a server answers on. A folder of another user has none that count.
+fn live_in(folder: &Path) -> Vec<PathBuf> {
     let mine = fs::metadata(folder).is_ok_and(|found| found.uid() == process::effective_uid());
     let entries = fs::read_dir(folder).ok().filter(|_| mine);
     let mut live: Vec<PathBuf> = entries
@@ -58,17 +101,23 @@ fn find_in(folder: &Path) -> Result<PathBuf, String> {
         .filter(|path| UnixStream::connect(path).is_ok())
         .collect();
     live.sort();
-    match live.len() {
-        0 => Err(format!(
-            "no server of this user runs (looked in {}); name its socket with --control",
-            folder.display()
-        )),
-        1 => Ok(live.remove(0)),
-        _ => {
-            let names: Vec<String> = live.iter().map(|path| path.display().to_string()).collect();
-            Err(format!("several servers run; choose one with --control: {}", names.join(", ")))
-        }
-    }
+    live
+}
+
+/// Whether the server behind this control socket says that it listens on the address. A server on every
+/// address of the machine (`0.0.0.0`, `[::]`) listens on each of them.
+fn listens_on(socket: &Path, wanted: SocketAddr) -> bool {
+    let report = ask(socket, "status json", FIND_LIMIT).ok();
+    let report = report.and_then(|json| serde_json::from_str::<serde_json::Value>(&json).ok());
+    let urls = report.as_ref().and_then(|report| report["listen"].as_array());
+    urls.into_iter().flatten().filter_map(serde_json::Value::as_str).any(|url| {
+        let address = url.split("://").last().and_then(|rest| rest.trim_end_matches('/').parse().ok());
+        address.is_some_and(|address: SocketAddr| {
+            let same = address.ip() == wanted.ip();
+            let any = address.ip().is_unspecified() || wanted.ip().is_unspecified();
+            address.port() == wanted.port() && (same || any)
+        })
+    })
 }
 
 /// Asks a server; its answer without the leading `ok`.
@@ -103,13 +152,47 @@ mod tests {
     #[test]
     fn the_only_living_server_is_found() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(find_in(folder.path()).unwrap_err().starts_with("no server of this user runs"));
+        assert!(only_in(folder.path()).unwrap_err().starts_with("no server of this user runs"));
         drop(UnixListener::bind(folder.path().join("80.sock")).unwrap()); // dead
         let _live = UnixListener::bind(folder.path().join("8080.sock")).unwrap();
-        assert_eq!(find_in(folder.path()), Ok(folder.path().join("8080.sock")));
+        assert_eq!(only_in(folder.path()), Ok(folder.path().join("8080.sock")));
         let _another = UnixListener::bind(folder.path().join("8081.sock")).unwrap();
-        let message = find_in(folder.path()).unwrap_err();
+        let message = only_in(folder.path()).unwrap_err();
         assert!(message.contains("8080.sock, ") && message.contains("8081.sock"), "{message}");
+    }
+
+    /// A server that answers every question with this status.
+    fn server(path: PathBuf, listen: &'static str) {
+        let listener = UnixListener::bind(path).unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut line = [0; 12];
+                // A client that only looks whether somebody is here asks nothing.
+                if stream.read_exact(&mut line).is_ok() {
+                    stream.write_all(format!("ok\n{{\"listen\":{listen}}}").as_bytes()).unwrap();
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_server_is_found_by_its_address() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        server(path("a.sock"), r#"["http://127.0.0.1:1/", "http://[::1]:2/"]"#);
+        server(path("b.sock"), r#"["http://0.0.0.0:3/"]"#);
+        server(path("c.sock"), r#"["http://127.0.0.2:1/"]"#);
+        let find = |address: &str| listening_in(folder.path(), address.parse().unwrap());
+        assert_eq!(find("127.0.0.1:1"), Ok(path("a.sock")));
+        assert_eq!(find("[::1]:2"), Ok(path("a.sock")));
+        assert_eq!(find("127.0.0.2:1"), Ok(path("c.sock")));
+        assert_eq!(find("127.0.0.9:3"), Ok(path("b.sock")));
+        assert_eq!(find("0.0.0.0:2"), Ok(path("a.sock")));
+        assert!(
+            find("127.0.0.1:2").unwrap_err().starts_with("no server of this user listens on 127.0.0.1:2")
+        );
+        assert!(find("0.0.0.0:1").unwrap_err().contains("a.sock, "));
     }
 
     #[test]
