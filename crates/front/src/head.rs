@@ -1,22 +1,21 @@
 //! What every application's response head goes through, whichever way it came.
 
-use bytes::Bytes;
+use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
 
-use crate::response::Source;
-
-/// Headers of the connection, not of the message, are the server's business (RFC 9110 section 7.6.1).
+/// Adds a field of an application's response. Fields of the connection are the server's business
+/// (RFC 9110 section 7.6.1); `Connection` itself stays until [`drop_connection_fields`] reads it.
 pub fn put_header(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
-    const CONNECTION: [HeaderName; 4] =
-        [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE, header::TRAILER];
-    if CONNECTION.contains(&name) || name.as_str() == "keep-alive" {
+    const OF_THE_CONNECTION: [HeaderName; 4] =
+        [header::TRANSFER_ENCODING, header::UPGRADE, header::TRAILER, header::TE];
+    if OF_THE_CONNECTION.contains(&name) || matches!(name.as_str(), "keep-alive" | "proxy-connection") {
         return;
     }
     // The length frames the message: only a plain number, and only one, may pass.
     if name == header::CONTENT_LENGTH {
-        let plain = !value.is_empty() && value.as_bytes().iter().all(u8::is_ascii_digit);
-        if plain && !headers.contains_key(&name) {
+        let is_plain = value.as_bytes().iter().all(u8::is_ascii_digit)
+            && value.to_str().is_ok_and(|digits| digits.parse::<u64>().is_ok());
+        if is_plain && !headers.contains_key(&name) {
             headers.insert(name, value);
         }
         return;
@@ -28,15 +27,20 @@ pub fn put_header(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue)
     headers.append(name, value);
 }
 
-/// Gives a response its whole body. What the application said of its length counts only if it is true.
-pub fn complete(response: &mut Response<Source>, body: Bytes) {
-    if let Some(said) = response.headers().get(header::CONTENT_LENGTH)
-        && !body.is_empty()
-        && said.as_bytes() != Decimal::default().text(body.len() as u64)
-    {
-        response.headers_mut().remove(header::CONTENT_LENGTH);
+/// Removes `Connection` and the fields that it names: they are for the next hop alone.
+pub fn drop_connection_fields(headers: &mut HeaderMap) {
+    if !headers.contains_key(header::CONNECTION) {
+        return;
     }
-    *response.body_mut() = Source::Whole(body);
+    let lists: Vec<HeaderValue> = headers.get_all(header::CONNECTION).iter().cloned().collect();
+    headers.remove(header::CONNECTION);
+    for list in &lists {
+        for name in list.as_bytes().split(|byte| *byte == b',') {
+            if let Ok(name) = HeaderName::from_bytes(name.trim_ascii()) {
+                headers.remove(name);
+            }
+        }
+    }
 }
 
 /// An interim response as it is sent. `None` for what is none: any other status would be taken for the response, and

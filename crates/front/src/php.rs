@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode, Version};
 use tokamak_cost::Ledger;
 use tokamak_upstream::body::Body;
@@ -16,8 +16,8 @@ use crate::application::{Call, Trouble};
 use crate::caller::Caller;
 use crate::cgi;
 use crate::failure::Failure;
-use crate::head::{complete, interim, put_header};
-use crate::response::Source;
+use crate::head::{drop_connection_fields, interim, put_header};
+use crate::response::{Source, length};
 
 thread_local! {
     /// The request record under construction; written and used without a pause in between.
@@ -44,7 +44,7 @@ pub async fn ask(
     }
     match first? {
         Some(head) if may_decline && head.status() == DECLINED => Ok(None),
-        Some(head) => Ok(Some(respond(head, exchange, ledger)?)),
+        Some(head) => Ok(Some(respond(call, head, exchange, ledger)?)),
         None => Err(Failure::WorkerBroken.into()),
     }
 }
@@ -103,15 +103,17 @@ fn send_interim(caller: &Caller, head: &ResponseHead) {
     let mut headers = HeaderMap::new();
     head.for_each_header(|name, value| {
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
-            headers.append(name, value);
+            put_header(&mut headers, name, value);
         }
     });
+    drop_connection_fields(&mut headers);
     if let Some(bytes) = interim(status, &headers) {
         caller.send_interim(&bytes);
     }
 }
 
 fn respond(
+    call: &Call<'_>,
     head: ResponseHead,
     mut exchange: Exchange,
     ledger: &mut Ledger,
@@ -129,15 +131,12 @@ fn respond(
             _ => sound = false,
         }
     });
+    drop_connection_fields(headers);
     if !sound {
         return Err(Failure::WorkerBroken);
     }
-    // It has no body, so it has no length either (RFC 9110 section 8.6).
-    if response.status() == StatusCode::NO_CONTENT {
-        response.headers_mut().remove(header::CONTENT_LENGTH);
-    }
     let Some(left) = exchange.body_left() else {
-        *response.body_mut() = Source::Worker(Box::new(exchange));
+        length::give(call, &mut response, Source::Worker(Box::new(exchange)));
         return Ok(response);
     };
     // The worker is done and all is here: one piece, with its true length.
@@ -146,7 +145,7 @@ fn respond(
         return Err(Failure::WorkerBroken);
     }
     exchange.stamp(ledger);
-    complete(&mut response, body);
+    length::give(call, &mut response, Source::Whole(body));
     Ok(response)
 }
 

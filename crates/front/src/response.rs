@@ -1,5 +1,7 @@
 //! The body of a response on its way to the client, and what is booked when it has gone.
 
+pub mod length;
+
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,10 +14,10 @@ use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::fcgi::Relay;
 use tokamak_upstream::shm::{Event, Exchange, Fault};
 
-use crate::access::Entry;
+use crate::access::{Entry, LogContext};
 use crate::cache::Growing;
 use crate::caller::Caller;
-use crate::fastcgi::Story;
+use crate::fastcgi;
 use crate::files::{self, FileSlices};
 use crate::lua::{Attendance, Series};
 use crate::server::Loop;
@@ -35,8 +37,10 @@ pub enum Source {
     Worker(Box<Exchange>),
     /// Pieces that a script put together.
     Series(Series),
-    /// As a FastCGI application produces it, and the log's words should that end early.
-    Application(Relay, Box<Story>),
+    /// As a FastCGI application produces it, and the request that the log names if that ends early.
+    Application(Relay, Box<LogContext>),
+    /// Held to the length that its head announces.
+    Measured(Box<length::Measured>),
     /// As it is read into the content cache.
     Growing(Growing),
 }
@@ -67,12 +71,13 @@ impl Source {
             Source::Files(files) => read(files.read(FILE_PIECE)),
             Source::Series(series) => read(series.next(FILE_PIECE)),
             Source::Worker(exchange) => ready!(poll_worker(exchange, ledger, context)),
-            Source::Application(relay, story) => ready!(relay.poll_piece(context)).map(|piece| {
+            Source::Application(relay, log) => ready!(relay.poll_piece(context)).map(|piece| {
                 piece.map_err(|fault| {
-                    story.breaks_off(&fault);
+                    log.broken_off(fastcgi::failure(&fault), &fault.to_string());
                     Broken("the application broke the response off")
                 })
             }),
+            Source::Measured(measured) => ready!(measured.poll_piece(home, ledger, context)),
             Source::Growing(growing) => ready!(growing.poll_piece(home, ledger, context)),
         })
     }
@@ -207,6 +212,7 @@ impl Body for Reply {
             | Source::Series(_)
             | Source::Worker(_)
             | Source::Application(..)
+            | Source::Measured(_)
             | Source::Growing(_) => false,
         }
     }
@@ -217,6 +223,7 @@ impl Body for Reply {
             Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::Files(files) => SizeHint::with_exact(files.left()),
             Source::Series(series) => SizeHint::with_exact(series.left()),
+            Source::Measured(measured) => SizeHint::with_exact(measured.left()),
             Source::Worker(_) | Source::Application(..) | Source::Growing(_) => SizeHint::default(),
         }
     }

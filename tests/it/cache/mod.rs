@@ -1,5 +1,7 @@
 //! The content cache, seen from outside: how often the page ran says whether the cache answered.
 
+/// Lengths that are not true, and fields of the connection.
+mod framing;
 /// What could make the cache give one visitor what another one has made.
 mod hostile;
 /// Removing what is kept, and what the server says of the cache.

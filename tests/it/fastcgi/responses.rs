@@ -43,7 +43,10 @@ fn headers_pass() {
             row("transfer-encoding", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
                 .headers("transfer-encoding", &[])
                 .body("5\r\nhello\r\n0\r\n\r\n"),
-            row("a length too much", "Content-Length: 10\r\n\r\nbody")
+            row("a length too little", "Content-Length: 2\r\n\r\nbody")
+                .header("content-length", "2")
+                .body("bo"),
+            row("a length beyond all numbers", "Content-Length: 99999999999999999999\r\n\r\nbody")
                 .header("content-length", "4")
                 .body("body"),
             row("two lengths", "Content-Length: 4\r\nContent-Length: 2\r\n\r\nbody")

@@ -271,6 +271,8 @@ fn bad_peers_give_a_message() {
     }
     assert!(server.shown("/split").contains("cannot be sent"));
     assert!(server.shown("/method").contains("no such method"));
+    assert_eq!(server.shown("/short"), "nil\nthe response is shorter than its Content-Length");
+    assert_eq!(server.shown("/long"), "200\nhel");
     assert!(server.shown("/url").contains("cannot be asked"));
 }
 
@@ -463,6 +465,9 @@ fn the_server_is_asked_by_itself() {
                      return show(r.status, r.headers['x-powered'], r.body)"),
             ("again", "local r, problem = tokamak.fetch('/again') return show(r and r.body or problem)"),
             ("large", "return show(tokamak.fetch('/page.html', { max_body = 3 }))"),
+            ("short", "return show(tokamak.fetch('/length.php?length=9', { headers = { Host = 'php' } }))"),
+            ("long", "local r = tokamak.fetch('/length.php?length=3', { headers = { Host = 'php' } })
+                      return show(r.status, r.body)"),
             ("slow", "tokamak.sleep(5)"),
             ("late", "return show(tokamak.fetch('/slow', { timeout = 0.1 }))"),
             ("url", "return show(tokamak.fetch('http://elsewhere/'))"),
@@ -473,6 +478,11 @@ fn the_server_is_asked_by_itself() {
         server.script("page").with_extension("php"),
         "<?php header('X-Powered: yes'); echo $_SERVER['REQUEST_METHOD'], ' ', $_GET['n'], ' ', \
          file_get_contents('php://input'), ' ', $_SERVER['REMOTE_ADDR'];",
+    )
+    .unwrap();
+    fs::write(
+        server.script("length").with_extension("php"),
+        "<?php header('Content-Length: ' . $_GET['length']); echo 'hello';",
     )
     .unwrap();
     let page = server.send("test", &get("/page.html")).text();

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use http::{Method, Request, Uri};
+use http::Request;
 use tokamak_config::Site;
-use tokamak_upstream::fcgi::Fault;
 
-use crate::access;
+use crate::access::LogContext;
 
 /// Most bytes of complaints about one request that are told. Chosen arbitrarily; above what PHP says in a bad hour.
 const MOST: usize = 64 * 1024;
@@ -14,31 +13,11 @@ const MOST: usize = 64 * 1024;
 /// Most bytes of one line; a longer one is told in parts. Chosen arbitrarily.
 const LINE: usize = 8 * 1024;
 
-/// Which request the log's lines are about. Nothing in it is copied from the request.
-#[derive(Clone, Debug)]
-pub struct Story {
-    site: Arc<Site>,
-    method: Method,
-    uri: Uri,
-}
-
-impl Story {
-    /// The response cannot be completed.
-    pub fn breaks_off(&self, fault: &Fault) {
-        let failure = super::failure(fault);
-        access::broken_off(&self.site.name, failure, &fault.to_string(), self.method.as_str(), self.target());
-    }
-
-    fn target(&self) -> &str {
-        self.uri.path_and_query().map_or("", |target| target.as_str())
-    }
-}
-
 /// The complaints about one request.
 #[derive(Debug)]
 pub struct Complaints {
     /// The request.
-    pub story: Story,
+    pub context: LogContext,
     line: Vec<u8>,
     told: usize,
 }
@@ -46,8 +25,7 @@ pub struct Complaints {
 impl Complaints {
     /// None yet.
     pub fn new<B>(site: &Arc<Site>, request: &Request<B>) -> Complaints {
-        let (site, method, uri) = (site.clone(), request.method().clone(), request.uri().clone());
-        Complaints { story: Story { site, method, uri }, line: Vec::new(), told: 0 }
+        Complaints { context: LogContext::new(site, request), line: Vec::new(), told: 0 }
     }
 
     /// The next bytes.
@@ -67,10 +45,9 @@ impl Complaints {
             return;
         }
         self.told += text.len();
-        let Story { site, method, .. } = &self.story;
-        access::complained(&site.name, text, method.as_str(), self.story.target());
+        self.context.complained(text);
         if self.told > MOST {
-            access::complained(&site.name, b"(more is left out)", method.as_str(), self.story.target());
+            self.context.complained(b"(more is left out)");
         }
     }
 }

@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use crate::head::put_header;
+use crate::head::{drop_connection_fields, put_header};
 
 const TOO_LONG: &str = "the application sent headers that are too long";
 
@@ -126,6 +126,7 @@ fn parse(block: &[u8]) -> Result<Head, &'static str> {
             put_header(&mut headers, name, value);
         }
     }
+    drop_connection_fields(&mut headers);
     let status = match status {
         Some(status) => status,
         None if headers.contains_key(header::LOCATION) => StatusCode::FOUND,

@@ -11,13 +11,11 @@ mod params;
 mod setup;
 
 pub use authorizer::Verdict;
-pub use complaints::Story;
 pub use setup::{attend, resolve, upstream};
 
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::header;
 use http::{Response, StatusCode, Version};
 use tokamak_config as config;
 use tokamak_cost::{Ledger, Phase};
@@ -27,8 +25,8 @@ use tokamak_upstream::fcgi::{self, Answer, Event, Exchange, Fault, Relay};
 use crate::application::{Call, Trouble};
 use crate::failure::Failure;
 use crate::files::Found;
-use crate::head::{complete, interim};
-use crate::response::Source;
+use crate::head::interim;
+use crate::response::{Source, length};
 use complaints::Complaints;
 use head::{Block, Head};
 
@@ -163,7 +161,8 @@ impl From<Fault> for Trouble {
     }
 }
 
-fn failure(fault: &Fault) -> Failure {
+/// What a client is told of it.
+pub fn failure(fault: &Fault) -> Failure {
     match fault {
         Fault::Full => Failure::QueueFull,
         Fault::Waited => Failure::QueueSlow,
@@ -243,19 +242,16 @@ fn respond(call: &Call<'_>, begun: Begun) -> Response<Source> {
     let mut response = Response::new(Source::Empty);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    // It has no body, so it has no length either (RFC 9110 section 8.6).
-    if status == StatusCode::NO_CONTENT {
-        response.headers_mut().remove(header::CONTENT_LENGTH);
-    }
-    if is_whole {
-        complete(&mut response, join(pieces));
+    let source = if is_whole {
+        Source::Whole(join(pieces))
     } else {
-        let story = complaints.story.clone();
+        let context = complaints.context.clone();
         let relay = Relay::start(exchange, pieces, call.home.server.limits.buffer, move |bytes| {
             complaints.hear(bytes)
         });
-        *response.body_mut() = Source::Application(relay, Box::new(story));
-    }
+        Source::Application(relay, Box::new(context))
+    };
+    length::give(call, &mut response, source);
     response
 }
 

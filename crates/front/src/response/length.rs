@@ -1,0 +1,87 @@
+//! The length that an application announces: its body has to have it, whichever way it comes.
+//!
+//! A body that is shorter is cut: the client, the content cache and scripts must not take it for the
+//! whole one. Of a body that is longer the announced part is the response, as nginx and lighttpd do
+//! it: more bytes would be taken for the next response on the connection.
+
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HeaderMap};
+use http::{Method, Response, StatusCode};
+use tokamak_cost::Ledger;
+
+use super::{Broken, Source};
+use crate::access::LogContext;
+use crate::application::Call;
+use crate::failure::Failure;
+use crate::server::Loop;
+
+const SHORTER: &str = "the response is shorter than its Content-Length";
+const LONGER: &str = "the response is longer than its Content-Length: the rest is left out";
+
+/// Gives the response to a request its body, and holds that to the length that the head announces.
+pub fn give(call: &Call<'_>, response: &mut Response<Source>, source: Source) {
+    // It has no body, so it has no length either (RFC 9110 section 8.6).
+    if response.status() == StatusCode::NO_CONTENT {
+        response.headers_mut().remove(CONTENT_LENGTH);
+    }
+    // These announce the length of a body that they do not have.
+    let is_bodiless = call.request.method() == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
+    let announced = if is_bodiless { None } else { announced(response.headers()) };
+    *response.body_mut() = match (announced, source) {
+        (None, source) => source,
+        (Some(length), Source::Whole(bytes)) if bytes.len() as u64 == length => Source::Whole(bytes),
+        (Some(left), source) => {
+            let log = LogContext::new(&call.place.site, call.request);
+            Source::Measured(Box::new(Measured { source, left, log }))
+        }
+    };
+}
+
+/// The length in a head that [`crate::head::put_header`] has checked.
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// A body that has to have a certain length.
+pub struct Measured {
+    source: Source,
+    left: u64,
+    log: LogContext,
+}
+
+impl Measured {
+    /// Bytes that are still to come.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next bytes.
+    pub fn poll_piece(
+        &mut self,
+        home: &Loop,
+        ledger: &mut Ledger,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Broken>>> {
+        loop {
+            let mut bytes = match ready!(self.source.poll_piece(home, ledger, context)) {
+                Some(Ok(bytes)) => bytes,
+                None if self.left > 0 => {
+                    self.log.broken_off(Failure::WorkerBroken, SHORTER);
+                    return Poll::Ready(Some(Err(Broken(SHORTER))));
+                }
+                end => return Poll::Ready(end),
+            };
+            if bytes.len() as u64 > self.left {
+                self.log.complained(LONGER.as_bytes());
+                bytes.truncate(self.left as usize);
+                self.source = Source::Empty;
+            }
+            self.left -= bytes.len() as u64;
+            if !bytes.is_empty() {
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+        }
+    }
+}
