@@ -2,8 +2,8 @@
 
 use http::header::{CACHE_CONTROL, HeaderMap, PRAGMA};
 
-/// More seconds than any cache lives.
-const FOREVER: u64 = 1 << 31;
+/// More seconds than any cache lives (RFC 9111 section 1.2.2).
+pub(crate) const FOREVER: u64 = 1 << 31;
 
 /// What was said. A directive that is there twice counts as the stricter one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,8 @@ impl Directives {
         all
     }
 
-    fn add(&mut self, name: &[u8], argument: Option<&[u8]>) {
+    /// Adds a directive.
+    pub(crate) fn add(&mut self, name: &[u8], argument: Option<&[u8]>) {
         let least = |old: &mut Option<u64>| {
             let new = seconds(argument);
             *old = Some(old.map_or(new, |old| old.min(new)));
@@ -79,7 +80,7 @@ impl Directives {
 }
 
 /// A number of seconds; what is none counts as nothing (RFC 9111 section 4.2.1).
-fn seconds(argument: Option<&[u8]>) -> u64 {
+pub(crate) fn seconds(argument: Option<&[u8]>) -> u64 {
     let digits = argument.unwrap_or_default();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return 0;

@@ -18,6 +18,8 @@ const OVERHEAD: usize = 512;
 pub struct Lifetimes {
     /// How old it was already.
     pub age: u64,
+    /// Whether it said so itself, in `Age`: another cache had it, so clients are told in any case.
+    pub is_aged: bool,
     /// For so long it is fresh.
     pub fresh: u64,
     /// For so much longer it may be used while it is fetched anew.
@@ -122,6 +124,11 @@ impl Entry {
     /// How old it is, in seconds.
     pub fn age(&self, now: u64) -> u64 {
         self.lifetimes.age + now.saturating_sub(self.stored) / SECOND
+    }
+
+    /// Whether it came from another cache.
+    pub fn is_aged(&self) -> bool {
+        self.lifetimes.is_aged
     }
 
     /// How many seconds it is still fresh; negative: since when it is not.

@@ -10,6 +10,7 @@ mod key;
 mod rules;
 mod selection;
 mod store;
+mod targeted;
 #[cfg(test)]
 mod testing;
 mod wire;
@@ -20,4 +21,5 @@ pub use key::Key;
 pub use rules::{Request, Rules, Wish, judge};
 pub use selection::Selection;
 pub use store::{Counts, Found, Purge, Store, Tally};
+pub use targeted::OWN_CONTROL;
 pub use wire::{Moment, decode, encode};

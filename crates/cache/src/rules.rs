@@ -8,9 +8,9 @@ use http::header::{
 };
 use http::{HeaderName, StatusCode};
 
-use crate::directives::Directives;
+use crate::directives::{Directives, FOREVER, seconds};
 use crate::entry::Lifetimes;
-use crate::selection;
+use crate::{selection, targeted};
 
 /// Statuses whose responses may be kept although they do not say so themselves: those that RFC 9110 section 15.1 calls heuristically
 /// cacheable and that say something about the page, not about the request.
@@ -108,12 +108,13 @@ impl Request {
 }
 
 /// How long the response to a request may be used. `None`: it must not be kept, or is not worth it.
+/// The response came `now`, so long after it had been asked for.
 pub fn judge(
     rules: &Rules,
     wish: &Wish,
     request: &Request,
     (status, headers): (StatusCode, &HeaderMap),
-    now: SystemTime,
+    (now, delay): (SystemTime, Duration),
 ) -> Option<Lifetimes> {
     let is_part = matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED);
     if is_part || status.is_informational() || request.forbids_storing() || wish.bypass {
@@ -123,7 +124,12 @@ pub fn judge(
         return None;
     }
     let speaks = !rules.ignores_response && wish.lifetime.is_none();
-    let said = if speaks { Directives::of(headers) } else { Directives::default() };
+    let targeted = if speaks { targeted::of(headers) } else { None };
+    let said = match targeted {
+        Some(said) => said,
+        None if speaks => Directives::of(headers),
+        None => Directives::default(),
+    };
     if said.no_store || said.private {
         return None;
     }
@@ -131,7 +137,8 @@ pub fn judge(
     if own == Some(0) {
         return None;
     }
-    let own = own.or_else(|| if speaks { lifetime(&said, headers, now) } else { None });
+    let own = own.or(said.s_maxage).or(said.max_age);
+    let own = own.or_else(|| if speaks && targeted.is_none() { expires(headers, now) } else { None });
     // It says that it may be kept, which a shared cache must hear where the request was somebody's own.
     let is_explicit = own.is_some() || said.public || said.no_cache;
     let is_for_all = wish.lifetime.is_some()
@@ -152,12 +159,14 @@ pub fn judge(
         None => rule.as_secs(),
     };
     let has_validator = headers.contains_key(ETAG) || headers.contains_key(LAST_MODIFIED);
-    let age = age(headers, now);
+    let said_age = said_age(headers);
+    let age = age(said_age, headers, (now, delay));
     if (fresh <= age || fresh == 0) && !(is_explicit && has_validator) {
         return None;
     }
     Some(Lifetimes {
         age,
+        is_aged: said_age.is_some(),
         fresh: fresh.saturating_sub(age),
         while_revalidate: stale(wish.while_revalidate, said.stale_while_revalidate, rules.while_revalidate),
         if_error: stale(wish.if_error, said.stale_if_error, rules.if_error),
@@ -167,22 +176,31 @@ pub fn judge(
     })
 }
 
-/// How long it says that it is fresh, in seconds from its making.
-fn lifetime(said: &Directives, headers: &HeaderMap, now: SystemTime) -> Option<u64> {
-    said.s_maxage.or(said.max_age).or_else(|| {
-        // What is no date lies in the past (RFC 9111 section 5.3).
-        headers.get(EXPIRES)?;
-        let made = date(headers, DATE).unwrap_or(now);
-        let expires = date(headers, EXPIRES).and_then(|expires| expires.duration_since(made).ok());
-        Some(expires.unwrap_or_default().as_secs())
-    })
+/// How long it is fresh by its `Expires`, in seconds from its making.
+fn expires(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
+    // What is no date lies in the past (RFC 9111 section 5.3).
+    headers.get(EXPIRES)?;
+    let made = date(headers, DATE).unwrap_or(now);
+    let expires = date(headers, EXPIRES).and_then(|expires| expires.duration_since(made).ok());
+    Some(expires.unwrap_or_default().as_secs())
 }
 
-/// How old it is already (RFC 9111 section 4.2.3); the time that the application took does not count, for it is near.
-fn age(headers: &HeaderMap, now: SystemTime) -> u64 {
+/// The `Age` of a response: the first member of the first line counts, if it is a number (RFC 9111
+/// section 5.1).
+fn said_age(headers: &HeaderMap) -> Option<u64> {
+    let first = headers.get(AGE)?.as_bytes().split(|byte| *byte == b',').next()?.trim_ascii();
+    if first.is_empty() || !first.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(seconds(Some(first)))
+}
+
+/// How old it is already (RFC 9111 section 4.2.3). The time that the answer took counts only if it came
+/// from another cache: an application is near.
+fn age(said: Option<u64>, headers: &HeaderMap, (now, delay): (SystemTime, Duration)) -> u64 {
     let apparent = date(headers, DATE).and_then(|date| now.duration_since(date).ok());
-    let said = headers.get(AGE).and_then(|age| age.to_str().ok()?.parse::<u64>().ok());
-    apparent.unwrap_or_default().as_secs().max(said.unwrap_or(0)).min(LONGEST)
+    let corrected = said.map_or(0, |said| said + delay.as_secs());
+    apparent.unwrap_or_default().as_secs().max(corrected).min(FOREVER)
 }
 
 fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
@@ -205,7 +223,7 @@ mod tests {
     ) -> Option<Lifetimes> {
         let request = Request::of(&headers(request), rules).unwrap();
         let response = (StatusCode::from_u16(status).unwrap(), &headers(response));
-        judge(rules, wish, &request, response, SystemTime::UNIX_EPOCH + NOW)
+        judge(rules, wish, &request, response, (SystemTime::UNIX_EPOCH + NOW, Duration::from_secs(1)))
     }
 
     /// How long a response is fresh without rules; `None`: it is not kept.
@@ -220,7 +238,17 @@ mod tests {
             (200, &[][..], None),
             (200, &["Cache-Control: max-age=60"], Some(60)),
             (200, &["Cache-Control: max-age=60, s-maxage=5"], Some(5)),
-            (200, &["Cache-Control: max-age=60", "Age: 50"], Some(10)),
+            (200, &["Cache-Control: max-age=60", "Age: 50"], Some(9)),
+            (200, &["Cache-Control: max-age=60", "Age: 50, 0"], Some(9)),
+            (200, &["Cache-Control: max-age=60", "Age: 0, 50"], Some(59)),
+            (200, &["Cache-Control: max-age=60", "Age: 50", "Age: 0"], Some(9)),
+            (200, &["Cache-Control: max-age=60", "Age: 50.0"], Some(60)),
+            (200, &["Cache-Control: max-age=60", "Age: +50"], Some(60)),
+            (200, &["Cache-Control: max-age=60", "Age: "], Some(60)),
+            (200, &["Cache-Control: max-age=60", "Age: 99999999999999999999"], None),
+            (200, &["Cache-Control: max-age=60", "CDN-Cache-Control: max-age=5"], Some(5)),
+            (200, &["Cache-Control: no-store", "CDN-Cache-Control: max-age=5"], Some(5)),
+            (200, &["CDN-Cache-Control: none", LATER], None),
             (200, &["Cache-Control: max-age=60", "Age: 60"], None),
             (200, &["Cache-Control: max-age=60", "Age: 60", "ETag: \"a\""], Some(0)),
             (200, &["Cache-Control: max-age=60", "Date: Fri, 20 Nov 2026 11:59:30 GMT"], Some(30)),
@@ -328,6 +356,7 @@ mod tests {
         let none = Wish { lifetime: Some(Duration::ZERO), ..Wish::default() };
         let request = Request::default();
         let response = (StatusCode::OK, &headers(&["Cache-Control: max-age=60", "ETag: \"a\""]));
-        assert!(judge(&Rules::default(), &none, &request, response, SystemTime::now()).is_none());
+        let now = (SystemTime::now(), Duration::ZERO);
+        assert!(judge(&Rules::default(), &none, &request, response, now).is_none());
     }
 }

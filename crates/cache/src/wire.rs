@@ -21,6 +21,7 @@ const SECOND: u64 = 1000;
 const MAY_BE_STALE: u8 = 1;
 const IS_EXPLICIT: u8 = 2;
 const IS_FOR_ALL: u8 = 4;
+const IS_AGED: u8 = 8;
 
 /// Moments, as those who write and those who read count them.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,8 @@ pub fn encode(entry: &Entry, moment: Moment) -> Vec<u8> {
     out.0.push(
         bit(lifetimes.may_be_stale, MAY_BE_STALE)
             | bit(lifetimes.is_explicit, IS_EXPLICIT)
-            | bit(lifetimes.is_for_all, IS_FOR_ALL),
+            | bit(lifetimes.is_for_all, IS_FOR_ALL)
+            | bit(lifetimes.is_aged, IS_AGED),
     );
     out.number(entry.headers.len() as u64);
     for (name, value) in &entry.headers {
@@ -83,6 +85,7 @@ pub fn decode(bytes: Bytes, moment: Moment) -> Option<Entry> {
         may_be_stale: bits & MAY_BE_STALE != 0,
         is_explicit: bits & IS_EXPLICIT != 0,
         is_for_all: bits & IS_FOR_ALL != 0,
+        is_aged: bits & IS_AGED != 0,
     };
     let mut headers = HeaderMap::new();
     for _ in 0..input.count()? {
@@ -178,6 +181,7 @@ mod tests {
             may_be_stale: true,
             is_explicit: true,
             is_for_all: false,
+            is_aged: true,
         };
         let parts = (StatusCode::NOT_FOUND, headers, Bytes::from_static(b"gone\0"));
         Entry::new(parts, selection, vec!["one".into(), "zwei ü".into()], lifetimes, moment(0).now)
@@ -198,7 +202,7 @@ mod tests {
         assert_eq!(entry.headers.get_all(SET_COOKIE).iter().count(), 2);
         assert_eq!(entry.selection, self::entry().selection);
         assert_eq!(entry.tags, self::entry().tags);
-        assert!(entry.admits(true, false) && !entry.admits(true, true));
+        assert!(entry.admits(true, false) && !entry.admits(true, true) && entry.is_aged());
         assert_eq!(encode(&entry, there).len(), bytes.len());
     }
 

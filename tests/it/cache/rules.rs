@@ -2,7 +2,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::{Site, asking, page, page_with, status};
-use crate::harness::{Kind, Request, form, get};
+use crate::harness::{Kind, Request, Response, form, get};
 
 #[test]
 fn responses_say_whether_they_may_be_kept() {
@@ -20,6 +20,10 @@ fn responses_say_whether_they_may_be_kept() {
         (&["Cache-Control: max-age=60", "Vary: *"], false),
         (&["Cache-Control: max-age=60", "Age: 59"], true),
         (&["Cache-Control: max-age=60", "Age: 60"], false),
+        (&["Cache-Control: max-age=60", "Age: 60, 0"], false),
+        (&["Cache-Control: max-age=60", "Age: 60", "Age: 0"], false),
+        (&["Cache-Control: max-age=60", "Age: 0, 60"], true),
+        (&["Cache-Control: max-age=60", "Age: 99999999999999999999"], false),
         (&["Expires: Fri, 01 Jan 2100 00:00:00 GMT"], true),
         (&["Expires: Fri, 01 Jan 2021 00:00:00 GMT"], false),
         (&["Expires: 0"], false),
@@ -36,8 +40,100 @@ fn responses_say_whether_they_may_be_kept() {
         assert!(status(&first).starts_with(stored), "{first}");
         assert_eq!(status(&second).starts_with("Tokamak; hit; ttl="), is_kept, "{second}");
         assert_eq!(second.header("age").is_some(), is_kept || fields.concat().contains("Age: "), "{second}");
-        assert!(first.header("age").is_none() || fields.concat().contains("Age: 60"), "{first}");
+        assert_eq!(first.header("age").is_some(), fields.concat().contains("Age: "), "{fields:?} {first}");
     }
+}
+
+/// An invalid age is ignored (RFC 9111 section 5.1), the first of several counts, and the time that
+/// passes here is added.
+#[test]
+fn an_age_goes_on_and_grows() {
+    let site = Site::new();
+    for (ages, expected) in [
+        (&["Age: 50"][..], Some(50)),
+        (&["Age: 50, 0"], Some(50)),
+        (&["Age: 50", "Age: 7"], Some(50)),
+        (&["Age: 0"], Some(0)),
+        (&["Age: banana"], None),
+        (&["Age: -50"], None),
+        (&["Age: 50.0"], None),
+        (&["Age: +50"], None),
+        (&["Age: "], None),
+    ] {
+        for shape in ["", "pieces=2&size=40000&pause=50"] {
+            let fields = [ages, &["Cache-Control: max-age=600"]].concat();
+            let target = page_with(shape, &fields);
+            let first = site.get(&target).expect(200);
+            assert!(status(&first).contains("stored"), "{first}");
+            let age = |response: &Response| response.header("age").map(|age| age.parse::<u64>().unwrap());
+            assert_eq!(age(&first), expected, "{fields:?} {shape}: {first}");
+            let again = site.get(&target);
+            assert!(age(&again) >= Some(expected.unwrap_or(0)), "{again}");
+        }
+    }
+    // What is not kept is as it was, and so is its age.
+    let response = site.get(&page(&["Age: 50", "Cache-Control: private"]));
+    assert_eq!(response.header("age"), Some("50"), "{response}");
+    // The application has to be asked again; what it says then of the age of its answer counts.
+    let target = page_with("etag=%22a%22", &["Cache-Control: no-cache", "ETag: \"a\"", "Age: 50"]);
+    for how in ["fwd=miss; stored", "fwd=stale; fwd-status=304; stored"] {
+        let response = site.get(&target).expect(200);
+        assert!(status(&response).contains(how), "{response}");
+        assert_eq!(response.header("age"), Some("50"), "{response}");
+    }
+}
+
+/// RFC 9213: the first field that is ours, or for such caches, and right, counts alone.
+#[test]
+fn caches_like_this_one_have_fields_of_their_own() {
+    let site = Site::new();
+    for (fields, is_kept) in [
+        (&["CDN-Cache-Control: max-age=60"][..], true),
+        (&["Tokamak-Cache-Control: max-age=60"], true),
+        (&["CDN-Cache-Control: max-age=60", "Cache-Control: no-store"], true),
+        (&["CDN-Cache-Control: max-age=60", "Cache-Control: private, max-age=0"], true),
+        (&["CDN-Cache-Control: no-store", "Cache-Control: max-age=60"], false),
+        (&["CDN-Cache-Control: private", "Cache-Control: max-age=60"], false),
+        (&["CDN-Cache-Control: max-age=0", "Expires: Fri, 01 Jan 2100 00:00:00 GMT"], false),
+        (&["CDN-Cache-Control: none", "Cache-Control: max-age=60"], false),
+        (&["CDN-Cache-Control: foo", "CDN-Cache-Control: max-age=60"], true),
+        (&["CDN-Cache-Control: max-age=60;x=1, ext=\"a\""], true),
+        (&["Tokamak-Cache-Control: no-store", "CDN-Cache-Control: max-age=60"], false),
+        (&["Tokamak-Cache-Control: max-age=60", "CDN-Cache-Control: no-store"], true),
+        (&["Tokamak-Cache-Control: &&&", "CDN-Cache-Control: max-age=60"], true),
+        (&["CDN-Cache-Control: max-age=60, &&&", "Cache-Control: no-store"], false),
+        (&["CDN-Cache-Control: max-age=\"60\"", "Cache-Control: no-store"], false),
+        (&["CDN-Cache-Control: max-age = 60", "Cache-Control: no-store"], false),
+        (&["CDN-Cache-Control: no-store=?0, max-age=60"], true),
+        (&["CDN-Cache-Control: ", "Cache-Control: max-age=60"], true),
+        (&["Other-Cache-Control: max-age=60", "Cache-Control: no-store"], false),
+    ] {
+        let (target, before) = (page(fields), site.runs());
+        for _ in 0..2 {
+            let response = site.get(&target).expect(200);
+            assert_eq!(response.header("tokamak-cache-control"), None, "ours: {response}");
+            for field in fields.iter().filter(|field| !field.starts_with("Tokamak")) {
+                let (name, value) = field.split_once(": ").unwrap();
+                assert!(response.head.all(name).any(|sent| sent == value), "others': {response}");
+            }
+        }
+        assert_eq!(site.runs() - before, if is_kept { 1 } else { 2 }, "{fields:?}");
+    }
+}
+
+/// The field for this cache alone is not sent to clients, and counts after a 304 without it too.
+#[test]
+fn a_field_for_this_cache_is_remembered() {
+    let site = Site::new();
+    let fields = ["Tokamak-Cache-Control: max-age=1", "Cache-Control: no-store", "ETag: \"a\""];
+    let target = page_with("etag=%22a%22", &fields);
+    site.get(&target).expect(200);
+    sleep(Duration::from_millis(1100));
+    let checked = site.get(&target).expect(200);
+    assert!(status(&checked).starts_with("Tokamak; fwd=stale; fwd-status=304; stored"), "{checked}");
+    let again = site.get(&target).expect(200);
+    assert!(status(&again).starts_with("Tokamak; hit"), "{again}");
+    assert_eq!((again.text().as_str(), again.header("tokamak-cache-control")), ("run 1", None));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Responses that come from whoever answers: what becomes of them in the cache.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -26,6 +26,16 @@ const TAGS: [(HeaderName, &[u8]); 3] = [
     (HeaderName::from_static("cache-tag"), b", "),
     (HeaderName::from_static("surrogate-key"), b" "),
     (HeaderName::from_static("xkey"), b", "),
+];
+
+/// Fields that are for one client (RFC 9111 section 3.1). Those of the connection are not here any
+/// more, but for a `close` of a script.
+const NOT_KEPT: [HeaderName; 5] = [
+    header::CONNECTION,
+    header::SET_COOKIE,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-authentication-info"),
 ];
 
 /// Takes the tags out of a response.
@@ -83,6 +93,12 @@ impl Shelf {
         self.content.store.counts(self.index)
     }
 
+    /// What time it is, and how long ago the response was asked for.
+    fn received(&self) -> (SystemTime, Duration) {
+        let delay = Duration::from_nanos(tokamak_cost::now().saturating_sub(self.asked));
+        (SystemTime::now(), delay)
+    }
+
     /// What the response becomes in the cache, once its body is there. `None`: it cannot be kept.
     fn plan(&self, response: &Response<Source>, tags: Vec<Box<str>>) -> Option<Plan> {
         let (status, headers) = (response.status(), response.headers());
@@ -96,11 +112,12 @@ impl Shelf {
             return None;
         }
         let lifetimes =
-            judge(&self.policy.rules, &self.wish, &self.facts, (status, headers), SystemTime::now())?;
+            judge(&self.policy.rules, &self.wish, &self.facts, (status, headers), self.received())?;
         let selection = Selection::of(&self.headers, headers)?;
         let mut headers = headers.clone();
-        headers.remove(header::CONNECTION);
-        headers.remove(header::SET_COOKIE);
+        NOT_KEPT.iter().for_each(|name| drop(headers.remove(name)));
+        // It is worked out anew whenever the response is sent.
+        headers.remove(header::AGE);
         // Whoever forwards a response says when it was made (RFC 9110 section 6.6.1).
         headers.entry(header::DATE).or_insert_with(date);
         let tags = tags.into_iter().chain(self.wish.tags.iter().cloned()).collect();
@@ -360,9 +377,12 @@ impl Fetch {
         if !response.headers().contains_key(header::DATE) {
             said.insert(header::DATE, date());
         }
+        said.extend(response.headers().get(header::AGE).map(|age| (header::AGE, age.clone())));
         let answer = (stale.status, &said);
-        let entry = judge(&shelf.policy.rules, &shelf.wish, &shelf.facts, answer, SystemTime::now())
-            .map(|lifetimes| Arc::new(stale.freshened(&said, lifetimes, now).asked_at(shelf.asked)));
+        let lifetimes = judge(&shelf.policy.rules, &shelf.wish, &shelf.facts, answer, shelf.received());
+        NOT_KEPT.iter().for_each(|name| drop(said.remove(name)));
+        let entry =
+            lifetimes.map(|lifetimes| Arc::new(stale.freshened(&said, lifetimes, now).asked_at(shelf.asked)));
         let is_stored = entry.as_ref().is_some_and(|entry| shelf.put(entry, lead.as_ref()));
         let entry = entry.unwrap_or_else(|| stale.clone());
         if let Some(lead) = lead.filter(|_| is_stored) {
@@ -401,6 +421,9 @@ impl Fetch {
                 let (grower, growing) = grow();
                 // As it will be sent from the cache, but for what is not known yet.
                 *response.headers_mut() = plan.headers.clone();
+                if plan.lifetimes.is_aged {
+                    response.headers_mut().insert(header::AGE, HeaderValue::from(plan.lifetimes.age));
+                }
                 reply::mark(response.headers_mut(), kept, None);
                 *response.body_mut() = Source::Growing(growing);
                 (Got::Response(response), Some(Unfinished { shelf, lead, home, plan, source, grower }))
@@ -429,10 +452,6 @@ impl Unfinished {
         let Some(body) = grower.fill(source, shelf.content.store.largest(), &home, ledger).await else {
             return shelf.pass();
         };
-        let said = plan.headers.get(header::CONTENT_LENGTH);
-        if said.is_some_and(|said| said.to_str().ok() != Some(&body.len().to_string())) {
-            return;
-        }
         let entry = plan.entry(body);
         let is_stored = shelf.put(&entry, lead.as_ref());
         if let Some(lead) = lead.filter(|_| is_stored) {

@@ -8,7 +8,7 @@ use http::header::{
     self, ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
 };
 use http::{Method, Response, StatusCode};
-use tokamak_cache::Entry;
+use tokamak_cache::{Entry, OWN_CONTROL};
 
 use crate::failure::Failure;
 use crate::files::conditions;
@@ -37,8 +37,9 @@ pub enum How {
     Bypass,
 }
 
-/// Says where a response comes from.
+/// Says where a response comes from. What it tells this cache alone does not go further.
 pub fn mark(headers: &mut HeaderMap, how: How, ttl: Option<i64>) {
+    headers.remove(OWN_CONTROL);
     let mut text = BytesMut::with_capacity(64);
     let stored = |is_stored| if is_stored { "; stored" } else { "" };
     let _ = match how {
@@ -71,8 +72,8 @@ pub fn answer(entry: &Entry, method: &Method, request: &HeaderMap, how: How, now
         respond(entry, method, request, &mut response);
     }
     let headers = response.headers_mut();
-    // It says that the application was not asked for this very request.
-    if matches!(how, How::Hit | How::Shared | How::Collapsed | How::Error) {
+    // It says that the application was not asked for this very request, or that another cache had it.
+    if matches!(how, How::Hit | How::Shared | How::Collapsed | How::Error) || entry.is_aged() {
         headers.insert(AGE, HeaderValue::from(entry.age(now)));
     }
     mark(headers, how, Some(entry.ttl(now)));
