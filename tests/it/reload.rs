@@ -3,11 +3,15 @@
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::harness::{Connection, Kind, Server, eventually, free_address, get, in_every_mode};
-use crate::operate::{configure, edit, kill, operated, pid_in, reload, status, status_when, worker_pids};
+use crate::operate::{
+    configuration, configure, edit, kill, operated, pid_in, reload, status, status_when, worker_pids,
+};
 
 in_every_mode! { loses_no_request, brings_new_code, lets_a_long_request_finish }
 
@@ -260,6 +264,74 @@ fn moves_the_error_log() {
     assert!(server.state("second.log").contains("said by PHP"));
     let first = server.state("first.log");
     assert!(first.contains("WARN [-] pid_file has changed") && !first.contains("said by PHP"), "{first}");
+}
+
+/// What a process has open, and where its standard error goes.
+fn descriptors(pid: u32) -> (Vec<String>, PathBuf) {
+    let folder = PathBuf::from(format!("/proc/{pid}/fd"));
+    let numbers = fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path());
+    let mut open: Vec<_> = numbers.filter_map(|number| fs::read_link(number).ok()).collect();
+    open.sort_unstable();
+    let open = open.iter().map(|target| target.display().to_string());
+    (open.collect(), fs::read_link(folder.join("2")).unwrap())
+}
+
+/// Lets a process open so many more descriptors, or as many as before.
+fn limit_descriptors(pid: u32, more: Option<usize>) {
+    let limit = match more {
+        Some(more) => {
+            let is_free = |number: &usize| !PathBuf::from(format!("/proc/{pid}/fd/{number}")).exists();
+            (0..).filter(is_free).nth(more).unwrap().to_string()
+        }
+        None => "1024".into(),
+    };
+    let pid = format!("--pid={pid}");
+    let status = Command::new("prlimit").args([pid, format!("--nofile={limit}:")]).status().unwrap();
+    assert!(status.success());
+}
+
+/// Whatever is wrong with a new configuration, and however far it came: nothing that it named stays open.
+#[test]
+fn leaves_nothing_behind_when_it_fails() {
+    let mut server = operated(Kind::Classic).line("log.error = \"state/old.log\"").start();
+    let pid = server.main_process().pid();
+    status_when(&server, "booted workers", |status| status["pools"][0]["idle"] == 2);
+    let good = fs::read_to_string(configuration(&server)).unwrap();
+    let before = descriptors(pid);
+    let root = server.places.root();
+    let broken = format!("mode = \"sealed\"\nboot = \"{}\"", root.join("broken.php").display());
+    let cases = [
+        (None, "the application cannot be sealed"),
+        // Of the descriptors left, the client has one and the new address another.
+        (Some(2), "cannot open the log"),
+        (Some(4), "Too many open files"),
+    ];
+    for (limit, complaint) in cases.into_iter().cycle().take(9) {
+        let new = free_address();
+        let changed = good.replace(
+            &format!("listen = [\"{}\"]", server.address),
+            &format!("listen = [\"{}\", \"{new}\"]", server.address),
+        );
+        assert_ne!(changed, good);
+        let changed = changed.replace("state/old.log", "state/new.log");
+        let wants_broken = complaint.contains("sealed");
+        let changed = if wants_broken { changed.replace("mode = \"classic\"", &broken) } else { changed };
+        fs::write(configuration(&server), changed).unwrap();
+        if limit.is_some() {
+            limit_descriptors(pid, limit);
+        }
+        let answer = reload(&server).unwrap_err();
+        limit_descriptors(pid, None);
+        assert!(answer.contains(complaint), "{complaint}: {answer}");
+        let as_before = || (descriptors(pid) == before).then_some(());
+        let found = eventually(Duration::from_secs(10), as_before);
+        assert!(found.is_some(), "{complaint}: {before:#?} became {:#?}", descriptors(pid));
+        assert!(TcpStream::connect(new).is_err(), "{complaint}: the new address is still open");
+        server.get("/index.php").expect(200);
+    }
+    let log = server.state("old.log");
+    assert_eq!(log.matches("the old configuration stays").count(), 6, "{log}");
+    assert_eq!(log.matches("the old generation goes on").count(), 3, "{log}");
 }
 
 /// `SIGUSR1` after the log files were moved away: nothing more is written to the old ones.

@@ -412,11 +412,7 @@ impl Supervisor {
             return Ok(());
         }
         if self.generations.len() < before {
-            let used = self.generations.iter().map(|other| other.server().listen.as_slice());
-            let used: Vec<_> = used.chain([self.configured.listen.as_slice()]).collect();
-            self.listeners.keep(&used);
-            let used = self.generations.iter().map(Generation::server);
-            self.sockets.keep(&used.chain([&self.configured]).collect::<Vec<_>>());
+            self.close_unused();
         }
         // A front that serves for a while ends a storm of dying ones.
         let calm =
@@ -429,6 +425,15 @@ impl Supervisor {
             self.replace_front(now);
         }
         Ok(())
+    }
+
+    /// Closes the sockets that no generation and no configuration in force needs.
+    fn close_unused(&mut self) {
+        let used = self.generations.iter().map(|other| other.server().listen.as_slice());
+        let used: Vec<_> = used.chain([self.configured.listen.as_slice()]).collect();
+        self.listeners.keep(&used);
+        let used = self.generations.iter().map(Generation::server);
+        self.sockets.keep(&used.chain([&self.configured]).collect::<Vec<_>>());
     }
 
     /// Says that the server serves; or, if PHP cannot even start for the first time, gives up: what is wrong

@@ -88,7 +88,16 @@ impl Supervisor {
         }
     }
 
+    /// Begins a generation of this configuration; if that fails, nothing is left of the attempt.
     fn prepare(&mut self, server: Server, now: u64) -> Result<u32, String> {
+        let prepared = self.open_and_begin(server, now);
+        if prepared.is_err() {
+            self.go_back();
+        }
+        prepared
+    }
+
+    fn open_and_begin(&mut self, server: Server, now: u64) -> Result<u32, String> {
         let resolved = settings::resolve(&server).map_err(|wrong| wrong.to_string())?;
         let identities = Identities::of(&resolved).map_err(|wrong| wrong.to_string())?;
         self.listeners.open(&server.listen).map_err(|wrong| wrong.to_string())?;
@@ -101,6 +110,14 @@ impl Supervisor {
         log_to(&server, &self.stderr).map_err(|error| error.to_string())?;
         let patience = Patience::Careful;
         self.begin(server, resolved, identities, patience, now).map_err(|error| error.to_string())
+    }
+
+    /// Everything is as the configuration in force wants it: the error log, and the sockets that are open.
+    fn go_back(&mut self) {
+        if let Err(error) = log_to(&self.configured, &self.stderr) {
+            log::line(Level::Error, format_args!("the old error log cannot be opened: {error}"));
+        }
+        self.close_unused();
     }
 
     fn refuse(&mut self, client: Option<u64>, wrong: &str) {
@@ -188,10 +205,9 @@ impl Supervisor {
                 if let Some(at) = new {
                     self.generations[at].kill(now);
                 }
+                // Before the line below, which is for those who read the old log.
+                self.go_back();
                 log::line(Level::Error, format_args!("reload failed, the old generation goes on: {why}"));
-                if let Err(error) = log_to(&self.configured, &self.stderr) {
-                    log::line(Level::Error, format_args!("the old error log cannot be opened: {error}"));
-                }
                 notify::tell(State::Ready, "serving; the last reload failed");
                 let again = reload.take_next();
                 self.finish_reload(reload, &format!("error {why}\n"), now);
