@@ -1,5 +1,6 @@
-/* What requests over FastCGI need beyond those over HTTP, as php-fpm has it: its settings, settings that come with a request,
- * answers without a script, the head of a response, the log of whoever sent the request.
+/* What requests over FastCGI need beyond those over HTTP, as php-fpm has it: its settings, answers
+ * without a script, the head of a response, the log of whoever sent the request. Settings that come
+ * with a request are in values.c.
  *
  * Which script is meant has been found out before, in Rust.
  */
@@ -56,186 +57,40 @@ int gateway_fixes_path_info(void)
 
 /* ---- what is said to whoever sent the request ---- */
 
-/* May jump: unless ignore_user_abort is set, the script ends when nobody reads any more. */
-static void complain(shim_level level, const char *text, size_t len)
+/* 1: nobody reads any more. */
+static int say(shim_level level, const char *before, const char *text, const char *after)
 {
     const int to_sender = gateway.logging && shim.stage == STAGE_REQUEST && !shim.is_copy;
+    /* Not PHP's memory, which may be used up. */
+    size_t len = strlen(before) + strlen(text) + strlen(after);
+    char *all = malloc(len + 1);
+    int gone = 0;
 
-    if (rust_complain(level, text, len, to_sender) != 0) {
+    if (all) {
+        snprintf(all, len + 1, "%s%s%s", before, text, after);
+        gone = rust_complain(level, all, len, to_sender);
+        free(all);
+    }
+    return gone;
+}
+
+/* May jump: unless ignore_user_abort is set, the script ends when nobody reads any more. */
+static void complain_about(shim_level level, const char *before, const char *text,
+                           const char *after)
+{
+    if (say(level, before, text, after) != 0) {
         php_handle_aborted_connection();
     }
 }
 
-static void complain_about(shim_level level, const char *before, const char *text, const char *after)
+void gateway_complain(const char *before, const char *text, const char *after)
 {
-    /* Not PHP's memory, which may be used up. */
-    size_t len = strlen(before) + strlen(text) + strlen(after);
-    char *all = malloc(len + 1);
-
-    if (all) {
-        snprintf(all, len + 1, "%s%s%s", before, text, after);
-        complain(level, all, len);
-        free(all);
-    }
+    say(SHIM_ERROR, before, text, after);
 }
 
 void gateway_log(const char *message)
 {
     complain_about(SHIM_INFO, "PHP message: ", message, "");
-}
-
-/* ---- settings that come with a request ---- */
-
-/* Worker mode: the settings that the request changed => what they were. NULL: none. The rest of PHP's modes forget them with
- * the request. */
-typedef struct {
-    zend_string *value;
-    int modifiable, modified;
-} earlier;
-
-static HashTable *changed;
-
-static void drop_earlier(zval *value)
-{
-    earlier *e = Z_PTR_P(value);
-
-    if (e->value) {
-        zend_string_release(e->value);
-    }
-    efree(e);
-}
-
-static void remember(const zend_ini_entry *entry)
-{
-    earlier *e;
-
-    if (!changed) {
-        ALLOC_HASHTABLE(changed);
-        zend_hash_init(changed, 8, NULL, drop_earlier, 0);
-    }
-    if (zend_hash_exists(changed, entry->name)) {
-        return;
-    }
-    e = emalloc(sizeof(*e));
-    *e = (earlier){entry->value ? zend_string_copy(entry->value) : NULL, entry->modifiable, entry->modified};
-    zend_hash_add_ptr(changed, entry->name, e);
-}
-
-void gateway_undo_values(void)
-{
-    zend_string *name;
-    earlier *e;
-
-    if (!changed) {
-        return;
-    }
-    ZEND_HASH_FOREACH_STR_KEY_PTR(changed, name, e) {
-        zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), name);
-        if (!entry) {
-            continue;
-        }
-        if (e->modified && e->value) {
-            zend_alter_ini_entry_ex(name, e->value, ZEND_INI_SYSTEM, ZEND_INI_STAGE_RUNTIME, true);
-        } else {
-            zend_restore_ini_entry(name, ZEND_INI_STAGE_DEACTIVATE);
-        }
-        entry->modifiable = e->modifiable;
-    } ZEND_HASH_FOREACH_END();
-    zend_hash_destroy(changed);
-    FREE_HASHTABLE(changed);
-    changed = NULL;
-}
-
-/* The memory went with the script that remembered it. */
-void gateway_forget_values(void)
-{
-    changed = NULL;
-}
-
-static void disable_classes(const char *list)
-{
-    for (const char *at = list; *at;) {
-        size_t len = strcspn(at, " ,");
-        if (len > 0) {
-            char *name = estrndup(at, len);
-            zend_disable_class(name, len);
-            efree(name);
-        }
-        at += len + (at[len] != 0);
-    }
-}
-
-/* Nothing brings back a function that was disabled, so the process is replaced; unless its memory goes back anyhow. */
-static int disable(const zend_string *name, const char *list)
-{
-    const int functions = zend_string_equals_literal(name, "disable_functions");
-
-    if (!functions && !zend_string_equals_literal(name, "disable_classes")) {
-        return SUCCESS;
-    }
-    if (shim.worker_script && !shim.sealed) {
-        return FAILURE;
-    }
-    if (functions) {
-        zend_disable_functions(list);
-        /* The table has become shorter, and PHP ends a request by cutting it to the length that it had at the beginning. */
-        EG(persistent_functions_count) = EG(function_table)->nNumUsed;
-    } else {
-        disable_classes(list);
-    }
-    if (!shim.sealed) {
-        world_note_doubt("a request disabled functions or classes");
-    }
-    return SUCCESS;
-}
-
-static int set_value(zend_string *name, zend_string *value, int mode)
-{
-    zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), name);
-
-    if (!entry || disable(name, ZSTR_VAL(value)) == FAILURE) {
-        return FAILURE;
-    }
-    if (shim.worker_script && !shim.sealed) {
-        remember(entry);
-    }
-    return zend_alter_ini_entry_ex(name, value, mode, PHP_INI_STAGE_ACTIVATE, true);
-}
-
-static void take_value(zval *name, zval *value, zval *index, int kind, void *mode)
-{
-    (void)index;
-    if (!name) {
-        return;
-    }
-    if (kind != ZEND_INI_PARSER_ENTRY) {
-        complain_about(SHIM_ERROR, "Passing INI directive through FastCGI: only classic entries are allowed", "", "");
-    } else if (Z_STRLEN_P(name) == 0) {
-        complain_about(SHIM_ERROR, "Passing INI directive through FastCGI: empty key", "", "");
-    } else if (!value) {
-        complain_about(SHIM_ERROR, "Passing INI directive through FastCGI: empty value for key '", Z_STRVAL_P(name), "'");
-    } else if (set_value(Z_STR_P(name), Z_STR_P(value), *(int *)mode) == FAILURE) {
-        complain_about(SHIM_ERROR, "Passing INI directive through FastCGI: unable to set '", Z_STRVAL_P(name), "'");
-    }
-}
-
-static void take_values(const char *parameter, int mode)
-{
-    const shim_text *text = gateway_parameter(shim.request, parameter, strlen(parameter));
-    char *copy;
-
-    if (text && text->len > 0) {
-        spprintf(&copy, 0, "%s\n", text->at);
-        zend_parse_ini_string(copy, true, ZEND_INI_SCANNER_NORMAL, take_value, &mode);
-        efree(copy);
-    }
-}
-
-/* php-fpm leaves these settings to the requests that follow. Here they are this request's alone. */
-void gateway_apply_values(void)
-{
-    take_values("PHP_VALUE", ZEND_INI_USER);
-    take_values("PHP_ADMIN_VALUE", ZEND_INI_SYSTEM);
 }
 
 /* ---- parameters ---- */

@@ -188,6 +188,7 @@ shim_outcome shim_serve(const shim_request *request)
     shim.stage = STAGE_REQUEST;
     zend_first_try {
         sapi_take_request(request);
+        values_apply(request);
         if (php_request_startup() == SUCCESS) {
             classic_begin();
             lifecycle_run(request);
@@ -210,6 +211,7 @@ shim_outcome shim_serve(const shim_request *request)
     }
     sapi_end_response();
     sapi_forget_request();
+    values_undo();
     classic_end();
     return outcome;
 }

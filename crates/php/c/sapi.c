@@ -12,9 +12,6 @@ static int on_startup(sapi_module_struct *sapi)
 
 static int on_activate(void)
 {
-    if (shim.request && shim.request->is_fastcgi) {
-        gateway_apply_values();
-    }
     if (shim.request && !shim.worker_script) {
         userini_activate(shim.request);
     }

@@ -93,6 +93,7 @@ void worker_begin(const shim_request *request)
 
     shim.stage = STAGE_REQUEST;
     sapi_take_request(request);
+    values_apply(request);
     PG(header_is_being_sent) = 0;
     PG(connection_status) = PHP_CONNECTION_NORMAL;
     EG(exit_status) = 0;
@@ -197,7 +198,7 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
     if (looping) {
         /* Functions registered since the response was complete. */
         run_shutdown_functions();
-        gateway_undo_values();
+        values_undo();
         reset_restore();
     } else {
         looping = 1;
@@ -248,7 +249,6 @@ shim_exit shim_run_script(const char *script)
 
     looping = left = 0;
     at_boot = NULL;
-    gateway_forget_values();
     shim.worker_script = 1;
     shim.request = NULL;
     shim.stage = STAGE_BOOT;
@@ -271,6 +271,7 @@ shim_exit shim_run_script(const char *script)
 
     zend_first_try {
         join_shutdown_functions();
+        values_undo();
         reset_forget();
     } zend_end_try();
     zend_first_try {

@@ -53,11 +53,11 @@ fn parameters(site: &Site, others: &[(&str, &str)]) -> Vec<u8> {
     writer.bytes().to_vec()
 }
 
-fn ask(site: &mut Site, others: &[(&str, &str)]) -> Response {
+pub fn ask(site: &mut Site, others: &[(&str, &str)]) -> Response {
     ask_with(site, others, b"")
 }
 
-fn ask_with(site: &mut Site, others: &[(&str, &str)], body: &[u8]) -> Response {
+pub fn ask_with(site: &mut Site, others: &[(&str, &str)], body: &[u8]) -> Response {
     let record = parameters(site, others);
     let handed = site.submit_record(&record, body);
     site.collect(handed, body, |_| false)

@@ -6,6 +6,7 @@ mod harness;
 mod life;
 mod memory;
 mod state;
+mod values;
 mod worker;
 
 // For the linker: the shim stands between this program and libc too.

@@ -1,0 +1,196 @@
+//! Settings that come with a request over FastCGI (`PHP_VALUE`, `PHP_ADMIN_VALUE`), in every mode.
+
+use tokamak_sys::control::{EXIT_DOUBT, Status};
+use tokamak_sys::queue::Outcome;
+
+use crate::fastcgi::{ask, ask_with};
+use crate::harness::*;
+
+fn cannot_be_put_back(setting: &str) -> bool {
+    setting == "opcache.protect_memory"
+}
+
+/// One worker in each mode that runs this code for every request; sealed with a worker script and
+/// with a boot script.
+fn sites(code: &str, more: &[(&str, &str)]) -> Vec<(&'static str, Site)> {
+    let script = format!("<?php while (tokamak_handle_request(function () {{ {code} }}));");
+    let front = format!("<?php {code}");
+    let files =
+        [("a.php", front.as_str()), ("worker.php", script.as_str()), ("boot.php", "<?php $booted = 1;")];
+    let modes = [
+        ("classic", "classic", ("", "")),
+        ("worker", "worker", ("script", "%root%/worker.php")),
+        ("sealed, worker script", "sealed", ("script", "%root%/worker.php")),
+        ("sealed, boot script", "sealed", ("boot", "%root%/boot.php")),
+    ];
+    let start = |(name, mode, script): (&'static str, &'static str, (&'static str, &'static str))| {
+        let mut settings = vec![("mode", mode), ("fpm", "1")];
+        settings.extend(Some(script).filter(|(key, _)| !key.is_empty()));
+        settings.extend_from_slice(more);
+        (name, Site::start(&files, &settings, 1))
+    };
+    modes.into_iter().filter(|(_, mode, _)| *mode != "sealed" || can_be_sealed()).map(start).collect()
+}
+
+/// PHP frees the value that `error_reporting()` replaces as memory of the request.
+#[test]
+fn a_script_may_change_what_came_with_its_request() {
+    let code = "$before = error_reporting();
+         error_reporting(0); error_reporting(5); ini_set('precision', '8');
+         ini_set('error_reporting', 3); $changed = error_reporting() . ' ' . ini_get('precision');
+         ini_restore('error_reporting'); ini_restore('precision');
+         echo \"$before $changed \", error_reporting();
+         echo ' ', ini_get('error_reporting'), ' ', ini_get('precision');";
+    for (name, mut site) in sites(code, &[("ini.error_reporting", "7"), ("ini.precision", "11")]) {
+        for _ in 0..3 {
+            let sent = [("PHP_VALUE", "error_reporting=6\nprecision=10\nerror_reporting=2")];
+            assert_eq!(ask(&mut site, &sent).text(), "2 3 8 2 2 10", "{name}");
+            assert_eq!(ask(&mut site, &[]).text(), "7 3 8 7 7 11", "{name}");
+        }
+        assert_eq!(site.log(), "", "{name}");
+    }
+}
+
+/// What the boot has set is no fall-back while a value of the request is there, and is there again
+/// for the next one.
+#[test]
+fn ini_restore_falls_back_to_the_request_and_not_to_the_boot() {
+    let code = "$got = ini_get('precision'); ini_set('precision', 8); ini_restore('precision');
+         echo $got, ' ', ini_get('precision');";
+    let script =
+        format!("<?php ini_set('precision', 9); while (tokamak_handle_request(function () {{ {code} }}));");
+    for mode in ["worker", "sealed"] {
+        if mode == "sealed" && !can_be_sealed() {
+            continue;
+        }
+        let settings =
+            [("mode", mode), ("fpm", "1"), ("script", "%root%/worker.php"), ("ini.precision", "11")];
+        let mut site = Site::start(&[("worker.php", &script[..]), ("a.php", "")], &settings, 1);
+        for _ in 0..2 {
+            assert_eq!(ask(&mut site, &[("PHP_VALUE", "precision=10")]).text(), "10 10", "{mode}");
+            assert_eq!(ask(&mut site, &[]).text(), "9 11", "{mode}");
+        }
+    }
+}
+
+/// The same as above, when the worker script ends with a fatal error in the middle of the request.
+#[test]
+fn a_worker_script_that_dies_takes_the_values_of_its_request_along() {
+    let script = "<?php ini_set('precision', 9); while (tokamak_handle_request(function () {
+             echo ini_get('precision'); ini_set('precision', 8);
+             if ($_GET['a'] == 2) { ini_set('memory_limit', '4M'); str_repeat('x', 1 << 26); }
+         }));";
+    let settings = [
+        ("mode", "worker"),
+        ("fpm", "1"),
+        ("script", "%root%/worker.php"),
+        ("ini.precision", "11"),
+        ("ini.output_buffering", "0"),
+    ];
+    let mut site = Site::start(&[("worker.php", script), ("a.php", "")], &settings, 1);
+    for _ in 0..3 {
+        let dies = [("PHP_VALUE", "precision=10\nmemory_limit=64M"), ("QUERY_STRING", "a=2")];
+        let text = ask(&mut site, &dies).text();
+        assert!(text.starts_with("10"), "{text} {}", site.log());
+        assert_eq!(ask(&mut site, &[]).text(), "9");
+    }
+}
+
+/// What php-fpm has at each of these: it applies them before the request begins.
+#[test]
+fn values_are_there_before_the_request_begins() {
+    let code = "mb_internal_encoding();
+         echo json_encode([$_GET, $_POST, file_get_contents('php://input'),
+             session_status(), session_id() === '', date_default_timezone_get(),
+             opcache_get_status(false)['opcache_enabled'], ob_get_level(), mb_substitute_character(), mb_http_output(), mb_language(), ini_get('mbstring.language')]);";
+    let form = [
+        ("REQUEST_METHOD", "POST"),
+        ("CONTENT_TYPE", "application/x-www-form-urlencoded"),
+        ("CONTENT_LENGTH", "4"),
+        ("QUERY_STRING", "a=<b>"),
+    ];
+    let plain = r#"[{"a":"<b>"},{"p":"<q"},"p=<q",1,true,"UTC",true,0,63,"UTF-8","neutral","neutral"]"#;
+    let changed = [
+        ("post_max_size=3", r#"{"a":"<b>"},[],"#),
+        ("enable_post_data_reading=0", r#"{"a":"<b>"},[],"p=<q""#),
+        ("session.auto_start=1\nsession.use_cookies=0", r#""p=<q",2,false,"#),
+        ("filter.default=special_chars", r#"[{"a":"&#60;b&#62;"},{"p":"&#60;q"},"#),
+        ("date.timezone=Europe/Riga", r#"true,"Europe\/Riga",true,0"#),
+        ("opcache.enable=0", r#""UTC",false,0"#),
+        ("output_buffering=1", r#""UTC",true,1"#),
+        ("mbstring.substitute_character=long", r#"true,0,"long","#),
+        ("mbstring.language=Japanese", r#""Japanese","Japanese"]"#),
+        ("output_handler=ob_gzhandler", r#""UTC",true,1"#),
+    ];
+    let settings =
+        [("ini.date.timezone", "UTC"), ("ini.session.save_path", "%root%"), ("ini.output_buffering", "0")];
+    for (name, mut site) in sites(code, &settings) {
+        for (value, part) in changed {
+            if (name, value) == ("worker", "opcache.enable=0") {
+                continue; // a worker script refuses it
+            }
+            let sent = [&form[..], &[("PHP_VALUE", value)]].concat();
+            let response = ask_with(&mut site, &sent, b"p=<q");
+            assert!(response.text().contains(part), "{name}, {value}: {response:?}\n{}", site.log());
+            assert_eq!(ask_with(&mut site, &form, b"p=<q").text(), plain, "{name}, after {value}");
+        }
+    }
+}
+
+/// Each setting there is, switched to something else for a request: the requests that follow find
+/// what they always did, and none of them crashes. What cannot be put back replaces the worker.
+#[test]
+fn every_setting_can_come_with_a_request() {
+    let code = "$all = ini_get_all(null, false);
+         if (isset($_SERVER['LIST'])) {
+             foreach ($all as $name => $value) { echo \"$name=$value\\n\"; }
+             return;
+         }
+         class_exists('Late')
+             || eval('class Late { function f() { return str_repeat(chr(97), 3); } }');
+         include __DIR__ . '/b.php';
+         echo (new Late)->f(), b(), preg_match('/a+/', 'caat'), md5(serialize($all));";
+    let function = "<?php if (!function_exists('b')) { function b() { return 'b'; } }";
+    for (name, mut site) in sites(code, &[]) {
+        std::fs::write(site.file("b.php"), function).unwrap();
+        let list = ask(&mut site, &[("LIST", "1")]).text();
+        let settings: Vec<_> = list
+            .lines()
+            .map(|line| line.split_once('=').unwrap())
+            .filter(|(setting, _)| !setting.starts_with("disable_"))
+            .collect();
+        assert!(settings.len() > 150, "{name}: {list}");
+        let usual = ask(&mut site, &[]).text();
+        for (setting, now) in settings {
+            for value in ["0", "1", "user"].into_iter().filter(|value| *value != now) {
+                let sent = format!("{setting}={value}");
+                let response = ask(&mut site, &[("PHP_VALUE", &sent)]);
+                assert_eq!(response.outcome, Some(Outcome::Complete), "{name}, {sent}: {}", site.log());
+                if cannot_be_put_back(setting) && name != "worker" {
+                    assert_eq!(site.hear_exit(), Status::Code(EXIT_DOUBT), "{name}, {sent}");
+                    site.spawn();
+                }
+                let response = ask(&mut site, &[]);
+                assert_eq!(response.text(), usual, "{name}, after {sent}: {}", site.log());
+            }
+        }
+    }
+}
+
+/// A worker script refuses it: it is not replaced for one request's sake.
+#[test]
+fn what_cannot_be_put_back_replaces_the_worker() {
+    for (name, mut site) in sites("echo ini_get('opcache.protect_memory');", &[]) {
+        let protect = [("PHP_ADMIN_VALUE", "opcache.protect_memory=1")];
+        if name == "worker" {
+            let response = ask(&mut site, &protect);
+            assert_eq!(response.text(), "0");
+            assert!(response.complaints.contains("unable to set 'opcache.protect_memory'"), "{response:?}");
+            continue;
+        }
+        assert_eq!(ask(&mut site, &protect).text(), "1", "{name}");
+        assert_eq!(site.hear_exit(), Status::Code(EXIT_DOUBT), "{name}");
+        site.spawn();
+        assert_eq!(ask(&mut site, &[]).text(), "0", "{name}");
+    }
+}
