@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 use libfuzzer_sys::fuzz_target;
 use tokamak_fpm::access::Format;
 use tokamak_fpm::log::Style;
-use tokamak_fpm::said::{FLUSH, Said, Stream};
+use tokamak_fpm::worker_output::{FLUSH, WorkerOutput, Stream};
 use tokamak_fpm::{arguments, ini};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// The same output in one piece and in small ones.
 fn said(bytes: &[u8]) {
-    let worker = || Said::new(Style { limit: 512, ..Style::default() }, false, true, "www", 1);
+    let worker = || WorkerOutput::new(Style { limit: 512, ..Style::default() }, false, true, "www", 1);
     let mut whole = worker();
     let mut expected = whole.feed(Stream::Stderr, bytes, UNIX_EPOCH);
     expected.extend(whole.end(UNIX_EPOCH));

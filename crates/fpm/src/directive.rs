@@ -1,8 +1,8 @@
 //! Every directive, one row each: its name, where its value goes, how it is read and shown, what comes of it here.
 //! The order is that of `php-fpm -tt`.
 
-use crate::low::{Global, Kind, NO_PRIORITY, Pairs, Pool};
 use crate::message::Level;
+use crate::raw::{Global, Kind, NO_PRIORITY, Pairs, Pool};
 use crate::value;
 
 /// A directive with one value.
@@ -45,7 +45,7 @@ macro_rules! rows {
     ($($name:literal $kind:ident $($field:ident)+ $(, idle $why:literal)?;)+) => {
         &[$(Row {
             name: $name,
-            field: Field::$kind(|low| &mut low$(.$field)+),
+            field: Field::$kind(|raw| &mut raw$(.$field)+),
             idle: rows!(@ $($why)?),
         }),+]
     };
@@ -167,36 +167,36 @@ impl<T> Row<T> {
     }
 
     /// Reads a value. `pool` is what `$pool` stands for.
-    pub fn set(&self, low: &mut T, text: &str, pool: Option<&str>) -> Result<(), &'static str> {
+    pub fn set(&self, raw: &mut T, text: &str, pool: Option<&str>) -> Result<(), &'static str> {
         match self.field {
-            Field::Text(at) | Field::HiddenText(at) => *at(low) = Some(value::with_pool(text, pool)?),
-            Field::Number(at) | Field::Priority(at) => *at(low) = value::integer(text)?,
-            Field::Seconds(at) | Field::BareSeconds(at) => *at(low) = value::seconds(text)?,
-            Field::Flag(at) => *at(low) = value::boolean(text)?,
-            Field::Core(at) => *at(low) = value::core(text)?,
+            Field::Text(at) | Field::HiddenText(at) => *at(raw) = Some(value::with_pool(text, pool)?),
+            Field::Number(at) | Field::Priority(at) => *at(raw) = value::integer(text)?,
+            Field::Seconds(at) | Field::BareSeconds(at) => *at(raw) = value::seconds(text)?,
+            Field::Flag(at) => *at(raw) = value::boolean(text)?,
+            Field::Core(at) => *at(raw) = value::core(text)?,
             Field::Level(at) => {
-                *at(low) = Level::named(text).ok_or("invalid value for 'log_level'")?;
+                *at(raw) = Level::named(text).ok_or("invalid value for 'log_level'")?;
             }
-            Field::Facility(at) => *at(low) = value::facility(text)?,
-            Field::Manager(at) => *at(low) = Some(value::manager(text)?),
+            Field::Facility(at) => *at(raw) = value::facility(text)?,
+            Field::Manager(at) => *at(raw) = Some(value::manager(text)?),
         }
         Ok(())
     }
 
     /// The value as `-tt` shows it; `None` if it does not.
-    pub fn shown(&self, low: &mut T) -> Option<String> {
+    pub fn shown(&self, raw: &mut T) -> Option<String> {
         Some(match self.field {
             Field::HiddenText(_) => return None,
-            Field::Text(at) => at(low).clone().unwrap_or_else(|| "undefined".into()),
+            Field::Text(at) => at(raw).clone().unwrap_or_else(|| "undefined".into()),
             Field::Number(at) | Field::BareSeconds(at) | Field::Core(at) | Field::Facility(at) => {
-                at(low).to_string()
+                at(raw).to_string()
             }
-            Field::Priority(at) if *at(low) == NO_PRIORITY => "undefined".into(),
-            Field::Priority(at) => at(low).to_string(),
-            Field::Seconds(at) => format!("{}s", at(low)),
-            Field::Flag(at) => if *at(low) { "yes" } else { "no" }.into(),
-            Field::Level(at) => at(low).name().into(),
-            Field::Manager(at) => match at(low) {
+            Field::Priority(at) if *at(raw) == NO_PRIORITY => "undefined".into(),
+            Field::Priority(at) => at(raw).to_string(),
+            Field::Seconds(at) => format!("{}s", at(raw)),
+            Field::Flag(at) => if *at(raw) { "yes" } else { "no" }.into(),
+            Field::Level(at) => at(raw).name().into(),
+            Field::Manager(at) => match at(raw) {
                 Some(Kind::Static) => "static",
                 Some(Kind::Dynamic) => "dynamic",
                 Some(Kind::OnDemand) | None => "ondemand",

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use crate::config::{Config, ErrorLog};
 use crate::directive::{self, Row};
 use crate::host::Host;
-use crate::judge::{self, Above};
-use crate::low;
-use crate::mean::mean;
 use crate::message::{Level, Message};
 use crate::paths;
+use crate::raw;
 use crate::read::{self, Sections};
+use crate::resolve::resolve;
+use crate::validate::{self, Above};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,9 +53,9 @@ pub fn load(options: &Options, host: &dyn Host) -> Loaded {
     let mut messages = Vec::new();
     let config = sections(options, host, &mut messages).and_then(|mut sections| {
         for pool in &mut sections.pools {
-            judge::identity(pool, &above(options), host, &mut messages)?;
+            validate::identity(pool, &above(options), host, &mut messages)?;
         }
-        let config = mean(&options.path(), &sections, &|name| host.variable(name));
+        let config = resolve(&options.path(), &sections, &|name| host.variable(name));
         if matches!(config.global.error_log, ErrorLog::Syslog) {
             let text = "error_log = syslog has no effect here: the log is standard error";
             messages.push(Message::new(Level::Warning, text));
@@ -105,9 +105,9 @@ pub fn test(options: &Options, dump: bool, host: &dyn Host) -> Loaded {
     let mut messages = Vec::new();
     let config = sections(options, host, &mut messages).and_then(|mut sections| {
         for pool in &sections.pools {
-            judge::names(pool, host)?;
+            validate::names(pool, host)?;
         }
-        let config = mean(&options.path(), &sections, &|name| host.variable(name));
+        let config = resolve(&options.path(), &sections, &|name| host.variable(name));
         if dump {
             self::dump(&mut sections, &mut messages);
         }
@@ -151,7 +151,7 @@ fn sections(options: &Options, host: &dyn Host, messages: &mut Vec<Message>) -> 
         read::read(&file, above.prefix, &|name| host.variable(name), messages).map_err(|reason| {
             failed(messages, reason, &format!("failed to load configuration file '{}'", file.display()))
         })?;
-    judge::judge(&mut sections, &above, host, messages)
+    validate::validate(&mut sections, &above, host, messages)
         .map_err(|reason| failed(messages, reason, "failed to post process the configuration"))?;
     Ok(sections)
 }
@@ -177,7 +177,7 @@ fn rows<T>(rows: &[Row<T>], low: &mut T, say: &mut dyn FnMut(String)) {
     }
 }
 
-fn pool_rows(pool: &mut low::Pool, say: &mut dyn FnMut(String)) {
+fn pool_rows(pool: &mut raw::Pool, say: &mut dyn FnMut(String)) {
     let after_format =
         directive::POOL.iter().position(|row| row.name == "access.format").map_or(0, |at| at + 1);
     let (before, after) = directive::POOL.split_at(after_format);

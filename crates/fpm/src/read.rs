@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::directive::{self, Row};
 use crate::ini::{self, Lookup, Statement};
-use crate::low;
 use crate::message::{Level, Message};
 use crate::paths;
+use crate::raw;
 use crate::value;
 
 /// Files within files.
@@ -17,9 +17,9 @@ const DEEPEST: usize = 5;
 /// What the files say.
 pub struct Sections {
     /// `[global]`
-    pub global: low::Global,
+    pub global: raw::Global,
     /// The pools in the order in which their names come first.
-    pub pools: Vec<low::Pool>,
+    pub pools: Vec<raw::Pool>,
 }
 
 /// Reads a file. `prefix` is what relative includes are below. The messages say what is wrong, or only worth knowing.
@@ -29,7 +29,7 @@ pub fn read(
     variables: Lookup<'_>,
     messages: &mut Vec<Message>,
 ) -> Result<Sections, Message> {
-    let sections = Sections { global: low::Global::default(), pools: Vec::new() };
+    let sections = Sections { global: raw::Global::default(), pools: Vec::new() };
     let mut reader = Reader { sections, current: None, depth: 0, prefix, variables, messages };
     reader.file(file)?;
     Ok(reader.sections)
@@ -131,7 +131,7 @@ impl Reader<'_> {
         let pools = &mut self.sections.pools;
         let known = pools.iter().position(|pool| pool.name.eq_ignore_ascii_case(name));
         self.current = Some(known.unwrap_or_else(|| {
-            pools.push(low::Pool::new(name));
+            pools.push(raw::Pool::new(name));
             pools.len() - 1
         }));
     }

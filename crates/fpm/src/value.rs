@@ -1,7 +1,7 @@
 //! A directive's value by its kind, with php-fpm's words for what is wrong.
 
 use crate::ini::leading_number;
-use crate::low::Kind;
+use crate::raw::Kind;
 
 /// Puts a pool's name in the place of `$pool`.
 pub fn with_pool(text: &str, pool: Option<&str>) -> Result<String, &'static str> {

@@ -1,11 +1,11 @@
 //! The seal report: what an application leaves behind between two requests. Without it a leak of a long-lived worker is found
 //! by its visitors.
 //!
-//! It runs the same requests in worker mode, where everything stays, and in sealed mode, where nothing may. [`judge`] decides,
+//! It runs the same requests in worker mode, where everything stays, and in sealed mode, where nothing may. [`compare`] decides,
 //! from listings alone; the rest drives a real worker and prints.
 
+pub mod compare;
 mod drive;
-pub mod judge;
 pub mod listing;
 mod print;
 mod process;
@@ -15,8 +15,8 @@ use std::path::Path;
 
 use tokamak_config::{Mode, Reset, Site};
 
+use compare::{Finding, Verdict};
 use drive::Application;
-use judge::{Finding, Verdict};
 use listing::Listing;
 
 pub use print::{json, table};
@@ -100,14 +100,14 @@ impl Report {
 /// It does not boot in worker mode, or ends in the middle.
 pub fn run(plan: &Plan<'_>) -> Result<Report, Failure> {
     let looked = look(plan, Mode::Worker)?;
-    let findings = judge::leaks(&looked.before, &looked.rounds, plan.targets.len());
+    let findings = compare::leaks(&looked.before, &looked.rounds, plan.targets.len());
     let worker = looked.into_run(findings);
     let sealed = match look(plan, Mode::Sealed) {
         Ok(looked) if !looked.rounds.iter().all(Listing::is_sealed) => {
             Err("no image can be taken; the reason is in the log above".to_owned())
         }
         Ok(looked) => {
-            let findings = judge::differences(&looked.rounds);
+            let findings = compare::differences(&looked.rounds);
             Ok(looked.into_run(findings))
         }
         Err(why) => Err(why.to_string()),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json as object};
 
-use crate::judge::{Finding, Verdict};
+use crate::compare::{Finding, Verdict};
 use crate::{Report, Run};
 
 /// Longest name that is shown; the middle of a longer one is left out.

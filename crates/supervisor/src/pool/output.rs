@@ -8,7 +8,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, SystemTime};
 
-use tokamak_fpm::said::{Said, Stream};
+use tokamak_fpm::worker_output::{Stream, WorkerOutput};
 use tokamak_sys::channel::{Watch, poll};
 
 use crate::log;
@@ -20,7 +20,7 @@ const AT_ONCE: usize = 64 * 1024;
 /// The reading ends of a worker's output.
 #[derive(Debug)]
 pub struct Output {
-    said: Said,
+    said: WorkerOutput,
     streams: Vec<(Stream, File)>,
 }
 
@@ -28,7 +28,7 @@ impl Output {
     /// Of the worker with this process id, if its zygote has sent what belongs to it.
     pub fn new(ends: Vec<OwnedFd>, pool: &tokamak_fpm::Pool, buffer: bool, pid: u32) -> Option<Output> {
         let style = log::style()?;
-        let said = Said::new(style, pool.decorate_workers_output, buffer, &pool.name, pid);
+        let said = WorkerOutput::new(style, pool.decorate_workers_output, buffer, &pool.name, pid);
         let streams: Vec<_> =
             [Stream::Stdout, Stream::Stderr].into_iter().zip(ends.into_iter().map(File::from)).collect();
         (streams.len() == 2).then_some(Output { said, streams })
@@ -71,6 +71,6 @@ impl Output {
 mod tests {
     #[test]
     fn workers_and_their_reader_mean_the_same_flush() {
-        assert_eq!(tokamak_sys::control::FLUSH, tokamak_fpm::said::FLUSH);
+        assert_eq!(tokamak_sys::control::FLUSH, tokamak_fpm::worker_output::FLUSH);
     }
 }

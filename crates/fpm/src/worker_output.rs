@@ -32,7 +32,7 @@ impl Stream {
 
 /// The output of one worker.
 #[derive(Debug)]
-pub struct Said {
+pub struct WorkerOutput {
     style: Style,
     /// `decorate_workers_output`
     decorate: bool,
@@ -49,11 +49,21 @@ pub struct Said {
     held: [usize; 2],
 }
 
-impl Said {
+impl WorkerOutput {
     /// A worker that has said nothing yet.
-    pub fn new(style: Style, decorate: bool, buffer: bool, pool: &str, pid: u32) -> Said {
+    pub fn new(style: Style, decorate: bool, buffer: bool, pool: &str, pid: u32) -> WorkerOutput {
         let pool = pool.to_string();
-        Said { style, decorate, buffer, pool, pid, from: None, line: Vec::new(), len: 0, held: [0; 2] }
+        WorkerOutput {
+            style,
+            decorate,
+            buffer,
+            pool,
+            pid,
+            from: None,
+            line: Vec::new(),
+            len: 0,
+            held: [0; 2],
+        }
     }
 
     /// Takes what was read from a stream, and gives what to write to the log now.
@@ -170,8 +180,8 @@ mod tests {
 
     use super::*;
 
-    fn said(decorate: bool, buffer: bool, limit: usize) -> Said {
-        Said::new(Style { limit, ..Style::default() }, decorate, buffer, "www", 7)
+    fn said(decorate: bool, buffer: bool, limit: usize) -> WorkerOutput {
+        WorkerOutput::new(Style { limit, ..Style::default() }, decorate, buffer, "www", 7)
     }
 
     fn text(bytes: Vec<u8>) -> String {
@@ -228,7 +238,7 @@ mod tests {
     #[test]
     fn a_head_longer_than_a_line_is_no_endless_loop() {
         let style = Style { limit: 512, ..Style::default() };
-        let mut said = Said::new(style, true, true, &"p".repeat(600), 7);
+        let mut said = WorkerOutput::new(style, true, true, &"p".repeat(600), 7);
         assert_eq!(text(said.feed(Stream::Stderr, b"abc\n", UNIX_EPOCH)).lines().count(), 3);
     }
 

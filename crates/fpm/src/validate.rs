@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::access;
 use crate::host::Host;
-use crate::low::{BACKLOG, Global, Kind, NO_PRIORITY, Pool};
 use crate::message::{Level, Message};
 use crate::paths;
+use crate::raw::{BACKLOG, Global, Kind, NO_PRIORITY, Pool};
 use crate::read::{Sections, can_append};
 
 /// The shortest `log_limit`.
@@ -56,8 +56,8 @@ fn of_pool(pool: &Pool, level: Level, text: impl std::fmt::Display) -> Message {
     Message::new(level, format!("[pool {}] {text}", pool.name))
 }
 
-/// Judges everything; the first grave fault ends it.
-pub fn judge(
+/// Checks everything; the first grave fault ends it.
+pub fn validate(
     sections: &mut Sections,
     above: &Above<'_>,
     host: &dyn Host,
