@@ -5,6 +5,8 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::harness::extensions::{SCAN_DIRECTORY, scan_directory};
+
 /// A directory to type commands in.
 struct Desk {
     folder: TempDir,
@@ -48,8 +50,11 @@ impl Desk {
                 command.env_remove(name);
             }
         }
-        let Output { status, stdout, stderr } =
-            command.envs(environment.iter().copied()).output().expect("timeout(1) runs");
+        let Output { status, stdout, stderr } = command
+            .env(SCAN_DIRECTORY, scan_directory())
+            .envs(environment.iter().copied())
+            .output()
+            .expect("timeout(1) runs");
         Answer {
             code: status.code().expect("it exits"),
             out: String::from_utf8(stdout).expect("text"),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokamak_cost::Phase;
 
+use crate::harness::extensions::{SCAN_DIRECTORY, scan_directory};
 use crate::harness::{Process, eventually, free_address, program};
 use crate::layers::{dependencies, manifests, root, tracked};
 
@@ -120,6 +121,7 @@ impl Desk {
         let path = std::env::var("PATH").unwrap_or_default();
         vec![
             ("PATH".into(), format!("{programs}:{path}")),
+            (SCAN_DIRECTORY.into(), scan_directory().into()),
             ("TOKAMAK_LISTEN".into(), self.address.to_string()),
             ("TOKAMAK_CONTROL".into(), self.path("control").display().to_string()),
         ]
@@ -219,7 +221,8 @@ fn php_is_php() {
         for block in blocks(&text).into_iter().filter(|block| block.language == "php") {
             assert!(block.text.starts_with("<?php"), "{page}:{}: begin with <?php", block.line);
             let file = desk.write("example.php", &block.text);
-            let output = Command::new("php").arg("-l").arg(file).output().expect("php runs");
+            let output =
+                Command::new("php").arg("-l").arg(file).envs(desk.environment()).output().expect("php runs");
             assert!(output.status.success(), "{page}:{}: {}", block.line, complaints(&output));
         }
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::harness::extensions::{SCAN_DIRECTORY, scan_directory};
 use crate::harness::{Connection, Kind, Setup, eventually, get, program};
 use crate::operate::{operated, reload};
 
@@ -41,6 +42,7 @@ fn serves_on_a_socket_that_was_passed() {
         .args(["serve", "--listen", "192.0.2.1:1", "--control"])
         .arg(folder.path().join("control"))
         .arg(folder.path())
+        .env(SCAN_DIRECTORY, scan_directory())
         .stdin(Stdio::from(OwnedFd::from(socket)))
         .stdout(fs::File::create(folder.path().join("out")).unwrap())
         .stderr(Stdio::null())

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::harness::extensions::{SCAN_DIRECTORY, scan_directory};
 use crate::harness::{Kind, Request, Setup, program};
 use crate::layers::root;
 
@@ -26,6 +27,7 @@ fn seal_report(directory: &Path, arguments: &[&str]) -> Answer {
         .args(arguments)
         .current_dir(directory)
         .env("APP_CACHE_DIR", cache.path())
+        .env(SCAN_DIRECTORY, scan_directory())
         .output()
         .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -35,8 +35,19 @@ pub fn start(settings: &Settings) -> Result<(), String> {
     }));
     // SAFETY: `config` and all it points to live for ever; PHP was not started before.
     match unsafe { ffi::shim_start(config) } {
-        0 => Ok(()),
+        0 => {
+            hide(&settings.hidden_env);
+            Ok(())
+        }
         _ => Err("PHP did not start; its reasons are in the error log".to_owned()),
+    }
+}
+
+/// PHP has read them; scripts and the programs that they start do not see them.
+fn hide(names: &[String]) {
+    for name in names.iter().filter_map(|name| CString::new(name.as_str()).ok()) {
+        // SAFETY: this process has one thread; PHP keeps no pointers into the environment.
+        unsafe { libc::unsetenv(name.as_ptr()) };
     }
 }
 

@@ -48,6 +48,8 @@ pub struct Settings {
     pub ini_file: Option<String>,
     /// Scripts are compiled for debuggers.
     pub extended_info: bool,
+    /// Variables of the environment that PHP reads at its start and scripts do not see.
+    pub hidden_env: Vec<String>,
 }
 
 /// What only a pool of `tokamak fpm` has.
@@ -113,6 +115,7 @@ impl Default for Settings {
             no_ini: false,
             ini_file: None,
             extended_info: false,
+            hidden_env: Vec::new(),
         }
     }
 }
@@ -140,6 +143,9 @@ impl Settings {
                 key::NO_INI => settings.no_ini = true,
                 key::INI_FILE => settings.ini_file = Some(value.clone()),
                 key::EXTENDED_INFO => settings.extended_info = true,
+                key::HIDDEN_ENV => {
+                    settings.hidden_env = value.split_whitespace().map(str::to_owned).collect()
+                }
                 key::FPM => is_fpm = true,
                 key::LIMIT_EXTENSIONS => {
                     fpm.limit_extensions = value.split_whitespace().map(str::to_owned).collect()

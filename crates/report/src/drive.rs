@@ -48,9 +48,11 @@ impl Application {
         let (channel, theirs) = Channel::pair()?;
         let mut pairs = settings::settings(site).map_err(|error| Failure(error.to_string()))?;
         pairs.push((key::REPORT.to_owned(), TOKEN.to_owned()));
+        let (environment, hidden) = settings::environment_of_php(site, std::env::vars_os());
+        pairs.extend(hidden);
         let program = Program {
             arguments: &[ZYGOTE_ARGUMENT],
-            environment: &settings::environment(&site.env, site.inherit_env, std::env::vars_os()),
+            environment: &environment,
             fds: &[theirs.as_fd(), segment.fd(), bell.as_fd()],
             ..Program::new(php)
         };

@@ -168,12 +168,32 @@ pub fn environment(
     given: &BTreeMap<String, String>,
     inherit: bool,
     own: impl Iterator<Item = (OsString, OsString)>,
-) -> Vec<(OsString, OsString)> {
+) -> Variables {
     let private = |name: &OsStr| PRIVATE.iter().any(|other| name == *other);
     let replaced = |name: &OsStr| given.keys().any(|other| name == other.as_str());
     let inherited = own.filter(|(name, _)| inherit && !private(name) && !replaced(name));
     let added = given.iter().map(|(name, value)| (name.into(), value.into()));
     inherited.chain(added).collect()
+}
+
+/// An environment: names and values.
+pub type Variables = Vec<(OsString, OsString)>;
+
+/// What PHP itself reads of the environment when it starts: where its settings are. php-fpm heeds it
+/// whatever its workers are given.
+const FOR_PHP: &[&str] = &["PHPRC", "PHP_INI_SCAN_DIR"];
+
+/// The environment of a site's zygote, and the pairs that name what of it no script may see.
+pub fn environment_of_php(
+    site: &Site,
+    own: impl Iterator<Item = (OsString, OsString)>,
+) -> (Variables, Vec<(String, String)>) {
+    let own: Vec<_> = own.collect();
+    let mut all = environment(&site.env, site.inherit_env, own.iter().cloned());
+    let is_given = |name: &str| all.iter().any(|(given, _)| given == name);
+    let hidden: Vec<&str> = FOR_PHP.iter().copied().filter(|name| !is_given(name)).collect();
+    all.extend(own.into_iter().filter(|(name, _)| hidden.iter().any(|hidden| name == hidden)));
+    (all, vec![(key::HIDDEN_ENV.to_owned(), hidden.join(" "))])
 }
 
 /// The sizes of a site's queue.

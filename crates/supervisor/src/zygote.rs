@@ -86,9 +86,10 @@ impl Zygote {
             let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
             fds.extend(bells.iter().map(AsFd::as_fd));
             let entrance = settings::entrance(site, launch.identity);
+            let (environment, hidden) = settings::environment_of_php(site, std::env::vars_os());
             let program = Program {
                 arguments: &[ZYGOTE_ARGUMENT],
-                environment: &settings::environment(&site.env, site.inherit_env, std::env::vars_os()),
+                environment: &environment,
                 fds: &fds,
                 // What it has to do first, nobody else may.
                 identity: launch.identity.filter(|_| entrance.is_empty()),
@@ -97,7 +98,7 @@ impl Zygote {
             };
             let child = program.spawn()?;
             // If it has died already, reaping tells.
-            let _ = line.send(&ToZygote::Settings([settings, &entrance].concat()), Vec::new());
+            let _ = line.send(&ToZygote::Settings([settings, &entrance, &hidden].concat()), Vec::new());
             Ok((child, line))
         };
         match started() {

@@ -138,6 +138,8 @@ pub mod key {
     pub const EXTENDED_INFO: &str = "extended_info";
     /// `env.NAME=value`: for `$_SERVER`; the process already has it in its environment.
     pub const ENV: &str = "env.";
+    /// Names of variables that are for PHP's start and not for scripts, separated by spaces.
+    pub const HIDDEN_ENV: &str = "hidden_env";
 }
 
 /// What a worker whose output is caught writes to its standard error at the end of a request, so that what it said is not kept

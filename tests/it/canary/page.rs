@@ -32,7 +32,8 @@ threads are looked for only after a request that has called C by itself, with `F
 [Classic and worker mode](classic-and-worker.md#what-is-reset), where each kind can also be kept; the table shows
 the defaults.
 
-**Sealed** mode leaves nothing.
+**Sealed** mode leaves nothing in the process. APCu is memory that all workers share on purpose: it stays
+in this mode too.
 
 ";
 

@@ -5,6 +5,8 @@
 //! applications are used to. A behaviour that all of them share is written once: see [`on_every_server`].
 
 mod connection;
+#[path = "../../extensions.rs"]
+pub mod extensions;
 mod peer;
 mod process;
 mod request;

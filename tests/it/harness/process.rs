@@ -7,6 +7,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use super::extensions::{SCAN_DIRECTORY, scan_directory};
+
 /// A child process in a process group of its own; dropping it ends the whole group.
 pub struct Process {
     child: Child,
@@ -28,6 +30,7 @@ impl Process {
             .args(["--pdeathsig", "TERM"])
             .arg(program)
             .args(arguments)
+            .env(SCAN_DIRECTORY, scan_directory())
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(output())

@@ -1,13 +1,16 @@
 //! The environment and `php.ini` settings: as configured, for every request anew.
 
+use std::fs;
+
 use serde_json::Value;
 
+use crate::harness::extensions::scan_directory;
 use crate::harness::{Kind, Setup, check, get, in_every_mode, on_every_server, row};
 
 in_every_mode! { environment_of_the_server }
 on_every_server! {
     environment, environment_changes_last_one_request, ini_values, memory_limit, prepended_and_appended,
-    errors_are_logged_with_their_request, disabled_functions,
+    errors_are_logged_with_their_request, disabled_functions, folder_of_settings,
 }
 
 fn environment(kind: Kind) {
@@ -26,6 +29,17 @@ fn environment(kind: Kind) {
     );
     let server = Setup::new(kind).env("SITE_VAR", "x").php_value("variables_order", "EGPCS").start();
     check(&server, vec![row("in $_ENV when asked for", get("/env.php")).json("/SITE_VAR/env", "x")]);
+}
+
+/// `PHP_INI_SCAN_DIR` counts in whatever environment the server is started. Workers of php-fpm do not see
+/// it, unless `clear_env = no` gives them the environment.
+fn folder_of_settings(kind: Kind) {
+    let server = Setup::new(kind).start();
+    let script = "<?php echo trim(php_ini_scanned_files()), ' ', getenv('PHP_INI_SCAN_DIR') ?: 'hidden';";
+    fs::write(server.places.root().join("scanned.php"), script).unwrap();
+    let folder = scan_directory();
+    let seen = if matches!(kind, Kind::Fpm | Kind::Fastcgi | Kind::Peer) { "hidden" } else { folder };
+    assert_eq!(server.text("/scanned.php"), format!("{folder}/tests.ini {seen}"));
 }
 
 /// The server's own environment is passed on, or not, as `inherit_env` says.

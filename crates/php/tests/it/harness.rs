@@ -18,6 +18,11 @@ use tokamak_sys::control::{
 use tokamak_sys::queue::record::{Field, Writer};
 use tokamak_sys::queue::{Drained, Frame, Geometry, Outcome, Producer, Segment, SlotId, split_frame};
 
+use extensions::{SCAN_DIRECTORY, scan_directory};
+
+#[path = "../../../../tests/extensions.rs"]
+mod extensions;
+
 /// Nothing here takes longer, even on a machine that does something else too.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -118,6 +123,7 @@ impl Site {
         let fds = [theirs.as_fd().as_raw_fd(), segment.fd().as_raw_fd(), bell.as_raw_fd()];
         let mut command = Command::new(env!("CARGO_BIN_EXE_tokamak-php"));
         command.arg(ZYGOTE_ARGUMENT).env_clear().env("POOL_VARIABLE", "from the pool");
+        command.env(SCAN_DIRECTORY, scan_directory());
         // For a program built with TOKAMAK_SANITIZE.
         for name in ["ASAN_OPTIONS", "UBSAN_OPTIONS", "USE_ZEND_ALLOC"] {
             command.envs(std::env::var(name).map(|value| (name, value)));
