@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
-use crate::door::Past;
+use crate::event_loop::accept::ConnHistory;
 use crate::pages;
 use crate::screen::{self, Screen, Violation};
 
@@ -218,7 +218,7 @@ pub struct Wire {
     read: OwnedReadHalf,
     link: Arc<Link>,
     screen: Screen,
-    past: Past,
+    history: ConnHistory,
     refused: Option<Refusal>,
 }
 
@@ -235,7 +235,11 @@ impl Wire {
     ///
     /// # Errors
     /// The connection is gone already.
-    pub fn new(stream: TcpStream, past: Past, limits: screen::Limits) -> io::Result<(Wire, Arc<Link>)> {
+    pub fn new(
+        stream: TcpStream,
+        history: ConnHistory,
+        limits: screen::Limits,
+    ) -> io::Result<(Wire, Arc<Link>)> {
         stream.set_nodelay(true)?;
         let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
         let text = Text { peer: peer.ip().to_string(), local: local.ip().to_string() };
@@ -244,21 +248,21 @@ impl Wire {
             addresses: Arc::new(Addresses { peer, local, text }),
             heart: Heart::new(),
             write,
-            requests: AtomicU32::new(past.requests),
-            heard: AtomicU32::new(past.requests),
+            requests: AtomicU32::new(history.requests),
+            heard: AtomicU32::new(history.requests),
             head_began: AtomicU64::new(0),
             serving: AtomicBool::new(false),
             stalled: AtomicBool::new(false),
             violation: OnceLock::new(),
         });
-        Ok((Wire { read, link: link.clone(), screen: Screen::new(limits), past, refused: None }, link))
+        Ok((Wire { read, link: link.clone(), screen: Screen::new(limits), history, refused: None }, link))
     }
 
     /// The connection, for another event loop; nothing if somebody else still needs it here.
-    pub fn leave(self) -> Option<(TcpStream, Past)> {
+    pub fn leave(self) -> Option<(TcpStream, ConnHistory)> {
         let Link { write, requests, .. } = Arc::into_inner(self.link)?;
         let stream = self.read.reunite(write).ok()?;
-        Some((stream, Past { requests: requests.into_inner() }))
+        Some((stream, ConnHistory { requests: requests.into_inner() }))
     }
 
     /// Ends the conversation with a client that broke a rule: it is told why, and has a moment to read that.
@@ -348,7 +352,7 @@ impl hyper::rt::Read for Wire {
             let before = wire.screen.phase();
             let verdict = wire.screen.feed(bytes);
             let heard = if wire.screen.clean() == bytes.len() {
-                wire.past.requests.wrapping_add(wire.screen.requests())
+                wire.history.requests.wrapping_add(wire.screen.requests())
             } else {
                 UNFINISHED
             };

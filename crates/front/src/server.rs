@@ -27,8 +27,8 @@ use crate::access;
 use crate::application::Handler;
 use crate::cache::{Content, SitePolicies};
 use crate::connection::{Heart, Link, Pulse, Wire};
-use crate::crew::{Crew, Record};
-use crate::door::{Door, Parcel, Visitor};
+use crate::event_loop::accept::{Accepted, Handoff, Listener};
+use crate::event_loop::balancer::{Balancer, Record};
 use crate::fastcgi;
 use crate::hosts::{self, Hosts};
 use crate::lua::{self, Calls, Presence, SiteHooks};
@@ -106,7 +106,7 @@ pub struct Front {
 /// What an event loop is told.
 enum Message {
     /// Serve this connection, which another loop accepted.
-    Connection(Parcel),
+    Connection(Handoff),
     /// A worker has died.
     Death { pool: usize, instance: u32, death: Death },
     /// Accept no more. The sender is dropped once nothing more is accepted.
@@ -143,7 +143,7 @@ pub struct Loop {
     /// When the pools were last attended to.
     attended: AtomicU64,
     /// This and the other loops.
-    crew: Arc<Crew>,
+    balancer: Arc<Balancer>,
     /// The requests that are being served, for scripts.
     pub presence: Arc<Presence>,
     peers: Vec<UnboundedSender<Message>>,
@@ -236,7 +236,7 @@ impl Front {
         let sites: Vec<Arc<config::Site>> = server.sites.iter().cloned().map(Arc::new).collect();
         let hosts = Arc::new(Hosts::new(&sites));
         let presence = Arc::new(Presence::default());
-        let crew = Arc::new(Crew::new(loops, TICK));
+        let balancer = Arc::new(Balancer::new(loops, TICK));
         let upstreams: Arc<[Upstream]> = server.upstreams.iter().map(fastcgi::upstream).collect();
         let lua = lua::engine(&server, start.scripts.as_deref());
         let cache = Content::new(&server);
@@ -308,7 +308,7 @@ impl Front {
                 draining: AtomicU64::new(0),
                 began: Instant::now(),
                 attended: AtomicU64::new(0),
-                crew: crew.clone(),
+                balancer: balancer.clone(),
                 presence: presence.clone(),
                 peers: senders.clone(),
                 index,
@@ -426,15 +426,15 @@ struct Sockets {
 
 impl Sockets {
     /// Brings them to the event loop that runs here.
-    fn doors(self, home: &Loop) -> io::Result<Vec<Door>> {
-        let mut doors = self.http.into_iter().map(Door::http).collect::<io::Result<Vec<_>>>()?;
+    fn listeners(self, home: &Loop) -> io::Result<Vec<Listener>> {
+        let mut listeners = self.http.into_iter().map(Listener::http).collect::<io::Result<Vec<_>>>()?;
         for (place, socket) in self.fastcgi.into_iter().enumerate() {
             // Each connection would wake every loop that waits for it, so one does; but not one that a script may hold up.
             if home.runs_scripts() || place % home.server.loops == home.index {
-                doors.push(Door::fastcgi(socket, place)?);
+                listeners.push(Listener::fastcgi(socket, place)?);
             }
         }
-        Ok(doors)
+        Ok(listeners)
     }
 }
 
@@ -466,8 +466,8 @@ async fn live(
 ) -> io::Result<()> {
     let _bells = Bell::listen(bells)?;
     let mut accepting = Vec::new();
-    for door in sockets.doors(home)? {
-        accepting.push(tokio::spawn(accept(home.clone(), door)));
+    for listener in sockets.listeners(home)? {
+        accepting.push(tokio::spawn(accept(home.clone(), listener)));
     }
     // One of them does it for all.
     if home.index == 0 {
@@ -483,10 +483,10 @@ async fn live(
     loop {
         tokio::select! {
             message = inbox.recv() => match message {
-                Some(Message::Connection(parcel)) => {
-                    home.crew.left(home.index, parcel.is_client());
-                    if let Ok(visitor) = parcel.unpack() {
-                        home.open(visitor);
+                Some(Message::Connection(handoff)) => {
+                    home.balancer.left(home.index, handoff.is_client());
+                    if let Ok(accepted) = handoff.attach() {
+                        home.open(accepted);
                     }
                 }
                 Some(Message::Death { pool, instance, death }) => {
@@ -510,10 +510,10 @@ async fn live(
                 let now = tokamak_cost::now();
                 let record = Record::take(now);
                 let is_in_time = match last.replace(record) {
-                    Some(last) => home.crew.report(home.index, last, record),
+                    Some(last) => home.balancer.report(home.index, last, record),
                     // The first tick comes at once.
                     None => {
-                        home.crew.begin(home.index, record);
+                        home.balancer.begin(home.index, record);
                         true
                     }
                 };
@@ -529,7 +529,7 @@ async fn live(
             }
         }
         if let Some(until) = drain_until
-            && (home.crew.connections(home.index) == 0 || tokamak_cost::now() > until)
+            && (home.balancer.connections(home.index) == 0 || tokamak_cost::now() > until)
         {
             home.flush_logs();
             return Ok(());
@@ -537,26 +537,26 @@ async fn live(
     }
 }
 
-async fn accept(home: Arc<Loop>, mut door: Door) {
-    let mut serving = home.crew.serving();
+async fn accept(home: Arc<Loop>, mut listener: Listener) {
+    let mut serving = home.balancer.serving();
     loop {
-        if door.is_for_clients() && !home.crew.serves(home.index) {
+        if listener.is_for_clients() && !home.balancer.serves(home.index) {
             let rest = async {
-                // The crew lives as long as its loops.
+                // The balancer lives as long as its loops.
                 let _ = serving.wait_for(|serving| home.index < *serving).await;
             };
-            door = match door.closed(rest, TICK).await {
-                Ok(door) => door,
+            listener = match listener.suspended(rest, TICK).await {
+                Ok(listener) => listener,
                 Err(error) => give_up(&home, &error),
             };
         }
         tokio::select! {
-            visitor = door.accept() => match visitor {
-                Ok(visitor) => home.place(visitor),
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => home.place(accepted),
                 // Out of descriptors or memory: the connection stays in the backlog; trying at once would spin.
                 Err(_) => tokio::time::sleep(TICK).await,
             },
-            _ = serving.changed(), if door.is_for_clients() => {}
+            _ = serving.changed(), if listener.is_for_clients() => {}
         }
     }
 }
@@ -565,51 +565,55 @@ impl Loop {
     /// Gives an accepted connection to the loop that shall have it: an equal spread over those that serve, whoever accepted it. One of a
     /// web server is handed over only by a loop that has enough to do, for it may be for a single request, which costs less than that; if
     /// the loop itself runs scripts, it is spread over all.
-    fn place(self: &Arc<Self>, visitor: Visitor) {
+    fn place(self: &Arc<Self>, accepted: Accepted) {
         if self.clients() >= self.server.limits.connections {
-            return turn_away(visitor);
+            return turn_away(accepted);
         }
-        if !self.admits(&visitor) {
+        if !self.admits(&accepted) {
             return;
         }
         let now = tokamak_cost::coarse();
-        let chosen = match visitor {
-            Visitor::Fastcgi(..) => self.crew.for_server(self.index, !self.runs_scripts(), now),
-            Visitor::Http(..) => self.crew.for_client(self.index, now),
+        let chosen = match accepted {
+            Accepted::Fastcgi(..) => self.balancer.for_server(self.index, !self.runs_scripts(), now),
+            Accepted::Http(..) => self.balancer.for_client(self.index, now),
         };
         if chosen == self.index {
-            self.open(visitor);
-        } else if let Ok(parcel) = visitor.pack() {
-            self.send(chosen, parcel);
+            self.open(accepted);
+        } else if let Ok(handoff) = accepted.detach() {
+            self.send(chosen, handoff);
         }
     }
 
     /// Whether other loops shall have connections of this one.
     pub fn has_surplus(&self) -> bool {
-        self.crew.has_surplus(self.index)
+        self.balancer.has_surplus(self.index)
     }
 
-    /// The loop that shall have a connection of this one which is between two requests, if any.
-    pub fn heir(&self) -> Option<usize> {
+    /// The loop that takes over a connection of this one which is between two requests, if any.
+    pub fn handover_target(&self) -> Option<usize> {
         // Loops that have nothing left to do may have ended.
-        if self.is_draining() { None } else { self.crew.heir(self.index, tokamak_cost::coarse()) }
-    }
-
-    /// Gives a connection between two requests to another loop.
-    pub fn hand_over(&self, heir: usize, wire: Wire) {
-        let Some((stream, past)) = wire.leave() else { return };
-        // A connection that cannot be taken out of the event loop is closed, as one that has been idle for long.
-        if let Ok(parcel) = Visitor::Http(stream, past).pack() {
-            self.send(heir, parcel);
+        if self.is_draining() {
+            None
+        } else {
+            self.balancer.handover_target(self.index, tokamak_cost::coarse())
         }
     }
 
-    fn send(&self, to: usize, parcel: Parcel) {
+    /// Gives a connection between two requests to another loop.
+    pub fn hand_over(&self, target: usize, wire: Wire) {
+        let Some((stream, history)) = wire.leave() else { return };
+        // A connection that cannot be taken out of the event loop is closed, as one that has been idle for long.
+        if let Ok(handoff) = Accepted::Http(stream, history).detach() {
+            self.send(target, handoff);
+        }
+    }
+
+    fn send(&self, to: usize, handoff: Handoff) {
         // Counted at once, so that a burst is spread too; the other loop takes this count back.
-        let is_client = parcel.is_client();
-        self.crew.joined(to, is_client);
-        if self.peers[to].send(Message::Connection(parcel)).is_err() {
-            self.crew.left(to, is_client);
+        let is_client = handoff.is_client();
+        self.balancer.joined(to, is_client);
+        if self.peers[to].send(Message::Connection(handoff)).is_err() {
+            self.balancer.left(to, is_client);
         }
     }
 
@@ -619,8 +623,8 @@ impl Loop {
     }
 
     /// Whether a web server may connect from where it is.
-    fn admits(&self, visitor: &Visitor) -> bool {
-        let Visitor::Fastcgi(stream, place) = visitor else { return true };
+    fn admits(&self, accepted: &Accepted) -> bool {
+        let Accepted::Fastcgi(stream, place) = accepted else { return true };
         let pool = self.server.fpm_sockets().nth(*place).map(|(_, pool)| pool);
         let (Some(pool), Some(peer)) = (pool, stream.peer()) else { return true };
         let Some(allowed) = &pool.listen.allowed_clients else { return true };
@@ -631,21 +635,21 @@ impl Loop {
         admits
     }
 
-    fn open(self: &Arc<Self>, visitor: Visitor) {
-        match visitor {
-            Visitor::Http(stream, past) => {
+    fn open(self: &Arc<Self>, accepted: Accepted) {
+        match accepted {
+            Accepted::Http(stream, history) => {
                 let screen = crate::screen::Limits {
                     head: self.server.limits.head,
                     fields: self.server.limits.headers,
                     body: self.server.limits.body,
                 };
                 // A client that has gone again is no news.
-                let Ok((wire, link)) = Wire::new(stream, past, screen) else { return };
+                let Ok((wire, link)) = Wire::new(stream, history, screen) else { return };
                 self.watch(Watched::Http(link.clone()), |open| {
                     service::converse(self.clone(), wire, link, open)
                 });
             }
-            Visitor::Fastcgi(stream, socket) => {
+            Accepted::Fastcgi(stream, socket) => {
                 let heart = Arc::new(Heart::new());
                 self.watch(Watched::Fastcgi(heart.clone()), |open| {
                     responder::converse(self.clone(), stream, socket, heart, open)
@@ -660,7 +664,7 @@ impl Loop {
         F: Future<Output = ()> + Send + 'static,
     {
         let is_client = matches!(watched, Watched::Http(_));
-        self.crew.joined(self.index, is_client);
+        self.balancer.joined(self.index, is_client);
         let place = lock(&self.links).reserve();
         let task = tokio::spawn(converse(OpenConnection { home: self.clone(), place, is_client }));
         lock(&self.links).open[place] = Some((task.abort_handle(), watched));
@@ -700,7 +704,7 @@ impl Loop {
 
     /// Open connections of all loops.
     pub fn clients(&self) -> usize {
-        self.crew.all_connections()
+        self.balancer.all_connections()
     }
 
     /// Whether connections are to be closed after their next response.
@@ -740,9 +744,9 @@ impl Loop {
 }
 
 /// Answers somebody for whom there is no room.
-fn turn_away(visitor: Visitor) {
+fn turn_away(accepted: Accepted) {
     // A web server that is cut off tries again, or another one.
-    if let Visitor::Http(stream, _) = visitor {
+    if let Accepted::Http(stream, _) = accepted {
         service::turn_away(stream);
     }
 }
@@ -757,7 +761,7 @@ pub struct OpenConnection {
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         lock(&self.home.links).release(self.place);
-        self.home.crew.left(self.home.index, self.is_client);
+        self.home.balancer.left(self.home.index, self.is_client);
         if self.home.is_draining() {
             let _ = self.home.peers[self.home.index].send(Message::Closed);
         }

@@ -68,8 +68,8 @@ pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, open: OpenCo
             settled = None;
         } else if settled.replace(link.requests()) != Some(link.requests()) {
             context.waker().wake_by_ref();
-        } else if let Some(heir) = home.heir() {
-            return Poll::Ready(End::Inherited(heir));
+        } else if let Some(target) = home.handover_target() {
+            return Poll::Ready(End::HandedOver(target));
         }
         Poll::Pending
     });
@@ -77,11 +77,11 @@ pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, open: OpenCo
     let http1::Parts { io: wire, read_buf, service, .. } = connection.into_parts();
     let result = match end {
         End::Closed(result) => result,
-        End::Inherited(heir) => {
+        End::HandedOver(target) => {
             drop((service, link, open));
             // Never seen otherwise; better closed than half understood.
             if read_buf.is_empty() {
-                home.hand_over(heir, wire);
+                home.hand_over(target, wire);
             }
             return;
         }
@@ -102,7 +102,7 @@ pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, open: OpenCo
 enum End {
     Closed(hyper::Result<()>),
     /// Another event loop goes on.
-    Inherited(usize),
+    HandedOver(usize),
 }
 
 /// Answers a client for which there is no room.

@@ -2,7 +2,7 @@
 //! scripts.
 //!
 //! ```text
-//! door           a connection, and the pool that its socket belongs to
+//! event_loop     a connection, and the pool that its socket belongs to
 //!   conversation one task: reads records, writes records, any number of requests at once
 //!     gather     one request that is coming: its parameters, its body
 //!     answer     one request that is being answered: the worker's response as records

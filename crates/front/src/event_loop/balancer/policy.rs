@@ -1,4 +1,4 @@
-//! How many event loops shall serve, decided from what they have done lately. No clock and no system call.
+//! The number of event loops that serve, decided from what they have done lately. No clock and no system call.
 //!
 //! ```text
 //!        all busy, and processors have nothing to do: up to twice as many
@@ -14,11 +14,12 @@
 
 use std::time::Duration;
 
-/// Part of their time for which busy loops want a processor. Chosen arbitrarily, so that there is time for a change.
+/// Fraction of its time for which a busy loop wants a processor. The rest is the time in which another loop
+/// can begin to serve: near 1 requests would queue before that, at 0.1 every loop would always serve.
 const BUSY: f64 = 0.7;
 
-/// Part of their time for which fewer loops may want one so that they suffice. Chosen arbitrarily, so far below [`BUSY`] that the number
-/// does not swing.
+/// Fewer loops suffice if each would want a processor for at most this fraction of its time. The distance to
+/// [`BUSY`] keeps the number from swinging.
 const AMPLE: f64 = 0.5;
 
 /// Processors that must have nothing to do before another loop may serve: without one, loops would take turns. Chosen by
@@ -29,14 +30,15 @@ const SPARE: f64 = 0.3;
 /// Decisions in a row that must find it so.
 const TWICE: u32 = 2;
 
-/// HTTP connections that one loop may have: each may have a request, for which the loop needs room in the queue. Chosen arbitrarily, as the
-/// least room that a loop can have.
+/// HTTP connections for which one loop is enough. Each may have a request in the queue, and this is the
+/// smallest number of slots that a loop has there.
 pub const CLIENTS: usize = 256;
 
-/// How long fewer loops must have sufficed before fewer serve. Chosen arbitrarily.
+/// How long fewer loops must have sufficed before fewer serve. Much shorter, and each pause between two
+/// bursts would move connections; much longer only wastes context switches.
 const CALM: Duration = Duration::from_secs(1);
 
-/// How long all loops serve after one was held up. Chosen arbitrarily: what held it up will come again.
+/// How long all loops serve after one was held up, because what held it up will probably come again.
 const WARY: Duration = Duration::from_secs(60);
 
 /// What is known at the time of a decision.
@@ -70,7 +72,7 @@ impl Policy {
         Policy { loops, serving: 1, wanting: 0, calm_since: None, wary_until: 0 }
     }
 
-    /// How many loops shall serve. `spare` tells how many processors have had nothing to do lately; it is asked only if that
+    /// How many loops serve from now on. `spare` tells how many processors have had nothing to do lately; it is asked only if that
     /// matters, and if nobody knows there are enough.
     pub fn decide(&mut self, facts: Facts, spare: impl FnOnce() -> Option<f64>) -> usize {
         let Facts { now, demand, clients, is_held_up } = facts;

@@ -1,8 +1,9 @@
-//! The event loops as a crew: how many of them serve HTTP, and who has which connections.
+//! How many event loops serve HTTP, and which of them has which connections.
 //!
-//! As few serve as have time for it. Loops that take turns on one processor cost each request a change of threads and make it wait
-//! for the other loop's turn; one that has a processor for itself does not. Those that rest do not listen, and what they still have
-//! of connections goes over to the others, each when it is between two requests.
+//! As few loops serve as have time for it. Two loops that share a processor cost each request a context
+//! switch, and each request waits for the other loop's turn; a loop with a processor of its own costs
+//! neither. A loop that does not serve does not listen either, and its connections move to the serving
+//! loops, each one between two requests.
 
 mod kernel;
 mod policy;
@@ -16,32 +17,36 @@ use tokio::sync::watch;
 use kernel::Spare;
 use policy::{CLIENTS, Facts, Policy};
 
-/// A loop that reports so many ticks too late, though it had a processor, was held up: by a script, or by a disk. Until it reports it
-/// gets no new connections. Chosen arbitrarily, below what a script may take if nobody has said otherwise.
+/// A loop that reports this many ticks late, although it had a processor, was held up by a script or a disk.
+/// It gets no new connections until it reports again. One tick (200 ms) is less than a script may take by
+/// default (500 ms), so a script at its limit counts; a tenth of it would count one slow disk read.
 const LATE: f64 = 1.0;
 
-/// One that is so late now is held up; perhaps it only has no processor. Chosen arbitrarily.
+/// A loop that has not reported for this many ticks is taken for held up even if it may only lack a
+/// processor. Below [`LATE`] a busy machine would look held up all the time; much above it, clients wait.
 const VERY_LATE: f64 = 1.5;
 
-/// Part of its time that a loop may work before it gives new connections of web servers away. Chosen arbitrarily.
+/// Fraction of its time that a loop may work before new connections of web servers go to other loops. The
+/// rest is for bursts: at 0.95 requests would queue in the loop, at 0.1 connections would move for nothing.
 const FULL: f64 = 0.7;
 
-/// Parts of the time in which a loop's demand is told.
+/// A loop's demand is stored as an integer number of these parts of its time.
 const WHOLE: f64 = 1000.0;
 
 /// All event loops.
 #[derive(Debug)]
-pub struct Crew {
+pub struct Balancer {
     members: Box<[Member]>,
     /// How many serve: the first ones.
     serving: watch::Sender<usize>,
-    foreman: Mutex<Foreman>,
+    scaler: Mutex<Scaler>,
     /// Nanoseconds.
     tick: u64,
 }
 
+/// Decides how many loops serve.
 #[derive(Debug)]
-struct Foreman {
+struct Scaler {
     policy: Policy,
     spare: Spare,
     /// When it last decided, in nanoseconds.
@@ -60,7 +65,7 @@ struct Member {
     /// Part of its time for which it has wanted a processor lately.
     demand: AtomicU32,
     is_full: AtomicBool,
-    /// It was held up, and nobody has seen that yet.
+    /// It was held up since the last decision.
     was_held_up: AtomicBool,
     /// When it last reported, in nanoseconds; 0: it has not begun.
     seen: AtomicU64,
@@ -84,14 +89,14 @@ impl Record {
     }
 }
 
-impl Crew {
+impl Balancer {
     /// So many loops, which report at this interval.
-    pub fn new(loops: usize, tick: Duration) -> Crew {
-        let foreman = Foreman { policy: Policy::new(loops), spare: Spare::default(), decided: 0 };
-        Crew {
+    pub fn new(loops: usize, tick: Duration) -> Balancer {
+        let scaler = Scaler { policy: Policy::new(loops), spare: Spare::default(), decided: 0 };
+        Balancer {
             members: (0..loops).map(|_| Member::default()).collect(),
             serving: watch::Sender::new(1),
-            foreman: Mutex::new(foreman),
+            scaler: Mutex::new(scaler),
             tick: tick.as_nanos() as u64,
         }
     }
@@ -125,18 +130,19 @@ impl Crew {
         least_of(asking, self.members.len(), load)
     }
 
-    /// Whether a loop has HTTP connections that others shall have. Mostly not.
+    /// Whether a loop has HTTP connections that are to move to other loops. Mostly not.
     pub fn has_surplus(&self, index: usize) -> bool {
         self.members[index].surplus.load(Ordering::Relaxed) > 0
     }
 
-    /// Another loop that shall have one of this loop's HTTP connections, which is between two requests.
-    pub fn heir(&self, index: usize, now: u64) -> Option<usize> {
+    /// Another loop that takes over one of this loop's HTTP connections, which is between two requests.
+    pub fn handover_target(&self, index: usize, now: u64) -> Option<usize> {
         let member = &self.members[index];
         // Nobody else takes from it; if it is set anew meanwhile, it is so again soon.
         let surplus = member.surplus.load(Ordering::Relaxed);
         member.surplus.store(surplus.saturating_sub(1), Ordering::Relaxed);
-        Some(self.for_client(index, now)).filter(|heir| surplus > 0 && *heir != index && self.serves(*heir))
+        Some(self.for_client(index, now))
+            .filter(|target| surplus > 0 && *target != index && self.serves(*target))
     }
 
     /// A loop has a connection more.
@@ -185,8 +191,8 @@ impl Crew {
         }
         member.seen.store(now.at, Ordering::Relaxed);
         if self.members.len() > 1 {
-            match self.foreman.try_lock() {
-                Ok(mut foreman) => self.decide(&mut foreman, now.at),
+            match self.scaler.try_lock() {
+                Ok(mut scaler) => self.decide(&mut scaler, now.at),
                 // A panic elsewhere cannot leave it half changed.
                 Err(TryLockError::Poisoned(poisoned)) => self.decide(&mut poisoned.into_inner(), now.at),
                 // Somebody does it.
@@ -207,12 +213,12 @@ impl Crew {
         seen > 0 && self.exceeds(ticks, now.saturating_sub(seen))
     }
 
-    fn decide(&self, foreman: &mut Foreman, now: u64) {
+    fn decide(&self, scaler: &mut Scaler, now: u64) {
         // Ticks are never quite even.
-        if now.saturating_sub(foreman.decided) < self.tick / 4 * 3 {
+        if now.saturating_sub(scaler.decided) < self.tick / 4 * 3 {
             return;
         }
-        foreman.decided = now;
+        scaler.decided = now;
         let mut is_held_up = false;
         for (index, member) in self.members.iter().enumerate() {
             is_held_up |= member.was_held_up.swap(false, Ordering::Relaxed);
@@ -221,7 +227,7 @@ impl Crew {
         let demand: u32 = self.members.iter().map(|member| member.demand.load(Ordering::Relaxed)).sum();
         let clients = (0..self.members.len()).map(|index| self.clients(index)).sum();
         let facts = Facts { now, demand: f64::from(demand) / WHOLE, clients, is_held_up };
-        let Foreman { policy, spare, .. } = foreman;
+        let Scaler { policy, spare, .. } = scaler;
         let serving = policy.decide(facts, || spare.look(now));
         self.serving.send_if_modified(|before| std::mem::replace(before, serving) != serving);
         self.share_out(serving, clients, now);
@@ -265,7 +271,7 @@ mod tests {
     }
 
     /// Loops that report for so many ticks from this one on that they have worked for this part of their time.
-    fn report(crew: &Crew, who: &[usize], ticks: std::ops::Range<u64>, part: f64) {
+    fn report(balancer: &Balancer, who: &[usize], ticks: std::ops::Range<u64>, part: f64) {
         for tick in ticks {
             let record = |tick: u64| Record {
                 at: tick * TICK,
@@ -273,33 +279,33 @@ mod tests {
                 waited: 0,
             };
             for &index in who {
-                crew.report(index, record(tick), record(tick + 1));
+                balancer.report(index, record(tick), record(tick + 1));
             }
         }
     }
 
-    fn with(loops: usize, clients: usize) -> Crew {
-        let crew = Crew::new(loops, Duration::from_nanos(TICK));
-        come(&crew, clients, 0, 0);
-        crew
+    fn with(loops: usize, clients: usize) -> Balancer {
+        let balancer = Balancer::new(loops, Duration::from_nanos(TICK));
+        come(&balancer, clients, 0, 0);
+        balancer
     }
 
     /// So many clients come to this loop at this tick.
-    fn come(crew: &Crew, clients: usize, to: usize, tick: u64) {
-        (0..clients).for_each(|_| crew.joined(crew.for_client(to, tick * TICK), true));
+    fn come(balancer: &Balancer, clients: usize, to: usize, tick: u64) {
+        (0..clients).for_each(|_| balancer.joined(balancer.for_client(to, tick * TICK), true));
     }
 
-    fn clients(crew: &Crew) -> Vec<usize> {
-        (0..crew.members.len()).map(|index| crew.clients(index)).collect()
+    fn clients(balancer: &Balancer) -> Vec<usize> {
+        (0..balancer.members.len()).map(|index| balancer.clients(index)).collect()
     }
 
     /// Connections of these loops change hands until nobody has too many.
-    fn settle(crew: &Crew, who: &[usize], tick: u64) {
+    fn settle(balancer: &Balancer, who: &[usize], tick: u64) {
         for &index in who {
-            while crew.has_surplus(index) {
-                if let Some(heir) = crew.heir(index, tick * TICK) {
-                    crew.left(index, true);
-                    crew.joined(heir, true);
+            while balancer.has_surplus(index) {
+                if let Some(target) = balancer.handover_target(index, tick * TICK) {
+                    balancer.left(index, true);
+                    balancer.joined(target, true);
                 }
             }
         }
@@ -307,79 +313,79 @@ mod tests {
 
     #[test]
     fn a_loop_that_is_held_up_gets_nothing() {
-        let crew = with(3, 10);
-        report(&crew, &[0, 1, 2], 1..3, 0.0);
-        assert_eq!((clients(&crew), crew.serves(1)), (vec![10, 0, 0], false));
+        let balancer = with(3, 10);
+        report(&balancer, &[0, 1, 2], 1..3, 0.0);
+        assert_eq!((clients(&balancer), balancer.serves(1)), (vec![10, 0, 0], false));
         // The first loop says nothing any more.
-        report(&crew, &[1, 2], 3..7, 0.0);
-        assert!(crew.serves(2));
-        come(&crew, 30, 1, 7);
-        settle(&crew, &[1, 2], 7);
-        assert_eq!(clients(&crew), [10, 15, 15], "it cannot give, but must not get");
-        let servers: Vec<_> = (0..3).map(|asking| crew.for_server(asking, false, 7 * TICK)).collect();
+        report(&balancer, &[1, 2], 3..7, 0.0);
+        assert!(balancer.serves(2));
+        come(&balancer, 30, 1, 7);
+        settle(&balancer, &[1, 2], 7);
+        assert_eq!(clients(&balancer), [10, 15, 15], "it cannot give, but must not get");
+        let servers: Vec<_> = (0..3).map(|asking| balancer.for_server(asking, false, 7 * TICK)).collect();
         assert_eq!(servers, [1, 1, 2]);
-        report(&crew, &[0, 1, 2], 7..9, 0.0);
-        come(&crew, 8, 2, 9);
-        assert_eq!(clients(&crew), [16, 16, 16], "it is one of them again");
+        report(&balancer, &[0, 1, 2], 7..9, 0.0);
+        come(&balancer, 8, 2, 9);
+        assert_eq!(clients(&balancer), [16, 16, 16], "it is one of them again");
     }
 
     #[test]
     fn a_hold_up_is_noticed_once_whoever_decides() {
-        let crew = with(2, 1);
-        report(&crew, &[0, 1], 1..3, 0.0);
+        let balancer = with(2, 1);
+        report(&balancer, &[0, 1], 1..3, 0.0);
         let record = |at: u64| Record { at, worked: 0, waited: 0 };
         // It comes too soon after a decision to be seen at once, and then on time again.
         let late = 5 * TICK + TICK / 2;
-        report(&crew, &[1], 3..5, 0.0);
-        assert!(!crew.report(0, record(3 * TICK), record(late)));
-        assert!(crew.report(0, record(late), record(late + TICK)));
-        crew.report(1, record(5 * TICK), record(late + TICK));
-        assert!(crew.serves(1));
+        report(&balancer, &[1], 3..5, 0.0);
+        assert!(!balancer.report(0, record(3 * TICK), record(late)));
+        assert!(balancer.report(0, record(late), record(late + TICK)));
+        balancer.report(1, record(5 * TICK), record(late + TICK));
+        assert!(balancer.serves(1));
     }
 
     #[test]
     fn time_without_a_processor_is_no_hold_up() {
-        let crew = with(2, 1);
-        report(&crew, &[1], 1..3, 0.0);
+        let balancer = with(2, 1);
+        report(&balancer, &[1], 1..3, 0.0);
         let record = |at: u64, waited: u64| Record { at, worked: 0, waited };
-        crew.report(0, record(TICK, 0), record(3 * TICK + TICK / 4, 2 * TICK));
-        report(&crew, &[1], 3..5, 0.0);
-        assert!(!crew.serves(1));
+        balancer.report(0, record(TICK, 0), record(3 * TICK + TICK / 4, 2 * TICK));
+        report(&balancer, &[1], 3..5, 0.0);
+        assert!(!balancer.serves(1));
     }
 
     #[test]
     fn connections_are_shared_out_whatever_web_servers_have() {
-        let crew = with(2, 40);
-        (0..300).for_each(|_| crew.joined(1, false));
-        report(&crew, &[0, 1], 1..2, 0.0);
-        report(&crew, &[1], 2..6, 0.0);
-        report(&crew, &[0, 1], 6..8, 0.0);
-        settle(&crew, &[0, 1], 8);
-        assert_eq!(clients(&crew), [20, 20]);
-        assert_eq!(crew.all_connections(), 340);
+        let balancer = with(2, 40);
+        (0..300).for_each(|_| balancer.joined(1, false));
+        report(&balancer, &[0, 1], 1..2, 0.0);
+        report(&balancer, &[1], 2..6, 0.0);
+        report(&balancer, &[0, 1], 6..8, 0.0);
+        settle(&balancer, &[0, 1], 8);
+        assert_eq!(clients(&balancer), [20, 20]);
+        assert_eq!(balancer.all_connections(), 340);
         // After the minute one of them suffices.
-        report(&crew, &[0, 1], 8..400, 0.0);
-        settle(&crew, &[0, 1], 400);
-        assert_eq!(clients(&crew), [40, 0]);
+        report(&balancer, &[0, 1], 8..400, 0.0);
+        settle(&balancer, &[0, 1], 400);
+        assert_eq!(clients(&balancer), [40, 0]);
     }
 
     #[test]
     fn a_loop_that_has_not_begun_is_not_late() {
-        let crew = with(2, 1);
+        let balancer = with(2, 1);
         let began = |at: u64| Record { at, worked: 0, waited: 0 };
-        crew.begin(0, began(TICK));
-        report(&crew, &[0], 1..20, 0.1);
-        assert!(!crew.serves(1));
-        crew.begin(1, began(20 * TICK));
-        report(&crew, &[0], 20..25, 0.1);
-        assert!(crew.serves(1), "now it is");
+        balancer.begin(0, began(TICK));
+        report(&balancer, &[0], 1..20, 0.1);
+        assert!(!balancer.serves(1));
+        balancer.begin(1, began(20 * TICK));
+        report(&balancer, &[0], 20..25, 0.1);
+        assert!(balancer.serves(1), "now it is");
     }
 
     #[test]
     fn one_loop_has_so_many_clients_and_no_more() {
-        let crew = with(2, CLIENTS + 10);
-        assert_eq!(clients(&crew), [CLIENTS, 10]);
-        report(&crew, &[0, 1], 1..2, 0.0);
-        assert!(crew.serves(1));
+        let balancer = with(2, CLIENTS + 10);
+        assert_eq!(clients(&balancer), [CLIENTS, 10]);
+        report(&balancer, &[0, 1], 1..2, 0.0);
+        assert!(balancer.serves(1));
     }
 }

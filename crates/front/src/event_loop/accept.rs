@@ -1,0 +1,125 @@
+//! Accepting connections: HTTP sockets and FastCGI sockets alike. One event loop accepts a connection, and
+//! another may serve it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use tokamak_upstream::socket::{self, Socket};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A listening socket in an event loop.
+pub enum Listener {
+    /// For HTTP clients.
+    Http(TcpListener),
+    /// For web servers, by its index in the configuration.
+    Fastcgi(socket::Listener, usize),
+}
+
+/// A connection in an event loop that has not read anything of it yet.
+pub enum Accepted {
+    /// Of an HTTP client.
+    Http(TcpStream, ConnHistory),
+    /// Of a web server, and the index of the FastCGI socket in the configuration.
+    Fastcgi(Socket, usize),
+}
+
+/// What was served already on a connection that comes from another event loop.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnHistory {
+    /// Requests that were answered.
+    pub requests: u32,
+}
+
+/// A connection on its way from one event loop to another: neither watches its descriptor.
+pub enum Handoff {
+    /// As [`Accepted::Http`].
+    Http(std::net::TcpStream, ConnHistory),
+    /// As [`Accepted::Fastcgi`].
+    Fastcgi(Socket, usize),
+}
+
+impl Listener {
+    /// Adds a listening socket for HTTP clients to this event loop.
+    ///
+    /// # Errors
+    /// The event loop cannot watch the socket.
+    pub fn http(listener: std::net::TcpListener) -> io::Result<Listener> {
+        listener.set_nonblocking(true)?;
+        Ok(Listener::Http(TcpListener::from_std(listener)?))
+    }
+
+    /// Adds a listening socket for web servers to this event loop.
+    ///
+    /// # Errors
+    /// The event loop cannot watch the socket.
+    pub fn fastcgi(socket: OwnedFd, index: usize) -> io::Result<Listener> {
+        socket2::SockRef::from(&socket).set_nonblocking(true)?;
+        Ok(Listener::Fastcgi(socket::Listener::new(socket)?, index))
+    }
+
+    /// Whether it is for HTTP.
+    pub fn is_for_clients(&self) -> bool {
+        matches!(self, Listener::Http(_))
+    }
+
+    /// Takes the socket out of the event loop until `rest` is over, because each new connection wakes
+    /// every event loop that watches the socket. If it cannot be watched again (no descriptors, no
+    /// memory), it tries again after each `pause`; other event loops accept meanwhile.
+    ///
+    /// # Errors
+    /// The socket cannot be taken out of the event loop.
+    pub async fn suspended(self, rest: impl Future<Output = ()>, pause: Duration) -> io::Result<Listener> {
+        let Listener::Http(listener) = self else { return Ok(self) };
+        let listener = listener.into_std()?;
+        rest.await;
+        loop {
+            match listener.try_clone().and_then(Listener::http) {
+                Ok(listener) => return Ok(listener),
+                Err(_) => tokio::time::sleep(pause).await,
+            }
+        }
+    }
+
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// As accept(2).
+    pub async fn accept(&self) -> io::Result<Accepted> {
+        Ok(match self {
+            Listener::Http(listener) => Accepted::Http(listener.accept().await?.0, ConnHistory::default()),
+            Listener::Fastcgi(listener, index) => Accepted::Fastcgi(listener.accept().await?, *index),
+        })
+    }
+}
+
+impl Accepted {
+    /// Takes the connection out of this event loop.
+    ///
+    /// # Errors
+    /// The event loop does not let it go; the connection is closed.
+    pub fn detach(self) -> io::Result<Handoff> {
+        Ok(match self {
+            Accepted::Http(stream, history) => Handoff::Http(stream.into_std()?, history),
+            Accepted::Fastcgi(socket, index) => Handoff::Fastcgi(socket, index),
+        })
+    }
+}
+
+impl Handoff {
+    /// Whether it is for HTTP.
+    pub fn is_client(&self) -> bool {
+        matches!(self, Handoff::Http(..))
+    }
+
+    /// Adds the connection to this event loop.
+    ///
+    /// # Errors
+    /// The event loop cannot watch it; the connection is closed.
+    pub fn attach(self) -> io::Result<Accepted> {
+        Ok(match self {
+            Handoff::Http(stream, history) => Accepted::Http(TcpStream::from_std(stream)?, history),
+            Handoff::Fastcgi(socket, index) => Accepted::Fastcgi(socket, index),
+        })
+    }
+}
