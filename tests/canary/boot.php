@@ -59,6 +59,7 @@ function channels(): array
         'Sessions' => require __DIR__ . '/channels/sessions.php',
         'Streams and files' => require __DIR__ . '/channels/streams.php',
         'Extensions' => require __DIR__ . '/channels/extensions.php',
+        'Libraries' => require __DIR__ . '/channels/libraries.php',
         'Process' => require __DIR__ . '/channels/process.php',
     ];
 }

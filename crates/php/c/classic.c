@@ -69,79 +69,6 @@ static void put_back_environment(void)
     environment_changed = domain_changed = 0;
 }
 
-/* ---- what extensions remember ---- */
-
-static int regex_options_changed;
-static zend_string *regex_options;
-
-static zend_function *find_function(const char *name)
-{
-    return zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
-}
-
-/* The result is the caller's to free. */
-static zval call(const char *name, zval *argument)
-{
-    zend_function *f = find_function(name);
-    zval result;
-
-    ZVAL_UNDEF(&result);
-    if (f) {
-        zend_call_known_function(f, NULL, NULL, &result, argument ? 1 : 0, argument, NULL);
-    }
-    return result;
-}
-
-/* In these extensions the globals begin with what they remember, in all versions of PHP: two with the number of the last
- * error, one with a pointer to a list of errors, NULL before the first. */
-static int *posix_error, *sockets_error;
-static void **openssl_errors;
-static unsigned long (*peek_openssl_error)(void); /* those that PHP has not taken over into its list */
-
-static void *globals_of(const char *extension)
-{
-    zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, extension, strlen(extension));
-    return module ? module->globals_ptr : NULL;
-}
-
-static void learn_extensions(void)
-{
-    zval options = call("mb_regex_set_options", NULL);
-
-    /* It outlives requests, whose strings do not. */
-    regex_options = Z_TYPE(options) == IS_STRING ? zend_string_init(Z_STRVAL(options), Z_STRLEN(options), 1) : NULL;
-    zval_ptr_dtor(&options);
-    posix_error = globals_of("posix");
-    sockets_error = globals_of("sockets");
-    openssl_errors = globals_of("openssl");
-    *(void **)&peek_openssl_error = openssl_errors ? dlsym(RTLD_DEFAULT, "ERR_peek_error") : NULL;
-}
-
-static void put_back_extensions(void)
-{
-    if (posix_error) {
-        *posix_error = 0;
-    }
-    if (sockets_error) {
-        *sockets_error = 0;
-    }
-    if (openssl_errors && (*openssl_errors || (peek_openssl_error && peek_openssl_error() != 0))) {
-        zval error;
-        do {
-            error = call("openssl_error_string", NULL);
-            zval_ptr_dtor(&error);
-        } while (Z_TYPE(error) == IS_STRING);
-    }
-    if (regex_options_changed) {
-        zval options, before;
-        ZVAL_STR_COPY(&options, regex_options);
-        before = call("mb_regex_set_options", &options);
-        zval_ptr_dtor(&before);
-        zval_ptr_dtor(&options);
-        regex_options_changed = 0;
-    }
-}
-
 /* ---- code in C that a request calls ---- */
 
 enum { MOST_FOREIGN = 16, MOST_DESCRIPTORS = 1024 };
@@ -197,40 +124,24 @@ static void look_closely(void)
     foreign_count = 0;
 }
 
-/* Functions of PHP that we have to know of when they are called. */
-#define NOTICE(function, note)                                \
+/* FFI's functions, by which code in C is reached. */
+#define NOTICE(function)                                      \
     static zif_handler real_##function;                       \
     static ZEND_NAMED_FUNCTION(notice_##function)             \
     {                                                         \
-        note = 1;                                             \
+        called_c = 1;                                         \
         real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
     }
 
-NOTICE(cdef, called_c)
-NOTICE(load, called_c)
-NOTICE(scope, called_c)
-NOTICE(mb_regex_set_options, regex_options_changed)
-
-static void stand_before(zend_function *f, zif_handler *real, zif_handler ours)
-{
-    if (f && f->type == ZEND_INTERNAL_FUNCTION) {
-        *real = f->internal_function.handler;
-        f->internal_function.handler = ours;
-    }
-}
+NOTICE(cdef)
+NOTICE(load)
+NOTICE(scope)
 
 static void notice_calls(void)
 {
-    zend_class_entry *ffi = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("ffi"));
-
-    if (ffi) {
-        stand_before(zend_hash_str_find_ptr(&ffi->function_table, ZEND_STRL("cdef")), &real_cdef, notice_cdef);
-        stand_before(zend_hash_str_find_ptr(&ffi->function_table, ZEND_STRL("load")), &real_load, notice_load);
-        stand_before(zend_hash_str_find_ptr(&ffi->function_table, ZEND_STRL("scope")), &real_scope, notice_scope);
-    }
-    if (regex_options) {
-        stand_before(find_function("mb_regex_set_options"), &real_mb_regex_set_options, notice_mb_regex_set_options);
-    }
+    libraries_stand_before("ffi", "cdef", &real_cdef, notice_cdef);
+    libraries_stand_before("ffi", "load", &real_load, notice_load);
+    libraries_stand_before("ffi", "scope", &real_scope, notice_scope);
 }
 
 /* ---- around a request ---- */
@@ -238,13 +149,13 @@ static void notice_calls(void)
 void classic_begin(void)
 {
     if (is_learned) {
-        put_back_extensions();
+        libraries_begin();
         return;
     }
     is_learned = 1;
     world_watch();
     learn_environment();
-    learn_extensions();
+    libraries_learn();
     world_each_descriptor(note_known, NULL);
     image_watch_mappings(note_mapping);
     notice_calls();
@@ -262,6 +173,7 @@ void classic_end(void)
     }
     world_put_back();
     put_back_environment();
+    libraries_put_back();
     doubt = world_doubt();
     if (doubt) {
         rust_leave(doubt);

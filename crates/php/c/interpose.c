@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <libintl.h>
+#include <locale.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -169,6 +170,8 @@ INTERPOSE(int, clearenv, (void),
           classic_note_environment(), LIBC(clearenv)())
 INTERPOSE(char *, textdomain, (const char *domain),
           classic_note_text_domain(), LIBC(textdomain)(domain))
+INTERPOSE(char *, setlocale, (int category, const char *wanted),
+          libraries_note_locale(wanted), LIBC(setlocale)(category, wanted))
 
 /* ---- memory ---- */
 INTERPOSE(void *, mmap, (void *address, size_t len, int protection, int flags, int fd, off_t offset),

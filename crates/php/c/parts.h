@@ -102,6 +102,14 @@ void classic_end(void);
 void classic_note_environment(void);
 void classic_note_text_domain(void);
 
+/* libraries.c: what extensions and their libraries remember, in classic mode */
+void libraries_learn(void);
+void libraries_begin(void);
+void libraries_put_back(void);
+void libraries_note_locale(const char *wanted);
+/* Ours is called in the place of a function of PHP, if there is one of that name. class: NULL, or in lower case. */
+void libraries_stand_before(const char *class, const char *name, zif_handler *real, zif_handler ours);
+
 /* worker.c */
 bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *return_value);
 void worker_begin(const shim_request *request);

@@ -90,6 +90,21 @@ return [
         worker: STAYS,
         needs: 'gettext',
     ),
+    'bindtextdomain()' => new Channel(
+        pollute: function () { bindtextdomain('polluted', __DIR__); },
+        probe: fn () => bindtextdomain('polluted', null),
+        fpm: STAYS,
+        worker: STAYS,
+        needs: 'gettext',
+    ),
+    'bind_textdomain_codeset()' => new Channel(
+        pollute: function () { bind_textdomain_codeset('polluted', 'ISO-8859-1'); },
+        probe: fn () => bind_textdomain_codeset('polluted', null),
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        needs: 'gettext',
+    ),
     'libxml_use_internal_errors()' => new Channel(
         pollute: function () { libxml_use_internal_errors(true); },
         probe: function () {
@@ -171,6 +186,14 @@ return [
         classic: SHARED,
         worker: SHARED,
         needs: 'pdo_sqlite',
+    ),
+    'Memcached, persistent' => new Channel(
+        pollute: function () { (new Memcached('kept'))->setOption(Memcached::OPT_PREFIX_KEY, 'polluted'); },
+        probe: fn () => (new Memcached('kept'))->getOption(Memcached::OPT_PREFIX_KEY),
+        fpm: SHARED,
+        classic: SHARED,
+        worker: SHARED,
+        needs: 'memcached',
     ),
     'APCu' => new Channel(
         pollute: function () { apcu_store('polluted', true); },

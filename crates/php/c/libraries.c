@@ -1,0 +1,456 @@
+/* What extensions and the libraries behind them remember for the process, in classic mode.
+ *
+ * Each function of PHP that leaves something there has a row: what it leaves is put back, or the worker
+ * is replaced after the response and the error log says why. The handlers of these functions are
+ * replaced, of those alone that this PHP has, so a request that calls none of them pays nothing. A few
+ * settings can be changed in too many ways, with SQL for example: those are compared after each
+ * request, in memory, and only if the library is loaded.
+ */
+#include <dlfcn.h>
+#include <libintl.h>
+#include <locale.h>
+#include <strings.h>
+
+#include "parts.h"
+
+static zend_function *find_function(const char *class, const char *name)
+{
+    HashTable *functions = CG(function_table);
+
+    if (class) {
+        zend_class_entry *ce = zend_hash_str_find_ptr(CG(class_table), class, strlen(class));
+        functions = ce ? &ce->function_table : NULL;
+    }
+    return functions ? zend_hash_str_find_ptr(functions, name, strlen(name)) : NULL;
+}
+
+void libraries_stand_before(const char *class, const char *name, zif_handler *real, zif_handler ours)
+{
+    zend_function *f = find_function(class, name);
+
+    if (f && f->type == ZEND_INTERNAL_FUNCTION) {
+        *real = f->internal_function.handler;
+        f->internal_function.handler = ours;
+    }
+}
+
+/* ---- what replaces the worker ---- */
+
+static int always(zend_execute_data *call)
+{
+    (void)call;
+    return 1;
+}
+
+static int without_connection(zend_execute_data *call)
+{
+    return ZEND_CALL_NUM_ARGS(call) > 0 && Z_TYPE_P(ZEND_CALL_ARG(call, 1)) == IS_NULL;
+}
+
+static int with_a_value(zend_execute_data *call)
+{
+    return ZEND_CALL_NUM_ARGS(call) > 1;
+}
+
+/* imap_open(): DISABLE_AUTHENTICATOR holds for all later connections. */
+static int with_options(zend_execute_data *call)
+{
+    return ZEND_CALL_NUM_ARGS(call) > 5;
+}
+
+/* libintl cannot forget the codeset of a domain. UTF-8 is what a domain has without one under every
+ * UTF-8 locale, and applications set it in each request: that alone is no reason. */
+static int with_another_codeset(zend_execute_data *call)
+{
+    const zval *codeset = ZEND_CALL_NUM_ARGS(call) > 1 ? ZEND_CALL_ARG(call, 2) : NULL;
+
+    return codeset && Z_TYPE_P(codeset) == IS_STRING && strcasecmp(Z_STRVAL_P(codeset), "utf-8") != 0 &&
+           strcasecmp(Z_STRVAL_P(codeset), "utf8") != 0;
+}
+
+/* Libraries read these when they are first used, and never again: the variable is put back after the
+ * request, what they made of it is not. The names begin so. */
+static int for_a_library(zend_execute_data *call)
+{
+    static const char *const names[] = {"FONTCONFIG_", "GCONV_PATH", "LDAP",   "LOCPATH",       "MAGICK_",
+                                        "MIB",         "OPENSSL_",   "OUTPUT_CHARSET", "SASL_", "SNMP",
+                                        "XML_CATALOG"};
+    const zval *text = ZEND_CALL_NUM_ARGS(call) > 0 ? ZEND_CALL_ARG(call, 1) : NULL;
+
+    for (size_t i = 0; text && Z_TYPE_P(text) == IS_STRING && i < sizeof(names) / sizeof(*names); i++) {
+        if (strncmp(Z_STRVAL_P(text), names[i], strlen(names[i])) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Function, when it leaves something, why the worker is replaced. */
+#define REPLACING(ROW)                                                                                       \
+    ROW(ldap_set_option, without_connection, "a request set an LDAP option for all connections")             \
+    ROW(imap_open, with_options, "a request set IMAP options for all connections")                           \
+    ROW(snmp_set_enum_print, always, "a request set how SNMP prints values")                                 \
+    ROW(snmp_set_oid_output_format, always, "a request set how SNMP prints values")                          \
+    ROW(snmp_set_oid_numeric_print, always, "a request set how SNMP prints values")                          \
+    ROW(snmp_read_mib, always, "a request read an SNMP MIB")                                                 \
+    ROW(readline_info, with_a_value, "a request set a variable of readline")                                 \
+    ROW(bind_textdomain_codeset, with_another_codeset, "a request set the codeset of a text domain")         \
+    ROW(putenv, for_a_library, "a request set a variable of the environment that a library reads only once")
+
+#define REPLACE(function, leaves, reason)                     \
+    static zif_handler real_##function;                       \
+    static ZEND_NAMED_FUNCTION(replace_for_##function)        \
+    {                                                         \
+        if (leaves(execute_data)) {                           \
+            world_note_doubt(reason);                         \
+        }                                                     \
+        real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
+    }
+
+REPLACING(REPLACE)
+
+/* ---- settings that functions of PHP tell and set ---- */
+
+enum { NO_KEY = 0 };
+
+static const struct {
+    const char *get, *set;
+    zend_long key; /* the first argument of both */
+} settings[] = {
+    {"mb_regex_set_options", "mb_regex_set_options", NO_KEY},
+    {"snmp_get_quick_print", "snmp_set_quick_print", NO_KEY},
+    {"snmp_get_valueretrieval", "snmp_set_valueretrieval", NO_KEY},
+    {"imap_timeout", "imap_timeout", 1}, /* to open, to read, to write, to close */
+    {"imap_timeout", "imap_timeout", 2},
+    {"imap_timeout", "imap_timeout", 3},
+    {"imap_timeout", "imap_timeout", 4},
+};
+enum { SETTINGS = sizeof(settings) / sizeof(*settings) };
+
+static zval learned[SETTINGS]; /* what they were before the first request */
+
+static int settings_changed, history_changed;
+
+/* The result is the caller's to free. */
+static zval call(const char *name, zend_long key, const zval *value)
+{
+    zend_function *f = find_function(NULL, name);
+    zval result, arguments[2];
+    uint32_t count = 0;
+
+    ZVAL_UNDEF(&result);
+    if (key != NO_KEY) {
+        ZVAL_LONG(&arguments[count++], key);
+    }
+    if (value) {
+        ZVAL_COPY(&arguments[count++], value);
+    }
+    if (f) {
+        zend_call_known_function(f, NULL, NULL, &result, count, arguments, NULL);
+    }
+    if (value) {
+        zval_ptr_dtor(&arguments[count - 1]);
+    }
+    return result;
+}
+
+static void learn_settings(void)
+{
+    for (size_t i = 0; i < SETTINGS; i++) {
+        zval now = call(settings[i].get, settings[i].key, NULL);
+        if (Z_TYPE(now) == IS_STRING) {
+            /* It outlives requests, whose strings do not. */
+            ZVAL_STR(&learned[i], zend_string_init(Z_STRVAL(now), Z_STRLEN(now), 1));
+            zval_ptr_dtor(&now);
+        } else {
+            ZVAL_COPY_VALUE(&learned[i], &now);
+        }
+    }
+}
+
+static void put_back_settings(void)
+{
+    zval result;
+
+    for (size_t i = 0; settings_changed && i < SETTINGS; i++) {
+        if (Z_TYPE(learned[i]) != IS_UNDEF) {
+            result = call(settings[i].set, settings[i].key, &learned[i]);
+            zval_ptr_dtor(&result);
+        }
+    }
+    if (history_changed) {
+        result = call("readline_clear_history", NO_KEY, NULL);
+        zval_ptr_dtor(&result);
+    }
+    settings_changed = history_changed = 0;
+}
+
+#define NOTICE(function, note)                                \
+    static zif_handler real_##function;                       \
+    static ZEND_NAMED_FUNCTION(notice_##function)             \
+    {                                                         \
+        note = 1;                                             \
+        real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
+    }
+
+#define NOTICED(ROW)                                \
+    ROW(mb_regex_set_options, settings_changed)     \
+    ROW(snmp_set_quick_print, settings_changed)     \
+    ROW(snmp_set_valueretrieval, settings_changed)  \
+    ROW(imap_timeout, settings_changed)             \
+    ROW(readline, history_changed)                  \
+    ROW(readline_add_history, history_changed)      \
+    ROW(readline_read_history, history_changed)
+
+NOTICED(NOTICE)
+
+/* ---- where translations are, by domain ---- */
+
+enum { MOST_DOMAINS = 32 };
+
+static struct {
+    char *domain, *directory;
+} bindings[MOST_DOMAINS];
+static size_t binding_count;
+
+static void note_binding(const char *domain)
+{
+    const char *directory = bindtextdomain(domain, NULL);
+
+    for (size_t i = 0; i < binding_count; i++) {
+        if (strcmp(bindings[i].domain, domain) == 0) {
+            return;
+        }
+    }
+    if (binding_count == MOST_DOMAINS || !directory) {
+        world_note_doubt("a request bound too many text domains");
+        return;
+    }
+    bindings[binding_count].domain = strdup(domain);
+    bindings[binding_count++].directory = strdup(directory);
+}
+
+static zif_handler real_bindtextdomain;
+
+static ZEND_NAMED_FUNCTION(notice_bindtextdomain)
+{
+    if (with_a_value(execute_data) && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_STRING &&
+        Z_STRLEN_P(ZEND_CALL_ARG(execute_data, 1)) > 0) {
+        note_binding(Z_STRVAL_P(ZEND_CALL_ARG(execute_data, 1)));
+    }
+    real_bindtextdomain(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void put_back_bindings(void)
+{
+    while (binding_count > 0) {
+        binding_count--;
+        bindtextdomain(bindings[binding_count].domain, bindings[binding_count].directory);
+        free(bindings[binding_count].domain);
+        free(bindings[binding_count].directory);
+    }
+}
+
+/* ---- the locale, which libraries change behind PHP's back ---- */
+
+static int locale_changed;
+static char *locale;
+
+void libraries_note_locale(const char *wanted)
+{
+    if (wanted) {
+        locale_changed = 1;
+    }
+}
+
+static void put_back_locale(void)
+{
+    const char *now;
+
+    if (!locale_changed) {
+        return;
+    }
+    now = setlocale(LC_ALL, NULL);
+    if (locale && now && strcmp(now, locale) != 0) {
+        setlocale(LC_ALL, locale);
+        zend_reset_lc_ctype_locale();
+        zend_update_current_locale();
+    }
+    locale_changed = 0;
+}
+
+/* ---- SQLite: limits of its memory, for all connections ---- */
+
+static struct {
+    int64_t (*soft_limit)(int64_t), (*hard_limit)(int64_t);
+    char **directory;
+    void (*free)(void *);
+    int64_t soft, hard;
+} sqlite;
+
+static void learn_sqlite(void)
+{
+    *(void **)&sqlite.soft_limit = dlsym(RTLD_DEFAULT, "sqlite3_soft_heap_limit64");
+    *(void **)&sqlite.hard_limit = dlsym(RTLD_DEFAULT, "sqlite3_hard_heap_limit64");
+    *(void **)&sqlite.directory = dlsym(RTLD_DEFAULT, "sqlite3_temp_directory");
+    *(void **)&sqlite.free = dlsym(RTLD_DEFAULT, "sqlite3_free");
+    if (sqlite.soft_limit && sqlite.hard_limit) {
+        sqlite.soft = sqlite.soft_limit(-1);
+        sqlite.hard = sqlite.hard_limit(-1);
+    }
+}
+
+static void put_back_sqlite(void)
+{
+    if (sqlite.soft_limit && sqlite.hard_limit &&
+        (sqlite.soft_limit(-1) != sqlite.soft || sqlite.hard_limit(-1) != sqlite.hard)) {
+        sqlite.hard_limit(sqlite.hard);
+        sqlite.soft_limit(sqlite.soft);
+    }
+    if (sqlite.directory && *sqlite.directory && sqlite.free) {
+        sqlite.free(*sqlite.directory);
+        *sqlite.directory = NULL;
+    }
+}
+
+/* ---- ImageMagick: limits, and the registry, where `mpr:` images are too ---- */
+
+enum { MAGICK_LIMITS = 12 }; /* numbers of its kinds of resources, from 1 on */
+
+static struct {
+    uint64_t (*limit)(int);
+    int (*set_limit)(int, uint64_t);
+    void (*rewind)(void);
+    char *(*next)(void);
+    int (*drop)(const char *);
+    uint64_t limits[MAGICK_LIMITS];
+    int was_empty;
+} magick;
+
+static zif_handler real_set_resource_limit;
+static int limits_changed;
+
+static ZEND_NAMED_FUNCTION(notice_set_resource_limit)
+{
+    limits_changed = 1;
+    real_set_resource_limit(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static const char *first_of_registry(void)
+{
+    magick.rewind();
+    return magick.next();
+}
+
+static void learn_magick(void)
+{
+    *(void **)&magick.limit = dlsym(RTLD_DEFAULT, "GetMagickResourceLimit");
+    *(void **)&magick.set_limit = dlsym(RTLD_DEFAULT, "SetMagickResourceLimit");
+    *(void **)&magick.rewind = dlsym(RTLD_DEFAULT, "ResetImageRegistryIterator");
+    *(void **)&magick.next = dlsym(RTLD_DEFAULT, "GetNextImageRegistry");
+    *(void **)&magick.drop = dlsym(RTLD_DEFAULT, "DeleteImageRegistry");
+    if (!magick.limit || !magick.set_limit || !magick.rewind || !magick.next || !magick.drop) {
+        magick.drop = NULL;
+        return;
+    }
+    for (int kind = 1; kind < MAGICK_LIMITS; kind++) {
+        magick.limits[kind] = magick.limit(kind);
+    }
+    magick.was_empty = first_of_registry() == NULL;
+}
+
+static void put_back_magick(void)
+{
+    const char *key;
+
+    if (!magick.drop) {
+        return;
+    }
+    for (int kind = 1; limits_changed && kind < MAGICK_LIMITS; kind++) {
+        magick.set_limit(kind, magick.limits[kind]);
+    }
+    limits_changed = 0;
+    while (magick.was_empty && (key = first_of_registry())) {
+        char *name = strdup(key); /* the registry frees its own */
+        int is_gone = name && magick.drop(name);
+        free(name);
+        if (!is_gone) {
+            world_note_doubt("a request left something in ImageMagick's registry");
+            return;
+        }
+    }
+}
+
+/* ---- numbers and lists of errors ---- */
+
+/* In these extensions the globals begin with what they remember, in all versions of PHP: two with the
+ * number of the last error, one with a pointer to a list of errors, NULL before the first. */
+static int *posix_error, *sockets_error;
+static void **openssl_errors;
+static unsigned long (*peek_openssl_error)(void); /* those that PHP has not taken over into its list */
+
+static void *globals_of(const char *extension)
+{
+    zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, extension, strlen(extension));
+    return module ? module->globals_ptr : NULL;
+}
+
+static void learn_errors(void)
+{
+    posix_error = globals_of("posix");
+    sockets_error = globals_of("sockets");
+    openssl_errors = globals_of("openssl");
+    *(void **)&peek_openssl_error = openssl_errors ? dlsym(RTLD_DEFAULT, "ERR_peek_error") : NULL;
+}
+
+static void put_back_errors(void)
+{
+    if (posix_error) {
+        *posix_error = 0;
+    }
+    if (sockets_error) {
+        *sockets_error = 0;
+    }
+    if (openssl_errors && (*openssl_errors || (peek_openssl_error && peek_openssl_error() != 0))) {
+        zval error;
+        do {
+            error = call("openssl_error_string", NO_KEY, NULL);
+            zval_ptr_dtor(&error);
+        } while (Z_TYPE(error) == IS_STRING);
+    }
+}
+
+/* ---- all together ---- */
+
+void libraries_learn(void)
+{
+    const char *now = setlocale(LC_ALL, NULL);
+
+    locale = now ? strdup(now) : NULL;
+    learn_settings();
+    learn_errors();
+    learn_sqlite();
+    learn_magick();
+#define STAND_BEFORE_REPLACING(function, leaves, reason) \
+    libraries_stand_before(NULL, #function, &real_##function, replace_for_##function);
+#define STAND_BEFORE_NOTICED(function, note) \
+    libraries_stand_before(NULL, #function, &real_##function, notice_##function);
+    REPLACING(STAND_BEFORE_REPLACING)
+    NOTICED(STAND_BEFORE_NOTICED)
+    libraries_stand_before(NULL, "bindtextdomain", &real_bindtextdomain, notice_bindtextdomain);
+    libraries_stand_before("imagick", "setresourcelimit", &real_set_resource_limit, notice_set_resource_limit);
+}
+
+void libraries_put_back(void)
+{
+    put_back_locale();
+    put_back_bindings();
+    put_back_sqlite();
+    put_back_magick();
+}
+
+void libraries_begin(void)
+{
+    put_back_errors();
+    put_back_settings();
+}
