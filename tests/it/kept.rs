@@ -35,8 +35,18 @@ fn mariadb() -> MariaDb {
     database.create("reactor");
     database.query("SET GLOBAL character_set_server = latin1; SET GLOBAL collation_server = latin1_bin");
     database.query("CREATE TABLE reactor.rods (name VARCHAR(40)); CREATE TABLE reactor.other (n INT)");
-    database.query("CREATE TABLE reactor.numbered (n INT AUTO_INCREMENT PRIMARY KEY)");
+    database.query(
+        "CREATE TABLE reactor.numbered (n INT AUTO_INCREMENT PRIMARY KEY); CREATE SEQUENCE reactor.counted",
+    );
+    // The name of the role that everybody has needs quotes.
+    database.query("CREATE ROLE visitor; CREATE ROLE `every``body`; GRANT ALL ON *.* TO visitor");
+    database.query("GRANT visitor TO reactor@'127.0.0.1'; GRANT `every``body` TO reactor@'127.0.0.1'");
+    database.query("SET DEFAULT ROLE `every``body` FOR reactor@'127.0.0.1'");
     database
+}
+
+fn with_postgresql(database: &PostgreSql) -> Setup {
+    setup("pgsql").env("PGSQL", &format!("pgsql:host=127.0.0.1;port={};dbname=reactor", database.port()))
 }
 
 fn number(value: &Value) -> String {
@@ -46,6 +56,15 @@ fn number(value: &Value) -> String {
 /// The connection, and the rest of what can be seen of its session.
 fn see(server: &Server, on: &str) -> Value {
     server.get(&format!("/?do=see&on={on}")).expect(200).json()
+}
+
+/// A request that has chosen the server's random numbers does not choose those of the next one.
+fn random_numbers_do_not_stay(server: &Server, on: &str) {
+    let draw = || {
+        server.get(&format!("/?do=seed&on={on}")).expect(200);
+        server.get(&format!("/?do=draw&on={on}")).expect(200).text()
+    };
+    assert_ne!(draw(), draw(), "{on}");
 }
 
 /// Whatever a request leaves, the next one finds the session of the first, on the same connection.
@@ -69,10 +88,12 @@ fn nothing_stays(server: &Server, on: &str, least: usize, blind: &[&str]) {
 fn nothing_stays_in_mariadb() {
     let database = mariadb();
     let server = booted(with_mysql(&database, "mysql")).start();
-    nothing_stays(&server, "mysql", 13, &[]);
+    nothing_stays(&server, "mysql", 27, &["distributed"]);
     let session = &see(&server, "mysql")["session"][0];
     let settled = [&session[2], &session[4], &session[5], &session[8]].map(|value| value.to_string());
     assert_eq!(settled, ["1", "\"+03:00\"", "\"utf8mb4\"", "\"reactor\""], "as it was opened: {session}");
+    assert_eq!(session[17], "every`body", "as it was opened: {session}");
+    random_numbers_do_not_stay(&server, "mysql");
     assert_eq!(database.query("SELECT COUNT(*) FROM reactor.rods"), "0");
 }
 
@@ -82,7 +103,7 @@ fn nothing_stays_after_a_warm_up() {
     let database = mariadb();
     let warm = ["/?do=see&on=mysql", "/?do=leave&on=mysql&what=variable"];
     let server = with_mysql(&database, "mysql").warm(&warm).start();
-    nothing_stays(&server, "mysql", 13, &[]);
+    nothing_stays(&server, "mysql", 27, &["distributed"]);
     assert!(!server.log().contains("opened at boot"), "{}", server.log());
 }
 
@@ -90,10 +111,14 @@ fn nothing_stays_after_a_warm_up() {
 fn nothing_stays_in_postgresql() {
     let database = PostgreSql::start();
     database.query("CREATE TABLE rods (name TEXT); GRANT SELECT ON rods TO PUBLIC; CREATE SEQUENCE numbers");
-    let dsn = format!("pgsql:host=127.0.0.1;port={};dbname=reactor", database.port());
-    let server = setup("pgsql").env("PGSQL", &dsn).start();
-    nothing_stays(&server, "pgsql", 14, &["failed"]);
-    assert_eq!(see(&server, "pgsql")["session"][0][5], "kept", "as it was opened");
+    database.query(
+        "CREATE ROLE keeper; GRANT ALL ON rods, numbers TO keeper; ALTER ROLE reactor SET role = keeper",
+    );
+    let server = with_postgresql(&database).start();
+    nothing_stays(&server, "pgsql", 19, &["failed", "large-object"]);
+    let session = &see(&server, "pgsql")["session"][0];
+    assert_eq!([&session[2], &session[5]], ["keeper", "kept"], "as it was opened: {session}");
+    random_numbers_do_not_stay(&server, "pgsql");
     assert_eq!(database.query("SELECT count(*) FROM rods"), "0");
 }
 
@@ -101,9 +126,17 @@ fn nothing_stays_in_postgresql() {
 fn nothing_stays_in_redis() {
     let store = Redis::start();
     let server = setup("redis").env("REDIS", &store.port().to_string()).start();
-    nothing_stays(&server, "redis", 5, &["channel", "multi"]);
+    let blind = ["channel", "pattern", "shard", "multi", "tracking", "protocol", "monitor"];
+    nothing_stays(&server, "redis", 12, &blind);
     let session = see(&server, "redis")["session"].to_string();
     assert!(session.contains("db=3"), "as it was opened: {session}");
+    // No reset ends the debugger, so the connection ends.
+    let before = see(&server, "redis");
+    server.get("/?do=debug&on=redis").expect(200);
+    let after = see(&server, "redis");
+    assert_eq!(after["script"], before["script"]);
+    assert_ne!(after["session"], before["session"]);
+    server.log_line(&["worker replaced", "the session of a kept connection could not be reset"]);
 }
 
 /// Not persistent, but held by the application: nothing is asked at the beginning of a request.
@@ -236,4 +269,18 @@ fn what_cannot_be_reset_is_not_kept() {
     assert_ne!(number(&see(&server, "mysql")["session"][0]), first);
     let line = server.log_line(&["no connection is kept: a connection to 127.0.0.1", "names no database"]);
     assert!(line.contains(&database.port().to_string()), "{line}");
+}
+
+/// What an extension holds in a session no reset reaches: here a switch that lets wrong numbers pass.
+#[test]
+fn a_database_with_an_unknown_extension_is_not_kept() {
+    let database = PostgreSql::start();
+    database.query("CREATE TABLE rods (name TEXT); CREATE SEQUENCE numbers; CREATE EXTENSION pgcrypto");
+    let process = |server: &Server| number(&see(server, "pgsql")["session"][0]);
+    let server = with_postgresql(&database).start();
+    assert_eq!(process(&server), process(&server), "kept, with an extension that holds nothing");
+    database.query("CREATE EXTENSION isn");
+    let server = with_postgresql(&database).start();
+    server.log_line(&["no connection is kept", "the database has the extension isn"]);
+    assert_ne!(process(&server), process(&server));
 }

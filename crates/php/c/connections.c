@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -226,17 +227,22 @@ static int is_known(int fd)
     return find(fd) != NULL;
 }
 
-static int settle(void)
+/* Says what `words` finds to be said on each connection, and reads the answers. */
+static int converse(const char *(*words)(wire *))
 {
     for (size_t i = 0; i < held->count; i++) {
         connection *c = &held->all[i];
-        const char *refusal = wire_settle(&c->wire);
+        const char *refusal = words(&c->wire);
         if (refusal) {
             give_up(c->fd, refusal);
             return 0;
         }
         c->flags = fcntl(c->fd, F_GETFL);
         c->is_used = 1;
+    }
+    if (connections_reset() != 0 || connections_await() != 0) {
+        try_again_later("a session could not be reset");
+        return 0;
     }
     return 1;
 }
@@ -263,15 +269,8 @@ int connections_open(void)
         give_up(stranger, "it is no connection, or one on which nothing was said (a ping would do)");
         return 0;
     }
-    if (!settle()) {
-        return 0;
-    }
     /* The first reset makes the first request's session that of all others. */
-    if (connections_reset() != 0 || connections_await() != 0) {
-        try_again_later("a session could not be reset");
-        return 0;
-    }
-    return 1;
+    return converse(wire_question) && converse(wire_settle);
 }
 
 void connections_forget(void)
@@ -290,14 +289,21 @@ int connections_reset(void)
 {
     for (size_t i = 0; held && i < held->count; i++) {
         connection *c = &held->all[i];
+        uint64_t random;
         if (!c->is_used) {
             continue;
+        }
+        if (c->wire.seed_at) {
+            if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random)) {
+                return -1;
+            }
+            wire_seed(&c->wire, random);
         }
         c->is_used = 0;
         c->is_waiting = 1;
         if (syscall(SYS_fcntl, c->fd, F_SETFL, c->flags) != 0 ||
-            syscall(SYS_sendto, c->fd, c->wire.reset, c->wire.len, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) !=
-                (long)c->wire.len) {
+            syscall(SYS_sendto, c->fd, c->wire.next.at, c->wire.next.len, MSG_DONTWAIT | MSG_NOSIGNAL,
+                    NULL, 0) != (long)c->wire.next.len) {
             return -1;
         }
     }
@@ -310,7 +316,7 @@ static int await(connection *c)
     unsigned answered = 0;
     size_t len = 0;
 
-    while (answered < c->wire.answers) {
+    while (answered < c->wire.next.answers) {
         long used = wire_answer(&c->wire, text, len, &answered);
         struct pollfd ask = {.fd = c->fd, .events = POLLIN};
         if (used < 0 || (used == 0 && len == sizeof(text))) {
