@@ -24,6 +24,7 @@ function random_values(): array
             'PcgOneseq128XslRr64' => bin2hex((new Random\Engine\PcgOneseq128XslRr64())->generate()),
             'randomblob of SQLite' => $sqlite->query('SELECT hex(randomblob(16))')->fetchColumn(),
         ],
+        'libraries' => values_of_libraries(),
         'seeded' => [
             'lcg_value' => @lcg_value() . ' ' . @lcg_value(),
             'mt_rand' => mt_rand() . ' ' . mt_rand() . ' ' . mt_rand(),
@@ -32,6 +33,30 @@ function random_values(): array
             'array_rand' => implode(' ', array_rand($hundred, 30)),
             'str_shuffle' => str_shuffle(str_repeat('0123456789abcdefghijklmnopqrstuvwxyz', 2)),
             'Mt19937' => bin2hex((new Random\Randomizer(new Random\Engine\Mt19937()))->getBytes(16)),
-        ],
+        ] + (extension_loaded('gmp') ? ['GMP' => gmp_strval(gmp_random_bits(128), 16)] : []),
     ];
+}
+
+/** The same of libraries whose extensions may be missing. */
+function values_of_libraries(): array
+{
+    $values = [];
+    if (extension_loaded('uuid')) {
+        $values['libuuid'] = uuid_create(UUID_TYPE_RANDOM);
+    }
+    if (extension_loaded('imagick')) {
+        // Threads of OpenMP cannot be in an image.
+        Imagick::setResourceLimit(Imagick::RESOURCETYPE_THREAD, 1);
+        $image = new Imagick();
+        $image->newImage(8, 8, 'gray', 'rgb');
+        $image->addNoiseImage(Imagick::NOISE_GAUSSIAN);
+        $values['ImageMagick'] = md5($image->getImageBlob());
+    }
+    return $values;
+}
+
+/** Lets GnuTLS greet whoever listens on this port, who sees its random numbers and hangs up. */
+function greet_by_tls(int $port): void
+{
+    @ldap_bind(ldap_connect("ldaps://127.0.0.1:$port"));
 }

@@ -4,6 +4,9 @@
 require_once __DIR__ . '/boot.php';
 require_once __DIR__ . '/generators.php';
 random_values();
+if (getenv('TLS_PORT') !== false) {
+    greet_by_tls((int) getenv('TLS_PORT'));
+}
 while (tokamak_handle_request(static function (): void {
     require $_SERVER['SCRIPT_FILENAME'];
 })) {

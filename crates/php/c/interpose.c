@@ -30,6 +30,9 @@
 #include "interpose.h"
 #include "parts.h"
 
+/* What pthread_atfork() is in every library; libc's headers do not declare it. */
+int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
+
 /* Not sanitized: the address sanitizer calls some of them before it has made its own memory. */
 #define INTERPOSE(type, name, parameters, note, call)                                 \
     __attribute__((no_sanitize("address", "undefined"))) type name parameters         \
@@ -132,6 +135,10 @@ INTERPOSE(mode_t, umask, (mode_t mask),
 INTERPOSE(int, pthread_create,
           (pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument),
           world_note_thread(), LIBC(pthread_create)(thread, attributes, start, argument))
+INTERPOSE(int, __register_atfork,
+          (void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library),
+          randomness_note_fork_handler(prepare, child, library),
+          LIBC(__register_atfork)(prepare, parent, child, library))
 INTERPOSE(int, setrlimit, (__rlimit_resource_t kind, const struct rlimit *limit),
           world_note_irreversible("a request changed a resource limit"), LIBC(setrlimit)(kind, limit))
 INTERPOSE(int, setrlimit64, (__rlimit_resource_t kind, const struct rlimit64 *limit),

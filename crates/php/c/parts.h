@@ -122,6 +122,14 @@ int sealed_is_worker(void);
 void sealed_begin(void);
 void sealed_end(void) __attribute__((noreturn));
 
+/* randomness.c */
+void randomness_watch(void);
+/* Why there can be no image; NULL: there can. */
+const char *randomness_culprit(void);
+/* What draws random numbers seeds itself anew when it is next used. */
+void randomness_forget(void);
+void randomness_note_fork_handler(void (*prepare)(void), void (*child)(void), const void *library);
+
 /* state.c */
 const shim_request *state_next(void);
 int state_answered(const shim_request *request);

@@ -287,22 +287,6 @@ static int collect_before_the_end(void)
 
 /* ---- taking the image ---- */
 
-/* A generator with a state in the image would give every request the same numbers: each is left without one, and seeds itself
- * when it is first used. OpenSSL looks at the process's number, which is not the zygote's; libc asks the kernel. */
-static void unseed(void)
-{
-    zend_module_entry *random = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("random"));
-    void (*of_sqlite)(int, void *);
-
-    if (random && random->request_startup_func) {
-        random->request_startup_func(random->type, random->module_number);
-    }
-    *(void **)&of_sqlite = dlsym(RTLD_DEFAULT, "sqlite3_randomness");
-    if (of_sqlite) {
-        of_sqlite(0, NULL);
-    }
-}
-
 /* Objects of the boot are never freed, so that a request which replaces one (a request stack, the warm-up's response) does not
  * take apart what hangs from it, only for the roll-back to put it together again. Not those with a destructor: it runs when
  * the request lets go of them, as everywhere. And only with_connections those that may hold one (PDO), which a request would
@@ -367,7 +351,7 @@ static void prepare(void)
         store->size = store->top + 4096;
         store->object_buckets = erealloc(store->object_buckets, store->size * sizeof(zend_object *));
     }
-    unseed();
+    randomness_forget();
     opcache = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
     if (opcache && !opcache->request_startup_func) {
         opcache = NULL;
@@ -412,7 +396,7 @@ static void keep_connections(void)
         collect_cycles();
         draw_line();
         pin_objects(objects, 1);
-        unseed();
+        randomness_forget();
         heap_plug();
         first = world_keep_descriptors(0);
         if (image_extend() == 0) {
@@ -425,12 +409,24 @@ static void keep_connections(void)
     roll_back();
 }
 
+static const shim_request *go_without_image(const char *reason)
+{
+    is_refused = 1;
+    rust_fork_workers(reason);
+    shim.is_copy = shim.sealed = 0;
+    quiet_begin_worker();
+    return shim.worker_script ? rust_next() : NULL;
+}
+
 /* Request after request comes out of here, each with the memory of the first. NULL: there is no image. */
 static const shim_request *take_and_wait(void)
 {
     const shim_request *request;
     image_stats stats;
 
+    if (randomness_culprit()) {
+        return go_without_image(randomness_culprit());
+    }
     prepare();
     switch (image_take()) {
     case IMAGE_TAKEN:
@@ -439,11 +435,7 @@ static const shim_request *take_and_wait(void)
         return NULL; /* never */
     case IMAGE_REFUSED:
         is_worker = 0;
-        is_refused = 1;
-        rust_fork_workers(image_reason());
-        shim.is_copy = shim.sealed = 0;
-        quiet_begin_worker();
-        return shim.worker_script ? rust_next() : NULL;
+        return go_without_image(image_reason());
     case IMAGE_RESTORED:
         break;
     }
@@ -574,6 +566,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number)
     }
     image_reuse_for((const void *)_emalloc);
     learn_modules();
+    randomness_watch();
     shim.sealed = 1;
     if (script && !is_boot) {
         return shim_run_script(script);
