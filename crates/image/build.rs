@@ -4,7 +4,7 @@ fn main() {
     println!("cargo:rerun-if-changed=c");
     let mut build = cc::Build::new();
     build
-        .files(["c/image.c", "c/mappings.c", "c/pages.c"])
+        .files(["c/image.c", "c/mappings.c", "c/pages.c", "c/spare.c"])
         .std("gnu11")
         .define("_GNU_SOURCE", None)
         .warnings(true)

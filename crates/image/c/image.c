@@ -524,13 +524,14 @@ static uint64_t now(void)
 static _Noreturn __attribute__((noinline)) void restore(void)
 {
     uint64_t began = now();
+    int has_faulted = pages_have_faulted();
 
     kept->rolling_back = 1;
     if ((uintptr_t)sbrk(0) != kept->program_break) {
         syscall(SYS_brk, kept->program_break);
     }
-    mappings_undo();
-    pages_restore();
+    mappings_undo(has_faulted);
+    pages_restore(has_faulted);
     if (kept->tid_at) {
         *(pid_t *)kept->tid_at = kept->owner;
     }
@@ -598,7 +599,10 @@ int image_check(int bytes)
 void image_get_stats(image_stats *stats)
 {
     *stats = (image_stats){.bytes = kept->bytes, .roll_backs = kept->roll_backs, .hot_pages = kept->hot_count,
-                           .scans = kept->scans, .strays = kept->strays, .last_ns = kept->last_ns, .new_bytes = kept->chunk_count * CHUNK};
+                           .scans = kept->scans, .strays = kept->strays, .last_ns = kept->last_ns};
+    for (size_t i = 0; i < kept->spare_count; i++) {
+        stats->new_bytes += kept->spares[i].at.to - kept->spares[i].at.from;
+    }
     for (size_t i = 0; i < kept->mapping_count; i++) {
         stats->new_bytes += kept->mappings[i].at.to - kept->mappings[i].at.from;
     }

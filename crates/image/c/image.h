@@ -59,9 +59,9 @@ void image_prepare(void);
 /* Reserves kept memory: `size` zeroed bytes for the caller, which survive every roll-back. NULL: errno says why. */
 void *image_open(size_t size);
 
-/* Memory that the library with this code maps in units of 2 MB goes to the next request as it is, without being
- * unmapped and zeroed but for its first page: for PHP's allocator, which expects zeros in the map that it keeps there and
- * nowhere else. Before image_take(). */
+/* Memory that the library with this code maps at a border of 2 MB goes to the next request as it is, without being
+ * zeroed but for its first page: for PHP's allocator, which expects zeros in the map that it keeps there and nowhere else.
+ * Before image_take(). */
 void image_reuse_for(const void *code);
 
 /* Takes the image. Call it with no more than one thread. */

@@ -12,7 +12,8 @@ enum {
     MOST_RANGES = 2048,
     MOST_MAPPINGS = 1024, /* made by one request */
     CHUNK = 2 << 20,      /* unit in which PHP asks the system for memory */
-    MOST_CHUNKS = 8,      /* kept for the next request: 16 MB, no copies, no faults */
+    MOST_SPARES = 64,
+    MOST_SPARE_BYTES = 32 << 20,
     SCRATCH = 1 << 20     /* for text of the kernel */
 };
 
@@ -33,8 +34,20 @@ typedef struct {
 /* A mapping that a request made. */
 typedef struct {
     span at;
-    int is_plain; /* came from reuse_code, and nobody has changed its protection */
+    int protection;
+    int is_plain;        /* private, of no file, at no wanted address, and nobody has changed its protection */
+    int is_of_allocator; /* asked for by reuse_code */
 } new_mapping;
+
+/* See spare.c. */
+typedef struct {
+    span at;
+    int protection;
+    int is_of_allocator;
+    int is_free;      /* to be handed out */
+    uint64_t used_at; /* roll-backs before it was handed out */
+    uint64_t pages[CHUNK / PAGE / 64]; /* one bit for each that was ever there, if it has to be cleared */
+} spare;
 
 /* A page that requests write to. */
 typedef struct {
@@ -71,8 +84,8 @@ typedef struct {
     span reuse_code; /* who may be handed a chunk of an earlier request: expects zeros in its first page alone */
     size_t mapping_count;
     new_mapping mappings[MOST_MAPPINGS];
-    size_t chunk_count, chunks_free;
-    uintptr_t chunks[MOST_CHUNKS]; /* the first chunks_free of them may be handed out */
+    size_t spare_count;
+    spare spares[MOST_SPARES];
 
     long faults;
     uint64_t roll_backs, scans, strays, last_ns;
@@ -102,9 +115,9 @@ typedef struct {
 int mappings_visit(int flags, int (*each)(const mapping *, void *), void *context);
 /* Notices forks from now on; 0, or an error number. */
 int mappings_watch(void);
-/* Takes away what a request mapped; keeps chunks for the next one. */
-void mappings_undo(void);
-/* Unmaps the chunks that nobody has; the others, and what a request mapped, are forgotten: they belong to the process. */
+/* Takes away what a request mapped, or keeps it for the next one. */
+void mappings_undo(int has_faulted);
+/* Unmaps the spare memory that nobody has; the rest of it, and what a request mapped, are forgotten: they belong to the process. */
 void mappings_adopt(void);
 int mappings_touch_image(span s);
 /* Remembers all that is mapped now as belonging to the process. -1: errno. */
@@ -112,10 +125,27 @@ int mappings_learn(void);
 /* Invariants 2 and 4; returns how many mappings are wrong. */
 int mappings_check(void);
 
+/* spare.c */
+/* Of a mapping that its request gives back (is_free) or leaves. 0: it is not of the kind, or there is no room. */
+int spare_keep(const new_mapping *m, int is_free);
+/* NULL: nothing fits. */
+void *spare_take(size_t len, int protection, int is_of_allocator);
+/* 0: that is not, as a whole, what was handed out. */
+int spare_give_back(span at);
+/* Gives up one that overlaps: it is treated otherwise than whole. 0: none does. */
+int spare_release(span at, span *released);
+int spare_begins_at(uintptr_t at);
+/* At a roll-back: all are free from then on. */
+void spare_clear(int has_faulted);
+/* Forgets all, and unmaps those that are free. */
+void spare_drop(void);
+
 /* pages.c */
+/* Whether a page has come to this process since the last roll-back. */
+int pages_have_faulted(void);
 /* Makes the page tables, so that a request's first reads are no faults. -1: errno. */
 int pages_open(void);
-void pages_restore(void);
+void pages_restore(int has_faulted);
 void pages_populate(const image_range *r);
 /* Takes the pages that differ from the image out of the hot set, upwards. */
 void pages_take_changed(void (*take)(uintptr_t at));

@@ -149,55 +149,43 @@ int image_holds(const void *address)
     return kept && kept->state >= TAKEN && mappings_touch_image(span_of(address, 1));
 }
 
-static void note_mapping(span s, int is_plain)
+static void note_mapping(new_mapping m)
 {
     if (kept->mapping_count == MOST_MAPPINGS) {
         image_note_doubt("a request made too many memory mappings");
         return;
     }
-    kept->mappings[kept->mapping_count++] = (new_mapping){s, is_plain};
+    kept->mappings[kept->mapping_count++] = m;
 }
 
 static void forget_mapping(span s)
 {
     for (size_t i = 0; i < kept->mapping_count;) {
-        new_mapping *m = &kept->mappings[i];
-        span left = {m->at.from, s.from}, right = {s.to, m->at.to};
-        int plain = m->is_plain;
-        if (!overlaps(m->at, s)) {
+        new_mapping m = kept->mappings[i], left = m, right = m;
+        if (!overlaps(m.at, s)) {
             i++;
             continue;
         }
-        *m = kept->mappings[--kept->mapping_count];
-        if (left.from < left.to) {
-            note_mapping(left, plain);
+        kept->mappings[i] = kept->mappings[--kept->mapping_count];
+        left.at.to = s.from;
+        right.at.from = s.to;
+        if (left.at.from < left.at.to) {
+            note_mapping(left);
         }
-        if (right.from < right.to) {
-            note_mapping(right, plain);
-        }
-    }
-}
-
-/* Chunks of earlier requests that this one has and now treats otherwise than whole: mappings like any other from here on. */
-static void release_chunks(span s)
-{
-    for (size_t i = kept->chunks_free; i < kept->chunk_count;) {
-        span chunk = {kept->chunks[i], kept->chunks[i] + CHUNK};
-        if (overlaps(chunk, s)) {
-            kept->chunks[i] = kept->chunks[--kept->chunk_count];
-            note_mapping(chunk, 0);
-        } else {
-            i++;
+        if (right.at.from < right.at.to) {
+            note_mapping(right);
         }
     }
 }
 
-static int is_reusing(const void *caller, size_t len, int protection, int flags, int fd)
+/* Memory of earlier requests that this one treats otherwise than whole: mappings like any other from here on. */
+static void release_spares(span s)
 {
-    uintptr_t at = (uintptr_t)caller;
+    span released;
 
-    return len == CHUNK && fd == -1 && protection == (PROT_READ | PROT_WRITE) &&
-           flags == (MAP_PRIVATE | MAP_ANONYMOUS) && at >= kept->reuse_code.from && at < kept->reuse_code.to;
+    while (spare_release(s, &released)) {
+        note_mapping((new_mapping){.at = released});
+    }
 }
 
 static void (*watcher)(const void *at, int is_new);
@@ -209,8 +197,9 @@ void image_watch_mappings(void (*told)(const void *at, int is_new))
 
 void *image_mmap(void *address, size_t len, int protection, int flags, int fd, off_t offset, const void *caller)
 {
+    uintptr_t code = (uintptr_t)caller;
+    new_mapping m = {.protection = protection};
     void *at;
-    uintptr_t from;
 
     if (!is_running()) {
         at = (void *)syscall(SYS_mmap, address, len, protection, flags, fd, offset);
@@ -219,26 +208,41 @@ void *image_mmap(void *address, size_t len, int protection, int flags, int fd, o
         }
         return at;
     }
-    if (!address && kept->chunks_free > 0 && is_reusing(caller, len, protection, flags, fd)) {
-        at = (void *)kept->chunks[--kept->chunks_free];
-        memset(at, 0, PAGE);
-        return at;
+    m.is_plain = !address && fd == -1 && flags == (MAP_PRIVATE | MAP_ANONYMOUS);
+    m.is_of_allocator = code >= kept->reuse_code.from && code < kept->reuse_code.to;
+    if (m.is_plain) {
+        at = spare_take(len, protection, m.is_of_allocator);
+        if (at) {
+            return at;
+        }
     }
     at = (void *)syscall(SYS_mmap, address, len, protection, flags, fd, offset);
     if (at == MAP_FAILED) {
         return at;
     }
-    from = (uintptr_t)caller;
     if (flags & MAP_FIXED) {
         if (mappings_touch_image(span_of(at, len))) {
             image_note_doubt("a request mapped something over memory of the image");
         }
-        release_chunks(span_of(at, len));
+        release_spares(span_of(at, len));
         forget_mapping(span_of(at, len));
     }
-    note_mapping(span_of(at, len), from >= kept->reuse_code.from && from < kept->reuse_code.to && fd == -1 &&
-                                       protection == (PROT_READ | PROT_WRITE));
+    m.at = span_of(at, len);
+    note_mapping(m);
     return at;
+}
+
+/* A whole mapping that its request gives back. */
+static int keep_mapping(span s)
+{
+    for (size_t i = 0; i < kept->mapping_count; i++) {
+        const new_mapping *m = &kept->mappings[i];
+        if (m->at.from == s.from && m->at.to == s.to && spare_keep(m, 1)) {
+            kept->mappings[i] = kept->mappings[--kept->mapping_count];
+            return 1;
+        }
+    }
+    return 0;
 }
 
 int image_munmap(void *address, size_t len)
@@ -251,12 +255,8 @@ int image_munmap(void *address, size_t len)
         }
         return (int)syscall(SYS_munmap, address, len);
     }
-    for (size_t i = kept->chunks_free; i < kept->chunk_count; i++) {
-        if (kept->chunks[i] == s.from && len == CHUNK) {
-            kept->chunks[i] = kept->chunks[kept->chunks_free];
-            kept->chunks[kept->chunks_free++] = s.from;
-            return 0;
-        }
+    if (spare_give_back(s) || keep_mapping(s)) {
+        return 0;
     }
     if (mappings_touch_image(s)) {
         if (bytes_in_image(s) == s.to - s.from) {
@@ -265,7 +265,7 @@ int image_munmap(void *address, size_t len)
         image_note_doubt("a request unmapped memory across the border of the image");
         return 0;
     }
-    release_chunks(s);
+    release_spares(s);
     if (syscall(SYS_munmap, address, len) != 0) {
         return -1;
     }
@@ -286,12 +286,12 @@ void *image_mremap(void *address, size_t old_len, size_t len, int flags, void *w
         return MAP_FAILED;
     }
     if (is_running()) {
-        release_chunks(s);
+        release_spares(s);
     }
     at = (void *)syscall(SYS_mremap, address, old_len, len, flags, wanted);
     if (is_running() && at != MAP_FAILED) {
         forget_mapping(s);
-        note_mapping(span_of(at, len), 0);
+        note_mapping((new_mapping){.at = span_of(at, len)});
     }
     return at;
 }
@@ -302,7 +302,7 @@ int image_mprotect(void *address, size_t len, int protection)
         if (mappings_touch_image(span_of(address, len))) {
             image_note_doubt("a request changed the protection of memory of the image");
         }
-        release_chunks(span_of(address, len));
+        release_spares(span_of(address, len));
         for (size_t i = 0; i < kept->mapping_count; i++) {
             if (overlaps(kept->mappings[i].at, span_of(address, len))) {
                 kept->mappings[i].is_plain = 0;
@@ -316,44 +316,30 @@ int image_mprotect(void *address, size_t len, int protection)
  * anything new. */
 int image_prctl(int option, const unsigned long words[4])
 {
-    if (option == PR_SET_VMA && is_running()) {
-        for (size_t i = kept->chunks_free; i < kept->chunk_count; i++) {
-            if (kept->chunks[i] == words[1]) {
-                return 0;
-            }
-        }
+    if (option == PR_SET_VMA && is_running() && spare_begins_at(words[1])) {
+        return 0;
     }
     return (int)syscall(SYS_prctl, option, words[0], words[1], words[2], words[3]);
 }
 
 /* ---- undoing ---- */
 
-static int is_chunk(const new_mapping *m)
-{
-    return m->is_plain && m->at.to - m->at.from == CHUNK && m->at.from % CHUNK == 0;
-}
-
-void mappings_undo(void)
+void mappings_undo(int has_faulted)
 {
     for (size_t i = 0; i < kept->mapping_count; i++) {
         const new_mapping *m = &kept->mappings[i];
-        if (is_chunk(m) && kept->chunk_count < MOST_CHUNKS) {
-            kept->chunks[kept->chunk_count++] = m->at.from;
-        } else {
+        if (!spare_keep(m, 0)) {
             syscall(SYS_munmap, m->at.from, m->at.to - m->at.from);
         }
     }
     kept->mapping_count = 0;
-    /* The next request takes them from the end: the first one of this request again, whose pages are there. */
-    kept->chunks_free = kept->chunk_count;
+    spare_clear(has_faulted);
 }
 
 void mappings_adopt(void)
 {
-    for (size_t i = 0; i < kept->chunks_free; i++) {
-        syscall(SYS_munmap, kept->chunks[i], CHUNK);
-    }
-    kept->chunk_count = kept->chunks_free = kept->mapping_count = 0;
+    spare_drop();
+    kept->mapping_count = 0;
 }
 
 /* ---- checking ---- */
@@ -403,9 +389,8 @@ static uintptr_t known_until(uintptr_t at, uintptr_t *next)
     for (size_t i = 0; i < kept->mapping_count; i++) {
         narrow(kept->mappings[i].at, at, &until, next);
     }
-    for (size_t i = 0; i < kept->chunk_count; i++) {
-        span chunk = {kept->chunks[i], kept->chunks[i] + CHUNK};
-        narrow(chunk, at, &until, next);
+    for (size_t i = 0; i < kept->spare_count; i++) {
+        narrow(kept->spares[i].at, at, &until, next);
     }
     return until;
 }

@@ -234,11 +234,14 @@ static void copy_back(void)
     }
 }
 
-void pages_restore(void)
+int pages_have_faulted(void)
 {
-    long now = faults();
+    return faults() != kept->faults;
+}
 
-    if (now != kept->faults) {
+void pages_restore(int has_faulted)
+{
+    if (has_faulted) {
         scan();
     }
     if (++kept->roll_backs % LOOK_EVERY == 0) {
@@ -246,7 +249,7 @@ void pages_restore(void)
     } else {
         copy_back();
     }
-    if (now != kept->faults) {
+    if (has_faulted) {
         kept->faults = faults(); /* the copying itself may have faulted */
     }
 }

@@ -29,7 +29,7 @@ fn program(sanitized: bool) -> &'static Path {
             ])
             .arg("-I")
             .arg(here.join("c"))
-            .args(["image.c", "mappings.c", "pages.c"].map(|file| here.join("c").join(file)))
+            .args(["image.c", "mappings.c", "pages.c", "spare.c"].map(|file| here.join("c").join(file)))
             .arg(here.join("tests/c/cases.c"))
             .arg("-o")
             .arg(&program);
@@ -86,6 +86,7 @@ cases! {
     chunks_are_reused "chunks"
     a_process_adds_to_the_image "extended"
     changed_chunks_are_not "changed-chunks"
+    other_memory_is_reused_and_cleared "spare"
     a_worker_can_signal_itself "signals"
     doubt_about_protection "doubt-protection"
     doubt_about_a_mapping_over_the_image "doubt-over"
