@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use tokamak_config::PoolSize;
-use tokamak_front::{Death, Front, PoolLink, Purge, Start};
+use tokamak_front::{Death, Front, PoolLink, Purge, Start, Want};
 use tokamak_supervisor::FrontStart;
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, CacheStanding, FromFront, Heard, ToFront, Why};
@@ -31,13 +31,14 @@ pub fn main(start: FrontStart) -> u8 {
         // A supervisor that is gone is noticed by the next receive.
         let _ = control::send(&channel, &message, &[]);
     };
-    let pools = start.pools.into_iter().enumerate().map(|(index, pool)| PoolLink {
+    let pools = start.pools.into_iter().map(|pool| PoolLink {
         site: pool.site,
+        number: pool.number,
         segment: pool.segment,
         bells: pool.bells,
         exposed_version: pool.exposed_version,
         access_log: pool.access_log.map(File::from),
-        want: can_grow(&start.server.sites[pool.site].pool.size).then(|| want(channel.clone(), index as u16)),
+        want: can_grow(&start.server.sites[pool.site].pool.size).then(|| want(channel.clone())),
     });
     let start = Start {
         pools: pools.collect(),
@@ -80,8 +81,23 @@ fn obey(
     match message {
         ToFront::Death { pool, index: _, instance, why } => {
             let death = if why == Why::TimedOut { Death::TimedOut } else { Death::Crashed };
-            front.worker_died(pool.into(), instance, death);
+            front.worker_died(pool, instance, death);
         }
+        ToFront::Renew { old, new } => {
+            let Some(memory) = files.into_iter().next() else { return };
+            let line = channel.clone();
+            let left = move || {
+                // From an event loop, which must not wait: without this word the supervisor waits as long as for a drain.
+                let _ = control::send(&line, &FromFront::Left { pool: old }, &[]);
+            };
+            if let Err(error) = front.renew(old, new, memory, left) {
+                // Requests would go on to a pool that is about to end.
+                let message = format!("the memory of a new queue cannot be had: {error}");
+                insist(channel, &FromFront::Failed { message });
+                std::process::exit(FAILED.into());
+            }
+        }
+        ToFront::Forget { pool } => front.forget(pool),
         ToFront::Drain => {
             front.drain();
             let _ = control::send(channel, &FromFront::Draining, &[]);
@@ -168,8 +184,8 @@ fn can_grow(size: &PoolSize) -> bool {
     !matches!(size, PoolSize::Static { .. })
 }
 
-fn want(channel: Arc<Channel>, pool: u16) -> Arc<dyn Fn() + Send + Sync> {
-    Arc::new(move || {
+fn want(channel: Arc<Channel>) -> Want {
+    Arc::new(move |pool| {
         // Advice: a full line means that the supervisor has been told often enough.
         let _ = control::send(&channel, &FromFront::Want { pool }, &[]);
     })

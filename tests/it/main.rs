@@ -54,6 +54,7 @@ mod personalised;
 mod php;
 /// Reload: new code, new configuration, new workers, and nobody notices.
 mod reload;
+mod renewal;
 /// Which script, and which site, answers.
 mod routing;
 /// The seal report: planted leaks are named, and nothing else is.

@@ -10,7 +10,7 @@ use hyper::body::Body as _;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_lua::State;
 use tokamak_upstream::body::Body;
-use tokamak_upstream::shm::Rim;
+use tokamak_upstream::shm::Gate;
 
 use crate::access;
 use crate::body::gather;
@@ -29,7 +29,7 @@ use crate::{fastcgi, php};
 #[derive(Clone)]
 pub enum Handler {
     /// Workers of our own.
-    Workers(Arc<Rim>),
+    Workers(Arc<Gate>),
     /// A FastCGI application, by its place in the configuration.
     Upstream(usize),
     /// Lua scripts in the place of programs, for web servers alone.
@@ -195,8 +195,8 @@ async fn answer(
         // Only what may be repeated is declined, and that has no body to be lost.
         let body = std::mem::take(&mut body);
         return match handler {
-            Handler::Workers(rim) => {
-                match (php::ask(rim, call, body, fallback.is_some(), ledger).await?, fallback.take()) {
+            Handler::Workers(gate) => {
+                match (php::ask(gate, call, body, fallback.is_some(), ledger).await?, fallback.take()) {
                     (Some(response), _) => Ok(response),
                     (None, Some(next)) => {
                         handler = next;

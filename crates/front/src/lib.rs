@@ -27,4 +27,4 @@ mod service;
 
 pub use server::{Front, PoolLink, Start};
 pub use tokamak_cache::Purge;
-pub use tokamak_upstream::shm::Death;
+pub use tokamak_upstream::shm::{Death, Want};

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -10,7 +9,7 @@ use http::{Response, StatusCode, Version};
 use tokamak_cost::Ledger;
 use tokamak_upstream::body::Body;
 use tokamak_upstream::record::Writer;
-use tokamak_upstream::shm::{DECLINED, Death, Event, Exchange, Fault, Outcome, Refused, ResponseHead, Rim};
+use tokamak_upstream::shm::{DECLINED, Death, Event, Exchange, Fault, Gate, Outcome, Refused, ResponseHead};
 
 use crate::application::{Call, Trouble};
 use crate::caller::Caller;
@@ -24,22 +23,22 @@ thread_local! {
     static RECORD: RefCell<Writer> = RefCell::new(Writer::new());
 }
 
-/// Asks the workers behind `rim`. `None`: they decline, which they may if `may_decline` says so.
+/// Asks the workers behind `gate`. `None`: they decline, which they may if `may_decline` says so.
 ///
 /// # Errors
 /// [`Trouble`].
 pub async fn ask(
-    rim: &Arc<Rim>,
+    gate: &Gate,
     call: &Call<'_>,
     body: Body,
     may_decline: bool,
     ledger: &mut Ledger,
 ) -> Result<Option<Response<Source>>, Trouble> {
-    let mut exchange = submit(rim, call, body)?;
+    let mut exchange = submit(gate, call, body)?;
     let mut first = head(call.caller, call.request.version(), &mut exchange).await;
     // The worker died before it had said anything, and asking twice does no harm: ask another one.
     if call.is_repeatable && matches!(first, Err(Fault::Died { death: Death::Crashed, answered: false })) {
-        exchange = submit(rim, call, Body::Empty)?;
+        exchange = submit(gate, call, Body::Empty)?;
         first = head(call.caller, call.request.version(), &mut exchange).await;
     }
     match first? {
@@ -62,11 +61,11 @@ impl From<Fault> for Trouble {
     }
 }
 
-fn submit(rim: &Arc<Rim>, call: &Call<'_>, body: Body) -> Result<Exchange, Failure> {
+fn submit(gate: &Gate, call: &Call<'_>, body: Body) -> Result<Exchange, Failure> {
     RECORD.with_borrow_mut(|record| {
         record.clear();
         cgi::describe(record, call, body.left());
-        rim.submit(record.bytes(), body).map_err(|(refused, _)| match refused {
+        gate.submit(record.bytes(), body).map_err(|(refused, _)| match refused {
             Refused::Full => Failure::QueueFull,
             Refused::TooLarge => Failure::HeadTooLarge,
         })

@@ -6,7 +6,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use tokamak_fpm::log::Style;
 use tokamak_lua::{Engine, State};
 use tokamak_upstream::Segment;
 use tokamak_upstream::fcgi::{Errand, Standing, Upstream};
-use tokamak_upstream::shm::{Bell, Bounds, Death, Rim};
+use tokamak_upstream::shm::{self, Bell, Bounds, Death, Farewell, Gate, Want};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
@@ -78,6 +78,8 @@ pub struct Start {
 pub struct PoolLink {
     /// The place of its site in the configuration.
     pub site: usize,
+    /// The number of its queue, by which the supervisor knows it.
+    pub number: u32,
     /// Its shared memory.
     pub segment: Arc<Segment>,
     /// Eventfds by which its workers ring the event loops, in order.
@@ -87,7 +89,7 @@ pub struct PoolLink {
     /// The file of its own access log, open for appending, if it has one.
     pub access_log: Option<File>,
     /// Called when a request waits and no worker sleeps; absent for pools that cannot grow.
-    pub want: Option<Arc<dyn Fn() + Send + Sync>>,
+    pub want: Option<Want>,
 }
 
 /// A running front.
@@ -101,6 +103,15 @@ pub struct Front {
     cache: Option<Arc<Content>>,
     /// Access logs of pools.
     pool_logs: Mutex<Vec<access::Log>>,
+    /// The queues in use.
+    queues: Mutex<Vec<Queue>>,
+}
+
+/// A queue in use, as all event loops share it.
+struct Queue {
+    source: shm::Source,
+    /// If the pool has a status page.
+    overview: Option<Arc<Overview>>,
 }
 
 /// What an event loop is told.
@@ -108,7 +119,11 @@ enum Message {
     /// Serve this connection, which another loop accepted.
     Connection(Handoff),
     /// A worker has died.
-    Death { pool: usize, instance: u32, death: Death },
+    Death { pool: u32, instance: u32, death: Death },
+    /// A pool gets another queue.
+    Renew { old: u32, source: shm::Source, farewell: Farewell },
+    /// All workers of a queue are dead that is not in use any more.
+    Forget { pool: u32 },
     /// Accept no more. The sender is dropped once nothing more is accepted.
     Drain(mpsc::Sender<()>),
     /// No loop accepts any more, so none hands over a connection: end when the last one is closed.
@@ -124,7 +139,7 @@ pub struct Loop {
     /// The sites, in the order of the configuration.
     pub places: Vec<Place>,
     /// The ways to the pools, in their order.
-    rims: Arc<[Arc<Rim>]>,
+    gates: Arc<[Arc<Gate>]>,
     /// The FastCGI applications, in the order of the configuration.
     pub upstreams: Arc<[Upstream]>,
     /// The Lua of this loop, if any site has scripts.
@@ -243,7 +258,18 @@ impl Front {
         if start.is_successor {
             fastcgi::resolve(&upstreams, &server)?;
         }
-        let tails: Vec<Arc<AtomicU32>> = start.pools.iter().map(|_| Arc::default()).collect();
+        let queues: Vec<Queue> = start
+            .pools
+            .iter()
+            .map(|pool| Queue {
+                source: shm::Source {
+                    number: pool.number,
+                    segment: pool.segment.clone(),
+                    tail: Arc::default(),
+                },
+                overview: overviews.get(&pool.site).cloned(),
+            })
+            .collect();
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..loops).map(|_| unbounded_channel()).unzip();
 
         let mut threads = Vec::new();
@@ -255,9 +281,9 @@ impl Front {
             };
             let mut handlers: Vec<Handler> =
                 sites.iter().map(|site| site.upstream.map_or(nobody.clone(), Handler::Upstream)).collect();
-            let mut rims = Vec::new();
+            let mut gates = Vec::new();
             let mut bells = Vec::new();
-            for (pool, tail) in start.pools.iter().zip(&tails) {
+            for (pool, queue) in start.pools.iter().zip(&queues) {
                 let site = &sites[pool.site];
                 let bounds = Bounds {
                     queue: site.pool.queue_timeout.as_nanos() as u64,
@@ -266,10 +292,10 @@ impl Front {
                     share: site.pool.queue.div_ceil(loops),
                 };
                 let want = pool.want.clone().map(slowly);
-                let rim = Arc::new(Rim::new(pool.segment.clone(), index as u16, tail.clone(), bounds, want));
+                let gate = Arc::new(Gate::new(queue.source.clone(), index as u16, bounds, want));
                 bells.push(pool.bells[index].try_clone()?);
-                handlers[pool.site] = Handler::Workers(rim.clone());
-                rims.push(rim);
+                handlers[pool.site] = Handler::Workers(gate.clone());
+                gates.push(gate);
             }
             let mut places = Vec::new();
             for (nth, (site, handler)) in sites.iter().zip(handlers).enumerate() {
@@ -297,7 +323,7 @@ impl Front {
             let home = Arc::new(Loop {
                 server: server.clone(),
                 places,
-                rims: rims.into(),
+                gates: gates.into(),
                 upstreams: upstreams.clone(),
                 lua: state,
                 calls: Calls::default(),
@@ -328,11 +354,42 @@ impl Front {
             upstreams,
             cache,
             pool_logs: Mutex::new(pool_logs.into_values().collect()),
+            queues: Mutex::new(queues),
         })
     }
 
+    /// Sends new requests of the pool with the queue `old` to the one with the number `new`, whose memory this is.
+    /// `left` is called when no request is left in the old one.
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn renew(
+        &self,
+        old: u32,
+        new: u32,
+        memory: OwnedFd,
+        left: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<()> {
+        let mut queues = lock(&self.queues);
+        let Some(queue) = queues.iter_mut().find(|queue| queue.source.number == old) else { return Ok(()) };
+        // Not the sizes that stand in it: its workers may have written there.
+        let segment = Segment::map_as(memory, queue.source.segment.geometry())?;
+        queue.source = shm::Source { number: new, segment: Arc::new(segment), tail: Arc::default() };
+        if let Some(overview) = &queue.overview {
+            overview.renew(queue.source.segment.clone());
+        }
+        let farewell = Farewell::new(left);
+        self.tell(|| Message::Renew { old, source: queue.source.clone(), farewell: farewell.clone() });
+        Ok(())
+    }
+
+    /// All workers of a queue are dead that is not in use any more: requests that are left in it are lost.
+    pub fn forget(&self, pool: u32) {
+        self.tell(|| Message::Forget { pool });
+    }
+
     /// A worker has died: the requests that it held are answered.
-    pub fn worker_died(&self, pool: usize, instance: u32, death: Death) {
+    pub fn worker_died(&self, pool: u32, instance: u32, death: Death) {
         self.tell(|| Message::Death { pool, instance, death });
     }
 
@@ -406,13 +463,13 @@ impl Front {
 }
 
 /// Lets `want` pass only now and then.
-fn slowly(want: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Fn() + Send + Sync> {
+fn slowly(want: Want) -> Want {
     let last = AtomicU64::new(0);
-    Box::new(move || {
+    Arc::new(move |number| {
         let now = tokamak_cost::now();
         if now.saturating_sub(last.load(Ordering::Relaxed)) > WANT_PAUSE {
             last.store(now, Ordering::Relaxed);
-            want();
+            want(number);
         }
     })
 }
@@ -439,7 +496,7 @@ impl Sockets {
 }
 
 fn run(home: Arc<Loop>, sockets: Sockets, bells: Vec<OwnedFd>, inbox: UnboundedReceiver<Message>) {
-    let bell = Bell::new(home.rims.clone());
+    let bell = Bell::new(home.gates.clone());
     let awake = bell.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -490,9 +547,13 @@ async fn live(
                     }
                 }
                 Some(Message::Death { pool, instance, death }) => {
-                    if let Some(rim) = home.rims.get(pool) {
-                        rim.worker_died(instance, death);
-                    }
+                    home.gates.iter().for_each(|gate| gate.worker_died(pool, instance, death));
+                }
+                Some(Message::Renew { old, source, farewell }) => {
+                    home.gates.iter().for_each(|gate| gate.renew(old, source.clone(), farewell.clone()));
+                }
+                Some(Message::Forget { pool }) => {
+                    home.gates.iter().for_each(|gate| gate.forget(pool));
                 }
                 Some(Message::Drain(_held)) => {
                     for task in accepting.drain(..) {
@@ -518,7 +579,7 @@ async fn live(
                     }
                 };
                 home.attend(now);
-                home.rims.iter().for_each(|rim| rim.tick(now));
+                home.gates.iter().for_each(|gate| gate.tick(now));
                 home.upstreams.iter().for_each(|upstream| upstream.tick(home.index, now));
                 // What clients have sent while the loop was held up is still to be read.
                 if is_in_time {
@@ -698,7 +759,7 @@ impl Loop {
     pub fn attend(&self, now: u64) {
         if now.saturating_sub(self.attended.load(Ordering::Relaxed)) >= ATTEND_EVERY {
             self.attended.store(now, Ordering::Relaxed);
-            self.rims.iter().for_each(|rim| rim.attend());
+            self.gates.iter().for_each(|gate| gate.attend());
         }
     }
 

@@ -42,6 +42,8 @@ pub struct FrontStart {
 pub struct PoolLink {
     /// The place of its site in `server.sites`.
     pub site: usize,
+    /// Its number in what the supervisor says.
+    pub number: u32,
     /// Its queue.
     pub segment: Arc<Segment>,
     /// One eventfd for each event loop.
@@ -79,14 +81,14 @@ impl Front {
     pub fn start(
         server: &Server,
         lent: Lent,
-        pools: &[Pool],
+        pools: &[&Pool],
         identity: Option<&Identity>,
         is_successor: bool,
         main: &FrontMain,
     ) -> io::Result<Front> {
         let (line, channel) = Line::new()?;
         let (addresses, listeners): (Vec<_>, Vec<_>) = lent.listeners.into_iter().unzip();
-        let links = pools.iter().map(link).collect::<io::Result<Vec<_>>>()?;
+        let links = pools.iter().map(|pool| link(pool)).collect::<io::Result<Vec<_>>>()?;
         let access_log = match &server.log.access {
             Some(access) if access.path != Path::new("-") => Some(open_log(&access.path)?.into()),
             _ => None,
@@ -166,6 +168,7 @@ impl Front {
 fn link(pool: &Pool) -> io::Result<PoolLink> {
     Ok(PoolLink {
         site: pool.place,
+        number: pool.number,
         segment: Arc::clone(pool.segment()),
         bells: pool.bells().iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
         exposed_version: pool.exposed_version().map(str::to_owned),

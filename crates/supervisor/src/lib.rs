@@ -2,7 +2,7 @@
 //! died would come back.
 //!
 //! One thread, one loop, no runtime: it forks. What to do is decided by pure functions ([`machine`],
-//! [`size`], [`storm`], [`watch`], [`reload`], [`renew`]); the rest carries it out.
+//! [`size`], [`storm`], [`watch`], [`reload`], [`renew`], [`succession`]); the rest carries it out.
 
 mod application;
 mod banner;
@@ -28,6 +28,7 @@ pub mod size;
 mod sockets;
 mod status;
 pub mod storm;
+pub mod succession;
 pub mod watch;
 mod words;
 mod zygote;

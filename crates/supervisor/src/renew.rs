@@ -1,5 +1,5 @@
 //! When a sealed application that has changed gets a new image: at once, but a file that changes all the time
-//! must not keep the server reloading.
+//! must not keep its site booting.
 //!
 //! After each renewal there is a pause. The next one doubles it if it comes soon, up to `LONGEST`; after a
 //! quiet time the first pause applies again, so that whoever edits a file by hand need not wait.

@@ -104,6 +104,8 @@ pub struct PoolReport {
     pub queue: usize,
     /// Requests served since this generation began.
     pub requests: u64,
+    /// How often it got other processes since this generation began, because its image was outdated or something was wrong.
+    pub renewals: u32,
     /// Why workers do not boot, if they do not.
     pub failure: Option<String>,
     /// Each worker.
@@ -151,7 +153,7 @@ impl Report {
             seconds: since(started, now).as_secs(),
             listen,
             draining,
-            pools: generation.pools().iter().map(|pool| pool_report(pool, now)).collect(),
+            pools: generation.pools().map(|pool| pool_report(generation, pool, now)).collect(),
             applications: generation.applications().iter().map(|one| application_report(one, now)).collect(),
             upstreams: upstreams(generation.server(), None, heard).upstreams,
             cache: cache.map(CacheReport::from),
@@ -223,8 +225,9 @@ fn own_memory(pid: u32) -> u64 {
     process::memory(pid).map_or(0, |memory| memory.resident.saturating_sub(memory.shared))
 }
 
-fn pool_report(pool: &Pool, now: u64) -> PoolReport {
+fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
     let count = pool.count(now);
+    let (history, requests) = generation.history(pool);
     let site = &pool.site;
     PoolReport {
         site: site.name.clone(),
@@ -243,7 +246,8 @@ fn pool_report(pool: &Pool, now: u64) -> PoolReport {
         busy: count.busy,
         leaving: count.leaving,
         queue: count.waiting,
-        requests: pool.served(),
+        requests,
+        renewals: history.renewals,
         failure: pool.failure().map(str::to_owned),
         workers: pool
             .workers()
@@ -301,9 +305,12 @@ impl fmt::Display for Report {
         }
         f.write_char('\n')?;
         write_table(f, &table)?;
-        for pool in &self.pools {
-            if let Some(failure) = &pool.failure {
-                writeln!(f, "\n{}: {failure}", pool.site)?;
+        for PoolReport { site, renewals, failure, .. } in &self.pools {
+            if *renewals > 0 {
+                writeln!(f, "\n{site}: got other processes {renewals} time(s)")?;
+            }
+            if let Some(failure) = failure {
+                writeln!(f, "\n{site}: {failure}")?;
             }
         }
         let mut table =
@@ -404,6 +411,7 @@ mod tests {
             listen: vec!["http://127.0.0.1:8080/".into()],
             draining: 1,
             pools: vec![PoolReport {
+                renewals: 0,
                 site: "example.org".into(),
                 root: "/srv".into(),
                 mode: "worker",

@@ -273,14 +273,27 @@ pub enum ToFront {
     /// A worker has ended, and touches the segment no more: a request that it holds will get no (further)
     /// answer, and its slot may be used again.
     Death {
-        /// Place of the pool in the list that the front was started with.
-        pool: u16,
+        /// Number of the pool.
+        pool: u32,
         /// Board entry.
         index: u16,
         /// Which process of that entry.
         instance: u32,
         /// What became of it.
         why: Why,
+    },
+    /// A site has another pool: new requests go to that one. The memory of its queue comes with the message; the bells are
+    /// the same.
+    Renew {
+        /// Number of the pool that is in use.
+        old: u32,
+        /// Number of the other one; unique in the life of the front.
+        new: u32,
+    },
+    /// All processes of a pool that is not in use any more are dead. What it has not answered is lost.
+    Forget {
+        /// Number of the pool.
+        pool: u32,
     },
     /// Accept no more connections, answer the requests that are under way, then say [`FromFront::Drained`]
     /// and exit.
@@ -333,8 +346,13 @@ pub enum FromFront {
     Drained,
     /// A request waits in this pool and no worker is there to take it.
     Want {
-        /// Place of the pool in the list that the front was started with.
-        pool: u16,
+        /// Number of the pool.
+        pool: u32,
+    },
+    /// After [`ToFront::Renew`]: no request is left in the pool that was in use before.
+    Left {
+        /// Number of that pool.
+        pool: u32,
     },
     /// The front cannot go on and exits.
     Failed {
@@ -547,7 +565,7 @@ impl Message for ToFront {
                     Why::TimedOut => (3, 0),
                     Why::Stale => (4, 0),
                 };
-                Writer::new(1).u16(*pool).u16(*index).u32(*instance).u8(kind).u8(value).end()
+                Writer::new(1).u32(*pool).u16(*index).u32(*instance).u8(kind).u8(value).end()
             }
             ToFront::Drain => Writer::new(2).end(),
             ToFront::Reopen { error, access } => {
@@ -557,6 +575,8 @@ impl Message for ToFront {
                 Errand::encode(errand.as_ref(), Writer::new(4).u32(*question)).end()
             }
             ToFront::Purge { question, what } => what.encode(Writer::new(5).u32(*question)).end(),
+            ToFront::Renew { old, new } => Writer::new(6).u32(*old).u32(*new).end(),
+            ToFront::Forget { pool } => Writer::new(7).u32(*pool).end(),
         }
     }
 
@@ -564,7 +584,7 @@ impl Message for ToFront {
         let (tag, mut from) = Reader::new(bytes)?;
         let message = match tag {
             1 => {
-                let (pool, index, instance) = (from.u16()?, from.u16()?, from.instance()?);
+                let (pool, index, instance) = (from.u32()?, from.u16()?, from.instance()?);
                 let why = match (from.u8()?, from.u8()?) {
                     (1, number) => Why::Crash(number),
                     (2, code) => Why::Exit(code),
@@ -578,6 +598,8 @@ impl Message for ToFront {
             3 => ToFront::Reopen { error: from.flag()?, access: from.flag()? },
             4 => ToFront::Upstreams { question: from.u32()?, errand: Errand::decode(&mut from)? },
             5 => ToFront::Purge { question: from.u32()?, what: Purge::decode(&mut from)? },
+            6 => ToFront::Renew { old: from.u32()?, new: from.u32()? },
+            7 => ToFront::Forget { pool: from.u32()? },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)
@@ -589,7 +611,8 @@ impl Message for FromFront {
         match self {
             FromFront::Ready => Writer::new(1).end(),
             FromFront::Drained => Writer::new(2).end(),
-            FromFront::Want { pool } => Writer::new(3).u16(*pool).end(),
+            FromFront::Want { pool } => Writer::new(3).u32(*pool).end(),
+            FromFront::Left { pool } => Writer::new(10).u32(*pool).end(),
             FromFront::Failed { message } => Writer::new(4).text(cut(message)).end(),
             FromFront::Draining => Writer::new(5).end(),
             FromFront::Standing { question, upstream, standing } => {
@@ -612,7 +635,8 @@ impl Message for FromFront {
         let message = match tag {
             1 => FromFront::Ready,
             2 => FromFront::Drained,
-            3 => FromFront::Want { pool: from.u16()? },
+            3 => FromFront::Want { pool: from.u32()? },
+            10 => FromFront::Left { pool: from.u32()? },
             4 => FromFront::Failed { message: from.text(MAX_TEXT)? },
             5 => FromFront::Draining,
             6 => FromFront::Standing {

@@ -27,6 +27,15 @@ switch ($_GET['do'] ?? '') {
     case 'crash':
         posix_kill(getmypid(), SIGKILL);
         break;
+    case 'remember':
+        // What the processes of a site share, and nobody else: APCu, if it is there, and the opcode cache.
+        function_exists('apcu_add') && apcu_add('first', $number);
+        $apcu = function_exists('apcu_fetch') ? apcu_fetch('first') : 'none';
+        echo "apcu=$apcu opcache=", opcache_get_status(false)['opcache_statistics']['start_time'], ' ';
+        break;
+    case 'forget':
+        opcache_reset();
+        break;
     case 'root':
         echo $_SERVER['DOCUMENT_ROOT'], ' ', __DIR__, ' ';
         break;

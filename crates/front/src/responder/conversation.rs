@@ -323,8 +323,8 @@ impl Conversation {
         if self.is_for_status {
             return self.refuse(id, Failure::NotFound, "only the status page is here");
         }
-        let rim = match &home.places[self.place].handler {
-            Handler::Workers(rim) => rim,
+        let gate = match &home.places[self.place].handler {
+            Handler::Workers(gate) => gate,
             Handler::Scripts(lua) => return self.launch(at, lua),
             Handler::Upstream(_) | Handler::Nobody => {
                 return self.refuse(id, Failure::Internal, "the pool has no workers");
@@ -332,7 +332,7 @@ impl Conversation {
         };
         let length = gathering.body_len();
         let body = gathering.take_body();
-        match rim.submit(gathering.record.bytes(), body) {
+        match gate.submit(gathering.record.bytes(), body) {
             Ok(exchange) => {
                 let record = std::mem::take(&mut gathering.record);
                 let running = overview.map(Overview::run);

@@ -1,7 +1,7 @@
 //! The pages that no worker has to answer: the pool's status, and ping.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokamak_fpm::Pool;
@@ -15,7 +15,7 @@ use super::gather::parameter;
 /// A pool as its status page shows it; shared by all event loops.
 pub struct Overview {
     pool: Arc<Pool>,
-    segment: Arc<Segment>,
+    segment: RwLock<Arc<Segment>>,
     /// PHP's version, if responses tell it.
     version: Option<String>,
     /// Requests in the hands of workers, or waiting for one.
@@ -25,20 +25,30 @@ pub struct Overview {
 impl Overview {
     /// Of a pool that begins.
     pub fn new(pool: Arc<Pool>, segment: Arc<Segment>, version: Option<String>) -> Overview {
-        Overview { pool, segment, version, running: AtomicUsize::new(0) }
+        Overview { pool, segment: RwLock::new(segment), version, running: AtomicUsize::new(0) }
+    }
+
+    /// The pool has another queue from now on.
+    pub fn renew(&self, segment: Arc<Segment>) {
+        *self.segment.write().unwrap_or_else(PoisonError::into_inner) = segment;
+    }
+
+    fn segment(&self) -> Arc<Segment> {
+        self.segment.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A request has come.
     pub fn accept(&self) {
-        self.segment.count_pool_number(PoolNumber::Accepted);
+        self.segment().count_pool_number(PoolNumber::Accepted);
     }
 
     /// A request is handed to the workers. It counts until what is returned is dropped.
     pub fn run(self: &Arc<Self>) -> Running {
         let running = self.running.fetch_add(1, Ordering::Relaxed) + 1;
-        let workers = usize::from(self.segment.geometry().workers);
-        self.segment.raise_pool_number(PoolNumber::MaxActive, running.min(workers) as u64);
-        self.segment.raise_pool_number(PoolNumber::MaxListenQueue, running.saturating_sub(workers) as u64);
+        let segment = self.segment();
+        let workers = usize::from(segment.geometry().workers);
+        segment.raise_pool_number(PoolNumber::MaxActive, running.min(workers) as u64);
+        segment.raise_pool_number(PoolNumber::MaxListenQueue, running.saturating_sub(workers) as u64);
         Running(self.clone())
     }
 
@@ -67,7 +77,8 @@ impl Overview {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let numbers = self.segment.pool_numbers();
+        let segment = self.segment();
+        let numbers = segment.pool_numbers();
         let processes = self.processes();
         let idle = processes.iter().filter(|process| process.state == State::Idle).count() as u64;
         Snapshot {
@@ -91,7 +102,8 @@ impl Overview {
     fn processes(&self) -> Vec<Process> {
         let now = tokamak_cost::now();
         let since = |then: u64| Duration::from_nanos(now.saturating_sub(then));
-        let places = (0..self.segment.geometry().workers).map(|index| self.segment.board(index));
+        let segment = self.segment();
+        let places = (0..segment.geometry().workers).map(|index| segment.board(index));
         let there = places.filter(|place| place.state != WorkerState::Empty && place.pid != 0);
         let process = there.map(|place| {
             let is_busy = matches!(place.state, WorkerState::Busy | WorkerState::Finishing);

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokamak_config::{Mode, Server, Site};
-use tokamak_sys::channel;
 use tokamak_sys::control::{EXIT_OUTDATED, EXIT_RETIRED, FromZygote, Signal, Status, ToFront, ToZygote, Why};
 use tokamak_sys::process::Demand;
 use tokamak_sys::queue::{Segment, Snapshot, WorkerState};
@@ -62,10 +61,10 @@ pub struct Pool {
     pub site: Site,
     /// The site's place among the server's sites.
     pub place: usize,
-    /// Its own place among the pools, by which the front knows it.
-    number: u16,
+    /// Its number, by which the front knows it.
+    pub number: u32,
     segment: Arc<Segment>,
-    bells: Vec<OwnedFd>,
+    bells: Arc<[OwnedFd]>,
     settings: Vec<(String, String)>,
     limits: Limits,
     zygote: Zygote,
@@ -95,16 +94,15 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The pool of the site at `place`, without processes.
+    /// The pool of the site at `place`, without processes. All pools of a site have the same bells.
     ///
     /// # Errors
     /// Its memory or descriptors cannot be had.
-    pub fn new(server: &Server, place: usize, number: u16) -> io::Result<Pool> {
+    pub fn new(server: &Server, place: usize, number: u32, bells: Arc<[OwnedFd]>) -> io::Result<Pool> {
         let site = server.sites[place].clone();
         let own = settings::settings(&site).map_err(io::Error::other)?;
         let geometry = settings::geometry(server, &site);
         let segment = Segment::create(&site.name, geometry)?;
-        let bells = (0..geometry.loops).map(|_| channel::bell()).collect::<io::Result<_>>()?;
         if let Some(pool) = &site.fpm {
             fpm::introduce(&segment, pool, site.pool.queue);
         }
@@ -157,7 +155,7 @@ impl Pool {
     }
 
     /// The event loops' bells, for the front.
-    pub fn bells(&self) -> &[OwnedFd] {
+    pub fn bells(&self) -> &Arc<[OwnedFd]> {
         &self.bells
     }
 
@@ -546,7 +544,8 @@ impl Pool {
         self.workers().fold(self.served, |sum, (_, entry)| sum.saturating_add(entry.requests))
     }
 
-    fn say(&self, level: Level, message: std::fmt::Arguments<'_>) {
+    /// Writes a line about the site to the error log.
+    pub fn say(&self, level: Level, message: std::fmt::Arguments<'_>) {
         log::site(level, &self.site.name, message);
     }
 }

@@ -30,7 +30,6 @@ use crate::log::{self, Level};
 use crate::notify::{self, State};
 use crate::pool::Pool;
 use crate::reload::Reload;
-use crate::renew::Renewals;
 use crate::settings;
 use crate::sockets::Sockets;
 use crate::storm::Storm;
@@ -93,8 +92,6 @@ struct Supervisor {
     generations: Vec<Generation>,
     /// The generation that a reload is waiting for.
     reload: Option<Reload>,
-    /// Reloads because a sealed application has changed.
-    renewals: Renewals,
     /// What somebody changed beside the configuration.
     changes: Changes,
     /// What the front has been asked.
@@ -165,7 +162,6 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         configured: setup.server.clone(),
         generations: Vec::new(),
         reload: None,
-        renewals: Renewals::default(),
         changes: Changes::default(),
         questions: Questions::default(),
         front_storm: Storm::default(),
@@ -245,7 +241,7 @@ impl Supervisor {
                 tokens.push(Token::Front(at));
                 watches.push(Watch::read_write(front.line().as_fd(), front.line().wants_write()));
             }
-            for (number, pool) in generation.pools().iter().enumerate() {
+            for (number, pool) in generation.all_pools().enumerate() {
                 limit = limit.min(pool.next_look(now));
                 if let Some(line) = pool.line() {
                     tokens.push(Token::Zygote(at, number));
@@ -373,7 +369,7 @@ impl Supervisor {
                 format_args!("stopping: running requests are finished"),
                 format_args!("Finishing ..."),
             );
-            self.begin_stop(now);
+            self.begin_stop();
             self.generations.iter_mut().for_each(|generation| generation.drain(now));
         } else if self.configured.fpm.is_none() {
             log::line(Level::Warn, format_args!("stopping at once"));
@@ -385,16 +381,16 @@ impl Supervisor {
     fn terminate(&mut self, now: u64) {
         log::fpm(fpm::Level::Notice, format_args!("Terminating ..."));
         if !self.stopping {
-            self.begin_stop(now);
+            self.begin_stop();
         }
         self.generations.iter_mut().for_each(|generation| generation.kill(now));
     }
 
-    fn begin_stop(&mut self, now: u64) {
+    fn begin_stop(&mut self) {
         self.stopping = true;
         notify::tell(State::Stopping, "stopping");
         if let Some(reload) = self.reload.take() {
-            self.finish_reload(reload, "error the server is stopping\n", now);
+            self.finish_reload(reload, "error the server is stopping\n");
         }
         // Waiting connections are refused from now on, once the fronts have closed their copies.
         self.listeners.keep(&[]);
@@ -460,8 +456,8 @@ impl Supervisor {
             return Ok(());
         }
         let without_php = |pool: &&Pool| !pool.has_zygote() && !pool.is_sealed();
-        if let Some(why) = first.pools().iter().filter(without_php).find_map(Pool::failure) {
-            let why = why.to_owned();
+        let why = first.pools().filter(without_php).find_map(Pool::failure).map(str::to_owned);
+        if let Some(why) = why {
             self.generations.iter_mut().for_each(|generation| generation.kill(now));
             self.reap(now);
             return Err(Failure(why));

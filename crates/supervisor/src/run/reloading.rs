@@ -10,7 +10,7 @@ use tokamak_sys::process;
 use super::{Supervisor, announce_fpm, log_to};
 use crate::change::Changes;
 use crate::front::open_log;
-use crate::generation::{Life, Patience};
+use crate::generation::{Generation, Life, Patience};
 use crate::identities::Identities;
 use crate::log::{self, Level};
 use crate::notify::{self, State};
@@ -66,25 +66,27 @@ impl Supervisor {
         }
     }
 
-    /// Reloads if a sealed application has changed under its image, now and then if it keeps changing. With the
-    /// configuration that is in force: nobody has asked for a new one.
+    /// Gives a site other processes, if it wants them. With the configuration that is in force: nobody has asked for a
+    /// new one.
     pub(super) fn renew(&mut self, now: u64) {
-        if self.stopping || self.reload.is_some() || !self.renewals.allowed(now) {
+        if self.stopping || self.reload.is_some() {
             return;
         }
-        let Some(current) = self.current().filter(|current| current.life() == Life::Serving) else { return };
-        let Some((site, reason)) = current.outdated() else { return };
-        let site = site.to_owned();
-        log::site(Level::Info, &site, format_args!("the image is outdated, a new one is made: {reason}"));
-        if let Some(pause) = self.renewals.begun(now) {
-            let seconds = pause.as_secs();
-            let message =
-                format_args!("the application keeps changing; after this image none for {seconds} s");
-            log::site(Level::Warn, &site, message);
+        let serves = |generation: &Generation| generation.life() == Life::Serving;
+        let Some(at) = self.generations.iter().rposition(serves) else { return };
+        let Some(place) = self.generations[at].wants_renewal(now) else { return };
+        self.generations[at].announce_renewal(place, now);
+        // The front looks for files where the site's paths led when it started.
+        let resolved = settings::resolve(&self.configured);
+        let has_moved =
+            |resolved: Server| resolved.sites[place] != self.generations[at].server().sites[place];
+        if resolved.is_ok_and(has_moved) {
+            self.generations[at].end_renewal(place, now);
+            return self.reload_with(self.configured.clone(), None, now);
         }
-        self.reload_with(self.configured.clone(), None, now);
-        if self.reload.is_none() {
-            self.renewals.ended(now); // refused
+        if let Err(error) = self.generations[at].renew(place, now) {
+            log::line(Level::Error, format_args!("cannot start other processes: {error}"));
+            self.generations[at].end_renewal(place, now);
         }
     }
 
@@ -158,8 +160,7 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn finish_reload(&mut self, reload: Reload, answer: &str, now: u64) {
-        self.renewals.ended(now);
+    pub(super) fn finish_reload(&mut self, reload: Reload, answer: &str) {
         for client in reload.clients {
             self.control.answer(client, answer.to_owned());
         }
@@ -196,7 +197,7 @@ impl Supervisor {
                 }
                 notify::tell(State::Ready, "serving");
                 let again = reload.take_next();
-                self.finish_reload(reload, &format!("ok generation {number} serves\n"), now);
+                self.finish_reload(reload, &format!("ok generation {number} serves\n"));
                 if let Some(clients) = again {
                     self.reload_again(clients, now);
                 }
@@ -210,7 +211,7 @@ impl Supervisor {
                 log::line(Level::Error, format_args!("reload failed, the old generation goes on: {why}"));
                 notify::tell(State::Ready, "serving; the last reload failed");
                 let again = reload.take_next();
-                self.finish_reload(reload, &format!("error {why}\n"), now);
+                self.finish_reload(reload, &format!("error {why}\n"));
                 if let Some(clients) = again {
                     self.reload_again(clients, now);
                 }

@@ -50,8 +50,10 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         Just(Why::Stale),
     ];
     prop_oneof![
-        (any::<u16>(), any::<u16>(), 1..=u32::MAX, why)
+        (any::<u32>(), any::<u16>(), 1..=u32::MAX, why)
             .prop_map(|(pool, index, instance, why)| ToFront::Death { pool, index, instance, why }),
+        (any::<u32>(), any::<u32>()).prop_map(|(old, new)| ToFront::Renew { old, new }),
+        any::<u32>().prop_map(|pool| ToFront::Forget { pool }),
         Just(ToFront::Drain),
         (any::<bool>(), any::<bool>()).prop_map(|(error, access)| ToFront::Reopen { error, access }),
         (any::<u32>(), proptest::option::of(errand()))
@@ -116,7 +118,8 @@ fn from_front() -> impl Strategy<Value = FromFront> {
         Just(FromFront::Ready),
         Just(FromFront::Draining),
         Just(FromFront::Drained),
-        any::<u16>().prop_map(|pool| FromFront::Want { pool }),
+        any::<u32>().prop_map(|pool| FromFront::Want { pool }),
+        any::<u32>().prop_map(|pool| FromFront::Left { pool }),
         ".{0,40}".prop_map(|message| FromFront::Failed { message }),
         (any::<u32>(), any::<u16>(), standing())
             .prop_map(|(question, upstream, standing)| FromFront::Standing { question, upstream, standing }),
@@ -161,7 +164,7 @@ proptest! {
     fn from_front_round_trip(message in from_front()) { round_trip(&message); }
 
     #[test]
-    fn any_bytes_are_decoded_or_refused(tag in 0..11_u8, rest in vec(any::<u8>(), 0..64)) {
+    fn any_bytes_are_decoded_or_refused(tag in 0..16_u8, rest in vec(any::<u8>(), 0..64)) {
         let bytes = [&[VERSION, tag], rest.as_slice()].concat();
         one_spelling::<ToZygote>(&bytes);
         one_spelling::<FromZygote>(&bytes);
@@ -180,7 +183,7 @@ fn refused() {
     assert_eq!(FromZygote::decode(&long), Err(BadMessage("text too long")));
     assert_eq!(ToZygote::decode(&[VERSION, 2, 0, 0, 0, 0, 0, 0]), Err(BadMessage("instance 0")));
     assert_eq!(ToZygote::decode(&[VERSION + 1, 4]), Err(BadMessage("another version")));
-    assert_eq!(FromFront::decode(&[VERSION, 10]), Err(BadMessage("unknown tag")));
+    assert_eq!(FromFront::decode(&[VERSION, 99]), Err(BadMessage("unknown tag")));
     assert_eq!(FromZygote::decode(&[VERSION, 1, 0, 1, 0, 0, 0, 0xff]), Err(BadMessage("not UTF-8")));
     assert_eq!(ToFront::decode(&[VERSION, 3, 2, 0]), Err(BadMessage("not a flag")));
 }

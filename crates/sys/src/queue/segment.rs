@@ -111,14 +111,7 @@ impl Segment {
     /// # Errors
     /// See [`BadSegment`].
     pub fn open(fd: OwnedFd) -> Result<Segment, BadSegment> {
-        // SAFETY: `stat` is plain data, filled by the call.
-        let len = unsafe {
-            let mut stat: libc::stat = std::mem::zeroed();
-            if libc::fstat(fd.as_raw_fd(), &mut stat) < 0 {
-                return Err(io::Error::last_os_error().into());
-            }
-            stat.st_size as usize
-        };
+        let len = length(&fd)?;
         if len < size_of::<Header>() {
             return Err(BadSegment::Version { found: 0 });
         }
@@ -142,6 +135,20 @@ impl Segment {
                 Err(bad)
             }
         }
+    }
+
+    /// Maps a segment of known sizes, whatever stands in it: its workers may have written there.
+    ///
+    /// # Errors
+    /// It cannot be mapped, or is too small.
+    pub fn map_as(fd: OwnedFd, geometry: Geometry) -> io::Result<Segment> {
+        if length(&fd)? != geometry.len() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the queue's sizes do not fit its memory",
+            ));
+        }
+        Ok(Segment { base: map(&fd, geometry.len())?, fd, geometry })
     }
 
     /// The sizes.
@@ -271,6 +278,17 @@ impl Drop for Segment {
 impl fmt::Debug for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Segment").field("geometry", &self.geometry).finish_non_exhaustive()
+    }
+}
+
+fn length(fd: &OwnedFd) -> io::Result<usize> {
+    // SAFETY: `stat` is plain data, filled by the call.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        if libc::fstat(fd.as_raw_fd(), &mut stat) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(stat.st_size as usize)
     }
 }
 

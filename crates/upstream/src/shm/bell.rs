@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use tokio::net::unix::pipe;
 
-use super::Rim;
+use super::Gate;
 
-/// Joins the rims of one event loop to its sleep: a worker rings only while the loop sleeps.
+/// Joins the gates of one event loop to its sleep: a worker rings only while the loop sleeps.
 #[derive(Clone)]
 pub struct Bell {
-    rims: Arc<[Arc<Rim>]>,
+    gates: Arc<[Arc<Gate>]>,
 }
 
 impl Bell {
-    /// The bell of one event loop, for all of its rims.
-    pub fn new(rims: Arc<[Arc<Rim>]>) -> Bell {
-        Bell { rims }
+    /// The bell of one event loop, for all of its gates.
+    pub fn new(gates: Arc<[Arc<Gate>]>) -> Bell {
+        Bell { gates }
     }
 
     /// Lets the runtime's poll return when one of `eventfds` is rung. Keep the result as long as the loop runs.
@@ -32,15 +32,15 @@ impl Bell {
     /// For the runtime's `on_thread_park`: asks for bells from now on, then looks once more. What it finds wakes
     /// tasks, and the runtime does not sleep then.
     pub fn before_sleep(&self) {
-        for rim in &*self.rims {
-            rim.fall_asleep();
+        for gate in &*self.gates {
+            gate.fall_asleep();
         }
     }
 
     /// For the runtime's `on_thread_unpark`.
     pub fn after_sleep(&self) {
-        for rim in &*self.rims {
-            rim.wake_up();
+        for gate in &*self.gates {
+            gate.wake_up();
         }
     }
 }

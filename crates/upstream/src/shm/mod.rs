@@ -11,12 +11,14 @@
 
 mod bell;
 mod exchange;
+mod gate;
 mod rim;
 #[cfg(test)]
 mod tests;
 
 pub use bell::Bell;
 pub use exchange::{Event, Exchange, ResponseHead, Told};
+pub use gate::{Farewell, Gate, Source, Want};
 pub use tokamak_sys::queue::{Account, DECLINED, Outcome};
 
 pub use rim::{Bounds, Death, Fault, Refused, Rim};

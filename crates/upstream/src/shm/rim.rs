@@ -210,17 +210,27 @@ impl Rim {
             let Some(id) = inner.exchanges[key].slot else { continue };
             let dead = Holder::Worker(instance);
             if inner.producer.holder(id) == dead || inner.exchanges[key].holder == Some(dead) {
-                // It may have finished before it died: all that it left counts, however much that is.
-                inner.collect_within(key, usize::MAX);
-                if inner.owners[slot] == Some(key) {
-                    let answered = inner.exchanges[key].answered;
-                    inner.fail(key, Fault::Died { death, answered });
-                }
+                inner.lose(key, death);
             }
         }
         // The wake-up for a queued request may have gone to the dead one.
         if inner.producer.backlog() > 0 {
             inner.producer.wake_worker();
+        }
+    }
+
+    /// Whether no request is in the queue.
+    pub fn is_idle(&self) -> bool {
+        self.lock().owners.iter().all(Option::is_none)
+    }
+
+    /// All workers are dead: whoever still waits is told.
+    pub fn give_up(&self) {
+        let mut inner = self.lock();
+        for slot in 0..inner.owners.len() {
+            if let Some(key) = inner.owners[slot] {
+                inner.lose(key, Death::Crashed);
+            }
         }
     }
 
@@ -379,6 +389,16 @@ impl Inner {
             state.body = Body::Empty;
             state.fault = Some(Fault::Spool);
             self.producer.abort(slot);
+        }
+    }
+
+    /// Whoever has the request is dead. It may have finished before: all that it left counts, however much that is.
+    fn lose(&mut self, key: usize, death: Death) {
+        self.collect_within(key, usize::MAX);
+        let state = &self.exchanges[key];
+        if state.slot.is_some() {
+            let answered = state.answered;
+            self.fail(key, Fault::Died { death, answered });
         }
     }
 

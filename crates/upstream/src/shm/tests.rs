@@ -25,8 +25,9 @@ fn with_pool<F: Future<Output = ()> + Send + 'static>(
             work(job);
         }
     });
-    let rim = Arc::new(Rim::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
-    let hook = Bell::new(vec![rim.clone()].into());
+    let source = Source { number: 0, segment: segment.clone(), tail: Arc::default() };
+    let gate = Arc::new(Gate::new(source, 0, BOUNDS, None));
+    let hook = Bell::new(vec![gate.clone()].into());
     let awake = hook.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -34,7 +35,7 @@ fn with_pool<F: Future<Output = ()> + Send + 'static>(
         .on_thread_unpark(move || awake.after_sleep())
         .build()
         .unwrap();
-    let test = test(rim, segment.clone());
+    let test = test(gate.rim(), segment.clone());
     runtime.block_on(async move {
         let _bells = Bell::listen(vec![bell]).unwrap();
         tokio::time::timeout(Duration::from_secs(10), tokio::spawn(test)).await.expect("stuck").unwrap();
@@ -152,6 +153,52 @@ fn a_dead_workers_request_is_told() {
     assert!(matches!(exchange.poll_event(&mut context), std::task::Poll::Ready(Err(f)) if f == fault));
     assert_eq!(rim.running(), 0);
     std::mem::forget(job);
+}
+
+#[test]
+fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
+    let source = |number| {
+        let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 2, 8192, 8192)).unwrap());
+        Source { number, segment, tail: Arc::default() }
+    };
+    let worker = |source: &Source, instance| {
+        let bell = tokamak_sys::channel::bell().unwrap();
+        Consumer::new(source.segment.clone(), vec![bell], 0, instance)
+    };
+    let take = |worker: &mut Consumer| match worker.next(|| Claim::Go, || panic!("nothing is queued")) {
+        Next::Request(job) => job,
+        Next::Retire => panic!("retired"),
+    };
+    let (first, second) = (source(1), source(2));
+    let gate = Gate::new(first.clone(), 0, BOUNDS, None);
+    let submit = || gate.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
+    let (mut answered, mut lost) = (submit(), submit());
+    let left = Arc::new(AtomicU32::new(0));
+    let count = left.clone();
+    let farewell = Farewell::new(move || {
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    });
+    gate.renew(7, second.clone(), farewell.clone());
+    assert_eq!(second.segment.depth(), 0, "another queue was meant");
+    gate.renew(1, second.clone(), farewell);
+    let mut new = submit();
+    assert_eq!((first.segment.depth(), second.segment.depth()), (2, 1));
+
+    take(&mut worker(&first, 5)).finish(Outcome::Complete);
+    take(&mut worker(&second, 5)).finish(Outcome::Complete);
+    gate.attend();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    for exchange in [&mut answered, &mut new] {
+        assert!(matches!(exchange.poll_event(&mut context), std::task::Poll::Ready(Ok(Event::End(_)))));
+    }
+    gate.tick(tokamak_cost::now());
+    assert_eq!(left.load(std::sync::atomic::Ordering::Relaxed), 0, "a request is left");
+    gate.forget(2);
+    assert!(lost.poll_event(&mut context).is_pending());
+    gate.forget(1);
+    let fault = Fault::Died { death: Death::Crashed, answered: false };
+    assert!(matches!(lost.poll_event(&mut context), std::task::Poll::Ready(Err(f)) if f == fault));
+    assert_eq!(left.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
 /// A rim with one worker that does what the test says, and an exchange that it has claimed.

@@ -14,11 +14,15 @@
 //! | Draining | the front accepts no more and answers what it has; workers are replaced as before |
 //! | Ending | no front; the workers leave, then their zygotes; applications are told to end |
 
+mod renewal;
+
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokamak_config::Server;
+use tokamak_sys::channel;
 use tokamak_sys::control::{FromFront, Status, ToFront};
 
 use crate::application::{Application, Folder};
@@ -29,16 +33,17 @@ use crate::listen::Listeners;
 use crate::log::{self, Level};
 use crate::pool::Pool;
 use crate::sockets::Sockets;
+use crate::succession::END_LIMIT;
 use crate::watch::since;
 use crate::zygote::Launch;
+
+pub use renewal::{History, Seat};
 
 /// Least time that workers have for leaving after their front is gone, however long draining took: a worker
 /// script may have something to finish after its loop.
 const LEAVE: Duration = Duration::from_millis(500);
 /// Messages of the front taken at one look, so that it holds up nobody else.
 const AT_ONCE: usize = 1024;
-/// Time that the zygotes have after that.
-const END_LIMIT: Duration = Duration::from_secs(3);
 
 /// Where a generation is in its life; with the time since when, where a limit applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +80,11 @@ pub struct Generation {
     pub begun: u64,
     server: Server,
     identities: Identities,
-    pools: Vec<Pool>,
+    seats: Vec<Seat>,
+    /// By the places of the sites.
+    histories: Vec<History>,
+    /// The number of the next pool.
+    numbered: u32,
     applications: Vec<Application>,
     front: Option<Front>,
     life: Life,
@@ -116,18 +125,21 @@ impl Generation {
     ) -> io::Result<Generation> {
         let applications = applications_of(&mut server, number, folder, &identities)?;
         let sites = (0..server.sites.len()).filter(|site| server.sites[*site].has_workers());
-        let pools = sites
-            .enumerate()
-            .map(|(number, site)| Pool::new(&server, site, number as u16))
-            .collect::<io::Result<_>>()?;
+        let seats = sites.zip(0..).map(|(site, number)| {
+            let bells = (0..server.loops).map(|_| channel::bell()).collect::<io::Result<Arc<_>>>()?;
+            Ok(Seat::serving(Pool::new(&server, site, number, bells)?))
+        });
+        let seats = seats.collect::<io::Result<Vec<_>>>()?;
         let life = Life::Booting;
         Ok(Generation {
             number,
             configured,
             begun: now,
+            histories: vec![History::default(); server.sites.len()],
+            numbered: seats.len() as u32,
             server,
             identities,
-            pools,
+            seats,
             applications,
             front: None,
             life,
@@ -155,12 +167,7 @@ impl Generation {
 
     /// When workers died of faults in memory, since the last time.
     pub fn take_faults(&mut self) -> Vec<u64> {
-        self.pools.iter_mut().flat_map(Pool::take_faults).collect()
-    }
-
-    /// Its pools.
-    pub fn pools(&self) -> &[Pool] {
-        &self.pools
+        self.seats.iter_mut().flat_map(|seat| seat.pool.take_faults()).collect()
     }
 
     /// The applications that it starts.
@@ -179,24 +186,19 @@ impl Generation {
     }
 
     fn are_processes_gone(&self) -> bool {
-        self.pools.iter().all(Pool::is_gone) && self.applications.iter().all(Application::is_gone)
+        self.all_pools().all(Pool::is_gone) && self.applications.iter().all(Application::is_gone)
     }
 
     /// The first reason for which the front, a pool or an application does not start.
     pub fn failure(&self) -> Option<&str> {
         let front = self.front_failure.as_deref();
-        let pool = || self.pools.iter().find_map(Pool::failure);
+        let pool = || self.pools().find_map(Pool::failure);
         front.or_else(pool).or_else(|| self.applications.iter().find_map(Application::failure))
-    }
-
-    /// The first site whose application has changed since its image was taken, and what has changed.
-    pub fn outdated(&self) -> Option<(&str, &str)> {
-        self.pools.iter().find_map(|pool| Some((pool.site.name.as_str(), pool.outdated()?)))
     }
 
     /// Longest time until its pools are there.
     pub fn start_limit(&self) -> Duration {
-        self.pools.iter().map(Pool::start_limit).max().unwrap_or_default()
+        self.pools().map(Pool::start_limit).max().unwrap_or_default()
     }
 
     /// The front has said something. Answers to questions are the caller's.
@@ -214,12 +216,17 @@ impl Generation {
                 FromFront::Ready | FromFront::Drained => {} // after draining, its exit says the same
                 FromFront::Want { pool } => {
                     let mut deaths = Vec::new();
-                    if let Some(pool) = self.pools.get_mut(usize::from(pool)) {
+                    let wanting = self.seats.iter_mut().map(|seat| &mut seat.pool);
+                    if let Some(pool) = wanting.into_iter().find(|other| other.number == pool) {
                         let launch = Launch { php, identity: self.identities.site(pool.place) };
                         // By now a worker may have taken the request: the queue knows.
                         pool.tick(launch, now, &mut deaths);
                     }
                     self.announce(&deaths);
+                }
+                FromFront::Left { pool } => {
+                    let leaving = self.seats.iter_mut().filter(|seat| seat.pool.number == pool);
+                    leaving.for_each(|seat| seat.has_left = true);
                 }
                 FromFront::Failed { message } => {
                     log::line(Level::Error, format_args!("the front cannot go on: {message}"));
@@ -263,7 +270,7 @@ impl Generation {
 
     /// A zygote has said something.
     pub fn hear_pool(&mut self, pool: usize, php: &Path, now: u64) {
-        let pool = &mut self.pools[pool];
+        let pool = &mut self.seats[pool].pool;
         let launch = Launch { php, identity: self.identities.site(pool.place) };
         let mut deaths = Vec::new();
         pool.hear(launch, now, &mut deaths);
@@ -272,12 +279,12 @@ impl Generation {
 
     /// A worker of a pool has written something.
     pub fn hear_output(&mut self, pool: usize, worker: usize) {
-        self.pools[pool].hear_output(worker);
+        self.seats[pool].pool.hear_output(worker);
     }
 
     /// Workers may have written something.
     pub fn hear_outputs(&mut self) {
-        self.pools.iter_mut().for_each(Pool::hear_outputs);
+        self.seats.iter_mut().for_each(|seat| seat.pool.hear_outputs());
     }
 
     /// A process of an application has written something.
@@ -297,12 +304,13 @@ impl Generation {
     /// Looks at everything whose time may have come.
     pub fn tick(&mut self, means: Means<'_>, now: u64) {
         let mut deaths = Vec::new();
-        for pool in &mut self.pools {
+        for Seat { pool, .. } in &mut self.seats {
             let launch = Launch { php: means.php, identity: self.identities.site(pool.place) };
             pool.tick(launch, now, &mut deaths);
         }
         self.announce(&deaths);
         self.applications.iter_mut().for_each(|application| application.tick(now));
+        self.advance_renewals(now);
         if let Some(front) = &mut self.front {
             front.flush();
         }
@@ -318,7 +326,7 @@ impl Generation {
                 }
             }
             Life::Ending(deadline) if since(deadline, now) > END_LIMIT => {
-                self.pools.iter_mut().for_each(|pool| pool.kill(now));
+                self.seats.iter_mut().for_each(|seat| seat.pool.kill(now));
             }
             _ => {}
         }
@@ -331,7 +339,7 @@ impl Generation {
             Patience::Careful => application.is_up(now),
         };
         self.applications.iter().all(is_up)
-            && self.pools.iter().all(|pool| match self.patience {
+            && self.pools().all(|pool| match self.patience {
                 // A sealed application that does not boot is tried again, and the other sites need not wait for it.
                 Patience::Eager => pool.has_zygote() || pool.is_sealed() && pool.failure().is_some(),
                 Patience::Careful => pool.is_up(),
@@ -346,7 +354,7 @@ impl Generation {
             Front::start(
                 &self.server,
                 lent,
-                &self.pools,
+                &self.pools().collect::<Vec<_>>(),
                 self.identities.front.as_ref(),
                 is_successor,
                 means.front,
@@ -376,6 +384,7 @@ impl Generation {
             (Some(front), Life::Serving | Life::Fronted) => {
                 front.tell(&ToFront::Drain, Vec::new());
                 self.life = Life::Draining(now);
+                self.give_up_renewals(now);
             }
             (_, Life::Draining(_) | Life::Ending(_)) => {}
             _ => self.end(now),
@@ -395,7 +404,7 @@ impl Generation {
             };
             let deadline = drained.max(now + nanos(LEAVE));
             self.life = Life::Ending(deadline);
-            self.pools.iter_mut().for_each(|pool| pool.quit(deadline, now));
+            self.seats.iter_mut().for_each(|seat| seat.pool.quit(deadline, now));
             self.applications.iter_mut().for_each(|application| application.quit(now));
         }
     }
@@ -403,7 +412,7 @@ impl Generation {
     /// Kills every process.
     pub fn kill(&mut self, now: u64) {
         self.end(now);
-        self.pools.iter_mut().for_each(|pool| pool.kill(now));
+        self.seats.iter_mut().for_each(|seat| seat.pool.kill(now));
         self.applications.iter_mut().for_each(|application| application.kill(now));
     }
 
@@ -421,7 +430,7 @@ impl Generation {
             return true;
         }
         let mut deaths = Vec::new();
-        let mine = self.pools.iter_mut().any(|pool| pool.zygote_exited(pid, status, now, &mut deaths));
+        let mine = self.seats.iter_mut().any(|seat| seat.pool.zygote_exited(pid, status, now, &mut deaths));
         self.announce(&deaths);
         mine
     }
@@ -429,7 +438,7 @@ impl Generation {
     /// A child of nobody has ended: is it an orphaned worker of this generation?
     pub fn orphan_exited(&mut self, pid: u32, status: Status, now: u64) -> bool {
         let mut deaths = Vec::new();
-        let mine = self.pools.iter_mut().any(|pool| pool.orphan_exited(pid, status, now, &mut deaths));
+        let mine = self.seats.iter_mut().any(|seat| seat.pool.orphan_exited(pid, status, now, &mut deaths));
         self.announce(&deaths);
         mine
     }

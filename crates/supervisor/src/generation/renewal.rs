@@ -1,0 +1,174 @@
+//! One site of a generation gets other processes; the front and the other sites go on.
+
+use std::io;
+
+use tokamak_sys::control::ToFront;
+
+use super::{Generation, LEAVE, Life};
+use crate::log::{self, Level};
+use crate::pool::Pool;
+use crate::renew::Renewals;
+use crate::succession::{Deed, Limits, Role, Seen, judge};
+
+/// A pool and what it is for its site.
+#[derive(Debug)]
+pub struct Seat {
+    /// The pool.
+    pub pool: Pool,
+    /// What it is for its site.
+    pub role: Role,
+    /// The front has said that no request is left in it.
+    pub has_left: bool,
+}
+
+impl Seat {
+    /// The seat of a pool that serves from the beginning.
+    pub fn serving(pool: Pool) -> Seat {
+        Seat { pool, role: Role::Serving, has_left: false }
+    }
+}
+
+/// What has become of a site since the generation began.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct History {
+    /// When it may be renewed.
+    pace: Renewals,
+    /// How often it has been.
+    pub renewals: u32,
+    /// Requests that its earlier pools have served.
+    served: u64,
+}
+
+impl Generation {
+    /// The pools that serve, in the order of the sites.
+    pub fn pools(&self) -> impl Iterator<Item = &Pool> {
+        self.seats.iter().filter(|seat| seat.role == Role::Serving).map(|seat| &seat.pool)
+    }
+
+    /// All pools: those that serve, that start, and that end.
+    pub fn all_pools(&self) -> impl Iterator<Item = &Pool> {
+        self.seats.iter().map(|seat| &seat.pool)
+    }
+
+    /// What has become of the site of a pool, and the requests that it has served.
+    pub fn history(&self, pool: &Pool) -> (History, u64) {
+        let history = self.histories[pool.place];
+        let others = self.all_pools().filter(|other| other.place == pool.place);
+        (history, others.fold(history.served, |sum, other| sum.saturating_add(other.served())))
+    }
+
+    /// The first site that wants other processes, and may have them: its place.
+    pub fn wants_renewal(&self, now: u64) -> Option<usize> {
+        let is_under_way = |place| {
+            self.seats.iter().any(|seat| seat.pool.place == place && matches!(seat.role, Role::Next(_)))
+        };
+        let mut wanting = self.pools().filter(|pool| pool.outdated().is_some()).map(|pool| pool.place);
+        wanting.find(|place| !is_under_way(*place) && self.histories[*place].pace.allowed(now))
+    }
+
+    /// Says why a site gets other processes, and how often it may.
+    pub fn announce_renewal(&mut self, place: usize, now: u64) {
+        let pause = self.histories[place].pace.begun(now);
+        let Some(pool) = self.pools().find(|pool| pool.place == place) else { return };
+        let reason = pool.outdated().unwrap_or_default();
+        pool.say(Level::Info, format_args!("the image is outdated, a new one is made: {reason}"));
+        if let Some(pause) = pause {
+            let seconds = pause.as_secs();
+            pool.say(
+                Level::Warn,
+                format_args!("the application keeps changing; after this image none for {seconds} s"),
+            );
+        }
+    }
+
+    /// Starts another pool for a site.
+    ///
+    /// # Errors
+    /// Its memory or descriptors cannot be had.
+    pub fn renew(&mut self, place: usize, now: u64) -> io::Result<()> {
+        let serving = self.pools().find(|pool| pool.place == place);
+        let bells = serving.ok_or(io::ErrorKind::NotFound)?.bells().clone();
+        let pool = Pool::new(&self.server, place, self.numbered, bells)?;
+        self.numbered += 1;
+        self.seats.push(Seat { pool, role: Role::Next(now), has_left: false });
+        Ok(())
+    }
+
+    /// An attempt to renew a site has ended, well or not.
+    pub fn end_renewal(&mut self, place: usize, now: u64) {
+        self.histories[place].pace.ended(now);
+    }
+
+    /// Lets no further pool take over.
+    pub(super) fn give_up_renewals(&mut self, now: u64) {
+        for seat in self.seats.iter_mut().filter(|seat| matches!(seat.role, Role::Next(_))) {
+            seat.role = Role::Ending(now);
+            seat.pool.kill(now);
+        }
+    }
+
+    /// What follows from where the pools are now.
+    pub(super) fn advance_renewals(&mut self, now: u64) {
+        if matches!(self.life, Life::Ending(_)) {
+            return;
+        }
+        let drain = self.server.timeouts.drain;
+        let mut at = 0;
+        while at < self.seats.len() {
+            let Seat { pool, role, has_left } = &self.seats[at];
+            let seen = Seen {
+                is_up: pool.is_up(),
+                failure: pool.failure(),
+                has_left: *has_left,
+                is_gone: pool.is_gone(),
+            };
+            let limits = Limits { start: pool.start_limit(), drain };
+            match judge(*role, seen, limits, now) {
+                Deed::Nothing => {}
+                Deed::TakeOver => self.take_over(at, now),
+                Deed::GiveUp(why) => {
+                    pool.say(Level::Error, format_args!("the old processes go on: {why}"));
+                    let place = pool.place;
+                    self.seats[at].role = Role::Ending(now);
+                    self.seats[at].pool.kill(now);
+                    self.end_renewal(place, now);
+                }
+                Deed::End => {
+                    let deadline = now + LEAVE.as_nanos() as u64;
+                    self.seats[at].role = Role::Ending(deadline);
+                    self.seats[at].pool.quit(deadline, now);
+                }
+                Deed::Kill => self.seats[at].pool.kill(now),
+                Deed::Forget => {
+                    let pool = self.seats.remove(at).pool;
+                    let history = &mut self.histories[pool.place];
+                    history.served = history.served.saturating_add(pool.served());
+                    self.tell_front(&ToFront::Forget { pool: pool.number }, Vec::new());
+                    continue;
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// New requests go to this pool from now on.
+    fn take_over(&mut self, next: usize, now: u64) {
+        let place = self.seats[next].pool.place;
+        let is_before = |seat: &Seat| seat.role == Role::Serving && seat.pool.place == place;
+        let Some(before) = self.seats.iter().position(is_before) else { return };
+        let (old, new) = (self.seats[before].pool.number, self.seats[next].pool.number);
+        let memory = match self.seats[next].pool.segment().fd().try_clone_to_owned() {
+            Ok(memory) => memory,
+            // Tried again at the next look.
+            Err(error) => return log::line(Level::Error, format_args!("cannot hand over a queue: {error}")),
+        };
+        self.tell_front(&ToFront::Renew { old, new }, vec![memory]);
+        self.seats[next].role = Role::Serving;
+        self.seats[before].role = Role::Leaving(now);
+        // The order of the sites stays.
+        self.seats.swap(before, next);
+        self.histories[place].renewals += 1;
+        self.end_renewal(place, now);
+        self.seats[before].pool.say(Level::Info, format_args!("new processes serve, the old ones finish"));
+    }
+}

@@ -1,0 +1,147 @@
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokamak_sys::queue::Segment;
+
+use super::exchange::Exchange;
+use super::rim::{Bounds, Death, Refused, Rim};
+use crate::body::Body;
+
+/// Tells the supervisor that a request waits and nobody could be woken: in the queue with this number.
+pub type Want = Arc<dyn Fn(u32) + Send + Sync>;
+
+/// One event loop's way to a site's workers. A site may get other workers with another queue while the loop runs: then
+/// new requests go there, and those that are in the queue before it are still answered from there.
+pub struct Gate {
+    index: u16,
+    bounds: Bounds,
+    want: Option<Want>,
+    queues: Mutex<Queues>,
+}
+
+struct Queues {
+    current: Queue,
+    leaving: Vec<(Queue, Farewell)>,
+}
+
+/// A queue and its number, by which the supervisor knows it.
+struct Queue {
+    number: u32,
+    rim: Arc<Rim>,
+}
+
+/// Calls its function when the last event loop has dropped it: no request is left in the queue.
+#[derive(Clone)]
+pub struct Farewell(#[expect(dead_code, reason = "only its end matters")] Arc<Call>);
+
+struct Call(Box<dyn Fn() + Send + Sync>);
+
+impl Farewell {
+    /// Will call this.
+    pub fn new(call: impl Fn() + Send + Sync + 'static) -> Farewell {
+        Farewell(Arc::new(Call(Box::new(call))))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A queue as an event loop gets it.
+#[derive(Clone)]
+pub struct Source {
+    /// Its number, unique in the life of the front.
+    pub number: u32,
+    /// Its memory.
+    pub segment: Arc<Segment>,
+    /// Tickets given out, shared by all event loops.
+    pub tail: Arc<AtomicU32>,
+}
+
+impl Gate {
+    /// The way of event loop `index`.
+    pub fn new(source: Source, index: u16, bounds: Bounds, want: Option<Want>) -> Gate {
+        let current = Queue::new(source, index, bounds, want.as_ref());
+        Gate { index, bounds, want, queues: Mutex::new(Queues { current, leaving: Vec::new() }) }
+    }
+
+    /// Queues a request.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn submit(&self, record: &[u8], body: Body) -> Result<Exchange, (Refused, Body)> {
+        self.lock().current.rim.submit(record, body)
+    }
+
+    /// If the queue with the number `old` is in use, requests go to another one from now on. `farewell` is dropped when the
+    /// old one has no more.
+    pub fn renew(&self, old: u32, source: Source, farewell: Farewell) {
+        let mut queues = self.lock();
+        if queues.current.number == old {
+            let next = Queue::new(source, self.index, self.bounds, self.want.as_ref());
+            let before = std::mem::replace(&mut queues.current, next);
+            queues.leaving.push((before, farewell));
+        }
+    }
+
+    /// A worker of the queue with this number has died.
+    pub fn worker_died(&self, number: u32, instance: u32, death: Death) {
+        self.for_each(|queue| {
+            if queue.number == number {
+                queue.rim.worker_died(instance, death);
+            }
+        });
+    }
+
+    /// All workers of a queue that is not in use any more are dead, and what is left in it is lost.
+    pub fn forget(&self, number: u32) {
+        for (queue, _) in self.lock().leaving.extract_if(.., |(queue, _)| queue.number == number) {
+            queue.rim.give_up();
+        }
+    }
+
+    /// Ends the waits that have become too long. Called a few times a second.
+    pub fn tick(&self, now: u64) {
+        self.for_each(|queue| queue.rim.tick(now));
+        self.lock().leaving.retain(|(queue, _)| !queue.rim.is_idle());
+    }
+
+    /// See [`Rim::attend`].
+    pub fn attend(&self) {
+        self.for_each(|queue| queue.rim.attend());
+    }
+
+    pub(super) fn fall_asleep(&self) {
+        self.for_each(|queue| queue.rim.fall_asleep());
+    }
+
+    pub(super) fn wake_up(&self) {
+        self.for_each(|queue| queue.rim.wake_up());
+    }
+
+    fn for_each(&self, visit: impl Fn(&Queue)) {
+        let queues = self.lock();
+        visit(&queues.current);
+        queues.leaving.iter().for_each(|(queue, _)| visit(queue));
+    }
+
+    #[cfg(test)]
+    pub(super) fn rim(&self) -> Arc<Rim> {
+        self.lock().current.rim.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        // A panic while the lock is held is a bug that has been reported; the list is whole at every moment.
+        self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Queue {
+    fn new(source: Source, index: u16, bounds: Bounds, want: Option<&Want>) -> Queue {
+        let Source { number, segment, tail } = source;
+        let want = want.cloned().map(|want| Box::new(move || want(number)) as Box<dyn Fn() + Send + Sync>);
+        Queue { number, rim: Arc::new(Rim::new(segment, index, tail, bounds, want)) }
+    }
+}

@@ -1,0 +1,153 @@
+//! One site gets other processes, and the others keep theirs.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::{Kind, Request, Server, eventually, get};
+use crate::operate::{configuration, edit, operated, pid_in, reload, status, status_when};
+
+/// The sites by host name; the first one is sealed, and the one that changes.
+const HOSTS: [&str; 4] = ["localhost", "classic.example", "worker.example", "sealed.example"];
+
+/// A server with a site in each mode beside the one that changes.
+fn start() -> Server {
+    let setup = operated(Kind::Sealed).line("timeouts.drain = \"10s\"");
+    let setup = HOSTS[1..].iter().fold(setup, |setup, host| setup.also(host, "sites/operated"));
+    let server = setup.start();
+    let sealed = |position: usize| {
+        let worker = server.places.more_root(position).join("worker.php");
+        format!("mode = \"sealed\"\nworker = \"{}\"\nwarm = []", worker.display())
+    };
+    let text = fs::read_to_string(configuration(&server)).unwrap();
+    let (classic, worker) = (sealed(0), sealed(1));
+    assert!(text.contains(&classic) && text.contains(&worker), "{text}");
+    let unwarmed = worker.replace("\nwarm = []", "").replace("\"sealed\"", "\"worker\"");
+    let text = text.replace(&classic, "mode = \"classic\"").replace(&worker, &unwarmed);
+    fs::write(configuration(&server), text).unwrap();
+    reload(&server).unwrap();
+    let modes = ["sealed", "classic", "worker", "sealed"];
+    let seen = status_when(&server, "idle workers of all sites", |status| {
+        status["draining"] == 0 && (0..4).all(|site| status["pools"][site]["idle"] == 2)
+    });
+    for (site, mode) in modes.into_iter().enumerate() {
+        assert_eq!(seen["pools"][site]["mode"], mode, "{seen:#}");
+    }
+    server
+}
+
+fn ask(host: &str, what: &str) -> Request {
+    get(&format!("/index.php?do={what}")).header("Host", host)
+}
+
+fn pids(status: &Value, site: usize) -> Vec<u64> {
+    let workers = status["pools"][site]["workers"].as_array().expect("a list of workers");
+    let mut pids: Vec<_> = workers.iter().map(|worker| worker["pid"].as_u64().expect("a pid")).collect();
+    pids.sort_unstable();
+    pids
+}
+
+/// All that must stay: the front, its generation, and of each other site the workers and what they share.
+fn the_others(server: &Server) -> Vec<String> {
+    let now = status(server);
+    let mut all = vec![format!("front {} generation {}", now["front_pid"], now["generation"])];
+    for (site, host) in HOSTS.into_iter().enumerate().skip(1) {
+        let text = server.send(&ask(host, "remember")).expect(200).text();
+        let shared = text.split("version").next().unwrap();
+        all.push(format!("{host} {shared} {:?}", pids(&now, site)));
+    }
+    all
+}
+
+/// Requests to all sites without a pause; any failure ends the test.
+fn load(server: &Server, stop: &AtomicBool, served: &AtomicUsize) {
+    let mut connection = server.connect();
+    while !stop.load(Ordering::Relaxed) {
+        for host in HOSTS {
+            let response = connection.exchange(&ask(host, "nothing")).expect(200);
+            assert!(response.text().contains("version "), "{response}");
+            assert_ne!(response.header("connection"), Some("close"), "the front stays");
+            served.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn leaves_the_other_sites_alone_and_loses_no_request() {
+    let server = start();
+    let before = the_others(&server);
+    let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| load(&server, &stop, &served));
+        }
+        // A changed file, and a script that empties the opcode cache.
+        for renewals in 1..=2 {
+            let old = status(&server);
+            let mut long = server.connect();
+            long.send(get("/index.php?do=wait&n=3000").bytes());
+            status_when(&server, "the long request", |status| {
+                let mut workers = status["pools"][0]["workers"].as_array().unwrap().iter();
+                workers
+                    .any(|worker| worker["uri"] == "/index.php?do=wait&n=3000" && worker["state"] == "busy")
+            });
+            if renewals == 1 {
+                edit(&server, "worker.php", "<?php", "<?php /* changed */");
+            } else {
+                server.send(&ask(HOSTS[0], "forget")).expect(200);
+            }
+            let new =
+                status_when(&server, "other processes", |status| status["pools"][0]["renewals"] == renewals);
+            assert!(pids(&old, 0).iter().all(|pid| !pids(&new, 0).contains(pid)), "{old:#} {new:#}");
+            // It has begun in an old process, and ends there.
+            let response = long.response().expect(200);
+            assert!(pids(&old, 0).contains(&pid_in(&response.text())), "{response}");
+            let ended = || {
+                let is_there = |pid: &u64| fs::exists(format!("/proc/{pid}")).unwrap();
+                (!pids(&old, 0).iter().any(is_there)).then_some(())
+            };
+            assert!(eventually(Duration::from_secs(10), ended).is_some(), "old processes are left");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(served.load(Ordering::Relaxed) > 100);
+    assert_eq!(the_others(&server), before);
+    server.log_line(&["INFO", "[localhost] the image is outdated", "worker.php has changed"]);
+    server.log_line(&["INFO", "[localhost] new processes serve"]);
+    let requests = status(&server)["pools"][0]["requests"].as_u64().unwrap();
+    assert!(requests as usize > served.load(Ordering::Relaxed) / 4, "the old processes' requests count");
+}
+
+/// A deployment that moved a symbolic link: the new files are where only a whole reload looks.
+#[test]
+fn reloads_everything_if_the_site_is_somewhere_else_now() {
+    let server = operated(Kind::Sealed).start();
+    let (root, top) = (server.places.root(), server.places.top().to_owned());
+    let (first, current) = (top.join("release-1"), top.join("current"));
+    fs::rename(&root, &first).unwrap();
+    std::os::unix::fs::symlink(&first, &current).unwrap();
+    let text = fs::read_to_string(configuration(&server)).unwrap();
+    let (from, to) = (root.to_str().unwrap(), current.to_str().unwrap());
+    fs::write(
+        configuration(&server),
+        text.replace(&format!("{from}\""), &format!("{to}\""))
+            .replace(&format!("{from}/"), &format!("{to}/")),
+    )
+    .unwrap();
+    reload(&server).unwrap();
+    let second = top.join("release-2");
+    fs::create_dir(&second).unwrap();
+    for script in ["index.php", "waiting.php", "worker.php"] {
+        let text = fs::read_to_string(first.join(script)).unwrap();
+        fs::write(second.join(script), text.replace("version 1", "version 2")).unwrap();
+    }
+    std::os::unix::fs::symlink(&second, top.join("next")).unwrap();
+    fs::rename(top.join("next"), &current).unwrap();
+    let worker = fs::read_to_string(first.join("worker.php")).unwrap();
+    fs::write(first.join("worker.php"), worker + "// the last word of the old release").unwrap();
+    status_when(&server, "another generation", |status| status["generation"] == 3);
+    let text = server.text("/index.php");
+    assert!(text.starts_with("version 2"), "{text}");
+}
