@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::harness::extensions::{SCAN_DIRECTORY, scan_directory};
-use crate::harness::{Kind, Request, Setup, program};
+use crate::harness::{Kind, Request, Server, Setup, program};
 use crate::layers::root;
 
 /// What the command answered.
@@ -124,6 +124,47 @@ fn a_symfony_application_keeps_the_last_request_and_does_not_grow() {
     assert_eq!(report["worker"]["errors"], serde_json::json!([]));
     let answer = seal_report(root(), &["examples/symfony/worker.php", "/nowhere", "--rounds", "2"]);
     assert!(answer.out.contains("note: /nowhere was answered with 404"), "{}", answer.out);
+}
+
+/// An application of Laravel's shape: a page that opens a session leaves its token in a singleton.
+#[test]
+fn what_a_warm_up_request_draws_is_named() {
+    let directory = root().join("tests/report");
+    let (code, report) = json(&directory, &["frozen.php", "/login"]);
+    let of_report = |report: &Value| {
+        let list = report["frozen"].as_array().unwrap().clone();
+        list.iter().map(|of| format!("{}: {}", text(of, "verdict"), text(of, "name"))).collect::<Vec<_>>()
+    };
+    let token = "frozen by warm-up: $container->made['Session']->token";
+    // The closure has the text too.
+    let at_boot = ["frozen at boot: $node", "frozen at boot: $handler use $node"];
+    assert_eq!(of_report(&report), [token, at_boot[0], at_boot[1]], "{report:#}");
+    assert_eq!((code, &report["leaks"]), (1, &Value::Bool(true)));
+    let (code, report) = json(&directory, &["frozen.php", "/up"]);
+    assert_eq!((code, of_report(&report)), (0, at_boot.map(str::to_owned).to_vec()), "{report:#}");
+    let answer = seal_report(&directory, &["frozen.php", "/login", "--rounds", "2"]);
+    assert!(answer.out.contains("in the image: the same for every visitor"), "{}", answer.out);
+}
+
+/// The server says so when it starts, by the page and the cookie.
+#[test]
+fn a_warm_up_request_that_opens_a_session_is_warned_of() {
+    let start = |target: &str| {
+        let setup = Setup::new(Kind::Sealed).site("report").worker("frozen.php");
+        setup.front_controller("frozen.php").warm(&[target]).start()
+    };
+    let tokens = |server: &Server| ["/a", "/b"].map(|page| server.text(page));
+
+    let server = start("/login");
+    server.log_line(&["WARN", "warm-up request /login sets the cookie laravel_session:", "seal-report"]);
+    let [one, other] = tokens(&server);
+    assert_eq!((one.len(), &one), (40, &other), "the warning is not for nothing");
+    let server = start("/hidden");
+    server.log_line(&["WARN", "warm-up request /hidden has opened a session:"]);
+    let server = start("/up");
+    let [one, other] = tokens(&server);
+    assert_ne!(one, other);
+    assert!(!server.log().contains("warm-up request"), "{}", server.log());
 }
 
 #[test]

@@ -480,6 +480,24 @@ const shim_request *sealed_next(void)
     return request ? request : take_and_wait();
 }
 
+/* One that sets a cookie is seen by its answer. */
+void sealed_look_at_session(void)
+{
+    const shim_text *uri;
+    char line[600];
+    int len;
+
+    if (!shim.sealed || is_worker || !shim.request || !PS(id) || PS(use_cookies)) {
+        return;
+    }
+    uri = &shim.request->field[SHIM_URI];
+    len = snprintf(line, sizeof(line),
+                   "warm-up request %.*s has opened a session: what its page keeps in memory is in the image, the same for "
+                   "every visitor; take a page for `warm` that opens none",
+                   (int)(uri->len < 300 ? uri->len : 300), uri->at);
+    rust_log(SHIM_WARN, line, (size_t)len);
+}
+
 /* ---- without a worker script ---- */
 
 static void say_that_a_warm_up_died(const shim_request *request, int number)

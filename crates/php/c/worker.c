@@ -133,6 +133,7 @@ static void end(void)
     run_shutdown_functions();
     php_output_end_all();
     zend_unset_timeout();
+    sealed_look_at_session();
     session_end();
     sapi_leave_copy();
     php_output_deactivate();

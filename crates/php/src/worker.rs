@@ -34,6 +34,8 @@ struct Worker {
     /// Requests to warm up with before the image is taken; while one runs, what it answers is dropped.
     warm: Vec<Vec<u8>>,
     warming: bool,
+    /// What a warm-up request leaves in memory is in the image.
+    warm_up_stays: bool,
     max_requests: u64,
     served: u64,
     exit: u8,
@@ -82,6 +84,7 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         },
         warm: Vec::new(),
         warming: false,
+        warm_up_stays: settings.script.is_some(),
         max_requests: settings.max_requests,
         served: 0,
         exit: EXIT_RETIRED,
@@ -290,6 +293,19 @@ impl Worker {
         self.say(Level::Warn, format!("warm-up request {target} {answer}").as_bytes());
     }
 
+    /// A page that sets a cookie has begun to know its visitor, who is nobody here.
+    fn warn_of_cookie(&self, cookie: &[u8]) {
+        let name = cookie.split(|byte| *byte == b'=').next().unwrap_or_default();
+        let target = String::from_utf8_lossy(self.request.field(Field::Uri));
+        let message = format!(
+            "warm-up request {target} sets the cookie {}: what its page keeps in memory (a session, a CSRF token) \
+             is in the image, the same for every visitor; take a page for `warm` that opens no session, and see \
+             what is frozen with `tokamak seal-report`",
+            String::from_utf8_lossy(name)
+        );
+        self.say(Level::Warn, message.as_bytes());
+    }
+
     fn say(&self, level: Level, message: &[u8]) {
         self.say_with(level, message, &[]);
     }
@@ -435,6 +451,10 @@ unsafe extern "C" fn rust_head(
         None if w.warming => {
             if status >= 400 || status == DECLINED {
                 w.warn_of_warm_up(status);
+            }
+            if w.warm_up_stays {
+                let cookies = headers.filter(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"));
+                cookies.for_each(|(_, cookie)| w.warn_of_cookie(cookie));
             }
             0
         }

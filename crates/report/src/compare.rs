@@ -23,6 +23,10 @@ pub enum Verdict {
     FillsOnce,
     /// In sealed mode: it is not the same in each round.
     Differs,
+    /// A warm-up request drew it: it is in the image, the same for every visitor.
+    FrozenByWarmUp,
+    /// The boot drew it.
+    FrozenAtBoot,
 }
 
 impl Verdict {
@@ -35,6 +39,8 @@ impl Verdict {
             Verdict::Stays => "stays",
             Verdict::FillsOnce => "fills once",
             Verdict::Differs => "differs",
+            Verdict::FrozenByWarmUp => "frozen by warm-up",
+            Verdict::FrozenAtBoot => "frozen at boot",
         }
     }
 }
@@ -102,6 +108,36 @@ pub fn differences(rounds: &[Listing]) -> Vec<Finding> {
     }
     sort(&mut findings);
     findings
+}
+
+/// Kinds of things that the application itself keeps.
+const KEPT: &[&str] = &["globals", "static properties", "function statics", "running functions"];
+
+/// What is in the image and another one at each boot: a token, a key, a time. Each visitor gets the same.
+/// Who drew it, a boot that is not warmed up tells: there it differs as well, or it is not the warm-up's.
+pub fn frozen(plain: [&Listing; 2], warmed: [&Listing; 2]) -> Vec<Finding> {
+    let drawn = |listings: [&Listing; 2]| -> Vec<Finding> {
+        let found = compare_kinds(&listings, 1, true).into_iter();
+        found.filter(|found| KEPT.contains(&&found.kind[..]) && !is_of_the_request(&found.path)).collect()
+    };
+    let at_boot = drawn(plain);
+    let is_of_boot =
+        |found: &Finding| at_boot.iter().any(|f| (&f.kind, &f.path) == (&found.kind, &found.path));
+    let mut findings: Vec<_> = drawn(warmed)
+        .into_iter()
+        .map(|found| {
+            let by_boot = is_of_boot(&found);
+            let verdict = if by_boot { Verdict::FrozenAtBoot } else { Verdict::FrozenByWarmUp };
+            Finding { verdict, per_request: 0.0, example: None, reset: None, ..found }
+        })
+        .collect();
+    sort(&mut findings);
+    findings
+}
+
+/// The time of the warm-up request, in a copy of its `$_SERVER`: each request brings its own.
+fn is_of_the_request(path: &str) -> bool {
+    path.ends_with("['REQUEST_TIME']") || path.ends_with("['REQUEST_TIME_FLOAT']")
 }
 
 fn sort(findings: &mut [Finding]) {

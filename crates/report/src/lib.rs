@@ -83,13 +83,19 @@ pub struct Report {
     pub worker: Run,
     /// Sealed mode; or why there is none.
     pub sealed: Result<Run, String>,
+    /// What is in the image, the same for every visitor, and another one at each boot.
+    pub frozen: Vec<Finding>,
 }
 
 impl Report {
-    /// Whether anything is wrong: foreign, or growing, or left behind in sealed mode.
+    /// Whether anything is wrong: foreign, or growing, or left behind in sealed mode, or drawn by a
+    /// warm-up request for all visitors.
     pub fn has_leaks(&self) -> bool {
-        let leaks = |finding: &Finding| matches!(finding.verdict, Verdict::Foreign | Verdict::Grows);
+        let leaks = |finding: &Finding| {
+            matches!(finding.verdict, Verdict::Foreign | Verdict::Grows | Verdict::FrozenByWarmUp)
+        };
         self.worker.findings.iter().any(leaks)
+            || self.frozen.iter().any(leaks)
             || self.sealed.as_ref().is_ok_and(|sealed| !sealed.findings.is_empty())
     }
 }
@@ -100,19 +106,24 @@ impl Report {
 /// It does not boot in worker mode, or ends in the middle.
 pub fn run(plan: &Plan<'_>) -> Result<Report, Failure> {
     let looked = look(plan, Mode::Worker)?;
+    let plain = looked.before.clone();
     let findings = compare::leaks(&looked.before, &looked.rounds, plan.targets.len());
     let worker = looked.into_run(findings);
+    let mut frozen = Vec::new();
     let sealed = match look(plan, Mode::Sealed) {
         Ok(looked) if !looked.rounds.iter().all(Listing::is_sealed) => {
             Err("no image can be taken; the reason is in the log above".to_owned())
         }
         Ok(looked) => {
+            let plain_again = boot(plan, Mode::Worker)?.state()?;
+            let warmed_again = boot(plan, Mode::Sealed)?.state()?;
+            frozen = compare::frozen([&plain, &plain_again], [&looked.before, &warmed_again]);
             let findings = compare::differences(&looked.rounds);
             Ok(looked.into_run(findings))
         }
         Err(why) => Err(why.to_string()),
     };
-    Ok(Report { rounds: plan.rounds, targets: plan.targets.to_vec(), worker, sealed })
+    Ok(Report { rounds: plan.rounds, targets: plan.targets.to_vec(), worker, sealed, frozen })
 }
 
 /// What was seen of one mode, before it is judged.
@@ -138,7 +149,8 @@ impl Looked {
     }
 }
 
-fn look(plan: &Plan<'_>, mode: Mode) -> Result<Looked, Failure> {
+/// Boots the application; in sealed mode warmed up, with the targets if the site names no others.
+fn boot(plan: &Plan<'_>, mode: Mode) -> Result<Application, Failure> {
     let mut site = plan.site.clone();
     site.mode = mode;
     site.pool.max_requests = 0;
@@ -149,7 +161,11 @@ fn look(plan: &Plan<'_>, mode: Mode) -> Result<Looked, Failure> {
         Mode::Sealed => {}
         Mode::Classic | Mode::Worker | Mode::Fastcgi => site.warm.clear(),
     }
-    let mut application = Application::start(plan.php, &site)?;
+    Application::start(plan.php, &site)
+}
+
+fn look(plan: &Plan<'_>, mode: Mode) -> Result<Looked, Failure> {
+    let mut application = boot(plan, mode)?;
     let before = application.state()?;
     let mut rounds = Vec::new();
     let mut errors = Vec::new();

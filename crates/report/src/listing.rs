@@ -52,7 +52,7 @@ impl Style {
 }
 
 /// One thing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Node {
     /// Where it belongs; a root has none.
     pub parent: Option<usize>,
@@ -79,7 +79,7 @@ pub struct Node {
 }
 
 /// All there is at one moment.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Listing {
     nodes: Vec<Node>,
 }

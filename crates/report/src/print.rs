@@ -51,6 +51,10 @@ pub fn table(report: &Report, all: bool) -> String {
             findings(&mut text, &sealed.findings.iter().collect::<Vec<_>>());
         }
     }
+    if !report.frozen.is_empty() {
+        text += "\nin the image: the same for every visitor, and another one at each boot\n";
+        findings(&mut text, &report.frozen.iter().collect::<Vec<_>>());
+    }
     text.push('\n');
     costs(&mut text, report);
     text
@@ -176,6 +180,7 @@ pub fn json(report: &Report) -> String {
         "leaks": report.has_leaks(),
         "worker": run(&report.worker),
         "sealed": sealed,
+        "frozen": list(&report.frozen),
     });
     format!("{all:#}\n")
 }

@@ -113,3 +113,22 @@ fn a_log_with_the_names_of_all_visitors_is_named_once() {
     let rounds: Vec<_> = (3..23).map(round).collect();
     assert_eq!(found(&leaks(&round(0), &rounds, 1)), [(Verdict::Foreign, "$list", 2256, 100.0)]);
 }
+
+#[test]
+fn what_differs_from_boot_to_boot_is_frozen_and_a_boot_without_warm_up_tells_by_whom() {
+    let plain = ["p", "q"].map(|id| listing("globals", 56, &[("token", 1, "null"), ("id", 5, id)]));
+    let warmed = ["p", "q"].map(|id| {
+        listing(
+            "globals",
+            56,
+            &[("token", 20, id), ("id", 5, id), ("cache", 9, "same"), ("REQUEST_TIME", 8, id)],
+        )
+    });
+    let findings = frozen([&plain[0], &plain[1]], [&warmed[0], &warmed[1]]);
+    let expected = [
+        (Verdict::FrozenByWarmUp, "$list['token']", 20, 0.0),
+        (Verdict::FrozenAtBoot, "$list['id']", 5, 0.0),
+    ];
+    assert_eq!(found(&findings), expected);
+    assert_eq!(frozen([&plain[0], &plain[0]], [&warmed[0], &warmed[0]]), []);
+}
