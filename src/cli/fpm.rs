@@ -3,16 +3,15 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use clap::Args;
+use tokamak_fpm::Config;
 use tokamak_fpm::arguments::{self, Arguments, PhpOptions, Wanted};
 use tokamak_fpm::host::Machine;
-use tokamak_fpm::log::Style;
-use tokamak_fpm::{Config, Loaded};
 
 use super::{print, report};
 use crate::program;
+use crate::wiring::fpm::print_messages;
 
 /// The command line cannot be understood.
 const USAGE: u8 = 64;
@@ -38,11 +37,13 @@ impl Fpm {
             Wanted::Version => Err(show("version", &arguments.php)),
             Wanted::Info => Err(show("info", &arguments.php)),
             Wanted::Modules => Err(show("modules", &arguments.php)),
-            Wanted::Test { dump } => match say_all(tokamak_fpm::test(&arguments.options, dump, &Machine)) {
-                Some(_) => Err(ExitCode::SUCCESS),
-                None => Err(ExitCode::from(CONFIG)),
-            },
-            Wanted::Serve => match say_all(tokamak_fpm::load(&arguments.options, &Machine)) {
+            Wanted::Test { dump } => {
+                match print_messages(tokamak_fpm::test(&arguments.options, dump, &Machine)) {
+                    Some(_) => Err(ExitCode::SUCCESS),
+                    None => Err(ExitCode::from(CONFIG)),
+                }
+            }
+            Wanted::Serve => match print_messages(tokamak_fpm::load(&arguments.options, &Machine)) {
                 Some(config) => Ok((arguments, config)),
                 None => Err(ExitCode::from(CONFIG)),
             },
@@ -60,17 +61,4 @@ fn help(status: u8) -> ExitCode {
     // Nobody reads it, nobody misses it.
     let _ = print(arguments::usage().as_bytes());
     ExitCode::from(status)
-}
-
-/// Writes what is to be said about a configuration to standard error.
-pub fn say_all(loaded: Loaded) -> Option<Config> {
-    let global = loaded.config.as_ref().map(|config| &config.global);
-    let style = global
-        .map_or_else(Style::default, |global| Style { lowest: global.log_level, limit: global.log_limit });
-    for message in &loaded.messages {
-        if let Some(line) = style.line(SystemTime::now(), std::process::id(), message) {
-            eprint!("{line}");
-        }
-    }
-    loaded.config
 }

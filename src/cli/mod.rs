@@ -23,7 +23,7 @@ use tokamak_supervisor::client::Target;
 
 pub use cache::Cache;
 pub use demo::Demo;
-pub use fpm::{Fpm, say_all};
+pub use fpm::Fpm;
 pub use lua_fcgi::LuaFcgi;
 pub use seal_report::SealReport;
 pub use site::{Check, Serve};

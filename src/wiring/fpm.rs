@@ -13,10 +13,9 @@ use tokamak_fpm::arguments::Arguments;
 use tokamak_fpm::config::{Address, ErrorLog, Manager, Setting};
 use tokamak_fpm::host::Machine;
 use tokamak_fpm::log::Style;
-use tokamak_fpm::{Config, Level, Message};
+use tokamak_fpm::{Config, Level, Loaded, Message};
 
 use super::fastcgi::{self, AGES};
-use crate::cli::say_all;
 
 /// Exit status of php-fpm when it cannot be what its configuration says.
 const CONFIG: u8 = 78;
@@ -48,7 +47,7 @@ pub fn serve(arguments: Arguments, config: &Config) -> ExitCode {
         Err(message) => return failed(&message),
     };
     let reread = Box::new(move || {
-        let config = say_all(tokamak_fpm::load(&arguments.options, &Machine));
+        let config = print_messages(tokamak_fpm::load(&arguments.options, &Machine));
         let config = config.ok_or_else(|| "the configuration is wrong, as said above".to_owned())?;
         self::server(&arguments, &config).map_err(|message| message.text)
     });
@@ -56,6 +55,19 @@ pub fn serve(arguments: Arguments, config: &Config) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => failed(&Message::new(Level::Error, reason)),
     }
+}
+
+/// Prints the messages about a configuration to standard error, and gives the configuration if it can be used.
+pub fn print_messages(loaded: Loaded) -> Option<Config> {
+    let global = loaded.config.as_ref().map(|config| &config.global);
+    let style = global
+        .map_or_else(Style::default, |global| Style { lowest: global.log_level, limit: global.log_limit });
+    for message in &loaded.messages {
+        if let Some(line) = style.line(SystemTime::now(), std::process::id(), message) {
+            eprint!("{line}");
+        }
+    }
+    loaded.config
 }
 
 /// The server that this configuration means.

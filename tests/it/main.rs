@@ -6,6 +6,8 @@ mod bad_input;
 mod cache;
 /// What one request leaves behind for the next, in a hundred channels.
 mod canary;
+/// No import circles inside a crate.
+mod circles;
 /// The command line: what is typed and how it is answered.
 mod cli;
 /// Databases that hang up, restart or are left with open transactions.

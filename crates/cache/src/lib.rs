@@ -4,6 +4,7 @@
 //! when a response is stored; finding it again compares a key, a few header fields and the time. The crate knows neither sockets nor
 //! clocks: whoever asks says what time it is.
 
+mod codec;
 mod directives;
 mod entry;
 mod key;

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, VARY};
 
-use crate::wire::{Reader, Writer};
+use crate::codec::{Reader, Writer};
 
 /// Most names in `Vary`, and most bytes of their values in one request. A response that depends on more is not worth keeping; chosen
 /// arbitrarily.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::codec::{Reader, Writer};
 use crate::entry::{Entry, Lifetimes};
 use crate::selection::Selection;
 
@@ -105,49 +106,6 @@ pub fn decode(bytes: Bytes, moment: Moment) -> Option<Entry> {
     let since = moment.wall.saturating_sub(asked).saturating_mul(1_000_000);
     let entry = Entry::new((status, headers, body), selection, tags, lifetimes, moment.now);
     Some(entry.asked_at(moment.now.saturating_sub(since)))
-}
-
-/// Writes numbers and texts one behind the other.
-#[derive(Default)]
-pub(crate) struct Writer(pub Vec<u8>);
-
-impl Writer {
-    pub fn number(&mut self, number: u64) {
-        self.0.extend_from_slice(&number.to_be_bytes());
-    }
-
-    pub fn bytes(&mut self, bytes: &[u8]) {
-        self.number(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-    }
-}
-
-/// Reads them again.
-pub(crate) struct Reader(pub Bytes);
-
-impl Reader {
-    fn byte(&mut self) -> Option<u8> {
-        (!self.0.is_empty()).then(|| self.0.split_to(1)[0])
-    }
-
-    pub fn number(&mut self) -> Option<u64> {
-        let bytes = self.take(8)?;
-        Some(u64::from_be_bytes(bytes[..].try_into().ok()?))
-    }
-
-    /// How many follow: each takes eight bytes at least.
-    pub fn count(&mut self) -> Option<u64> {
-        self.number().filter(|count| *count <= self.0.len() as u64 / 8)
-    }
-
-    pub fn bytes(&mut self) -> Option<Bytes> {
-        let length = self.number()?;
-        self.take(usize::try_from(length).ok()?)
-    }
-
-    fn take(&mut self, length: usize) -> Option<Bytes> {
-        (self.0.len() >= length).then(|| self.0.split_to(length))
-    }
 }
 
 #[cfg(test)]

@@ -6,10 +6,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tokamak_fpm::Global;
 use tokamak_fpm::arguments::PhpOptions;
-use tokamak_fpm::{Global, Pool};
-
-use crate::high::Server;
 
 /// A server that stands in for php-fpm.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +25,7 @@ pub struct Fpm {
 pub struct FpmSocket {
     /// Where it is.
     pub address: FpmAddress,
-    /// The place of its site in [`Server::sites`].
+    /// The place of its site in [`crate::Server::sites`].
     pub site: usize,
     /// Whether it is there for the status page alone, as `pm.status_listen` is.
     pub is_for_status: bool,
@@ -48,13 +46,5 @@ impl fmt::Display for FpmAddress {
             FpmAddress::Tcp(address) => address.fmt(f),
             FpmAddress::Unix(path) => path.display().fmt(f),
         }
-    }
-}
-
-impl Server {
-    /// The FastCGI sockets, each with the pool whose it is.
-    pub fn fpm_sockets(&self) -> impl Iterator<Item = (&FpmSocket, &Pool)> {
-        let sockets = self.fpm.iter().flat_map(|fpm| &fpm.sockets);
-        sockets.filter_map(|socket| Some((socket, self.sites.get(socket.site)?.fpm.as_deref()?)))
     }
 }

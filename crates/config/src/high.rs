@@ -12,7 +12,7 @@ use std::time::Duration;
 use regex_lite::Regex;
 use tokamak_fpm::Pool as FpmPool;
 
-use crate::fpm::Fpm;
+use crate::fpm::{Fpm, FpmSocket};
 
 /// One running server: what it listens on and the sites that it serves.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +47,14 @@ pub struct Server {
     pub sites: Vec<Site>,
     /// What a server has that stands in for php-fpm.
     pub fpm: Option<Fpm>,
+}
+
+impl Server {
+    /// The FastCGI sockets for web servers, each with the pool that it belongs to.
+    pub fn fpm_sockets(&self) -> impl Iterator<Item = (&FpmSocket, &FpmPool)> {
+        let sockets = self.fpm.iter().flat_map(|fpm| &fpm.sockets);
+        sockets.filter_map(|socket| Some((socket, self.sites.get(socket.site)?.fpm.as_deref()?)))
+    }
 }
 
 /// Limits on what a client may send. Sizes in bytes.

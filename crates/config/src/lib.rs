@@ -14,6 +14,7 @@ mod literal;
 mod low;
 mod meaning;
 pub mod option;
+mod origin;
 mod parse;
 mod pools;
 mod reference;

@@ -9,29 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Errors, Place};
 use crate::literal::Literal;
 use crate::option::{self, Row, Section, key_of};
+use crate::origin::Origin;
 use crate::value::Complaint;
-
-/// Where a value came from; the line is counted from 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Origin {
-    /// The table of options.
-    Default,
-    /// The file.
-    File(usize),
-    /// This environment variable.
-    Environment(&'static str),
-    /// This flag.
-    Flag(&'static str),
-}
-
-/// A value and where it came from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Given<T> {
-    /// The value.
-    pub value: T,
-    /// Where it came from.
-    pub origin: Origin,
-}
 
 /// One of several tables with the same name.
 #[derive(Clone, Debug, PartialEq)]

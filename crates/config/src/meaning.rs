@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Errors;
 use crate::high::{AccessLog, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts};
-use crate::low::{Given, Low, LowSite, Origin};
+use crate::low::{Low, LowSite};
 use crate::option::{self, Manager};
+use crate::origin::{Given, Origin};
 use crate::value::{Auto, Count, Nothing, Off, Text};
 
 /// What the meaning depends on beside the text.

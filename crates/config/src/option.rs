@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::high::{Address, Affinity, Balance, Endpoint, Ignored, LogFormat, Mode, Reset, Split, StopSignal};
 use crate::literal::Literal;
-use crate::low::{Given, Origin};
+use crate::origin::{Given, Origin};
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
 pub use crate::value::Kind;
 use crate::value::{ANY, Auto, Bounds, Choice, Complaint, Count, Nothing, Off, Size, Text, Value, within};

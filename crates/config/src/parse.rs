@@ -9,9 +9,9 @@ use toml_edit::{Document, Item, TableLike, Value};
 
 use crate::error::{Errors, Place};
 use crate::literal::Literal;
-use crate::low::{Low, LowSite, Origin, Repeated};
+use crate::low::{Low, LowSite, Repeated};
 use crate::option::{self, Section, key_of};
-use crate::pools::KEYS;
+use crate::origin::Origin;
 use crate::value::{did_you_mean, nearest};
 
 /// Tables of the top level, beside its options.
@@ -37,6 +37,9 @@ pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low>
     }
     Some(low)
 }
+
+/// Keys of a `[[pool]]`; each means what it means for a `[[site]]`.
+const POOL_KEYS: &[&str] = &["root", "mode", "worker", "boot", "warm", "keep"];
 
 /// Reads the pools of `text`, the content of `file`, each with its name; nothing if it is no TOML.
 pub(crate) fn parse_pools(text: &str, file: &Path, errors: &mut Errors) -> Option<Vec<(String, LowSite)>> {
@@ -94,9 +97,12 @@ impl Reader<'_> {
                 let line = self.line(table, name);
                 match name {
                     "name" => pool = item.as_str().map(str::to_owned),
-                    _ if KEYS.contains(&name) => self.option(table, "pool", name, item, &[], &mut site.site),
+                    _ if POOL_KEYS.contains(&name) => {
+                        self.option(table, "pool", name, item, &[], &mut site.site)
+                    }
                     _ => {
-                        let problem = format!("unknown key; the keys here are name, {}", KEYS.join(", "));
+                        let problem =
+                            format!("unknown key; the keys here are name, {}", POOL_KEYS.join(", "));
                         self.complain(line, &key_of("pool", name), problem);
                     }
                 }

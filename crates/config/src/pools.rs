@@ -9,9 +9,6 @@ use crate::low::Low;
 use crate::meaning::{self, Surroundings};
 use crate::parse::parse_pools;
 
-/// What a pool may be told; all of it means what it means for a `[[site]]`.
-pub(crate) const KEYS: &[&str] = &["root", "mode", "worker", "boot", "warm", "keep"];
-
 /// Reads such a file: the name of each pool, and a site that has only what the file says. `directory` is the current one.
 ///
 /// # Errors

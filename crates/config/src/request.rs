@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Errors, Place};
 use crate::high::Server;
-use crate::low::{Given, Low, Origin};
+use crate::low::Low;
 use crate::meaning::{self, Surroundings};
+use crate::origin::{Given, Origin};
 use crate::parse::parse;
 use crate::value::{Auto, Nothing, Text};
 

@@ -5,8 +5,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use crate::high::{Cache, Pool, PoolSize, Route, Server, Site, Spawn, Upstream};
-use crate::low::{Given, Low, LowSite, Origin, Repeated};
+use crate::low::{Low, LowSite, Repeated};
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section};
+use crate::origin::{Given, Origin};
 use crate::value::{Auto, Count, Nothing, Off, Size, Text};
 
 impl Server {

@@ -37,6 +37,26 @@ enum Phase {
     Done,
 }
 
+impl State {
+    /// A run of a script for a request; nothing happens before it is polled.
+    pub fn run(self: &Arc<State>, script: ScriptId, stage: Stage, host: Box<dyn Host>) -> Run {
+        Run::new(self.clone(), script, stage, host)
+    }
+
+    /// Runs a script for a request at once: the request, and what becomes of it.
+    ///
+    /// # Errors
+    /// The script waits: this is the rest of the run.
+    pub fn begin(
+        self: &Arc<State>,
+        script: ScriptId,
+        stage: Stage,
+        host: Box<dyn Host>,
+    ) -> Result<(Box<dyn Host>, Outcome), Box<Run>> {
+        self.run(script, stage, host).now()
+    }
+}
+
 impl Run {
     pub(crate) fn new(state: Arc<State>, script: ScriptId, stage: Stage, host: Box<dyn Host>) -> Run {
         Run { state, script, stage, host: Some(host), phase: Phase::New }

@@ -3,9 +3,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::{Engine, Shared};
-use crate::host::Host;
-use crate::outcome::{Outcome, Stage};
-use crate::run::Run;
 use crate::scripts::{Absent, ScriptId};
 use crate::vm::Vm;
 
@@ -25,24 +22,6 @@ impl State {
         let shared = engine.shared().clone();
         let vm = Vm::new(&shared).map_err(|error| error.to_string())?;
         Ok(State { shared, vm: Mutex::new(Arc::new(vm)) })
-    }
-
-    /// A run of a script for a request; nothing happens before it is polled.
-    pub fn run(self: &Arc<State>, script: ScriptId, stage: Stage, host: Box<dyn Host>) -> Run {
-        Run::new(self.clone(), script, stage, host)
-    }
-
-    /// Runs a script for a request at once: the request, and what becomes of it.
-    ///
-    /// # Errors
-    /// The script waits: this is the rest of the run.
-    pub fn begin(
-        self: &Arc<State>,
-        script: ScriptId,
-        stage: Stage,
-        host: Box<dyn Host>,
-    ) -> Result<(Box<dyn Host>, Outcome), Box<Run>> {
-        self.run(script, stage, host).now()
     }
 
     /// The script of the engine's folder that a request names by its path.

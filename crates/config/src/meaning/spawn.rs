@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Reader, number, text};
 use crate::high::Spawn;
-use crate::low::Origin;
 use crate::option::{self, Section};
+use crate::origin::Origin;
 use crate::value::Text;
 
 /// What the system searches when there is no `PATH`.

@@ -7,8 +7,9 @@ use super::{Reader, number, or};
 use crate::high::{
     Address, Caching, Check, Endpoint, Filter, Health, Mode, Route, Scripts, Upstream, UpstreamTimeouts,
 };
-use crate::low::{Given, LowSite, Origin};
+use crate::low::LowSite;
 use crate::option;
+use crate::origin::{Given, Origin};
 use crate::value::{Auto, Count, Nothing, Text, did_you_mean};
 
 /// Connections to an address of which we know nothing. Chosen arbitrarily.
