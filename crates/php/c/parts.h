@@ -209,6 +209,7 @@ void reset_close_streams(void);
 void reset_last_error(void);
 
 /* session.c */
+void session_begin(void);
 void session_end(void);
 void session_learn(void);
 void session_restore_handler(void);

@@ -15,6 +15,16 @@ static int is_kept(void)
     return (shim.config->reset & SHIM_RESET_SESSION) == 0;
 }
 
+/* As the session extension's own request start-up, when the request may have named another handler. */
+void session_begin(void)
+{
+    if (!PS(mod) || !PS(serializer)) {
+        PS(session_status) = php_session_disabled;
+    } else if (PS(auto_start)) {
+        php_session_start();
+    }
+}
+
 /* As the session extension's own request shutdown, but for the save handler. */
 void session_end(void)
 {

@@ -3,7 +3,7 @@
  * They are applied before the request begins, as in php-fpm: what PHP does at the beginning of a
  * request (to read a body, to open a session, to start an output buffer) asks for them. They take
  * the place of php.ini's: the request's script may change them, and ini_restore() falls back to
- * them. php-fpm leaves them to the requests that follow. Here they are this request's alone. /
+ * them. php-fpm leaves them to the requests that follow. Here they are this request's alone.
  */
 #include "parts.h"
 
@@ -123,13 +123,16 @@ static void disable_classes(const char *list)
  * opcache can be written to only between two calls of mprotect(), which opcache leaves out without
  * it. So the
  * process is replaced. In sealed mode functions come back with the memory. */
-static const char *what_lasts(const zend_string *name)
+static const char *what_lasts(const zend_ini_entry *entry, const zend_string *value)
 {
-    if (zend_string_equals_literal(name, "opcache.protect_memory")) {
-        return "a request changed opcache.protect_memory";
+    if (zend_string_equals_literal(entry->name, "opcache.protect_memory")) {
+        return entry->value && zend_string_equals(entry->value, value)
+                   ? NULL
+                   : "a request changed opcache.protect_memory";
     }
-    if (!shim.sealed && (zend_string_equals_literal(name, "disable_functions") ||
-                         zend_string_equals_literal(name, "disable_classes"))) {
+    if (!shim.sealed && ZSTR_LEN(value) > 0 &&
+        (zend_string_equals_literal(entry->name, "disable_functions") ||
+         zend_string_equals_literal(entry->name, "disable_classes"))) {
         return "a request disabled functions or classes";
     }
     return NULL;
@@ -137,15 +140,15 @@ static const char *what_lasts(const zend_string *name)
 
 /* A worker script is not replaced for one request's sake, and opcache is enabled again when PHP
  * begins a request, which a worker script's are not to PHP. */
-static int is_refused(const zend_string *name)
+static int is_refused(const zend_ini_entry *entry, const char *lasts)
 {
     return shim.worker_script && !shim.sealed &&
-           (what_lasts(name) || zend_string_equals_literal(name, "opcache.enable"));
+           (lasts || zend_string_equals_literal(entry->name, "opcache.enable"));
 }
 
 static void disable(const zend_string *name, const char *list)
 {
-    if (zend_string_equals_literal(name, "disable_functions")) {
+    if (*list && zend_string_equals_literal(name, "disable_functions")) {
         zend_disable_functions(list);
     } else if (zend_string_equals_literal(name, "disable_classes")) {
         disable_classes(list);
@@ -156,10 +159,10 @@ static void disable(const zend_string *name, const char *list)
 static int set(zend_string *name, const zend_string *value, int mode)
 {
     zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), name);
-    const char *doubt;
+    const char *lasts = entry ? what_lasts(entry, value) : NULL;
     zend_string *kept;
 
-    if (!entry || is_refused(name)) {
+    if (!entry || is_refused(entry, lasts)) {
         return FAILURE;
     }
     kept = zend_string_init(ZSTR_VAL(value), ZSTR_LEN(value), 1);
@@ -173,9 +176,8 @@ static int set(zend_string *name, const zend_string *value, int mode)
         entry->modifiable = mode;
     }
     disable(name, ZSTR_VAL(value));
-    doubt = what_lasts(name);
-    if (doubt) {
-        world_note_doubt(doubt);
+    if (lasts) {
+        world_note_doubt(lasts);
     }
     return SUCCESS;
 }

@@ -86,12 +86,9 @@ static void enter_boot_stage(void)
     SG(request_info).no_headers = 1;
 }
 
-void worker_begin(const shim_request *request)
+/* As php_request_startup(), inside of a script. May jump. */
+static void start_request(const shim_request *request)
 {
-    php_output_end_all();
-    php_output_deactivate();
-
-    shim.stage = STAGE_REQUEST;
     sapi_take_request(request);
     values_apply(request);
     PG(header_is_being_sent) = 0;
@@ -105,7 +102,7 @@ void worker_begin(const shim_request *request)
     } else {
         zend_set_timeout(PG(max_input_time), 1);
     }
-    if (PG(expose_php)) {
+    if (PG(expose_php) && !SG(headers_sent)) {
         sapi_add_header(SAPI_PHP_VERSION_HEADER, sizeof(SAPI_PHP_VERSION_HEADER) - 1, 1);
     }
     if (PG(output_handler) && PG(output_handler)[0]) {
@@ -119,9 +116,31 @@ void worker_begin(const shim_request *request)
         php_output_set_implicit_flush(1);
     }
     reset_superglobals();
-    if (PS(auto_start)) {
-        php_session_start();
-    }
+}
+
+/* Settings of the request, and what reads its body, see a request whose modules have not begun yet:
+ * they judge values otherwise, and PHP's messages say so. */
+static void before_modules(int is_before)
+{
+    PG(modules_activated) = !is_before;
+    PG(during_request_startup) = is_before;
+}
+
+void worker_begin(const shim_request *request)
+{
+    php_output_end_all();
+    php_output_deactivate();
+
+    shim.stage = STAGE_REQUEST;
+    before_modules(1);
+    zend_try {
+        start_request(request);
+    } zend_catch {
+        before_modules(0);
+        zend_bailout();
+    } zend_end_try();
+    before_modules(0);
+    session_begin();
     if (PG(max_input_time) != -1) {
         zend_set_timeout(INI_INT("max_execution_time"), 0);
     }
