@@ -33,6 +33,7 @@ int shim_start(const shim_config *config)
             entry->modifiable = ZEND_INI_SYSTEM;
         }
     }
+    randomness_watch();
     /* We change the directory ourselves: see quiet.c. */
     SG(options) |= SAPI_OPTION_NO_CHDIR;
     if (config->extended_info) {

@@ -13,10 +13,14 @@
  *   OpenSSL's,     nothing to do: they compare the number of the process, which is not the zygote's
  *   libgcrypt's
  *   libc's         nothing to do: the kernel's, see image.c
+ *   Net-SNMP's     salts of SNMPv3, drawn when the library starts and counted on: drawn again when a
+ *   salts          process, or a sealed request, first uses them; in all modes, because forked workers
+ *                  would count alike
  *   libuuid's      for time-based ones: cannot be forgotten, so the image is refused
  */
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "parts.h"
 
@@ -84,17 +88,60 @@ static ZEND_NAMED_FUNCTION(notice_uuid_create)
     real_uuid_create(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
+/* ---- salts of SNMPv3 ---- */
+
+static pid_t salted; /* the process that has drawn them; part of the image */
+
+/* Net-SNMP draws its salts in a callback for the time when its configuration was read, before MIBs are.
+ * Reading it again, as agents do, calls it again. */
+static void draw_salts(void)
+{
+    enum { OF_LIBRARY = 0, CONFIGURATION_WAS_READ = 3 };
+    int (*call_callbacks)(int, int, void *);
+
+    if (salted == getpid()) {
+        return;
+    }
+    salted = getpid();
+    *(void **)&call_callbacks = dlsym(RTLD_DEFAULT, "snmp_call_callbacks");
+    if (call_callbacks) {
+        call_callbacks(OF_LIBRARY, CONFIGURATION_WAS_READ, NULL);
+    }
+}
+
+/* By which PHP comes to speak SNMPv3. */
+#define SALTED(ROW)                                 \
+    ROW(NULL, snmp3_get)                            \
+    ROW(NULL, snmp3_getnext)                        \
+    ROW(NULL, snmp3_walk)                           \
+    ROW(NULL, snmp3_real_walk)                      \
+    ROW(NULL, snmp3_set)                            \
+    ROW("snmp", setsecurity)
+
+#define DRAW_BEFORE(class, function)                          \
+    static zif_handler real_##function;                       \
+    static ZEND_NAMED_FUNCTION(draw_before_##function)        \
+    {                                                         \
+        draw_salts();                                         \
+        real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
+    }
+
+SALTED(DRAW_BEFORE)
+
+/* ---- all together ---- */
+
 void randomness_watch(void)
 {
     libraries_stand_before(NULL, "uuid_create", &real_uuid_create, notice_uuid_create);
+#define STAND_BEFORE(class, function) \
+    libraries_stand_before(class, #function, &real_##function, draw_before_##function);
+    SALTED(STAND_BEFORE)
 }
 
 const char *randomness_culprit(void)
 {
     return culprit;
 }
-
-/* ---- all together ---- */
 
 void randomness_forget(void)
 {
@@ -112,5 +159,6 @@ void randomness_forget(void)
     if (of_sqlite) {
         of_sqlite(0, NULL);
     }
+    salted = 0;
     act_as_forked();
 }

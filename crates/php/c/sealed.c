@@ -584,7 +584,6 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number)
     }
     image_reuse_for((const void *)_emalloc);
     learn_modules();
-    randomness_watch();
     shim.sealed = 1;
     if (script && !is_boot) {
         return shim_run_script(script);

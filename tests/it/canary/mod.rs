@@ -9,6 +9,8 @@ use crate::harness::{Connection, Kind, Multipart, Request, Response, Setup, get,
 mod page;
 /// No random value comes twice.
 mod random;
+/// No salt of SNMPv3 comes twice.
+mod snmp;
 
 on_every_server! { nothing_is_left_but_what_is_expected }
 
