@@ -95,6 +95,17 @@ static void learn_files(void)
     } ZEND_HASH_FOREACH_END();
 }
 
+/* Rust asks, with frames of its own between the boot's zend_try and this one. */
+static int cache_restarts(void)
+{
+    volatile int restarts = 0;
+
+    zend_try {
+        restarts = worker_cache_restarts();
+    } zend_end_try();
+    return restarts;
+}
+
 const char *shim_outdated(void)
 {
     static char reason[PATH_MAX + 64];
@@ -107,7 +118,7 @@ const char *shim_outdated(void)
             return reason;
         }
     }
-    return worker_cache_restarts() ? "opcache was reset, or is full" : NULL;
+    return cache_restarts() ? "opcache was reset, or is full" : NULL;
 }
 
 /* ---- the end of a request ---- */
@@ -418,6 +429,17 @@ static const shim_request *go_without_image(const char *reason)
     return shim.worker_script ? rust_next() : NULL;
 }
 
+/* In a process just forked. Rust has returned: no frame of it is among those that the roll-back leaves behind. */
+static _Noreturn void begin_worker(shim_seat seat)
+{
+    if (quiet_begin_worker() != 0 || image_adopt() != 0) {
+        rust_fail("the image could not be made this worker's own");
+    }
+    *life = (lasting){.index = seat.index, .instance = seat.instance, .check_at = 1};
+    world_begin();
+    image_roll_back();
+}
+
 /* Request after request comes out of here, each with the memory of the first. NULL: there is no image. */
 static const shim_request *take_and_wait(void)
 {
@@ -431,8 +453,7 @@ static const shim_request *take_and_wait(void)
     switch (image_take()) {
     case IMAGE_TAKEN:
         is_worker = 0;
-        rust_fork_workers(NULL);
-        return NULL; /* never */
+        begin_worker(rust_fork_workers(NULL));
     case IMAGE_REFUSED:
         is_worker = 0;
         return go_without_image(image_reason());
@@ -457,16 +478,6 @@ static const shim_request *take_and_wait(void)
     }
     life->served++;
     return request;
-}
-
-int shim_begin_sealed_worker(uint32_t index, uint32_t instance)
-{
-    if (quiet_begin_worker() != 0 || image_adopt() != 0) {
-        return 1;
-    }
-    *life = (lasting){.index = index, .instance = instance, .check_at = 1};
-    world_begin();
-    image_roll_back();
 }
 
 const shim_request *sealed_next(void)

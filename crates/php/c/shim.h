@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHIM_VERSION 3
+#define SHIM_VERSION 4
 
 /* Bytes followed by a NUL that `len` does not count. */
 typedef struct {
@@ -105,6 +105,11 @@ typedef struct {
     uint32_t extended_info;     /* scripts are compiled for debuggers */
 } shim_config;
 
+/* A worker's place on the board, and which of those that had it this one is. */
+typedef struct {
+    uint32_t index, instance;
+} shim_seat;
+
 enum { SHIM_SHOW_VERSION, SHIM_SHOW_MODULES, SHIM_SHOW_INFO };
 
 /* One worker, as fpm_get_status shows it. */
@@ -122,7 +127,8 @@ typedef struct {
 
 _Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
 _Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 48, "no padding in a request");
-_Static_assert(sizeof(shim_config) == 80 && sizeof(shim_place) == 136 && sizeof(shim_gateway) == 16, "no padding in the rest");
+_Static_assert(sizeof(shim_config) == 80 && sizeof(shim_place) == 136 && sizeof(shim_gateway) == 16 && sizeof(shim_seat) == 8,
+               "no padding in the rest");
 
 typedef enum { SHIM_DONE, SHIM_BAILED, SHIM_NO_START } shim_outcome;
 typedef enum { SHIM_LEFT, SHIM_ENDED, SHIM_CRASHED, SHIM_NEVER_LOOPED } shim_exit;
@@ -150,8 +156,6 @@ shim_exit shim_run_script(const char *script);
  * takes the image, and calls rust_fork_workers(). Returns when the boot failed, or in a worker for which no image could
  * be taken and which has no worker script: SHIM_LEFT. */
 shim_exit shim_run_sealed(const char *script, int is_boot, int backtrace_signal);
-/* In a worker just forked: does not return unless it fails. */
-int shim_begin_sealed_worker(uint32_t index, uint32_t instance);
 /* In the zygote: why the image is not the application any more; NULL: it is. */
 const char *shim_outdated(void);
 /* The worker is about to sleep: lets go of what others may wait for. */
@@ -170,9 +174,11 @@ size_t shim_trace(int pid, const char **text);
 const shim_request *rust_next(void);
 /* The next request to warm up with; NULL: there are no more. */
 const shim_request *rust_warm(void);
-/* The image is taken, or cannot be, for this reason. Forks workers until the zygote ends; returns only in a worker, and
- * only without an image. */
-void rust_fork_workers(const char *refusal);
+/* The image is taken, or cannot be, for this reason. Forks workers until the zygote ends; returns in each worker, with its
+ * place: C makes a worker of that process. */
+shim_seat rust_fork_workers(const char *refusal);
+/* A worker that could not begin, for this reason. */
+_Noreturn void rust_fail(const char *reason);
 /* Memory went back: which worker this is, how many requests it has served, how long the way back took, and how many pages
  * were copied. */
 void rust_resume(uint32_t index, uint32_t instance, uint64_t served, uint64_t took_ns, uint32_t pages);

@@ -156,13 +156,6 @@ pub fn run_sealed(script: Option<&CStr>, is_boot: bool, backtrace_signal: c_int)
     script_end(end)
 }
 
-/// Turns a process forked from one with an image into a worker; returns only if that fails.
-pub fn begin_sealed_worker(index: u16, instance: u32) {
-    // SAFETY: in a child of the zygote, with one thread, after the image was taken. Frames of Rust that the roll-back
-    // passes over belong to the zygote's life and own nothing that this process uses.
-    unsafe { ffi::shim_begin_sealed_worker(index.into(), instance) };
-}
-
 /// Why the image is not the application any more.
 pub fn outdated() -> Option<String> {
     // SAFETY: in the zygote, after `start`; returns a text that lives until the next call, or null.

@@ -8,7 +8,7 @@ use tokamak_image as _;
 use tokamak_sys::queue::record::Field;
 
 /// `SHIM_VERSION`.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// `shim_text`: bytes followed by a NUL that `len` does not count.
 #[derive(Clone, Copy)]
@@ -82,6 +82,13 @@ pub struct Place {
     pub user: Text,
 }
 
+/// `shim_seat`.
+#[repr(C)]
+pub struct Seat {
+    pub index: u32,
+    pub instance: u32,
+}
+
 /// `shim_pool`.
 #[repr(C)]
 pub struct Pool {
@@ -99,6 +106,7 @@ pub struct Pool {
 const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
 const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 48);
 const _: () = assert!(size_of::<Config>() == 80 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
+const _: () = assert!(size_of::<Seat>() == 8);
 // The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip away.
 const _: () =
     assert!(Field::ALL.len() == 17 && Field::ContentLength as usize == 16 && Field::Scheme as usize == 14);
@@ -138,7 +146,6 @@ unsafe extern "C" {
     pub fn shim_serve(request: *const Request) -> c_int;
     pub fn shim_run_script(script: *const c_char) -> c_int;
     pub fn shim_run_sealed(script: *const c_char, is_boot: c_int, backtrace_signal: c_int) -> c_int;
-    pub fn shim_begin_sealed_worker(index: u32, instance: u32) -> c_int;
     pub fn shim_outdated() -> *const c_char;
     pub fn image_prepare();
     pub fn shim_idle();

@@ -1,7 +1,7 @@
 //! Sealed mode in the zygote: the application boots here, and workers are forked in the middle of its boot.
 //!
-//! C calls [`rust_fork_workers`] when the image is taken. From there the zygote never returns, and a worker goes on with memory
-//! that was rolled back to before the call.
+//! C calls [`rust_fork_workers`] when the image is taken. From there the zygote never returns. A worker does, with its place, and
+//! C then rolls its memory back to before the call: no jump crosses a Rust frame.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char};
@@ -12,6 +12,7 @@ use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_MISMATCH, Signal};
 use tokamak_sys::queue::record::{Field, Writer};
 
 use crate::engine::{self, ScriptEnd};
+use crate::ffi;
 use crate::log::{self, Level};
 use crate::settings::Settings;
 use crate::worker;
@@ -126,10 +127,9 @@ impl Watch {
 /// # Safety
 /// `refusal` is null or a C string.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rust_fork_workers(refusal: *const c_char) {
+unsafe extern "C" fn rust_fork_workers(refusal: *const c_char) -> ffi::Seat {
     let mut zygote = ZYGOTE.take().expect("sealed::run left it there");
-    let sealed = refusal.is_null();
-    if !sealed {
+    if !refusal.is_null() {
         // SAFETY: the caller's promise.
         let why = unsafe { CStr::from_ptr(refusal) }.to_string_lossy();
         let instead = if zygote.settings.script.is_some() { "worker" } else { "classic" };
@@ -145,12 +145,19 @@ unsafe extern "C" fn rust_fork_workers(refusal: *const c_char) {
         }
     };
     worker::take_place(index, instance, true);
-    if sealed {
-        engine::begin_sealed_worker(index, instance);
-        log::line(Level::Error, &zygote.settings.site, b"the image could not be made this worker's own", &[]);
-        end(EXIT_MISMATCH)
-    }
+    // With an image the roll-back, which C does after this has returned, takes this back.
     IS_WORKER.set(true);
     // It was closed in this process; its value must not close what has the number by now.
     std::mem::forget(zygote);
+    ffi::Seat { index: index.into(), instance }
+}
+
+/// # Safety
+/// `reason` is a C string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rust_fail(reason: *const c_char) -> ! {
+    // SAFETY: the caller's promise.
+    let reason = unsafe { CStr::from_ptr(reason) };
+    worker::say(Level::Error, reason.to_bytes());
+    end(EXIT_MISMATCH)
 }

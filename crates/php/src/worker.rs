@@ -126,6 +126,11 @@ pub fn warm_up_with(records: Vec<Vec<u8>>) {
     with((), |w| w.warm = records);
 }
 
+/// A line in the error log.
+pub fn say(level: Level, message: &[u8]) {
+    with((), |w| w.say(level, message));
+}
+
 fn serve_classic() {
     loop {
         let request = with(null(), Worker::claim);
