@@ -74,6 +74,7 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         php_admin_value: BTreeMap::new(),
         env: BTreeMap::new(),
         inherit_env: true,
+        dumpable: false,
         fpm: None,
     }
 }

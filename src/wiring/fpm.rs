@@ -156,6 +156,7 @@ fn site(pool: &tokamak_fpm::Pool, own: Option<Site>) -> Site {
     site.php_admin_value = table(&pool.php_admin_values);
     site.env = table(&pool.env);
     site.inherit_env = !pool.clear_env;
+    site.dumpable = pool.process_dumpable;
     site.fpm = Some(Arc::new(pool.clone()));
     site
 }

@@ -54,6 +54,8 @@ mod packaging;
 mod personalised;
 /// What PHP scripts see and do, one script per behaviour, under classic mode, worker mode and php-fpm.
 mod php;
+/// Nobody looks into the memory of the server's processes.
+mod privacy;
 /// Reload: new code, new configuration, new workers, and nobody notices.
 mod reload;
 mod renewal;

@@ -46,7 +46,7 @@ fn booted(server: &Server) -> serde_json::Value {
 }
 
 /// The children of a process whose command line contains a text.
-fn children(parent: u64, command: &str) -> Vec<u64> {
+pub fn children(parent: u64, command: &str) -> Vec<u64> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()) else {

@@ -272,6 +272,8 @@ pub struct Site {
     pub env: BTreeMap<String, String>,
     /// Whether the workers see the server's own environment beside [`Site::env`].
     pub inherit_env: bool,
+    /// Whether the PHP processes leave core files, and others of their user may look into them.
+    pub dumpable: bool,
     /// The pool of php-fpm that it stands in for, in a server with [`Server::fpm`].
     pub fpm: Option<Arc<FpmPool>>,
 }

@@ -277,6 +277,7 @@ impl Reader<'_> {
             php_admin_value: site.php_admin_value.value.clone(),
             env: site.env.value.clone(),
             inherit_env: site.inherit_env.value,
+            dumpable: site.dumpable.value,
             fpm: None,
         }
     }

@@ -477,6 +477,9 @@ section! {
         env: BTreeMap<String, String> = "", ANY, Live;
         /// Whether the PHP workers see the server's own environment too.
         inherit_env: bool = "true", ANY, Live, env "TOKAMAK_INHERIT_ENV";
+        /// Whether the PHP processes leave core files. Debuggers of the same user may then look into them, and so
+        /// may scripts of that user.
+        dumpable: bool = "false", ANY, Live, env "TOKAMAK_DUMPABLE";
         /// Settings of `php.ini` that scripts may change with `ini_set`.
         php_value: BTreeMap<String, String> = "", ANY, Live;
         /// Settings of `php.ini` that scripts cannot change.

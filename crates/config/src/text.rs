@@ -318,6 +318,7 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> LowSite {
             keep: plain(site.keep.clone()),
             env: plain(site.env.clone()),
             inherit_env: plain(site.inherit_env),
+            dumpable: plain(site.dumpable),
             php_value: plain(site.php_value.clone()),
             php_admin_value: plain(site.php_admin_value.clone()),
         },

@@ -57,7 +57,7 @@ const char *image_reason(void)
 
 /* Kept memory: the struct, the caller's bytes, text from the kernel, the stack, the hot pages (address space for as
  * many as a machine has; memory is used when they are). */
-void *image_open(size_t callers)
+void *image_open(size_t callers, int page_map)
 {
     size_t hot_room = (size_t)8 << 30 >> 12; /* 8 GB of image */
     size_t at_callers = whole_pages(sizeof(kept_memory));
@@ -76,6 +76,7 @@ void *image_open(size_t callers)
     kept->state = OPEN;
     kept->owner = getpid();
     kept->file = -1;
+    kept->page_map = page_map;
     kept->size = size;
     kept->callers = base + at_callers;
     kept->scratch = base + at_scratch;
@@ -282,10 +283,12 @@ static int prepare_to_take(void)
         return refuse("no memory");
     }
     stop_rseq();
-    kept->page_map = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    if (kept->page_map < 0) {
+        return refuse("/proc/self/pagemap: %s", strerror(-kept->page_map));
+    }
     kept->file = (int)syscall(SYS_memfd_create, "tokamak-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (kept->page_map == -1 || kept->file == -1) {
-        return refuse("%s: %s", kept->page_map == -1 ? "/proc/self/pagemap" : "memfd_create", strerror(errno));
+    if (kept->file == -1) {
+        return refuse("memfd_create: %s", strerror(errno));
     }
     kept->range_count = 0;
     kept->view_bytes = kept->bytes = 0;
@@ -378,17 +381,18 @@ static size_t find_thread_number(pid_t zygote)
     return 0;
 }
 
-int image_adopt(void)
+int image_adopt(int page_map)
 {
     pid_t zygote = kept->owner;
 
-    if (kept->state != TAKEN) {
+    if (kept->state != TAKEN || page_map < 0) {
         errno = EINVAL;
         return -1;
     }
-    if (own_kept_memory() != 0 || pages_open() != 0) {
+    if (own_kept_memory() != 0) {
         return -1;
     }
+    pages_begin(page_map);
     kept->tid_at = find_thread_number(zygote);
     kept->owner = getpid();
     if (mappings_learn() != 0) {

@@ -56,8 +56,9 @@ typedef struct {
 /* Before main() does anything: makes libc take its memory from where it can be put back. */
 void image_prepare(void);
 
-/* Reserves kept memory: `size` zeroed bytes for the caller, which survive every roll-back. NULL: errno says why. */
-void *image_open(size_t size);
+/* Reserves kept memory: `size` zeroed bytes for the caller, which survive every roll-back. NULL: errno says why. The page map
+ * is this process's /proc/self/pagemap, or below 0 the number of the error for which it could not be opened. */
+void *image_open(size_t size, int page_map);
 
 /* Memory that the library with this code maps at a border of 2 MB goes to the next request as it is, without being
  * zeroed but for its first page: for PHP's allocator, which expects zeros in the map that it keeps there and nowhere else.
@@ -68,9 +69,9 @@ void image_reuse_for(const void *code);
 image_moment image_take(void);
 const char *image_reason(void);
 
-/* In a child that was forked after image_take(): from now on this process can be rolled back. 0, or -1 and errno.
- * The caller rolls back at once: what the parent did since it took the image is in the child's memory. */
-int image_adopt(void);
+/* In a child that was forked after image_take(): from now on this process can be rolled back. 0, or -1 and errno. The page
+ * map is its own. The caller rolls back at once: what the parent did since it took the image is in the child's memory. */
+int image_adopt(int page_map);
 
 /* Returns from image_take() with IMAGE_RESTORED. From any depth of the same thread's stack. Never in a child that a
  * running process has forked: kept memory is its parent's. */

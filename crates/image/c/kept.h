@@ -143,8 +143,8 @@ void spare_drop(void);
 /* pages.c */
 /* Whether a page has come to this process since the last roll-back. */
 int pages_have_faulted(void);
-/* Makes the page tables, so that a request's first reads are no faults. -1: errno. */
-int pages_open(void);
+/* Makes the page tables, so that a request's first reads are no faults. */
+void pages_begin(int page_map);
 void pages_restore(int has_faulted);
 void pages_populate(const image_range *r);
 /* Takes the pages that differ from the image out of the hot set, upwards. */

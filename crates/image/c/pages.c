@@ -160,19 +160,15 @@ void pages_populate(const image_range *r)
     }
 }
 
-int pages_open(void)
+void pages_begin(int page_map)
 {
-    kept->page_map = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    if (kept->page_map == -1) {
-        return -1;
-    }
+    kept->page_map = page_map;
     kept->has_page_scan = 1;
     kept->hot_count = 0;
     kept->faults = -1;
     for (size_t i = 0; i < kept->range_count; i++) {
         pages_populate(&kept->ranges[i]);
     }
-    return 0;
 }
 
 /* ---- the way back ----------------------------------------------------------------------------------------------- */

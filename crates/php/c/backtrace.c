@@ -2,11 +2,11 @@
  *
  * The zygote reads it out of the worker's memory: worker and zygote are copies of each other, so the engine's
  * globals have the same addresses in both. The worker notices nothing, wherever it is: a signal would cut a sleep() or a
- * query short. Where the system forbids one process to read another's memory, the worker is sent a signal after
- * all, and does the same with itself.
+ * query short. Others may not read its memory, so it has opened it itself at its beginning, and given it to the zygote. Without
+ * that, and where the zygote may not read it either, the worker is sent a signal after all, and does the same with itself.
  *
  * Either way the stack may be in the middle of a change. So no pointer is followed: every piece of memory is
- * copied with process_vm_readv, which fails where a pointer would crash. And because of the signal: only
+ * copied by the kernel, which fails where a pointer would crash. And because of the signal: only
  * async-signal-safe calls, no allocation, no PHP function.
  */
 #include <errno.h>
@@ -23,6 +23,7 @@ enum { DEEPEST = 64, LONGEST_NAME = 256 };
 static char text[16 * 1024];
 static size_t used;
 static pid_t target;
+static int target_memory; /* its /proc/PID/mem, -1: none */
 
 static void add(const char *at, size_t len)
 {
@@ -59,6 +60,10 @@ static void add_number(uint64_t n, int width)
 static int copy(void *to, const void *from, size_t len)
 {
     struct iovec here = {to, len}, there = {(void *)from, len};
+
+    if (target_memory != -1) {
+        return pread(target_memory, to, len, (off_t)(uintptr_t)from) == (ssize_t)len;
+    }
     return process_vm_readv(target, &here, 1, &there, 1, 0) == (ssize_t)len;
 }
 
@@ -202,12 +207,13 @@ static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
 }
 
 /* What a process is at; 0: it cannot be read. Its request is NULL or a copy. */
-static int look_at(pid_t pid, const shim_request **request, const zend_execute_data **frames)
+static int look_at(pid_t pid, int memory, const shim_request **request, const zend_execute_data **frames)
 {
     static shim_request copied;
     shim_state state;
 
     target = pid;
+    target_memory = memory;
     used = 0;
     if (!copy(&state, &shim, sizeof(state)) || !copy(frames, &EG(current_execute_data), sizeof(*frames))) {
         return 0;
@@ -217,14 +223,14 @@ static int look_at(pid_t pid, const shim_request **request, const zend_execute_d
 }
 
 /* The script's file in a line, then one for each call, the innermost first: address, function, file, line number. */
-size_t shim_trace(int pid, const char **to)
+size_t shim_trace(int pid, int memory, const char **to)
 {
     const shim_request *request;
     const zend_execute_data *next;
     zend_execute_data frame;
 
     *to = text;
-    if (!look_at(pid, &request, &next)) {
+    if (!look_at(pid, memory, &request, &next)) {
         return 0;
     }
     if (request) {
@@ -241,13 +247,13 @@ size_t shim_trace(int pid, const char **to)
 }
 
 /* 0: the process cannot be read. */
-static int write_backtrace(pid_t pid)
+static int write_backtrace(pid_t pid, int memory)
 {
     const shim_request *request;
     const zend_execute_data *next;
     zend_execute_data frame;
 
-    if (!look_at(pid, &request, &next)) {
+    if (!look_at(pid, memory, &request, &next)) {
         return 0;
     }
     add_time();
@@ -285,13 +291,13 @@ static void on_backtrace(int number)
     if (image_is_rolling_back()) {
         return;
     }
-    write_backtrace(getpid());
+    write_backtrace(getpid(), -1);
     errno = kept;
 }
 
-void shim_backtrace(int pid, int signal_number)
+void shim_backtrace(int pid, int memory, int signal_number)
 {
-    if (!write_backtrace(pid)) {
+    if (!write_backtrace(pid, memory)) {
         kill(pid, signal_number);
     }
 }

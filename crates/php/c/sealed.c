@@ -423,7 +423,7 @@ static void keep_connections(void)
 static const shim_request *go_without_image(const char *reason)
 {
     is_refused = 1;
-    rust_fork_workers(reason);
+    close(rust_fork_workers(reason).page_map);
     shim.is_copy = shim.sealed = 0;
     quiet_begin_worker();
     return shim.worker_script ? rust_next() : NULL;
@@ -432,7 +432,7 @@ static const shim_request *go_without_image(const char *reason)
 /* In a process just forked. Rust has returned: no frame of it is among those that the roll-back leaves behind. */
 static _Noreturn void begin_worker(shim_seat seat)
 {
-    if (quiet_begin_worker() != 0 || image_adopt() != 0) {
+    if (quiet_begin_worker() != 0 || image_adopt(seat.page_map) != 0) {
         rust_fail("the image could not be made this worker's own");
     }
     *life = (lasting){.index = seat.index, .instance = seat.instance, .check_at = 1};
@@ -582,14 +582,14 @@ static void serve_scripts(void)
     sealed_end();
 }
 
-shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number)
+shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, int page_map)
 {
     volatile int ended = 0;
 
     backtrace_signal = signal_number;
     script_path = script;
 
-    life = image_open(sizeof(lasting) + world_size() + connections_size());
+    life = image_open(sizeof(lasting) + world_size() + connections_size(), page_map);
     if (!life) {
         return SHIM_NEVER_LOOPED;
     }

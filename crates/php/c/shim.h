@@ -105,9 +105,11 @@ typedef struct {
     uint32_t extended_info;     /* scripts are compiled for debuggers */
 } shim_config;
 
-/* A worker's place on the board, and which of those that had it this one is. */
+/* A worker's place on the board, and which of those that had it this one is. Its /proc/self/pagemap, which a process that
+ * nobody may trace cannot open; below 0 the number of an error. */
 typedef struct {
     uint32_t index, instance;
+    int page_map;
 } shim_seat;
 
 enum { SHIM_SHOW_VERSION, SHIM_SHOW_MODULES, SHIM_SHOW_INFO };
@@ -127,7 +129,7 @@ typedef struct {
 
 _Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
 _Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 48, "no padding in a request");
-_Static_assert(sizeof(shim_config) == 80 && sizeof(shim_place) == 136 && sizeof(shim_gateway) == 16 && sizeof(shim_seat) == 8,
+_Static_assert(sizeof(shim_config) == 80 && sizeof(shim_place) == 136 && sizeof(shim_gateway) == 16 && sizeof(shim_seat) == 12,
                "no padding in the rest");
 
 typedef enum { SHIM_DONE, SHIM_BAILED, SHIM_NO_START } shim_outcome;
@@ -154,8 +156,8 @@ shim_outcome shim_serve(const shim_request *request);
 shim_exit shim_run_script(const char *script);
 /* Sealed mode, in the zygote: boots with this script (a worker script; with is_boot one that only prepares; NULL: none),
  * takes the image, and calls rust_fork_workers(). Returns when the boot failed, or in a worker for which no image could
- * be taken and which has no worker script: SHIM_LEFT. */
-shim_exit shim_run_sealed(const char *script, int is_boot, int backtrace_signal);
+ * be taken and which has no worker script: SHIM_LEFT. The page map is the zygote's, as in shim_seat. */
+shim_exit shim_run_sealed(const char *script, int is_boot, int backtrace_signal, int page_map);
 /* In the zygote: why the image is not the application any more; NULL: it is. */
 const char *shim_outdated(void);
 /* The worker is about to sleep: lets go of what others may wait for. */
@@ -164,11 +166,12 @@ void shim_idle(void);
 int shim_stale_sockets(void);
 /* Bytes that the Zend memory manager held for the last request. */
 size_t shim_memory(void);
-/* In the zygote: writes the PHP stack of a worker to the error log, or has the worker do it on that signal. */
-void shim_backtrace(int pid, int signal_number);
+/* In the zygote: writes the PHP stack of a worker to the error log, or has the worker do it on that signal. The memory is
+ * the worker's /proc/self/mem; -1: there is none. */
+void shim_backtrace(int pid, int memory, int signal_number);
 /* The same as text for a slow log: the script's file in a line, then one for each call, the innermost first, with address,
  * function, file and line number between tabs. 0 bytes: the worker's memory cannot be read. */
-size_t shim_trace(int pid, const char **text);
+size_t shim_trace(int pid, int memory, const char **text);
 
 /* The next request; NULL: leave the loop. Worker mode only. */
 const shim_request *rust_next(void);

@@ -147,11 +147,17 @@ fn script_end(number: c_int) -> ScriptEnd {
 }
 
 /// Boots with this script and takes the image, in the zygote; forks workers through `rust_fork_workers`. `is_boot`: the
-/// script only prepares and asks for no requests. Returns when the boot failed, or in a worker without an image.
-pub fn run_sealed(script: Option<&CStr>, is_boot: bool, backtrace_signal: c_int) -> ScriptEnd {
+/// script only prepares and asks for no requests. `page_map`: see [`crate::zygote::page_map`]. Returns when the boot failed, or in a worker without an image.
+pub fn run_sealed(
+    script: Option<&CStr>,
+    is_boot: bool,
+    backtrace_signal: c_int,
+    page_map: c_int,
+) -> ScriptEnd {
     // SAFETY: the path lives through the call.
     let end = unsafe {
-        ffi::shim_run_sealed(script.map_or(null(), CStr::as_ptr), c_int::from(is_boot), backtrace_signal)
+        let script = script.map_or(null(), CStr::as_ptr);
+        ffi::shim_run_sealed(script, c_int::from(is_boot), backtrace_signal, page_map)
     };
     script_end(end)
 }
@@ -183,11 +189,12 @@ pub fn memory() -> u64 {
 }
 
 /// A worker's PHP stack for a slow log, as [`tokamak_sys::control::FromZygote::Slow`] has it; none if it cannot be read.
-pub fn trace(pid: libc::pid_t) -> Option<String> {
+/// `memory`: a descriptor of its memory, or -1.
+pub fn trace(pid: libc::pid_t, memory: c_int) -> Option<String> {
     let mut text = null();
     // SAFETY: reads another process's memory by copying; the text lives until the next call, and is copied at once.
     let bytes = unsafe {
-        match ffi::shim_trace(pid, &mut text) {
+        match ffi::shim_trace(pid, memory, &mut text) {
             0 => return None,
             len => std::slice::from_raw_parts(text.cast::<u8>(), len),
         }
@@ -196,8 +203,8 @@ pub fn trace(pid: libc::pid_t) -> Option<String> {
 }
 
 /// Writes a worker's PHP stack to the error log.
-pub fn backtrace(pid: libc::pid_t, signal: c_int) {
+pub fn backtrace(pid: libc::pid_t, memory: c_int, signal: c_int) {
     // SAFETY: reads another process's memory by copying, and signals only `pid`, which the caller has forked
     // and not reaped.
-    unsafe { ffi::shim_backtrace(pid, signal) }
+    unsafe { ffi::shim_backtrace(pid, memory, signal) }
 }

@@ -87,6 +87,7 @@ pub struct Place {
 pub struct Seat {
     pub index: u32,
     pub instance: u32,
+    pub page_map: c_int,
 }
 
 /// `shim_pool`.
@@ -106,7 +107,7 @@ pub struct Pool {
 const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
 const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 48);
 const _: () = assert!(size_of::<Config>() == 80 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
-const _: () = assert!(size_of::<Seat>() == 8);
+const _: () = assert!(size_of::<Seat>() == 12);
 // The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip away.
 const _: () =
     assert!(Field::ALL.len() == 17 && Field::ContentLength as usize == 16 && Field::Scheme as usize == 14);
@@ -145,12 +146,17 @@ unsafe extern "C" {
     pub fn shim_file_kind(path: *const c_char, len: usize) -> c_int;
     pub fn shim_serve(request: *const Request) -> c_int;
     pub fn shim_run_script(script: *const c_char) -> c_int;
-    pub fn shim_run_sealed(script: *const c_char, is_boot: c_int, backtrace_signal: c_int) -> c_int;
+    pub fn shim_run_sealed(
+        script: *const c_char,
+        is_boot: c_int,
+        backtrace_signal: c_int,
+        page_map: c_int,
+    ) -> c_int;
     pub fn shim_outdated() -> *const c_char;
     pub fn image_prepare();
     pub fn shim_idle();
     pub fn shim_stale_sockets() -> c_int;
     pub fn shim_memory() -> usize;
-    pub fn shim_trace(pid: c_int, text: *mut *const c_char) -> usize;
-    pub fn shim_backtrace(pid: c_int, signal_number: c_int);
+    pub fn shim_trace(pid: c_int, memory: c_int, text: *mut *const c_char) -> usize;
+    pub fn shim_backtrace(pid: c_int, memory: c_int, signal_number: c_int);
 }

@@ -5,8 +5,10 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use tokamak_sys::process::Guard;
+
 use crate::log;
-use crate::settings::{Fpm, Identity, Mode};
+use crate::settings::Fpm;
 
 /// Where a worker's standard output and error go.
 pub enum Output {
@@ -71,7 +73,7 @@ impl Pipes {
 
 /// Takes on the workers' root directory, user and current directory. After module start-up, which may need files that are
 /// out of reach afterwards, and before a script runs.
-pub fn enter(fpm: &Fpm, mode: Mode) -> Result<(), String> {
+pub fn enter(fpm: &Fpm, guard: Option<Guard>) -> Result<(), String> {
     if let Some(root) = &fpm.chroot {
         let path = CString::new(root.as_str()).map_err(|_| "the root directory's path contains a NUL")?;
         // SAFETY: the path lives through the calls. By number, because libc's own are watched for what scripts do.
@@ -87,15 +89,10 @@ pub fn enter(fpm: &Fpm, mode: Mode) -> Result<(), String> {
         }
     }
     if let Some(identity) = &fpm.identity {
-        become_user(identity).map_err(|e| format!("cannot become user {}: {e}", identity.uid))?;
-        // SAFETY: takes numbers. The kernel forgot the first of them with the change of user; the image is made from the
-        // process's own memory.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if fpm.dumpable || mode == Mode::Sealed {
-                libc::prctl(libc::PR_SET_DUMPABLE, 1);
-            }
-        }
+        let become_user = guard.map_or_else(|| identity.assume(), |guard| guard.assume(identity));
+        become_user.map_err(|e| format!("cannot become user {}: {e}", identity.uid()))?;
+        // SAFETY: takes numbers. The kernel forgot it with the change of user.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     }
     if let Some(directory) = &fpm.chdir {
         let path = CString::new(directory.as_str()).map_err(|_| "the directory's path contains a NUL")?;
@@ -105,17 +102,6 @@ pub fn enter(fpm: &Fpm, mode: Mode) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn become_user(identity: &Identity) -> io::Result<()> {
-    let Identity { uid, gid, groups } = identity;
-    // SAFETY: numbers, and an array that lives through the call; the process has one thread.
-    let done = unsafe {
-        libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) == 0
-            && libc::syscall(libc::SYS_setgid, *gid) == 0
-            && libc::syscall(libc::SYS_setuid, *uid) == 0
-    };
-    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -16,7 +16,7 @@ use crate::ffi;
 use crate::log::{self, Level};
 use crate::settings::Settings;
 use crate::worker;
-use crate::zygote::{Newborn, Zygote, end};
+use crate::zygote::{Newborn, Zygote, end, page_map};
 
 /// Time between two looks at the files of which the image was made.
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -38,7 +38,12 @@ pub fn run(mut zygote: Zygote) -> ExitCode {
     worker::settle(&settings, segment, consumer);
     worker::warm_up_with(settings.warm.iter().map(|target| record(&settings, target)).collect());
     ZYGOTE.set(Some(zygote));
-    let ended = engine::run_sealed(script.as_deref(), settings.boot.is_some(), Signal::Backtrace.number());
+    let ended = engine::run_sealed(
+        script.as_deref(),
+        settings.boot.is_some(),
+        Signal::Backtrace.number(),
+        page_map(),
+    );
     if IS_WORKER.get() {
         end(worker::serve(&settings, settings.script.is_some().then_some(ended)))
     }
@@ -136,7 +141,7 @@ unsafe extern "C" fn rust_fork_workers(refusal: *const c_char) -> ffi::Seat {
         let message = format!("no image can be taken: {why}; this site runs in {instead} mode");
         log::line(Level::Warn, &zygote.settings.site, message.as_bytes(), &[]);
     }
-    let Newborn { index, instance } = match zygote.fork_workers() {
+    let Newborn { index, instance, page_map } = match zygote.fork_workers() {
         Ok(Some(newborn)) => newborn,
         Ok(None) => std::process::exit(0),
         Err(why) => {
@@ -149,7 +154,7 @@ unsafe extern "C" fn rust_fork_workers(refusal: *const c_char) -> ffi::Seat {
     IS_WORKER.set(true);
     // It was closed in this process; its value must not close what has the number by now.
     std::mem::forget(zygote);
-    ffi::Seat { index: index.into(), instance }
+    ffi::Seat { index: index.into(), instance, page_map }
 }
 
 /// # Safety

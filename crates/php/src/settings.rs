@@ -1,6 +1,7 @@
 //! What the supervisor says about the site, read from its key/value pairs.
 
 use tokamak_sys::control::key;
+use tokamak_sys::process::{Guard, Identity};
 
 use crate::log::Level;
 
@@ -50,6 +51,12 @@ pub struct Settings {
     pub extended_info: bool,
     /// Variables of the environment that PHP reads at its start and scripts do not see.
     pub hidden_env: Vec<String>,
+    /// Others of the same user may look into the processes' memory.
+    pub dumpable: bool,
+    /// What keeps them from doing so when the process itself is open for a moment.
+    pub guard: Option<Guard>,
+    /// The zygote is asked where slow requests are.
+    pub traces: bool,
 }
 
 /// What only a pool of `tokamak fpm` has.
@@ -67,30 +74,15 @@ pub struct Fpm {
     pub chdir: Option<String>,
     /// Their user, taken on after the root directory was entered.
     pub identity: Option<Identity>,
-    /// Others of the same user may look into their memory.
-    pub dumpable: bool,
 }
 
-/// Numbers of a user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The user.
-    pub uid: u32,
-    /// The group.
-    pub gid: u32,
-    /// Supplementary groups.
-    pub groups: Vec<u32>,
-}
-
-impl Identity {
-    /// `uid gid gid,gid,…`.
-    fn read(text: &str) -> Option<Identity> {
-        let mut words = text.split(' ');
-        let mut number = || words.next()?.parse().ok();
-        let (uid, gid) = (number()?, number()?);
-        let groups = words.next().unwrap_or("").split(',').filter(|word| !word.is_empty());
-        Some(Identity { uid, gid, groups: groups.map(str::parse).collect::<Result<_, _>>().ok()? })
-    }
+/// `uid gid gid,gid,…`.
+fn identity(text: &str) -> Option<Identity> {
+    let mut words = text.split(' ');
+    let mut number = || words.next()?.parse().ok();
+    let (uid, gid) = (number()?, number()?);
+    let groups = words.next().unwrap_or("").split(',').filter(|word| !word.is_empty());
+    Some(Identity::numbered(uid, gid, groups.map(str::parse).collect::<Result<_, _>>().ok()?))
 }
 
 /// Names as in the configuration; the position is the bit in `shim.h`.
@@ -116,6 +108,9 @@ impl Default for Settings {
             ini_file: None,
             extended_info: false,
             hidden_env: Vec::new(),
+            dumpable: false,
+            guard: None,
+            traces: false,
         }
     }
 }
@@ -157,10 +152,15 @@ impl Settings {
                 key::CHROOT => fpm.chroot = Some(value.clone()),
                 key::CHDIR => fpm.chdir = Some(value.clone()),
                 key::IDENTITY => {
-                    let identity = Identity::read(value);
+                    let identity = identity(value);
                     fpm.identity = Some(identity.ok_or_else(|| format!("{name}={value} is no user"))?)
                 }
-                key::DUMPABLE => fpm.dumpable = true,
+                key::DUMPABLE => settings.dumpable = true,
+                key::GUARD => {
+                    let guard = value.parse().ok().and_then(Guard::numbered);
+                    settings.guard = Some(guard.ok_or_else(|| format!("{name}={value} is no guard"))?)
+                }
+                key::SLOW => settings.traces = true,
                 key::KEEP => {
                     for kept in value.split(',').map(str::trim).filter(|kept| !kept.is_empty()) {
                         let bit = RESETS.iter().position(|known| *known == kept);
@@ -297,12 +297,10 @@ mod tests {
             (fpm.limit_extensions, fpm.log_level),
             (vec![".php".into(), ".phar".into()], Level::Error)
         );
-        assert_eq!(fpm.identity, Some(Identity { uid: 33, gid: 34, groups: vec![35, 36] }));
+        assert_eq!(fpm.identity, Some(Identity::numbered(33, 34, vec![35, 36])));
         assert!(!fpm.catch_output && fpm.chdir.is_none());
-        assert_eq!(
-            read(&[("fpm", "1"), ("identity", "0 0 ")]).unwrap().fpm.unwrap().identity.unwrap().groups,
-            []
-        );
+        let identity = read(&[("fpm", "1"), ("identity", "0 0 ")]).unwrap().fpm.unwrap().identity;
+        assert!(identity.unwrap().groups().is_empty());
         assert!(read(&[("fpm", "1"), ("identity", "www-data 33 ")]).is_err());
         assert!(read(&[("fpm", "1"), ("log_level", "loud")]).is_err());
         assert!(read(&[("chroot", "/srv")]).is_err());

@@ -3,17 +3,18 @@
 //! Workers are copies of it, so they share its code, its data until they write to it, and opcache's memory.
 
 use std::collections::BTreeMap;
+use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tokamak_sys::channel::{Channel, Watch, poll};
+use tokamak_sys::channel::{Channel, Received, Watch, poll};
 use tokamak_sys::control::{
     self, EXIT_MISMATCH, EXIT_NO_FORK, FromZygote, Heard, Signal, Status, ToZygote, ZYGOTE_BELLS,
     ZYGOTE_CHANNEL, ZYGOTE_SEGMENT,
 };
-use tokamak_sys::process::reap;
+use tokamak_sys::process::{self, reap};
 use tokamak_sys::queue::{Consumer, Segment};
 use tokamak_sys::signal::Signals;
 
@@ -28,6 +29,23 @@ use crate::worker;
 struct Place {
     instance: u32,
     pid: libc::pid_t,
+    /// Its memory, to read where it is; none if nobody will ask, or if it could not be had.
+    memory: Option<OwnedFd>,
+}
+
+impl Place {
+    /// A descriptor of its memory; -1: none.
+    fn memory(&self) -> c_int {
+        self.memory.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+    }
+}
+
+/// What a new worker gives its zygote to read it by.
+fn hand_over(line: &Channel) -> Option<OwnedFd> {
+    match line.receive_within(None) {
+        Ok(Received::Message(_, fds)) => fds.into_iter().next(),
+        _ => None,
+    }
 }
 
 /// The zygote, and what its workers need of it.
@@ -47,10 +65,14 @@ pub struct Newborn {
     pub index: u16,
     /// See [`ToZygote::Spawn`].
     pub instance: u32,
+    /// The map of its memory's pages, in sealed mode; otherwise -1, or the number of an error below that.
+    pub page_map: c_int,
 }
 
 /// Serves the supervisor until it says otherwise or is gone.
 pub fn run() -> ExitCode {
+    // Its environment may have passwords, and its memory will be that of the application.
+    process::forbid_tracing();
     let (channel, segment, bells) = match inherited() {
         Ok(all) => all,
         Err(why) => {
@@ -108,16 +130,33 @@ fn start(channel: &Channel) -> Result<(Settings, Output), String> {
     let output = Output::of(settings.fpm.as_ref()).map_err(|e| format!("the workers' output: {e}"))?;
     engine::start(&settings)?;
     if let Some(fpm) = &settings.fpm {
-        pool::enter(fpm, settings.mode)?;
+        pool::enter(fpm, settings.guard)?;
+    }
+    // A change of user has decided about it anew, either way.
+    if settings.dumpable {
+        process::allow_tracing()
+    } else {
+        process::forbid_tracing()
+    }
+    if let Some(guard) = settings.guard {
+        guard.keep_to_itself().map_err(|e| format!("capabilities: {e}"))?;
     }
     Ok((settings, output))
+}
+
+/// A descriptor of the map of this process's pages for C, or the number of the error below 0.
+pub fn page_map() -> c_int {
+    match process::open_own(c"/proc/self/pagemap") {
+        Ok(fd) => fd.into_raw_fd(),
+        Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+    }
 }
 
 impl Zygote {
     fn run(mut self) -> ExitCode {
         match self.fork_workers() {
             Ok(None) => ExitCode::SUCCESS,
-            Ok(Some(Newborn { index, instance })) => {
+            Ok(Some(Newborn { index, instance, .. })) => {
                 engine::begin_worker(Signal::Backtrace.number());
                 let consumer = Consumer::new(self.segment.clone(), self.bells, index, instance);
                 worker::settle(&self.settings, self.segment, consumer);
@@ -184,6 +223,7 @@ impl Zygote {
     fn spawn(&mut self, index: u16, instance: u32) -> io::Result<Option<Newborn>> {
         let zygote = std::process::id();
         let pipes = self.output.pipes()?;
+        let line = if self.settings.traces { Some(Channel::pair()?) } else { None };
         // SAFETY: the zygote has one thread, so the child is a complete copy and may do whatever it may.
         match unsafe { libc::fork() } {
             -1 => {
@@ -191,11 +231,15 @@ impl Zygote {
                 control::send(&self.channel, &FromZygote::Exited { index, instance, status }, &[])?;
             }
             0 => {
-                let newborn = self.be_born(zygote, index, instance);
+                let newborn = self.be_born(zygote, index, instance, line.as_ref().map(|line| &line.1));
                 return self.output.take(pipes.as_ref()).map(|()| Some(newborn));
             }
             pid => {
-                self.workers.insert(index, Place { instance, pid });
+                let memory = line.and_then(|(ours, theirs)| {
+                    drop(theirs);
+                    hand_over(&ours)
+                });
+                self.workers.insert(index, Place { instance, pid, memory });
                 let pid = pid.unsigned_abs();
                 let ends = pipes.as_ref().map(Pipes::reading_ends);
                 let ends = ends.as_ref().map_or(&[][..], |ends| ends);
@@ -206,7 +250,7 @@ impl Zygote {
     }
 
     /// In the child.
-    fn be_born(&self, zygote: u32, index: u16, instance: u32) -> Newborn {
+    fn be_born(&mut self, zygote: u32, index: u16, instance: u32, line: Option<&Channel>) -> Newborn {
         // SAFETY: takes numbers. A zygote that died in between is noticed by the second call.
         let orphaned = unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -219,7 +263,17 @@ impl Zygote {
         // SAFETY: the descriptor belongs to a value of the zygote, which this process never uses again: it leaves by
         // `_exit`.
         unsafe { libc::close(self.channel.as_fd().as_raw_fd()) };
-        Newborn { index, instance }
+        // The memory of the others.
+        self.workers.clear();
+        if let (Some(line), Ok(memory)) = (line, process::open_own(c"/proc/self/mem")) {
+            // Without it the zygote asks by a signal.
+            let _ = line.send(b"memory", &[memory.as_fd()]);
+        }
+        let page_map = if self.settings.mode == Mode::Sealed { page_map() } else { -1 };
+        if self.settings.guard.is_some_and(|guard| guard.drop_for_good().is_err()) {
+            end(EXIT_MISMATCH);
+        }
+        Newborn { index, instance, page_map }
     }
 
     fn signal(&self, index: u16, instance: u32, signal: Signal) -> io::Result<()> {
@@ -227,11 +281,11 @@ impl Zygote {
             return Ok(());
         };
         let has_slow_log = signal == Signal::Backtrace && self.settings.fpm.is_some();
-        if let Some(trace) = has_slow_log.then(|| engine::trace(place.pid)).flatten() {
+        if let Some(trace) = has_slow_log.then(|| engine::trace(place.pid, place.memory())).flatten() {
             return control::send(&self.channel, &FromZygote::Slow { index, instance, trace }, &[]);
         }
         match signal {
-            Signal::Backtrace => engine::backtrace(place.pid, signal.number()),
+            Signal::Backtrace => engine::backtrace(place.pid, place.memory(), signal.number()),
             // SAFETY: signals our child, which we have not reaped.
             Signal::Kill => unsafe {
                 libc::kill(place.pid, signal.number());

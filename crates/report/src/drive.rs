@@ -50,6 +50,8 @@ impl Application {
         pairs.push((key::REPORT.to_owned(), TOKEN.to_owned()));
         let (environment, hidden) = settings::environment_of_php(site, std::env::vars_os());
         pairs.extend(hidden);
+        // The report reads what the system says of the worker.
+        pairs.push((key::DUMPABLE.to_owned(), String::new()));
         let program = Program {
             arguments: &[ZYGOTE_ARGUMENT],
             environment: &environment,

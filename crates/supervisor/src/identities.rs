@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tokamak_config::{Server, Site, Upstream};
+use tokamak_config::{Mode, Server, Site, Upstream};
 use tokamak_fpm::Pool;
 use tokamak_sys::process::{self, Identity};
 
@@ -57,6 +57,30 @@ impl Identities {
     }
 }
 
+/// What an operator should know of who the processes are. php-fpm refuses what it does not like, and warns of nothing.
+pub fn warnings(server: &Server, is_root: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if server.fpm.is_some() {
+        return warnings;
+    }
+    let sites = server.sites.iter().filter(|site| site.mode != Mode::Fastcgi);
+    let names: Vec<&str> = sites.map(|site| site.name.as_str()).collect();
+    if is_root && server.user.is_none() {
+        warnings.push(
+            "everything runs as root, so a script can read and change all of this machine; set user"
+                .to_owned(),
+        );
+    }
+    if names.len() > 1 {
+        let names = names.join(", ");
+        warnings.push(format!(
+            "these sites run as the same user, so a script of one can read the files of the others and end \
+             their processes; start a server for each where that matters sites=\"{names}\""
+        ));
+    }
+    warnings
+}
+
 fn of_application(upstream: &Upstream) -> io::Result<Option<Identity>> {
     let Some(spawn) = &upstream.spawn else { return Ok(None) };
     let found = spawn.user.as_ref().map(|user| Identity::find(user, spawn.group.as_deref())).transpose();
@@ -65,4 +89,27 @@ fn of_application(upstream: &Upstream) -> io::Result<Option<Identity>> {
 
 fn of_pool(pool: &Pool) -> io::Result<Option<Identity>> {
     pool.user.as_ref().map(|user| Identity::find(user, pool.group.as_deref())).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::settings::tests::server;
+
+    #[test]
+    fn warns_of_root_and_of_a_user_of_several_sites() {
+        let mut server = server(Path::new("/"));
+        assert_eq!(warnings(&server, false), Vec::<String>::new());
+        assert!(warnings(&server, true)[0].starts_with("everything runs as root"));
+        server.user = Some("www-data".into());
+        assert_eq!(warnings(&server, true), Vec::<String>::new());
+        let mut other = server.sites[0].clone();
+        other.name = "other".into();
+        server.sites.push(other);
+        assert!(warnings(&server, true)[0].ends_with("sites=\"default, other\""));
+        server.sites[1].mode = Mode::Fastcgi;
+        assert_eq!(warnings(&server, true), Vec::<String>::new());
+    }
 }

@@ -109,14 +109,17 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
     {
         pairs.extend(table.iter().map(|(name, value)| (format!("{prefix}{name}"), value.clone())));
     }
+    if site.dumpable {
+        pairs.push((key::DUMPABLE.to_owned(), String::new()));
+    }
+    if !site.pool.slow.is_zero() {
+        pairs.push((key::SLOW.to_owned(), String::new()));
+    }
     if let Some(pool) = &site.fpm {
         pairs.push((key::FPM.to_owned(), String::new()));
         pairs.push((key::LIMIT_EXTENSIONS.to_owned(), pool.limit_extensions.join(" ")));
         if pool.catch_workers_output {
             pairs.push((key::CATCH_OUTPUT.to_owned(), String::new()));
-        }
-        if pool.process_dumpable {
-            pairs.push((key::DUMPABLE.to_owned(), String::new()));
         }
         pairs.extend(
             pool.chdir.iter().map(|path| (key::CHDIR.to_owned(), path.to_string_lossy().into_owned())),
@@ -254,6 +257,7 @@ pub(crate) mod tests {
             php_admin_value: BTreeMap::from([("memory_limit".into(), "64M".into())]),
             env: BTreeMap::from([("APP".into(), "x".into())]),
             inherit_env: true,
+            dumpable: false,
             fpm: None,
         };
         Server {

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokamak_config::Site;
-use tokamak_sys::control::{FromZygote, Heard, ToZygote, ZYGOTE_ARGUMENT};
-use tokamak_sys::process::{Child, Identity, Program};
+use tokamak_sys::control::{FromZygote, Heard, ToZygote, ZYGOTE_ARGUMENT, key};
+use tokamak_sys::process::{Child, Guard, Identity, Program};
 use tokamak_sys::queue::Segment;
 
 use crate::bounds;
@@ -85,14 +85,18 @@ impl Zygote {
             let (mut line, theirs) = Line::new()?;
             let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
             fds.extend(bells.iter().map(AsFd::as_fd));
-            let entrance = settings::entrance(site, launch.identity);
+            let mut entrance = settings::entrance(site, launch.identity);
+            // What it has to do first, nobody else may.
+            let identity = launch.identity.filter(|_| entrance.is_empty());
+            let guard = launch.identity.filter(|_| !site.dumpable).and_then(|_| Guard::find());
+            entrance.extend(guard.map(|guard| (key::GUARD.to_owned(), guard.number().to_string())));
             let (environment, hidden) = settings::environment_of_php(site, std::env::vars_os());
             let program = Program {
                 arguments: &[ZYGOTE_ARGUMENT],
                 environment: &environment,
                 fds: &fds,
-                // What it has to do first, nobody else may.
-                identity: launch.identity.filter(|_| entrance.is_empty()),
+                identity,
+                guard,
                 bounds: site.fpm.as_deref().map(bounds::of_pool).unwrap_or_default(),
                 ..Program::new(launch.php)
             };

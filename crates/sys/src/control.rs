@@ -117,8 +117,13 @@ pub mod key {
     /// Least level of what a worker itself says there: `debug`, `notice`, `warning`, `error` or `alert`. Beside [`FPM`]
     /// only.
     pub const LOG_LEVEL: &str = "log_level";
-    /// Others of the same user may look into the workers' memory; any value. Beside [`CHROOT`] only.
+    /// Others of the same user may look into the processes' memory, and the processes leave core files; any value.
     pub const DUMPABLE: &str = "dumpable";
+    /// Number of the capability that guards the zygote from others of the same user, as long as it lives; workers give
+    /// it up.
+    pub const GUARD: &str = "guard";
+    /// The zygote will be asked where slow requests are; any value.
+    pub const SLOW: &str = "slow";
     /// Endings of files that may be run, separated by spaces; empty or absent: any.
     pub const LIMIT_EXTENSIONS: &str = "limit_extensions";
     /// Root directory of the workers, entered after module start-up. Needs a zygote that may do that.

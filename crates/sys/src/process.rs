@@ -16,8 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::control::Status;
 
 mod bounds;
+mod privacy;
 
 pub use bounds::{Bounds, largest_core, most_files};
+pub use privacy::{Guard, allow_tracing, forbid_tracing, open_own};
 
 /// First descriptor after standard input, output and error.
 const FIRST: RawFd = 3;
@@ -140,6 +142,11 @@ impl Identity {
         if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    /// The identity with these numbers.
+    pub fn numbered(uid: u32, gid: u32, groups: Vec<u32>) -> Identity {
+        Identity { uid, gid, groups }
+    }
+
     /// The user's number.
     pub fn uid(&self) -> u32 {
         self.uid
@@ -221,6 +228,8 @@ pub struct Program<'a> {
     pub output: Option<BorrowedFd<'a>>,
     /// Who it runs as; [`None`]: as this process.
     pub identity: Option<&'a Identity>,
+    /// What keeps others of that user from looking into it from its first moment on.
+    pub guard: Option<Guard>,
     /// Where it starts; [`None`]: where this process is.
     pub directory: Option<&'a Path>,
     /// What it may use, taken on before it becomes somebody else.
@@ -238,6 +247,7 @@ impl<'a> Program<'a> {
             input: None,
             output: None,
             identity: None,
+            guard: None,
             directory: None,
             bounds: Bounds::default(),
         }
@@ -280,8 +290,11 @@ impl<'a> Program<'a> {
                 own_group();
                 reset_signals();
                 self.bounds.assume()?;
-                if let Some(identity) = self.identity {
-                    identity.assume()?; // before `die_with`, as in `fork`
+                // Before `die_with`, as in `fork`.
+                match (self.identity, self.guard) {
+                    (Some(identity), Some(guard)) => guard.assume(identity)?,
+                    (Some(identity), None) => identity.assume()?,
+                    (None, _) => {}
                 }
                 die_with(parent)?;
                 // SAFETY: the text is NUL-terminated and outlives the call.
@@ -429,12 +442,6 @@ pub fn adopt_orphans() -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
-}
-
-/// Forbids other processes of the same user to trace this one or read its memory.
-pub fn forbid_tracing() {
-    // SAFETY: takes numbers only.
-    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
 }
 
 /// Raises the limit of open descriptors to what the system allows, and tells it.

@@ -662,6 +662,11 @@ static void end_if_in_doubt(void)
     }
 }
 
+static int page_map(void)
+{
+    return open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+}
+
 static int work(size_t number)
 {
     int wrong;
@@ -676,7 +681,7 @@ static int work(size_t number)
             fflush(stdout);
             if (fork() == 0) {
                 life->random += (unsigned)worker * 977 + 1; /* shared until adopted: only this worker writes now */
-                if (image_adopt() != 0) {
+                if (image_adopt(page_map()) != 0) {
                     perror("image_adopt");
                     _exit(1);
                 }
@@ -733,7 +738,7 @@ int main(int count, char **words)
         return 2;
     }
     image_prepare();
-    life = image_open(sizeof(lasting));
+    life = image_open(sizeof(lasting), page_map());
     life->rounds = 100;
     life->random = 88172645463325252ull;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

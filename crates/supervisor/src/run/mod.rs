@@ -145,6 +145,11 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         log::line(Level::Warn, format_args!("cannot raise the limit of open files: {error}"));
     }
     process::adopt_orphans().map_err(failure)?;
+    // It holds the settings of all sites, and may run as the same user as their scripts.
+    process::forbid_tracing();
+    for warning in crate::identities::warnings(&setup.server, process::is_root()) {
+        log::line(Level::Warn, format_args!("{warning}"));
+    }
     let signals = Signals::take().map_err(failure)?;
     let _pid_file = PidFile::write(setup.server.pid_file.clone()).map_err(failure)?;
     log::line(
