@@ -1,5 +1,9 @@
 //! The access log: one line a request, in the form that was asked for.
 
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::harness::{Kind, Request, Server, Setup, eventually, get, in_parallel};
@@ -106,4 +110,80 @@ fn nothing_is_lost_at_the_end() {
     assert!(server.main_process().wait(Duration::from_secs(10)).is_some(), "the server does not end");
     let text = std::fs::read_to_string(server.state_file("access.log")).unwrap();
     assert_eq!(text.matches("/hello.php?last=").count(), 20, "{text}");
+}
+
+/// Standard error of a server, as a pipe that this test reads when it wants to.
+struct Pipe(File);
+
+impl Pipe {
+    /// A named pipe in this folder; it is open for reading, so that the server can open it.
+    fn new(path: &std::path::Path) -> Pipe {
+        assert!(Command::new("mkfifo").arg(path).status().expect("coreutils are there").success());
+        let mut options = OpenOptions::new();
+        let pipe = options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path);
+        Pipe(pipe.expect("the pipe can be opened"))
+    }
+
+    /// Fills it to the last byte, as one that nobody reads does in the end.
+    fn fill(&mut self) {
+        for piece in [4096, 1] {
+            while self.0.write(&vec![b'.'; piece]).is_ok() {}
+        }
+    }
+
+    /// All that can be read now.
+    fn drain(&mut self) -> String {
+        let mut bytes = Vec::new();
+        // It ends with what there is, by an error.
+        let _ = self.0.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// An error log that nobody reads costs lines in the end, but no request ever waits for it.
+#[test]
+fn a_full_pipe_holds_up_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("errors");
+    let mut pipe = Pipe::new(&path);
+    let setup = Setup::new(Kind::Classic).line(&format!("log.error = \"{}\"", path.display()));
+    // Each of its requests fails, and is told.
+    let upstream = "[[site.route]]\npath = \"/gone\"\nupstream = \"gone\"";
+    let nobody = "[[upstream]]\nname = \"gone\"\naddress = \"unix:/nonexistent/socket\"";
+    let mut server = setup.line("limits.head = \"64KiB\"").line(nobody).site_line(upstream).start();
+    pipe.fill();
+
+    let long = "x".repeat(30_000);
+    let ask = |number: usize| {
+        let mut connection = server.connect();
+        connection.patience(Duration::from_secs(10));
+        connection.send(get(&format!("/gone?number={number}&{long}")).bytes());
+        connection.response().expect(502);
+        server.get("/hello.php").expect(200);
+    };
+    // More than may wait.
+    let count = 150;
+    (0..count).for_each(ask);
+
+    let mut log = String::new();
+    let lost = |log: &str| {
+        let told = log.lines().filter_map(|line| line.split_once("the error log lost "));
+        told.map(|(_, rest)| rest.split(' ').next().unwrap().parse::<usize>().unwrap()).sum::<usize>()
+    };
+    let told = |log: &str| log.lines().filter(|line| line.contains("/gone?number=")).count();
+    let all = eventually(Duration::from_secs(10), || {
+        log += &pipe.drain();
+        (lost(&log) > 0 && told(&log) + lost(&log) >= count).then_some(())
+    });
+    assert!(all.is_some(), "{} told, {} lost of {count}", told(&log), lost(&log));
+    assert_eq!(told(&log) + lost(&log), count, "each line is written or counted");
+
+    // What still waits is written when the server ends.
+    server.get("/gone?last").expect(502);
+    server.main_process().signal("TERM");
+    let end = eventually(Duration::from_secs(10), || {
+        log += &pipe.drain();
+        (log.contains("/gone?last") && server.main_process().ended().is_some()).then_some(())
+    });
+    assert!(end.is_some(), "the last line is written, and the server ends");
 }

@@ -105,6 +105,8 @@ pub struct Front {
     pool_logs: Mutex<Vec<access::Log>>,
     /// The queues in use.
     queues: Mutex<Vec<Queue>>,
+    /// The last to go, since the others may still have to tell something.
+    errors: Mutex<Option<access::OpenErrors>>,
 }
 
 /// A queue in use, as all event loops share it.
@@ -231,6 +233,7 @@ impl Front {
         if let Some(config::Fpm { global, .. }) = &server.fpm {
             access::write_as_fpm(Style { lowest: global.log_level, limit: global.log_limit });
         }
+        let errors = access::open_errors()?;
         let loops = server.loops;
         let log = match &server.log.access {
             Some(_) => Some(access::Log::open(start.access_log)?),
@@ -355,6 +358,7 @@ impl Front {
             cache,
             pool_logs: Mutex::new(pool_logs.into_values().collect()),
             queues: Mutex::new(queues),
+            errors: Mutex::new(Some(errors)),
         })
     }
 
@@ -442,7 +446,7 @@ impl Front {
         }
     }
 
-    /// Waits until a drained front has nothing left to do and its access log is written. After that it has none.
+    /// Waits until a drained front has nothing left to do and its logs are written. After that it has none.
     pub fn join(&self) {
         let threads = std::mem::take(&mut *lock(&self.threads));
         for thread in threads {
@@ -452,6 +456,7 @@ impl Front {
         // What the loops handed over last is still on its way to the disk, and the process may end now.
         drop(lock(&self.log).take());
         lock(&self.pool_logs).clear();
+        drop(lock(&self.errors).take());
     }
 
     fn tell(&self, message: impl Fn() -> Message) {
@@ -511,7 +516,8 @@ fn run(home: Arc<Loop>, sockets: Sockets, bells: Vec<OwnedFd>, inbox: UnboundedR
 
 /// Without this loop its share of the connections would hang: better that the supervisor starts anew.
 fn give_up(home: &Loop, error: &io::Error) -> ! {
-    eprintln!("tokamak: event loop {} cannot run: {error}", home.index);
+    access::server(&format!("event loop {} cannot run: {error}", home.index));
+    access::close_errors();
     std::process::abort();
 }
 

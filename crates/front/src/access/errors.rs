@@ -1,10 +1,10 @@
-//! The front's lines in the error log, which is its standard error: one write a line, so that lines of
-//! several processes do not mix.
+//! The front's lines in the error log, which is its standard error. A thread writes them, as those of the
+//! access log: standard error may be a pipe that is full, above all when every request fails.
 
-use std::io::Write;
+use std::io;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::Request;
@@ -12,6 +12,7 @@ use http::header::REFERER;
 use tokamak_fpm::log::Style;
 
 use super::line::escape;
+use super::writer::Log;
 use crate::clock::Clock;
 use crate::failure::{Failure, Side};
 
@@ -26,6 +27,40 @@ static STYLE: OnceLock<Style> = OnceLock::new();
 pub fn write_as_fpm(style: Style) {
     // Said once, when the front starts.
     let _ = STYLE.set(style);
+}
+
+/// The log, while event loops run.
+static LOG: Mutex<Option<Log>> = Mutex::new(None);
+
+/// As long as it lives, a thread writes the lines. Dropping it waits until they are written, but not for
+/// long.
+#[derive(Debug)]
+pub struct Open(());
+
+/// Has a thread write the lines from now on.
+///
+/// # Errors
+/// A thread that cannot be had.
+pub fn open() -> io::Result<Open> {
+    *log() = Some(Log::errors()?);
+    Ok(Open(()))
+}
+
+/// Waits until all lines are written, but not for long. Later lines are written by their callers.
+pub fn close() {
+    let open = log().take();
+    drop(open);
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        close();
+    }
+}
+
+fn log() -> MutexGuard<'static, Option<Log>> {
+    // Nothing is done under the lock that could panic half-way.
+    LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 static THROTTLE: Throttle = Throttle { second: AtomicU64::new(0), count: AtomicU64::new(0) };
@@ -119,12 +154,35 @@ pub fn script(site: &str, text: &str, method: &str, target: &str) {
 
 /// Tells of trouble that belongs to no site.
 pub fn server(message: &str) {
-    put(&compose(SystemTime::now(), "WARN", "-", message, &[]));
+    put(&warning(message));
+}
+
+/// The line that tells of trouble that belongs to no site.
+pub fn warning(message: &str) -> Vec<u8> {
+    compose(SystemTime::now(), "WARN", "-", message, &[])
 }
 
 fn put(line: &[u8]) {
-    // When not even this can be told, there is nobody left to tell it to.
-    let _ = std::io::stderr().write_all(line);
+    let is_taken = log().as_ref().map(|log| log.line(line)).is_some();
+    if !is_taken {
+        // When not even this can be told, there is nobody left to tell it to.
+        let _ = write(line);
+    }
+}
+
+/// Writes lines to standard error, each by itself, so that lines of several processes do not mix. It
+/// goes past the lock of the standard library: while this waits, a panic can still be told.
+pub fn write(lines: &[u8]) -> io::Result<()> {
+    for mut line in lines.split_inclusive(|byte| *byte == b'\n') {
+        while !line.is_empty() {
+            match rustix::io::write(rustix::stdio::stderr(), line) {
+                Ok(count) => line = &line[count..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
 }
 
 fn compose(now: SystemTime, level: &str, site: &str, message: &str, pairs: &[(&str, &[u8])]) -> Vec<u8> {

@@ -1,12 +1,11 @@
-//! The way of a line to the disk, off the hot path: event loops fill buffers of their own and hand over
-//! whole ones to one thread. A loop never waits. When the disk is slower than the requests, lines are lost,
-//! counted, and the number is told in the error log.
+//! The way of a line to the disk, off the hot path: lines wait in memory, and one thread writes them. An
+//! event loop never waits, neither for a disk nor for a pipe that is not read. When the disk is slower
+//! than the requests, lines are lost and counted, and the error log tells the number as soon as it can.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,92 +15,133 @@ use tokamak_cost::Ledger;
 use super::{Entry, errors};
 use crate::clock::Clock;
 
-/// Size at which a buffer is handed over. Chosen arbitrarily; some 150 lines.
+/// Size at which an event loop hands its lines over: some 150 lines, so that the lock is taken seldom.
 const FULL: usize = 32 * 1024;
-/// Buffers that may wait for the disk: 2 MiB together.
-const WAITING: usize = 64;
+/// Bytes that may wait for the disk: seconds of a busy server, and no memory that anybody would miss.
+const WAITING: usize = 2 << 20;
 /// How long a closing log waits for the disk.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What an event loop hands over.
-enum Message {
-    Lines {
-        bytes: Vec<u8>,
-        count: u64,
-    },
-    /// Write to this file from now on.
-    Reopen(File),
-    Stop,
-}
-
+/// The lines that wait for one thread.
 #[derive(Debug, Default)]
-struct Shared {
-    /// The next file, while the channel is too full for telling.
-    next: Mutex<Option<File>>,
+struct Queue {
+    state: Mutex<State>,
+    /// Wakes the thread.
+    news: Condvar,
+    /// Lines that were not written, and will not be.
     lost: AtomicU64,
 }
 
-/// An open access log.
+#[derive(Debug, Default)]
+struct State {
+    bytes: Vec<u8>,
+    lines: u64,
+    /// The file to write to from now on.
+    next: Option<File>,
+    is_closing: bool,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is done under the lock that could panic half-way.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Adds lines, if there is room for them.
+    fn put(&self, bytes: &[u8], lines: u64) {
+        let mut state = self.state();
+        if state.bytes.len() + bytes.len() > WAITING {
+            self.lose(lines);
+            return;
+        }
+        state.bytes.extend_from_slice(bytes);
+        state.lines += lines;
+        drop(state);
+        self.news.notify_one();
+    }
+
+    fn lose(&self, lines: u64) {
+        self.lost.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    /// Waits for something to do; nothing once all is done and the log closes.
+    fn take(&self) -> Option<State> {
+        let mut state = self.state();
+        loop {
+            if !state.bytes.is_empty() || state.next.is_some() {
+                let is_closing = state.is_closing;
+                let rest = State { is_closing, ..State::default() };
+                return Some(std::mem::replace(&mut *state, rest));
+            }
+            if state.is_closing {
+                return None;
+            }
+            state = self.news.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+}
+
+/// An open log: the lines that it is given are written by a thread of its own.
 #[derive(Debug)]
 pub struct Log {
-    sender: SyncSender<Message>,
-    shared: Arc<Shared>,
+    queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Log {
-    /// Starts the thread that writes, to `file` (opened for appending) or else to standard output.
+    /// An access log that is written to `file` (opened for appending) or else to standard output.
     ///
     /// # Errors
     /// A thread that cannot be had.
     pub fn open(file: Option<File>) -> io::Result<Log> {
-        Log::start(file.map_or(Sink::Output, Sink::File))
+        Log::start("access log", file.map_or(Sink::Output, Sink::File))
     }
 
-    fn start(sink: Sink) -> io::Result<Log> {
-        let (sender, inbox) = sync_channel(WAITING);
-        let shared = Arc::<Shared>::default();
-        let writer = Writer { sink, shared: shared.clone(), told: 0, broken: false };
-        let thread =
-            std::thread::Builder::new().name("access-log".to_owned()).spawn(move || writer.run(&inbox))?;
-        Ok(Log { sender, shared, thread: Some(thread) })
+    /// The error log, which is standard error.
+    ///
+    /// # Errors
+    /// A thread that cannot be had.
+    pub fn errors() -> io::Result<Log> {
+        Log::start("error log", Sink::Errors)
+    }
+
+    fn start(name: &'static str, sink: Sink) -> io::Result<Log> {
+        let queue = Arc::<Queue>::default();
+        let writer = Writer { name, sink, queue: queue.clone(), told: 0, broken: false };
+        let thread = std::thread::Builder::new().name(name.replace(' ', "-"));
+        Ok(Log { queue, thread: Some(thread.spawn(move || writer.run())?) })
     }
 
     /// A buffer for one event loop.
     pub fn buffer(&self) -> Buffer {
-        Buffer {
-            sender: self.sender.clone(),
-            shared: self.shared.clone(),
-            clock: Clock::default(),
-            bytes: Vec::new(),
-            count: 0,
-        }
+        Buffer { queue: self.queue.clone(), clock: Clock::default(), bytes: Vec::new(), count: 0 }
+    }
+
+    /// Writes a line soon.
+    pub fn line(&self, line: &[u8]) {
+        self.queue.put(line, 1);
     }
 
     /// Writes to `file` from now on, because the old one has been moved away.
     pub fn reopen(&self, file: File) {
-        if let Err(TrySendError::Full(Message::Reopen(file))) = self.sender.try_send(Message::Reopen(file)) {
-            *lock(&self.shared.next) = Some(file);
-        }
+        self.queue.state().next = Some(file);
+        self.queue.news.notify_one();
     }
 
     /// Lines that were lost because the disk was too slow or refused them.
     pub fn lost(&self) -> u64 {
-        self.shared.lost.load(Ordering::Relaxed)
+        self.queue.lost.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Log {
     /// Lets the thread write what it has been given, but waits for no disk that hangs.
     fn drop(&mut self) {
+        self.queue.state().is_closing = true;
+        self.queue.news.notify_one();
         let until = Instant::now() + LAST_WORDS;
-        let mut told = false;
-        while Instant::now() < until {
-            told = told || self.sender.try_send(Message::Stop).is_ok();
-            match &self.thread {
-                Some(thread) if !thread.is_finished() => sleep(Duration::from_millis(1)),
-                _ => break,
-            }
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
+            sleep(Duration::from_millis(1));
         }
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
             // A writer that panicked has said so on standard error.
@@ -113,8 +153,7 @@ impl Drop for Log {
 /// The lines of one event loop on their way.
 #[derive(Debug)]
 pub struct Buffer {
-    sender: SyncSender<Message>,
-    shared: Arc<Shared>,
+    queue: Arc<Queue>,
     clock: Clock,
     bytes: Vec<u8>,
     count: u64,
@@ -149,11 +188,8 @@ impl Buffer {
         if self.bytes.is_empty() {
             return;
         }
-        let room = Vec::with_capacity(self.bytes.capacity());
-        let lines = Message::Lines { bytes: std::mem::replace(&mut self.bytes, room), count: self.count };
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.sender.try_send(lines) {
-            self.shared.lost.fetch_add(self.count, Ordering::Relaxed);
-        }
+        self.queue.put(&self.bytes, self.count);
+        self.bytes.clear();
         self.count = 0;
     }
 }
@@ -167,6 +203,7 @@ impl Drop for Buffer {
 /// Where lines end up.
 enum Sink {
     Output,
+    Errors,
     File(File),
     #[cfg(test)]
     Test(Box<dyn Write + Send>),
@@ -180,6 +217,7 @@ impl Sink {
                 output.write_all(bytes)?;
                 output.flush()
             }
+            Sink::Errors => errors::write(bytes),
             Sink::File(file) => file.write_all(bytes),
             #[cfg(test)]
             Sink::Test(to) => to.write_all(bytes),
@@ -188,8 +226,9 @@ impl Sink {
 }
 
 struct Writer {
+    name: &'static str,
     sink: Sink,
-    shared: Arc<Shared>,
+    queue: Arc<Queue>,
     /// Lost lines that the error log knows of.
     told: u64,
     /// Whether the last write failed.
@@ -197,28 +236,23 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(mut self, inbox: &Receiver<Message>) {
-        for message in inbox {
-            if let Some(file) = lock(&self.shared.next).take() {
+    fn run(mut self) {
+        while let Some(State { bytes, lines, next, .. }) = self.queue.take() {
+            if let Some(file) = next {
                 self.sink = Sink::File(file);
             }
-            match message {
-                Message::Lines { bytes, count } => self.write(&bytes, count),
-                Message::Reopen(file) => self.sink = Sink::File(file),
-                Message::Stop => break,
-            }
+            self.write(&bytes, lines);
             self.tell_losses();
         }
-        self.tell_losses();
     }
 
-    fn write(&mut self, bytes: &[u8], count: u64) {
+    fn write(&mut self, bytes: &[u8], lines: u64) {
         match self.sink.write(bytes) {
             Ok(()) => self.broken = false,
             Err(error) => {
-                self.shared.lost.fetch_add(count, Ordering::Relaxed);
+                self.queue.lose(lines);
                 if !self.broken {
-                    errors::server(&format!("cannot write the access log: {error}"));
+                    self.tell(&format!("cannot write the {}: {error}", self.name));
                 }
                 self.broken = true;
             }
@@ -226,24 +260,32 @@ impl Writer {
     }
 
     fn tell_losses(&mut self) {
-        let lost = self.shared.lost.load(Ordering::Relaxed);
+        let lost = self.queue.lost.load(Ordering::Relaxed);
         if lost > self.told && !self.broken {
-            errors::server(&format!("the access log lost {} lines", lost - self.told));
-            self.told = lost;
+            self.tell(&format!("the {} lost {} lines", self.name, lost - self.told));
+            if !self.broken {
+                self.told = lost;
+            }
         }
     }
-}
 
-fn lock(next: &Mutex<Option<File>>) -> std::sync::MutexGuard<'_, Option<File>> {
-    // Nothing is done under the lock that could panic half-way.
-    next.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// Tells of trouble in the error log. The writer of that log writes by itself.
+    fn tell(&mut self, message: &str) {
+        match self.sink {
+            Sink::Errors => {
+                // What could not be told is told behind the next line that can be written.
+                self.broken = self.sink.write(&errors::warning(message)).is_err();
+            }
+            _ => errors::server(message),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::path::Path;
-    use std::sync::mpsc;
+    use std::sync::mpsc::{self, Receiver};
 
     use http::Request;
 
@@ -343,16 +385,17 @@ mod tests {
             }
         }
         let (go, wait) = mpsc::channel();
-        let log = Log::start(Sink::Test(Box::new(Hanging(wait)))).unwrap();
+        let log = Log::start("test", Sink::Test(Box::new(Hanging(wait)))).unwrap();
         let mut buffer = log.buffer();
         let began = Instant::now();
-        for _ in 0..WAITING + 10 {
-            write(&mut buffer, "/");
+        let line = [b'x'; 1024];
+        for _ in 0..WAITING / line.len() + 10 {
+            buffer.add(&line);
             buffer.flush();
         }
         assert!(began.elapsed() < Duration::from_secs(1));
-        // One buffer is in the hands of the writer, or still counts as waiting.
-        assert!((9..=10).contains(&log.lost()), "{}", log.lost());
+        // What the writer has in its hands does not count as waiting.
+        assert!((1..=10).contains(&log.lost()), "{}", log.lost());
         drop(go);
         drop(log);
     }
