@@ -10,6 +10,9 @@ use tokamak_config::{
 
 /// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers are bounded by themselves.
 const HEAD: usize = 128 * 1024;
+/// Bytes of a request body. Web servers and PHP have smaller limits of their own, which operators know;
+/// without this one a hostile web server could fill the disk.
+const BODY: u64 = 16 << 30;
 /// Bytes of a request body, and of a response, that are held in memory.
 const BUFFER: usize = 1024 * 1024;
 /// Connections of web servers. php-fpm has no such limit, as it has one process for each.
@@ -30,7 +33,7 @@ pub fn server(sites: Vec<Site>) -> Server {
         group: None,
         control: None,
         pid_file: None,
-        limits: Limits { head: HEAD, headers: 0, body: u64::MAX, buffer: BUFFER, connections: CONNECTIONS },
+        limits: Limits { head: HEAD, headers: 0, body: BODY, buffer: BUFFER, connections: CONNECTIONS },
         timeouts: Timeouts { head: SILENCE, body: SILENCE, idle: AGES, send: SEND, drain: AGES },
         log: Log { access: None, error: None },
         resolver: Vec::new(),

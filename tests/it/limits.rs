@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Connection, Kind, Request, Server, Setup, eventually, get, post};
+use crate::harness::{Connection, Failure, Kind, Request, Server, Setup, eventually, get, post};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -90,6 +90,43 @@ fn number_of_connections() {
     assert!(again.is_some(), "nobody is served after the connections have ended");
 }
 
+/// Who is turned away has a moment to send its request and to read why there is no room.
+#[test]
+fn nobody_is_reset_who_is_turned_away() {
+    let server = classic().line("limits.connections = 1").start();
+    let mut held = eventually(SOON, || {
+        let mut connection = server.connect();
+        connection.send(get("/hello.php").bytes());
+        connection.try_response("GET").ok().filter(|response| response.status() == 200)?;
+        Some(connection)
+    });
+    let held = held.as_mut().expect("one connection is served");
+    let mut other = server.connect();
+    // It has been accepted, and the server has nothing more to say. More than any buffer holds:
+    assert_eq!(other.response().status(), 503);
+    let request = post("/echo.php", "text/plain", vec![b'x'; 8 << 20]);
+    other.try_send(request.bytes()).expect("the connection is not reset");
+    assert_eq!(held.exchange(&get("/hello.php")).expect(200).text(), "Hello from PHP");
+}
+
+/// Single bytes do not renew the time limit of a body without end.
+#[test]
+fn pace_of_the_body() {
+    let server = classic().line("timeouts.body = \"300ms\"").start();
+    let mut connection = server.connect();
+    connection.patience(Duration::from_millis(100));
+    connection.send("POST /echo.php HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+    let end = (0..100).find_map(|_| match connection.try_send("x") {
+        Ok(()) => match connection.try_response("POST") {
+            Ok(response) => Some(response.status()),
+            Err(Failure::Silent(_)) => None,
+            Err(_) => Some(0),
+        },
+        Err(_) => Some(0),
+    });
+    assert!(matches!(end, Some(0 | 408)), "{end:?}");
+}
+
 /// A client that stops in the middle is told so, or the connection is closed; nothing of it reaches PHP.
 fn stalls(server: &Server, sent: &[u8], least: Duration) {
     let mut connection = server.connect();
@@ -98,7 +135,7 @@ fn stalls(server: &Server, sent: &[u8], least: Duration) {
     connection.patience(SOON);
     match connection.try_response("POST") {
         Ok(response) => assert_eq!(response.status(), 408, "{response}"),
-        Err(crate::harness::Failure::Closed(_)) => {}
+        Err(Failure::Closed(_)) => {}
         Err(other) => panic!("the server waits on: {other:?}"),
     }
     assert!(connection.closes_within(SOON), "the connection stays open");

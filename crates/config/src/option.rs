@@ -246,7 +246,8 @@ section! {
     Timeouts TIMEOUTS "timeouts" {
         /// From the first byte of a request to the end of its headers.
         head: Duration = "10s", within(1, HOUR), Live, env "TOKAMAK_TIMEOUTS_HEAD";
-        /// Between two reads of a request body.
+        /// Between two reads of a request body. After ten times that, 500 bytes a second have to come on
+        /// average.
         body: Duration = "30s", within(1, HOUR), Live, env "TOKAMAK_TIMEOUTS_BODY";
         /// On a kept-alive connection, between two requests.
         idle: Duration = "75s", within(1, 24 * HOUR), Live, env "TOKAMAK_TIMEOUTS_IDLE";

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use http_body_util::BodyExt;
@@ -14,6 +15,41 @@ use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::server::Loop;
 
+/// Bytes a second that whoever sends a body has to reach on average. As Apache's `MinRate`: below the
+/// slowest network, and a thousandth of what it takes to hold many bodies open for long.
+const LEAST_RATE: u64 = 500;
+
+/// For so many times its time limit a body may come at any pace.
+const GRACE: u32 = 10;
+
+/// How a body comes. Single bytes renew its time limit, but not without end.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    began: u64,
+    last: u64,
+    received: u64,
+}
+
+impl Pace {
+    /// A body that begins now, in nanoseconds.
+    pub fn new(now: u64) -> Pace {
+        Pace { began: now, last: now, received: 0 }
+    }
+
+    /// So many bytes have come.
+    pub fn received(&mut self, bytes: usize, now: u64) {
+        self.received += bytes as u64;
+        self.last = now;
+    }
+
+    /// The moment from which on the time limit counts: the last bytes, or when they should have come.
+    pub fn since(&self, limit: Duration) -> u64 {
+        let grace = limit.saturating_mul(GRACE).as_nanos() as u64;
+        let due = self.received.saturating_mul(1_000_000_000 / LEAST_RATE);
+        self.last.min(self.began.saturating_add(grace).saturating_add(due))
+    }
+}
+
 /// Reads the whole body: into memory up to the configured bound, then into an unlinked file.
 pub async fn gather(home: &Loop, caller: &Caller, body: &mut Incoming) -> Result<Body, Failure> {
     let all = read(home, body).await;
@@ -22,17 +58,21 @@ pub async fn gather(home: &Loop, caller: &Caller, body: &mut Incoming) -> Result
 
 async fn read(home: &Loop, body: &mut Incoming) -> Result<Body, Failure> {
     let Limits { buffer, body: most, .. } = home.server.limits;
-    let pause = home.server.timeouts.body;
+    let limit = home.server.timeouts.body;
+    let mut pace = Pace::new(tokamak_cost::now());
     let mut spool = Spool::new(buffer, body.size_hint().exact().unwrap_or(0));
     loop {
-        let frame = match timeout(pause, body.frame()).await {
+        let passed = Duration::from_nanos(tokamak_cost::now().saturating_sub(pace.since(limit)));
+        let frame = match timeout(limit.saturating_sub(passed), body.frame()).await {
             Err(_) => return Err(Failure::BodySlow),
             Ok(None) => break,
             Ok(Some(Err(_))) => return Err(Failure::BadRequest),
             Ok(Some(Ok(frame))) => frame,
         };
-        home.attend(tokamak_cost::now());
+        let now = tokamak_cost::now();
+        home.attend(now);
         let Ok(data) = frame.into_data() else { continue };
+        pace.received(data.len(), now);
         if spool.len() + data.len() as u64 > most {
             return Err(Failure::BodyTooLarge);
         }
@@ -87,5 +127,30 @@ impl Spool {
             None if self.memory.is_empty() => Body::Empty,
             None => Body::Memory(self.memory.freeze()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_body_has_to_come_at_a_certain_pace() {
+        let since = |pace: &Pace| pace.since(Duration::from_secs(1));
+        let mut pace = Pace::new(100 * SECOND);
+        assert_eq!(since(&pace), 100 * SECOND);
+        for second in 101..200 {
+            pace.received(1, second * SECOND);
+            if second <= 110 {
+                assert_eq!(since(&pace), second * SECOND, "at first each byte renews it");
+            }
+        }
+        assert!(since(&pace) < 111 * SECOND, "not without end");
+        pace.received(1 << 20, 200 * SECOND);
+        assert_eq!(since(&pace), 200 * SECOND, "what comes quickly does");
+        pace.received(usize::MAX >> 1, 201 * SECOND);
+        assert_eq!(since(&pace), 201 * SECOND);
     }
 }

@@ -1,6 +1,6 @@
 //! One client connection: its bytes pass the screen, its pulse tells the sweeper how long it has been silent.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -16,6 +16,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
 use crate::event_loop::accept::ConnHistory;
+use crate::failure::Failure;
 use crate::pages;
 use crate::screen::{self, Screen, Violation};
 
@@ -24,6 +25,10 @@ const PIECE: usize = 64 * 1024;
 
 /// How long a refused client may take to read why.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Clients of an event loop that are told that there is no room, at the same time: each takes a
+/// descriptor for up to [`LAST_WORDS`], and there are too many connections already.
+const MOST_TURNED_AWAY: usize = 256;
 
 /// A head and a body that have no more bytes than this together are copied into one piece: the kernel takes that with less
 /// effort than a list of pieces. Chosen arbitrarily, where a copy costs far less than what it saves.
@@ -50,6 +55,8 @@ pub enum Pulse {
     Serving = 2,
     /// The client, to take more of the response.
     Sending = 3,
+    /// The rest of a request's body, from a web server.
+    Body = 4,
 }
 
 /// What a connection waits for, as its task tells the sweeper.
@@ -78,7 +85,8 @@ impl Heart {
             0 => Pulse::Idle,
             1 => Pulse::Head,
             2 => Pulse::Serving,
-            _ => Pulse::Sending,
+            3 => Pulse::Sending,
+            _ => Pulse::Body,
         };
         (pulse, self.since.load(Ordering::Relaxed))
     }
@@ -213,6 +221,48 @@ impl Link {
     }
 }
 
+/// Sends a client the last bytes of a connection, and gives it a moment to read them.
+async fn farewell(read: &mut OwnedReadHalf, write: &OwnedWriteHalf, mut bytes: &[u8]) {
+    let farewell = async {
+        while !bytes.is_empty() {
+            write.writable().await?;
+            match write.try_write(bytes) {
+                Ok(n) => bytes = &bytes[n..],
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e),
+            }
+        }
+        // Closing with unread bytes would reset the connection and take the page with it.
+        socket2::SockRef::from(write.as_ref()).shutdown(std::net::Shutdown::Write)?;
+        let mut sink = [0; 4096];
+        while read.read(&mut sink).await? > 0 {}
+        Ok(())
+    };
+    let _ = timeout(LAST_WORDS, farewell).await;
+}
+
+thread_local! {
+    /// Clients for which there is no room, and that are being told so.
+    static TURNED_AWAY: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Tells a client that there is no room for it.
+pub fn turn_away(stream: TcpStream) {
+    let page = pages::raw(Failure::TooManyConnections);
+    if TURNED_AWAY.get() >= MOST_TURNED_AWAY {
+        // The socket's buffer is empty, so the page goes out whole; but a client that has sent its
+        // request may lose it to the reset.
+        let _ = stream.try_write(&page);
+        return;
+    }
+    TURNED_AWAY.set(TURNED_AWAY.get() + 1);
+    tokio::spawn(async move {
+        let (mut read, write) = stream.into_split();
+        farewell(&mut read, &write, &page).await;
+        TURNED_AWAY.set(TURNED_AWAY.get() - 1);
+    });
+}
+
 /// The bytes of a connection, as the HTTP library reads and writes them.
 pub struct Wire {
     read: OwnedReadHalf,
@@ -272,23 +322,7 @@ impl Wire {
             Some(Refusal { in_body: true, .. }) | None => Vec::new(),
             Some(Refusal { violation, .. }) => pages::raw(violation.failure()),
         };
-        let farewell = async {
-            let mut rest = &page[..];
-            while !rest.is_empty() {
-                self.link.write.writable().await?;
-                match self.link.write.try_write(rest) {
-                    Ok(n) => rest = &rest[n..],
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(e) => return Err(e),
-                }
-            }
-            // Closing with unread bytes would reset the connection and take the page with it.
-            socket2::SockRef::from(self.link.write.as_ref()).shutdown(std::net::Shutdown::Write)?;
-            let mut sink = [0; 4096];
-            while self.read.read(&mut sink).await? > 0 {}
-            Ok(())
-        };
-        let _ = timeout(LAST_WORDS, farewell).await;
+        farewell(&mut self.read, &self.link.write, &page).await;
     }
 
     fn wrote(&self, offered: usize, result: &io::Result<usize>) {

@@ -26,7 +26,7 @@ use tokio::task::AbortHandle;
 use crate::access;
 use crate::application::Handler;
 use crate::cache::{Content, SitePolicies};
-use crate::connection::{Heart, Link, Pulse, Wire};
+use crate::connection::{self, Heart, Link, Pulse, Wire};
 use crate::event_loop::accept::{Accepted, Handoff, Listener};
 use crate::event_loop::balancer::{Balancer, Record};
 use crate::fastcgi;
@@ -746,6 +746,7 @@ impl Loop {
             let limit = match pulse {
                 Pulse::Idle => idle,
                 Pulse::Head => limits.head,
+                Pulse::Body => limits.body,
                 Pulse::Sending => limits.send,
                 Pulse::Serving => {
                     if now.saturating_sub(since) > TICK.as_nanos() as u64 {
@@ -814,7 +815,7 @@ impl Loop {
 fn turn_away(accepted: Accepted) {
     // A web server that is cut off tries again, or another one.
     if let Accepted::Http(stream, _) = accepted {
-        service::turn_away(stream);
+        connection::turn_away(stream);
     }
 }
 

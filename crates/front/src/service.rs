@@ -15,7 +15,6 @@ use hyper::service::service_fn;
 use tokamak_cache::Wish;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
-use tokio::net::TcpStream;
 
 use crate::access::{self, Entry};
 use crate::application::{self, Arrival, Handler};
@@ -103,12 +102,6 @@ enum End {
     Closed(hyper::Result<()>),
     /// Another event loop goes on.
     HandedOver(usize),
-}
-
-/// Answers a client for which there is no room.
-pub fn turn_away(stream: TcpStream) {
-    // The socket's buffer is empty, so the page goes out whole or not at all.
-    let _ = stream.try_write(&pages::raw(Failure::TooManyConnections));
 }
 
 /// The host that the request names: in its target, else in its `Host` header.

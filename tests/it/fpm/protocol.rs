@@ -316,6 +316,39 @@ fn the_length_of_a_body_counts() {
     assert_eq!(client.ask(&said("8")).body(), "12345678");
 }
 
+/// It has no standard input (section 6.3 of the specification); some web servers end it all the same.
+#[test]
+fn an_authorizer_waits_for_no_body() {
+    let server = pool(1).start();
+    for keep in [true, false] {
+        let mut client = Client::connect(&server);
+        let mut request = Request::new(&server, "/hello.php");
+        (request.role, request.keep) = (Role::Authorizer, keep);
+        client.send(&request.head(1));
+        assert_eq!(client.answer().body(), "Hello from PHP");
+        let mut client = Client::connect(&server);
+        for _ in 0..if keep { 3 } else { 1 } {
+            assert_eq!(client.ask(&request).body(), "Hello from PHP");
+        }
+    }
+}
+
+#[test]
+fn a_body_without_measure_is_refused_at_once() {
+    let server = pool(1).start();
+    let mut client = Client::connect(&server);
+    let length = (16_u64 << 30) + 1;
+    let request =
+        Request::new(&server, "/echo.php").post(b"some").param("CONTENT_LENGTH", &length.to_string());
+    // Its body is still to come.
+    client.send(&request.head(1));
+    let answer = client.answer();
+    assert!(answer.head().starts_with("Status: 413"), "{}", answer.head());
+    // What comes of it all the same is nothing to anybody.
+    client.send(&request.bytes(1)[request.head(1).len()..]);
+    assert_eq!(client.ask(&Request::new(&server, "/hello.php")).body(), "Hello from PHP");
+}
+
 #[test]
 fn a_web_server_that_does_not_read_holds_only_its_own() {
     let server = pool(2).start();

@@ -70,6 +70,8 @@ struct Conversation {
     stream: Socket,
     heart: Arc<Heart>,
     messages: Messages,
+    /// When the last record began of which more is to come, in nanoseconds.
+    ahead: u64,
     requests: Vec<Request>,
     /// Records that are to be written, from `written` on.
     out: Vec<u8>,
@@ -119,6 +121,7 @@ impl Conversation {
             stream,
             heart,
             messages: Messages::new(),
+            ahead: tokamak_cost::now(),
             requests: Vec::new(),
             out: Vec::new(),
             written: 0,
@@ -167,19 +170,33 @@ impl Conversation {
 
     /// Lets the sweeper know what the connection waits for.
     fn rest(&self, moved: bool) {
-        let coming = |request: &Request| matches!(request.stage, Stage::Coming(_));
-        let pulse = if !self.out.is_empty() {
-            Pulse::Sending
-        } else if self.requests.iter().any(coming) || !self.messages.is_between_records() {
-            Pulse::Head
+        let (pulse, since) = if !self.out.is_empty() {
+            (Pulse::Sending, None)
+        } else if let Some((pulse, since)) = self.awaited().min_by_key(|(_, since)| *since) {
+            // The slowest request counts: neither single bytes of its own nor other requests renew it.
+            (pulse, Some(since))
+        } else if !self.messages.is_between_records() {
+            (Pulse::Head, Some(self.ahead))
         } else if self.requests.is_empty() {
-            Pulse::Idle
+            (Pulse::Idle, None)
         } else {
-            Pulse::Serving
+            (Pulse::Serving, None)
         };
         if moved || self.heart.pulse().0 != pulse {
-            self.heart.beat(pulse, tokamak_cost::now());
+            self.heart.beat(pulse, since.unwrap_or_else(tokamak_cost::now));
         }
+    }
+
+    /// What is waited for of requests that are still coming, and since when.
+    fn awaited(&self) -> impl Iterator<Item = (Pulse, u64)> {
+        let limit = self.home.server.timeouts.body;
+        self.requests.iter().filter_map(move |request| match &request.stage {
+            Stage::Coming(gathering) => Some(match gathering.pace() {
+                Some(pace) => (Pulse::Body, pace.since(limit)),
+                None => (Pulse::Head, request.begun),
+            }),
+            Stage::Answered(..) | Stage::Scripted(_) => None,
+        })
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Result<bool, Over> {
@@ -196,10 +213,19 @@ impl Conversation {
             if input.is_empty() {
                 return Err(Over);
             }
+            let mut is_ahead = self.messages.is_between_records();
             loop {
                 match self.messages.next(&mut input) {
-                    Ok(Some(message)) => self.hear(message)?,
-                    Ok(None) => return Ok(true),
+                    Ok(Some(message)) => {
+                        is_ahead |= !matches!(message, Message::Stream { .. });
+                        self.hear(message)?;
+                    }
+                    Ok(None) => {
+                        if is_ahead {
+                            self.ahead = tokamak_cost::now();
+                        }
+                        return Ok(true);
+                    }
                     Err(error) => return Err(self.garbled(&error.to_string())),
                 }
             }
@@ -274,7 +300,7 @@ impl Conversation {
             encode::end(&mut self.out, id, 0, ProtocolStatus::Overloaded);
         } else {
             let limits = &self.home.server.limits;
-            let gathering = Box::new(Gathering::new(role, limits.head, limits.buffer));
+            let gathering = Box::new(Gathering::new(role, limits));
             self.requests.push(Request { id, begun: tokamak_cost::now(), stage: Stage::Coming(gathering) });
         }
         Ok(())
@@ -311,7 +337,9 @@ impl Conversation {
         if !gathering.is_complete() {
             return;
         }
-        self.incoming -= 1;
+        if !gathering.may_go_on() {
+            self.incoming -= 1;
+        }
         home.attend(tokamak_cost::now());
         let overview = home.places[self.place].overview.as_ref();
         if let Some(overview) = overview {

@@ -1,11 +1,12 @@
 //! A request that is coming: parameters first, then the body.
 
+use tokamak_config as config;
 use tokamak_fastcgi::params::{Limits, Pairs};
 use tokamak_fastcgi::{Role, Stream};
 use tokamak_upstream::body::Body;
 use tokamak_upstream::record::{Reader, Writer};
 
-use crate::body::Spool;
+use crate::body::{Pace, Spool};
 use crate::failure::Failure;
 
 /// Most parameters of a request. Chosen arbitrarily, well above what web servers send.
@@ -20,6 +21,11 @@ pub struct Gathering {
     /// What the web server says that the body will have.
     length: Option<u64>,
     spool: Spool,
+    /// Most bytes of the body.
+    most: u64,
+    /// How the body comes, once the parameters are here.
+    pace: Option<Pace>,
+    role: Role,
     /// Streams whose end is still to come.
     open: Vec<Stream>,
 }
@@ -42,8 +48,8 @@ impl From<tokamak_fastcgi::Error> for Wrong {
 }
 
 impl Gathering {
-    /// A request of this role, with at most `head` bytes of parameters, and `buffer` bytes of its body in memory.
-    pub fn new(role: Role, head: usize, buffer: usize) -> Gathering {
+    /// A request of this role, within these bounds.
+    pub fn new(role: Role, limits: &config::Limits) -> Gathering {
         let mut record = Writer::new();
         let name: &[u8] = match role {
             Role::Authorizer => b"AUTHORIZER",
@@ -51,12 +57,26 @@ impl Gathering {
             Role::Responder | Role::Unknown(_) => b"RESPONDER",
         };
         record.begin_parameters().parameter(b"FCGI_ROLE", name);
-        let mut open = vec![Stream::Params, Stream::Stdin];
-        if role == Role::Filter {
-            open.push(Stream::Data);
-        }
-        let pairs = Some(Pairs::new(Limits { bytes: head, pairs: MOST_PARAMETERS }));
-        Gathering { record, pairs, length: None, spool: Spool::new(buffer, 0), open }
+        let open = match role {
+            // It has no body (section 6.3 of the specification).
+            Role::Authorizer => vec![Stream::Params],
+            Role::Filter => vec![Stream::Params, Stream::Stdin, Stream::Data],
+            Role::Responder | Role::Unknown(_) => vec![Stream::Params, Stream::Stdin],
+        };
+        let pairs = Some(Pairs::new(Limits { bytes: limits.head, pairs: MOST_PARAMETERS }));
+        let spool = Spool::new(limits.buffer, 0);
+        Gathering { record, pairs, length: None, spool, most: limits.body, pace: None, role, open }
+    }
+
+    /// Whether more of it may follow although it is complete: some web servers end the standard input of
+    /// an authorizer, which has none.
+    pub fn may_go_on(&self) -> bool {
+        self.role == Role::Authorizer
+    }
+
+    /// How the body comes. `None`: the parameters are still coming.
+    pub fn pace(&self) -> Option<Pace> {
+        self.pace
     }
 
     /// Whether all of it is here.
@@ -66,6 +86,9 @@ impl Gathering {
 
     /// Some of a stream. The file of a Filter is let go: PHP has no way to read it.
     pub fn bytes(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), Wrong> {
+        if let Some(pace) = &mut self.pace {
+            pace.received(bytes.len(), tokamak_cost::now());
+        }
         match stream {
             Stream::Params => {
                 let Some(pairs) = &mut self.pairs else {
@@ -96,7 +119,12 @@ impl Gathering {
             (Some(_), _) => return Err(Wrong::Records("a body before the end of the parameters")),
             (None, _) => {}
         }
-        self.pairs = None;
+        if self.pairs.take().is_some() {
+            self.pace = Some(Pace::new(tokamak_cost::now()));
+            if self.length.is_some_and(|said| said > self.most) {
+                return Err(too_large());
+            }
+        }
         self.open.retain(|open| *open != stream);
         if stream == Stream::Stdin && self.length.is_some_and(|said| said > self.spool.len()) {
             return Err(Wrong::Request(Failure::BadRequest, "the body is shorter than CONTENT_LENGTH says"));
@@ -108,6 +136,9 @@ impl Gathering {
         // As php-fpm, which stops reading there.
         let wanted = self.length.map_or(u64::MAX, |said| said.saturating_sub(self.spool.len()));
         let bytes = &bytes[..bytes.len().min(usize::try_from(wanted).unwrap_or(usize::MAX))];
+        if self.spool.len() + bytes.len() as u64 > self.most {
+            return Err(too_large());
+        }
         self.spool.put(bytes).map_err(|failure| Wrong::Request(failure, failure.text()))
     }
 
@@ -120,6 +151,10 @@ impl Gathering {
     pub fn take_body(&mut self) -> Body {
         std::mem::replace(&mut self.spool, Spool::new(0, 0)).finish()
     }
+}
+
+fn too_large() -> Wrong {
+    Wrong::Request(Failure::BodyTooLarge, Failure::BodyTooLarge.text())
 }
 
 /// A parameter of a record.
@@ -137,8 +172,11 @@ fn number(value: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    const LIMITS: config::Limits =
+        config::Limits { head: 1000, headers: 0, body: 100, buffer: 16, connections: 1 };
+
     fn gathering(role: Role) -> Gathering {
-        Gathering::new(role, 1000, 16)
+        Gathering::new(role, &LIMITS)
     }
 
     /// One whose parameters are complete.
@@ -163,7 +201,7 @@ mod tests {
     fn a_request_is_complete_when_its_streams_are() {
         for (role, name, streams) in [
             (Role::Responder, "RESPONDER", &[Stream::Params, Stream::Stdin][..]),
-            (Role::Authorizer, "AUTHORIZER", &[Stream::Params, Stream::Stdin]),
+            (Role::Authorizer, "AUTHORIZER", &[Stream::Params]),
             (Role::Filter, "FILTER", &[Stream::Params, Stream::Stdin, Stream::Data]),
         ] {
             let mut gathering = gathering(role);
@@ -203,6 +241,21 @@ mod tests {
     }
 
     #[test]
+    fn a_body_is_bounded() {
+        let is_refused = |heard| matches!(heard, Err(Wrong::Request(Failure::BodyTooLarge, _)));
+        let announced = |length: &[u8]| {
+            let mut gathering = gathering(Role::Responder);
+            let pair = [&[14, length.len() as u8], &b"CONTENT_LENGTH"[..], length].concat();
+            gathering.bytes(Stream::Params, &pair).unwrap();
+            gathering.end(Stream::Params)
+        };
+        assert!(announced(b"100").is_ok() && is_refused(announced(b"101")));
+        let mut unsaid = with_length("");
+        unsaid.bytes(Stream::Stdin, &[0; 60]).unwrap();
+        assert!(is_refused(unsaid.bytes(Stream::Stdin, &[0; 41])));
+    }
+
+    #[test]
     fn streams_out_of_order_are_no_fastcgi() {
         assert!(matches!(gathering(Role::Responder).bytes(Stream::Stdin, b"x"), Err(Wrong::Records(_))));
         assert!(matches!(gathering(Role::Responder).end(Stream::Stdin), Err(Wrong::Records(_))));
@@ -220,7 +273,7 @@ mod tests {
         let mut cut = gathering(Role::Responder);
         cut.bytes(Stream::Params, b"\x05\x05abc").unwrap();
         assert!(matches!(cut.end(Stream::Params), Err(Wrong::Codec(_))));
-        let mut many = Gathering::new(Role::Responder, 1 << 20, 16);
+        let mut many = Gathering::new(Role::Responder, &config::Limits { head: 1 << 20, ..LIMITS });
         assert!(matches!(many.bytes(Stream::Params, &[0; 2 * MOST_PARAMETERS + 2]), Err(Wrong::Codec(_))));
     }
 }
