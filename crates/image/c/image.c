@@ -124,6 +124,13 @@ static int collect(const mapping *m, void *failed)
 {
     image_range *r;
 
+    if (m->is_mark_of_forks) {
+        if (kept->mark_count == MOST_MARKS) {
+            *(int *)failed = refuse("more than %d mappings are wiped on fork", MOST_MARKS);
+            return 1;
+        }
+        kept->marks[kept->mark_count++] = m->at;
+    }
     if (!m->is_private || !(m->protection & PROT_WRITE) || m->is_stack || m->is_fixed || mappings_touch_image(m->at)) {
         return 0;
     }
@@ -290,7 +297,7 @@ static int prepare_to_take(void)
     if (kept->file == -1) {
         return refuse("memfd_create: %s", strerror(errno));
     }
-    kept->range_count = 0;
+    kept->range_count = kept->mark_count = 0;
     kept->view_bytes = kept->bytes = 0;
     if (mappings_visit(1, collect, &failed) != 0) {
         return refuse("/proc/self/smaps: %s", strerror(errno));
@@ -536,6 +543,9 @@ static _Noreturn __attribute__((noinline)) void restore(void)
     }
     mappings_undo(has_faulted);
     pages_restore(has_faulted);
+    for (size_t i = 0; i < kept->mark_count; i++) {
+        syscall(SYS_madvise, kept->marks[i].from, kept->marks[i].to - kept->marks[i].from, MADV_DONTNEED);
+    }
     if (kept->tid_at) {
         *(pid_t *)kept->tid_at = kept->owner;
     }

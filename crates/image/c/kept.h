@@ -14,6 +14,7 @@ enum {
     CHUNK = 2 << 20,      /* unit in which PHP asks the system for memory */
     MOST_SPARES = 64,
     MOST_SPARE_BYTES = 32 << 20,
+    MOST_MARKS = 16,
     SCRATCH = 1 << 20     /* for text of the kernel */
 };
 
@@ -78,6 +79,8 @@ typedef struct {
     uint64_t bytes;      /* of all ranges: less than the view's, if the addition has other originals of some pages */
     size_t range_count;
     image_range ranges[MOST_RANGES];
+    size_t mark_count;
+    span marks[MOST_MARKS]; /* wiped by each roll-back as by a fork */
     size_t base_count; /* mappings when the process began to run */
     span base[MOST_RANGES];
 
@@ -108,6 +111,7 @@ typedef struct {
     span at;
     int protection;
     int is_private, is_file, is_stack, is_fixed; /* fixed: the kernel's own, or wiped on fork */
+    int is_mark_of_forks; /* wiped on fork alone: a library sees by its zeros that it must seed itself anew */
     uint64_t inode, offset;
 } mapping;
 /* Calls `each` for every mapping of this process until it returns non-zero. With `flags`, slower, is_fixed covers

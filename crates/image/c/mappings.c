@@ -78,6 +78,7 @@ int mappings_visit(int flags, int (*each)(const mapping *, void *), void *contex
                 have = 1;
             } else if (have && is_wiped(line)) {
                 one.is_fixed = 1;
+                one.is_mark_of_forks = !strstr(line, " dp");
             }
         }
         held -= (size_t)(line - text);

@@ -78,6 +78,7 @@ cases! {
     every_kind_of_data_goes_back "data"
     from_any_depth "depth"
     mappings_are_undone "mappings"
+    marks_of_forks_are_wiped "forks"
     the_break_goes_back "break"
     executable_memory_stays_executable "code"
     system_calls_write_into_the_image "calls"

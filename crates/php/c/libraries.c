@@ -72,9 +72,11 @@ static int with_another_codeset(zend_execute_data *call)
  * request, what they made of it is not. The names begin so. */
 static int for_a_library(zend_execute_data *call)
 {
-    static const char *const names[] = {"FONTCONFIG_", "GCONV_PATH", "LDAP",   "LOCPATH",       "MAGICK_",
-                                        "MIB",         "OPENSSL_",   "OUTPUT_CHARSET", "SASL_", "SNMP",
-                                        "XML_CATALOG"};
+    static const char *const names[] = {
+        "FONTCONFIG_", "GCONV_PATH", "GNUTLS_", "ICU_", "LDAP", "LOCALDOMAIN", "LOCPATH", "MAGICK_", "MIB",
+        "OPENSSL_", "OUTPUT_CHARSET", "P11_KIT_", "RES_", "SASL_", "SNMP", "SQLITE_TMPDIR",
+        "SSLKEYLOGFILE", /* GnuTLS would write the keys of all later visitors there */
+        "TMPDIR", "XML_CATALOG"};
     const zval *text = ZEND_CALL_NUM_ARGS(call) > 0 ? ZEND_CALL_ARG(call, 1) : NULL;
 
     for (size_t i = 0; text && Z_TYPE_P(text) == IS_STRING && i < sizeof(names) / sizeof(*names); i++) {

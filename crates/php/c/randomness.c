@@ -12,7 +12,8 @@
  *                  seed, and every request finds itself forked.
  *   OpenSSL's,     nothing to do: they compare the number of the process, which is not the zygote's
  *   libgcrypt's
- *   libc's         nothing to do: the kernel's, see image.c
+ *   libc's         nothing to do: the kernel's; image.c leaves its memory alone, and wipes memory by
+ *                  whose zeros other libraries see a fork
  *   Net-SNMP's     salts of SNMPv3, drawn when the library starts and counted on: drawn again when a
  *   salts          process, or a sealed request, first uses them; in all modes, because forked workers
  *                  would count alike

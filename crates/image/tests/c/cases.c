@@ -190,6 +190,26 @@ static void mappings_request(void)
     memset(boot_mapping, 'x', 64 * PAGE);
 }
 
+/* A library that seeds itself anew when it finds zeros: it has to after a roll-back as after a fork. */
+static char *mark_of_forks;
+
+static void forks_boot(void)
+{
+    mark_of_forks = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(madvise(mark_of_forks, PAGE, MADV_WIPEONFORK) == 0);
+    *mark_of_forks = 1;
+}
+
+static void forks_request(void)
+{
+    *mark_of_forks = 1;
+}
+
+static void forks_hold(void)
+{
+    EXPECT(*mark_of_forks == 0);
+}
+
 static void no_mapping_stays(void)
 {
     if (life->round == 2) {
@@ -633,6 +653,7 @@ static const struct {
     {"data", data_boot, data_request, data_holds, NULL},
     {"depth", nothing, depth_request, nothing, NULL},
     {"mappings", mappings_boot, mappings_request, mappings_hold, NULL},
+    {"forks", forks_boot, forks_request, forks_hold, NULL},
     {"break", nothing, break_request, break_holds, NULL},
     {"code", code_boot, code_request, code_holds, NULL},
     {"calls", nothing, calls_request, calls_hold, NULL},
