@@ -33,15 +33,17 @@ void session_end(void)
     if (is_kept()) {
         return;
     }
-    if (PS(session_status) == php_session_active) {
+    zend_try {
         php_session_flush(1);
-    }
+    } zend_end_try();
     if (!Z_ISUNDEF(PS(http_session_vars))) {
         zval_ptr_dtor(&PS(http_session_vars));
         ZVAL_UNDEF(&PS(http_session_vars));
     }
     if (PS(mod_data) || PS(mod_user_implemented)) {
-        PS(mod)->s_close(&PS(mod_data));
+        zend_try {
+            PS(mod)->s_close(&PS(mod_data));
+        } zend_end_try();
     }
     if (PS(id)) {
         zend_string_release(PS(id));

@@ -32,27 +32,36 @@ static void report_exception(void)
     }
 }
 
-/* As php_call_shutdown_functions, but with a frame on the stack: without one, an exit() in such a function would
- * bail out of the whole script. */
-static void run_shutdown_functions(void)
+/* Runs a part of PHP's request shutdown as PHP does: outside of all functions. So a message has no
+ * line of the worker script, and an exit() or an exception that nothing catches ends this part alone.
+ * False: something was left in the middle, by a fatal error, and the engine cannot be relied on. */
+static bool run_outside(void (*part)(void))
 {
-    HashTable *list = BG(user_shutdown_function_names);
-    zval *item;
+    zend_execute_data *frame = EG(current_execute_data);
+    const zval *top = EG(vm_stack_top);
+    bool was_unclean = CG(unclean_shutdown), whole;
 
-    /* By number: a shutdown function may register another one. */
-    for (zend_ulong n = 0; list && (item = zend_hash_index_find(list, n)); n++) {
-        php_shutdown_function_entry *entry = Z_PTR_P(item);
-        zval result;
-        ZVAL_UNDEF(&result);
-        entry->fci.retval = &result;
-        zend_call_function(&entry->fci, &entry->fci_cache);
-        zval_ptr_dtor(&result);
-        if (EG(exception)) {
-            report_exception();
-            break;
-        }
+    EG(current_execute_data) = NULL;
+    EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
+    zend_try {
+        part();
+    } zend_end_try();
+    EG(flags) &= ~EG_FLAGS_IN_SHUTDOWN;
+    EG(current_execute_data) = frame;
+    /* exit() and exceptions jump, too, but out of functions that have ended. */
+    whole = EG(vm_stack_top) == top && !COMPAT_OUT_OF_MEMORY();
+    if (whole) {
+        CG(unclean_shutdown) = was_unclean;
     }
+    return whole;
+}
+
+static bool run_shutdown_functions(void)
+{
+    bool whole = run_outside(php_call_shutdown_functions);
+
     php_free_shutdown_functions();
+    return whole;
 }
 
 /* The request's functions go behind those of the boot: the script ends with both. */
@@ -84,6 +93,20 @@ static void enter_boot_stage(void)
     php_output_activate();
     SG(headers_sent) = 0;
     SG(request_info).no_headers = 1;
+}
+
+/* Extensions that put an output handler of their own around each response, if a setting says so. */
+static void start_output_handlers(void)
+{
+    static const char *const names[] = {"zlib", "tidy"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, names[i], strlen(names[i]));
+        if (module) {
+            module->request_shutdown_func(module->type, module->module_number);
+            module->request_startup_func(module->type, module->module_number);
+        }
+    }
 }
 
 /* As php_request_startup(), inside of a script. May jump. */
@@ -140,27 +163,31 @@ void worker_begin(const shim_request *request)
         zend_bailout();
     } zend_end_try();
     before_modules(0);
+    start_output_handlers();
     session_begin();
     if (PG(max_input_time) != -1) {
         zend_set_timeout(INI_INT("max_execution_time"), 0);
     }
 }
 
-static void end(void)
+/* False: a fatal error has interrupted the end, too. */
+static bool end(void)
 {
+    bool whole;
+
     gateway_note_failure();
-    run_shutdown_functions();
-    php_output_end_all();
+    whole = run_shutdown_functions();
+    whole &= run_outside(php_output_end_all);
     zend_unset_timeout();
     sealed_look_at_session();
-    session_end();
+    whole &= run_outside(session_end);
     sapi_leave_copy();
     php_output_deactivate();
     shim.memory = zend_memory_usage(1);
     sapi_end_response();
     if (sealed_is_worker()) {
         enter_boot_stage();
-        return; /* the rest goes with the roll-back */
+        return whole; /* the rest goes with the roll-back */
     }
 
     reset_close_streams();
@@ -173,6 +200,7 @@ static void end(void)
     PG(connection_status) = PHP_CONNECTION_NORMAL;
     EG(exit_status) = 0;
     enter_boot_stage();
+    return whole;
 }
 
 /* Whether opcache waits for its users to go: its memory is full, or opcache_reset() was called. A worker script uses it as
@@ -217,7 +245,9 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
     }
     if (looping) {
         /* Functions registered since the response was complete. */
-        run_shutdown_functions();
+        if (!run_shutdown_functions()) {
+            zend_bailout();
+        }
         values_undo();
         reset_restore();
     } else {
@@ -245,10 +275,9 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
     zend_call_function(fci, fcc);
     report_exception();
     zval_ptr_dtor(&result);
-    if (COMPAT_OUT_OF_MEMORY()) {
+    if (COMPAT_OUT_OF_MEMORY() || !end()) {
         zend_bailout();
     }
-    end();
     return true;
 }
 
