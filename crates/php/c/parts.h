@@ -124,6 +124,13 @@ void sealed_look_at_session(void);
 void sealed_begin(void);
 void sealed_end(void) __attribute__((noreturn));
 
+/* shutdown.c: the end of a request in sealed mode */
+void shutdown_learn_modules(void);
+/* Objects and resources that are there now are the boot's. Returns the first handle of objects that were not, before. */
+uint32_t shutdown_draw_line(void);
+void shutdown_flush_streams(void);
+void shutdown_request(void);
+
 /* randomness.c */
 void randomness_watch(void);
 /* Why there can be no image; NULL: there can. */

@@ -38,10 +38,6 @@ static int is_worker;             /* this process rolls back; in the image, beca
 static int is_refused;            /* no image could be taken */
 static int backtrace_signal;
 static const char *script_path;   /* of the worker or boot script; NULL: neither */
-static uint32_t boot_objects;     /* handles below are the image's */
-static zend_ulong boot_resources; /* the same for resources */
-static zend_module_entry **shutdowns; /* modules that are told of a request's end */
-static size_t shutdown_count;
 
 /* ---- files of the image ---- */
 
@@ -123,133 +119,6 @@ const char *shim_outdated(void)
 
 /* ---- the end of a request ---- */
 
-/* What is there now belongs to the boot; handles of what requests make lie above all of that: no hole is filled. */
-static void draw_line(void)
-{
-    EG(objects_store).free_list_head = -1;
-    boot_objects = EG(objects_store).top;
-    boot_resources = (zend_ulong)EG(regular_list).nNextFreeElement;
-}
-
-static void call_destructors(void)
-{
-    zend_objects_store *store = &EG(objects_store);
-
-    EG(flags) |= EG_FLAGS_OBJECT_STORE_NO_REUSE;
-    /* New ones may come while they run. */
-    for (uint32_t i = boot_objects; i < store->top; i++) {
-        zend_object *object = store->object_buckets[i];
-        if (!IS_OBJ_VALID(object) || (OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED)) {
-            continue;
-        }
-        GC_ADD_FLAGS(object, IS_OBJ_DESTRUCTOR_CALLED);
-        if (object->handlers->dtor_obj != zend_objects_destroy_object || object->ce->destructor) {
-            GC_ADDREF(object);
-            object->handlers->dtor_obj(object);
-        }
-    }
-}
-
-/* Only what reaches beyond memory: a connection says good-bye, an archive is written. The rest is forgotten. */
-static void free_objects(void)
-{
-    zend_objects_store *store = &EG(objects_store);
-
-    for (uint32_t i = store->top; i-- > boot_objects;) {
-        zend_object *object = store->object_buckets[i];
-        if (IS_OBJ_VALID(object) && !(OBJ_FLAGS(object) & IS_OBJ_FREE_CALLED) &&
-            object->ce->type == ZEND_INTERNAL_CLASS && object->handlers->free_obj != zend_object_std_dtor) {
-            GC_ADD_FLAGS(object, IS_OBJ_FREE_CALLED);
-            GC_ADDREF(object);
-            object->handlers->free_obj(object);
-        }
-    }
-}
-
-static void close_resources(void)
-{
-    zval *value;
-
-    ZEND_HASH_REVERSE_FOREACH_VAL(&EG(regular_list), value) {
-        zend_resource *resource = Z_RES_P(value);
-        if ((zend_ulong)resource->handle < boot_resources) {
-            break;
-        }
-        if (resource->type >= 0) {
-            zend_list_close(resource);
-        }
-    } ZEND_HASH_FOREACH_END();
-}
-
-/* Extensions of PHP's own whose request shutdown gives back memory and does nothing else. It would only write to more pages. */
-static int only_frees(const zend_module_entry *module)
-{
-    static const char *const names[] = {"bcmath", "ctype", "date",   "dom",       "exif",      "FFI",    "fileinfo", "filter",
-                                        "gd",     "hash",  "iconv",  "intl",      "json",      "libxml", "mbstring", "pcre",
-                                        "PDO",    "phar",  "random", "readline",  "Reflection", "SimpleXML", "SPL",
-                                        "standard", "tokenizer", "xml", "xmlreader", "xmlwriter", "xsl", "zip", "zlib"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        if (strcmp(module->name, names[i]) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* As zend_deactivate_modules(): the last one first. */
-static void shut_down_modules(void)
-{
-    for (size_t i = shutdown_count; i-- > 0;) {
-        zend_try {
-            shutdowns[i]->request_shutdown_func(shutdowns[i]->type, shutdowns[i]->module_number);
-        } zend_end_try();
-    }
-}
-
-static void learn_modules(void)
-{
-    zend_module_entry *module;
-
-    shutdowns = pemalloc(zend_hash_num_elements(&module_registry) * sizeof(*shutdowns), 1);
-    ZEND_HASH_FOREACH_PTR(&module_registry, module) {
-        if (module->request_shutdown_func && !only_frees(module)) {
-            shutdowns[shutdown_count++] = module;
-        }
-    } ZEND_HASH_FOREACH_END();
-}
-
-/* As php_request_shutdown() begins: what follows there frees memory. Each step runs whatever became of the one before. */
-static void end_request(void)
-{
-    COMPAT_END_OUT_OF_MEMORY();
-    zend_first_try {
-        php_call_shutdown_functions();
-    } zend_end_try();
-    zend_first_try {
-        call_destructors();
-    } zend_end_try();
-    zend_first_try {
-        php_output_end_all();
-    } zend_end_try();
-    zend_first_try {
-        zend_unset_timeout();
-        shut_down_modules(); /* the session is written here */
-    } zend_end_try();
-    zend_first_try {
-        close_resources();
-        free_objects();
-        if (SG(rfc1867_uploaded_files)) {
-            destroy_uploaded_files_hash();
-        }
-    } zend_end_try();
-    zend_first_try {
-        php_output_deactivate();
-    } zend_end_try();
-    sapi_leave_copy();
-    sapi_end_response();
-}
-
 /* The answer to a connection's reset is read when memory is back, so that the peer works meanwhile. */
 static _Noreturn void roll_back(void)
 {
@@ -284,7 +153,7 @@ void sealed_begin(void)
 
 void sealed_end(void)
 {
-    end_request();
+    shutdown_request();
     roll_back();
 }
 
@@ -354,8 +223,9 @@ static void prepare(void)
     zend_gc_collect_cycles();
     zend_hash_clean(&EG(persistent_list)); /* whose connections are closed below: requests must not find them */
     world_close_sockets();
+    shutdown_flush_streams();
     learn_files();
-    draw_line();
+    shutdown_draw_line();
     pin_objects(1, 0);
     pin_superglobals();
     if (store->size < store->top + 4096) {
@@ -397,7 +267,7 @@ static void check_image(uint64_t strays)
  * undone. */
 static void keep_connections(void)
 {
-    uint32_t objects = boot_objects;
+    uint32_t objects;
     int first;
 
     if (!connections_are_wanted()) {
@@ -405,7 +275,7 @@ static void keep_connections(void)
     }
     if (connections_open()) {
         collect_cycles();
-        draw_line();
+        objects = shutdown_draw_line();
         pin_objects(objects, 1);
         randomness_forget();
         heap_plug();
@@ -536,13 +406,13 @@ static void warm_up(void)
         child = fork();
         if (child == 0) {
             shim.is_copy = 1; /* what it prints goes nowhere */
-            draw_line();
+            shutdown_draw_line();
             zend_first_try {
                 worker_begin(request);
                 lifecycle_run(request);
             } zend_end_try();
             patterns_tell(pipe_ends[1]);
-            end_request();
+            shutdown_request();
             _exit(0);
         }
         close(pipe_ends[1]);
@@ -594,7 +464,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
         return SHIM_NEVER_LOOPED;
     }
     image_reuse_for((const void *)_emalloc);
-    learn_modules();
+    shutdown_learn_modules();
     shim.sealed = 1;
     if (script && !is_boot) {
         return shim_run_script(script);

@@ -18,6 +18,8 @@ mod server_vars;
 mod sessions;
 /// The environment and `php.ini` settings.
 mod settings;
+/// Objects, streams, sessions and messages when a script is over.
+mod shutdown;
 /// `$_REQUEST`, `$_COOKIE` and their relatives.
 mod superglobals;
 /// The life of a worker: what it keeps, how often it serves, how it begins and ends.
