@@ -139,6 +139,27 @@ fn values_are_there_before_the_request_begins() {
     }
 }
 
+/// Where a script is looked for. It is read while PHP begins the request, in sealed mode as elsewhere.
+#[test]
+fn user_ini_is_there_before_the_request_begins() {
+    let code = "echo session_status(), ob_get_level(), ini_get($_GET['b'] ?? 'precision');";
+    let settings = [("ini.session.save_path", "%root%"), ("ini.output_buffering", "0")];
+    for (name, mut site) in sites(code, &settings) {
+        if name.contains("worker") {
+            continue; // nothing is looked for
+        }
+        let own = "session.auto_start=1\noutput_buffering=1\nprecision=3\nerror_reporting=5";
+        std::fs::write(site.file(".user.ini"), own).unwrap();
+        for _ in 0..3 {
+            assert_eq!(ask(&mut site, &[]).text(), "213", "{name}");
+            let sent = [("PHP_VALUE", "precision=4\nsession.auto_start=0")];
+            assert_eq!(ask(&mut site, &sent).text(), "213", "{name}");
+            let locked = [("PHP_ADMIN_VALUE", "precision=4\nsession.auto_start=0")];
+            assert_eq!(ask(&mut site, &locked).text(), "114", "{name}");
+        }
+    }
+}
+
 /// Each setting there is, switched to something else for a request: the requests that follow find
 /// what they always did, and none of them crashes. What cannot be put back replaces the worker.
 #[test]
