@@ -73,10 +73,10 @@ static int with_another_codeset(zend_execute_data *call)
 static int for_a_library(zend_execute_data *call)
 {
     static const char *const names[] = {
-        "FONTCONFIG_", "GCONV_PATH", "GNUTLS_", "ICU_", "LDAP", "LOCALDOMAIN", "LOCPATH", "MAGICK_", "MIB",
-        "OPENSSL_", "OUTPUT_CHARSET", "P11_KIT_", "RES_", "SASL_", "SNMP", "SQLITE_TMPDIR",
+        "FONTCONFIG_", "GCONV_PATH", "GNUTLS_", "ICU_", "LDAP", "LOCALDOMAIN", "LOCPATH", "MAGICK_",
+        "OPENSSL_", "OUTPUT_CHARSET", "P11_KIT_", "RES_", "SASL_",
         "SSLKEYLOGFILE", /* GnuTLS would write the keys of all later visitors there */
-        "TMPDIR", "XML_CATALOG"};
+        "XML_CATALOG"};
     const zval *text = ZEND_CALL_NUM_ARGS(call) > 0 ? ZEND_CALL_ARG(call, 1) : NULL;
 
     for (size_t i = 0; text && Z_TYPE_P(text) == IS_STRING && i < sizeof(names) / sizeof(*names); i++) {
@@ -296,6 +296,7 @@ static void learn_sqlite(void)
     *(void **)&sqlite.hard_limit = dlsym(RTLD_DEFAULT, "sqlite3_hard_heap_limit64");
     *(void **)&sqlite.directory = dlsym(RTLD_DEFAULT, "sqlite3_temp_directory");
     *(void **)&sqlite.free = dlsym(RTLD_DEFAULT, "sqlite3_free");
+    /* This also sets up SQLite, so that no variable of a request says where its temporary files are. */
     if (sqlite.soft_limit && sqlite.hard_limit) {
         sqlite.soft = sqlite.soft_limit(-1);
         sqlite.hard = sqlite.hard_limit(-1);
