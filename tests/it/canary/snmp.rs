@@ -15,6 +15,9 @@ const REQUESTS: usize = 30;
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 2;
 const TEXT: u8 = 4;
+/// Counters below `usmStats`.
+const UNKNOWN_USER: u8 = 3;
+const UNKNOWN_ENGINE: u8 = 4;
 const ENGINE: &[u8] = b"\x80\0\0\0\x04tests";
 
 fn no_salt_comes_twice(kind: Kind) {
@@ -35,8 +38,8 @@ fn no_salt_comes_twice(kind: Kind) {
     assert_eq!(salts.iter().collect::<HashSet<_>>().len(), salts.len(), "{salts:02x?}");
 }
 
-/// Plays an agent that says who it is and answers nothing else: the salts of what it is asked, until
-/// somebody sends nothing.
+/// Plays an agent that says who it is and knows nobody: the salts of what it is asked, until somebody
+/// sends nothing.
 fn salts(socket: &UdpSocket) -> Vec<Vec<u8>> {
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let (mut seen, mut buffer) = (Vec::new(), [0; 2048]);
@@ -49,12 +52,14 @@ fn salts(socket: &UdpSocket) -> Vec<Vec<u8>> {
         let message = parts(parts(&buffer[..length])[0].1);
         let header = parts(message[1].1);
         let security = parts(parts(message[2].1)[0].1);
-        if security[0].1.is_empty() {
+        let answer = if security[0].1.is_empty() {
             let request = parts(parts(message[3].1)[2].1)[0].1;
-            socket.send_to(&introduction(header[0].1, request), client).unwrap();
+            report(UNKNOWN_ENGINE, header[0].1, request)
         } else {
             seen.push(security[5].1.to_vec());
-        }
+            report(UNKNOWN_USER, header[0].1, &[0])
+        };
+        socket.send_to(&answer, client).unwrap();
     }
 }
 
@@ -77,16 +82,17 @@ fn value(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     [&[kind, length.expect("a short value")], &content[..]].concat()
 }
 
-/// The report `usmStatsUnknownEngineIDs` of RFC 3414, by which a client learns an agent's name and clock.
-fn introduction(message: &[u8], request: &[u8]) -> Vec<u8> {
+/// A report of RFC 3414. By [`UNKNOWN_ENGINE`] a client learns an agent's name and clock, by
+/// [`UNKNOWN_USER`] that there is nothing to wait for.
+fn report(counter: u8, message: &[u8], request: &[u8]) -> Vec<u8> {
     let integer = |bytes: &[u8]| value(INTEGER, &[bytes]);
     let empty = value(TEXT, &[]);
     let header =
         value(SEQUENCE, &[&integer(message), &integer(&[0x7f, 0xff]), &value(TEXT, &[&[0]]), &integer(&[3])]);
     let engine = value(TEXT, &[ENGINE]);
     let security = value(SEQUENCE, &[&engine, &integer(&[1]), &integer(&[1]), &empty, &empty, &empty]);
-    let unknown = value(6, &[&[0x2b, 6, 1, 6, 3, 15, 1, 1, 4, 0]]);
-    let counted = value(SEQUENCE, &[&value(SEQUENCE, &[&unknown, &value(0x41, &[&[1]])])]);
+    let counter = value(6, &[&[0x2b, 6, 1, 6, 3, 15, 1, 1, counter, 0]]);
+    let counted = value(SEQUENCE, &[&value(SEQUENCE, &[&counter, &value(0x41, &[&[1]])])]);
     let report = value(0xa8, &[&integer(request), &integer(&[0]), &integer(&[0]), &counted]);
     let scoped = value(SEQUENCE, &[&engine, &empty, &report]);
     value(SEQUENCE, &[&integer(&[3]), &header, &value(TEXT, &[&security]), &scoped])
