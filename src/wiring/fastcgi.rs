@@ -24,6 +24,9 @@ const SEND: Duration = Duration::from_secs(600);
 /// As good as for ever: it is for the web server to give up waiting, and to close its idle connections.
 pub const AGES: Duration = Duration::from_secs(10 * 365 * 86_400);
 
+/// As in the configuration of HTTP sites.
+const WATCHDOG: Duration = Duration::from_secs(10);
+
 /// A server for these sites, with an event loop for each core.
 pub fn server(sites: Vec<Site>) -> Server {
     Server {
@@ -34,7 +37,14 @@ pub fn server(sites: Vec<Site>) -> Server {
         control: None,
         pid_file: None,
         limits: Limits { head: HEAD, headers: 0, body: BODY, buffer: BUFFER, connections: CONNECTIONS },
-        timeouts: Timeouts { head: SILENCE, body: SILENCE, idle: AGES, send: SEND, drain: AGES },
+        timeouts: Timeouts {
+            head: SILENCE,
+            body: SILENCE,
+            idle: AGES,
+            send: SEND,
+            drain: AGES,
+            watchdog: WATCHDOG,
+        },
         log: Log { access: None, error: None },
         resolver: Vec::new(),
         lua: Lua::default(),

@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokamak_config::PoolSize;
-use tokamak_front::{Death, Front, PoolLink, Purge, Start, Want};
+use tokamak_front::{Alarm, Death, Front, PoolLink, Purge, Start, Want};
 use tokamak_supervisor::FrontStart;
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, CacheStanding, FromFront, Heard, ToFront, Why};
@@ -20,6 +20,9 @@ use tokamak_sys::process;
 const DONE: u8 = 0;
 /// Exit status of a front that could not start, or whose supervisor is gone.
 const FAILED: u8 = 1;
+
+/// Time between two signs of life.
+const BEAT: Duration = Duration::from_millis(500);
 
 /// Milliseconds for which the front waits for room on the line. Chosen arbitrarily; the supervisor asks for no longer.
 const PATIENCE: usize = 1000;
@@ -31,6 +34,7 @@ pub fn main(start: FrontStart) -> u8 {
         // A supervisor that is gone is noticed by the next receive.
         let _ = control::send(&channel, &message, &[]);
     };
+    let alarm = alarm(channel.clone());
     let pools = start.pools.into_iter().map(|pool| PoolLink {
         site: pool.site,
         number: pool.number,
@@ -39,6 +43,7 @@ pub fn main(start: FrontStart) -> u8 {
         exposed_version: pool.exposed_version,
         access_log: pool.access_log.map(File::from),
         want: can_grow(&start.server.sites[pool.site].pool.size).then(|| want(channel.clone())),
+        alarm: Some(alarm.clone()),
     });
     let start = Start {
         pools: pools.collect(),
@@ -58,8 +63,10 @@ pub fn main(start: FrontStart) -> u8 {
     };
     tell(FromFront::Ready);
     let drained = Arc::new(AtomicBool::new(false));
+    let mut turns = Turns { last: front.turns(), said: Instant::now() };
     loop {
-        match control::receive_within::<ToFront>(&channel, None) {
+        turns.tell(&front, &channel);
+        match control::receive_within::<ToFront>(&channel, Some(BEAT)) {
             Ok(Heard::Message(message, files)) => obey(&front, &channel, &drained, message, files),
             Ok(Heard::Nothing) => {}
             Ok(Heard::Closed) => return if drained.load(Ordering::Relaxed) { DONE } else { FAILED },
@@ -68,6 +75,26 @@ pub fn main(start: FrontStart) -> u8 {
                 return FAILED;
             }
         }
+    }
+}
+
+/// Which event loops turn, said now and then.
+struct Turns {
+    last: Vec<u64>,
+    said: Instant,
+}
+
+impl Turns {
+    fn tell(&mut self, front: &Front, channel: &Channel) {
+        if self.said.elapsed() < BEAT {
+            return;
+        }
+        let turns = front.turns();
+        let pairs = turns.iter().zip(&self.last).zip(0..);
+        let loops = pairs.filter(|((now, before), _)| now != before).map(|(_, index)| index).collect();
+        // If the line is full, the supervisor is behind, and will hear it the next time.
+        let _ = control::send(channel, &FromFront::Turned { loops }, &[]);
+        (self.last, self.said) = (turns, Instant::now());
     }
 }
 
@@ -87,7 +114,8 @@ fn obey(
             let Some(memory) = files.into_iter().next() else { return };
             let line = channel.clone();
             let left = move || {
-                // From an event loop, which must not wait: without this word the supervisor waits as long as for a drain.
+                // From an event loop, which must not wait: without this word the supervisor waits
+                // as long as for a drain.
                 let _ = control::send(&line, &FromFront::Left { pool: old }, &[]);
             };
             if let Err(error) = front.renew(old, new, memory, left) {
@@ -182,6 +210,13 @@ fn insist(channel: &Channel, message: &FromFront) {
 
 fn can_grow(size: &PoolSize) -> bool {
     !matches!(size, PoolSize::Static { .. })
+}
+
+fn alarm(channel: Arc<Channel>) -> Alarm {
+    Arc::new(move |pool, reason| {
+        // Said again at the next look, if the line is full.
+        let _ = control::send(&channel, &FromFront::Spoiled { pool, reason: reason.to_owned() }, &[]);
+    })
 }
 
 fn want(channel: Arc<Channel>) -> Want {

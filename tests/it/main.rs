@@ -74,6 +74,7 @@ mod supervise;
 /// A Symfony application in either mode.
 mod symfony;
 /// WordPress from its installation to its readers.
+mod watchdog;
 mod wordpress;
 /// WordPress in images of each depth: always the pages of classic mode.
 mod wordpress_sealed;

@@ -290,7 +290,8 @@ fn limit_descriptors(pid: u32, more: Option<usize>) {
     assert!(status.success());
 }
 
-/// Whatever is wrong with a new configuration, and however far it came: nothing that it named stays open.
+/// Whatever is wrong with a new configuration, and however far it came: nothing that it named stays
+/// open.
 #[test]
 fn leaves_nothing_behind_when_it_fails() {
     let mut server = operated(Kind::Classic).line("log.error = \"state/old.log\"").start();

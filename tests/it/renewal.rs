@@ -49,7 +49,8 @@ fn pids(status: &Value, site: usize) -> Vec<u64> {
     pids
 }
 
-/// All that must stay: the front, its generation, and of each other site the workers and what they share.
+/// All that must stay: the front, its generation, and of each other site the workers and what they
+/// share.
 fn the_others(server: &Server) -> Vec<String> {
     let now = status(server);
     let mut all = vec![format!("front {} generation {}", now["front_pid"], now["generation"])];

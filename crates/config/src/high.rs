@@ -86,6 +86,8 @@ pub struct Timeouts {
     pub send: Duration,
     /// How long a stopping or reloading server lets running requests finish.
     pub drain: Duration,
+    /// How long a process may give no sign of life before another takes its place; zero: for ever.
+    pub watchdog: Duration,
 }
 
 /// Where the log lines go.

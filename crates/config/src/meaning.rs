@@ -60,6 +60,7 @@ pub(crate) fn server(low: &Low, around: &Surroundings, errors: &mut Errors) -> S
             idle: low.timeouts.idle.value,
             send: low.timeouts.send.value,
             drain: low.timeouts.drain.value,
+            watchdog: low.timeouts.watchdog.value,
         },
         log: reader.log(&low.log),
         resolver: top.resolver.value.clone(),

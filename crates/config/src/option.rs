@@ -242,7 +242,7 @@ section! {
 }
 
 section! {
-    /// How long the server waits for a client, and for itself when it stops.
+    /// How long the server waits for a client, and for its own processes.
     Timeouts TIMEOUTS "timeouts" {
         /// From the first byte of a request to the end of its headers.
         head: Duration = "10s", within(1, HOUR), Live, env "TOKAMAK_TIMEOUTS_HEAD";
@@ -255,6 +255,10 @@ section! {
         send: Duration = "60s", within(1, HOUR), Live, env "TOKAMAK_TIMEOUTS_SEND";
         /// How long a stopping or reloading server lets running requests finish.
         drain: Duration = "30s", within(1, 24 * HOUR).or_zero("end them at once"), Live, env "TOKAMAK_TIMEOUTS_DRAIN";
+        /// How long a front, an event loop or a PHP zygote may give no sign of life before another
+        /// one takes its place, and whether the processes of a site with a spoiled queue are
+        /// replaced. Zero while a debugger stops them.
+        watchdog: Duration = "10s", within(SECOND, HOUR).or_zero("never"), Live, env "TOKAMAK_TIMEOUTS_WATCHDOG";
     }
 }
 

@@ -160,6 +160,7 @@ fn raise(server: &Server) -> Low {
             idle: plain(server.timeouts.idle),
             send: plain(server.timeouts.send),
             drain: plain(server.timeouts.drain),
+            watchdog: plain(server.timeouts.watchdog),
         },
         log: option::Log {
             access: plain(server.log.access.as_ref().map_or(Off::Word, |log| Off::Is(log.path.clone()))),

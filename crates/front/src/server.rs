@@ -17,21 +17,21 @@ use tokamak_config as config;
 use tokamak_cost::Ledger;
 use tokamak_fpm::log::Style;
 use tokamak_lua::{Engine, State};
-use tokamak_upstream::Segment;
 use tokamak_upstream::fcgi::{Errand, Standing, Upstream};
-use tokamak_upstream::shm::{self, Bell, Bounds, Death, Farewell, Gate, Want};
+use tokamak_upstream::shm::{self, Bell, Bounds, Death, Farewell, Gate};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::AbortHandle;
 
 use crate::access;
 use crate::application::Handler;
 use crate::cache::{Content, SitePolicies};
-use crate::connection::{self, Heart, Link, Pulse, Wire};
+use crate::connection::{self, Heart, Pulse, Wire};
 use crate::event_loop::accept::{Accepted, Handoff, Listener};
 use crate::event_loop::balancer::{Balancer, Record};
 use crate::fastcgi;
 use crate::hosts::{self, Hosts};
+use crate::links::{Links, Watched};
 use crate::lua::{self, Calls, Presence, SiteHooks};
+use crate::pools::{PoolLink, Queues, slowly};
 use crate::responder::{self, Journal, Overview};
 use crate::route::Router;
 use crate::service;
@@ -53,9 +53,6 @@ const STACK: usize = 8 << 20;
 /// How long [`Front::drain`] waits for the loops to stop accepting. Chosen arbitrarily.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Shortest time between two calls for more workers, in nanoseconds. Chosen arbitrarily.
-const WANT_PAUSE: u64 = 10_000_000;
-
 /// What a front needs to start.
 pub struct Start {
     /// The configuration.
@@ -74,24 +71,6 @@ pub struct Start {
     pub is_successor: bool,
 }
 
-/// The way to one pool.
-pub struct PoolLink {
-    /// The place of its site in the configuration.
-    pub site: usize,
-    /// The number of its queue, by which the supervisor knows it.
-    pub number: u32,
-    /// Its shared memory.
-    pub segment: Arc<Segment>,
-    /// Eventfds by which its workers ring the event loops, in order.
-    pub bells: Vec<OwnedFd>,
-    /// PHP's version, if responses tell it.
-    pub exposed_version: Option<String>,
-    /// The file of its own access log, open for appending, if it has one.
-    pub access_log: Option<File>,
-    /// Called when a request waits and no worker sleeps; absent for pools that cannot grow.
-    pub want: Option<Want>,
-}
-
 /// A running front.
 pub struct Front {
     loops: Vec<UnboundedSender<Message>>,
@@ -104,16 +83,11 @@ pub struct Front {
     /// Access logs of pools.
     pool_logs: Mutex<Vec<access::Log>>,
     /// The queues in use.
-    queues: Mutex<Vec<Queue>>,
+    queues: Mutex<Queues>,
+    /// How often each event loop has come to its tick.
+    turns: Arc<[AtomicU64]>,
     /// The last to go, since the others may still have to tell something.
     errors: Mutex<Option<access::OpenErrors>>,
-}
-
-/// A queue in use, as all event loops share it.
-struct Queue {
-    source: shm::Source,
-    /// If the pool has a status page.
-    overview: Option<Arc<Overview>>,
 }
 
 /// What an event loop is told.
@@ -164,6 +138,7 @@ pub struct Loop {
     /// The requests that are being served, for scripts.
     pub presence: Arc<Presence>,
     peers: Vec<UnboundedSender<Message>>,
+    turns: Arc<[AtomicU64]>,
     /// Its place among the loops.
     pub index: usize,
 }
@@ -200,27 +175,6 @@ impl Place {
             _ => service::host(request).map_or("", hosts::strip_port),
         }
     }
-}
-
-/// Whose time limits are watched.
-enum Watched {
-    Http(Arc<Link>),
-    Fastcgi(Arc<Heart>),
-}
-
-impl Watched {
-    fn heart(&self) -> &Heart {
-        match self {
-            Watched::Http(link) => &link.heart,
-            Watched::Fastcgi(heart) => heart,
-        }
-    }
-}
-
-#[derive(Default)]
-struct Links {
-    open: Vec<Option<(AbortHandle, Watched)>>,
-    free: Vec<usize>,
 }
 
 impl Front {
@@ -261,20 +215,10 @@ impl Front {
         if start.is_successor {
             fastcgi::resolve(&upstreams, &server)?;
         }
-        let queues: Vec<Queue> = start
-            .pools
-            .iter()
-            .map(|pool| Queue {
-                source: shm::Source {
-                    number: pool.number,
-                    segment: pool.segment.clone(),
-                    tail: Arc::default(),
-                },
-                overview: overviews.get(&pool.site).cloned(),
-            })
-            .collect();
+        let queues = Queues::new(&start.pools, &overviews);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..loops).map(|_| unbounded_channel()).unzip();
 
+        let turns: Arc<[AtomicU64]> = (0..loops).map(|_| AtomicU64::new(0)).collect();
         let mut threads = Vec::new();
         for (index, inbox) in receivers.into_iter().enumerate() {
             let state = lua.as_ref().map(lua::state).transpose()?;
@@ -286,7 +230,7 @@ impl Front {
                 sites.iter().map(|site| site.upstream.map_or(nobody.clone(), Handler::Upstream)).collect();
             let mut gates = Vec::new();
             let mut bells = Vec::new();
-            for (pool, queue) in start.pools.iter().zip(&queues) {
+            for (pool, queue) in start.pools.iter().zip(queues.sources()) {
                 let site = &sites[pool.site];
                 let bounds = Bounds {
                     queue: site.pool.queue_timeout.as_nanos() as u64,
@@ -294,8 +238,8 @@ impl Front {
                     queued: site.pool.queue,
                     share: site.pool.queue.div_ceil(loops),
                 };
-                let want = pool.want.clone().map(slowly);
-                let gate = Arc::new(Gate::new(queue.source.clone(), index as u16, bounds, want));
+                let (want, alarm) = (pool.want.clone().map(slowly), pool.alarm.clone());
+                let gate = Arc::new(Gate::new(queue.clone(), index as u16, bounds, want, alarm));
                 bells.push(pool.bells[index].try_clone()?);
                 handlers[pool.site] = Handler::Workers(gate.clone());
                 gates.push(gate);
@@ -340,6 +284,7 @@ impl Front {
                 balancer: balancer.clone(),
                 presence: presence.clone(),
                 peers: senders.clone(),
+                turns: turns.clone(),
                 index,
             });
             let sockets = Sockets {
@@ -358,12 +303,13 @@ impl Front {
             cache,
             pool_logs: Mutex::new(pool_logs.into_values().collect()),
             queues: Mutex::new(queues),
+            turns,
             errors: Mutex::new(Some(errors)),
         })
     }
 
-    /// Sends new requests of the pool with the queue `old` to the one with the number `new`, whose memory this is.
-    /// `left` is called when no request is left in the old one.
+    /// Sends new requests of the pool with the queue `old` to the one with the number `new`, whose
+    /// memory this is. `left` is called when no request is left in the old one.
     ///
     /// # Errors
     /// The memory cannot be had.
@@ -374,20 +320,14 @@ impl Front {
         memory: OwnedFd,
         left: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<()> {
-        let mut queues = lock(&self.queues);
-        let Some(queue) = queues.iter_mut().find(|queue| queue.source.number == old) else { return Ok(()) };
-        // Not the sizes that stand in it: its workers may have written there.
-        let segment = Segment::map_as(memory, queue.source.segment.geometry())?;
-        queue.source = shm::Source { number: new, segment: Arc::new(segment), tail: Arc::default() };
-        if let Some(overview) = &queue.overview {
-            overview.renew(queue.source.segment.clone());
-        }
+        let Some(source) = lock(&self.queues).renew(old, new, memory)? else { return Ok(()) };
         let farewell = Farewell::new(left);
-        self.tell(|| Message::Renew { old, source: queue.source.clone(), farewell: farewell.clone() });
+        self.tell(|| Message::Renew { old, source: source.clone(), farewell: farewell.clone() });
         Ok(())
     }
 
-    /// All workers of a queue are dead that is not in use any more: requests that are left in it are lost.
+    /// All workers of a queue are dead that is not in use any more: requests that are left in it
+    /// are lost.
     pub fn forget(&self, pool: u32) {
         self.tell(|| Message::Forget { pool });
     }
@@ -395,6 +335,12 @@ impl Front {
     /// A worker has died: the requests that it held are answered.
     pub fn worker_died(&self, pool: u32, instance: u32, death: Death) {
         self.tell(|| Message::Death { pool, instance, death });
+    }
+
+    /// How often each event loop has come to its tick, several times a second. One whose number
+    /// stays is held up.
+    pub fn turns(&self) -> Vec<u64> {
+        self.turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect()
     }
 
     /// Changes the addresses of an application.
@@ -465,18 +411,6 @@ impl Front {
             let _ = event_loop.send(message());
         }
     }
-}
-
-/// Lets `want` pass only now and then.
-fn slowly(want: Want) -> Want {
-    let last = AtomicU64::new(0);
-    Arc::new(move |number| {
-        let now = tokamak_cost::now();
-        if now.saturating_sub(last.load(Ordering::Relaxed)) > WANT_PAUSE {
-            last.store(now, Ordering::Relaxed);
-            want(number);
-        }
-    })
 }
 
 /// What an event loop accepts from.
@@ -575,6 +509,7 @@ async fn live(
             },
             _ = tick.tick() => {
                 let now = tokamak_cost::now();
+                home.turns[home.index].fetch_add(1, Ordering::Relaxed);
                 let record = Record::take(now);
                 let is_in_time = match last.replace(record) {
                     Some(last) => home.balancer.report(home.index, last, record),
@@ -833,20 +768,6 @@ impl Drop for OpenConnection {
         if self.home.is_draining() {
             let _ = self.home.peers[self.home.index].send(Message::Closed);
         }
-    }
-}
-
-impl Links {
-    fn reserve(&mut self) -> usize {
-        self.free.pop().unwrap_or_else(|| {
-            self.open.push(None);
-            self.open.len() - 1
-        })
-    }
-
-    fn release(&mut self, place: usize) {
-        self.open[place] = None;
-        self.free.push(place);
     }
 }
 

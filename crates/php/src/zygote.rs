@@ -206,6 +206,9 @@ impl Zygote {
                     Heard::Message(ToZygote::Kill { index, instance, signal }, _) => {
                         self.signal(index, instance, signal)?
                     }
+                    Heard::Message(ToZygote::Ask, _) => {
+                        control::send(&self.channel, &FromZygote::Alive, &[])?;
+                    }
                     Heard::Message(ToZygote::Settings(_), _) => {}
                     Heard::Message(ToZygote::Quit, _) | Heard::Closed => {
                         self.end_all();

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokamak_config::Server;
 use tokamak_sys::channel::Channel;
@@ -16,6 +17,7 @@ use tokamak_sys::queue::Segment;
 
 use crate::line::Line;
 use crate::pool::Pool;
+use crate::pulse::Pulse;
 
 /// What a front starts with. It runs in a child of its own that holds no other descriptors than these and
 /// 0, 1, 2 (2 is the error log), as the configured user.
@@ -71,6 +73,19 @@ pub struct Front {
     child: Child,
     line: Line,
     is_ready: bool,
+    /// Of the process, and of each event loop.
+    pulse: Pulse,
+    loops: Vec<Pulse>,
+    was_killed: bool,
+}
+
+/// What is wrong with a front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ailment {
+    /// It gives no sign of life.
+    Silent,
+    /// This event loop does not turn.
+    Stuck(usize),
 }
 
 impl Front {
@@ -93,6 +108,7 @@ impl Front {
             Some(access) if access.path != Path::new("-") => Some(open_log(&access.path)?.into()),
             _ => None,
         };
+        let loops = vec![Pulse::default(); server.loops];
         let server = Server { listen: addresses, ..server.clone() };
         let start = FrontStart {
             server,
@@ -108,7 +124,8 @@ impl Front {
             process::forbid_tracing();
             main(start)
         })?;
-        Ok(Front { child, line, is_ready: false })
+        let pulse = Pulse::default();
+        Ok(Front { child, line, is_ready: false, pulse, loops, was_killed: false })
     }
 
     /// The line, to listen to.
@@ -149,6 +166,14 @@ impl Front {
         match self.line.receive::<FromFront>() {
             Ok(Heard::Message(message, _)) => {
                 self.is_ready |= message == FromFront::Ready;
+                if let FromFront::Turned { loops } = &message {
+                    self.pulse.beat();
+                    for event_loop in loops {
+                        if let Some(pulse) = self.loops.get_mut(usize::from(*event_loop)) {
+                            pulse.beat();
+                        }
+                    }
+                }
                 Some(message)
             }
             Ok(Heard::Nothing | Heard::Closed) => None,
@@ -157,6 +182,22 @@ impl Front {
                 None
             }
         }
+    }
+
+    /// What is wrong with one that serves, when nothing was heard for longer than `limit`. A script
+    /// may hold up an event loop for as long as `script`.
+    pub fn examine(&mut self, limit: Duration, script: Duration, now: u64) -> Option<Ailment> {
+        let patience = if limit.is_zero() { limit } else { limit + script };
+        let mut stuck = None;
+        for (index, pulse) in self.loops.iter_mut().enumerate() {
+            if pulse.is_still(patience, now) {
+                stuck = stuck.or(Some(Ailment::Stuck(index)));
+            }
+        }
+        if self.pulse.is_still(limit, now) {
+            return (!std::mem::replace(&mut self.was_killed, true)).then_some(Ailment::Silent);
+        }
+        stuck
     }
 
     /// Ends it at once.

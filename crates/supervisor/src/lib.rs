@@ -2,7 +2,8 @@
 //! died would come back.
 //!
 //! One thread, one loop, no runtime: it forks. What to do is decided by pure functions ([`machine`],
-//! [`size`], [`storm`], [`watch`], [`reload`], [`renew`], [`succession`]); the rest carries it out.
+//! [`size`], [`storm`], [`watch`], [`reload`], [`renew`], [`succession`],
+//! [`pulse`]); the rest carries it out.
 
 mod application;
 mod banner;
@@ -20,6 +21,7 @@ mod log;
 pub mod machine;
 mod notify;
 mod pool;
+pub mod pulse;
 pub mod reload;
 pub mod renew;
 mod run;

@@ -1,11 +1,14 @@
 //! Words for the service manager (`sd_notify`), when there is one.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+use crate::watch::since;
 
 /// What the service manager may want to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +19,47 @@ pub enum State {
     Reloading,
     /// The end has begun.
     Stopping,
+}
+
+/// The signs of life that the service manager has asked for (`WatchdogSec`): without them it starts
+/// the server anew.
+#[derive(Debug)]
+pub struct Watchdog {
+    path: OsString,
+    every: Duration,
+    told: u64,
+}
+
+impl Watchdog {
+    /// What the environment asks for, if it is meant for this process.
+    pub fn from_environment() -> Option<Watchdog> {
+        let text = |name: &str| env::var(name).ok();
+        let path = env::var_os("NOTIFY_SOCKET")?;
+        let every =
+            asked(text("WATCHDOG_USEC").as_deref(), text("WATCHDOG_PID").as_deref(), std::process::id())?;
+        Some(Watchdog { path, every, told: 0 })
+    }
+
+    /// Time between two of them.
+    pub fn every(&self) -> Duration {
+        self.every
+    }
+
+    /// Gives one if it is due.
+    pub fn tick(&mut self, now: u64) {
+        if since(self.told, now) >= self.every {
+            self.told = now;
+            // As in `tell`.
+            let _ = send(&self.path, "WATCHDOG=1\n");
+        }
+    }
+}
+
+/// Half of the time that the manager waits, if it waits for this process: as its manual says.
+fn asked(microseconds: Option<&str>, pid: Option<&str>, own: u32) -> Option<Duration> {
+    let microseconds: u64 = microseconds?.parse().ok().filter(|&microseconds| microseconds > 0)?;
+    let is_ours = pid.is_none_or(|pid| pid.parse() == Ok(own));
+    is_ours.then(|| Duration::from_micros(microseconds) / 2)
 }
 
 /// Tells the manager named by `NOTIFY_SOCKET`. Without one, or if it does not listen, nothing happens.
@@ -67,6 +111,18 @@ mod tests {
             let count = listener.recv(&mut buffer).unwrap();
             let expected = format!("READY=1\nMAINPID={}\nSTATUS=all well\n", std::process::id());
             assert_eq!(std::str::from_utf8(&buffer[..count]).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn signs_of_life_are_given_twice_as_often_as_they_are_waited_for() {
+        let second = Some(Duration::from_millis(500));
+        assert_eq!(asked(Some("1000000"), None, 7), second);
+        assert_eq!(asked(Some("1000000"), Some("7"), 7), second);
+        for (microseconds, pid) in
+            [(None, None), (Some("0"), None), (Some("soon"), None), (Some("1000000"), Some("8"))]
+        {
+            assert_eq!(asked(microseconds, pid, 7), None);
         }
     }
 

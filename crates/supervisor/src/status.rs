@@ -104,7 +104,8 @@ pub struct PoolReport {
     pub queue: usize,
     /// Requests served since this generation began.
     pub requests: u64,
-    /// How often it got other processes since this generation began, because its image was outdated or something was wrong.
+    /// How often it got other processes since this generation began, because its image was outdated
+    /// or something was wrong.
     pub renewals: u32,
     /// Why workers do not boot, if they do not.
     pub failure: Option<String>,

@@ -1,5 +1,6 @@
-//! How a site gets other processes while its generation goes on: a second pool starts beside the one that serves, takes
-//! over the traffic, and the first one ends when it has answered what it has.
+//! How a site gets other processes while its generation goes on: a second pool starts beside the
+//! one that serves, takes over the traffic, and the first one ends when it has answered what it
+//! has.
 //!
 //! ```text
 //!   Next ──up──► Serving ──the next one is up──► Leaving ──left, or late──► Ending ──► gone

@@ -12,6 +12,7 @@ use tokamak_sys::queue::Segment;
 
 use crate::bounds;
 use crate::line::Line;
+use crate::pulse::{ASK_EVERY, Pulse};
 use crate::settings;
 use crate::storm::Storm;
 use crate::watch::since;
@@ -52,6 +53,8 @@ pub struct Zygote {
     storm: Storm,
     is_slow: bool,
     has_failed: bool,
+    pulse: Pulse,
+    asked: u64,
 }
 
 #[derive(Debug, Default)]
@@ -108,7 +111,7 @@ impl Zygote {
         match started() {
             Ok((child, line)) => {
                 self.life = Life::Starting(child, line, now);
-                (self.is_slow, self.has_failed) = (false, false);
+                (self.is_slow, self.has_failed, self.pulse) = (false, false, Pulse::default());
                 Ok(())
             }
             Err(error) => {
@@ -164,6 +167,7 @@ impl Zygote {
         let Some(line) = self.line() else { return Ok(None) };
         match line.receive() {
             Ok(Heard::Message(message, fds)) => {
+                self.pulse.beat();
                 self.life = match (std::mem::take(&mut self.life), &message) {
                     (Life::Starting(child, line, _), FromZygote::Ready { .. }) => {
                         Life::Ready(child, line, now)
@@ -187,6 +191,20 @@ impl Zygote {
                 Err(error)
             }
         }
+    }
+
+    /// Whether one that is ready has given no sign of life for longer than `limit`, if there is
+    /// one. Asks it for one.
+    pub fn is_still(&mut self, limit: Duration, now: u64) -> bool {
+        if limit.is_zero() || !self.is_ready() {
+            return false;
+        }
+        if since(self.asked, now) > ASK_EVERY {
+            self.asked = now;
+            // One that does not listen is killed for it.
+            let _ = self.tell(Some(&ToZygote::Ask), now);
+        }
+        self.pulse.is_still(limit, now)
     }
 
     /// Tells it something, or sends what waits. One that is gone or does not listen is killed.

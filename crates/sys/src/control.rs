@@ -25,6 +25,8 @@
 //!   Kill{index, …, signal} ──────▶      signals that worker if it is still that instance
 //!                          ◀──────      Exited{index, instance, status}
 //!                          ◀──────      Outdated{reason}
+//!   Ask                    ──────▶
+//!                          ◀──────      Alive
 //!   Quit, or end of file   ──────▶      kills its workers, reaps them, exits
 //! ```
 //!
@@ -180,6 +182,8 @@ pub enum ToZygote {
     },
     /// Kill the workers, reap them, exit.
     Quit,
+    /// Say [`FromZygote::Alive`].
+    Ask,
 }
 
 /// The signals that a worker may be sent.
@@ -241,6 +245,8 @@ pub enum FromZygote {
         /// number, with tabs between them. The last line may be cut.
         trace: String,
     },
+    /// The answer to [`ToZygote::Ask`].
+    Alive,
     /// The zygote cannot go on and exits.
     Failed {
         /// Why, for people.
@@ -287,15 +293,16 @@ pub enum ToFront {
         /// What became of it.
         why: Why,
     },
-    /// A site has another pool: new requests go to that one. The memory of its queue comes with the message; the bells are
-    /// the same.
+    /// A site has another pool: new requests go to that one. The memory of its queue comes with the
+    /// message; the bells are the same.
     Renew {
         /// Number of the pool that is in use.
         old: u32,
         /// Number of the other one; unique in the life of the front.
         new: u32,
     },
-    /// All processes of a pool that is not in use any more are dead. What it has not answered is lost.
+    /// All processes of a pool that is not in use any more are dead. What it has not answered is
+    /// lost.
     Forget {
         /// Number of the pool.
         pool: u32,
@@ -358,6 +365,18 @@ pub enum FromFront {
     Left {
         /// Number of that pool.
         pool: u32,
+    },
+    /// The queue of this pool is spoiled.
+    Spoiled {
+        /// Number of the pool.
+        pool: u32,
+        /// What is wrong with it, for people.
+        reason: String,
+    },
+    /// Said every half second.
+    Turned {
+        /// The event loops that have turned since it was said last.
+        loops: Vec<u16>,
     },
     /// The front cannot go on and exits.
     Failed {
@@ -475,6 +494,7 @@ impl Message for ToZygote {
                 Writer::new(3).u16(*index).u32(*instance).u8(signal).end()
             }
             ToZygote::Quit => Writer::new(4).end(),
+            ToZygote::Ask => Writer::new(5).end(),
         }
     }
 
@@ -500,6 +520,7 @@ impl Message for ToZygote {
                 ToZygote::Kill { index, instance, signal }
             }
             4 => ToZygote::Quit,
+            5 => ToZygote::Ask,
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)
@@ -524,6 +545,7 @@ impl Message for FromZygote {
             }
             FromZygote::Failed { message } => Writer::new(4).text(cut(message)).end(),
             FromZygote::Outdated { reason } => Writer::new(5).text(cut(reason)).end(),
+            FromZygote::Alive => Writer::new(7).end(),
             FromZygote::Slow { index, instance, trace } => {
                 Writer::new(6).u16(*index).u32(*instance).text(cut(trace)).end()
             }
@@ -549,6 +571,7 @@ impl Message for FromZygote {
             }
             4 => FromZygote::Failed { message: from.text(MAX_TEXT)? },
             5 => FromZygote::Outdated { reason: from.text(MAX_TEXT)? },
+            7 => FromZygote::Alive,
             6 => FromZygote::Slow {
                 index: from.u16()?,
                 instance: from.instance()?,
@@ -618,6 +641,11 @@ impl Message for FromFront {
             FromFront::Drained => Writer::new(2).end(),
             FromFront::Want { pool } => Writer::new(3).u32(*pool).end(),
             FromFront::Left { pool } => Writer::new(10).u32(*pool).end(),
+            FromFront::Spoiled { pool, reason } => Writer::new(11).u32(*pool).text(cut(reason)).end(),
+            FromFront::Turned { loops } => {
+                let count = Writer::new(12).u16(loops.len() as u16);
+                loops.iter().fold(count, |out, event_loop| out.u16(*event_loop)).end()
+            }
             FromFront::Failed { message } => Writer::new(4).text(cut(message)).end(),
             FromFront::Draining => Writer::new(5).end(),
             FromFront::Standing { question, upstream, standing } => {
@@ -642,6 +670,11 @@ impl Message for FromFront {
             2 => FromFront::Drained,
             3 => FromFront::Want { pool: from.u32()? },
             10 => FromFront::Left { pool: from.u32()? },
+            11 => FromFront::Spoiled { pool: from.u32()?, reason: from.text(MAX_TEXT)? },
+            12 => {
+                let count = from.u16()?;
+                FromFront::Turned { loops: (0..count).map(|_| from.u16()).collect::<Result<_, _>>()? }
+            }
             4 => FromFront::Failed { message: from.text(MAX_TEXT)? },
             5 => FromFront::Draining,
             6 => FromFront::Standing {

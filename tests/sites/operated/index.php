@@ -28,10 +28,14 @@ switch ($_GET['do'] ?? '') {
         posix_kill(getmypid(), SIGKILL);
         break;
     case 'remember':
-        // What the processes of a site share, and nobody else: APCu, if it is there, and the opcode cache.
+        // What the processes of a site share, and nobody else: APCu, if it is there, and the opcode
+        // cache.
         function_exists('apcu_add') && apcu_add('first', $number);
         $apcu = function_exists('apcu_fetch') ? apcu_fetch('first') : 'none';
         echo "apcu=$apcu opcache=", opcache_get_status(false)['opcache_statistics']['start_time'], ' ';
+        break;
+    case 'spoil':
+        require __DIR__ . '/spoil.php';
         break;
     case 'forget':
         opcache_reset();

@@ -27,7 +27,7 @@ use tokamak_sys::control::{FromFront, Status, ToFront};
 
 use crate::application::{Application, Folder};
 use crate::change::{Change, Changes};
-use crate::front::{Front, FrontMain, Lent};
+use crate::front::{Ailment, Front, FrontMain, Lent};
 use crate::identities::Identities;
 use crate::listen::Listeners;
 use crate::log::{self, Level};
@@ -94,6 +94,7 @@ pub struct Generation {
     changes: Changes,
     /// Why the front cannot go on, if it cannot.
     front_failure: Option<String>,
+    stuck_loop: Option<usize>,
 }
 
 /// What a generation needs from outside to go on.
@@ -147,6 +148,7 @@ impl Generation {
             accepts: true,
             changes: Changes::default(),
             front_failure: None,
+            stuck_loop: None,
         })
     }
 
@@ -228,6 +230,13 @@ impl Generation {
                     let leaving = self.seats.iter_mut().filter(|seat| seat.pool.number == pool);
                     leaving.for_each(|seat| seat.has_left = true);
                 }
+                FromFront::Spoiled { pool, reason } => {
+                    let spoiled = self.seats.iter_mut().find(|seat| seat.pool.number == pool);
+                    if let Some(seat) = spoiled {
+                        seat.pool.spoiled(reason);
+                    }
+                }
+                FromFront::Turned { .. } => {} // heard by the front itself
                 FromFront::Failed { message } => {
                     log::line(Level::Error, format_args!("the front cannot go on: {message}"));
                     self.front_failure = Some(message);
@@ -314,6 +323,7 @@ impl Generation {
         if let Some(front) = &mut self.front {
             front.flush();
         }
+        self.mind_front(now);
         match self.life {
             Life::Booting if self.is_time_for_front(now) => self.start_front(means),
             Life::Draining(from) if since(from, now) > self.server.timeouts.drain => {
@@ -330,6 +340,31 @@ impl Generation {
             }
             _ => {}
         }
+    }
+
+    /// Ends a front that does nothing any more. One of whose event loops some still turn is for the
+    /// supervisor to replace.
+    fn mind_front(&mut self, now: u64) {
+        self.stuck_loop = None;
+        let (Some(front), Life::Serving) = (&mut self.front, self.life) else { return };
+        let limit = self.server.timeouts.watchdog;
+        match front.examine(limit, self.server.lua.time, now) {
+            None => {}
+            Some(Ailment::Silent) => {
+                let (seconds, pid) = (limit.as_secs_f64(), front.pid());
+                log::line(
+                    Level::Error,
+                    format_args!("the front gives no sign of life for {seconds} s and is killed pid={pid}"),
+                );
+                front.kill();
+            }
+            Some(Ailment::Stuck(event_loop)) => self.stuck_loop = Some(event_loop),
+        }
+    }
+
+    /// An event loop of its front that does not turn any more, while others do.
+    pub fn stuck_loop(&self) -> Option<usize> {
+        self.stuck_loop
     }
 
     fn is_time_for_front(&self, now: u64) -> bool {

@@ -6,7 +6,7 @@ use tokamak_sys::control::ToFront;
 
 use super::{Generation, LEAVE, Life};
 use crate::log::{self, Level};
-use crate::pool::Pool;
+use crate::pool::{Pool, Trouble};
 use crate::renew::Renewals;
 use crate::succession::{Deed, Limits, Role, Seen, judge};
 
@@ -62,7 +62,7 @@ impl Generation {
         let is_under_way = |place| {
             self.seats.iter().any(|seat| seat.pool.place == place && matches!(seat.role, Role::Next(_)))
         };
-        let mut wanting = self.pools().filter(|pool| pool.outdated().is_some()).map(|pool| pool.place);
+        let mut wanting = self.pools().filter(|pool| pool.trouble().is_some()).map(|pool| pool.place);
         wanting.find(|place| !is_under_way(*place) && self.histories[*place].pace.allowed(now))
     }
 
@@ -70,14 +70,28 @@ impl Generation {
     pub fn announce_renewal(&mut self, place: usize, now: u64) {
         let pause = self.histories[place].pace.begun(now);
         let Some(pool) = self.pools().find(|pool| pool.place == place) else { return };
-        let reason = pool.outdated().unwrap_or_default();
-        pool.say(Level::Info, format_args!("the image is outdated, a new one is made: {reason}"));
-        if let Some(pause) = pause {
-            let seconds = pause.as_secs();
-            pool.say(
-                Level::Warn,
-                format_args!("the application keeps changing; after this image none for {seconds} s"),
-            );
+        match pool.trouble() {
+            Some(Trouble::Outdated(reason)) => {
+                pool.say(Level::Info, format_args!("the image is outdated, a new one is made: {reason}"));
+                if let Some(pause) = pause {
+                    let seconds = pause.as_secs();
+                    pool.say(
+                        Level::Warn,
+                        format_args!("the application keeps changing; after this image none for {seconds} s"),
+                    );
+                }
+            }
+            Some(Trouble::Spoiled(reason)) => {
+                pool.say(Level::Error, format_args!("the queue is spoiled, other processes start: {reason}"));
+            }
+            Some(Trouble::Silent) => {
+                let seconds = pool.watchdog().as_secs_f64();
+                let message = format_args!(
+                    "the PHP zygote gives no sign of life for {seconds} s, other processes start"
+                );
+                pool.say(Level::Error, message);
+            }
+            None => {}
         }
     }
 
@@ -134,7 +148,12 @@ impl Generation {
                     self.end_renewal(place, now);
                 }
                 Deed::End => {
-                    let deadline = now + LEAVE.as_nanos() as u64;
+                    // What still runs there has as long as in a generation that drains.
+                    let left = match role {
+                        Role::Leaving(from) => (*from + drain.as_nanos() as u64).saturating_sub(now),
+                        _ => 0,
+                    };
+                    let deadline = now + left.max(LEAVE.as_nanos() as u64);
                     self.seats[at].role = Role::Ending(deadline);
                     self.seats[at].pool.quit(deadline, now);
                 }
@@ -165,6 +184,9 @@ impl Generation {
         self.tell_front(&ToFront::Renew { old, new }, vec![memory]);
         self.seats[next].role = Role::Serving;
         self.seats[before].role = Role::Leaving(now);
+        // Nobody takes requests from a spoiled queue: those in it are lost, and tried again
+        // elsewhere.
+        self.seats[before].has_left |= matches!(self.seats[before].pool.trouble(), Some(Trouble::Spoiled(_)));
         // The order of the sites stays.
         self.seats.swap(before, next);
         self.histories[place].renewals += 1;

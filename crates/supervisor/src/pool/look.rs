@@ -7,7 +7,7 @@ use tokamak_sys::control::{Signal, Status, ToFront, ToZygote};
 use tokamak_sys::process;
 use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
-use super::{PROOF, Pool, fpm};
+use super::{PROOF, Pool, Trouble, fpm};
 use crate::log::Level;
 use crate::machine::{Event, Verdict, Worker};
 use crate::size::{self, Change, Count};
@@ -30,6 +30,9 @@ impl Pool {
     pub fn tick(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
         self.send(None, now);
         self.mind_zygote(launch, now);
+        if self.zygote.is_still(self.watchdog, now) {
+            self.trouble.get_or_insert(Trouble::Silent);
+        }
         let measure = self.limits.memory > 0 && since(self.measured, now) >= MEASURE_EVERY;
         if measure {
             self.measured = now;

@@ -54,6 +54,17 @@ pub struct Place {
     demand: Option<Demand>,
 }
 
+/// Why a site is to get other processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// What has changed since the image was taken that the workers serve.
+    Outdated(String),
+    /// What is wrong with the queue.
+    Spoiled(String),
+    /// The zygote gives no sign of life.
+    Silent,
+}
+
 /// A pool and all that belongs to it.
 #[derive(Debug)]
 pub struct Pool {
@@ -84,7 +95,9 @@ pub struct Pool {
     replacing: u32,
     served: u64,
     failure: Option<String>,
-    outdated: Option<String>,
+    trouble: Option<Trouble>,
+    /// How long its zygote may be silent; zero: for ever.
+    watchdog: Duration,
     version: Option<String>,
     exposes_php: bool,
     /// Whether it had too few workers when it was last looked at, and no more were allowed.
@@ -140,7 +153,8 @@ impl Pool {
             replacing: 0,
             served: 0,
             failure: None,
-            outdated: None,
+            trouble: None,
+            watchdog: server.timeouts.watchdog,
             version: None,
             exposes_php: false,
             was_short: false,
@@ -210,9 +224,21 @@ impl Pool {
         self.site.mode == Mode::Sealed
     }
 
-    /// What has changed since the image was taken that its workers serve.
-    pub fn outdated(&self) -> Option<&str> {
-        self.outdated.as_deref()
+    /// Why its site is to get other processes, if it is.
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// The front says that the queue is spoiled.
+    pub fn spoiled(&mut self, reason: String) {
+        if !self.watchdog.is_zero() {
+            self.trouble = Some(Trouble::Spoiled(reason));
+        }
+    }
+
+    /// How long its zygote may be silent; zero: for ever.
+    pub fn watchdog(&self) -> Duration {
+        self.watchdog
     }
 
     /// Longest time until the first worker is there, wherever the application boots.
@@ -254,7 +280,9 @@ impl Pool {
                 self.exposes_php = exposes;
                 self.version = Some(version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect());
                 // Whatever was wrong with an earlier one.
-                (self.failure, self.outdated) = (None, None);
+                self.failure = None;
+                // But for the queue, which is the same.
+                self.trouble.take_if(|trouble| !matches!(trouble, Trouble::Spoiled(_)));
             }
             FromZygote::Spawned { index, instance, pid } => {
                 let Some(place) = self.place(index, instance) else { return };
@@ -281,6 +309,7 @@ impl Pool {
                 self.fail(format!("{what}: {message}"));
             }
             FromZygote::Outdated { reason } => self.outdate(&reason),
+            FromZygote::Alive => {} // as every word
             FromZygote::Slow { index, instance, trace } => {
                 let pid = self.place(index, instance).and_then(|place| place.pid);
                 if let (Some(pid), Some(pool)) = (pid, &self.site.fpm) {
@@ -299,7 +328,7 @@ impl Pool {
     /// A new image is wanted. Not in other modes: they have none, and no pool may trouble the others without need.
     fn outdate(&mut self, reason: &str) {
         if self.is_sealed() {
-            self.outdated = Some(reason.to_owned());
+            self.trouble.get_or_insert(Trouble::Outdated(reason.to_owned()));
         }
     }
 
@@ -391,7 +420,7 @@ impl Pool {
             Fate::Expected if why != Why::Exit(EXIT_RETIRED) => {
                 self.say(Level::Info, format_args!("a worker is replaced: {}, pid={pid}", cause(why)));
                 // Its zygote may have said more.
-                if why == Why::Exit(EXIT_OUTDATED) && self.outdated.is_none() {
+                if why == Why::Exit(EXIT_OUTDATED) && self.trouble.is_none() {
                     self.outdate("a worker has found it so");
                 }
             }

@@ -30,6 +30,7 @@ use crate::log::{self, Level};
 use crate::notify::{self, State};
 use crate::pool::Pool;
 use crate::reload::Reload;
+use crate::renew::Renewals;
 use crate::settings;
 use crate::sockets::Sockets;
 use crate::storm::Storm;
@@ -98,6 +99,10 @@ struct Supervisor {
     questions: Questions,
     /// Whether a front dies again and again.
     front_storm: Storm,
+    /// Reloads because an event loop was stuck.
+    unsticking: Renewals,
+    /// What the service manager wants to hear now and then.
+    watchdog: Option<notify::Watchdog>,
     started: u64,
     /// Set by the first signal to stop.
     stopping: bool,
@@ -170,6 +175,8 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         changes: Changes::default(),
         questions: Questions::default(),
         front_storm: Storm::default(),
+        unsticking: Renewals::default(),
+        watchdog: notify::Watchdog::from_environment(),
         started: now,
         stopping: false,
         announced: false,
@@ -221,6 +228,9 @@ impl Supervisor {
             for generation in &mut self.generations {
                 generation.tick(means, now);
             }
+            if let Some(watchdog) = &mut self.watchdog {
+                watchdog.tick(now);
+            }
             self.mind_faults(now);
             self.give_up_questions(now);
             self.advance(now)?;
@@ -241,6 +251,7 @@ impl Supervisor {
             watches.push(Watch::read_write(fd, writes));
         }
         let mut limit = Duration::from_millis(250);
+        limit = limit.min(self.watchdog.as_ref().map_or(limit, notify::Watchdog::every));
         for (at, generation) in self.generations.iter().enumerate() {
             if let Some(front) = generation.front() {
                 tokens.push(Token::Front(at));
@@ -407,6 +418,7 @@ impl Supervisor {
         self.finish_first_start(now)?;
         self.advance_reload(now);
         self.renew(now);
+        self.unstick(now);
         let before = self.generations.len();
         self.generations.retain(|generation| !generation.is_gone());
         if self.stopping {

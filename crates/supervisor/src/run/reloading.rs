@@ -66,8 +66,26 @@ impl Supervisor {
         }
     }
 
-    /// Gives a site other processes, if it wants them. With the configuration that is in force: nobody has asked for a
-    /// new one.
+    /// Lets another front take over from one of whose event loops one is stuck. The others answer
+    /// what they have.
+    pub(super) fn unstick(&mut self, now: u64) {
+        if self.stopping || self.reload.is_some() || !self.unsticking.allowed(now) {
+            return;
+        }
+        let Some(current) = self.current().filter(|current| current.life() == Life::Serving) else { return };
+        let Some(event_loop) = current.stuck_loop() else { return };
+        let pid = current.front().map_or(0, |front| front.pid());
+        let message = format_args!(
+            "event loop {event_loop} of the front does not turn any more, another front starts pid={pid}"
+        );
+        log::line(Level::Error, message);
+        self.unsticking.begun(now);
+        self.unsticking.ended(now);
+        self.reload_with(self.configured.clone(), None, now);
+    }
+
+    /// Gives a site other processes, if it wants them. With the configuration that is in force:
+    /// nobody has asked for a new one.
     pub(super) fn renew(&mut self, now: u64) {
         if self.stopping || self.reload.is_some() {
             return;
@@ -114,7 +132,8 @@ impl Supervisor {
         self.begin(server, resolved, identities, patience, now).map_err(|error| error.to_string())
     }
 
-    /// Everything is as the configuration in force wants it: the error log, and the sockets that are open.
+    /// Everything is as the configuration in force wants it: the error log, and the sockets that
+    /// are open.
     fn go_back(&mut self) {
         if let Err(error) = log_to(&self.configured, &self.stderr) {
             log::line(Level::Error, format_args!("the old error log cannot be opened: {error}"));

@@ -15,6 +15,7 @@ fn to_zygote() -> impl Strategy<Value = ToZygote> {
             signal
         }),
         Just(ToZygote::Quit),
+        Just(ToZygote::Ask),
     ]
 }
 
@@ -34,6 +35,7 @@ fn from_zygote() -> impl Strategy<Value = FromZygote> {
         }),
         ".{0,40}".prop_map(|message| FromZygote::Failed { message }),
         ".{0,40}".prop_map(|reason| FromZygote::Outdated { reason }),
+        Just(FromZygote::Alive),
         (any::<u16>(), 1u32.., ".{0,40}").prop_map(|(index, instance, trace)| FromZygote::Slow {
             index,
             instance,
@@ -120,6 +122,8 @@ fn from_front() -> impl Strategy<Value = FromFront> {
         Just(FromFront::Drained),
         any::<u32>().prop_map(|pool| FromFront::Want { pool }),
         any::<u32>().prop_map(|pool| FromFront::Left { pool }),
+        (any::<u32>(), ".{0,40}").prop_map(|(pool, reason)| FromFront::Spoiled { pool, reason }),
+        vec(any::<u16>(), 0..9).prop_map(|loops| FromFront::Turned { loops }),
         ".{0,40}".prop_map(|message| FromFront::Failed { message }),
         (any::<u32>(), any::<u16>(), standing())
             .prop_map(|(question, upstream, standing)| FromFront::Standing { question, upstream, standing }),

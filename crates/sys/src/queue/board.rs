@@ -266,6 +266,12 @@ impl Segment {
         Some(entry.pid.load(Ordering::Relaxed))
     }
 
+    /// Whether any worker says that it waits for a request.
+    pub fn has_idle_worker(&self) -> bool {
+        let mut entries = (0..self.geometry().workers).map(|index| self.board_entry(index));
+        entries.any(|entry| entry.state.load(Ordering::Acquire) == WorkerState::Idle as u32)
+    }
+
     /// Makes the place `index` free for a new worker: the one that had it is dead.
     pub fn clear_place(&self, index: u16) {
         let e = self.board_entry(index);

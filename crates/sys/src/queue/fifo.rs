@@ -1,16 +1,18 @@
-//! The words that decide who serves which request: which ticket is next, who takes it, who sleeps and who is woken for it.
+//! The words that decide who serves which request: which ticket is next, who takes it, who sleeps
+//! and who is woken for it.
 //!
-//! They are all here, over [`Word`], so that a test can run them on words that try every order of events (`fifo/tests.rs`)
-//! and the programs run them on the segment's.
+//! They are all here, over [`Word`], so that a test can run them on words that try every order of
+//! events (`fifo/tests.rs`) and the programs run them on the segment's.
 //!
 //! # Nobody sleeps beside a request
 //!
-//! Every request has a wake-up of its own, and it comes after that request and all before it have been published: a worker
-//! that is woken earlier finds the head unpublished and sleeps again. An event loop may be preempted between taking a ticket
-//! and publishing it, while others publish the tickets behind. So whoever publishes looks at what stands published behind
-//! its own ticket and owes a wake-up for each. Two event loops that do this at the same time may both wake for a request;
-//! none is forgotten, because each publishes before it looks (both sequentially consistent): of two neighbours, at least the
-//! later one sees the other.
+//! Every request has a wake-up of its own, and it comes after that request and all before it have
+//! been published: a worker that is woken earlier finds the head unpublished and sleeps again. An
+//! event loop may be preempted between taking a ticket and publishing it, while others publish the
+//! tickets behind. So whoever publishes looks at what stands published behind its own ticket and
+//! owes a wake-up for each. Two event loops that do this at the same time may both wake for a
+//! request; none is forgotten, because each publishes before it looks (both sequentially
+//! consistent): of two neighbours, at least the later one sees the other.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -85,12 +87,14 @@ pub(super) trait Fifo {
     /// Ends [`Fifo::wait`] of that worker.
     fn wake(&self, worker: u16);
 
-    /// Takes a ticket for the request in `slot` and publishes it. Answers the ticket, and how many workers are to be woken.
-    /// `tail` is out of the workers' reach, so nothing that they write makes this take long.
+    /// Takes a ticket for the request in `slot` and publishes it. Answers the ticket, and how many
+    /// workers are to be woken. `tail` is out of the workers' reach, so nothing that they write
+    /// makes this take long.
     fn publish(&self, slot: u32, tail: &Self::Half) -> (u32, u32) {
         let ticket = tail.fetch_add(1, Ordering::SeqCst);
         self.claim(slot).store(queued(ticket), Ordering::Relaxed);
-        // Publishes the request too. SeqCst also orders it before the looks below and at the sleepers.
+        // Publishes the request too. SeqCst also orders it before the looks below and at the
+        // sleepers.
         self.cell(ticket).store(queued(ticket) | u64::from(slot), Ordering::SeqCst);
         let end = tail.load(Ordering::SeqCst);
         let mut behind = ticket.wrapping_add(1);
@@ -116,7 +120,8 @@ pub(super) trait Fifo {
     /// Claims the request for a worker; `false`: another has it, or it was withdrawn.
     fn take(&self, (ticket, slot): (u32, u32), instance: u32) -> bool {
         let taken = self.change(ticket, slot, instance);
-        // Claimed by us or by another, withdrawn, or reused since: the head passes it in every case.
+        // Claimed by us or by another, withdrawn, or reused since: the head passes it in every
+        // case.
         self.pass(ticket);
         taken
     }
@@ -143,7 +148,8 @@ pub(super) trait Fifo {
         let _ = self.head().compare_exchange(ticket, next, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Lets a worker sleep until it is rung, unless there is something to do for it: a request, or what `has_news` knows.
+    /// Lets a worker sleep until it is rung, unless there is something to do for it: a request, or
+    /// what `has_news` knows.
     fn sleep(&self, worker: u16, has_news: impl FnOnce() -> bool) {
         let sleepers = &self.sleepers()[usize::from(worker) / 64];
         let bit = 1u64 << (worker % 64);
@@ -163,16 +169,17 @@ pub(super) trait Fifo {
         }
     }
 
-    /// Wakes one sleeping worker, the lowest-numbered one: it is the one that ran last and has warm caches,
-    /// and the idle ones above it can be retired. Whether there was one.
+    /// Wakes one sleeping worker, the lowest-numbered one: it is the one that ran last and has warm
+    /// caches, and the idle ones above it can be retired. Whether there was one.
     fn wake_one(&self) -> bool {
         for (word, bits) in self.sleepers().iter().enumerate() {
             let mut seen = bits.load(Ordering::SeqCst);
             while seen != 0 {
                 let bit = seen & seen.wrapping_neg();
                 let worker = word as u32 * 64 + bit.trailing_zeros();
-                // The bitmap is anybody's to write: a bit for a worker that cannot be is only cleared, and each
-                // one is looked at once, so that a worker which sets them again and again holds nobody here.
+                // The bitmap is anybody's to write: a bit for a worker that cannot be is only
+                // cleared, and each one is looked at once, so that a worker which sets them again
+                // and again holds nobody here.
                 let before = bits.fetch_and(!bit, Ordering::SeqCst);
                 if before & bit != 0 && worker < u32::from(self.workers()) {
                     self.ring(worker as u16);

@@ -264,7 +264,8 @@ impl Producer {
         self.segment.wake_one()
     }
 
-    /// Wakes workers for what was queued since the last time and still waits. Whether they were too few.
+    /// Wakes workers for what was queued since the last time and still waits. Whether they were too
+    /// few.
     pub fn wake_owed(&mut self) -> bool {
         let mut owed = std::mem::take(&mut self.owed).min(self.backlog());
         while owed > 0 && self.wake_worker() {
@@ -318,6 +319,11 @@ impl Producer {
     pub fn backlog(&self) -> u32 {
         let head = self.segment.header().head.0.load(Ordering::Acquire);
         self.tail.load(Ordering::Relaxed).wrapping_sub(head)
+    }
+
+    /// The most requests that [`Producer::backlog`] can count in a sound queue.
+    pub fn cells(&self) -> u32 {
+        self.segment.geometry().cells()
     }
 
     /// Moves the head past withdrawn requests, so that they do not fill the queue while all workers are busy.

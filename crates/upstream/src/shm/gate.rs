@@ -7,15 +7,21 @@ use super::exchange::Exchange;
 use super::rim::{Bounds, Death, Refused, Rim};
 use crate::body::Body;
 
-/// Tells the supervisor that a request waits and nobody could be woken: in the queue with this number.
+/// Tells the supervisor that a request waits and nobody could be woken: in the queue with this
+/// number.
 pub type Want = Arc<dyn Fn(u32) + Send + Sync>;
 
-/// One event loop's way to a site's workers. A site may get other workers with another queue while the loop runs: then
-/// new requests go there, and those that are in the queue before it are still answered from there.
+/// Tells the supervisor that the queue with this number is spoiled, and why.
+pub type Alarm = Arc<dyn Fn(u32, &str) + Send + Sync>;
+
+/// One event loop's way to a site's workers. A site may get other workers with another queue while
+/// the loop runs: then new requests go there, and those that are in the queue before it are still
+/// answered from there.
 pub struct Gate {
     index: u16,
     bounds: Bounds,
     want: Option<Want>,
+    alarm: Option<Alarm>,
     queues: Mutex<Queues>,
 }
 
@@ -62,9 +68,9 @@ pub struct Source {
 
 impl Gate {
     /// The way of event loop `index`.
-    pub fn new(source: Source, index: u16, bounds: Bounds, want: Option<Want>) -> Gate {
+    pub fn new(source: Source, index: u16, bounds: Bounds, want: Option<Want>, alarm: Option<Alarm>) -> Gate {
         let current = Queue::new(source, index, bounds, want.as_ref());
-        Gate { index, bounds, want, queues: Mutex::new(Queues { current, leaving: Vec::new() }) }
+        Gate { index, bounds, want, alarm, queues: Mutex::new(Queues { current, leaving: Vec::new() }) }
     }
 
     /// Queues a request.
@@ -75,8 +81,8 @@ impl Gate {
         self.lock().current.rim.submit(record, body)
     }
 
-    /// If the queue with the number `old` is in use, requests go to another one from now on. `farewell` is dropped when the
-    /// old one has no more.
+    /// If the queue with the number `old` is in use, requests go to another one from now on.
+    /// `farewell` is dropped when the old one has no more.
     pub fn renew(&self, old: u32, source: Source, farewell: Farewell) {
         let mut queues = self.lock();
         if queues.current.number == old {
@@ -102,9 +108,17 @@ impl Gate {
         }
     }
 
-    /// Ends the waits that have become too long. Called a few times a second.
+    /// Ends the waits that have become too long, and looks whether the queue can still work. Called
+    /// a few times a second.
     pub fn tick(&self, now: u64) {
         self.for_each(|queue| queue.rim.tick(now));
+        let (number, wrong) = {
+            let queues = self.lock();
+            (queues.current.number, queues.current.rim.examine(now))
+        };
+        if let (Some(alarm), Some(wrong)) = (&self.alarm, wrong) {
+            alarm(number, wrong);
+        }
         self.lock().leaving.retain(|(queue, _)| !queue.rim.is_idle());
     }
 
@@ -133,7 +147,8 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queues> {
-        // A panic while the lock is held is a bug that has been reported; the list is whole at every moment.
+        // A panic while the lock is held is a bug that has been reported; the list is whole at
+        // every moment.
         self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

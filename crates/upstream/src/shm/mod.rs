@@ -12,13 +12,14 @@
 mod bell;
 mod exchange;
 mod gate;
+mod health;
 mod rim;
 #[cfg(test)]
 mod tests;
 
 pub use bell::Bell;
 pub use exchange::{Event, Exchange, ResponseHead, Told};
-pub use gate::{Farewell, Gate, Source, Want};
+pub use gate::{Alarm, Farewell, Gate, Source, Want};
 pub use tokamak_sys::queue::{Account, DECLINED, Outcome};
 
 pub use rim::{Bounds, Death, Fault, Refused, Rim};

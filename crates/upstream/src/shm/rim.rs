@@ -7,7 +7,11 @@ use tokamak_cost::{Ledger, Phase};
 use tokamak_sys::queue::{Drained, Full, Holder, Outcome, Producer, Segment, SlotId};
 
 use super::exchange::Exchange;
+use super::health::{Health, View};
 use crate::body::Body;
+
+/// A request that has waited for so long is late, in nanoseconds.
+const LATE: u64 = 1_000_000_000;
 
 /// How long and how much a rim holds.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +94,7 @@ pub(super) struct Inner {
     free: Vec<usize>,
     /// Requests without a worker, as of the last look at each; at least as many as there are.
     waiting: usize,
+    health: Health,
 }
 
 /// The rim's part of an exchange.
@@ -150,6 +155,7 @@ impl Rim {
                 exchanges: Vec::new(),
                 free: Vec::new(),
                 waiting: 0,
+                health: Health::default(),
             }),
             want,
         }
@@ -254,6 +260,13 @@ impl Rim {
                 want();
             }
         }
+    }
+
+    /// What is wrong with the queue, if it cannot work any more. Called after [`Rim::tick`].
+    pub fn examine(&self, now: u64) -> Option<&'static str> {
+        let mut inner = self.lock();
+        let view = inner.view(now);
+        inner.health.look(view)
     }
 
     /// Requests of this event loop that are queued or running.
@@ -392,7 +405,8 @@ impl Inner {
         }
     }
 
-    /// Whoever has the request is dead. It may have finished before: all that it left counts, however much that is.
+    /// Whoever has the request is dead. It may have finished before: all that it left counts,
+    /// however much that is.
     fn lose(&mut self, key: usize, death: Death) {
         self.collect_within(key, usize::MAX);
         let state = &self.exchanges[key];
@@ -456,6 +470,27 @@ impl Inner {
     /// this event loop has less than its share.
     fn is_full(&self) -> bool {
         self.waiting >= self.bounds.share && self.producer.backlog() as usize >= self.bounds.queued
+    }
+
+    fn view(&self, now: u64) -> View {
+        let segment = self.producer.segment();
+        let is_late = |state: &State| state.waiting && now.saturating_sub(state.queued_at) > LATE;
+        let is_astray = |state: &State| {
+            let nobody = match state.holder {
+                Some(Holder::Worker(instance)) => segment.pid_of(instance).is_none(),
+                Some(Holder::Withdrawn) => true,
+                Some(Holder::Queued) | None => false,
+            };
+            state.slot.is_some() && nobody
+        };
+        let has_waited = self.exchanges.iter().any(is_late);
+        View {
+            backlog: self.producer.backlog(),
+            cells: self.producer.cells(),
+            has_waited,
+            is_idle: has_waited && segment.has_idle_worker(),
+            is_astray: self.exchanges.iter().any(is_astray),
+        }
     }
 
     fn recount(&mut self) {

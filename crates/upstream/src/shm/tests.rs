@@ -26,7 +26,7 @@ fn with_pool<F: Future<Output = ()> + Send + 'static>(
         }
     });
     let source = Source { number: 0, segment: segment.clone(), tail: Arc::default() };
-    let gate = Arc::new(Gate::new(source, 0, BOUNDS, None));
+    let gate = Arc::new(Gate::new(source, 0, BOUNDS, None, None));
     let hook = Bell::new(vec![gate.clone()].into());
     let awake = hook.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -170,7 +170,7 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
         Next::Retire => panic!("retired"),
     };
     let (first, second) = (source(1), source(2));
-    let gate = Gate::new(first.clone(), 0, BOUNDS, None);
+    let gate = Gate::new(first.clone(), 0, BOUNDS, None, None);
     let submit = || gate.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
     let (mut answered, mut lost) = (submit(), submit());
     let left = Arc::new(AtomicU32::new(0));

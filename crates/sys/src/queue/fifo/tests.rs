@@ -1,6 +1,7 @@
-//! Every order in which event loops and workers can do their steps, a preemption at each of them included, as far as
-//! [`PREEMPTIONS`] reach. A worker here takes one request and is busy with it for ever: so if a request waits beside a
-//! worker that sleeps, no thread can go on, and loom says "deadlock".
+//! Every order in which event loops and workers can do their steps, a preemption at each of them
+//! included, as far as [`PREEMPTIONS`] reach. A worker here takes one request and is busy with it
+//! for ever: so if a request waits beside a worker that sleeps, no thread can go on, and loom says
+//! "deadlock".
 
 use std::sync::atomic::Ordering;
 
@@ -10,8 +11,8 @@ use loom::thread;
 
 use super::{Fifo, Word};
 
-/// How often a thread may be interrupted in one order of events. Two find a missing wake-up within seconds; three take
-/// minutes, and found no more.
+/// How often a thread may be interrupted in one order of events. Two find a missing wake-up within
+/// seconds; three take minutes, and found no more.
 const PREEMPTIONS: usize = 2;
 /// Workers, and slots.
 const WORKERS: usize = 2;
@@ -135,7 +136,8 @@ impl Model {
         ticket
     }
 
-    /// What a worker does: the slot of the request that it takes, or nothing if it is told to leave before.
+    /// What a worker does: the slot of the request that it takes, or nothing if it is told to leave
+    /// before.
     fn next(&self, worker: u16, retired: &AtomicU32) -> Option<u32> {
         loop {
             if retired.load(Ordering::SeqCst) != 0 {

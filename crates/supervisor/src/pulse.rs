@@ -1,0 +1,75 @@
+//! Whether a process that should say so now and then still lives.
+//!
+//! Only the time that the supervisor itself ran counts: if it was stopped too, or the machine was
+//! suspended, that was no silence of anybody else. So it takes several looks without a sign of
+//! life, whatever the clock does.
+
+use std::time::Duration;
+
+use crate::watch::since;
+
+/// Time between two questions to a process.
+pub const ASK_EVERY: Duration = Duration::from_millis(500);
+/// The most that counts between two looks. The supervisor looks four times a second at least.
+const STEP: Duration = Duration::from_millis(500);
+
+/// The silence of one process, or of a part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    silent: Duration,
+    looked: Option<u64>,
+}
+
+impl Pulse {
+    /// It has given a sign of life.
+    pub fn beat(&mut self) {
+        self.silent = Duration::ZERO;
+    }
+
+    /// A look: whether it has been silent for longer than `limit`, if there is one.
+    pub fn is_still(&mut self, limit: Duration, now: u64) -> bool {
+        let last = self.looked.replace(now).unwrap_or(now);
+        self.silent += since(last, now).min(STEP);
+        !limit.is_zero() && self.silent > limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    /// Looks four times a second from `from` on, for so many seconds; whether it was still at the
+    /// end.
+    fn look(pulse: &mut Pulse, from: u64, seconds: u64) -> bool {
+        (1..=seconds * 4).map(|quarter| pulse.is_still(LIMIT, from + quarter * SECOND / 4)).last().unwrap()
+    }
+
+    #[test]
+    fn silence_is_what_the_supervisor_has_seen() {
+        let mut pulse = Pulse::default();
+        assert!(!look(&mut pulse, 0, 10));
+        assert!(look(&mut pulse, 10 * SECOND, 1));
+        pulse.beat();
+        assert!(!look(&mut pulse, 11 * SECOND, 10));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_and_a_supervisor_that_was_stopped_are_no_silence() {
+        let mut pulse = Pulse::default();
+        assert!(!look(&mut pulse, 0, 9));
+        for hour in 1..=2 {
+            assert!(!pulse.is_still(LIMIT, hour * 3600 * SECOND), "one look says nothing");
+        }
+        pulse.beat();
+        assert!(!look(&mut pulse, 7200 * SECOND, 9));
+    }
+
+    #[test]
+    fn it_can_be_switched_off() {
+        let mut pulse = Pulse::default();
+        assert!((0..4000).all(|quarter| !pulse.is_still(Duration::ZERO, quarter * SECOND / 4)));
+    }
+}
