@@ -83,6 +83,7 @@ function serve(): void
                     ],
                     'later' => $channel->later,
                     'here' => $channel->isHere(),
+                    'ffi' => $channel->needs === 'ffi',
                 ];
             }
         }

@@ -137,11 +137,19 @@ NOTICE(cdef)
 NOTICE(load)
 NOTICE(scope)
 
-static void notice_calls(void)
+void classic_notice_calls(void)
 {
+    if (real_cdef) {
+        return;
+    }
     libraries_stand_before("ffi", "cdef", &real_cdef, notice_cdef);
     libraries_stand_before("ffi", "load", &real_load, notice_load);
     libraries_stand_before("ffi", "scope", &real_scope, notice_scope);
+}
+
+int classic_called_c(void)
+{
+    return called_c;
 }
 
 /* ---- around a request ---- */
@@ -158,7 +166,7 @@ void classic_begin(void)
     libraries_learn();
     world_each_descriptor(note_known, NULL);
     image_watch_mappings(note_mapping);
-    notice_calls();
+    classic_notice_calls();
 }
 
 void classic_end(void)
@@ -168,6 +176,7 @@ void classic_end(void)
     if (!is_learned) {
         return;
     }
+    world_look_at_process(called_c);
     if (called_c) {
         look_closely();
     }

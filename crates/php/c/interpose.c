@@ -12,8 +12,11 @@
 #include <libintl.h>
 #include <locale.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -163,8 +166,40 @@ INTERPOSE(int, nice, (int by),
           world_note_irreversible("a request changed the priority"), LIBC(nice)(by))
 INTERPOSE(int, setpriority, (__priority_which_t kind, id_t who, int priority),
           world_note_irreversible("a request changed the priority"), LIBC(setpriority)(kind, who, priority))
+INTERPOSE(int, setresuid, (uid_t real_id, uid_t id, uid_t saved),
+          world_note_irreversible("a request changed the user"), LIBC(setresuid)(real_id, id, saved))
+INTERPOSE(int, setresgid, (gid_t real_id, gid_t id, gid_t saved),
+          world_note_irreversible("a request changed the group"), LIBC(setresgid)(real_id, id, saved))
+INTERPOSE(int, setgroups, (size_t count, const gid_t *groups),
+          world_note_irreversible("a request changed the groups"), LIBC(setgroups)(count, groups))
+INTERPOSE(int, initgroups, (const char *user, gid_t group),
+          world_note_irreversible("a request changed the groups"), LIBC(initgroups)(user, group))
+INTERPOSE(int, unshare, (int flags),
+          world_note_irreversible("a request left a namespace"), LIBC(unshare)(flags))
+INTERPOSE(int, setns, (int fd, int kind),
+          world_note_irreversible("a request left a namespace"), LIBC(setns)(fd, kind))
+INTERPOSE(int, sched_setaffinity, (pid_t process, size_t size, const cpu_set_t *processors),
+          world_note_irreversible("a request changed the processors"),
+          LIBC(sched_setaffinity)(process, size, processors))
+INTERPOSE(int, sched_setscheduler, (pid_t process, int policy, const struct sched_param *parameters),
+          world_note_irreversible("a request changed the priority"),
+          LIBC(sched_setscheduler)(process, policy, parameters))
 INTERPOSE(int, chroot, (const char *path),
           world_note_irreversible("a request changed the root directory"), LIBC(chroot)(path))
+
+/* ---- programs that are started; fork() tells by itself ---- */
+INTERPOSE(FILE *, popen, (const char *command, const char *mode),
+          world_note_child(), LIBC(popen)(command, mode))
+INTERPOSE(int, system, (const char *command),
+          world_note_child(), LIBC(system)(command))
+INTERPOSE(int, posix_spawn,
+          (pid_t *process, const char *path, const posix_spawn_file_actions_t *actions,
+           const posix_spawnattr_t *attributes, char *const *words, char *const *environment),
+          world_note_child(), LIBC(posix_spawn)(process, path, actions, attributes, words, environment))
+INTERPOSE(int, posix_spawnp,
+          (pid_t *process, const char *file, const posix_spawn_file_actions_t *actions,
+           const posix_spawnattr_t *attributes, char *const *words, char *const *environment),
+          world_note_child(), LIBC(posix_spawnp)(process, file, actions, attributes, words, environment))
 
 /* ---- libc's own settings ---- */
 INTERPOSE(int, setenv, (const char *name, const char *value, int replace),

@@ -99,6 +99,10 @@ void lifecycle_execute(const char *path, size_t len);
 /* classic.c */
 void classic_begin(void);
 void classic_end(void);
+/* Has C code noticed that is called through FFI. */
+void classic_notice_calls(void);
+/* Whether this request, or the boot, has called any. */
+int classic_called_c(void);
 void classic_note_environment(void);
 void classic_note_text_domain(void);
 
@@ -190,7 +194,10 @@ int world_strange_descriptor(int (*is_known)(int fd));
 /* They are not closed any more; with a number, those from there on are again. Returns the number from before. */
 int world_keep_descriptors(int first);
 void world_describe_peer(int fd, char *text, size_t size);
-void world_restore(void);
+/* Closely: the request may have changed what no function of ours sees. */
+void world_restore(int closely);
+void world_look_at_process(int closely);
+void world_note_child(void);
 void world_note_closed(int fd);
 void world_note_directory(void);
 void world_note_signal(int number);

@@ -127,7 +127,10 @@ static _Noreturn void roll_back(void)
     if (connections_reset() != 0) {
         image_note_doubt(session_doubt);
     }
-    world_restore();
+    world_restore(classic_called_c());
+    if (classic_called_c()) {
+        life->check_at = life->served; /* of memory, when it has gone back */
+    }
     doubt = image_doubt();
     if (doubt) {
         rust_leave(doubt);
@@ -333,6 +336,9 @@ static const shim_request *take_and_wait(void)
     image_get_stats(&stats);
     if (life->served >= life->check_at) {
         check_image(stats.strays);
+        if (image_doubt()) {
+            rust_leave(image_doubt());
+        }
     }
     rust_resume(life->index, life->instance, life->served, stats.last_ns, (uint32_t)stats.hot_pages);
     if (connections_await() != 0) {
@@ -465,6 +471,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     }
     image_reuse_for((const void *)_emalloc);
     shutdown_learn_modules();
+    classic_notice_calls();
     shim.sealed = 1;
     if (script && !is_boot) {
         return shim_run_script(script);

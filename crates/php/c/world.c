@@ -22,8 +22,10 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "attributes.h"
 #include "image.h"
 #include "parts.h"
 
@@ -44,6 +46,9 @@ typedef struct {
     struct sigaction signals[65];
     int file_count;
     position files[MOST_FILES];
+    int has_children;
+    time_t looked; /* at the attributes */
+    attributes attributes;
 } world;
 
 /* Of a process that can be rolled back: kept memory. Part of the image, like every pointer here. */
@@ -272,17 +277,40 @@ void world_note_thread(void)
     had_threads = 1;
 }
 
-static int had_children;
-
-static void note_child(void)
+void world_note_child(void)
 {
-    had_children = 1;
+    if (is_watching()) {
+        kept_world->has_children = 1;
+    }
 }
 
-/* Nobody else will ask for them: the image knows of no child. */
+/* The next visitor must not be able to wait for them. One that still runs lives on without this worker. */
 static void bury_children(void)
 {
-    while (had_children && waitpid(-1, NULL, WNOHANG) > 0) {
+    pid_t ended = 1;
+
+    while (kept_world->has_children && ended > 0) {
+        ended = waitpid(-1, NULL, WNOHANG);
+    }
+    if (kept_world->has_children && ended == 0) {
+        world_note_doubt("a request left a process behind");
+    }
+}
+
+void world_look_at_process(int closely)
+{
+    struct timespec now;
+    const char *change;
+
+    bury_children();
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    if (closely || kept_world->has_children || now.tv_sec != kept_world->looked) {
+        kept_world->looked = now.tv_sec;
+        kept_world->has_children = 0;
+        change = attributes_compare(&kept_world->attributes);
+        if (change) {
+            world_note_doubt(change);
+        }
     }
 }
 
@@ -302,8 +330,8 @@ void world_learn(void *memory)
 {
     world *w = memory;
 
-    pthread_atfork(NULL, note_child, NULL);
-    had_threads = had_children = 0;
+    pthread_atfork(NULL, world_note_child, NULL);
+    had_threads = 0;
     if (!getcwd(w->directory, sizeof(w->directory))) {
         w->directory[0] = 0;
     }
@@ -320,6 +348,7 @@ void world_watch(void)
     static world own;
 
     world_learn(&own);
+    attributes_learn(&own.attributes);
     own.is_watched = 1;
 }
 
@@ -406,6 +435,7 @@ void world_begin(void)
         own_file(&kept_world->files[i]);
     }
     kept_world->first_fd = fill_holes();
+    attributes_learn(&kept_world->attributes);
     kept_world->is_watched = 1;
 }
 
@@ -438,12 +468,12 @@ void world_put_back(void)
     }
 }
 
-void world_restore(void)
+void world_restore(int closely)
 {
     world *w = kept_world;
 
     world_look_for_threads();
-    bury_children();
+    world_look_at_process(closely);
     world_put_back();
     if (w->directory_changed) {
         if (w->directory[0] && syscall(SYS_chdir, w->directory) != 0) {

@@ -16,6 +16,12 @@ function libc(): FFI
         void *mmap(void *at, size_t length, int protection, int flags, int descriptor, long offset);
         int pthread_create(unsigned long *thread, void *attributes, int (*start)(void), void *argument);
         int pause(void);
+        int fesetround(int direction);
+        int prctl(int option, const char *name);
+        int personality(unsigned long persona);
+        int fork(void);
+        int usleep(unsigned microseconds);
+        void _exit(int status);
     ');
 }
 
@@ -36,6 +42,24 @@ function children(): string
         $states .= ($fields[1] ?? null) === (string) getmypid() ? $fields[0] : '';
     }
     return $states;
+}
+
+/** What a program says that was started by this process and has changed it from outside. */
+function from_outside(string $command): string
+{
+    return (string) shell_exec(str_replace('PID', (string) getmypid(), $command) . ' 2>&1');
+}
+
+/** Whether one can be taken away. */
+function has_processors(): bool
+{
+    return trim(file_get_contents('/sys/devices/system/cpu/online')) !== '0';
+}
+
+/** A third, rounded as the process does it now; the compiler does not know the numbers. */
+function a_third(): string
+{
+    return bin2hex(pack('E', random_int(1, 1) / random_int(3, 3)));
 }
 
 const WINDOW_SIGNAL = 28; // SIGWINCH: nothing else here uses it, and by default it does nothing
@@ -148,6 +172,86 @@ return [
         },
         probe: fn () => children(),
         worker: STAYS,
+    ),
+    'resource limit, set by a program' => new Channel(
+        pollute: function () { from_outside('prlimit --pid PID --sigpending=100'); },
+        probe: fn () => preg_grep('/^Max pending signals/', file('/proc/self/limits')),
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        sealed: REPLACED,
+    ),
+    'priority, set by a program' => new Channel(
+        pollute: function () { from_outside('renice -n 7 -p PID'); },
+        probe: fn () => explode(' ', file_get_contents('/proc/self/stat'))[18],
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        sealed: REPLACED,
+    ),
+    'scheduling, set by a program' => new Channel(
+        pollute: function () { from_outside('chrt --batch --pid 0 PID'); },
+        probe: fn () => explode(' ', file_get_contents('/proc/self/stat'))[40],
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        sealed: REPLACED,
+    ),
+    'order of input and output, set by a program' => new Channel(
+        pollute: function () { from_outside('ionice -c 3 -p PID'); },
+        probe: fn () => from_outside('ionice -p PID'),
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        sealed: REPLACED,
+    ),
+    'processors, set by a program' => new Channel(
+        pollute: function () { from_outside('taskset -p 1 PID'); },
+        probe: fn () => process_status('Cpus_allowed'),
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        sealed: REPLACED,
+        needs: has_processors() ? null : 'a second processor',
+    ),
+    'rounding of numbers' => new Channel(
+        pollute: function () { libc()->fesetround(0x800); }, // FE_UPWARD
+        probe: fn () => a_third(),
+        fpm: STAYS,
+        worker: STAYS,
+        needs: 'ffi',
+    ),
+    'name of the process' => new Channel(
+        pollute: function () { libc()->prctl(15, 'polluted'); }, // PR_SET_NAME
+        probe: fn () => process_status('Name'),
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        sealed: REPLACED,
+        needs: 'ffi',
+    ),
+    'execution domain' => new Channel(
+        pollute: function () { libc()->personality(0x0040000); }, // ADDR_NO_RANDOMIZE
+        probe: fn () => libc()->personality(0xffffffff),
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        sealed: REPLACED,
+        needs: 'ffi',
+    ),
+    'child process, left running' => new Channel(
+        pollute: function () {
+            if (libc()->fork() === 0) {
+                libc()->usleep(1_000_000);
+                libc()->_exit(0);
+            }
+        },
+        probe: fn () => strlen(children()),
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        sealed: REPLACED,
+        needs: 'ffi',
     ),
     'thread' => new Channel(
         pollute: function () {

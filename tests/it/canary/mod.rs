@@ -24,6 +24,8 @@ struct Channel {
     later: bool,
     /// PHP has the extension.
     here: bool,
+    /// There is no such channel without FFI.
+    ffi: bool,
 }
 
 /// What a request saw of a channel.
@@ -113,6 +115,7 @@ fn channels(list: &Response) -> Vec<Channel> {
         expected: entry["expected"].clone(),
         later: entry["later"] == true,
         here: entry["here"] == true,
+        ffi: entry["ffi"] == true,
     };
     list.json()["seen"].as_array().expect("a list of channels").iter().map(read).collect()
 }

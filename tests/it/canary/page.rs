@@ -37,6 +37,15 @@ in this mode too.
 
 ";
 
+const WITH_FFI: &str = "\
+Through FFI alone
+
+These channels need `FFI`, by which a script calls C: no function of PHP's reaches them. `ffi.enable = preload`, which is
+PHP's default, closes all of them for web requests. Where it is `true`, what the last columns say is closed by a closer look
+after each request that has called C (at memory, threads, descriptors, limits, rights, rounding), which only such
+requests pay for. A script that calls C can also write to any memory of its own process, and what it writes to memory that
+processes share (the opcode cache) is seen by all of them: nothing closes that.";
+
 /// The columns of the tables. Each is written by the test of its own mode and kept by the others.
 const COLUMNS: [&str; 4] = ["php-fpm", "classic", "worker", "sealed"];
 
@@ -84,12 +93,17 @@ fn page(rows: &[Row]) -> String {
         }
         page.push('\n');
     }
-    for of_topic in rows.chunk_by(|a, b| a.channel.topic == b.channel.topic) {
-        let _ = write!(page, "\n## {}\n\n| channel |{heading}", of_topic[0].channel.topic);
-        for row in of_topic {
+    let mut section = |heading_text: &str, rows: &[&Row]| {
+        let _ = write!(page, "\n## {heading_text}\n\n| channel |{heading}");
+        for row in rows {
             let _ = writeln!(page, "| {} | {} |", row.channel.name, row.cells.join(" | "));
         }
+    };
+    let (with_ffi, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.channel.ffi);
+    for of_topic in others.chunk_by(|a, b| a.channel.topic == b.channel.topic) {
+        section(&of_topic[0].channel.topic, of_topic);
     }
+    section(WITH_FFI, &with_ffi);
     page
 }
 

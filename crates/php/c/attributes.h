@@ -1,0 +1,43 @@
+/* What the kernel keeps for a process beside its memory and its descriptors. */
+#ifndef TOKAMAK_ATTRIBUTES_H
+#define TOKAMAK_ATTRIBUTES_H
+
+#include <fenv.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+enum { LIMITS = RLIM_NLIMITS, NAMESPACES = 8, STREAMS = 3, MOST_GROUPS = 256, PROCESSORS = 8192 };
+
+/* Those that are compared, byte by byte: zeroed before they are filled. */
+typedef struct {
+    struct rlimit limits[LIMITS];
+    struct {
+        long nice, policy, priority, io;
+        unsigned char processors[PROCESSORS / 8];
+    } scheduling;
+    struct {
+        uid_t users[3];
+        gid_t groups[3];
+        int count;
+        gid_t others[MOST_GROUPS];
+    } identity;
+    struct {
+        pid_t group, session;
+    } family;
+    ino_t spaces[NAMESPACES];
+    char name[16];
+    char score[16]; /* how soon the kernel ends it when memory is short */
+    long personality, seccomp, no_new_privileges, timer_slack, keeps_capabilities, dumpable;
+} process_attributes;
+
+typedef struct {
+    process_attributes process;
+    int stream_flags[STREAMS]; /* of the open file descriptions behind 0, 1 and 2 */
+    fenv_t arithmetic;
+} attributes;
+
+void attributes_learn(attributes *learned);
+/* Puts back what can be; what else differs, as a text for a log, or NULL. */
+const char *attributes_compare(const attributes *learned);
+
+#endif
