@@ -90,7 +90,8 @@ typedef struct {
     size_t spare_count;
     spare spares[MOST_SPARES];
 
-    long faults;
+    long faults;      /* at the end of the last roll-back */
+    long known_faults; /* of which it is certain that they brought no page of the image */
     uint64_t roll_backs, scans, strays, last_ns;
 
     size_t hot_count, hot_room;
@@ -145,6 +146,8 @@ void spare_clear(int has_faulted);
 void spare_drop(void);
 
 /* pages.c */
+/* Page faults of this process, but for known ones. */
+long pages_faults(void);
 /* Whether a page has come to this process since the last roll-back. */
 int pages_have_faulted(void);
 /* Makes the page tables, so that a request's first reads are no faults. */

@@ -196,6 +196,22 @@ void image_watch_mappings(void (*told)(const void *at, int is_new))
     watcher = told;
 }
 
+/* All pages of a file at once, so that reading it causes no fault that the roll-back would have to explain. */
+static void *map_populated(void *address, size_t len, int protection, int flags, int fd, off_t offset)
+{
+    long before = pages_faults();
+    void *at = (void *)syscall(SYS_mmap, address, len, protection, flags | MAP_POPULATE, fd, offset);
+
+    kept->known_faults += pages_faults() - before;
+    return at;
+}
+
+/* Whether reading is all that can be done with it, and it is not so large that most of it might not be read. */
+static int is_for_reading(size_t len, int protection, int fd)
+{
+    return fd != -1 && len <= CHUNK && protection == PROT_READ;
+}
+
 void *image_mmap(void *address, size_t len, int protection, int flags, int fd, off_t offset, const void *caller)
 {
     uintptr_t code = (uintptr_t)caller;
@@ -217,7 +233,11 @@ void *image_mmap(void *address, size_t len, int protection, int flags, int fd, o
             return at;
         }
     }
-    at = (void *)syscall(SYS_mmap, address, len, protection, flags, fd, offset);
+    if (is_for_reading(len, protection, fd)) {
+        at = map_populated(address, len, protection, flags, fd, offset);
+    } else {
+        at = (void *)syscall(SYS_mmap, address, len, protection, flags, fd, offset);
+    }
     if (at == MAP_FAILED) {
         return at;
     }

@@ -140,13 +140,13 @@ static void scan(void)
     sort_hot(before);
 }
 
-static long faults(void)
+long pages_faults(void)
 {
     struct rusage usage;
 
     /* There is one thread; asking for all of them takes longer. */
     syscall(SYS_getrusage, RUSAGE_THREAD, &usage);
-    return usage.ru_minflt + usage.ru_majflt;
+    return usage.ru_minflt + usage.ru_majflt - kept->known_faults;
 }
 
 #ifndef MADV_POPULATE_READ
@@ -232,7 +232,7 @@ static void copy_back(void)
 
 int pages_have_faulted(void)
 {
-    return faults() != kept->faults;
+    return pages_faults() != kept->faults;
 }
 
 void pages_restore(int has_faulted)
@@ -246,7 +246,7 @@ void pages_restore(int has_faulted)
         copy_back();
     }
     if (has_faulted) {
-        kept->faults = faults(); /* the copying itself may have faulted */
+        kept->faults = pages_faults(); /* the copying itself may have faulted */
     }
 }
 
