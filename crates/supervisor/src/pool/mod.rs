@@ -3,6 +3,7 @@
 //! Everything that the zygote says and the board shows is bounded and checked, and decides about this pool
 //! only.
 
+mod advice;
 mod fpm;
 mod look;
 mod output;
@@ -116,6 +117,9 @@ impl Pool {
         let own = settings::settings(&site).map_err(io::Error::other)?;
         let geometry = settings::geometry(server, &site);
         let segment = Segment::create(&site.name, geometry)?;
+        if let Some(advice) = advice::for_site(&site) {
+            log::site(Level::Warn, &site.name, format_args!("{advice}"));
+        }
         if let Some(pool) = &site.fpm {
             fpm::introduce(&segment, pool, site.pool.queue);
         }
