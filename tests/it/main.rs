@@ -59,6 +59,8 @@ mod privacy;
 /// Reload: new code, new configuration, new workers, and nobody notices.
 mod reload;
 mod renewal;
+/// What a roll-back costs, and says of itself.
+mod roll_back;
 /// Which script, and which site, answers.
 mod routing;
 /// The seal report: planted leaks are named, and nothing else is.

@@ -174,6 +174,11 @@ static time_t now(void)
     return t.tv_sec;
 }
 
+int connections_are_asked_for(void)
+{
+    return held != NULL;
+}
+
 int connections_are_wanted(void)
 {
     return held && !held->is_kept && !*is_hopeless && now() >= held->again_at;

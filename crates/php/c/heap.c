@@ -19,6 +19,13 @@ static uintptr_t chunk_of(const void *block)
     return (uintptr_t)block & ~(uintptr_t)(ZEND_MM_CHUNK_SIZE - 1);
 }
 
+void heap_give_back(void)
+{
+    if (is_zend_mm()) {
+        zend_mm_gc(zend_mm_get_heap());
+    }
+}
+
 void heap_plug(void)
 {
     volatile size_t size = ZEND_MM_PAGE_SIZE; /* volatile: emalloc() of a constant takes a shorter way */
@@ -29,7 +36,7 @@ void heap_plug(void)
     if (!is_zend_mm()) {
         return;
     }
-    zend_mm_gc(zend_mm_get_heap()); /* no chunk in reserve: the request would take that */
+    heap_give_back(); /* no chunk in reserve: the request would take that */
     zend_set_memory_limit((size_t)Z_L(-1) >> 1);
     before = zend_memory_usage(1);
     do {

@@ -157,6 +157,7 @@ HashTable *boot_watched_files(void); /* NULL: none */
 ZEND_FUNCTION(tokamak_keep_connections);
 size_t connections_size(void);
 void connections_learn(void *kept);
+int connections_are_asked_for(void);
 int connections_are_wanted(void);
 /* True: they are open, and this process's memory is to be kept with them. Otherwise it is to be rolled back. */
 int connections_open(void);
@@ -175,9 +176,18 @@ pid_t connections_getpid(void);
 /* patterns.c */
 void patterns_tell(int fd);
 void patterns_learn(int fd);
+/* Kept memory that it needs, and the moment from which on patterns are noted. */
+size_t patterns_size(void);
+void patterns_begin(void *memory);
+/* At the end of a request. */
+void patterns_note(void);
+/* Those that more than one request has compiled. Returns how many. */
+int patterns_compile(void);
 
 /* heap.c */
 void heap_plug(void);
+/* All chunks in which nothing is left. */
+void heap_give_back(void);
 
 /* world.c */
 size_t world_size(void);

@@ -1,7 +1,9 @@
 /* PHP's cache of compiled regular expressions, as a list that one process can hand to another.
  *
  * A process of classic mode compiles each pattern once in its life; one that is rolled back would compile it at each
- * request, unless the image has it. */
+ * request, unless the image has it. So the zygote takes over what warm-up requests have compiled, and a worker, after some
+ * requests, what several of them have. */
+#include <ctype.h>
 #include <unistd.h>
 
 #include "parts.h"
@@ -9,7 +11,28 @@
 #define PCRE2_CODE_UNIT_WIDTH 8 /* as PHP does */
 #include <ext/pcre/php_pcre.h>
 
-enum { LONGEST = 64 * 1024 }; /* a pattern; longer ones are left out. Chosen arbitrarily. */
+enum {
+    LONGEST = 64 * 1024, /* a pattern; longer ones are left out. Chosen arbitrarily, as are these: */
+    MOST_NOTED = 256,
+    ROOM = 128 * 1024
+};
+
+/* A pattern that requests have compiled. */
+typedef struct {
+    zend_ulong hash;
+    uint32_t at, len; /* in the text */
+    uint32_t requests;
+} noted_pattern;
+
+/* Kept memory. */
+typedef struct {
+    size_t count, used;
+    noted_pattern all[MOST_NOTED];
+    char text[ROOM];
+} noted_patterns;
+
+static noted_patterns *noted;
+static uint32_t in_image; /* places of the cache; what requests compile comes behind them */
 
 static int write_all(int fd, const void *at, size_t len)
 {
@@ -37,17 +60,20 @@ static int read_all(int fd, void *at, size_t len)
     return 0;
 }
 
-/* Under a locale of its own the cache's keys begin with the locale's name, and the image has another locale. */
+/* Under a locale of its own the cache's keys begin with the locale's name, and the image has another
+ * locale. No pattern begins with a letter. */
+static int is_of_a_locale(const zend_string *pattern)
+{
+    return isalpha((unsigned char)ZSTR_VAL(pattern)[0]);
+}
+
 void patterns_tell(int fd)
 {
     zend_string *pattern;
 
-    if (BG(ctype_string)) {
-        return;
-    }
     ZEND_HASH_FOREACH_STR_KEY(&PCRE_G(pcre_cache), pattern) {
         uint32_t len = pattern ? (uint32_t)ZSTR_LEN(pattern) : 0;
-        if (len == 0 || len > LONGEST) {
+        if (len == 0 || len > LONGEST || is_of_a_locale(pattern)) {
             continue;
         }
         if (write_all(fd, &len, sizeof(len)) != 0 || write_all(fd, ZSTR_VAL(pattern), len) != 0) {
@@ -72,4 +98,71 @@ void patterns_learn(int fd)
             return;
         }
     }
+}
+
+/* ---- what requests compile, in a process that is rolled back ---- */
+
+size_t patterns_size(void)
+{
+    return sizeof(noted_patterns);
+}
+
+void patterns_begin(void *memory)
+{
+    noted = memory;
+    in_image = PCRE_G(pcre_cache).nNumUsed;
+}
+
+static noted_pattern *find(const zend_string *pattern)
+{
+    for (size_t i = 0; i < noted->count; i++) {
+        noted_pattern *p = &noted->all[i];
+        if (p->hash == ZSTR_H(pattern) && p->len == ZSTR_LEN(pattern) &&
+            memcmp(noted->text + p->at, ZSTR_VAL(pattern), p->len) == 0) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+static void note(const zend_string *pattern)
+{
+    noted_pattern *p = find(pattern);
+
+    if (p) {
+        p->requests++;
+    } else if (noted->count < MOST_NOTED && ZSTR_LEN(pattern) <= ROOM - noted->used) {
+        noted->all[noted->count++] = (noted_pattern){ZSTR_H(pattern), (uint32_t)noted->used, (uint32_t)ZSTR_LEN(pattern), 1};
+        memcpy(noted->text + noted->used, ZSTR_VAL(pattern), ZSTR_LEN(pattern));
+        noted->used += ZSTR_LEN(pattern);
+    }
+}
+
+void patterns_note(void)
+{
+    const HashTable *cache = &PCRE_G(pcre_cache);
+
+    for (uint32_t i = in_image; i < cache->nNumUsed; i++) {
+        const Bucket *b = &cache->arData[i];
+        if (Z_TYPE(b->val) != IS_UNDEF && b->key && !is_of_a_locale(b->key)) {
+            note(b->key);
+        }
+    }
+}
+
+/* One that a single request has compiled may be made of what its visitor said. */
+int patterns_compile(void)
+{
+    int compiled = 0;
+
+    for (size_t i = 0; i < noted->count; i++) {
+        const noted_pattern *p = &noted->all[i];
+        if (p->requests > 1) {
+            zend_string *pattern = zend_string_init(noted->text + p->at, p->len, 0);
+            compiled += pcre_get_compiled_regex_cache_ex(pattern, 0) != NULL;
+            zend_string_release(pattern);
+        }
+    }
+    in_image = PCRE_G(pcre_cache).nNumUsed;
+    return compiled;
 }

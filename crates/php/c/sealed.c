@@ -23,8 +23,9 @@ typedef struct {
     uint32_t index, instance;
     uint64_t served;
     uint64_t check_at, check_every; /* requests served at the next look at the invariants, and between the last two */
+    int has_learnt;
     lasting_files files;
-    char rest[]; /* of world.c, then of connections.c */
+    char rest[]; /* of world.c, then of connections.c, then of patterns.c */
 } lasting;
 
 static const char session_doubt[] = "the session of a kept connection could not be reset";
@@ -32,6 +33,9 @@ static const char session_doubt[] = "the session of a kept connection could not 
 /* Requests between two looks at the invariants: soon at first, and again when one found something that libc had left. At most
  * so many that what each leaves stays far below the 65530 mappings that a process may have. */
 enum { CHECK_SOON = 500, CHECK_LATE = 16000 };
+
+/* Requests from which a worker learns what they all compile. Chosen arbitrarily. */
+enum { LESSONS = 50 };
 
 static lasting *life;             /* kept memory; the same address in every process of the site */
 static int is_worker;             /* this process rolls back; in the image, because it is set before that is taken */
@@ -157,6 +161,7 @@ void sealed_begin(void)
 void sealed_end(void)
 {
     shutdown_request();
+    patterns_note();
     roll_back();
 }
 
@@ -246,6 +251,7 @@ static void prepare(void)
     quiet_seal();
     world_learn(life->rest);
     connections_learn(life->rest + world_size());
+    patterns_begin(life->rest + world_size() + connections_size());
     keep_file_positions();
     heap_plug();
     shim.lasting = &life->files;
@@ -313,6 +319,20 @@ static _Noreturn void begin_worker(shim_seat seat)
     image_roll_back();
 }
 
+/* An image is extended once only, and connections come first. */
+static void learn_patterns(void)
+{
+    if (life->has_learnt || life->served < LESSONS || connections_are_asked_for()) {
+        return;
+    }
+    life->has_learnt = 1;
+    if (patterns_compile() > 0) {
+        heap_give_back(); /* what compiling took: the image's own chunks are full, and stay so */
+        image_extend();   /* on failure without them, or with a doubt */
+    }
+    roll_back();
+}
+
 /* Request after request comes out of here, each with the memory of the first. NULL: there is no image. */
 static const shim_request *take_and_wait(void)
 {
@@ -345,6 +365,7 @@ static const shim_request *take_and_wait(void)
         rust_leave(session_doubt);
     }
     keep_connections();
+    learn_patterns();
     request = rust_next();
     if (!request) {
         rust_leave(NULL);
@@ -465,7 +486,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     backtrace_signal = signal_number;
     script_path = script;
 
-    life = image_open(sizeof(lasting) + world_size() + connections_size(), page_map);
+    life = image_open(sizeof(lasting) + world_size() + connections_size() + patterns_size(), page_map);
     if (!life) {
         return SHIM_NEVER_LOOPED;
     }
