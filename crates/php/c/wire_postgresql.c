@@ -44,12 +44,10 @@ static void learn_stranger(wire *w, const unsigned char *message, size_t size)
 
 static const char seed_again[] = "SET seed=0.0000000000000000";
 
-/* DISCARD ALL leaves: the role that ALTER ROLE or ALTER DATABASE has given the user, of which it makes none; random() as
- * setseed() has left it. */
+/* DISCARD ALL leaves random() as setseed() has left it. It goes back to the role that ALTER ROLE has given the user. */
 static void settle(wire *w)
 {
     say_query(w, &w->next, "DISCARD ALL", 11);
-    say_query(w, &w->next, "RESET ROLE", 10);
     say_query(w, &w->next, seed_again, sizeof(seed_again) - 1);
     w->seed_at = w->next.len - 1 - 16;
     wire_say_opening(w);
