@@ -186,6 +186,16 @@ impl Scripted {
     }
 }
 
+impl Scripted {
+    /// Waits for a log line that contains all of these texts.
+    #[track_caller]
+    pub fn log_line(&self, texts: &[&str]) {
+        let is_told = |log: String| log.lines().any(|line| texts.iter().all(|text| line.contains(text)));
+        let told = eventually(Duration::from_secs(5), || is_told(self.log()).then_some(()));
+        assert!(told.is_some(), "no log line with {texts:?}: {}", self.log());
+    }
+}
+
 impl Drop for Scripted {
     fn drop(&mut self) {
         // Before its files go.
