@@ -124,13 +124,18 @@ impl Consumer {
     pub fn next(&mut self, mut before_claim: impl FnMut() -> Claim, mut on_idle: impl FnMut()) -> Next {
         let segment = &self.end.segment;
         let board = self.board();
+        let mut is_idle = false;
         loop {
             if board.is_retired() {
                 return self.leave();
             }
             let Some(next) = segment.front() else {
                 on_idle();
-                board.set_state(WorkerState::Idle);
+                // It has been idle since it first slept, also if it woke for a request that another one took.
+                if !is_idle {
+                    board.set_state(WorkerState::Idle);
+                    is_idle = true;
+                }
                 segment.sleep(self.end.index(), || board.is_retired());
                 continue;
             };
