@@ -63,6 +63,7 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         root,
         index: Vec::new(),
         front_controller: None,
+        front_controller_for: Vec::new(),
         mode: Mode::Classic,
         worker: None,
         boot: None,

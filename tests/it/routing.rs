@@ -2,6 +2,53 @@
 
 use crate::harness::{Kind, Setup, check, get, on_every_server, row};
 
+/// A wiki may have a page for everything; files stay files, and what is hidden is never sent.
+#[test]
+fn front_controllers_may_have_more() {
+    let setup = |lines: &str| {
+        let setup = Setup::new(Kind::Classic).site("sites/front").front_controller("index.php");
+        setup.site_line(lines).start()
+    };
+    let write = |server: &crate::harness::Server| {
+        std::fs::create_dir(server.places.root().join(".git")).unwrap();
+        std::fs::write(server.places.root().join(".git/config"), "secret").unwrap();
+    };
+    let server = setup("front_controller_for = [\"php\", \"hidden\"]");
+    write(&server);
+    let front = |target: &str| format!("front /index.php {target} []");
+    check(
+        &server,
+        vec![
+            row("no such script", get("/wiki/Test.php")).body(front("/wiki/Test.php")),
+            row("nor below it", get("/wiki/Test.php/a?b")).body(front("/wiki/Test.php/a?b")),
+            row("a hidden name", get("/wiki/.hidden")).body(front("/wiki/.hidden")),
+            row("encoded", get("/a/%2Ewell")).body(front("/a/%2Ewell")),
+            row("a hidden file", get("/.git/config")).body(front("/.git/config")),
+            row("out of the root", get("/../.git/config")).status(400),
+            row("another script", get("/admin.php")).body("admin /admin.php []"),
+            row("a file is a file", get("/real.txt")).body("a real file"),
+        ],
+    );
+    let server = setup("front_controller_for = [\"php\"]");
+    write(&server);
+    check(
+        &server,
+        vec![
+            row("no such script", get("/wiki/Test.php")).body(front("/wiki/Test.php")),
+            row("a hidden name", get("/wiki/.hidden")).status(404),
+            row("a hidden file", get("/.git/config")).status(404),
+        ],
+    );
+    let server = setup("");
+    check(
+        &server,
+        vec![
+            row("no such script", get("/wiki/Test.php")).status(404),
+            row("a hidden name", get("/wiki/.hidden")).status(404),
+        ],
+    );
+}
+
 on_every_server! { front_controller, sites_by_host }
 
 fn front_controller(kind: Kind) {

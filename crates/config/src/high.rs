@@ -188,6 +188,15 @@ pub enum Ignored {
     Response,
 }
 
+/// Paths that are 404 unless the front controller is to answer for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leftover {
+    /// Of scripts that do not exist.
+    Php,
+    /// With names that begin with a dot.
+    Hidden,
+}
+
 /// The Lua scripts (absolute) that see a site's requests, by when they do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scripts {
@@ -242,6 +251,8 @@ pub struct Site {
     pub index: Vec<String>,
     /// Script, relative to the root, that answers for paths which are no file; absent: such paths are 404.
     pub front_controller: Option<String>,
+    /// For what else it answers.
+    pub front_controller_for: Vec<Leftover>,
     /// How requests are served.
     pub mode: Mode,
     /// The worker script (absolute): always for [`Mode::Worker`], perhaps for [`Mode::Sealed`].

@@ -262,6 +262,7 @@ impl Reader<'_> {
             root: root.unwrap_or_default(),
             index: site.index.value.iter().map(|text| text.0.clone()).collect(),
             front_controller,
+            front_controller_for: site.front_controller_for.value.clone(),
             mode,
             worker,
             boot,

@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::high::{Address, Affinity, Balance, Endpoint, Ignored, LogFormat, Mode, Reset, Split, StopSignal};
+use crate::high::{
+    Address, Affinity, Balance, Endpoint, Ignored, Leftover, LogFormat, Mode, Reset, Split, StopSignal,
+};
 use crate::literal::Literal;
 use crate::origin::{Given, Origin};
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
@@ -195,6 +197,11 @@ impl Choice for Ignored {
     const NAMES: &'static [&'static str] = &["cookie", "set_cookie", "request", "response"];
     const ALL: &'static [Ignored] =
         &[Ignored::Cookie, Ignored::SetCookie, Ignored::Request, Ignored::Response];
+}
+
+impl Choice for Leftover {
+    const NAMES: &'static [&'static str] = &["php", "hidden"];
+    const ALL: &'static [Leftover] = &[Leftover::Php, Leftover::Hidden];
 }
 
 impl Choice for StopSignal {
@@ -427,6 +434,9 @@ section! {
         /// Script, relative to the root, that answers for paths which are no file; `"none"` answers 404 to them, `"auto"`
         /// is the `index.php` of the root if there is one.
         front_controller: Auto<Nothing<Text>> = "auto", ANY, Live, env "TOKAMAK_FRONT_CONTROLLER";
+        /// What is 404 otherwise and the front controller answers too: paths of scripts that do not exist (`"php"`),
+        /// and names that begin with a dot (`"hidden"`), whether there are such files or not.
+        front_controller_for: Vec<Leftover> = "", ANY, Live;
         /// How requests are served: `"classic"` starts PHP anew for each, `"worker"` calls the loop of the `worker`
         /// script, `"sealed"` boots the application once and serves each request from the same untouched image of it,
         /// `"fastcgi"` starts no PHP and sends scripts to the `upstream`; `"auto"` is `"fastcgi"` if an `upstream` is set,

@@ -298,6 +298,7 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> LowSite {
             root: plain(Auto::<PathBuf>::Is(site.root.clone())),
             index: texts(&site.index),
             front_controller: plain(Auto::Is(front_controller)),
+            front_controller_for: plain(site.front_controller_for.clone()),
             mode: plain(Auto::Is(site.mode)),
             worker: plain(site.worker.clone()),
             boot: plain(site.boot.clone()),

@@ -241,6 +241,7 @@ pub(crate) mod tests {
             root: root.to_owned(),
             index: vec!["index.php".into()],
             front_controller: None,
+            front_controller_for: Vec::new(),
             fallback: None,
             upstream: None,
             authorizer: None,

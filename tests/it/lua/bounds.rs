@@ -39,8 +39,7 @@ fn an_endless_loop_is_answered_503() {
     assert_eq!(response.status(), 503);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     others_are_served(&server);
-    let log = server.log();
-    assert!(log.contains("deny.lua:2: ended after 200ms") && log.contains("url=/page.html?spin"), "{log}");
+    server.log_line(&["deny.lua:2: ended after 200ms", "url=/page.html?spin"]);
 }
 
 #[test]
@@ -55,8 +54,7 @@ fn an_error_is_answered_500_with_place_and_address_in_the_log() {
     let server = with_script("\n\nerror('broken')");
     assert_eq!(server.send("deny", &get("/page.html?x")).status(), 500);
     others_are_served(&server);
-    let log = server.log();
-    assert!(log.contains("deny.lua:3: broken") && log.contains("url=/page.html?x"), "{log}");
+    server.log_line(&["deny.lua:3: broken", "url=/page.html?x"]);
 }
 
 #[test]
@@ -90,8 +88,35 @@ fn a_broken_edit_keeps_the_last_good_version() {
 fn restarts_have_an_end() {
     let server = with_script("return lighty.RESTART_REQUEST");
     assert_eq!(server.send("deny", &get("/")).status(), 500);
-    assert!(server.log().contains("too many request restarts"), "{}", server.log());
+    server.log_line(&["too many request restarts"]);
     others_are_served(&server);
+}
+
+/// As in lighttpd the request begins again with `request.uri`; here the log says so.
+#[test]
+fn an_assigned_path_does_not_outlive_a_restart() {
+    let server = with_script(
+        "local env = lighty.r.req_attr if lighty.r.req_header['X-Again'] then return 204 end \
+         lighty.r.req_header['X-Again'] = 'yes' env['uri.path'] = '/other' return lighty.RESTART_REQUEST",
+    );
+    assert_eq!(server.send("deny", &get("/page.html")).status(), 204);
+    server.log_line(&["the assigned uri.path has no effect", "url=/page.html"]);
+}
+
+/// A path with a hidden name is a path; only nobody is sent what it names.
+#[test]
+fn scripts_see_the_paths_of_hidden_names() {
+    let server = Scripted::tokamak_with("", &[("deny", Hook::Physical)]);
+    let text = "local env = lighty.r.req_attr if env['uri.query'] ~= 'show' then return 0 end \
+                lighty.r.resp_body.set(env['uri.path'] .. ' ' .. env['physical.rel-path']) return 200";
+    fs::write(server.script("deny"), text).unwrap();
+    let expected = "/a/.well /a/.well";
+    let seen = || {
+        let shown = server.send("deny", &get("/a/%2Ewell?show"));
+        (shown.status() == 200 && shown.text() == expected).then_some(())
+    };
+    eventually(Duration::from_secs(10), seen).expect("the script sees the path");
+    assert_eq!(server.send("deny", &get("/a/.well")).status(), 404);
 }
 
 /// A route's scripts take the place of the site's, for its path alone.

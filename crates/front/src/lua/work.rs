@@ -185,6 +185,10 @@ impl Work {
 
     /// The request begins anew, with what has been changed of it.
     pub fn restart(&mut self) {
+        if self.changes.get(Attribute::UriPath).is_some() {
+            // As in lighttpd, which forgets the path silently.
+            self.log("RESTART_REQUEST begins with request.uri: the assigned uri.path has no effect");
+        }
         self.changes.forget_places();
     }
 

@@ -3,15 +3,16 @@
 //! The rules are those of the usual `try_files $uri $uri/ /index.php` in front of php-fpm:
 //!
 //! 1. A segment that ends in `.php` and is an existing file is the script; what follows it is PATH_INFO.
-//!    Without such a file the answer is 404, also when there is a front controller.
+//!    Without such a file the answer is 404, unless the front controller is to answer for it.
 //! 2. A file is sent, unless it could be PHP source.
-//! 3. A directory answers with its first index file, `/dir` after a redirect to `/dir/`.
+//! 3. A directory answers with its first index file, `/dir` after a redirect to `/dir/`. One without an
+//!    index file is not redirected.
 //! 4. Everything else goes to the front controller, without PATH_INFO, or is 404.
 //!
 //! Before all of them come the site's routes: what lies below the path of one with an upstream is that application's. A route
 //! also says, like the site, who is asked first whether a request may be served, and who filters files.
 //!
-//! Hidden files are 404, and a path cannot leave the root by its text. Symbolic links are followed, also out
+//! Hidden files are 404 or the front controller's, and a path cannot leave the root by its text. Symbolic links are followed, also out
 //! of the root: whoever may place them may place files too.
 //!
 //! At most one system call is made for a path that is no file, and none for a script that was found within
@@ -31,11 +32,10 @@ use std::time::Instant;
 
 use http::Uri;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
-use tokamak_config::{Filter, Route, Site, Split};
+use tokamak_config::{Filter, Leftover, Route, Site, Split};
 
 use crate::files::{self, Found, Opened};
 use cache::Cache;
-use path::Unusable;
 
 /// What is encoded in the path of a redirect: all that could end the path or leave the header.
 const REDIRECT_PATH: &AsciiSet =
@@ -90,6 +90,8 @@ pub struct Router {
     root: PathBuf,
     index: Vec<String>,
     front_controller: Option<Vec<u8>>,
+    /// For what else it answers.
+    leftovers: Vec<Leftover>,
     /// The longest path first.
     routes: Vec<Route>,
     /// The application that is asked before, where no route says otherwise.
@@ -114,6 +116,7 @@ impl Router {
         Router {
             routes: site.routes.clone(),
             authorizer: site.authorizer,
+            leftovers: site.front_controller_for.clone(),
             ..Router::below(&site.root, &site.index, site.front_controller.as_deref())
         }
     }
@@ -124,6 +127,7 @@ impl Router {
             index: index.to_vec(),
             front_controller: front_controller
                 .map(|script| format!("/{}", script.trim_start_matches('/')).into_bytes()),
+            leftovers: Vec::new(),
             routes: Vec::new(),
             authorizer: None,
             scripts: Mutex::default(),
@@ -173,16 +177,19 @@ impl Router {
 
     fn find_at(&self, encoded: &[u8], query: Option<&str>, now: Instant) -> Decision {
         let nothing = |target| Decision { target, path: Vec::new(), authorizer: None, filter: None };
-        let path = match path::clean(encoded) {
-            Ok(path) => path,
-            Err(Unusable::Malformed) => return nothing(Target::BadRequest),
-            Err(Unusable::Hidden) => return nothing(Target::NotFound),
-        };
+        let Ok(path) = path::resolved(encoded) else { return nothing(Target::BadRequest) };
+        let is_hidden = path::refuse_hidden(&path).is_err();
+        if is_hidden && !self.leftovers.contains(&Leftover::Hidden) {
+            return nothing(Target::NotFound);
+        }
         let Some(route) = self.routes.iter().find(|route| is_below(&path, &route.path)) else {
-            let target = self.decide(&path, query, now);
+            let target = if is_hidden { self.front_controller(now) } else { self.decide(&path, query, now) };
             return Decision { authorizer: self.authorizer, path, ..nothing(target) };
         };
         let target = match route.upstream {
+            // Hidden names stay what they are below other applications.
+            Some(_) if is_hidden => Target::NotFound,
+            None if is_hidden => self.front_controller(now),
             Some(upstream) => self.application(&path, route, upstream),
             None => self.decide(&path, query, now),
         };
@@ -226,6 +233,9 @@ impl Router {
                     return Target::Script(Script { path_info: path[end..].to_vec(), ..script });
                 }
                 Look::Directory => {}
+                Look::Missing if self.leftovers.contains(&Leftover::Php) => {
+                    return self.front_controller(now);
+                }
                 Look::Missing => return Target::NotFound,
                 Look::Forbidden => return Target::Forbidden,
             }
@@ -326,9 +336,9 @@ impl Router {
     }
 }
 
-/// The path from an encoded one, as [`Router::find`] sees it; nothing for one that means nothing or is hidden.
+/// The path from an encoded one, as [`Router::find`] sees it, hidden or not; nothing for an invalid one.
 pub fn clean(encoded: &[u8]) -> Option<Vec<u8>> {
-    path::clean(encoded).ok()
+    path::resolved(encoded).ok()
 }
 
 fn is_filtered(path: &Path, filter: &Filter) -> bool {

@@ -17,14 +17,13 @@ const SOURCE: [&[u8]; 10] =
 /// one exactly if a directory was asked for.
 ///
 /// Decoding comes first and happens once, so `%2e%2e%2f` is as powerless as `../`, and `%252e` is a name.
-pub(super) fn clean(encoded: &[u8]) -> Result<Vec<u8>, Unusable> {
+pub(super) fn resolved(encoded: &[u8]) -> Result<Vec<u8>, Unusable> {
     let mut path = decode(encoded)?;
     if path.first() != Some(&b'/') {
         return Err(Unusable::Malformed);
     }
     if has_segment_with(&path, |first| matches!(first, b'/' | b'.')) {
         resolve(&mut path)?;
-        refuse_hidden(&path)?;
     }
     Ok(path)
 }
@@ -117,7 +116,8 @@ mod tests {
     use super::*;
 
     fn cleaned(encoded: &str) -> Result<String, Unusable> {
-        clean(encoded.as_bytes()).map(|path| String::from_utf8(path).unwrap())
+        let path = resolved(encoded.as_bytes())?;
+        refuse_hidden(&path).map(|()| String::from_utf8(path).unwrap())
     }
 
     #[test]
