@@ -95,16 +95,18 @@ static void enter_boot_stage(void)
     SG(request_info).no_headers = 1;
 }
 
-/* Extensions that put an output handler of their own around each response, if a setting says so. */
-static void start_output_handlers(void)
+/* Extensions that put an output handler of their own around each response, if a setting says so, hear
+ * of a request's start, or of its end: then they forget the handler. */
+static void tell_output_handlers(bool of_a_start)
 {
     static const char *const names[] = {"zlib", "tidy"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, names[i], strlen(names[i]));
-        if (module) {
-            module->request_shutdown_func(module->type, module->module_number);
+        if (module && of_a_start) {
             module->request_startup_func(module->type, module->module_number);
+        } else if (module) {
+            module->request_shutdown_func(module->type, module->module_number);
         }
     }
 }
@@ -155,6 +157,7 @@ void worker_begin(const shim_request *request)
     php_output_deactivate();
 
     shim.stage = STAGE_REQUEST;
+    tell_output_handlers(false); /* the request before has ended; this one's handlers come next */
     before_modules(1);
     zend_try {
         start_request(request);
@@ -163,7 +166,7 @@ void worker_begin(const shim_request *request)
         zend_bailout();
     } zend_end_try();
     before_modules(0);
-    start_output_handlers();
+    tell_output_handlers(true);
     session_begin();
     if (PG(max_input_time) != -1) {
         zend_set_timeout(INI_INT("max_execution_time"), 0);

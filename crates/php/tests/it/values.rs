@@ -139,6 +139,28 @@ fn values_are_there_before_the_request_begins() {
     }
 }
 
+/// zlib's handler keeps its state in the extension, which hears of each request's start and end.
+#[test]
+fn a_request_may_name_the_output_handler() {
+    for (name, mut site) in sites("echo 'hi';", &[("ini.output_buffering", "0")]) {
+        for value in ["output_handler=ob_gzhandler", "zlib.output_compression=1"] {
+            let sent = [("PHP_VALUE", value), ("HTTP_ACCEPT_ENCODING", "gzip")];
+            for _ in 0..2 {
+                let response = ask(&mut site, &sent);
+                let encoding = response.header("Content-Encoding");
+                assert_eq!(encoding, "gzip", "{name}, {value}: {response:?}");
+                assert!(response.body.starts_with(b"\x1f\x8b"), "{name}, {value}: {response:?}");
+            }
+            let response = ask(&mut site, &[("HTTP_ACCEPT_ENCODING", "gzip")]);
+            assert_eq!(
+                (response.text(), response.header("Content-Encoding")),
+                ("hi".into(), String::new()),
+                "{name}"
+            );
+        }
+    }
+}
+
 /// Where a script is looked for. It is read while PHP begins the request, in sealed mode as elsewhere.
 #[test]
 fn user_ini_is_there_before_the_request_begins() {
