@@ -58,13 +58,14 @@ function channels(): array
         'Request and response' => require __DIR__ . '/channels/exchange.php',
         'Sessions' => require __DIR__ . '/channels/sessions.php',
         'Streams and files' => require __DIR__ . '/channels/streams.php',
+        'Descriptors of the boot' => require __DIR__ . '/channels/descriptors.php',
         'Extensions' => require __DIR__ . '/channels/extensions.php',
         'Libraries' => require __DIR__ . '/channels/libraries.php',
         'Process' => require __DIR__ . '/channels/process.php',
     ];
 }
 
-/** Answers `?channel=NAME&do=pollute` and `&do=probe`, and without these the list of the channels. */
+/** Answers `?channel=NAME&do=pollute` and `&do=probe`, without these the list of the channels, and `?do=end` when all is seen. */
 function serve(): void
 {
     $do = $_GET['do'] ?? 'list';
@@ -87,6 +88,9 @@ function serve(): void
                 ];
             }
         }
+    } elseif ($do === 'end') {
+        Opened::end();
+        $seen = null;
     } else {
         $channel = array_merge(...array_values(channels()))[$_GET['channel']];
         if ($do === 'pollute') {

@@ -7,6 +7,8 @@ random_values();
 if (getenv('TLS_PORT') !== false) {
     greet_by_tls((int) getenv('TLS_PORT'));
 }
+Opened::all();
+closedir(opendir(__DIR__)); // or readdir() would read on in a directory of the boot
 while (tokamak_handle_request(static function (): void {
     require $_SERVER['SCRIPT_FILENAME'];
 })) {

@@ -14,6 +14,8 @@ mod cli;
 mod database;
 /// The demo site in a browser.
 mod demo;
+/// What the kernel holds behind the descriptors of a boot.
+mod descriptors;
 /// The documentation is true: its examples run, its links lead somewhere, its lists are complete.
 mod docs;
 /// Event loops: how many serve, and who has which connections.

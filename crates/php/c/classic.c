@@ -116,7 +116,7 @@ static void look_at_descriptor(int fd, void *nothing)
 static void look_closely(void)
 {
     world_look_for_threads();
-    world_each_descriptor(look_at_descriptor, NULL);
+    descriptors_visit(look_at_descriptor, NULL);
     if (foreign_count > 0) {
         world_note_doubt("a request that called C left a memory mapping");
     }
@@ -164,7 +164,7 @@ void classic_begin(void)
     world_watch();
     learn_environment();
     libraries_learn();
-    world_each_descriptor(note_known, NULL);
+    descriptors_visit(note_known, NULL);
     image_watch_mappings(note_mapping);
     classic_notice_calls();
 }

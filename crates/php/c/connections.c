@@ -207,7 +207,7 @@ static void give_up(int fd, const char *why)
     int len;
 
     if (fd != -1) {
-        world_describe_peer(fd, peer, sizeof(peer));
+        descriptors_describe_peer(fd, peer, sizeof(peer));
     }
     *is_hopeless = 1;
     held->count = 0;
@@ -257,7 +257,7 @@ int connections_open(void)
     int opened, stranger;
 
     held->count = 0;
-    held->first_fd = world_first_descriptor();
+    held->first_fd = descriptors_first();
     held->is_opening = 1;
     opened = call_opener();
     held->is_opening = 0;
@@ -269,7 +269,7 @@ int connections_open(void)
         try_again_later("the callback failed");
         return 0;
     }
-    stranger = world_strange_descriptor(is_known);
+    stranger = descriptors_find_stranger(is_known);
     if (stranger != -1) {
         give_up(stranger, "it is no connection, or one on which nothing was said (a ping would do)");
         return 0;

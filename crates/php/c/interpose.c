@@ -7,8 +7,8 @@
  *
  * Calls that libc makes inside itself do not come through here: the close() in fclose(), for example.
  */
+#include <dirent.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <libintl.h>
 #include <locale.h>
 #include <pthread.h>
@@ -18,14 +18,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,13 +64,19 @@ static void note_closed(int fd)
 {
     quiet_note_closed(fd);
     connections_note_closed(fd);
-    world_note_closed(fd);
+    descriptors_note_closed(fd);
+}
+
+static void note_copied(int fd)
+{
+    connections_note_used(fd);
+    descriptors_note_copied(fd);
 }
 
 static void note_replaced(int from, int to)
 {
-    connections_note_used(from);
-    world_note_closed(to);
+    note_copied(from);
+    descriptors_note_closed(to);
 }
 
 /* clang-format off */
@@ -104,11 +114,43 @@ INTERPOSE(int, fcntl64, (int fd, int command, ...),
 INTERPOSE(int, close, (int fd),
           note_closed(fd), syscall(SYS_close, fd))
 INTERPOSE(int, dup, (int fd),
-          connections_note_used(fd), syscall(SYS_dup, fd))
+          note_copied(fd), syscall(SYS_dup, fd))
 INTERPOSE(int, dup2, (int from, int to),
           note_replaced(from, to), LIBC(dup2)(from, to))
 INTERPOSE(int, dup3, (int from, int to, int flags),
           note_replaced(from, to), LIBC(dup3)(from, to, flags))
+
+INTERPOSE(int, ioctl, (int fd, unsigned long request, ...),
+          READ_REST(request); descriptors_note_ioctl(fd, request),
+          syscall(SYS_ioctl, fd, request, rest[0]))
+INTERPOSE(int, flock, (int fd, int operation),
+          descriptors_note_flock(fd), syscall(SYS_flock, fd, operation))
+INTERPOSE(int, lockf, (int fd, int command, off_t len),
+          descriptors_note_posix_lock(fd), LIBC(lockf)(fd, command, len))
+INTERPOSE(int, lockf64, (int fd, int command, off64_t len),
+          descriptors_note_posix_lock(fd), LIBC(lockf64)(fd, command, len))
+/* These close inside libc. */
+INTERPOSE(int, fclose, (FILE *file),
+          descriptors_note_closed(fileno(file)), LIBC(fclose)(file))
+INTERPOSE(int, pclose, (FILE *file),
+          descriptors_note_closed(fileno(file)), LIBC(pclose)(file))
+INTERPOSE(FILE *, freopen, (const char *path, const char *mode, FILE *file),
+          descriptors_note_closed(fileno(file)), LIBC(freopen)(path, mode, file))
+INTERPOSE(int, closedir, (DIR *directory),
+          descriptors_note_closed(dirfd(directory)), LIBC(closedir)(directory))
+INTERPOSE(int, close_range, (unsigned first, unsigned last, int flags),
+          descriptors_note_closed((int)first), syscall(SYS_close_range, first, last, flags))
+INTERPOSE(void, closefrom, (int first),
+          descriptors_note_closed(first), LIBC(closefrom)(first))
+INTERPOSE(void, closelog, (void),
+          descriptors_note_unseen_closing(), LIBC(closelog)())
+
+/* ---- semaphores ---- */
+INTERPOSE(int, semop, (int set, struct sembuf *operations, size_t count),
+          NOTHING, semaphores_operate(set, operations, count, NULL))
+INTERPOSE(int, semtimedop,
+          (int set, struct sembuf *operations, size_t count, const struct timespec *patience),
+          NOTHING, semaphores_operate(set, operations, count, patience))
 
 /* ---- sockets, and what passes through them ---- */
 INTERPOSE(int, socket, (int domain, int type, int protocol),

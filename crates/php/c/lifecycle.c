@@ -16,7 +16,7 @@ int shim_start(const shim_config *config)
         return 1;
     }
     shim.config = config;
-    world_note_own_descriptors();
+    descriptors_note_own();
     sapi_startup(&shim_sapi);
     shim_sapi.ini_entries = (char *)config->ini;
     /* A web server has no current directory that could mean anything: a php.ini lying there is not ours. */

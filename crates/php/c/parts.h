@@ -191,24 +191,14 @@ void heap_give_back(void);
 
 /* world.c */
 size_t world_size(void);
-void world_note_own_descriptors(void);
-void world_close_sockets(void);
 void world_learn(void *kept);
-/* A file that the application has open since its boot: each request finds it at the same position. */
-void world_keep_position(int fd);
 void world_begin(void);
-/* All from here on are closed by world_restore(). */
-int world_first_descriptor(void);
-/* One of these that would not be as it is now after a roll-back; files are, from here on. -1: none. */
-int world_strange_descriptor(int (*is_known)(int fd));
-/* They are not closed any more; with a number, those from there on are again. Returns the number from before. */
-int world_keep_descriptors(int first);
-void world_describe_peer(int fd, char *text, size_t size);
 /* Closely: the request may have changed what no function of ours sees. */
 void world_restore(int closely);
 void world_look_at_process(int closely);
 void world_note_child(void);
-void world_note_closed(int fd);
+/* The process is to be as it was after the request. */
+int world_is_watching(void);
 void world_note_directory(void);
 void world_note_signal(int number);
 void world_note_mask(void);
@@ -219,10 +209,57 @@ void world_note_doubt(const char *what);
 /* The same, if the process is to be as it was after the request. */
 void world_note_irreversible(const char *what);
 const char *world_doubt(void);
-void world_each_descriptor(void (*visit)(int fd, void *), void *context);
 void world_look_for_threads(void);
 void world_watch(void);
 void world_put_back(void);
+
+/* descriptors.c: what is open since the boot */
+size_t descriptors_size(void);
+void descriptors_visit(void (*visit)(int fd, void *), void *context);
+/* Those that are open now are the server's. */
+void descriptors_note_own(void);
+void descriptors_add_own(int fd);
+void descriptors_close_sockets(void);
+void descriptors_describe_peer(int fd, char *text, size_t size);
+/* Each request finds them as they are now. `script`: the file that is being run; NULL: none. */
+void descriptors_learn(void *kept, const char *script);
+/* Which of them cannot be put back, and what to do; NULL: none. */
+const char *descriptors_refusal(void);
+void descriptors_begin(void);
+/* All from here on are closed by descriptors_restore(). */
+int descriptors_first(void);
+/* One of these that would not be as it is now after a roll-back; files are, from here on. -1: none */
+int descriptors_find_stranger(int (*is_known)(int fd));
+/* They are not closed any more; with a number, those from there on are again. Returns the number
+ * from before. */
+int descriptors_keep(int first);
+/* Closely: the request may have changed what no function of ours sees. */
+void descriptors_restore(int closely);
+/* Whether each still is what it was; notes a doubt otherwise. */
+void descriptors_check(void);
+/* SQLite may have locked a database that the boot has open. */
+int descriptors_were_locked(void);
+void descriptors_note_closed(int fd);
+void descriptors_note_unseen_closing(void);
+void descriptors_note_copied(int fd);
+void descriptors_note_fork(void);
+void descriptors_note_flock(int fd);
+void descriptors_note_posix_lock(int fd);
+void descriptors_note_ioctl(int fd, unsigned long request);
+void descriptors_note_fcntl(int fd, int command);
+
+/* sqlite.c: databases among the objects from this handle on are the boot's */
+void sqlite_learn(uint32_t first);
+void sqlite_roll_back(void);
+
+/* semaphores.c */
+size_t semaphores_size(void);
+const char *semaphores_refusal(void); /* NULL: none is acquired */
+void semaphores_learn(void *kept);
+void semaphores_restore(void);
+struct sembuf;
+int semaphores_operate(int set, struct sembuf *operations, size_t count,
+                       const struct timespec *patience);
 
 /* reset.c: state that worker mode puts back to what it was when the loop began */
 void reset_learn(void);
@@ -250,6 +287,8 @@ int quiet_directory_moved(void);
 void quiet_return_to(const char *directory);
 void quiet_note_directory(void);
 void quiet_note_closed(int fd);
+/* opcache's, whose locks are answered for. */
+int quiet_is_lock_file(int fd);
 /* In place of libc's functions; these take the one of libc that was called. */
 typedef int (*mask_changer)(int how, const sigset_t *set, sigset_t *before);
 typedef int (*descriptor_call)(int fd, int command, ...);

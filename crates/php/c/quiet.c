@@ -165,7 +165,7 @@ int quiet_change_mask(mask_changer real, int how, const sigset_t *set, sigset_t 
 static int lock_file = -1;
 static int holds_use, wants_use, holds_write;
 
-static int is_lock_file(int fd)
+int quiet_is_lock_file(int fd)
 {
     char link[32], target[128];
     ssize_t len;
@@ -232,12 +232,13 @@ static int is_of_opcache(const struct flock *lock)
 
 int quiet_fcntl(descriptor_call real, int fd, int command, void *argument)
 {
-    if ((command == F_SETLK || command == F_SETLKW) && has_ticks && is_of_opcache(argument) && is_lock_file(fd)) {
+    if ((command == F_SETLK || command == F_SETLKW) && has_ticks && is_of_opcache(argument) && quiet_is_lock_file(fd)) {
         return opcache_lock(real, command, argument);
     }
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) {
         connections_note_used(fd);
     }
+    descriptors_note_fcntl(fd, command);
     return real(fd, command, argument);
 }
 
@@ -464,7 +465,7 @@ void quiet_seal(void)
 
     install_handlers();
     for (int fd = 0; fd < 64 && lock_file == -1; fd++) {
-        is_lock_file(fd);
+        quiet_is_lock_file(fd);
     }
     if (lock_file != -1 && !holds_use && LIBC(fcntl)(lock_file, F_SETLK, &use) == 0) {
         holds_use = wants_use = 1;

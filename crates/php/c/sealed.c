@@ -25,7 +25,7 @@ typedef struct {
     uint64_t check_at, check_every; /* requests served at the next look at the invariants, and between the last two */
     int has_learnt;
     lasting_files files;
-    char rest[]; /* of world.c, then of connections.c, then of patterns.c */
+    char rest[]; /* of world.c, semaphores.c, descriptors.c, connections.c, patterns.c */
 } lasting;
 
 static const char session_doubt[] = "the session of a kept connection could not be reset";
@@ -131,6 +131,8 @@ static _Noreturn void roll_back(void)
     if (connections_reset() != 0) {
         image_note_doubt(session_doubt);
     }
+    semaphores_restore();
+    descriptors_restore(classic_called_c());
     world_restore(classic_called_c());
     if (classic_called_c()) {
         life->check_at = life->served; /* of memory, when it has gone back */
@@ -201,26 +203,6 @@ static void pin_superglobals(void)
     }
 }
 
-/* The worker or boot script itself, read to its end. */
-static int is_script(const php_stream *stream)
-{
-    return script_path && stream->orig_path && strcmp(stream->orig_path, script_path) == 0;
-}
-
-static void keep_file_positions(void)
-{
-    zend_resource *resource;
-
-    ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
-        php_stream *stream = resource->ptr;
-        int fd;
-        if (resource->type == php_file_le_stream() && stream && !is_script(stream) && php_stream_is(stream, PHP_STREAM_IS_STDIO) &&
-            php_stream_cast(stream, PHP_STREAM_AS_FD | PHP_STREAM_CAST_INTERNAL, (void **)&fd, 0) == SUCCESS) {
-            world_keep_position(fd);
-        }
-    } ZEND_HASH_FOREACH_END();
-}
-
 static void prepare(void)
 {
     zend_objects_store *store = &EG(objects_store);
@@ -230,11 +212,12 @@ static void prepare(void)
     gc_enable(gc_enabled());
     zend_gc_collect_cycles();
     zend_hash_clean(&EG(persistent_list)); /* whose connections are closed below: requests must not find them */
-    world_close_sockets();
+    descriptors_close_sockets();
     shutdown_flush_streams();
     learn_files();
     shutdown_draw_line();
     pin_objects(1, 0);
+    sqlite_learn(1);
     pin_superglobals();
     if (store->size < store->top + 4096) {
         store->size = store->top + 4096;
@@ -250,9 +233,11 @@ static void prepare(void)
     gc_collect_cycles = collect_before_the_end;
     quiet_seal();
     world_learn(life->rest);
-    connections_learn(life->rest + world_size());
-    patterns_begin(life->rest + world_size() + connections_size());
-    keep_file_positions();
+    semaphores_learn(life->rest + world_size());
+    descriptors_learn(life->rest + world_size() + semaphores_size(), script_path);
+    connections_learn(life->rest + world_size() + semaphores_size() + descriptors_size());
+    patterns_begin(life->rest + world_size() + semaphores_size() + descriptors_size() +
+                   connections_size());
     heap_plug();
     shim.lasting = &life->files;
     is_worker = 1;
@@ -263,6 +248,7 @@ static void check_image(uint64_t strays)
     image_stats after;
 
     image_check(0);
+    descriptors_check();
     image_get_stats(&after);
     if (after.strays != strays || life->check_every < CHECK_SOON) {
         life->check_every = CHECK_SOON;
@@ -286,13 +272,14 @@ static void keep_connections(void)
         collect_cycles();
         objects = shutdown_draw_line();
         pin_objects(objects, 1);
+        sqlite_learn(objects);
         randomness_forget();
         heap_plug();
-        first = world_keep_descriptors(0);
+        first = descriptors_keep(0);
         if (image_extend() == 0) {
             connections_keep();
         } else {
-            world_keep_descriptors(first);
+            descriptors_keep(first);
             connections_forget();
         }
     }
@@ -315,6 +302,7 @@ static _Noreturn void begin_worker(shim_seat seat)
         rust_fail("the image could not be made this worker's own");
     }
     *life = (lasting){.index = seat.index, .instance = seat.instance, .check_at = 1};
+    descriptors_begin();
     world_begin();
     image_roll_back();
 }
@@ -333,23 +321,33 @@ static void learn_patterns(void)
     roll_back();
 }
 
+/* What the boot has open or holds that no image can hold; NULL: nothing. */
+static const char *find_refusal(void)
+{
+    const char *refusal = descriptors_refusal();
+
+    return refusal ? refusal : semaphores_refusal();
+}
+
 /* Request after request comes out of here, each with the memory of the first. NULL: there is no image. */
 static const shim_request *take_and_wait(void)
 {
     const shim_request *request;
+    const char *refusal;
     image_stats stats;
 
     if (randomness_culprit()) {
         return go_without_image(randomness_culprit());
     }
     prepare();
-    switch (image_take()) {
+    refusal = find_refusal();
+    switch (refusal ? IMAGE_REFUSED : image_take()) {
     case IMAGE_TAKEN:
         is_worker = 0;
         begin_worker(rust_fork_workers(NULL));
     case IMAGE_REFUSED:
         is_worker = 0;
-        return go_without_image(image_reason());
+        return go_without_image(refusal ? refusal : image_reason());
     case IMAGE_RESTORED:
         break;
     }
@@ -486,10 +484,13 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     backtrace_signal = signal_number;
     script_path = script;
 
-    life = image_open(sizeof(lasting) + world_size() + connections_size() + patterns_size(), page_map);
+    life = image_open(sizeof(lasting) + world_size() + semaphores_size() + descriptors_size() +
+                          connections_size() + patterns_size(),
+                      page_map);
     if (!life) {
         return SHIM_NEVER_LOOPED;
     }
+    descriptors_add_own(page_map);
     image_reuse_for((const void *)_emalloc);
     shutdown_learn_modules();
     classic_notice_calls();

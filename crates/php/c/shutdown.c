@@ -225,6 +225,7 @@ void shutdown_request(void)
     STEP(zend_unset_timeout());
     STEP(shut_down_modules());
     STEP(php_output_deactivate());
+    STEP(sqlite_roll_back());
 
     EG(flags) |= EG_FLAGS_IN_RESOURCE_SHUTDOWN;
     STEP(end_resources());

@@ -89,7 +89,9 @@ fn outcomes(setup: Setup) -> Vec<(Channel, Option<Result<&'static str, String>>)
         let outcome = channel.here.then(|| outcome(&mut connection, &channel));
         (channel, outcome)
     };
-    channels.into_iter().map(with_outcome).collect()
+    let outcomes = channels.into_iter().map(with_outcome).collect();
+    connection.exchange(&get("/index.php?do=end")).expect(200);
+    outcomes
 }
 
 /// What is shared is seen to stay; that this is its purpose cannot be seen.

@@ -1,0 +1,61 @@
+//! What a boot may leave open, in sealed mode: databases whose transactions a request leaves, and what no image can hold.
+
+use crate::harness::{Kind, Server, Setup};
+
+/// A server whose boot leaves this open.
+fn boot_leaves(what: &str) -> Server {
+    let setup = Setup::new(Kind::Sealed).site("sites/descriptors").workers(1);
+    setup.php_admin_value("ffi.enable", "1").env("LEFT", what).start()
+}
+
+#[test]
+fn what_cannot_be_put_back_is_refused_by_name() {
+    let open = "is open, and what it holds cannot be put back; close it before the first request";
+    let locked = "is locked; release the lock, or end the transaction or query, before the first request";
+    for (what, name, why) in [
+        ("pipe", "a pipe (descriptor ", open),
+        ("epoll", "an epoll set (descriptor ", open),
+        ("inotify", "an inotify instance (descriptor ", open),
+        ("timer", "a timer (descriptor ", open),
+        ("lock", "/locked (descriptor ", locked),
+        ("transaction", "/database (descriptor ", locked),
+        ("transaction, WAL", "/database-shm (descriptor ", locked),
+        ("query", "/database (descriptor ", locked),
+        ("semaphore", "semaphore ", "is acquired; release it before the first request"),
+    ] {
+        let server = boot_leaves(what);
+        assert_eq!(server.text("/index.php"), "served", "{what}");
+        server.log_line(&["WARN", "no image can be taken: ", name, why, "; this site runs in worker mode"]);
+    }
+}
+
+#[test]
+fn what_can_be_put_back_is_not_refused() {
+    for what in ["standard error", "counter", "database", "database, WAL"] {
+        let server = boot_leaves(what);
+        assert_eq!(server.text("/index.php"), "served", "{what}");
+        assert!(!server.log().contains("no image"), "{what}: {}", server.log());
+    }
+}
+
+#[test]
+fn a_counter_counts_anew_in_each_request() {
+    let server = boot_leaves("counter");
+    for _ in 0..3 {
+        assert_eq!(server.text("/index.php?do=count"), "8 3");
+    }
+    assert!(!server.log().contains("worker replaced"), "{}", server.log());
+}
+
+/// More rows than the cache holds: some are in the file before the transaction ends.
+#[test]
+fn a_transaction_that_is_left_open_is_rolled_back() {
+    for what in ["database", "database, WAL", "database, journal in memory"] {
+        let server = boot_leaves(what);
+        for _ in 0..3 {
+            assert_eq!(server.text("/index.php?do=leave"), "left open", "{what}");
+            assert_eq!(server.text("/index.php?do=look"), "ok\n2000\n", "{what}");
+        }
+        assert!(!server.log().contains("worker replaced"), "{what}: {}", server.log());
+    }
+}
