@@ -69,6 +69,7 @@ typedef enum {
 typedef struct {
     int first_fd; /* all descriptors below are the image's, all from here on a request's */
     unsigned changes;
+    int standard_flags[STDERR_FILENO + 1]; /* of the worker's: programs inherit them */
 } descriptor_notes;
 
 static descriptor_notes *notes;
@@ -343,7 +344,7 @@ static descriptor_kind learn(int fd, const struct stat *st)
 
     d.flags = fcntl(fd, F_GETFL);
     d.closes_on_exec = fcntl(fd, F_GETFD);
-    if (!is_own(fd) && !S_ISCHR(st->st_mode) && !S_ISSOCK(st->st_mode) && !quiet_is_lock_file(fd) &&
+    if (!S_ISCHR(st->st_mode) && !S_ISSOCK(st->st_mode) && !quiet_is_lock_file(fd) &&
         !is_copy_of_own(fd, st)) {
         read_path(fd, path, sizeof(path));
         read_details(fd, details, sizeof(details));
@@ -375,8 +376,8 @@ static void learn_of_boot(int fd, void *script)
 {
     struct stat st, *of_script = script;
 
-    /* The server's are its own business, but for those that programs inherit. */
-    if ((is_own(fd) && fd > STDERR_FILENO) || fstat(fd, &st) != 0) {
+    /* The server's are its own business: a worker closes some, and may have other standard ones. */
+    if (is_own(fd) || fstat(fd, &st) != 0) {
         return;
     }
     learn(fd, &st);
@@ -475,6 +476,9 @@ void descriptors_begin(void)
         } else if (boot[i].kind == COUNTER) {
             own_counter(&boot[i]);
         }
+    }
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        notes->standard_flags[fd] = (int)syscall(SYS_fcntl, fd, F_GETFL);
     }
     notes->first_fd = fill_holes();
 }
@@ -624,13 +628,18 @@ static void unlock(const descriptor *d)
     syscall(SYS_fcntl, d->fd, F_SETLK, &all);
 }
 
+static void put_back_modes(int fd, int flags)
+{
+    if (flags != -1 && (syscall(SYS_fcntl, fd, F_GETFL) ^ flags) & SETTABLE) {
+        syscall(SYS_fcntl, fd, F_SETFL, flags);
+    }
+}
+
 static void put_back_flags(const descriptor *d)
 {
     int closes = d->kind == REOPENED || d->kind == COUNTER ? FD_CLOEXEC : d->closes_on_exec;
 
-    if ((syscall(SYS_fcntl, d->fd, F_GETFL) ^ d->flags) & SETTABLE) {
-        syscall(SYS_fcntl, d->fd, F_SETFL, d->flags);
-    }
+    put_back_modes(d->fd, d->flags);
     if (syscall(SYS_fcntl, d->fd, F_GETFD) != closes) {
         syscall(SYS_fcntl, d->fd, F_SETFD, closes);
     }
@@ -683,6 +692,9 @@ void descriptors_restore(int closely)
 {
     if (closely || notes->changes & CLOSINGS) {
         descriptors_check();
+    }
+    for (int fd = 0; notes->changes & (FLAGS | FORKS) && fd <= STDERR_FILENO; fd++) {
+        put_back_modes(fd, notes->standard_flags[fd]);
     }
     for (size_t i = 0; i < boot_count; i++) {
         const descriptor *d = &boot[i];
