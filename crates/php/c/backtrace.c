@@ -15,8 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backtrace.h"
 #include "image.h"
-#include "parts.h"
+#include "state.h"
 
 enum { DEEPEST = 64, LONGEST_NAME = 256 };
 
@@ -210,12 +211,12 @@ static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
 static int look_at(pid_t pid, int memory, const shim_request **request, const zend_execute_data **frames)
 {
     static shim_request copied;
-    shim_state state;
+    request_state state;
 
     target = pid;
     target_memory = memory;
     used = 0;
-    if (!copy(&state, &shim, sizeof(state)) || !copy(frames, &EG(current_execute_data), sizeof(*frames))) {
+    if (!copy(&state, &serving, sizeof(state)) || !copy(frames, &EG(current_execute_data), sizeof(*frames))) {
         return 0;
     }
     *request = state.request && copy(&copied, state.request, sizeof(copied)) ? &copied : NULL;

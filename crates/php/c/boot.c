@@ -4,7 +4,10 @@
  * All of it is state of the image: a request finds it as the boot left it. */
 #include <limits.h>
 
-#include "parts.h"
+#include "boot.h"
+#include "sapi.h"
+#include "sealed.h"
+#include "state.h"
 
 /* ---- files run in the place of others ---- */
 
@@ -49,7 +52,7 @@ ZEND_FUNCTION(tokamak_substitute_file)
         Z_PARAM_PATH_STR(by)
     ZEND_PARSE_PARAMETERS_END();
 
-    if (shim.stage != STAGE_BOOT || !VCWD_REALPATH(ZSTR_VAL(file), resolved)) {
+    if (serving.stage != STAGE_BOOT || !VCWD_REALPATH(ZSTR_VAL(file), resolved)) {
         RETURN_FALSE;
     }
     if (!substitutes) {
@@ -79,7 +82,7 @@ ZEND_FUNCTION(tokamak_watch_file)
         Z_PARAM_PATH_STR(path)
     ZEND_PARSE_PARAMETERS_END();
 
-    if (shim.stage != STAGE_BOOT) {
+    if (serving.stage != STAGE_BOOT) {
         RETURN_FALSE;
     }
     if (!watched) {
@@ -99,7 +102,7 @@ ZEND_FUNCTION(tokamak_decline)
     const int is_warm_up = shim.sealed && !sealed_is_worker();
 
     ZEND_PARSE_PARAMETERS_NONE();
-    if (shim.stage != STAGE_REQUEST || (shim.is_copy && !is_warm_up) || SG(headers_sent)) {
+    if (serving.stage != STAGE_REQUEST || (shim.is_copy && !is_warm_up) || SG(headers_sent)) {
         RETURN_FALSE;
     }
     php_output_discard_all();

@@ -11,8 +11,12 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "classic.h"
+#include "descriptors.h"
 #include "image.h"
-#include "parts.h"
+#include "libraries.h"
+#include "process_state.h"
+#include "state.h"
 
 static int is_learned;
 
@@ -82,7 +86,7 @@ static void note_mapping(const void *at, int is_new)
 {
     if (is_new && called_c) {
         if (foreign_count == MOST_FOREIGN) {
-            world_note_doubt("a request made too many memory mappings");
+            process_state_taint("a request made too many memory mappings");
         } else {
             foreign[foreign_count++] = at;
         }
@@ -109,16 +113,16 @@ static void look_at_descriptor(int fd, void *nothing)
 
     (void)nothing;
     if (fd < MOST_DESCRIPTORS && !(known[fd / 8] >> fd % 8 & 1) && fstat(fd, &st) == 0 && !S_ISSOCK(st.st_mode)) {
-        world_note_doubt("a request that called C left a file open");
+        process_state_taint("a request that called C left a file open");
     }
 }
 
 static void look_closely(void)
 {
-    world_look_for_threads();
+    process_state_look_for_threads();
     descriptors_visit(look_at_descriptor, NULL);
     if (foreign_count > 0) {
-        world_note_doubt("a request that called C left a memory mapping");
+        process_state_taint("a request that called C left a memory mapping");
     }
     called_c = 0;
     foreign_count = 0;
@@ -161,7 +165,7 @@ void classic_begin(void)
         return;
     }
     is_learned = 1;
-    world_watch();
+    process_state_watch();
     learn_environment();
     libraries_learn();
     descriptors_visit(note_known, NULL);
@@ -176,14 +180,14 @@ void classic_end(void)
     if (!is_learned) {
         return;
     }
-    world_look_at_process(called_c);
+    process_state_look(called_c);
     if (called_c) {
         look_closely();
     }
-    world_put_back();
+    process_state_put_back();
     put_back_environment();
     libraries_put_back();
-    doubt = world_doubt();
+    doubt = process_state_tainted_by();
     if (doubt) {
         rust_leave(doubt);
     }

@@ -19,8 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "connections.h"
+#include "descriptors.h"
 #include "image.h"
-#include "parts.h"
+#include "state.h"
 #include "wire.h"
 
 enum {
@@ -147,7 +149,7 @@ ZEND_FUNCTION(tokamak_keep_connections)
     ZEND_PARSE_PARAMETERS_END();
 
     zend_release_fcall_info_cache(&fcc);
-    if (!shim.sealed || shim.stage != STAGE_BOOT) {
+    if (!shim.sealed || serving.stage != STAGE_BOOT) {
         RETURN_FALSE;
     }
     zval_ptr_dtor(&opener);

@@ -23,8 +23,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "image.h"
-#include "parts.h"
+#include "process_state.h"
+#include "state.h"
+#include "syscall_cache.h"
 
 #ifndef SYS_close_range
 #define SYS_close_range 436 /* Linux 5.9 */
@@ -344,7 +347,7 @@ static descriptor_kind learn(int fd, const struct stat *st)
 
     d.flags = fcntl(fd, F_GETFL);
     d.closes_on_exec = fcntl(fd, F_GETFD);
-    if (!S_ISCHR(st->st_mode) && !S_ISSOCK(st->st_mode) && !quiet_is_lock_file(fd) &&
+    if (!S_ISCHR(st->st_mode) && !S_ISSOCK(st->st_mode) && !syscall_cache_is_lock_file(fd) &&
         !is_copy_of_own(fd, st)) {
         read_path(fd, path, sizeof(path));
         read_details(fd, details, sizeof(details));
@@ -530,12 +533,12 @@ int descriptors_keep(int first)
 
 static int is_of_boot(int fd)
 {
-    return fd >= 0 && notes && fd < notes->first_fd && world_is_watching();
+    return fd >= 0 && notes && fd < notes->first_fd && process_state_is_watching();
 }
 
 static void note_change(int fd, change what)
 {
-    if (is_of_boot(fd) || (notes && notes->changes & COPIES && world_is_watching())) {
+    if (is_of_boot(fd) || (notes && notes->changes & COPIES && process_state_is_watching())) {
         notes->changes |= what;
     }
 }

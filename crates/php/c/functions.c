@@ -1,7 +1,14 @@
 /* The functions and constants that scripts see. */
 #include <time.h>
 
-#include "parts.h"
+#include "functions.h"
+#include "boot.h"
+#include "connections.h"
+#include "gateway.h"
+#include "sapi.h"
+#include "state.h"
+#include "variables.h"
+#include "worker.h"
 
 /* Ends the response; the script goes on. What it prints from now on is dropped and is no reason to take the
  * client for gone. */
@@ -9,7 +16,7 @@ ZEND_FUNCTION(tokamak_finish_request)
 {
     ZEND_PARSE_PARAMETERS_NONE();
 
-    if (shim.stage != STAGE_REQUEST) {
+    if (serving.stage != STAGE_REQUEST) {
         RETURN_FALSE;
     }
     php_output_end_all();
@@ -34,7 +41,7 @@ ZEND_FUNCTION(tokamak_handle_request)
                              0);
         RETURN_THROWS();
     }
-    if (shim.stage != STAGE_BOOT) {
+    if (serving.stage != STAGE_BOOT) {
         zend_throw_exception(spl_ce_RuntimeException, "tokamak_handle_request() called while a request is handled",
                              0);
         RETURN_THROWS();
@@ -341,7 +348,7 @@ static ZEND_RSHUTDOWN_FUNCTION(tokamak)
 {
     /* After shutdown functions and destructors nobody reads the body; without this, PHP would read the rest of it
      * only to throw it away. */
-    shim.input_closed = 1;
+    serving.input_closed = 1;
     shim.memory = zend_memory_peak_usage(1);
     return SUCCESS;
 }

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <syslog.h>
 
-#include "parts.h"
+#include "gateway.h"
+#include "sapi.h"
+#include "state.h"
 
 #include <main/http_status_codes.h>
 
@@ -60,7 +62,7 @@ int gateway_fixes_path_info(void)
 /* 1: nobody reads any more. */
 static int say(shim_level level, const char *before, const char *text, const char *after)
 {
-    const int to_sender = gateway.logging && shim.stage == STAGE_REQUEST && !shim.is_copy;
+    const int to_sender = gateway.logging && serving.stage == STAGE_REQUEST && !shim.is_copy;
     /* Not PHP's memory, which may be used up. */
     size_t len = strlen(before) + strlen(text) + strlen(after);
     char *all = malloc(len + 1);
@@ -150,7 +152,7 @@ void gateway_note_failure(void)
 {
     sapi_header_line line = {0};
 
-    if (!shim.request || !shim.request->is_fastcgi || EG(exit_status) != 255 || SG(headers_sent) ||
+    if (!serving.request || !serving.request->is_fastcgi || EG(exit_status) != 255 || SG(headers_sent) ||
         !gateway.error_header || !*gateway.error_header) {
         return;
     }

@@ -6,7 +6,8 @@
  */
 #include <Zend/zend_alloc_sizes.h>
 
-#include "parts.h"
+#include "heap.h"
+#include "state.h"
 
 #define BIN(number, size, count, pages, x, y) {size, count},
 static const struct {

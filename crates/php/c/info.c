@@ -1,12 +1,12 @@
 /* What is printed for people: --info, and what php-fpm prints with -v, -m and -i. */
 #include <string.h>
 
-#include "parts.h"
+#include "state.h"
 
 /* Runs it as a request that has no response: what it prints goes to standard output. */
 static void print_with(void (*print)(void))
 {
-    shim.stage = STAGE_OUTSIDE;
+    serving.stage = STAGE_OUTSIDE;
     zend_first_try {
         if (php_request_startup() == SUCCESS) {
             SG(headers_sent) = 1;

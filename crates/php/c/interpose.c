@@ -33,9 +33,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "image.h"
 #include "interpose.h"
-#include "parts.h"
+#include "classic.h"
+#include "connections.h"
+#include "descriptors.h"
+#include "image.h"
+#include "libraries.h"
+#include "process_state.h"
+#include "randomness.h"
+#include "semaphores.h"
+#include "state.h"
+#include "syscall_cache.h"
 
 /* What pthread_atfork() is in every library; libc's headers do not declare it. */
 int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
@@ -62,7 +70,7 @@ int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
 
 static void note_closed(int fd)
 {
-    quiet_note_closed(fd);
+    syscall_cache_note_closed(fd);
     connections_note_closed(fd);
     descriptors_note_closed(fd);
 }
@@ -92,25 +100,25 @@ INTERPOSE(void *, dlopen, (const char *file, int mode),
 
 /* ---- timers and signals ---- */
 INTERPOSE(int, setitimer, (__itimer_which_t which, const struct itimerval *wanted, struct itimerval *before),
-          NOTHING, quiet_setitimer(which, wanted, before))
+          NOTHING, syscall_cache_setitimer(which, wanted, before))
 INTERPOSE(unsigned, alarm, (unsigned seconds),
-          world_note_timer(), LIBC(alarm)(seconds))
+          process_state_note_timer(), LIBC(alarm)(seconds))
 INTERPOSE(int, timer_create, (clockid_t clock, struct sigevent *event, timer_t *timer),
-          world_note_irreversible("a request made a timer"), LIBC(timer_create)(clock, event, timer))
+          process_state_note_irreversible("a request made a timer"), LIBC(timer_create)(clock, event, timer))
 INTERPOSE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *before),
-          NOTHING, quiet_sigaction(number, action, before))
+          NOTHING, syscall_cache_sigaction(number, action, before))
 INTERPOSE(sighandler_t, signal, (int number, sighandler_t handler),
-          NOTHING, quiet_signal(number, handler))
+          NOTHING, syscall_cache_signal(number, handler))
 INTERPOSE(int, sigprocmask, (int how, const sigset_t *set, sigset_t *before),
-          NOTHING, quiet_change_mask(LIBC(sigprocmask), how, set, before))
+          NOTHING, syscall_cache_change_mask(LIBC(sigprocmask), how, set, before))
 INTERPOSE(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *before),
-          NOTHING, quiet_change_mask(LIBC(pthread_sigmask), how, set, before))
+          NOTHING, syscall_cache_change_mask(LIBC(pthread_sigmask), how, set, before))
 
 /* ---- descriptors ---- */
 INTERPOSE(int, fcntl, (int fd, int command, ...),
-          READ_REST(command), quiet_fcntl(LIBC(fcntl), fd, command, (void *)rest[0]))
+          READ_REST(command), syscall_cache_fcntl(LIBC(fcntl), fd, command, (void *)rest[0]))
 INTERPOSE(int, fcntl64, (int fd, int command, ...),
-          READ_REST(command), quiet_fcntl(LIBC(fcntl64), fd, command, (void *)rest[0]))
+          READ_REST(command), syscall_cache_fcntl(LIBC(fcntl64), fd, command, (void *)rest[0]))
 INTERPOSE(int, close, (int fd),
           note_closed(fd), syscall(SYS_close, fd))
 INTERPOSE(int, dup, (int fd),
@@ -154,7 +162,7 @@ INTERPOSE(int, semtimedop,
 
 /* ---- sockets, and what passes through them ---- */
 INTERPOSE(int, socket, (int domain, int type, int protocol),
-          NOTHING, quiet_socket(domain, type, protocol))
+          NOTHING, syscall_cache_socket(domain, type, protocol))
 INTERPOSE(ssize_t, send, (int fd, const void *at, size_t len, int flags),
           connections_note_sent(fd, at, len), syscall(SYS_sendto, fd, at, len, flags, NULL, 0))
 INTERPOSE(ssize_t, write, (int fd, const void *at, size_t len),
@@ -172,76 +180,76 @@ INTERPOSE(ssize_t, recv, (int fd, void *at, size_t len, int flags),
 INTERPOSE(pid_t, getpid, (void),
           NOTHING, connections_getpid())
 INTERPOSE(int, chdir, (const char *path),
-          quiet_note_directory(), syscall(SYS_chdir, path))
+          syscall_cache_note_directory(), syscall(SYS_chdir, path))
 INTERPOSE(int, fchdir, (int fd),
-          quiet_note_directory(), syscall(SYS_fchdir, fd))
+          syscall_cache_note_directory(), syscall(SYS_fchdir, fd))
 INTERPOSE(mode_t, umask, (mode_t mask),
-          world_note_umask(), syscall(SYS_umask, mask))
+          process_state_note_umask(), syscall(SYS_umask, mask))
 INTERPOSE(int, pthread_create,
           (pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument),
-          world_note_thread(), LIBC(pthread_create)(thread, attributes, start, argument))
+          process_state_note_thread(), LIBC(pthread_create)(thread, attributes, start, argument))
 INTERPOSE(int, __register_atfork,
           (void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library),
           randomness_note_fork_handler(prepare, child, library),
           LIBC(__register_atfork)(prepare, parent, child, library))
 INTERPOSE(int, setrlimit, (__rlimit_resource_t kind, const struct rlimit *limit),
-          world_note_irreversible("a request changed a resource limit"), LIBC(setrlimit)(kind, limit))
+          process_state_note_irreversible("a request changed a resource limit"), LIBC(setrlimit)(kind, limit))
 INTERPOSE(int, setrlimit64, (__rlimit_resource_t kind, const struct rlimit64 *limit),
-          world_note_irreversible("a request changed a resource limit"), LIBC(setrlimit64)(kind, limit))
+          process_state_note_irreversible("a request changed a resource limit"), LIBC(setrlimit64)(kind, limit))
 INTERPOSE(int, setuid, (uid_t id),
-          world_note_irreversible("a request changed the user"), LIBC(setuid)(id))
+          process_state_note_irreversible("a request changed the user"), LIBC(setuid)(id))
 INTERPOSE(int, seteuid, (uid_t id),
-          world_note_irreversible("a request changed the user"), LIBC(seteuid)(id))
+          process_state_note_irreversible("a request changed the user"), LIBC(seteuid)(id))
 INTERPOSE(int, setreuid, (uid_t real_id, uid_t id),
-          world_note_irreversible("a request changed the user"), LIBC(setreuid)(real_id, id))
+          process_state_note_irreversible("a request changed the user"), LIBC(setreuid)(real_id, id))
 INTERPOSE(int, setgid, (gid_t id),
-          world_note_irreversible("a request changed the group"), LIBC(setgid)(id))
+          process_state_note_irreversible("a request changed the group"), LIBC(setgid)(id))
 INTERPOSE(int, setegid, (gid_t id),
-          world_note_irreversible("a request changed the group"), LIBC(setegid)(id))
+          process_state_note_irreversible("a request changed the group"), LIBC(setegid)(id))
 INTERPOSE(int, setregid, (gid_t real_id, gid_t id),
-          world_note_irreversible("a request changed the group"), LIBC(setregid)(real_id, id))
+          process_state_note_irreversible("a request changed the group"), LIBC(setregid)(real_id, id))
 INTERPOSE(pid_t, setsid, (void),
-          world_note_irreversible("a request left the session of processes"), LIBC(setsid)())
+          process_state_note_irreversible("a request left the session of processes"), LIBC(setsid)())
 INTERPOSE(int, setpgid, (pid_t process, pid_t group),
-          world_note_irreversible("a request changed a process group"), LIBC(setpgid)(process, group))
+          process_state_note_irreversible("a request changed a process group"), LIBC(setpgid)(process, group))
 INTERPOSE(int, nice, (int by),
-          world_note_irreversible("a request changed the priority"), LIBC(nice)(by))
+          process_state_note_irreversible("a request changed the priority"), LIBC(nice)(by))
 INTERPOSE(int, setpriority, (__priority_which_t kind, id_t who, int priority),
-          world_note_irreversible("a request changed the priority"), LIBC(setpriority)(kind, who, priority))
+          process_state_note_irreversible("a request changed the priority"), LIBC(setpriority)(kind, who, priority))
 INTERPOSE(int, setresuid, (uid_t real_id, uid_t id, uid_t saved),
-          world_note_irreversible("a request changed the user"), LIBC(setresuid)(real_id, id, saved))
+          process_state_note_irreversible("a request changed the user"), LIBC(setresuid)(real_id, id, saved))
 INTERPOSE(int, setresgid, (gid_t real_id, gid_t id, gid_t saved),
-          world_note_irreversible("a request changed the group"), LIBC(setresgid)(real_id, id, saved))
+          process_state_note_irreversible("a request changed the group"), LIBC(setresgid)(real_id, id, saved))
 INTERPOSE(int, setgroups, (size_t count, const gid_t *groups),
-          world_note_irreversible("a request changed the groups"), LIBC(setgroups)(count, groups))
+          process_state_note_irreversible("a request changed the groups"), LIBC(setgroups)(count, groups))
 INTERPOSE(int, initgroups, (const char *user, gid_t group),
-          world_note_irreversible("a request changed the groups"), LIBC(initgroups)(user, group))
+          process_state_note_irreversible("a request changed the groups"), LIBC(initgroups)(user, group))
 INTERPOSE(int, unshare, (int flags),
-          world_note_irreversible("a request left a namespace"), LIBC(unshare)(flags))
+          process_state_note_irreversible("a request left a namespace"), LIBC(unshare)(flags))
 INTERPOSE(int, setns, (int fd, int kind),
-          world_note_irreversible("a request left a namespace"), LIBC(setns)(fd, kind))
+          process_state_note_irreversible("a request left a namespace"), LIBC(setns)(fd, kind))
 INTERPOSE(int, sched_setaffinity, (pid_t process, size_t size, const cpu_set_t *processors),
-          world_note_irreversible("a request changed the processors"),
+          process_state_note_irreversible("a request changed the processors"),
           LIBC(sched_setaffinity)(process, size, processors))
 INTERPOSE(int, sched_setscheduler, (pid_t process, int policy, const struct sched_param *parameters),
-          world_note_irreversible("a request changed the priority"),
+          process_state_note_irreversible("a request changed the priority"),
           LIBC(sched_setscheduler)(process, policy, parameters))
 INTERPOSE(int, chroot, (const char *path),
-          world_note_irreversible("a request changed the root directory"), LIBC(chroot)(path))
+          process_state_note_irreversible("a request changed the root directory"), LIBC(chroot)(path))
 
 /* ---- programs that are started; fork() tells by itself ---- */
 INTERPOSE(FILE *, popen, (const char *command, const char *mode),
-          world_note_child(), LIBC(popen)(command, mode))
+          process_state_note_child(), LIBC(popen)(command, mode))
 INTERPOSE(int, system, (const char *command),
-          world_note_child(), LIBC(system)(command))
+          process_state_note_child(), LIBC(system)(command))
 INTERPOSE(int, posix_spawn,
           (pid_t *process, const char *path, const posix_spawn_file_actions_t *actions,
            const posix_spawnattr_t *attributes, char *const *words, char *const *environment),
-          world_note_child(), LIBC(posix_spawn)(process, path, actions, attributes, words, environment))
+          process_state_note_child(), LIBC(posix_spawn)(process, path, actions, attributes, words, environment))
 INTERPOSE(int, posix_spawnp,
           (pid_t *process, const char *file, const posix_spawn_file_actions_t *actions,
            const posix_spawnattr_t *attributes, char *const *words, char *const *environment),
-          world_note_child(), LIBC(posix_spawnp)(process, file, actions, attributes, words, environment))
+          process_state_note_child(), LIBC(posix_spawnp)(process, file, actions, attributes, words, environment))
 
 /* ---- libc's own settings ---- */
 INTERPOSE(int, setenv, (const char *name, const char *value, int replace),

@@ -11,7 +11,9 @@
 #include <locale.h>
 #include <strings.h>
 
-#include "parts.h"
+#include "libraries.h"
+#include "process_state.h"
+#include "state.h"
 
 static zend_function *find_function(const char *class, const char *name)
 {
@@ -104,7 +106,7 @@ static int for_a_library(zend_execute_data *call)
     static ZEND_NAMED_FUNCTION(replace_for_##function)        \
     {                                                         \
         if (leaves(execute_data)) {                           \
-            world_note_doubt(reason);                         \
+            process_state_taint(reason);                         \
         }                                                     \
         real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
     }
@@ -225,7 +227,7 @@ static void note_binding(const char *domain)
         }
     }
     if (binding_count == MOST_DOMAINS || !directory) {
-        world_note_doubt("a request bound too many text domains");
+        process_state_taint("a request bound too many text domains");
         return;
     }
     bindings[binding_count].domain = strdup(domain);
@@ -378,7 +380,7 @@ static void put_back_magick(void)
         int is_gone = name && magick.drop(name);
         free(name);
         if (!is_gone) {
-            world_note_doubt("a request left something in ImageMagick's registry");
+            process_state_taint("a request left something in ImageMagick's registry");
             return;
         }
     }

@@ -6,9 +6,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "lifecycle.h"
+#include "backtrace.h"
+#include "classic.h"
+#include "descriptors.h"
+#include "gateway.h"
+#include "randomness.h"
+#include "sapi.h"
+#include "state.h"
+#include "syscall_cache.h"
+#include "values.h"
 
 shim_state shim;
+request_state serving;
 
 int shim_start(const shim_config *config)
 {
@@ -34,7 +44,7 @@ int shim_start(const shim_config *config)
         }
     }
     randomness_watch();
-    /* We change the directory ourselves: see quiet.c. */
+    /* We change the directory ourselves: see syscall_cache.c. */
     SG(options) |= SAPI_OPTION_NO_CHDIR;
     if (config->extended_info) {
         CG(compiler_options) |= ZEND_COMPILE_EXTENDED_INFO;
@@ -56,7 +66,7 @@ void lifecycle_settle_signals(int backtrace_signal)
 void shim_worker_begins(int backtrace_signal)
 {
     lifecycle_settle_signals(backtrace_signal);
-    quiet_worker_begins();
+    syscall_cache_worker_begins();
 }
 
 /* What is known of the file at a path, and until when that is believed.
@@ -152,7 +162,7 @@ void lifecycle_execute(const char *path, size_t len)
 {
     zend_file_handle file;
 
-    quiet_enter_directory_of(path, len);
+    syscall_cache_enter_directory_of(path, len);
     zend_stream_init_filename(&file, path);
     file.primary_script = 1;
     EG(exit_status) = 0;
@@ -186,7 +196,7 @@ shim_outcome shim_serve(const shim_request *request)
 {
     volatile shim_outcome outcome = SHIM_DONE;
 
-    shim.stage = STAGE_REQUEST;
+    serving.stage = STAGE_REQUEST;
     zend_first_try {
         sapi_take_request(request);
         values_apply(request);
@@ -207,7 +217,7 @@ shim_outcome shim_serve(const shim_request *request)
     } zend_end_try();
     sapi_leave_copy();
 
-    if (outcome == SHIM_NO_START && shim.stage == STAGE_REQUEST) {
+    if (outcome == SHIM_NO_START && serving.stage == STAGE_REQUEST) {
         rust_head(500, NULL, 0, 0);
     }
     sapi_end_response();
@@ -219,7 +229,7 @@ shim_outcome shim_serve(const shim_request *request)
 
 void shim_idle(void)
 {
-    quiet_idle();
+    syscall_cache_idle();
 }
 
 size_t shim_memory(void)

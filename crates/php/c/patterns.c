@@ -6,7 +6,8 @@
 #include <ctype.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "patterns.h"
+#include "state.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8 /* as PHP does */
 #include <ext/pcre/php_pcre.h>

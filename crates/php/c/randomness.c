@@ -23,7 +23,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "randomness.h"
+#include "libraries.h"
+#include "state.h"
 
 /* ---- handlers of forks ---- */
 

@@ -13,7 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "reset.h"
+#include "session.h"
+#include "state.h"
+#include "syscall_cache.h"
 
 typedef struct {
     zval current;
@@ -441,7 +444,7 @@ void reset_learn(void)
         base.directory[0] = 0;
     }
     if (base.directory[0]) {
-        quiet_return_to(base.directory); /* from here on, "moved" means: since the loop began */
+        syscall_cache_return_to(base.directory); /* from here on, "moved" means: since the loop began */
     }
     base.umask = BG(umask);
     BG(umask) = -1;
@@ -466,8 +469,8 @@ void reset_restore(void)
         restore_handlers(&base.exception, &EG(user_exception_handler), &EG(user_exception_handlers), NULL);
         reset_last_error();
     }
-    if (wants(SHIM_RESET_CWD) && quiet_directory_moved() && base.directory[0]) {
-        quiet_return_to(base.directory);
+    if (wants(SHIM_RESET_CWD) && syscall_cache_directory_moved() && base.directory[0]) {
+        syscall_cache_return_to(base.directory);
     }
     if (wants(SHIM_RESET_UMASK) && BG(umask) != -1) {
         umask((mode_t)BG(umask));

@@ -16,8 +16,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sealed.h"
+#include "boot.h"
+#include "classic.h"
+#include "connections.h"
+#include "descriptors.h"
+#include "heap.h"
+#include "heap_dump.h"
 #include "image.h"
-#include "parts.h"
+#include "lifecycle.h"
+#include "patterns.h"
+#include "process_state.h"
+#include "randomness.h"
+#include "semaphores.h"
+#include "session.h"
+#include "shutdown.h"
+#include "sqlite.h"
+#include "state.h"
+#include "syscall_cache.h"
+#include "worker.h"
 
 typedef struct {
     uint32_t index, instance;
@@ -25,7 +42,7 @@ typedef struct {
     uint64_t check_at, check_every; /* requests served at the next look at the invariants, and between the last two */
     int has_learnt;
     lasting_files files;
-    char rest[]; /* of world.c, semaphores.c, descriptors.c, connections.c, patterns.c */
+    char rest[]; /* of process_state.c, semaphores.c, descriptors.c, connections.c, patterns.c */
 } lasting;
 
 static const char session_doubt[] = "the session of a kept connection could not be reset";
@@ -133,7 +150,7 @@ static _Noreturn void roll_back(void)
     }
     semaphores_restore();
     descriptors_restore(classic_called_c());
-    world_restore(classic_called_c());
+    process_state_restore(classic_called_c());
     if (classic_called_c()) {
         life->check_at = life->served; /* of memory, when it has gone back */
     }
@@ -172,7 +189,7 @@ static int (*collect_cycles)(void);
 
 static int collect_before_the_end(void)
 {
-    return is_worker && shim.stage != STAGE_REQUEST ? 0 : collect_cycles();
+    return is_worker && serving.stage != STAGE_REQUEST ? 0 : collect_cycles();
 }
 
 /* ---- taking the image ---- */
@@ -231,12 +248,12 @@ static void prepare(void)
     lifecycle_settle_signals(backtrace_signal);
     collect_cycles = gc_collect_cycles;
     gc_collect_cycles = collect_before_the_end;
-    quiet_seal();
-    world_learn(life->rest);
-    semaphores_learn(life->rest + world_size());
-    descriptors_learn(life->rest + world_size() + semaphores_size(), script_path);
-    connections_learn(life->rest + world_size() + semaphores_size() + descriptors_size());
-    patterns_begin(life->rest + world_size() + semaphores_size() + descriptors_size() +
+    syscall_cache_seal();
+    process_state_learn(life->rest);
+    semaphores_learn(life->rest + process_state_size());
+    descriptors_learn(life->rest + process_state_size() + semaphores_size(), script_path);
+    connections_learn(life->rest + process_state_size() + semaphores_size() + descriptors_size());
+    patterns_begin(life->rest + process_state_size() + semaphores_size() + descriptors_size() +
                    connections_size());
     heap_plug();
     shim.lasting = &life->files;
@@ -291,19 +308,19 @@ static const shim_request *go_without_image(const char *reason)
     is_refused = 1;
     close(rust_fork_workers(reason).page_map);
     shim.is_copy = shim.sealed = 0;
-    quiet_begin_worker();
+    syscall_cache_begin_worker();
     return shim.worker_script ? rust_next() : NULL;
 }
 
 /* In a process just forked. Rust has returned: no frame of it is among those that the roll-back leaves behind. */
 static _Noreturn void begin_worker(shim_seat seat)
 {
-    if (quiet_begin_worker() != 0 || image_adopt(seat.page_map) != 0) {
+    if (syscall_cache_begin_worker() != 0 || image_adopt(seat.page_map) != 0) {
         rust_fail("the image could not be made this worker's own");
     }
     *life = (lasting){.index = seat.index, .instance = seat.instance, .check_at = 1};
     descriptors_begin();
-    world_begin();
+    process_state_begin();
     image_roll_back();
 }
 
@@ -368,7 +385,7 @@ static const shim_request *take_and_wait(void)
     if (!request) {
         rust_leave(NULL);
     }
-    if (state_answered(request)) {
+    if (heap_dump_answered(request)) {
         roll_back();
     }
     life->served++;
@@ -380,7 +397,7 @@ const shim_request *sealed_next(void)
     const shim_request *request;
 
     if (is_refused) {
-        return state_next();
+        return heap_dump_next();
     }
     request = rust_warm();
     return request ? request : take_and_wait();
@@ -393,10 +410,10 @@ void sealed_look_at_session(void)
     char line[600];
     int len;
 
-    if (!shim.sealed || is_worker || !shim.request || !PS(id) || PS(use_cookies)) {
+    if (!shim.sealed || is_worker || !serving.request || !PS(id) || PS(use_cookies)) {
         return;
     }
-    uri = &shim.request->field[SHIM_URI];
+    uri = &serving.request->field[SHIM_URI];
     len = snprintf(line, sizeof(line),
                    "warm-up request %.*s has opened a session: what its page keeps in memory is in the image, the same for "
                    "every visitor; take a page for `warm` that opens none",
@@ -464,7 +481,7 @@ static void serve_scripts(void)
     if (shim.config->root) {
         char directory[PATH_MAX];
         int len = snprintf(directory, sizeof(directory), "%s/", shim.config->root);
-        quiet_enter_directory_of(directory, len < PATH_MAX ? (size_t)len : 0);
+        syscall_cache_enter_directory_of(directory, len < PATH_MAX ? (size_t)len : 0);
     }
     request = take_and_wait();
     if (!request) {
@@ -484,7 +501,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     backtrace_signal = signal_number;
     script_path = script;
 
-    life = image_open(sizeof(lasting) + world_size() + semaphores_size() + descriptors_size() +
+    life = image_open(sizeof(lasting) + process_state_size() + semaphores_size() + descriptors_size() +
                           connections_size() + patterns_size(),
                       page_map);
     if (!life) {
@@ -498,8 +515,8 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     if (script && !is_boot) {
         return shim_run_script(script);
     }
-    shim.request = NULL;
-    shim.stage = STAGE_BOOT;
+    serving.request = NULL;
+    serving.stage = STAGE_BOOT;
     zend_first_try {
         SG(server_context) = NULL;
         SG(request_info).path_translated = (char *)script;
@@ -519,7 +536,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     zend_first_try {
         php_request_shutdown(NULL);
     } zend_end_try();
-    shim.stage = STAGE_OUTSIDE;
+    serving.stage = STAGE_OUTSIDE;
     shim.sealed = 0;
     return is_refused ? SHIM_LEFT : SHIM_NEVER_LOOPED;
 }

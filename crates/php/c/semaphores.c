@@ -10,8 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "semaphores.h"
 #include "image.h"
-#include "parts.h"
+#include "process_state.h"
+#include "state.h"
 
 enum { MOST = 64 }; /* semaphores that one request uses; with more the worker is replaced */
 
@@ -43,7 +45,7 @@ static void add(int set, const struct sembuf *operation)
         a++;
     }
     if (a == done->all + MOST) {
-        world_note_irreversible("a request used too many semaphores");
+        process_state_note_irreversible("a request used too many semaphores");
         return;
     }
     if (a == end) {

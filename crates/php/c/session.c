@@ -2,7 +2,8 @@
  *
  * A handler that the script set before its loop stays; one that a request set is taken away after it.
  */
-#include "parts.h"
+#include "session.h"
+#include "state.h"
 
 static struct {
     const ps_module *mod;

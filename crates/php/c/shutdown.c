@@ -7,7 +7,10 @@
  */
 #include <Zend/zend_fibers.h>
 
-#include "parts.h"
+#include "shutdown.h"
+#include "sapi.h"
+#include "sqlite.h"
+#include "state.h"
 
 static uint32_t boot_objects;         /* handles below are the image's */
 static zend_ulong boot_resources;     /* the same for resources */

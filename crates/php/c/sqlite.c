@@ -3,7 +3,9 @@
  * SQLite would see in the unlocked file what a crash leaves, and recover from it, unless its
  * journal was in memory. So SQLite itself rolls back first, as it does for php-fpm, where the
  * connection ends with the request. */
-#include "parts.h"
+#include "sqlite.h"
+#include "descriptors.h"
+#include "state.h"
 
 enum { ATTR_DRIVER_NAME = 16 }; /* of PDO */
 

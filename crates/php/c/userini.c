@@ -2,7 +2,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "parts.h"
+#include "userini.h"
+#include "state.h"
 
 /* What the .user.ini files on the way to one directory say. Kept for user_ini.cache_ttl seconds. */
 typedef struct {

@@ -5,7 +5,10 @@
  * the place of php.ini's: the request's script may change them, and ini_restore() falls back to
  * them. php-fpm leaves them to the requests that follow. Here they are this request's alone.
  */
-#include "parts.h"
+#include "values.h"
+#include "gateway.h"
+#include "process_state.h"
+#include "state.h"
 
 /* A setting that came with the request, and what it was before. All of it outlives PHP's own memory
  * of the request. */
@@ -177,7 +180,7 @@ static int set(zend_string *name, const zend_string *value, int mode)
     }
     disable(name, ZSTR_VAL(value));
     if (lasts) {
-        world_note_doubt(lasts);
+        process_state_taint(lasts);
     }
     return SUCCESS;
 }

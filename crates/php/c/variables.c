@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "parts.h"
+#include "variables.h"
+#include "gateway.h"
+#include "state.h"
 
 static zend_string *field_keys[SHIM_FIELD_COUNT];
 static zend_string *key_software, *key_gateway, *key_status, *key_role, *key_https, *key_self, *key_user;
@@ -114,7 +116,7 @@ static int is_plain(const shim_text *name)
 
 static void put_parameters(const sink *to)
 {
-    const shim_request *r = shim.request;
+    const shim_request *r = serving.request;
 
     for (size_t i = 0; i < r->parameter_count; i++) {
         const shim_text *name = &r->parameters[i].name, *value = &r->parameters[i].value;
@@ -135,7 +137,7 @@ static void put_parameters(const sink *to)
 
 static void put_request(const sink *to)
 {
-    const shim_request *r = shim.request;
+    const shim_request *r = serving.request;
     const shim_text *f;
     const char *user = SG(request_info).auth_user;
 
@@ -170,9 +172,9 @@ static void put_request(const sink *to)
 
 static void put_self(const sink *to)
 {
-    const shim_text *name = &shim.request->field[SHIM_SCRIPT_NAME];
-    const shim_text *info = &shim.request->field[SHIM_PATH_INFO];
-    const size_t info_len = shim.request->is_fastcgi && !gateway_fixes_path_info() ? 0 : info->len;
+    const shim_text *name = &serving.request->field[SHIM_SCRIPT_NAME];
+    const shim_text *info = &serving.request->field[SHIM_PATH_INFO];
+    const size_t info_len = serving.request->is_fastcgi && !gateway_fixes_path_info() ? 0 : info->len;
     zend_string *self = zend_string_alloc(name->len + info_len, 0);
 
     memcpy(ZSTR_VAL(self), name->at, name->len);
@@ -203,7 +205,7 @@ static void import(zval *array)
     sink to = {array, 0};
 
     import_of_php(array);
-    if (shim.request) {
+    if (serving.request) {
         if (has_filter()) {
             to.filter = Z_ARR_P(array) == Z_ARR(PG(http_globals)[TRACK_VARS_ENV]) ? PARSE_ENV : PARSE_SERVER;
         }
@@ -216,7 +218,7 @@ static void load(zval *array)
     sink to = {array, 0};
 
     load_of_php(array);
-    if (shim.request) {
+    if (serving.request) {
         put_request(&to);
     }
 }
@@ -226,10 +228,10 @@ void variables_register(zval *array)
     sink to = {array, has_filter() ? PARSE_SERVER : 0};
 
     import(array);
-    if (shim.request) {
+    if (serving.request) {
         put_self(&to);
-        shim.filter_fed = to.filter != 0;
-    } else if (shim.stage == STAGE_BOOT) {
+        serving.filter_fed = to.filter != 0;
+    } else if (serving.stage == STAGE_BOOT) {
         put_boot(array);
     }
 }
@@ -239,10 +241,10 @@ void variables_feed_filter(void)
 {
     sink to = {&PG(http_globals)[TRACK_VARS_SERVER], PARSE_SERVER};
 
-    if (shim.filter_fed || !shim.request || !sapi_module.input_filter) {
+    if (serving.filter_fed || !serving.request || !sapi_module.input_filter) {
         return;
     }
-    shim.filter_fed = 1;
+    serving.filter_fed = 1;
     zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
     if (Z_TYPE_P(to.array) == IS_ARRAY) {
         SEPARATE_ARRAY(to.array);
@@ -277,7 +279,7 @@ static void add_header(zval *array, zend_string *name, zend_string *value)
 
 static void headers_of_parameters(zval *array)
 {
-    const shim_request *r = shim.request;
+    const shim_request *r = serving.request;
 
     for (size_t i = 0; i < r->parameter_count; i++) {
         const shim_text *name = &r->parameters[i].name, *value = &r->parameters[i].value;
@@ -293,7 +295,7 @@ static void headers_of_parameters(zval *array)
 /* getallheaders(): names in the usual spelling, as php-fpm gives them. */
 void variables_headers(zval *array)
 {
-    const shim_request *r = shim.request;
+    const shim_request *r = serving.request;
 
     if (!r) {
         return;
@@ -314,7 +316,7 @@ void variables_headers(zval *array)
 char *variables_getenv(const char *name, size_t len)
 {
     static char *kept;
-    const shim_request *r = shim.request;
+    const shim_request *r = serving.request;
     const shim_text *parameter = gateway_parameter(r, name, len);
 
     if (parameter || r->is_fastcgi) {
@@ -355,7 +357,7 @@ char *variables_getenv(const char *name, size_t len)
 
 char *variables_cookies(void)
 {
-    const shim_request *r = shim.request;
+    const shim_request *r = serving.request;
 
     if (r->is_fastcgi) {
         const shim_text *value = gateway_parameter(r, ZEND_STRL("HTTP_COOKIE"));
@@ -373,9 +375,9 @@ char *variables_cookies(void)
                 return (char *)r->headers[i].value.at;
             }
             all = joined(r, i);
-            shim.joined_cookie = estrndup(ZSTR_VAL(all), ZSTR_LEN(all));
+            serving.joined_cookie = estrndup(ZSTR_VAL(all), ZSTR_LEN(all));
             zend_string_release(all);
-            return shim.joined_cookie;
+            return serving.joined_cookie;
         }
     }
     return NULL;

@@ -15,7 +15,17 @@
  */
 #include <time.h>
 
-#include "parts.h"
+#include "worker.h"
+#include "gateway.h"
+#include "heap_dump.h"
+#include "lifecycle.h"
+#include "reset.h"
+#include "sapi.h"
+#include "sealed.h"
+#include "session.h"
+#include "state.h"
+#include "syscall_cache.h"
+#include "values.h"
 
 static int looping;        /* the script has called handle_request */
 static int left;           /* it was told to leave */
@@ -89,7 +99,7 @@ static void join_shutdown_functions(void)
 /* No request: no headers to send, output goes to the log. */
 static void enter_boot_stage(void)
 {
-    shim.stage = STAGE_BOOT;
+    serving.stage = STAGE_BOOT;
     php_output_activate();
     SG(headers_sent) = 0;
     SG(request_info).no_headers = 1;
@@ -156,7 +166,7 @@ void worker_begin(const shim_request *request)
     php_output_end_all();
     php_output_deactivate();
 
-    shim.stage = STAGE_REQUEST;
+    serving.stage = STAGE_REQUEST;
     tell_output_handlers(false); /* the request before has ended; this one's handlers come next */
     before_modules(1);
     zend_try {
@@ -195,9 +205,9 @@ static bool end(void)
 
     reset_close_streams();
     sapi_deactivate();
-    if (shim.joined_cookie) {
-        efree(shim.joined_cookie);
-        shim.joined_cookie = NULL;
+    if (serving.joined_cookie) {
+        efree(serving.joined_cookie);
+        serving.joined_cookie = NULL;
     }
     sapi_forget_request();
     PG(connection_status) = PHP_CONNECTION_NORMAL;
@@ -219,7 +229,7 @@ int worker_cache_restarts(void)
     int restarting;
 
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    if (now.tv_sec == asked || !quiet_uses_opcache()) {
+    if (now.tv_sec == asked || !syscall_cache_uses_opcache()) {
         return 0;
     }
     asked = now.tv_sec;
@@ -266,7 +276,7 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
         zend_release_fcall_info_cache(fcc);
         return false;
     }
-    request = shim.sealed ? sealed_next() : state_next();
+    request = shim.sealed ? sealed_next() : heap_dump_next();
     if (!request) {
         left = 1;
         zend_release_fcall_info_cache(fcc);
@@ -302,8 +312,8 @@ shim_exit shim_run_script(const char *script)
     looping = left = 0;
     at_boot = NULL;
     shim.worker_script = 1;
-    shim.request = NULL;
-    shim.stage = STAGE_BOOT;
+    serving.request = NULL;
+    serving.stage = STAGE_BOOT;
     zend_first_try {
         SG(server_context) = NULL;
         SG(request_info).path_translated = (char *)script;
@@ -334,8 +344,8 @@ shim_exit shim_run_script(const char *script)
     sapi_leave_copy();
     sapi_end_response();
     sapi_forget_request();
-    shim.joined_cookie = NULL;
-    shim.stage = STAGE_OUTSIDE;
+    serving.joined_cookie = NULL;
+    serving.stage = STAGE_OUTSIDE;
 
     if (!looping) {
         return SHIM_NEVER_LOOPED;

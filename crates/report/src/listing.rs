@@ -1,4 +1,4 @@
-//! What a worker holds at one moment: a forest of named things, as `c/state.c` writes it.
+//! What a worker holds at one moment: a forest of named things, as `c/heap_dump.c` writes it.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ pub const MEMORY: &str = "memory";
 const HEAP: &str = "PHP heap";
 const SEALED: &str = "sealed";
 
-/// How a name continues its parent's path; the letters of `c/state.c`.
+/// How a name continues its parent's path; the letters of `c/heap_dump.c`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Style {
     /// A kind of things.

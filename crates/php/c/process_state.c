@@ -17,9 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "process_state.h"
 #include "attributes.h"
+#include "descriptors.h"
 #include "image.h"
-#include "parts.h"
+#include "state.h"
 
 typedef struct {
     int is_watched;
@@ -38,12 +40,12 @@ static world *kept_world;
 
 static const char *classic_doubt;
 
-int world_is_watching(void)
+int process_state_is_watching(void)
 {
     return kept_world && kept_world->is_watched && !shim.is_copy;
 }
 
-void world_note_doubt(const char *what)
+void process_state_taint(const char *what)
 {
     if (shim.sealed) {
         image_note_doubt(what);
@@ -52,73 +54,73 @@ void world_note_doubt(const char *what)
     }
 }
 
-const char *world_doubt(void)
+const char *process_state_tainted_by(void)
 {
     return shim.sealed ? image_doubt() : classic_doubt;
 }
 
-size_t world_size(void)
+size_t process_state_size(void)
 {
     return sizeof(world);
 }
 
 /* ---- what is put back ---- */
 
-void world_note_directory(void)
+void process_state_note_directory(void)
 {
-    if (world_is_watching()) {
+    if (process_state_is_watching()) {
         kept_world->directory_changed = 1;
     }
 }
 
-void world_note_signal(int number)
+void process_state_note_signal(int number)
 {
-    if (world_is_watching() && number > 0 && number < 65) {
+    if (process_state_is_watching() && number > 0 && number < 65) {
         kept_world->signals_changed |= 1ull << (number - 1);
     }
 }
 
-void world_note_mask(void)
+void process_state_note_mask(void)
 {
-    if (world_is_watching()) {
+    if (process_state_is_watching()) {
         kept_world->mask_changed = 1;
     }
 }
 
-void world_note_timer(void)
+void process_state_note_timer(void)
 {
-    if (world_is_watching()) {
+    if (process_state_is_watching()) {
         kept_world->timer_changed = 1;
     }
 }
 
-void world_note_umask(void)
+void process_state_note_umask(void)
 {
-    if (world_is_watching()) {
+    if (process_state_is_watching()) {
         kept_world->umask_changed = 1;
     }
 }
 
 /* ---- what cannot be put back ---- */
 
-__attribute__((no_sanitize("address", "undefined"))) void world_note_irreversible(const char *what)
+__attribute__((no_sanitize("address", "undefined"))) void process_state_note_irreversible(const char *what)
 {
-    if (world_is_watching()) {
-        world_note_doubt(what);
+    if (process_state_is_watching()) {
+        process_state_taint(what);
     }
 }
 
 /* A thread that has ended leaves nothing; whether it has is looked at when the request ends. */
 static int had_threads;
 
-void world_note_thread(void)
+void process_state_note_thread(void)
 {
     had_threads = 1;
 }
 
-void world_note_child(void)
+void process_state_note_child(void)
 {
-    if (world_is_watching()) {
+    if (process_state_is_watching()) {
         kept_world->has_children = 1;
     }
     descriptors_note_fork();
@@ -133,11 +135,11 @@ static void bury_children(void)
         ended = waitpid(-1, NULL, WNOHANG);
     }
     if (kept_world->has_children && ended == 0) {
-        world_note_doubt("a request left a process behind");
+        process_state_taint("a request left a process behind");
     }
 }
 
-void world_look_at_process(int closely)
+void process_state_look(int closely)
 {
     struct timespec now;
     const char *change;
@@ -149,28 +151,28 @@ void world_look_at_process(int closely)
         kept_world->has_children = 0;
         change = attributes_compare(&kept_world->attributes);
         if (change) {
-            world_note_doubt(change);
+            process_state_taint(change);
         }
     }
 }
 
-void world_look_for_threads(void)
+void process_state_look_for_threads(void)
 {
     struct stat st;
 
     /* A directory's links: itself, its entry, and one for each directory in it. */
     if (had_threads && (stat("/proc/self/task", &st) != 0 || st.st_nlink != 3)) {
-        world_note_doubt("a request left a thread behind");
+        process_state_taint("a request left a thread behind");
     }
 }
 
 /* ---- learning and putting back ---- */
 
-void world_learn(void *memory)
+void process_state_learn(void *memory)
 {
     world *w = memory;
 
-    pthread_atfork(NULL, world_note_child, NULL);
+    pthread_atfork(NULL, process_state_note_child, NULL);
     had_threads = 0;
     if (!getcwd(w->directory, sizeof(w->directory))) {
         w->directory[0] = 0;
@@ -183,22 +185,22 @@ void world_learn(void *memory)
     kept_world = w;
 }
 
-void world_watch(void)
+void process_state_watch(void)
 {
     static world own;
 
-    world_learn(&own);
+    process_state_learn(&own);
     attributes_learn(&own.attributes);
     own.is_watched = 1;
 }
 
-void world_begin(void)
+void process_state_begin(void)
 {
     attributes_learn(&kept_world->attributes);
     kept_world->is_watched = 1;
 }
 
-void world_put_back(void)
+void process_state_put_back(void)
 {
     world *w = kept_world;
 
@@ -227,13 +229,13 @@ void world_put_back(void)
     }
 }
 
-void world_restore(int closely)
+void process_state_restore(int closely)
 {
     world *w = kept_world;
 
-    world_look_for_threads();
-    world_look_at_process(closely);
-    world_put_back();
+    process_state_look_for_threads();
+    process_state_look(closely);
+    process_state_put_back();
     if (w->directory_changed) {
         if (w->directory[0] && syscall(SYS_chdir, w->directory) != 0) {
             image_note_doubt("the directory in which the application was booted is gone");

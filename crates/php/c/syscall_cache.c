@@ -20,9 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "syscall_cache.h"
+#include "connections.h"
+#include "descriptors.h"
 #include "image.h"
 #include "interpose.h"
-#include "parts.h"
+#include "process_state.h"
+#include "state.h"
 
 /* ---- time limit ----------------------------------------------------------------------------------------------
  *
@@ -46,10 +50,10 @@ static void on_tick(int number)
     errno = kept;
 }
 
-int quiet_setitimer(int which, const struct itimerval *wanted, struct itimerval *before)
+int syscall_cache_setitimer(int which, const struct itimerval *wanted, struct itimerval *before)
 {
     if (which != ITIMER_PROF || !has_ticks || !wanted) {
-        world_note_timer();
+        process_state_note_timer();
         return (int)syscall(SYS_setitimer, which, wanted, before);
     }
     if (before) {
@@ -66,7 +70,7 @@ int quiet_setitimer(int which, const struct itimerval *wanted, struct itimerval 
 /* ---- signal handlers and mask --------------------------------------------------------------------------------
  *
  * Setting what is set already is left out. Every way to change a handler in this process leads through
- * quiet_sigaction() and quiet_signal(), so the shadow is exact. A handler that resets itself (SA_RESETHAND) is not
+ * syscall_cache_sigaction() and syscall_cache_signal(), so the shadow is exact. A handler that resets itself (SA_RESETHAND) is not
  * remembered: the kernel changes it behind our back.
  */
 static struct {
@@ -80,7 +84,7 @@ static int is_same_action(const struct sigaction *a, const struct sigaction *b)
            memcmp(&a->sa_mask, &b->sa_mask, sizeof(a->sa_mask)) == 0;
 }
 
-int quiet_sigaction(int number, const struct sigaction *action, struct sigaction *before)
+int syscall_cache_sigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
     int result;
 
@@ -93,7 +97,7 @@ int quiet_sigaction(int number, const struct sigaction *action, struct sigaction
     }
     result = LIBC(sigaction)(number, action, before);
     if (action) {
-        world_note_signal(number);
+        process_state_note_signal(number);
     }
     if (result == 0 && action && number > 0 && number < 65) {
         shadow[number].known = !(action->sa_flags & (int)SA_RESETHAND);
@@ -102,7 +106,7 @@ int quiet_sigaction(int number, const struct sigaction *action, struct sigaction
     return result;
 }
 
-sighandler_t quiet_signal(int number, sighandler_t handler)
+sighandler_t syscall_cache_signal(int number, sighandler_t handler)
 {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
 
@@ -116,7 +120,7 @@ sighandler_t quiet_signal(int number, sighandler_t handler)
 static _Thread_local sigset_t blocked;
 static _Thread_local int blocked_known;
 
-int quiet_change_mask(mask_changer real, int how, const sigset_t *set, sigset_t *before)
+int syscall_cache_change_mask(mask_changer real, int how, const sigset_t *set, sigset_t *before)
 {
     sigset_t was;
     int result, number;
@@ -131,7 +135,7 @@ int quiet_change_mask(mask_changer real, int how, const sigset_t *set, sigset_t 
     }
     result = real(how, set, &was);
     if (set) {
-        world_note_mask();
+        process_state_note_mask();
     }
     if (result == 0) {
         if (before) {
@@ -165,7 +169,7 @@ int quiet_change_mask(mask_changer real, int how, const sigset_t *set, sigset_t 
 static int lock_file = -1;
 static int holds_use, wants_use, holds_write;
 
-int quiet_is_lock_file(int fd)
+int syscall_cache_is_lock_file(int fd)
 {
     char link[32], target[128];
     ssize_t len;
@@ -230,9 +234,9 @@ static int is_of_opcache(const struct flock *lock)
            (lock->l_len == 1 || (lock->l_start == 0 && lock->l_len == 0));
 }
 
-int quiet_fcntl(descriptor_call real, int fd, int command, void *argument)
+int syscall_cache_fcntl(descriptor_call real, int fd, int command, void *argument)
 {
-    if ((command == F_SETLK || command == F_SETLKW) && has_ticks && is_of_opcache(argument) && quiet_is_lock_file(fd)) {
+    if ((command == F_SETLK || command == F_SETLKW) && has_ticks && is_of_opcache(argument) && syscall_cache_is_lock_file(fd)) {
         return opcache_lock(real, command, argument);
     }
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) {
@@ -242,7 +246,7 @@ int quiet_fcntl(descriptor_call real, int fd, int command, void *argument)
     return real(fd, command, argument);
 }
 
-int quiet_uses_opcache(void)
+int syscall_cache_uses_opcache(void)
 {
     return wants_use;
 }
@@ -250,7 +254,7 @@ int quiet_uses_opcache(void)
 static time_t idle_since; /* 0: not idle */
 
 /* Before each sleep; one may be short, for a wake-up that was somebody else's. */
-void quiet_idle(void)
+void syscall_cache_idle(void)
 {
     struct timespec now;
 
@@ -277,25 +281,25 @@ static size_t directory_len;
 static time_t directory_at;
 static int moved = 1;
 
-void quiet_note_directory(void)
+void syscall_cache_note_directory(void)
 {
     moved = 1;
-    world_note_directory();
+    process_state_note_directory();
 }
 
-int quiet_directory_moved(void)
+int syscall_cache_directory_moved(void)
 {
     return moved;
 }
 
-void quiet_return_to(const char *path)
+void syscall_cache_return_to(const char *path)
 {
     if (syscall(SYS_chdir, path) == 0) {
         moved = 0;
     }
 }
 
-void quiet_enter_directory_of(const char *file, size_t len)
+void syscall_cache_enter_directory_of(const char *file, size_t len)
 {
     struct timespec now;
 
@@ -316,7 +320,7 @@ void quiet_enter_directory_of(const char *file, size_t len)
     directory[len] = 0;
     directory_len = len;
     directory_at = now.tv_sec;
-    world_note_directory();
+    process_state_note_directory();
     moved = syscall(SYS_chdir, directory) != 0;
 }
 
@@ -346,7 +350,7 @@ static void forget(int fd)
     }
 }
 
-int quiet_socket(int domain, int type, int protocol)
+int syscall_cache_socket(int domain, int type, int protocol)
 {
     int fd = (int)syscall(SYS_socket, domain, type, protocol);
 
@@ -358,7 +362,7 @@ int quiet_socket(int domain, int type, int protocol)
     return fd;
 }
 
-void quiet_note_closed(int fd)
+void syscall_cache_note_closed(int fd)
 {
     if (is_watched(fd)) {
         forget(fd);
@@ -434,7 +438,7 @@ static void install_handlers(void)
 }
 
 /* What a fork does not bring along: the timer, and a mask without the zygote's blocked signals. */
-int quiet_begin_worker(void)
+int syscall_cache_begin_worker(void)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 6};
     struct itimerspec each = {{1, 0}, {1, 0}};
@@ -448,24 +452,24 @@ int quiet_begin_worker(void)
     return has_ticks ? 0 : -1;
 }
 
-void quiet_worker_begins(void)
+void syscall_cache_worker_begins(void)
 {
     install_handlers();
     moved = 1;
     /* Locks are not inherited: nothing is held. */
     holds_use = wants_use = holds_write = 0;
-    quiet_begin_worker();
+    syscall_cache_begin_worker();
 }
 
-/* The image of a worker: as if quiet_begin_worker() had run, because what it notes afterwards is rolled back. opcache's lock
+/* The image of a worker: as if syscall_cache_begin_worker() had run, because what it notes afterwards is rolled back. opcache's lock
  * stays the zygote's, for as long as it lives: a restart of the cache would take the image's code away. */
-void quiet_seal(void)
+void syscall_cache_seal(void)
 {
     struct flock use = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};
 
     install_handlers();
     for (int fd = 0; fd < 64 && lock_file == -1; fd++) {
-        quiet_is_lock_file(fd);
+        syscall_cache_is_lock_file(fd);
     }
     if (lock_file != -1 && !holds_use && LIBC(fcntl)(lock_file, F_SETLK, &use) == 0) {
         holds_use = wants_use = 1;

@@ -13,7 +13,9 @@
 #include <malloc.h>
 #include <sys/mman.h>
 
-#include "parts.h"
+#include "heap_dump.h"
+#include "sealed.h"
+#include "state.h"
 
 #include <Zend/zend_closures.h>
 
@@ -757,7 +759,7 @@ static void answer(void)
     rust_finish(0, 200);
 }
 
-int state_answered(const shim_request *request)
+int heap_dump_answered(const shim_request *request)
 {
     if (!shim.config->report || !request || strcmp(request->field[SHIM_METHOD].at, "STATE") != 0) {
         return 0;
@@ -766,12 +768,12 @@ int state_answered(const shim_request *request)
     return 1;
 }
 
-const shim_request *state_next(void)
+const shim_request *heap_dump_next(void)
 {
     const shim_request *request;
 
     do {
         request = rust_next();
-    } while (state_answered(request));
+    } while (heap_dump_answered(request));
     return request;
 }

@@ -1,0 +1,12 @@
+/* Functions that boot scripts call. */
+#ifndef TOKAMAK_BOOT_H
+#define TOKAMAK_BOOT_H
+
+#include "state.h"
+
+ZEND_FUNCTION(tokamak_substitute_file);
+ZEND_FUNCTION(tokamak_watch_file);
+ZEND_FUNCTION(tokamak_decline);
+HashTable *boot_watched_files(void); /* NULL: none */
+
+#endif

@@ -1,0 +1,17 @@
+/* PHP's cache of compiled regular expressions. */
+#ifndef TOKAMAK_PATTERNS_H
+#define TOKAMAK_PATTERNS_H
+
+#include "state.h"
+
+void patterns_tell(int fd);
+void patterns_learn(int fd);
+/* Kept memory that it needs, and the moment from which on patterns are noted. */
+size_t patterns_size(void);
+void patterns_begin(void *memory);
+/* At the end of a request. */
+void patterns_note(void);
+/* Those that more than one request has compiled. Returns how many. */
+int patterns_compile(void);
+
+#endif

@@ -1,0 +1,12 @@
+/* State that worker mode puts back to what it was when the loop began. */
+#ifndef TOKAMAK_RESET_H
+#define TOKAMAK_RESET_H
+
+void reset_learn(void);
+void reset_restore(void);
+void reset_forget(void);
+void reset_superglobals(void);
+void reset_close_streams(void);
+void reset_last_error(void);
+
+#endif

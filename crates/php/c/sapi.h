@@ -1,0 +1,19 @@
+/* The SAPI module: what PHP asks of a server. */
+#ifndef TOKAMAK_SAPI_H
+#define TOKAMAK_SAPI_H
+
+#include "state.h"
+
+extern sapi_module_struct shim_sapi;
+
+void sapi_take_request(const shim_request *request);
+void sapi_forget_request(void);
+void sapi_end_response(void);
+void sapi_slurp_body(void);
+void sapi_leave_copy(void);
+/* Room for so many pairs; the same memory each time. NULL: there is none. */
+shim_pair *sapi_pairs(size_t wanted);
+/* Name and value of a header line; false: it is none. */
+int sapi_split_header(const sapi_header_struct *header, shim_pair *to);
+
+#endif

@@ -1,0 +1,14 @@
+/* $_SERVER and its kin. */
+#ifndef TOKAMAK_VARIABLES_H
+#define TOKAMAK_VARIABLES_H
+
+#include "state.h"
+
+void variables_install(void);
+void variables_register(zval *array);
+void variables_headers(zval *array);
+void variables_feed_filter(void);
+char *variables_getenv(const char *name, size_t len);
+char *variables_cookies(void);
+
+#endif
