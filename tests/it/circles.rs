@@ -20,6 +20,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "fastcgi",
             "lua",
             "php",
+            "pools",
             "responder",
             "response",
             "server",

@@ -15,11 +15,12 @@ use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::server::Loop;
 
-/// Bytes a second that whoever sends a body has to reach on average. As Apache's `MinRate`: below the
-/// slowest network, and a thousandth of what it takes to hold many bodies open for long.
+/// Bytes a second that a client has to reach on average while it sends a body, as Apache's `MinRate`. Ten
+/// times more would end uploads over the slowest networks; ten times less lets a client hold a body open
+/// ten times as long for the same traffic.
 const LEAST_RATE: u64 = 500;
 
-/// For so many times its time limit a body may come at any pace.
+/// A body may come at any pace for this many times its time limit.
 const GRACE: u32 = 10;
 
 /// How a body comes. Single bytes renew its time limit, but not without end.

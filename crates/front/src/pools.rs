@@ -12,7 +12,8 @@ use tokamak_upstream::shm::{Alarm, Source, Want};
 
 use crate::responder::Overview;
 
-/// Shortest time between two calls for more workers, in nanoseconds. Chosen arbitrarily.
+/// Shortest time between two calls for more workers, in nanoseconds. Much shorter, and a burst of requests
+/// wakes the supervisor for each of them; much longer, and a pool grows visibly late.
 const WANT_PAUSE: u64 = 10_000_000;
 
 /// The way to one pool.

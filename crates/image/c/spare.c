@@ -15,7 +15,9 @@
 
 #include "kept.h"
 
-enum { USED_WITHIN = 64 }; /* roll-backs; longer unused memory is unmapped. Chosen arbitrarily. */
+/* Spare memory that was unused for this many roll-backs is unmapped. With 6, pages that are seldom asked for
+ * would map it anew each time, which costs faults; with 640, one large page would hold it for long. */
+enum { USED_WITHIN = 64 };
 
 static size_t size_of(const spare *s)
 {

@@ -1,5 +1,5 @@
 /* What requests over FastCGI need beyond those over HTTP, as php-fpm has it: its settings, answers
- * without a script, the head of a response, the log of whoever sent the request. Settings that come
+ * without a script, the head of a response, the log of the web server that sent the request. Settings that come
  * with a request are in values.c.
  *
  * Which script is meant has been found out before, in Rust.

@@ -51,8 +51,9 @@ static const char session_doubt[] = "the session of a kept connection could not 
  * so many that what each leaves stays far below the 65530 mappings that a process may have. */
 enum { CHECK_SOON = 500, CHECK_LATE = 16000 };
 
-/* Requests from which a worker learns what they all compile. Chosen arbitrarily. */
-enum { LESSONS = 50 };
+/* A worker learns from its first requests, this many, what several of them compile. After 5 it would have
+ * seen few of an application's pages; after 500 a worker that is replaced often would never learn. */
+enum { LEARNING_REQUESTS = 50 };
 
 static lasting *life;             /* kept memory; the same address in every process of the site */
 static int is_worker;             /* this process rolls back; in the image, because it is set before that is taken */
@@ -327,7 +328,7 @@ static _Noreturn void begin_worker(shim_seat seat)
 /* An image is extended once only, and connections come first. */
 static void learn_patterns(void)
 {
-    if (life->has_learnt || life->served < LESSONS || connections_are_asked_for()) {
+    if (life->has_learnt || life->served < LEARNING_REQUESTS || connections_are_asked_for()) {
         return;
     }
     life->has_learnt = 1;

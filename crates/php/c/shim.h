@@ -167,7 +167,7 @@ int shim_stale_sockets(void);
 /* Bytes that the Zend memory manager held for the last request. */
 size_t shim_memory(void);
 /* In the zygote: writes the PHP stack of a worker to the error log, or has the worker do it on that signal. The memory is
- * the worker's /proc/self/mem; -1: there is none. */
+ * the worker's /proc/self/mem, or -1. */
 void shim_backtrace(int pid, int memory, int signal_number);
 /* The same as text for a slow log: the script's file in a line, then one for each call, the innermost first, with address,
  * function, file and line number between tabs. 0 bytes: the worker's memory cannot be read. */

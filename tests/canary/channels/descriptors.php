@@ -29,13 +29,21 @@ final class Opened
     }
 }
 
-/** A file for one channel: the same for all requests. */
-function file_for(string $name): string
+/** A file for one channel, the same for all requests. Workers boot side by side, so it appears when it is complete. */
+function made_once(string $name, Closure $make): string
 {
     if (!file_exists(note($name))) {
-        file_put_contents(note($name), str_repeat("line\n", 10));
+        $own = note($name) . '-' . getmypid();
+        $make($own);
+        @link($own, note($name)); // fails if another worker was first
+        unlink($own);
     }
     return note($name);
+}
+
+function file_for(string $name): string
+{
+    return made_once($name, fn (string $path) => file_put_contents($path, str_repeat("line\n", 10)));
 }
 
 /** The kernel's word on the first descriptor behind which this file is; "closed" without one. */
@@ -112,12 +120,11 @@ function database_of_others(string $path): string
 /** A database with one row, for one channel. */
 function database_for(string $name, string $mode): string
 {
-    if (!file_exists(note($name))) {
-        $new = new SQLite3(note($name));
+    return made_once($name, function (string $path) use ($mode): void {
+        $new = new SQLite3($path);
         $new->exec("PRAGMA journal_mode = $mode; CREATE TABLE t(a); INSERT INTO t VALUES (1)");
         $new->close();
-    }
-    return note($name);
+    });
 }
 
 function database_channel(string $name, string $mode, bool $by_pdo): Channel

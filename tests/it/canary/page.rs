@@ -115,3 +115,22 @@ fn cell(page: &str, channel: &Channel, column: &str) -> String {
     let cell = position.and_then(|position| row.split('|').nth(position)).unwrap_or_default();
     if cell.trim().is_empty() { "–".into() } else { cell.trim().into() }
 }
+
+#[test]
+fn the_readme_counts_as_the_page_does() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).expect("it is there");
+    let (page, readme) = (read("docs/isolation.md"), read("README.md"));
+    let cells = |row: &str| -> Vec<String> {
+        // The words are explained in a table of their own, above.
+        let row = page.lines().rfind(|line| line.starts_with(row)).expect("the row");
+        row.split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let (heading, stays) = (cells("| of "), cells("| `stays` |"));
+    let count = heading[1].trim_start_matches("of ").trim_end_matches(" channels");
+    let column = heading.iter().position(|cell| cell == "worker").expect("a column");
+    let open = &stays[column];
+    let sentence =
+        format!("Of {count} ways by which one request can reach the next, {open} are open in worker mode");
+    let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(readme.contains(&sentence), "README.md does not say: {sentence}");
+}

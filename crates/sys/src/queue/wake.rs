@@ -4,7 +4,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Longest sleep without a look around: a safety net, no part of the protocol. Chosen arbitrarily.
+/// Longest sleep before a worker looks at the queue by itself. The protocol does not need it: it bounds the
+/// harm if a wake-up were lost. Much shorter, and idle workers cost processor time.
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(2);
 
 /// Sleeps while `word` is `value`, for at most `limit`. May return early for no reason: callers look again.

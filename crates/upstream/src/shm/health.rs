@@ -2,7 +2,8 @@
 //! spoils there is not mended: requests would wait, or be refused, until somebody reloads.
 
 /// Looks in a row that have to find the same, at 0.2 s each: a worker may be about to take what
-/// waits, and word of its death on its way. A sound queue takes microseconds. Chosen arbitrarily.
+/// waits, and word of its death on its way. A sound queue takes microseconds. Fewer looks would renew the
+/// site of a machine that was busy for a moment; each one more makes requests wait 0.2 s longer.
 const LOOKS: u32 = 15;
 
 /// What an event loop sees of its queue.
