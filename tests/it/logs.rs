@@ -134,7 +134,7 @@ impl Pipe {
     /// All that can be read now.
     fn drain(&mut self) -> String {
         let mut bytes = Vec::new();
-        // It ends with what there is, by an error.
+        // The read ends with an error once the pipe is empty.
         let _ = self.0.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }

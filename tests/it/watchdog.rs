@@ -83,7 +83,7 @@ fn replaces_a_stopped_front() {
     let server = start(Kind::Classic);
     let front = status(&server)["front_pid"].as_u64().unwrap();
     kill("STOP", front);
-    // Whoever connects now waits for the next front.
+    // Clients that connect from here on wait for the next front.
     server.get("/index.php").expect(200);
     server.log_line(&["ERROR", "the front gives no sign of life", &format!("pid={front}")]);
     let after = status_when(&server, "another front", |status| status["generation"] == 2);

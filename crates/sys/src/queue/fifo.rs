@@ -9,7 +9,7 @@
 //! Every request has a wake-up of its own, and it comes after that request and all before it have
 //! been published: a worker that is woken earlier finds the head unpublished and sleeps again. An
 //! event loop may be preempted between taking a ticket and publishing it, while others publish the
-//! tickets behind. So whoever publishes looks at what stands published behind its own ticket and
+//! tickets behind. So a loop that publishes looks at the tickets published behind its own, and
 //! owes a wake-up for each. Two event loops that do this at the same time may both wake for a
 //! request; none is forgotten, because each publishes before it looks (both sequentially
 //! consistent): of two neighbours, at least the later one sees the other.

@@ -230,7 +230,7 @@ impl Rim {
         self.lock().owners.iter().all(Option::is_none)
     }
 
-    /// All workers are dead: whoever still waits is told.
+    /// All workers are dead: requests that still wait end with an error.
     pub fn give_up(&self) {
         let mut inner = self.lock();
         for slot in 0..inner.owners.len() {
@@ -405,8 +405,8 @@ impl Inner {
         }
     }
 
-    /// Whoever has the request is dead. It may have finished before: all that it left counts,
-    /// however much that is.
+    /// The worker that has the request is dead. It may have finished before: everything that it left
+    /// in the slot counts, however much that is.
     fn lose(&mut self, key: usize, death: Death) {
         self.collect_within(key, usize::MAX);
         let state = &self.exchanges[key];
