@@ -1,5 +1,5 @@
-//! Tokamak: an application server that boots an application once. This program is the server and its
-//! command line; PHP runs in `tokamak-php`, which it starts.
+//! Tokamak: an application server that boots an application once. This program is the server and
+//! its command line; PHP runs in `tokamak-php`, which it starts.
 
 mod cli;
 mod program;
@@ -9,20 +9,22 @@ use std::process::ExitCode;
 
 use cli::{Command, report};
 
-/// Requests take and give back the same few sizes all the time, some of them (the HTTP library's buffers of 8 KiB, tables of Lua)
-/// larger than what the C library's allocator does quickly.
+/// Requests take and give back the same few sizes all the time, some of them (the HTTP library's
+/// buffers of 8 KiB, tables of Lua) larger than what the C library's allocator does quickly.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     match cli::parse() {
-        Command::Serve(site) => match site.request().and_then(|request| Ok((request.load()?, request))) {
-            Ok((server, request)) => {
-                let reread = Box::new(move || request.load());
-                report(wiring::serve(wiring::ServeRequest { server, reread }))
+        Command::Serve(site) => {
+            match site.request().and_then(|request| Ok((request.load()?, request))) {
+                Ok((server, request)) => {
+                    let reread = Box::new(move || request.load());
+                    report(wiring::serve(wiring::ServeRequest { server, reread }))
+                }
+                Err(wrong) => wrong.report(),
             }
-            Err(wrong) => wrong.report(),
-        },
+        }
         Command::Fpm(fpm) => match fpm.request() {
             Ok((arguments, config)) => wiring::fpm::serve(arguments, &config),
             Err(status) => status,

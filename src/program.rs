@@ -5,13 +5,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The environment variable that names the program, for packagers and for trying another build of PHP.
+/// The environment variable that names the program, for packagers and for trying another build of
+/// PHP.
 pub const VARIABLE: &str = "TOKAMAK_PHP";
 
 const NAME: &str = "tokamak-php";
 
-/// Where the program is: where [`VARIABLE`] says, else beside the server, else in the `libexec/tokamak` next
-/// to the server's directory, else in the search path.
+/// Where the program is: where [`VARIABLE`] says, else beside the server, else in the
+/// `libexec/tokamak` next to the server's directory, else in the search path.
 pub fn tokamak_php() -> io::Result<PathBuf> {
     if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
         let named = PathBuf::from(named);
@@ -26,23 +27,28 @@ pub fn tokamak_php() -> io::Result<PathBuf> {
     let beside = [directory.to_owned(), directory.join("../libexec/tokamak")];
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = beside.into_iter().chain(std::env::split_paths(&path));
-    places.find_map(|place| Some(place.join(NAME)).filter(|found| found.is_file())).ok_or_else(|| {
-        missing(format!(
-            "cannot find {NAME} beside {}, nor in PATH; set {VARIABLE} to its path",
-            own.display()
-        ))
-    })
+    places.find_map(|place| Some(place.join(NAME)).filter(|found| found.is_file())).ok_or_else(
+        || {
+            missing(format!(
+                "cannot find {NAME} beside {}, nor in PATH; set {VARIABLE} to its path",
+                own.display()
+            ))
+        },
+    )
 }
 
-/// Becomes `tokamak-php --info`, which prints what PHP says about itself. Returns only if it cannot.
+/// Becomes `tokamak-php --info`, which prints what PHP says about itself. Returns only if it
+/// cannot.
 pub fn show_php_info() -> io::Result<()> {
     become_php(&["--info".to_owned()])
 }
 
-/// Becomes `tokamak-php --show`, which prints what php-fpm does with `-v`, `-m` and `-i`. Returns only if it cannot.
+/// Becomes `tokamak-php --show`, which prints what php-fpm does with `-v`, `-m` and `-i`. Returns
+/// only if it cannot.
 pub fn show_php(what: &str, settings: &[(String, String)]) -> io::Result<()> {
     let settings = settings.iter().map(|(name, value)| format!("{name}={value}"));
-    let arguments: Vec<String> = ["--show".to_owned(), what.to_owned()].into_iter().chain(settings).collect();
+    let arguments: Vec<String> =
+        ["--show".to_owned(), what.to_owned()].into_iter().chain(settings).collect();
     become_php(&arguments)
 }
 

@@ -1,6 +1,7 @@
-/* The least that an HTTP server can cost: a bare epoll loop that gives one fixed answer and reads of a request no more than
- * where its head ends. It is what the other servers of a contest are measured against, and the local service that their scripts
- * call. It is no server: it knows no methods, paths, bodies or time limits, and gives up a client that does not take its answer.
+/* The least that an HTTP server can cost: a bare epoll loop that gives one fixed answer and reads
+ * of a request no more than where its head ends. It is what the other servers of a contest are
+ * measured against, and the local service that their scripts call. It is no server: it knows no
+ * methods, paths, bodies or time limits, and gives up a client that does not take its answer.
  *
  *     limit PORT [PROCESSES]      listens on 127.0.0.1
  */
@@ -104,7 +105,8 @@ static void run(int port)
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     /* Each process has a backlog of its own, and the kernel spreads the clients over them. */
     setsockopt(listener, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     must(bind(listener, (struct sockaddr *)&address, sizeof address) == 0, "bind");
     must(listen(listener, BACKLOG) == 0, "listen");
     int poll = epoll_create1(EPOLL_CLOEXEC);

@@ -1,6 +1,8 @@
-//! Compiles the C shim against the headers of the installed PHP and links libphp by its versioned name.
+//! Compiles the C shim against the headers of the installed PHP and links libphp by its versioned
+//! name.
 //!
-//! `PHP_CONFIG` names the php-config to ask; `TOKAMAK_SANITIZE=address,undefined` builds the shim with sanitizers.
+//! `PHP_CONFIG` names the php-config to ask; `TOKAMAK_SANITIZE=address,undefined` builds the shim
+//! with sanitizers.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -24,7 +26,10 @@ fn main() {
     build
         .files(sources)
         .include("c")
-        .include(env::var_os("DEP_TOKAMAK_IMAGE_INCLUDE").expect("the image's build script names its header"))
+        .include(
+            env::var_os("DEP_TOKAMAK_IMAGE_INCLUDE")
+                .expect("the image's build script names its header"),
+        )
         .std("gnu11")
         .define("_GNU_SOURCE", None)
         .warnings(true)
@@ -37,9 +42,14 @@ fn main() {
     }
     if let Ok(sanitizers) = env::var("TOKAMAK_SANITIZE") {
         let flag = format!("-fsanitize={sanitizers}");
-        build.flag(&flag).flag("-fno-sanitize-recover=all").flag("-fno-omit-frame-pointer").flag("-g");
-        // rustc links with -nodefaultlibs, so that gcc leaves out what -fsanitize would bring. In front of libphp
-        // and libc, because the address sanitizer's malloc has to be the first that the dynamic linker finds.
+        build
+            .flag(&flag)
+            .flag("-fno-sanitize-recover=all")
+            .flag("-fno-omit-frame-pointer")
+            .flag("-g");
+        // rustc links with -nodefaultlibs, so that gcc leaves out what -fsanitize would bring. In
+        // front of libphp and libc, because the address sanitizer's malloc has to be the first that
+        // the dynamic linker finds.
         for sanitizer in sanitizers.split(',') {
             let library = match sanitizer {
                 "address" => "asan",
@@ -48,8 +58,9 @@ fn main() {
             };
             println!("cargo:rustc-link-lib=dylib={library}");
         }
-        // The tests' own program takes interpose.c for its close(); what that calls is in tokamak-php alone, and only
-        // without sanitizers does the linker see that nothing in the tests gets there.
+        // The tests' own program takes interpose.c for its close(); what that calls is in
+        // tokamak-php alone, and only without sanitizers does the linker see that nothing in the
+        // tests gets there.
         println!("cargo:rustc-link-arg-tests=-Wl,--unresolved-symbols=ignore-all,-z,lazy");
     }
     build.compile("tokamak_shim");
@@ -61,9 +72,11 @@ fn main() {
     }
 }
 
-/// The functions of the table in interpose.c: the dynamic linker finds ours before libc's only if they are exported.
+/// The functions of the table in interpose.c: the dynamic linker finds ours before libc's only if
+/// they are exported.
 fn interposed() -> Vec<String> {
-    let table = std::fs::read_to_string("c/interpose.c").expect("the table of the interposed functions");
+    let table =
+        std::fs::read_to_string("c/interpose.c").expect("the table of the interposed functions");
     let name = |row: &str| row.split(',').nth(1).expect("a row with a name").trim().to_owned();
     table.lines().filter_map(|line| line.strip_prefix("INTERPOSE(")).map(name).collect()
 }
@@ -82,21 +95,28 @@ impl Php {
             Some(name) => vec![name],
             None => vec!["php-config8.2", "php-config8.4", "php-config8.3", "php-config"],
         };
-        let tool = candidates.iter().copied().find(|tool| ask(tool, "--version").is_some()).unwrap_or_else(|| {
-            panic!(
-                "\n\nno php-config found (tried {}).\nInstall the development files and the embeddable library of \
-                 PHP, on Debian 12:\n\n    apt-get install php8.2-dev libphp8.2-embed\n\nor set PHP_CONFIG to the \
+        let tool = candidates
+            .iter()
+            .copied()
+            .find(|tool| ask(tool, "--version").is_some())
+            .unwrap_or_else(|| {
+                panic!(
+                    "\n\nno php-config found (tried {}).\nInstall the development files and the \
+                    embeddable library of \
+                 PHP, on Debian 12:\n\n    apt-get install php8.2-dev libphp8.2-embed\n\nor set \
+                 PHP_CONFIG to the \
                  php-config of another PHP 8.2 or newer.\n",
-                candidates.join(", ")
-            )
-        });
+                    candidates.join(", ")
+                )
+            });
         let wanted = |option| ask(tool, option).unwrap_or_else(|| panic!("{tool} {option} failed"));
         let version = wanted("--version");
         let short: String = version.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
         let prefix = PathBuf::from(wanted("--prefix"));
         let (directory, library) = find_library(&prefix, &short).unwrap_or_else(|| {
             panic!(
-                "\n\n{tool} is there (PHP {version}), but not its embeddable library: libphp{short}.so or libphp.so \
+                "\n\n{tool} is there (PHP {version}), but not its embeddable library: \
+                    libphp{short}.so or libphp.so \
                  below {}.\nInstall it, on Debian:\n\n    apt-get install libphp{short}-embed\n",
                 prefix.display()
             )
@@ -110,15 +130,18 @@ impl Php {
     }
 }
 
-/// Debian names the library after the version, so that several can be installed; PHP's own build does not.
+/// Debian names the library after the version, so that several can be installed; PHP's own build
+/// does not.
 fn find_library(prefix: &Path, short: &str) -> Option<(PathBuf, String)> {
     let multiarch = format!("lib/{}-linux-gnu", env::consts::ARCH);
-    ["lib", multiarch.as_str(), "lib64"].iter().map(|part| prefix.join(part)).find_map(|directory| {
-        [format!("php{short}"), "php".to_owned()]
-            .into_iter()
-            .find(|name| directory.join(format!("lib{name}.so")).exists())
-            .map(|name| (directory, name))
-    })
+    ["lib", multiarch.as_str(), "lib64"].iter().map(|part| prefix.join(part)).find_map(
+        |directory| {
+            [format!("php{short}"), "php".to_owned()]
+                .into_iter()
+                .find(|name| directory.join(format!("lib{name}.so")).exists())
+                .map(|name| (directory, name))
+        },
+    )
 }
 
 fn ask(tool: &str, option: &str) -> Option<String> {

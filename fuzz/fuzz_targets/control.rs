@@ -1,4 +1,5 @@
-//! Any bytes as what supervisor, front and zygotes tell each other: what is understood has one spelling.
+//! Any bytes as what supervisor, front and zygotes tell each other: what is understood has one
+//! spelling.
 
 #![no_main]
 

@@ -1,5 +1,6 @@
-//! Any bytes as what `tokamak fpm` reads of people and of its own workers: a line of the configuration, a command line,
-//! an `access.format`, and the output of a worker, of which no byte may get lost.
+//! Any bytes as what `tokamak fpm` reads of people and of its own workers: a line of the
+//! configuration, a command line, an `access.format`, and the output of a worker, of which no byte
+//! may get lost.
 
 #![no_main]
 
@@ -10,7 +11,7 @@ use std::time::UNIX_EPOCH;
 use libfuzzer_sys::fuzz_target;
 use tokamak_fpm::access::Format;
 use tokamak_fpm::log::Style;
-use tokamak_fpm::worker_output::{FLUSH, WorkerOutput, Stream};
+use tokamak_fpm::worker_output::{FLUSH, Stream, WorkerOutput};
 use tokamak_fpm::{arguments, ini};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,13 +19,16 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = ini::parse(text, &|name| Some(name.to_string()));
         let _ = Format::compile(text);
     }
-    let _ = arguments::parse(bytes.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())));
+    let _ = arguments::parse(
+        bytes.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())),
+    );
     said(bytes);
 });
 
 /// The same output in one piece and in small ones.
 fn said(bytes: &[u8]) {
-    let worker = || WorkerOutput::new(Style { limit: 512, ..Style::default() }, false, true, "www", 1);
+    let worker =
+        || WorkerOutput::new(Style { limit: 512, ..Style::default() }, false, true, "www", 1);
     let mut whole = worker();
     let mut expected = whole.feed(Stream::Stderr, bytes, UNIX_EPOCH);
     expected.extend(whole.end(UNIX_EPOCH));

@@ -1,4 +1,5 @@
-//! Any bytes in the hands of a Lua script: the functions of `lighty.c`, and both matchers of patterns.
+//! Any bytes in the hands of a Lua script: the functions of `lighty.c`, and both matchers of
+//! patterns.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Any bytes as what front and workers read from each other's memory: a request's record, a response's frames.
+//! Any bytes as what front and workers read from each other's memory: a request's record, a
+//! response's frames.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Any bytes as what another service answers to a script: the verdict on them does not depend on how they are cut.
+//! Any bytes as what another service answers to a script: the verdict on them does not depend on
+//! how they are cut.
 
 #![no_main]
 

@@ -48,7 +48,8 @@ impl Cache {
         let form = if self.json { "json" } else { "text" };
         let Action::Purge(What { url, prefix, tag, .. }) = &self.action;
         let named = [("url", url), ("prefix", prefix), ("tag", tag)];
-        let mut named = named.iter().filter_map(|(kind, value)| Some(format!("{kind}\t{}", value.as_ref()?)));
+        let mut named =
+            named.iter().filter_map(|(kind, value)| Some(format!("{kind}\t{}", value.as_ref()?)));
         let what = named.next().unwrap_or_else(|| "all".into());
         format!("cache\t{form}\tpurge\t{what}")
     }

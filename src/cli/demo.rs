@@ -46,10 +46,15 @@ impl Demo {
     pub fn run(self) -> ExitCode {
         let folder = &self.folder;
         if let Err(error) = write(folder) {
-            return report(Err(format!("cannot write the demo site to {}: {error}", folder.display())));
+            return report(Err(format!(
+                "cannot write the demo site to {}: {error}",
+                folder.display()
+            )));
         }
-        let next =
-            format!("The demo site is in {0}. To serve it:\n\n    tokamak serve {0}\n", folder.display());
+        let next = format!(
+            "The demo site is in {0}. To serve it:\n\n    tokamak serve {0}\n",
+            folder.display()
+        );
         report(print(next.as_bytes()))
     }
 }
@@ -58,7 +63,10 @@ impl Demo {
 fn write(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     if fs::read_dir(folder)?.next().is_some() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the folder is not empty; name a new one"));
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "the folder is not empty; name a new one",
+        ));
     }
     for (path, content) in FILES {
         let path = folder.join(path);
@@ -74,7 +82,8 @@ mod tests {
 
     /// Paths of all files below `folder`.
     fn files_in(folder: &Path) -> Vec<PathBuf> {
-        let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let entries =
+            fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
         entries.flat_map(|path| if path.is_dir() { files_in(&path) } else { vec![path] }).collect()
     }
 

@@ -1,5 +1,5 @@
-//! `tokamak fpm`: php-fpm's own command line. What only reads the configuration is answered here, with php-fpm's words
-//! and exit status.
+//! `tokamak fpm`: php-fpm's own command line. What only reads the configuration is answered here,
+//! with php-fpm's words and exit status.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -29,7 +29,8 @@ pub struct Fpm {
 }
 
 impl Fpm {
-    /// What was typed and the configuration that it leads to, or how the program ends without serving.
+    /// What was typed and the configuration that it leads to, or how the program ends without
+    /// serving.
     pub fn request(self) -> Result<(Arguments, Config), ExitCode> {
         let arguments = arguments::parse(self.words).map_err(|_| help(USAGE))?;
         match arguments.wanted {
@@ -43,10 +44,12 @@ impl Fpm {
                     None => Err(ExitCode::from(CONFIG)),
                 }
             }
-            Wanted::Serve => match print_messages(tokamak_fpm::load(&arguments.options, &Machine)) {
-                Some(config) => Ok((arguments, config)),
-                None => Err(ExitCode::from(CONFIG)),
-            },
+            Wanted::Serve => {
+                match print_messages(tokamak_fpm::load(&arguments.options, &Machine)) {
+                    Some(config) => Ok((arguments, config)),
+                    None => Err(ExitCode::from(CONFIG)),
+                }
+            }
         }
     }
 }

@@ -20,8 +20,8 @@ pub struct LuaFcgi {
     /// Folder of the scripts, mostly the document root: none outside is run.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Where web servers connect: `unix:/run/lua.sock` or `127.0.0.1:9000`; without it, the socket on descriptor 0, as
-    /// web servers and spawn-fcgi pass it.
+    /// Where web servers connect: `unix:/run/lua.sock` or `127.0.0.1:9000`; without it, the socket
+    /// on descriptor 0, as web servers and spawn-fcgi pass it.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     listen: Option<FpmAddress>,
     /// Permissions of a Unix socket, as octal digits.
@@ -76,7 +76,9 @@ fn dictionary(typed: &str) -> Result<(String, usize), String> {
     let (name, text) = typed.split_once('=').ok_or("write NAME=SIZE, as in sessions=8MiB")?;
     match size(text)? {
         ..LEAST_DICTIONARY => Err(format!("a dictionary has at least {LEAST_DICTIONARY} bytes")),
-        size => usize::try_from(size).map(|size| (name.to_owned(), size)).map_err(|error| error.to_string()),
+        size => usize::try_from(size)
+            .map(|size| (name.to_owned(), size))
+            .map_err(|error| error.to_string()),
     }
 }
 

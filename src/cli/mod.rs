@@ -1,5 +1,5 @@
-//! The command line: what may be typed, and how it is answered. What a value means is the configuration's
-//! business, so most flags are passed on as they were typed.
+//! The command line: what may be typed, and how it is answered. What a value means is the
+//! configuration's business, so most flags are passed on as they were typed.
 
 mod cache;
 mod demo;
@@ -29,7 +29,8 @@ pub use seal_report::SealReport;
 pub use site::{Check, Serve};
 pub use upstream::Upstream;
 
-/// An application server that boots an application once and serves every request from the booted state.
+/// An application server that boots an application once and serves every request from the booted
+/// state.
 #[derive(Debug, Parser)]
 #[command(name = "tokamak", version, max_term_width = 100)]
 struct Tokamak {
@@ -48,7 +49,8 @@ pub enum Command {
     LuaFcgi(LuaFcgi),
     /// Check a configuration: every error with file, line and key.
     Check(Check),
-    /// Find what an application leaves behind between two requests: a leak detector for worker scripts.
+    /// Find what an application leaves behind between two requests: a leak detector for worker
+    /// scripts.
     SealReport(SealReport),
     /// Let a running server read its configuration and code again, without losing a request.
     Reload(At),
@@ -74,7 +76,8 @@ pub enum Command {
 /// Which server is meant.
 #[derive(Args, Debug)]
 pub struct At {
-    /// Control socket of the server; without it, the only server of this user [env: TOKAMAK_CONTROL].
+    /// Control socket of the server; without it, the only server of this user [env:
+    /// TOKAMAK_CONTROL].
     #[arg(long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
     /// Address that the server listens on, in place of its control socket.
@@ -155,7 +158,8 @@ mod tests {
             for flag in option::rows().filter_map(|row| row.flag) {
                 assert!(typed.iter().any(|known| known == flag), "{name} lacks {flag}");
             }
-            for flag in typed.iter().filter(|flag| !matches!(flag.as_str(), "--config" | "--print")) {
+            for flag in typed.iter().filter(|flag| !matches!(flag.as_str(), "--config" | "--print"))
+            {
                 assert!(option::row_of_flag(flag).is_some(), "{flag} of {name} is no option");
             }
         }

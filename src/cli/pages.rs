@@ -43,13 +43,16 @@ pub fn manual() -> io::Result<()> {
     environment(&mut end);
     end.control("SH", ["EXIT STATUS"]);
     end.text([roman(
-        "0: done. 1: it could not be done; the reason is on standard error. 2: the command line is wrong. seal-report: \
-         0: nothing is foreign or grows. 1: something is. 2: there is no report; the reason is on standard error.",
+        "0: done. 1: it could not be done; the reason is on standard error. 2: the command line \
+            is wrong. seal-report: \
+         0: nothing is foreign or grows. 1: something is. 2: there is no report; the reason is on \
+         standard error.",
     )]);
     end.control("SH", ["FILES"]);
     end.control("TP", []).text([bold(tokamak_config::FILE_NAME)]);
     end.text([roman(
-        "Configuration of the application in this directory; docs/configuration.md names every option.",
+        "Configuration of the application in this directory; docs/configuration.md names every \
+            option.",
     )]);
     end.to_writer(&mut page)?;
     print(&page)
@@ -68,6 +71,9 @@ fn environment(page: &mut Roff) {
 fn own_variables() -> [(&'static str, String); 2] {
     [
         (tokamak_config::CONFIG_VARIABLE, "Configuration file, unless --config names one.".into()),
-        (crate::program::VARIABLE, "The program that runs PHP, if it is not beside the server.".into()),
+        (
+            crate::program::VARIABLE,
+            "The program that runs PHP, if it is not beside the server.".into(),
+        ),
     ]
 }

@@ -1,4 +1,5 @@
-//! `tokamak seal-report`: the same requests in worker and in sealed mode, and what they left behind.
+//! `tokamak seal-report`: the same requests in worker and in sealed mode, and what they left
+//! behind.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,7 +32,8 @@ pub struct SealReport {
     /// Directory of the application, as for serve; by default the script's own.
     #[arg(long, value_name = "DIRECTORY")]
     root: Option<PathBuf>,
-    /// Configuration file with php_value, env and the like; by default tokamak.toml in the directory, if it is there.
+    /// Configuration file with php_value, env and the like; by default tokamak.toml in the
+    /// directory, if it is there.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Show caches too: what was filled once and then stayed as it was.
@@ -43,7 +45,11 @@ pub struct SealReport {
 }
 
 fn target(typed: &str) -> Result<String, String> {
-    if typed.starts_with('/') { Ok(typed.to_owned()) } else { Err("a target begins with /".to_owned()) }
+    if typed.starts_with('/') {
+        Ok(typed.to_owned())
+    } else {
+        Err("a target begins with /".to_owned())
+    }
 }
 
 impl SealReport {
@@ -78,9 +84,14 @@ impl SealReport {
 
     /// The site that a server would make of the script and its directory.
     fn site(&self) -> Result<Server, Wrong> {
-        let beside = self.script.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-        let is_application =
-            [FILE_NAME, "public/index.php", "index.php"].iter().any(|name| beside.join(name).is_file());
+        let beside = self
+            .script
+            .parent()
+            .filter(|parent| *parent != Path::new(""))
+            .unwrap_or(Path::new("."));
+        let is_application = [FILE_NAME, "public/index.php", "index.php"]
+            .iter()
+            .any(|name| beside.join(name).is_file());
         let path = match &self.root {
             Some(root) => root.clone(),
             None if is_application => beside.to_owned(),
@@ -88,7 +99,8 @@ impl SealReport {
         };
         let worker = ("--worker", self.script.to_string_lossy().into_owned());
         let path = Some(path).filter(|_| self.config.is_none());
-        Ok(request(path, self.config.clone(), vec![worker, ("--mode", "worker".to_owned())])?.load()?)
+        Ok(request(path, self.config.clone(), vec![worker, ("--mode", "worker".to_owned())])?
+            .load()?)
     }
 
     fn look(self, server: &Server) -> Result<Report, String> {

@@ -1,4 +1,5 @@
-//! `tokamak serve` and `tokamak check`: the same flags, so that a check sees what the server would see.
+//! `tokamak serve` and `tokamak check`: the same flags, so that a check sees what the server would
+//! see.
 
 use std::env;
 use std::os::unix::fs::MetadataExt;
@@ -15,8 +16,8 @@ use super::{print, report};
 /// Flags that decide what is served, and how.
 #[derive(Args, Debug)]
 pub struct Serve {
-    /// Directory of the application (its public/index.php, index.php or static files), or one script; by default
-    /// the current directory.
+    /// Directory of the application (its public/index.php, index.php or static files), or one
+    /// script; by default the current directory.
     path: Option<PathBuf>,
     #[arg(long, value_name = "FILE", help = config_help())]
     config: Option<PathBuf>,
@@ -43,17 +44,21 @@ pub struct Serve {
 pub struct Check {
     #[command(flatten)]
     serve: Serve,
-    /// Print the effective configuration, with every option and every path spelled out, as a configuration file.
+    /// Print the effective configuration, with every option and every path spelled out, as a
+    /// configuration file.
     #[arg(long)]
     print: bool,
 }
 
 fn config_help() -> String {
-    format!("Configuration file; by default {FILE_NAME} in PATH, if it is there [env: {CONFIG_VARIABLE}]")
+    format!(
+        "Configuration file; by default {FILE_NAME} in PATH, if it is there [env: {CONFIG_VARIABLE}]"
+    )
 }
 
 fn help(flag: &str) -> String {
-    let row = option::row_of_flag(flag).expect("a test compares the flags with the table of options");
+    let row =
+        option::row_of_flag(flag).expect("a test compares the flags with the table of options");
     let text = row.about.trim_end_matches('.').replace('`', "");
     match row.variable {
         Some(variable) => format!("{text} [env: {variable}]"),
@@ -90,7 +95,9 @@ impl Wrong {
     /// Shows it: each error on a line of its own that begins with its place, as compilers do.
     pub fn report(&self) -> ExitCode {
         match self {
-            Wrong::Directory(error) => report(Err(format!("cannot find the current directory: {error}"))),
+            Wrong::Directory(error) => {
+                report(Err(format!("cannot find the current directory: {error}")))
+            }
             Wrong::Configuration(errors) => {
                 eprintln!("{errors}");
                 let errors = plural(errors.count(), "error");
@@ -140,16 +147,23 @@ impl Check {
     pub fn run(self) -> ExitCode {
         match self.serve.request().and_then(|request| Ok(request.load()?)) {
             Ok(server) if self.print => report(print(server.to_toml().as_bytes())),
-            Ok(server) => report(print(format!("configuration is good: {}\n", summary(&server)).as_bytes())),
+            Ok(server) => {
+                report(print(format!("configuration is good: {}\n", summary(&server)).as_bytes()))
+            }
             Err(wrong) => wrong.report(),
         }
     }
 }
 
 fn summary(server: &Server) -> String {
-    let listen: Vec<String> = server.listen.iter().map(|address| format!("http://{address}")).collect();
-    let workers =
-        server.sites.iter().filter(|site| site.has_workers()).map(|site| site.pool.size.max()).sum();
+    let listen: Vec<String> =
+        server.listen.iter().map(|address| format!("http://{address}")).collect();
+    let workers = server
+        .sites
+        .iter()
+        .filter(|site| site.has_workers())
+        .map(|site| site.pool.size.max())
+        .sum();
     let (sites, workers) = (plural(server.sites.len(), "site"), plural(workers, "PHP worker"));
     format!("{sites}, at most {workers}, {}", listen.join(" "))
 }
@@ -158,8 +172,9 @@ fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The current directory by the name that the shell knows, if that is the same place. The kernel's own name
-/// has symlinks resolved, so a server that was started in `…/current` would never see the next deployment.
+/// The current directory by the name that the shell knows, if that is the same place. The kernel's
+/// own name has symlinks resolved, so a server that was started in `…/current` would never see the
+/// next deployment.
 fn current_directory() -> std::io::Result<PathBuf> {
     let real = env::current_dir()?;
     let named = env::var_os("PWD").map(PathBuf::from).filter(|named| named.is_absolute());

@@ -17,7 +17,8 @@ pub struct Upstream {
     json: bool,
 }
 
-/// What is to be done. A change holds until `tokamak reload`, after which the configuration counts again.
+/// What is to be done. A change holds until `tokamak reload`, after which the configuration counts
+/// again.
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Show how the addresses stand.

@@ -1,4 +1,5 @@
-//! What servers have in common that web servers reach by FastCGI, and nobody by HTTP: php-fpm's pools and Lua scripts.
+//! What servers have in common that web servers reach by FastCGI, and nobody by HTTP: php-fpm's
+//! pools and Lua scripts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,10 +9,11 @@ use tokamak_config::{
     Cache, Caching, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts,
 };
 
-/// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers are bounded by themselves.
+/// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers
+/// are bounded by themselves.
 const HEAD: usize = 128 * 1024;
-/// Bytes of a request body. Web servers and PHP have smaller limits of their own, which operators know;
-/// without this one a hostile web server could fill the disk.
+/// Bytes of a request body. Web servers and PHP have smaller limits of their own, which operators
+/// know; without this one a hostile web server could fill the disk.
 const BODY: u64 = 16 << 30;
 /// Bytes of a request body, and of a response, that are held in memory.
 const BUFFER: usize = 1024 * 1024;
@@ -19,9 +21,11 @@ const BUFFER: usize = 1024 * 1024;
 pub const CONNECTIONS: usize = 10_000;
 /// How long a web server may be silent in the middle of a request.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long a web server may read nothing of an answer. Long: it may be waiting for its own slow client.
+/// How long a web server may read nothing of an answer. Long: it may be waiting for its own slow
+/// client.
 const SEND: Duration = Duration::from_secs(600);
-/// As good as for ever: it is for the web server to give up waiting, and to close its idle connections.
+/// As good as for ever: it is for the web server to give up waiting, and to close its idle
+/// connections.
 pub const AGES: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// As in the configuration of HTTP sites.
@@ -36,7 +40,13 @@ pub fn server(sites: Vec<Site>) -> Server {
         group: None,
         control: None,
         pid_file: None,
-        limits: Limits { head: HEAD, headers: 0, body: BODY, buffer: BUFFER, connections: CONNECTIONS },
+        limits: Limits {
+            head: HEAD,
+            headers: 0,
+            body: BODY,
+            buffer: BUFFER,
+            connections: CONNECTIONS,
+        },
         timeouts: Timeouts {
             head: SILENCE,
             body: SILENCE,

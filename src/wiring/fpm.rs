@@ -21,7 +21,8 @@ use super::fastcgi::{self, AGES};
 const CONFIG: u8 = 78;
 /// Most workers of a pool.
 const WORKERS: usize = 256;
-/// Fewest requests that may wait for a worker, however short the pool's backlog: one connection brings several.
+/// Fewest requests that may wait for a worker, however short the pool's backlog: one connection
+/// brings several.
 const QUEUE: usize = 511;
 /// Serves in php-fpm's place until it is told to stop.
 pub fn serve(arguments: Arguments, config: &Config) -> ExitCode {
@@ -48,7 +49,8 @@ pub fn serve(arguments: Arguments, config: &Config) -> ExitCode {
     };
     let reread = Box::new(move || {
         let config = print_messages(tokamak_fpm::load(&arguments.options, &Machine));
-        let config = config.ok_or_else(|| "the configuration is wrong, as said above".to_owned())?;
+        let config =
+            config.ok_or_else(|| "the configuration is wrong, as said above".to_owned())?;
         self::server(&arguments, &config).map_err(|message| message.text)
     });
     match super::supervise(server, reread) {
@@ -57,11 +59,14 @@ pub fn serve(arguments: Arguments, config: &Config) -> ExitCode {
     }
 }
 
-/// Prints the messages about a configuration to standard error, and gives the configuration if it can be used.
+/// Prints the messages about a configuration to standard error, and gives the configuration if it
+/// can be used.
 pub fn print_messages(loaded: Loaded) -> Option<Config> {
     let global = loaded.config.as_ref().map(|config| &config.global);
-    let style = global
-        .map_or_else(Style::default, |global| Style { lowest: global.log_level, limit: global.log_limit });
+    let style = global.map_or_else(Style::default, |global| Style {
+        lowest: global.log_level,
+        limit: global.log_limit,
+    });
     for message in &loaded.messages {
         if let Some(line) = style.line(SystemTime::now(), std::process::id(), message) {
             eprint!("{line}");
@@ -84,7 +89,8 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
         if let Some(address) = &pool.status_listen {
             sockets.push(FpmSocket { address: resolve(address)?, site, is_for_status: true });
         }
-        let own = told.iter().position(|(name, _)| *name == pool.name).map(|at| told.swap_remove(at).1);
+        let own =
+            told.iter().position(|(name, _)| *name == pool.name).map(|at| told.swap_remove(at).1);
         sites.push(self::site(pool, own));
     }
     if let (Some((name, _)), Some(file)) = (told.first(), &arguments.pools) {
@@ -109,8 +115,9 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
 /// What the configuration says and cannot be had here, beside the directives that have no effect.
 fn warnings(config: &Config) -> Vec<Message> {
     let large = config.pools.iter().filter(|pool| pool.max_children as usize > WORKERS);
-    let text =
-        |name: &str| format!("[pool {name}] pm.max_children is more than a pool can have here: {WORKERS}");
+    let text = |name: &str| {
+        format!("[pool {name}] pm.max_children is more than a pool can have here: {WORKERS}")
+    };
     large.map(|pool| Message::new(Level::Warning, text(&pool.name))).collect()
 }
 
@@ -201,5 +208,8 @@ fn resolve(address: &Address) -> Result<FpmAddress, Message> {
         let reason = text.rsplit(": ").next().unwrap_or_default();
         wrong(format!("cannot resolve hostname '{host}': {reason}"))
     })?;
-    found.next().map(FpmAddress::Tcp).ok_or_else(|| wrong(format!("cannot resolve hostname '{host}'")))
+    found
+        .next()
+        .map(FpmAddress::Tcp)
+        .ok_or_else(|| wrong(format!("cannot resolve hostname '{host}'")))
 }

@@ -24,7 +24,8 @@ const FAILED: u8 = 1;
 /// Time between two signs of life.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// Milliseconds for which the front waits for room on the line. Chosen arbitrarily; the supervisor asks for no longer.
+/// Milliseconds for which the front waits for room on the line. Chosen arbitrarily; the supervisor
+/// asks for no longer.
 const PATIENCE: usize = 1000;
 
 /// Runs the front in this process until the supervisor drains it or is gone.
@@ -69,7 +70,9 @@ pub fn main(start: FrontStart) -> u8 {
         match control::receive_within::<ToFront>(&channel, Some(BEAT)) {
             Ok(Heard::Message(message, files)) => obey(&front, &channel, &drained, message, files),
             Ok(Heard::Nothing) => {}
-            Ok(Heard::Closed) => return if drained.load(Ordering::Relaxed) { DONE } else { FAILED },
+            Ok(Heard::Closed) => {
+                return if drained.load(Ordering::Relaxed) { DONE } else { FAILED };
+            }
             Err(error) => {
                 tell(FromFront::Failed { message: error.to_string() });
                 return FAILED;
@@ -91,7 +94,8 @@ impl Turns {
         }
         let turns = front.turns();
         let pairs = turns.iter().zip(&self.last).zip(0..);
-        let loops = pairs.filter(|((now, before), _)| now != before).map(|(_, index)| index).collect();
+        let loops =
+            pairs.filter(|((now, before), _)| now != before).map(|(_, index)| index).collect();
         // If the line is full, the supervisor is behind, and will hear it the next time.
         let _ = control::send(channel, &FromFront::Turned { loops }, &[]);
         (self.last, self.said) = (turns, Instant::now());
@@ -156,13 +160,15 @@ fn obey(
             if question == 0 {
                 return;
             }
-            let outcome = purged.map(|count| insist(channel, &FromFront::Purged { question, count }));
+            let outcome =
+                purged.map(|count| insist(channel, &FromFront::Purged { question, count }));
             insist(channel, &FromFront::Answered { question, outcome });
         }
         ToFront::Reopen { error, access } => {
             let mut files = files.into_iter();
             if error && let Some(file) = files.next() {
-                // The old file goes on being written to; the supervisor has said what is wrong with the new one.
+                // The old file goes on being written to; the supervisor has said what is wrong with
+                // the new one.
                 let _ = process::redirect_stderr(file.as_fd());
             }
             if access && let Some(file) = files.next() {
@@ -215,7 +221,8 @@ fn can_grow(size: &PoolSize) -> bool {
 fn alarm(channel: Arc<Channel>) -> Alarm {
     Arc::new(move |pool, reason| {
         // Said again at the next look, if the line is full.
-        let _ = control::send(&channel, &FromFront::Spoiled { pool, reason: reason.to_owned() }, &[]);
+        let _ =
+            control::send(&channel, &FromFront::Spoiled { pool, reason: reason.to_owned() }, &[]);
     })
 }
 

@@ -18,7 +18,8 @@ use super::fastcgi;
 /// The name under which log lines are written.
 const NAME: &str = "lua-fcgi";
 
-/// How long requests may take to end after the server was told to stop, beyond their own limit. Chosen arbitrarily.
+/// How long requests may take to end after the server was told to stop, beyond their own limit.
+/// Chosen arbitrarily.
 const LAST_BYTES: Duration = Duration::from_secs(5);
 
 /// How often signals are looked for even if none is announced. Chosen arbitrarily.
@@ -80,16 +81,18 @@ fn given() -> Result<OwnedFd, String> {
     if tokamak_supervisor::listens(&socket) {
         return Ok(socket);
     }
-    Err("descriptor 0 is no listening socket: say --listen, or let a web server or spawn-fcgi start it"
+    Err("descriptor 0 is no listening socket: say --listen, or let a web server or spawn-fcgi \
+        start it"
         .to_owned())
 }
 
-/// Serves until a signal asks for the end, and then until the requests that are under way have ended.
+/// Serves until a signal asks for the end, and then until the requests that are under way have
+/// ended.
 fn wait(signals: Signals, front: &Front, listen: Option<&FpmAddress>) {
     asked(&signals);
     if let Some(FpmAddress::Unix(path)) = listen {
-        // Now and not later: the next server may take the place while this one answers its last requests. If it is gone
-        // already, that is what we want.
+        // Now and not later: the next server may take the place while this one answers its last
+        // requests. If it is gone already, that is what we want.
         let _ = fs::remove_file(path);
     }
     front.drain();
@@ -103,8 +106,9 @@ fn wait(signals: Signals, front: &Front, listen: Option<&FpmAddress>) {
 
 fn asked(signals: &Signals) {
     loop {
-        if let Some(Signal::Terminate | Signal::Interrupt | Signal::Quit | Signal::HangUp | Signal::User1) =
-            signals.next()
+        if let Some(
+            Signal::Terminate | Signal::Interrupt | Signal::Quit | Signal::HangUp | Signal::User1,
+        ) = signals.next()
         {
             return;
         }

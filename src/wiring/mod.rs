@@ -22,7 +22,10 @@ pub fn serve(request: ServeRequest) -> Result<(), String> {
     supervise(request.server, Box::new(move || reread().map_err(|errors| errors.to_string())))
 }
 
-fn supervise(server: Server, reread: Box<dyn Fn() -> Result<Server, String>>) -> Result<(), String> {
+fn supervise(
+    server: Server,
+    reread: Box<dyn Fn() -> Result<Server, String>>,
+) -> Result<(), String> {
     let php = crate::program::tokamak_php().map_err(|error| error.to_string())?;
     let setup = Setup { server, reread, php, front: Box::new(front::main) };
     tokamak_supervisor::serve(setup).map_err(|failure: Failure| failure.to_string())

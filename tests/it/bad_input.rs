@@ -1,20 +1,22 @@
-//! Malformed requests are refused, the connection ends, and nothing of them reaches PHP: least of all a
-//! second request that hides in the first one.
+//! Malformed requests are refused, the connection ends, and nothing of them reaches PHP: least of
+//! all a second request that hides in the first one.
 
 use std::time::Duration;
 
 use crate::harness::{Kind, Server, Setup, get};
 
-/// A request that would leave a trace if it reached PHP; each shape carries it where another server might
-/// take it for a request of its own.
+/// A request that would leave a trace if it reached PHP; each shape carries it where another server
+/// might take it for a request of its own.
 const HIDDEN: &str = "GET /finish.php?name=smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// Sends the bytes and fails unless they are refused with one of the statuses, once, and the connection ends.
+/// Sends the bytes and fails unless they are refused with one of the statuses, once, and the
+/// connection ends.
 fn refused(server: &Server, bytes: &[u8], statuses: &[u16]) -> Result<(), String> {
     let mut connection = server.connect();
     connection.patience(Duration::from_secs(5));
     let _ = connection.try_send(bytes);
-    let response = connection.try_response("GET").map_err(|failure| format!("no response: {failure}"))?;
+    let response =
+        connection.try_response("GET").map_err(|failure| format!("no response: {failure}"))?;
     if !statuses.contains(&response.status()) {
         return Err(format!("status {} instead of {statuses:?}", response.status()));
     }
@@ -49,7 +51,8 @@ fn all_refused(shapes: &[Shape]) {
 
 /// A POST with these header lines, and this body.
 fn post(lines: &str, body: &str) -> Vec<u8> {
-    format!("POST /finish.php?name=outer HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n{body}").into_bytes()
+    format!("POST /finish.php?name=outer HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n{body}")
+        .into_bytes()
 }
 
 #[test]
@@ -83,18 +86,31 @@ fn lengths_and_codings() {
         ("identity", post("Transfer-Encoding: identity\r\n", ""), &[400, 501]),
         ("unknown coding", post("Transfer-Encoding: gzip\r\n", ""), &[400, 501]),
         ("coding in quotes", post("Transfer-Encoding: \"chunked\"\r\n", "0\r\n\r\n"), &[400, 501]),
-        ("chunked is not last", post("Transfer-Encoding: chunked, identity\r\n", "0\r\n\r\n"), &[400, 501]),
-        ("chunked twice", post("Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n"), &[400, 501]),
+        (
+            "chunked is not last",
+            post("Transfer-Encoding: chunked, identity\r\n", "0\r\n\r\n"),
+            &[400, 501],
+        ),
+        (
+            "chunked twice",
+            post("Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n"),
+            &[400, 501],
+        ),
         ("vertical tab", post("Transfer-Encoding: \x0bchunked\r\n", "0\r\n\r\n"), &[400, 501]),
         ("folded coding", post("Transfer-Encoding:\r\n chunked\r\n", "0\r\n\r\n"), &[400, 501]),
         ("folded line", post("X-A: b\r\n Transfer-Encoding: chunked\r\n", "0\r\n\r\n"), &[400]),
         (
             "coding in HTTP/1.0",
-            b"POST /finish.php?name=outer HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".to_vec(),
+            b"POST /finish.php?name=outer HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+                .to_vec(),
             &[400],
         ),
         ("bare line feed", post("X-A: b\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), &[400]),
-        ("bare carriage return", post("X-A: b\rTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), &[400]),
+        (
+            "bare carriage return",
+            post("X-A: b\rTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+            &[400],
+        ),
         ("NUL in a value", post("X-A: b\0c\r\nContent-Length: 0\r\n", ""), &[400]),
     ]);
 }
@@ -120,8 +136,9 @@ fn chunks() {
 #[test]
 fn request_lines_and_fields() {
     let line = |line: &str| format!("{line}\r\nHost: localhost\r\n\r\n").into_bytes();
-    let field =
-        |field: &str| format!("GET /hello.php HTTP/1.1\r\nHost: localhost\r\n{field}\r\n\r\n").into_bytes();
+    let field = |field: &str| {
+        format!("GET /hello.php HTTP/1.1\r\nHost: localhost\r\n{field}\r\n\r\n").into_bytes()
+    };
     all_refused(&[
         ("no version", line("GET /hello.php"), &[400, 505]),
         ("HTTP/0.9", b"GET /hello.php\r\n".to_vec(), &[400, 505]),
@@ -142,7 +159,11 @@ fn request_lines_and_fields() {
         ("no host", b"GET /hello.php HTTP/1.1\r\n\r\n".to_vec(), &[400]),
         ("two hosts", field("Host: other"), &[400]),
         ("host with a path", b"GET /hello.php HTTP/1.1\r\nHost: a/b\r\n\r\n".to_vec(), &[400]),
-        ("host with a user", b"GET /hello.php HTTP/1.1\r\nHost: me@localhost\r\n\r\n".to_vec(), &[400]),
+        (
+            "host with a user",
+            b"GET /hello.php HTTP/1.1\r\nHost: me@localhost\r\n\r\n".to_vec(),
+            &[400],
+        ),
         ("no colon", field("NoColon"), &[400]),
         ("empty name", field(": value"), &[400]),
         ("space in the name", field("X A: value"), &[400]),
@@ -162,7 +183,9 @@ fn request_lines_and_fields() {
 fn refusal_is_plain_and_logged() {
     let server = Setup::new(Kind::Classic).start();
     let mut connection = server.connect();
-    connection.send("GET /<script>alert(1)</script> HTTP/1.1\r\nHost: localhost\r\nBad Header: <b>\r\n\r\n");
+    connection.send(
+        "GET /<script>alert(1)</script> HTTP/1.1\r\nHost: localhost\r\nBad Header: <b>\r\n\r\n",
+    );
     let response = connection.response().expect(400);
     assert!(!response.text().contains("alert"), "{response}");
     assert!(response.text().len() < 2000, "{response}");
@@ -178,8 +201,9 @@ fn half_requests() {
         let mut connection = server.connect();
         connection.send(&whole[..end]);
         connection.finish_sending();
-        let _ =
-            connection.try_response("POST").map(|response| assert_eq!(response.status(), 400, "at {end}"));
+        let _ = connection
+            .try_response("POST")
+            .map(|response| assert_eq!(response.status(), 400, "at {end}"));
     }
     assert!(!server.state_file("finish-outer").exists(), "half a request reached PHP");
     assert_eq!(server.send(&get("/hello.php")).expect(200).text(), "Hello from PHP");

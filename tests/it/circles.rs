@@ -1,5 +1,5 @@
-//! No module may need another one that needs it: inside each crate, the top-level modules form no import circle.
-//! Reads the source files; starts nothing.
+//! No module may need another one that needs it: inside each crate, the top-level modules form no
+//! import circle. Reads the source files; starts nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::layers::{manifests, root};
 
-/// Circles that are still there, as crate and modules. One that has been opened must leave this list.
+/// Circles that are still there, as crate and modules. One that has been opened must leave this
+/// list.
 const KNOWN: &[(&str, &[&str])] = &[
     (
         "front",
@@ -33,7 +34,8 @@ const KNOWN: &[(&str, &[&str])] = &[
 /// Which top-level module of a crate uses which others.
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// The production code of a file: without comments, the texts of literals, and test modules at its end.
+/// The production code of a file: without comments, the texts of literals, and test modules at its
+/// end.
 fn production(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let mut out = String::new();
@@ -59,12 +61,17 @@ fn heads(list: &str) -> Vec<String> {
         }
     }
     found.push(current);
-    found.iter().map(|path| word(path.trim_start()).to_owned()).filter(|name| !name.is_empty()).collect()
+    found
+        .iter()
+        .map(|path| word(path.trim_start()).to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 /// The identifier at the beginning of a text.
 fn word(text: &str) -> &str {
-    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(text.len());
+    let end =
+        text.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(text.len());
     &text[..end]
 }
 
@@ -101,14 +108,19 @@ fn exports(code: &str) -> BTreeMap<String, String> {
     for statement in code.split(';') {
         let Some((_, path)) = statement.split_once("pub use ") else { continue };
         let Some((module, names)) = path.split_once("::") else { continue };
-        let names = if names.starts_with('{') { heads(braced(names)) } else { vec![word(names).to_owned()] };
+        let names = if names.starts_with('{') {
+            heads(braced(names))
+        } else {
+            vec![word(names).to_owned()]
+        };
         found.extend(names.into_iter().map(|name| (name, module.to_owned())));
     }
     found
 }
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("an entry").path());
+    let entries =
+        fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("an entry").path());
     entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
 }
 
@@ -123,7 +135,10 @@ fn edges(source: &Path) -> Edges {
         let name = path.strip_prefix(source).expect("below it").with_extension("");
         let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy().into_owned()).collect();
         let is_rust = path.extension().is_some_and(|extension| extension == "rs");
-        if !is_rust || parts.iter().any(|part| part == "tests") || matches!(&*parts[0], "lib" | "main") {
+        if !is_rust
+            || parts.iter().any(|part| part == "tests")
+            || matches!(&*parts[0], "lib" | "main")
+        {
             continue;
         }
         let mut code = read(&path);
@@ -173,13 +188,21 @@ fn no_modules_need_each_other() {
     for (name, manifest) in manifests() {
         let source = manifest.parent().expect("a folder").join("src");
         for circle in circles(&edges(&source)) {
-            found.insert((name.clone(), circle.iter().map(|&module| module.to_owned()).collect::<Vec<_>>()));
+            found.insert((
+                name.clone(),
+                circle.iter().map(|&module| module.to_owned()).collect::<Vec<_>>(),
+            ));
         }
     }
     let known = KNOWN.iter().map(|(name, modules)| {
         ((*name).to_owned(), modules.iter().map(|&module| module.to_owned()).collect::<Vec<_>>())
     });
-    assert_eq!(found, known.collect(), "left: the circles in the code; right: those in {}", file!());
+    assert_eq!(
+        found,
+        known.collect(),
+        "left: the circles in the code; right: those in {}",
+        file!()
+    );
 }
 
 #[test]
@@ -200,7 +223,8 @@ fn a_circle_is_found() {
 #[test]
 fn imports_are_seen() {
     let code = production(
-        "use crate::{a::X, b, c::{d, e::f}};\nuse crate::g::h; // crate::no\nlet x = \"crate::no\"; crate::i::j();\n\
+        "use crate::{a::X, b, c::{d, e::f}};\nuse crate::g::h; // crate::no\nlet x = \
+            \"crate::no\"; crate::i::j();\n\
          #[cfg(test)]\nmod tests { use crate::no; }\n",
     );
     assert_eq!(used(&code), ["a", "b", "c", "g", "i"].map(String::from).into());

@@ -44,7 +44,11 @@ impl Desk {
     /// Runs `tokamak` here, with no variables of ours but the given ones.
     fn tokamak(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Answer {
         let mut command = Command::new("timeout");
-        command.arg("20").arg(env!("CARGO_BIN_EXE_tokamak")).args(arguments).current_dir(self.folder.path());
+        command
+            .arg("20")
+            .arg(env!("CARGO_BIN_EXE_tokamak"))
+            .args(arguments)
+            .current_dir(self.folder.path());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("TOKAMAK_") {
                 command.env_remove(name);
@@ -76,14 +80,20 @@ impl Desk {
 fn check_says_that_a_configuration_is_good() {
     let desk = Desk::new("listen = '127.0.0.1:81'\n[[site]]\n[site.pool]\nworkers = 3\n");
     let answer = desk.tokamak(&["check"], &[]);
-    assert_eq!(answer.out, "configuration is good: 1 site, at most 3 PHP workers, http://127.0.0.1:81\n");
+    assert_eq!(
+        answer.out,
+        "configuration is good: 1 site, at most 3 PHP workers, http://127.0.0.1:81\n"
+    );
     assert_eq!((answer.code, answer.err.as_str()), (0, ""));
 }
 
 #[test]
 fn check_names_file_line_key_and_the_nearest_name_of_every_error() {
     let desk = Desk::new("");
-    desk.write("etc/my.toml", "lisen = ':80'\n\n[limits]\nbody = '1 potato'\n[[site]]\nroot = 'gone'\n");
+    desk.write(
+        "etc/my.toml",
+        "lisen = ':80'\n\n[limits]\nbody = '1 potato'\n[[site]]\nroot = 'gone'\n",
+    );
     let answer = desk.tokamak(&["check", "--config", "etc/my.toml"], &[]);
     let lines: Vec<&str> = answer.err.lines().collect();
     assert_eq!(lines[0], "etc/my.toml:1: lisen: unknown key; did you mean `listen`?");
@@ -105,29 +115,36 @@ fn a_wrong_configuration_is_not_served() {
         let answer = desk.tokamak(&[command], &[]);
         assert_eq!(answer.code, 1, "{answer:?}");
         assert!(
-            answer.err.starts_with("tokamak.toml:2: limits.buffer: 1 is out of bounds; use 16KiB to 1GiB\n")
+            answer.err.starts_with(
+                "tokamak.toml:2: limits.buffer: 1 is out of bounds; use 16KiB to 1GiB\n"
+            )
         );
     }
     let empty = Desk::new("");
     fs::remove_file(empty.path("index.php")).expect("it was there");
     let answer = empty.tokamak(&["serve"], &[]);
     assert_eq!(answer.code, 1);
-    assert!(answer.err.contains("there is no public/index.php, index.php or index.html in "), "{answer:?}");
+    assert!(
+        answer.err.contains("there is no public/index.php, index.php or index.html in "),
+        "{answer:?}"
+    );
 }
 
 #[test]
 fn a_flag_wins_over_a_variable_and_that_over_the_file() {
     let desk = Desk::new("listen = '127.0.0.1:81'\n[[site]]\n[site.pool]\nworkers = 1\n");
-    let listen =
-        |arguments: &[&str], environment: &[(&str, &str)]| desk.effective("listen", arguments, environment);
+    let listen = |arguments: &[&str], environment: &[(&str, &str)]| {
+        desk.effective("listen", arguments, environment)
+    };
     let variable = [("TOKAMAK_LISTEN", "127.0.0.1:82")];
     assert_eq!(listen(&[], &[]), "[\"127.0.0.1:81\"]");
     assert_eq!(listen(&[], &variable), "[\"127.0.0.1:82\"]");
     let flags = ["--listen", "127.0.0.1:83", "--listen", "[::1]:84"];
     assert_eq!(listen(&flags, &variable), "[\"127.0.0.1:83\", \"[::1]:84\"]");
 
-    let workers =
-        |arguments: &[&str], environment: &[(&str, &str)]| desk.effective("workers", arguments, environment);
+    let workers = |arguments: &[&str], environment: &[(&str, &str)]| {
+        desk.effective("workers", arguments, environment)
+    };
     assert_eq!(workers(&[], &[]), "1");
     assert_eq!(workers(&[], &[("TOKAMAK_WORKERS", "2")]), "2");
     assert_eq!(workers(&["--workers", "3"], &[("TOKAMAK_WORKERS", "2")]), "3");
@@ -163,13 +180,17 @@ fn a_worker_script_is_found_from_where_it_was_named() {
         quoted("index.php")
     );
     let answer = desk.tokamak(&["check", "--boot", "index.php"], &[]);
-    assert!(answer.err.starts_with("command line --boot: site.boot: only sealed mode"), "{answer:?}");
+    assert!(
+        answer.err.starts_with("command line --boot: site.boot: only sealed mode"),
+        "{answer:?}"
+    );
 }
 
 #[test]
 fn what_check_prints_means_the_same() {
-    let desk =
-        Desk::new("[timeouts]\nidle = '90s'\n[[site]]\nhost = ['a.example']\n[site.env]\nA = 'b\"c'\n");
+    let desk = Desk::new(
+        "[timeouts]\nidle = '90s'\n[[site]]\nhost = ['a.example']\n[site.env]\nA = 'b\"c'\n",
+    );
     let first = desk.tokamak(&["check", "--print"], &[]);
     let other = Desk::new(&first.out);
     assert_eq!(other.tokamak(&["check", "--print"], &[]).out, first.out);
@@ -182,8 +203,10 @@ fn a_directory_reached_by_a_symlink_keeps_its_name() {
     desk.write("releases/1/index.php", "<?php");
     symlink("releases/1", desk.path("current")).expect("a symlink");
     let program = env!("CARGO_BIN_EXE_tokamak");
-    let script =
-        format!("cd '{}' && exec timeout 20 {program} check --print", desk.path("current").display());
+    let script = format!(
+        "cd '{}' && exec timeout 20 {program} check --print",
+        desk.path("current").display()
+    );
     let output = Command::new("sh").args(["-c", &script]).output().expect("sh runs");
     let wanted = format!("root = {:?}", desk.path("current").display().to_string());
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -193,7 +216,8 @@ fn a_directory_reached_by_a_symlink_keeps_its_name() {
 #[test]
 fn a_mistyped_command_line_exits_with_2() {
     let desk = Desk::new("");
-    for arguments in [&["sevre"][..], &["serve", "--lisen", "x"], &["check", "--mode", "fast"], &[]] {
+    for arguments in [&["sevre"][..], &["serve", "--lisen", "x"], &["check", "--mode", "fast"], &[]]
+    {
         let answer = desk.tokamak(arguments, &[]);
         assert_eq!(answer.code, 2, "{arguments:?}: {answer:?}");
     }
@@ -221,7 +245,8 @@ fn completions_know_every_command() {
         assert!(answer.out.contains("access-format"), "{shell} lacks flags");
     }
     desk.write("completions", &desk.tokamak(&["completions", "bash"], &[]).out);
-    let syntax = Command::new("bash").arg("-n").arg(desk.path("completions")).status().expect("bash runs");
+    let syntax =
+        Command::new("bash").arg("-n").arg(desk.path("completions")).status().expect("bash runs");
     assert!(syntax.success());
 }
 
@@ -276,7 +301,8 @@ fn a_server_can_be_named_by_where_it_listens() {
     // Nothing can listen on port 0, whatever else runs on this machine.
     let desk = Desk::new("");
     for command in ["reload", "status"] {
-        let answer = desk.tokamak(&[command, "--listen", "localhost:0"], &[("TOKAMAK_CONTROL", "ignored")]);
+        let answer =
+            desk.tokamak(&[command, "--listen", "localhost:0"], &[("TOKAMAK_CONTROL", "ignored")]);
         assert_eq!(answer.code, 1, "{answer:?}");
         assert!(answer.err.contains("no server of this user listens on 127.0.0.1:0"), "{answer:?}");
         let answer = desk.tokamak(&[command, "--listen", "nowhere"], &[]);

@@ -48,7 +48,8 @@ impl Plant {
     fn use_every_worker(&self) -> BTreeSet<u64> {
         let workers = Mutex::new(BTreeSet::new());
         in_parallel(WORKERS, |number| {
-            let answer = self.server.get(&format!("/?name=warm-{number}&hold=300")).expect(200).json();
+            let answer =
+                self.server.get(&format!("/?name=warm-{number}&hold=300")).expect(200).json();
             workers.lock().unwrap().insert(answer["worker"].as_u64().expect("a process id"));
         });
         let workers = workers.into_inner().unwrap();
@@ -56,7 +57,8 @@ impl Plant {
         workers
     }
 
-    /// After the database has hung up: every request is served, and by workers that were not there before.
+    /// After the database has hung up: every request is served, and by workers that were not there
+    /// before.
     #[track_caller]
     fn nothing_is_stale(&self, before: &BTreeSet<u64>) {
         in_parallel(4 * WORKERS, |number| {
@@ -69,11 +71,12 @@ impl Plant {
         }
     }
 
-    /// Requests without a pause from [`CLIENTS`] clients while `change` happens to the database, and for a
-    /// while before and after it. The answers, and when the database was back.
+    /// Requests without a pause from [`CLIENTS`] clients while `change` happens to the database,
+    /// and for a while before and after it. The answers, and when the database was back.
     fn under_load(&mut self, change: impl FnOnce(&mut MariaDb)) -> (Vec<Shot>, Instant) {
         let (server, database) = (&self.server, &mut self.database);
-        let (count, over, shots) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(Vec::new()));
+        let (count, over, shots) =
+            (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(Vec::new()));
         let client = || {
             while !over.load(Ordering::Relaxed) {
                 let number = count.fetch_add(1, Ordering::Relaxed);
@@ -97,13 +100,17 @@ impl Plant {
         (shots.into_inner().unwrap(), back)
     }
 
-    /// Every request that started when the database was back is served; some before it were not, or else
-    /// this proves nothing.
+    /// Every request that started when the database was back is served; some before it were not, or
+    /// else this proves nothing.
     #[track_caller]
     fn recovers(&self, shots: &[Shot], back: Instant) {
         let after: Vec<&Shot> = shots.iter().filter(|shot| shot.started >= back).collect();
         let failed: Vec<&&Shot> = after.iter().filter(|shot| shot.status != 200).collect();
-        assert!(after.len() >= CLIENTS, "only {} requests after the database was back", after.len());
+        assert!(
+            after.len() >= CLIENTS,
+            "only {} requests after the database was back",
+            after.len()
+        );
         let first = failed.first().map(|shot| shot.text.as_str()).unwrap_or_default();
         assert!(
             failed.is_empty(),
@@ -111,9 +118,11 @@ impl Plant {
             failed.len(),
             after.len()
         );
-        // What was answered with 200 has happened once; what was not may have happened all the same.
+        // What was answered with 200 has happened once; what was not may have happened all the
+        // same.
         let served = shots.iter().filter(|shot| shot.status == 200).count();
-        let counts = "SELECT COUNT(*) >= {}, COUNT(*) = COUNT(DISTINCT name) FROM reactor.shots WHERE name LIKE 'shot-%'";
+        let counts = "SELECT COUNT(*) >= {}, COUNT(*) = COUNT(DISTINCT name) FROM reactor.shots \
+            WHERE name LIKE 'shot-%'";
         assert_eq!(self.database.query(&counts.replace("{}", &served.to_string())), "1\t1");
     }
 }
@@ -135,8 +144,9 @@ fn idle_workers_with_a_dead_connection_serve_nobody() {
     plant.nothing_is_stale(&workers);
 
     let workers = plant.use_every_worker();
-    let connections =
-        plant.database.query("SELECT id FROM information_schema.processlist WHERE user = 'reactor'");
+    let connections = plant
+        .database
+        .query("SELECT id FROM information_schema.processlist WHERE user = 'reactor'");
     assert_eq!(connections.lines().count(), WORKERS);
     for connection in connections.lines() {
         plant.database.query(&format!("KILL {connection}"));
@@ -208,7 +218,8 @@ fn workers_that_connect_at_boot_come_back_with_the_database() {
     assert!(plant.use_every_worker().is_disjoint(&workers));
 }
 
-/// What php-fpm users have today stays: PHP itself asks whether a persistent connection is still alive.
+/// What php-fpm users have today stays: PHP itself asks whether a persistent connection is still
+/// alive.
 fn persistent_connections_survive_a_restart(kind: Kind) {
     let mut plant = Plant::start(kind, &[]);
     let look = |server: &Server| {
@@ -239,14 +250,18 @@ fn nothing_stays_open(kind: Kind) {
         let left = plant.server.get(&format!("/?do=leave&by={way}")).expect(status);
         assert!(left.text().starts_with("left"), "{left}");
         let seen = plant.server.get("/?do=look").expect(200).json();
-        for (what, expected) in [("file lock", json!(true)), ("named lock", json!(true)), ("rods", json!(0))]
+        for (what, expected) in
+            [("file lock", json!(true)), ("named lock", json!(true)), ("rods", json!(0))]
         {
             assert_eq!(seen[what], expected, "{what} after leaving by {way}");
         }
         let left = plant.server.get(&format!("/?do=leave&persistent&by={way}")).expect(status);
         assert!(left.text().starts_with("left"), "{left}");
         let seen = plant.server.get("/?do=look").expect(200).json();
-        assert_eq!(seen["rods"], 0, "a persistent connection kept its transaction after leaving by {way}");
+        assert_eq!(
+            seen["rods"], 0,
+            "a persistent connection kept its transaction after leaving by {way}"
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a boot may leave open, in sealed mode: databases whose transactions a request leaves, and what no image can hold.
+//! What a boot may leave open, in sealed mode: databases whose transactions a request leaves, and
+//! what no image can hold.
 
 use crate::harness::{Kind, Server, Setup};
 
@@ -11,7 +12,8 @@ fn boot_leaves(what: &str) -> Server {
 #[test]
 fn what_cannot_be_put_back_is_refused_by_name() {
     let open = "is open, and what it holds cannot be put back; close it before the first request";
-    let locked = "is locked; release the lock, or end the transaction or query, before the first request";
+    let locked =
+        "is locked; release the lock, or end the transaction or query, before the first request";
     for (what, name, why) in [
         ("pipe", "a pipe (descriptor ", open),
         ("epoll", "an epoll set (descriptor ", open),
@@ -25,7 +27,13 @@ fn what_cannot_be_put_back_is_refused_by_name() {
     ] {
         let server = boot_leaves(what);
         assert_eq!(server.text("/index.php"), "served", "{what}");
-        server.log_line(&["WARN", "no image can be taken: ", name, why, "; this site runs in worker mode"]);
+        server.log_line(&[
+            "WARN",
+            "no image can be taken: ",
+            name,
+            why,
+            "; this site runs in worker mode",
+        ]);
     }
 }
 

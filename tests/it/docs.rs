@@ -1,5 +1,5 @@
-//! The documentation is true: its examples run, its links lead somewhere, its list of dependencies is the
-//! one in the manifests. CONTRIBUTING.md tells the marks that examples carry.
+//! The documentation is true: its examples run, its links lead somewhere, its list of dependencies
+//! is the one in the manifests. CONTRIBUTING.md tells the marks that examples carry.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +47,8 @@ impl Block {
     }
 }
 
-/// The fenced blocks of a page. A fence is closed by one at least as long, so a block may show fences.
+/// The fenced blocks of a page. A fence is closed by one at least as long, so a block may show
+/// fences.
 fn blocks(page: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut open: Option<(usize, Block)> = None;
@@ -57,7 +58,12 @@ fn blocks(page: &str) -> Vec<Block> {
             None if ticks >= 3 => {
                 let mut words = line[ticks..].split_whitespace().map(str::to_string);
                 let language = words.next().unwrap_or_default();
-                let block = Block { language, marks: words.collect(), text: String::new(), line: number + 1 };
+                let block = Block {
+                    language,
+                    marks: words.collect(),
+                    text: String::new(),
+                    line: number + 1,
+                };
                 open = Some((ticks, block));
             }
             None => {}
@@ -141,11 +147,13 @@ impl Desk {
     fn start(&mut self, command: &str, socket: &str) {
         let script = format!("cd '{}' && exec {}", self.folder.path().display(), command.trim());
         let log = self.path("program.log");
-        let program = Process::start(Path::new("bash"), &["-c".into(), script], &self.environment(), &log);
+        let program =
+            Process::start(Path::new("bash"), &["-c".into(), script], &self.environment(), &log);
         self.programs.push(program);
         let there = || self.path(socket).exists().then_some(());
         let said = || fs::read_to_string(&log).unwrap_or_default();
-        eventually(Duration::from_secs(20), there).unwrap_or_else(|| panic!("`{command}`: {}", said()));
+        eventually(Duration::from_secs(20), there)
+            .unwrap_or_else(|| panic!("`{command}`: {}", said()));
     }
 
     /// Starts the server of a `sh serve` block in place of the one before.
@@ -158,7 +166,8 @@ impl Desk {
         );
         let script = format!("cd '{}' && exec {command}", self.folder.path().display());
         let log = self.path("server.log");
-        let server = Process::start(Path::new("bash"), &["-c".into(), script], &self.environment(), &log);
+        let server =
+            Process::start(Path::new("bash"), &["-c".into(), script], &self.environment(), &log);
         let server = self.server.insert(server);
         let listening = eventually(Duration::from_secs(20), || {
             if let Some(status) = server.ended() {
@@ -173,7 +182,8 @@ impl Desk {
     }
 }
 
-/// What a transcript expects and did not get: lines marked `#>`, each part of a line, in their order.
+/// What a transcript expects and did not get: lines marked `#>`, each part of a line, in their
+/// order.
 fn missing_output<'a>(script: &'a str, output: &str) -> Option<&'a str> {
     let mut lines = output.lines();
     script
@@ -205,7 +215,8 @@ fn configurations_pass_the_check() {
             }
             let file = desk.write(block.file().unwrap_or("tokamak.toml"), &block.text);
             let mut command = Command::new(program());
-            let output = command.arg("check").arg("--config").arg(file).envs(desk.environment()).output();
+            let output =
+                command.arg("check").arg("--config").arg(file).envs(desk.environment()).output();
             let output = output.expect("tokamak runs");
             assert!(output.status.success(), "{page}:{}: {}", block.line, complaints(&output));
             count += 1;
@@ -221,8 +232,12 @@ fn php_is_php() {
         for block in blocks(&text).into_iter().filter(|block| block.language == "php") {
             assert!(block.text.starts_with("<?php"), "{page}:{}: begin with <?php", block.line);
             let file = desk.write("example.php", &block.text);
-            let output =
-                Command::new("php").arg("-l").arg(file).envs(desk.environment()).output().expect("php runs");
+            let output = Command::new("php")
+                .arg("-l")
+                .arg(file)
+                .envs(desk.environment())
+                .output()
+                .expect("php runs");
             assert!(output.status.success(), "{page}:{}: {}", block.line, complaints(&output));
         }
     }
@@ -247,10 +262,21 @@ fn transcripts_come_true() {
             } else if block.language == "sh" && block.has("run") {
                 let output = desk.shell(&block.text);
                 let log = || fs::read_to_string(desk.path("server.log")).unwrap_or_default();
-                assert!(output.status.success(), "{page}:{}: {}\n{}", block.line, complaints(&output), log());
+                assert!(
+                    output.status.success(),
+                    "{page}:{}: {}\n{}",
+                    block.line,
+                    complaints(&output),
+                    log()
+                );
                 let shown = String::from_utf8_lossy(&output.stdout).into_owned();
                 if let Some(wanted) = missing_output(&block.text, &shown) {
-                    panic!("{page}:{}: no {wanted:?} in: {}\n{}", block.line, complaints(&output), log());
+                    panic!(
+                        "{page}:{}: no {wanted:?} in: {}\n{}",
+                        block.line,
+                        complaints(&output),
+                        log()
+                    );
                 }
                 count += 1;
             }
@@ -268,7 +294,9 @@ fn linked_files(page: &str) -> Vec<String> {
     text.split("](")
         .skip(1)
         .filter_map(|rest| rest.split([')', '#', ' ']).next())
-        .filter(|target| !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:"))
+        .filter(|target| {
+            !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:")
+        })
         .map(str::to_string)
         .collect()
 }
@@ -303,7 +331,8 @@ fn documented_dependencies(page: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_dependency_has_a_reason() {
-    let page = fs::read_to_string(root().join("docs/dependencies.md")).expect("docs/dependencies.md");
+    let page =
+        fs::read_to_string(root().join("docs/dependencies.md")).expect("docs/dependencies.md");
     let documented = documented_dependencies(&page);
     let used: BTreeSet<String> = manifests()
         .iter()
@@ -318,7 +347,8 @@ fn every_dependency_has_a_reason() {
 
 #[test]
 fn every_phase_is_on_its_page() {
-    let page = fs::read_to_string(root().join("docs/internals/phases.md")).expect("the page of the phases");
+    let page = fs::read_to_string(root().join("docs/internals/phases.md"))
+        .expect("the page of the phases");
     let documented: Vec<(&str, &str)> = page
         .lines()
         .filter_map(|line| line.strip_prefix("| `"))

@@ -1,5 +1,5 @@
-//! Event loops and their connections: as few loops serve as have time, one that is held up does not hold up new clients, and
-//! connections that go from one loop to another lose nothing.
+//! Event loops and their connections: as few loops serve as have time, one that is held up does not
+//! hold up new clients, and connections that go from one loop to another lose nothing.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,8 +11,9 @@ use tempfile::TempDir;
 
 use crate::harness::{Connection, Kind, Server, Setup, get, in_parallel};
 
-/// Tells the event loop by a table that only its scripts know, and which request of its connection this is. With the query `spin` it
-/// holds the loop up for four seconds and more before; with `late` it waits, and does not read the body.
+/// Tells the event loop by a table that only its scripts know, and which request of its connection
+/// this is. With the query `spin` it holds the loop up for four seconds and more before; with
+/// `late` it waits, and does not read the body.
 const WHO: &str = "_G.mine = _G.mine or {}
     if lighty.env['uri.query'] == 'late' then tokamak.sleep(0.001)
     elseif lighty.r.req_attr['request.method'] == 'POST' then
@@ -37,18 +38,22 @@ fn with_loops(count: usize) -> (Server, TempDir) {
         .line("lua.time = \"20s\"")
         // Clients are not to pay for it: half a head may have come before.
         .line("timeouts.head = \"2s\"")
-        .site_line(&format!("route = [{{ path = \"/who\", lua_raw_url = [\"{}\"] }}]", script.display()))
+        .site_line(&format!(
+            "route = [{{ path = \"/who\", lua_raw_url = [\"{}\"] }}]",
+            script.display()
+        ))
         .start();
     (server, folder)
 }
 
-/// A server one of whose loops serves all these clients. A machine that is busy with something else may hold a loop up, and then all
-/// serve: another server has better luck.
+/// A server one of whose loops serves all these clients. A machine that is busy with something else
+/// may hold a loop up, and then all serve: another server has better luck.
 fn in_one_loop(loops: usize, clients: usize) -> (Server, TempDir, Vec<Client>, String) {
     for _ in 0..5 {
         let (server, folder) = with_loops(loops);
         let mut clients: Vec<Client> = (0..clients).map(|_| Client::of(&server)).collect();
-        let mut seen: BTreeSet<String> = clients.iter_mut().flat_map(|client| client.ask(0)).collect();
+        let mut seen: BTreeSet<String> =
+            clients.iter_mut().flat_map(|client| client.ask(0)).collect();
         if let (Some(only), None) = (seen.pop_first(), seen.pop_first()) {
             return (server, folder, clients, only);
         }
@@ -90,13 +95,16 @@ impl Client {
                 1
             }
             4 => {
-                self.connection
-                    .send(format!("{}Content-Length: 5\r\n\r\nhello", POST.replace("who", "who?late")));
+                self.connection.send(format!(
+                    "{}Content-Length: 5\r\n\r\nhello",
+                    POST.replace("who", "who?late")
+                ));
                 1
             }
             _ => {
                 let chunks = "5\r\nhello\r\n0\r\n\r\n";
-                self.connection.send(format!("{POST}Transfer-Encoding: chunked\r\n\r\n{chunks}{GET}"));
+                self.connection
+                    .send(format!("{POST}Transfer-Encoding: chunked\r\n\r\n{chunks}{GET}"));
                 2
             }
         };
@@ -144,8 +152,13 @@ fn a_loop_that_was_held_up_gives_connections_away() {
     assert!((1..12).contains(&moved), "{moved} connections went to the other loop");
 }
 
-/// Holds the first loop up while `act` runs, which can ask whether that is over, and new clients come.
-fn while_one_is_held_up(server: &Server, first: &str, act: impl FnOnce(&(dyn Fn() -> bool + Sync)) + Send) {
+/// Holds the first loop up while `act` runs, which can ask whether that is over, and new clients
+/// come.
+fn while_one_is_held_up(
+    server: &Server,
+    first: &str,
+    act: impl FnOnce(&(dyn Fn() -> bool + Sync)) + Send,
+) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| act(&|| is_over.load(Ordering::Relaxed)));

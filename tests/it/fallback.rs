@@ -1,4 +1,5 @@
-//! What a boot script may arrange: requests for the workers of another site, files in the place of others, files to watch.
+//! What a boot script may arrange: requests for the workers of another site, files in the place of
+//! others, files to watch.
 
 use std::fs;
 use std::time::Duration;
@@ -42,7 +43,8 @@ fn without_others_a_declined_request_fails() {
         vec![
             row("declined", get("/?decline")).status(502),
             row("the worker lives on", get("/")).body("image one GET localhost  new"),
-            row("all methods", post("/", "text/plain", "body")).body("image one POST localhost body new"),
+            row("all methods", post("/", "text/plain", "body"))
+                .body("image one POST localhost body new"),
         ],
     );
 }
@@ -52,7 +54,10 @@ fn a_warm_up_request_says_where_it_was_sent_to_and_whether_it_was_declined() {
     let server = setup().warm(&["/?note", "https://blog.test:81/a?note=b", "/?decline"]).start();
     server.log_line(&["asked for /?note of localhost:80 by none"]);
     server.log_line(&["asked for /a?note=b of blog.test:81 by https"]);
-    server.log_line(&["WARN", "warm-up request /?decline was declined, so nothing of it is in the image"]);
+    server.log_line(&[
+        "WARN",
+        "warm-up request /?decline was declined, so nothing of it is in the image",
+    ]);
     server.get("/").expect(200);
     assert_eq!(server.log().matches("warm-up request").count(), 1, "{}", server.log());
 }
@@ -66,5 +71,6 @@ fn a_watched_file_makes_a_new_image() {
     let images = || server.log().matches("not-yet.txt has changed").count();
     assert_eq!(images(), 0);
     fs::write(server.places.root().join("not-yet.txt"), "").unwrap();
-    eventually(PATIENCE, || (images() == 1).then_some(())).expect("the file that has come is noticed");
+    eventually(PATIENCE, || (images() == 1).then_some(()))
+        .expect("the file that has come is noticed");
 }

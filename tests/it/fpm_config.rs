@@ -1,4 +1,5 @@
-//! `tokamak fpm` reads configurations as php-fpm does: both are given the same files and must say the same.
+//! `tokamak fpm` reads configurations as php-fpm does: both are given the same files and must say
+//! the same.
 
 use std::fs;
 use std::path::Path;
@@ -66,7 +67,8 @@ php_admin_value[error_reporting] = E_ALL & ~E_NOTICE
 php_value[x] = 'it''s'
 "#;
 
-const LEAST: &str = "[global]\nerror_log = DIR/e.log\n[www]\nuser = nobody\nlisten = 9000\npm = static\npm.max_children = 1\n";
+const LEAST: &str = "[global]\nerror_log = DIR/e.log\n[www]\nuser = nobody\nlisten = 9000\npm = \
+    static\npm.max_children = 1\n";
 
 /// Writes files with `DIR` replaced.
 fn write(dir: &Path, name: &str, text: &str) {
@@ -88,9 +90,12 @@ fn tokamak(dir: &Path, words: &[&str]) -> Output {
 /// What was said, without the times and without lines that must differ.
 fn said(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let lines = text.lines().map(|line| line.split_once("] ").map_or(line, |(_, line)| line).to_string());
+    let lines =
+        text.lines().map(|line| line.split_once("] ").map_or(line, |(_, line)| line).to_string());
     // php-fpm forgets to tell a level that nobody has set; we warn of what we make nothing of.
-    lines.filter(|line| !line.contains("\tlog_level = ") && !line.contains("has no effect here")).collect()
+    lines
+        .filter(|line| !line.contains("\tlog_level = ") && !line.contains("has no effect here"))
+        .collect()
 }
 
 fn assert_same(dir: &Path, words: &[&str], about: &str) {
@@ -170,7 +175,8 @@ fn what_is_wrong_is_said_alike() {
     let dir = tempfile::tempdir().expect("a folder");
     for fault in faults {
         write(dir.path(), "fpm.conf", &format!("{LEAST}{fault}\n"));
-        let words = ["-t", "-y", dir.path().join("fpm.conf").to_str().expect("text")].map(str::to_string);
+        let words =
+            ["-t", "-y", dir.path().join("fpm.conf").to_str().expect("text")].map(str::to_string);
         assert_same(dir.path(), &words.each_ref().map(String::as_str), fault);
     }
     assert_same(dir.path(), &["-t", "-y", "/no/such/file"], "no file");
@@ -182,7 +188,9 @@ fn what_is_wrong_is_said_alike() {
 #[test]
 fn the_options_are_shown_for_one_that_does_not_exist() {
     let dir = tempfile::tempdir().expect("a folder");
-    for (words, status) in [(&["-Z"][..], 64), (&["--memory-limit=1G"], 64), (&["-y"], 64), (&["-h"], 0)] {
+    for (words, status) in
+        [(&["-Z"][..], 64), (&["--memory-limit=1G"], 64), (&["-y"], 64), (&["-h"], 0)]
+    {
         let ours = tokamak(dir.path(), words);
         assert!(String::from_utf8_lossy(&ours.stdout).starts_with("Usage: "), "{words:?}");
         assert_eq!(ours.status.code(), Some(status), "{words:?}");

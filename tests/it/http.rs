@@ -1,4 +1,5 @@
-//! The HTTP front: connections that are kept, requests in a row, bodies in chunks, expectations, upgrades.
+//! The HTTP front: connections that are kept, requests in a row, bodies in chunks, expectations,
+//! upgrades.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,10 @@ fn connections_are_closed_when_asked(kind: Kind) {
         let mut connection = server.connect();
         let response = connection.exchange(&get(target).header("Connection", "close"));
         assert_eq!(response.header("Connection"), Some("close"), "{target}: {response}");
-        assert!(connection.closes_within(Duration::from_secs(2)), "{target}: the connection stays open");
+        assert!(
+            connection.closes_within(Duration::from_secs(2)),
+            "{target}: the connection stays open"
+        );
     }
 }
 
@@ -78,7 +82,9 @@ fn pipelined_answers_come_in_order(kind: Kind) {
 fn head_has_no_body(kind: Kind) {
     let server = start(kind);
     let mut connection = server.connect();
-    for (target, length) in [("/static.txt", Some("1000")), ("/content_length.php?length=12", Some("12"))] {
+    for (target, length) in
+        [("/static.txt", Some("1000")), ("/content_length.php?length=12", Some("12"))]
+    {
         let response = connection.exchange(&Request::new("HEAD", target)).expect(200);
         assert_eq!(response.header("Content-Length"), length, "{target}: {response}");
     }
@@ -117,7 +123,10 @@ fn upgrade_is_ignored(kind: Kind) {
             .header("HTTP2-Settings", "AAMAAABkAAQCAAAAAAIAAAAA")
             .header("Upgrade", protocol);
         let response = connection.exchange(&request).expect(200);
-        assert_eq!((response.text().as_str(), response.header("Upgrade")), ("Hello from PHP", None));
+        assert_eq!(
+            (response.text().as_str(), response.header("Upgrade")),
+            ("Hello from PHP", None)
+        );
         assert_eq!(connection.exchange(&get("/hello.php")).expect(200).text(), "Hello from PHP");
     }
 }
@@ -127,7 +136,8 @@ fn chunked_requests(kind: Kind) {
     let mut connection = server.connect();
     let text = numbered(300_000);
     for size in [1000, 65_536, 300_000] {
-        let response = connection.exchange(&post("/echo.php", "text/plain", text.clone()).chunked(size));
+        let response =
+            connection.exchange(&post("/echo.php", "text/plain", text.clone()).chunked(size));
         assert!(response.expect(200).body == text, "in chunks of {size}");
     }
     // Extensions and trailers are read over; chunks may come byte by byte.
@@ -145,7 +155,10 @@ fn http_1_0(kind: Kind) {
         connection.send(format!("GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n"));
         let response = connection.response().expect(200);
         assert_ne!(response.framing, Framing::Chunked, "{target}: {response}");
-        assert!(connection.closes_within(Duration::from_secs(2)), "{target}: the connection stays open");
+        assert!(
+            connection.closes_within(Duration::from_secs(2)),
+            "{target}: the connection stays open"
+        );
     }
     let mut connection = server.connect();
     connection.send("GET /large.php?bytes=100000 HTTP/1.0\r\n\r\n");
@@ -161,11 +174,14 @@ fn empty_lines_before_a_request(kind: Kind) {
     }
 }
 
-/// A body that the script does not look at, or that belongs to no script, does not become the next request.
+/// A body that the script does not look at, or that belongs to no script, does not become the next
+/// request.
 fn a_body_that_nobody_reads(kind: Kind) {
     let server = start(kind);
     for target in ["/hello.php", "/missing.txt", "/missing.php"] {
-        for body in [b"GET /fail.php HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(), numbered(200_000)] {
+        for body in
+            [b"GET /fail.php HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(), numbered(200_000)]
+        {
             let mut connection = server.connect();
             connection.send(post(target, "text/plain", body).bytes());
             connection.response();
@@ -192,5 +208,9 @@ fn many_connections(kind: Kind) {
             assert_eq!(connection.response().expect(200).text(), "Hello from PHP");
         }
     }
-    assert!(started.elapsed() < Duration::from_secs(15), "600 requests took {:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(15),
+        "600 requests took {:?}",
+        started.elapsed()
+    );
 }

@@ -1,5 +1,5 @@
-//! Connections that sealed mode keeps: they stay open, nothing of one visitor stays in them, and whatever becomes of them is
-//! nobody's loss but the request's in which it happens.
+//! Connections that sealed mode keeps: they stay open, nothing of one visitor stays in them, and
+//! whatever becomes of them is nobody's loss but the request's in which it happens.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -19,13 +19,15 @@ fn setup(keep: &str) -> Setup {
     setup.env("KEEP", keep).env("PASSWORD", PASSWORD).php_admin_value("ffi.enable", "1")
 }
 
-/// With the boot script beside the front controller; otherwise it is the beginning of the worker script.
+/// With the boot script beside the front controller; otherwise it is the beginning of the worker
+/// script.
 fn booted(setup: Setup) -> Setup {
     setup.boot("boot.php")
 }
 
 fn with_mysql(database: &MariaDb, keep: &str) -> Setup {
-    let dsn = format!("mysql:host=127.0.0.1;port={};dbname=reactor;charset=utf8mb4", database.port());
+    let dsn =
+        format!("mysql:host=127.0.0.1;port={};dbname=reactor;charset=utf8mb4", database.port());
     setup(keep).env("MYSQL", &dsn).env("PORT", &database.port().to_string())
 }
 
@@ -33,20 +35,26 @@ fn mariadb() -> MariaDb {
     // With another character set than the application's, and than that which a reset would choose.
     let database = MariaDb::start();
     database.create("reactor");
-    database.query("SET GLOBAL character_set_server = latin1; SET GLOBAL collation_server = latin1_bin");
-    database.query("CREATE TABLE reactor.rods (name VARCHAR(40)); CREATE TABLE reactor.other (n INT)");
     database.query(
-        "CREATE TABLE reactor.numbered (n INT AUTO_INCREMENT PRIMARY KEY); CREATE SEQUENCE reactor.counted",
+        "SET GLOBAL character_set_server = latin1; SET GLOBAL collation_server = latin1_bin",
+    );
+    database
+        .query("CREATE TABLE reactor.rods (name VARCHAR(40)); CREATE TABLE reactor.other (n INT)");
+    database.query(
+        "CREATE TABLE reactor.numbered (n INT AUTO_INCREMENT PRIMARY KEY); CREATE SEQUENCE \
+            reactor.counted",
     );
     // The name of the role that everybody has needs quotes.
     database.query("CREATE ROLE visitor; CREATE ROLE `every``body`; GRANT ALL ON *.* TO visitor");
-    database.query("GRANT visitor TO reactor@'127.0.0.1'; GRANT `every``body` TO reactor@'127.0.0.1'");
+    database
+        .query("GRANT visitor TO reactor@'127.0.0.1'; GRANT `every``body` TO reactor@'127.0.0.1'");
     database.query("SET DEFAULT ROLE `every``body` FOR reactor@'127.0.0.1'");
     database
 }
 
 fn with_postgresql(database: &PostgreSql) -> Setup {
-    setup("pgsql").env("PGSQL", &format!("pgsql:host=127.0.0.1;port={};dbname=reactor", database.port()))
+    setup("pgsql")
+        .env("PGSQL", &format!("pgsql:host=127.0.0.1;port={};dbname=reactor", database.port()))
 }
 
 fn number(value: &Value) -> String {
@@ -70,7 +78,8 @@ fn random_numbers_do_not_stay(server: &Server, on: &str) {
 /// Whatever a request leaves, the next one finds the session of the first, on the same connection.
 fn nothing_stays(server: &Server, on: &str, least: usize, blind: &[&str]) {
     let list = server.get("/?do=list").expect(200).json();
-    let list: Vec<&str> = list[on].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let list: Vec<&str> =
+        list[on].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert!(list.len() >= least, "{list:?}");
     let before = see(server, on);
     assert_eq!(see(server, on), before, "two clean looks differ");
@@ -90,8 +99,13 @@ fn nothing_stays_in_mariadb() {
     let server = booted(with_mysql(&database, "mysql")).start();
     nothing_stays(&server, "mysql", 27, &["distributed"]);
     let session = &see(&server, "mysql")["session"][0];
-    let settled = [&session[2], &session[4], &session[5], &session[8]].map(|value| value.to_string());
-    assert_eq!(settled, ["1", "\"+03:00\"", "\"utf8mb4\"", "\"reactor\""], "as it was opened: {session}");
+    let settled =
+        [&session[2], &session[4], &session[5], &session[8]].map(|value| value.to_string());
+    assert_eq!(
+        settled,
+        ["1", "\"+03:00\"", "\"utf8mb4\"", "\"reactor\""],
+        "as it was opened: {session}"
+    );
     assert_eq!(session[17], "every`body", "as it was opened: {session}");
     random_numbers_do_not_stay(&server, "mysql");
     assert_eq!(database.query("SELECT COUNT(*) FROM reactor.rods"), "0");
@@ -110,9 +124,12 @@ fn nothing_stays_after_a_warm_up() {
 #[test]
 fn nothing_stays_in_postgresql() {
     let database = PostgreSql::start();
-    database.query("CREATE TABLE rods (name TEXT); GRANT SELECT ON rods TO PUBLIC; CREATE SEQUENCE numbers");
     database.query(
-        "CREATE ROLE keeper; GRANT ALL ON rods, numbers TO keeper; ALTER ROLE reactor SET role = keeper",
+        "CREATE TABLE rods (name TEXT); GRANT SELECT ON rods TO PUBLIC; CREATE SEQUENCE numbers",
+    );
+    database.query(
+        "CREATE ROLE keeper; GRANT ALL ON rods, numbers TO keeper; ALTER ROLE reactor SET role = \
+            keeper",
     );
     let server = with_postgresql(&database).start();
     nothing_stays(&server, "pgsql", 19, &["failed", "large-object"]);
@@ -209,7 +226,8 @@ fn a_connection_that_is_hung_up_is_noticed() {
         server.get("/?do=object").expect(200);
     }
     assert_eq!(
-        database.query("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'reactor'"),
+        database
+            .query("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'reactor'"),
         "1"
     );
     server.log_line(&["closed by its peer; worker replaced"]);
@@ -255,7 +273,8 @@ fn a_database_that_comes_late_is_connected_to_later() {
     server.get("/?do=list").expect(200);
     server.log_line(&["no connection is kept, because the callback failed; tried again in 1 s"]);
     database.resume();
-    let looks = || (0..2).map(|_| number(&see(&server, "mysql")["session"][0])).collect::<HashSet<_>>();
+    let looks =
+        || (0..2).map(|_| number(&see(&server, "mysql")["session"][0])).collect::<HashSet<_>>();
     let kept = eventually(Duration::from_secs(10), || (looks().len() == 1).then_some(()));
     assert!(kept.is_some(), "each request connects for itself");
 }
@@ -267,15 +286,18 @@ fn what_cannot_be_reset_is_not_kept() {
     let server = with_mysql(&database, "mysql,homeless").workers(2).start();
     let first = number(&see(&server, "mysql")["session"][0]);
     assert_ne!(number(&see(&server, "mysql")["session"][0]), first);
-    let line = server.log_line(&["no connection is kept: a connection to 127.0.0.1", "names no database"]);
+    let line =
+        server.log_line(&["no connection is kept: a connection to 127.0.0.1", "names no database"]);
     assert!(line.contains(&database.port().to_string()), "{line}");
 }
 
-/// What an extension holds in a session no reset reaches: here a switch that lets wrong numbers pass.
+/// What an extension holds in a session no reset reaches: here a switch that lets wrong numbers
+/// pass.
 #[test]
 fn a_database_with_an_unknown_extension_is_not_kept() {
     let database = PostgreSql::start();
-    database.query("CREATE TABLE rods (name TEXT); CREATE SEQUENCE numbers; CREATE EXTENSION pgcrypto");
+    database
+        .query("CREATE TABLE rods (name TEXT); CREATE SEQUENCE numbers; CREATE EXTENSION pgcrypto");
     let process = |server: &Server| number(&see(server, "pgsql")["session"][0]);
     let server = with_postgresql(&database).start();
     assert_eq!(process(&server), process(&server), "kept, with an extension that holds nothing");

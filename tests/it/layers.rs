@@ -1,5 +1,5 @@
-//! The picture of the crates as a test: who may know whom, what may not stand in any file, how long a
-//! file may grow. Reads the manifests and the tracked files; starts nothing.
+//! The picture of the crates as a test: who may know whom, what may not stand in any file, how long
+//! a file may grow. Reads the manifests and the tracked files; starts nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,17 +15,34 @@ struct Rule {
 /// Crates that bring an event loop or the protocol that runs on one.
 const REACTOR: &[&str] = &["tokio", "hyper", "http", "http-body", "http-body-util"];
 
-/// Floor by floor. A crate may use only crates of lower floors, and of those only what its row grants.
+/// Floor by floor. A crate may use only crates of lower floors, and of those only what its row
+/// grants.
 const RULES: &[Rule] = &[
     // The worker program links it, so whatever it used would come along.
-    Rule { name: "cost", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"] },
+    Rule {
+        name: "cost",
+        ours: &[],
+        never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
+    },
     // Bytes in, bytes out.
-    Rule { name: "fastcgi", ours: &[], never: &["tokio", "hyper", "http", "libc", "socket2", "bytes"] },
+    Rule {
+        name: "fastcgi",
+        ours: &[],
+        never: &["tokio", "hyper", "http", "libc", "socket2", "bytes"],
+    },
     // C under a contract of its own, for the worker alone.
-    Rule { name: "image", ours: &[], never: &["libc", "tokio", "hyper", "http", "serde", "toml_edit"] },
+    Rule {
+        name: "image",
+        ours: &[],
+        never: &["libc", "tokio", "hyper", "http", "serde", "toml_edit"],
+    },
     Rule { name: "sys", ours: &["cost"], never: &["tokio", "hyper", "http", "serde", "toml_edit"] },
     // Text in, text out; of sys it needs the names of users and the time of day.
-    Rule { name: "fpm", ours: &["sys"], never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"] },
+    Rule {
+        name: "fpm",
+        ours: &["sys"],
+        never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
+    },
     // Judges what was typed; touches no socket and no process.
     Rule { name: "config", ours: &["fpm"], never: &["tokio", "hyper", "http", "libc", "socket2"] },
     Rule {
@@ -60,10 +77,12 @@ const RULES: &[Rule] = &[
 const ROOT: &[&str] =
     &["config", "cost", "fastcgi", "fpm", "front", "report", "supervisor", "sys", "upstream"];
 
-/// Crates in which `unsafe` may stand; every other one takes the workspace's lints, which forbid it.
+/// Crates in which `unsafe` may stand; every other one takes the workspace's lints, which forbid
+/// it.
 const UNSAFE_ROOMS: &[&str] = &["lua", "php", "sys"];
 
-/// Lines that a source file may have, tests aside: beyond this it has more than one reason to exist.
+/// Lines that a source file may have, tests aside: beyond this it has more than one reason to
+/// exist.
 const LONGEST_FILE: usize = 800;
 
 /// The repository's root.
@@ -71,19 +90,27 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Dependencies by section (`dependencies`, `dev-dependencies`, `build-dependencies`) of one manifest.
+/// Dependencies by section (`dependencies`, `dev-dependencies`, `build-dependencies`) of one
+/// manifest.
 ///
-/// Reads the shape that our manifests have, one dependency a line, and refuses another: a table of its
-/// own for a dependency would go unseen otherwise.
+/// Reads the shape that our manifests have, one dependency a line, and refuses another: a table of
+/// its own for a dependency would go unseen otherwise.
 pub fn dependencies(manifest: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let text = std::fs::read_to_string(manifest).unwrap_or_else(|e| panic!("{}: {e}", manifest.display()));
+    let text =
+        std::fs::read_to_string(manifest).unwrap_or_else(|e| panic!("{}: {e}", manifest.display()));
     let mut sections: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut section = String::new();
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         if let Some(header) = line.strip_prefix('[') {
             section = header.trim_end_matches(']').to_string();
             let nested = section.contains("dependencies.") || section.starts_with("target.");
-            assert!(!nested, "{}: [{section}]: write dependencies as one line each", manifest.display());
+            assert!(
+                !nested,
+                "{}: [{section}]: write dependencies as one line each",
+                manifest.display()
+            );
         } else if section.ends_with("dependencies") && section != "workspace.dependencies" {
             let end = line.find(['.', '=', ' ']).unwrap_or(line.len());
             sections.entry(section.clone()).or_default().insert(line[..end].to_string());
@@ -92,7 +119,8 @@ pub fn dependencies(manifest: &Path) -> BTreeMap<String, BTreeSet<String>> {
     sections
 }
 
-/// Every manifest of the workspace: the root's and those below `crates/`, with the crate's short name.
+/// Every manifest of the workspace: the root's and those below `crates/`, with the crate's short
+/// name.
 pub fn manifests() -> Vec<(String, PathBuf)> {
     let mut found = vec![("tokamak".to_string(), root().join("Cargo.toml"))];
     for entry in std::fs::read_dir(root().join("crates")).expect("crates/ is there") {
@@ -177,7 +205,9 @@ fn unsafe_code_stays_in_its_rooms() {
         let room = UNSAFE_ROOMS.contains(&name.as_str());
         assert_eq!(inherits, !room, "{name}: only {UNSAFE_ROOMS:?} set lints of their own");
         if room {
-            for lint in ["unsafe_op_in_unsafe_fn = \"deny\"", "undocumented_unsafe_blocks = \"deny\""] {
+            for lint in
+                ["unsafe_op_in_unsafe_fn = \"deny\"", "undocumented_unsafe_blocks = \"deny\""]
+            {
                 assert!(text.contains(lint), "{name}: {lint} is missing");
             }
         }
@@ -188,12 +218,20 @@ fn unsafe_code_stays_in_its_rooms() {
 
 /// Every file that git tracks, relative to the root.
 pub fn tracked() -> Vec<String> {
-    let output =
-        Command::new("git").arg("-C").arg(root()).args(["ls-files", "-z"]).output().expect("git runs");
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(root())
+        .args(["ls-files", "-z"])
+        .output()
+        .expect("git runs");
     assert!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
     let names = String::from_utf8(output.stdout).expect("file names are text");
     // A file may be tracked and deleted at the moment of the test: somebody is at work.
-    names.split_terminator('\0').filter(|name| root().join(name).is_file()).map(str::to_string).collect()
+    names
+        .split_terminator('\0')
+        .filter(|name| root().join(name).is_file())
+        .map(str::to_string)
+        .collect()
 }
 
 /// Whether a line names a folder that only one machine has, or a host that packages come from.
@@ -203,9 +241,10 @@ fn names_a_machine(line: &str) -> Option<String> {
     let roots = [concat!("/wo", "rk/"), concat!("/fa", "rm/")];
     for pattern in roots {
         for (at, _) in line.match_indices(pattern) {
-            let starts_a_path =
-                !line[..at].ends_with(|before: char| before.is_ascii_alphanumeric() || before == '_');
-            let goes_on = line[at + pattern.len()..].starts_with(|next: char| next.is_ascii_lowercase());
+            let starts_a_path = !line[..at]
+                .ends_with(|before: char| before.is_ascii_alphanumeric() || before == '_');
+            let goes_on =
+                line[at + pattern.len()..].starts_with(|next: char| next.is_ascii_lowercase());
             if starts_a_path && goes_on {
                 return Some(pattern.to_string());
             }
@@ -252,13 +291,17 @@ fn a_machine_path_is_told_from_a_word() {
 fn files_stay_readable() {
     let mut wrong = Vec::new();
     for name in tracked() {
-        let source = [".rs", ".c", ".h", ".php", ".py", ".js"].iter().any(|end| name.ends_with(end));
-        let elsewhere =
-            name.split('/').any(|part| ["test", "tests", "bench", "fuzz", "examples"].contains(&part));
+        let source =
+            [".rs", ".c", ".h", ".php", ".py", ".js"].iter().any(|end| name.ends_with(end));
+        let elsewhere = name
+            .split('/')
+            .any(|part| ["test", "tests", "bench", "fuzz", "examples"].contains(&part));
         if !source || elsewhere {
             continue;
         }
-        let lines = std::fs::read_to_string(root().join(&name)).map(|text| text.lines().count()).unwrap_or(0);
+        let lines = std::fs::read_to_string(root().join(&name))
+            .map(|text| text.lines().count())
+            .unwrap_or(0);
         if lines > LONGEST_FILE {
             wrong.push(format!("{name}: {lines} lines, at most {LONGEST_FILE}"));
         }
@@ -280,7 +323,8 @@ const LICENCES: &[&str] = &[
     "Unlicense",
 ];
 
-/// Whether a licence expression leaves us a choice that we accept: every `AND` part has an accepted `OR` part.
+/// Whether a licence expression leaves us a choice that we accept: every `AND` part has an accepted
+/// `OR` part.
 fn may_be_shipped(expression: &str) -> bool {
     let accepted = |name: &str| LICENCES.contains(&name.trim_matches(['(', ')', ' ']));
     expression.split(" AND ").all(|part| part.replace('/', " OR ").split(" OR ").any(accepted))
@@ -291,12 +335,21 @@ fn every_dependency_may_be_shipped() {
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", &platform])
+        .args([
+            "metadata",
+            "--locked",
+            "--offline",
+            "--format-version",
+            "1",
+            "--filter-platform",
+            &platform,
+        ])
         .current_dir(root())
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
     let packages = metadata["packages"].as_array().expect("a list of packages");
     assert!(packages.len() > 50, "only {} packages", packages.len());
     let refused: Vec<String> = packages
@@ -309,7 +362,9 @@ fn every_dependency_may_be_shipped() {
 
 #[test]
 fn licences_are_judged() {
-    for good in ["MIT", "MIT/Apache-2.0", "(MIT OR GPL-3.0) AND Unicode-3.0", "GPL-2.0 OR Unlicense"] {
+    for good in
+        ["MIT", "MIT/Apache-2.0", "(MIT OR GPL-3.0) AND Unicode-3.0", "GPL-2.0 OR Unlicense"]
+    {
         assert!(may_be_shipped(good), "{good}");
     }
     for bad in ["GPL-3.0", "MIT AND GPL-3.0", "SSPL-1.0", ""] {

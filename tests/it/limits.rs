@@ -35,7 +35,8 @@ fn size_of_the_head() {
 fn number_of_header_fields() {
     let server = classic().line("limits.headers = 20").start();
     let with = |count: usize| {
-        (0..count).fold(get("/hello.php"), |request, number| request.header(&format!("X-{number}"), "1"))
+        (0..count)
+            .fold(get("/hello.php"), |request, number| request.header(&format!("X-{number}"), "1"))
     };
     server.send(&with(19)).expect(200); // and Host
     assert_eq!(refused(&server, &with(20)), 431);
@@ -127,7 +128,8 @@ fn pace_of_the_body() {
     assert!(matches!(end, Some(0 | 408)), "{end:?}");
 }
 
-/// A client that stops in the middle is told so, or the connection is closed; nothing of it reaches PHP.
+/// A client that stops in the middle is told so, or the connection is closed; nothing of it reaches
+/// PHP.
 fn stalls(server: &Server, sent: &[u8], least: Duration) {
     let mut connection = server.connect();
     let started = Instant::now();
@@ -172,8 +174,8 @@ fn time_for_the_body() {
     let least = Duration::from_millis(500);
     let request = post("/abort.php?name=body", "text/plain", "0123456789");
     stalls(&server, &[request.head_bytes(), b"01234".to_vec()].concat(), least);
-    let chunked =
-        "POST /abort.php?name=body HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab";
+    let chunked = "POST /abort.php?name=body HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: \
+        chunked\r\n\r\n5\r\nab";
     stalls(&server, chunked.as_bytes(), least);
     assert!(!server.state_file("status-body").exists(), "a request with half a body reached PHP");
     // The limit is for each wait, not for the whole body.
@@ -198,7 +200,11 @@ fn time_between_requests() {
     let started = Instant::now();
     connection.exchange(&get("/hello.php")).expect(200);
     assert!(connection.closes_within(SOON), "an idle connection stays open");
-    assert!(started.elapsed() >= Duration::from_millis(500), "closed after {:?}", started.elapsed());
+    assert!(
+        started.elapsed() >= Duration::from_millis(500),
+        "closed after {:?}",
+        started.elapsed()
+    );
     // A request that takes longer is not idle.
     assert_eq!(server.text("/sleep.php?ms=1500"), "slept");
 }

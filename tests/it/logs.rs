@@ -22,18 +22,23 @@ fn lines(server: &Server, target: &str, count: usize) -> Vec<String> {
             text.lines().filter(|line| line.contains(target)).map(str::to_string).collect();
         (lines.len() >= count).then_some(lines)
     };
-    eventually(Duration::from_secs(5), read).unwrap_or_else(|| panic!("less than {count} lines of {target}"))
+    eventually(Duration::from_secs(5), read)
+        .unwrap_or_else(|| panic!("less than {count} lines of {target}"))
 }
 
 #[test]
 fn combined() {
     let server = start("combined");
-    let request =
-        get("/hello.php?a=1").header("Referer", "http://from.test/").header("User-Agent", "a \"test\"");
+    let request = get("/hello.php?a=1")
+        .header("Referer", "http://from.test/")
+        .header("User-Agent", "a \"test\"");
     server.send(&request).expect(200);
     let line = lines(&server, "/hello.php?a=1", 1).remove(0);
     assert!(line.starts_with("127.0.0.1 - - ["), "{line}");
-    assert!(line.contains("\"GET /hello.php?a=1 HTTP/1.1\" 200 14 \"http://from.test/\" \"a "), "{line}");
+    assert!(
+        line.contains("\"GET /hello.php?a=1 HTTP/1.1\" 200 14 \"http://from.test/\" \"a "),
+        "{line}"
+    );
     // What the client chose cannot end its field or the line.
     assert!(!line.contains("\"a \"test\"\""), "{line}");
 
@@ -107,7 +112,10 @@ fn nothing_is_lost_at_the_end() {
         server.get(&format!("/hello.php?last={number}")).expect(200);
     }
     server.main_process().signal("TERM");
-    assert!(server.main_process().wait(Duration::from_secs(10)).is_some(), "the server does not end");
+    assert!(
+        server.main_process().wait(Duration::from_secs(10)).is_some(),
+        "the server does not end"
+    );
     let text = std::fs::read_to_string(server.state_file("access.log")).unwrap();
     assert_eq!(text.matches("/hello.php?last=").count(), 20, "{text}");
 }
@@ -168,7 +176,8 @@ fn a_full_pipe_holds_up_nobody() {
     let mut log = String::new();
     let lost = |log: &str| {
         let told = log.lines().filter_map(|line| line.split_once("the error log lost "));
-        told.map(|(_, rest)| rest.split(' ').next().unwrap().parse::<usize>().unwrap()).sum::<usize>()
+        told.map(|(_, rest)| rest.split(' ').next().unwrap().parse::<usize>().unwrap())
+            .sum::<usize>()
     };
     let told = |log: &str| log.lines().filter(|line| line.contains("/gone?number=")).count();
     let all = eventually(Duration::from_secs(10), || {

@@ -54,7 +54,8 @@ mod operate;
 mod packaging;
 /// Pages of one's own, from processes that keep their users in memory.
 mod personalised;
-/// What PHP scripts see and do, one script per behaviour, under classic mode, worker mode and php-fpm.
+/// What PHP scripts see and do, one script per behaviour, under classic mode, worker mode and
+/// php-fpm.
 mod php;
 /// Nobody looks into the memory of the server's processes.
 mod privacy;

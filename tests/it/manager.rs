@@ -72,10 +72,14 @@ fn tells_the_manager_how_it_stands() {
         };
         String::from_utf8_lossy(&buffer[..count]).into_owned()
     };
-    let mut server = operated(Kind::Classic).server_env("NOTIFY_SOCKET", path.to_str().unwrap()).start();
+    let mut server =
+        operated(Kind::Classic).server_env("NOTIFY_SOCKET", path.to_str().unwrap()).start();
     let ready = hear();
     let pid = server.main_process().pid();
-    assert!(ready.starts_with("READY=1\n") && ready.contains(&format!("MAINPID={pid}\n")), "{ready}");
+    assert!(
+        ready.starts_with("READY=1\n") && ready.contains(&format!("MAINPID={pid}\n")),
+        "{ready}"
+    );
     reload(&server).unwrap();
     let reloading = hear();
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
@@ -112,8 +116,14 @@ fn says_why_it_cannot_start() {
     };
     let address = taken.local_addr().unwrap().to_string();
     let said = serve(&address);
-    assert!(said.contains(&format!("cannot listen on {address}: Address already in use")), "{said}");
+    assert!(
+        said.contains(&format!("cannot listen on {address}: Address already in use")),
+        "{said}"
+    );
     assert!(said.contains("--listen"), "{said}");
     let said = serve("192.0.2.1:8080");
-    assert!(said.contains("cannot listen on 192.0.2.1:8080") && said.contains("does not have"), "{said}");
+    assert!(
+        said.contains("cannot listen on 192.0.2.1:8080") && said.contains("does not have"),
+        "{said}"
+    );
 }

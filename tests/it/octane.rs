@@ -1,5 +1,6 @@
-//! A worker script of the shape of Laravel Octane's for FrankenPHP, whose packages are not there to be tested: which server it takes
-//! Tokamak for, a copy of the application for each request, its own answer to errors, and a loop that ends.
+//! A worker script of the shape of Laravel Octane's for FrankenPHP, whose packages are not there to
+//! be tested: which server it takes Tokamak for, a copy of the application for each request, its
+//! own answer to errors, and a loop that ends.
 
 use std::fs;
 use std::time::Duration;
@@ -35,7 +36,10 @@ fn classic_mode_is_none_that_it_knows() {
 #[test]
 fn worker_mode_keeps_what_the_application_keeps() {
     let server = start(Kind::Worker);
-    assert_eq!(ask(&server, "Ada"), json!({"config": "booted", "seen": [], "now": "Ada", "octane": "1"}));
+    assert_eq!(
+        ask(&server, "Ada"),
+        json!({"config": "booted", "seen": [], "now": "Ada", "octane": "1"})
+    );
     assert_eq!(
         ask(&server, "Grace"),
         json!({"config": "booted", "seen": ["Ada"], "now": "Grace", "octane": "1"})
@@ -53,7 +57,10 @@ fn worker_mode_keeps_what_the_application_keeps() {
 fn sealed_mode_keeps_nothing_and_has_no_end() {
     let server = start(Kind::Sealed);
     for _ in 0..3 * MOST {
-        assert_eq!(ask(&server, "Ada"), json!({"config": "booted", "seen": [], "now": "Ada", "octane": "1"}));
+        assert_eq!(
+            ask(&server, "Ada"),
+            json!({"config": "booted", "seen": [], "now": "Ada", "octane": "1"})
+        );
     }
     answers_errors_itself(&server);
     assert!(!server.log().contains("worker script ended"), "{}", server.log());

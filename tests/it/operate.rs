@@ -85,5 +85,8 @@ pub fn edit(server: &Server, script: &str, from: &str, to: &str) {
 
 /// The process id at the end of a response of the site.
 pub fn pid_in(text: &str) -> u64 {
-    text.rsplit(' ').next().and_then(|last| last.parse().ok()).unwrap_or_else(|| panic!("no pid in {text:?}"))
+    text.rsplit(' ')
+        .next()
+        .and_then(|last| last.parse().ok())
+        .unwrap_or_else(|| panic!("no pid in {text:?}"))
 }

@@ -11,7 +11,8 @@ use crate::layers::root;
 
 /// Runs `scripts/install` for a fresh destination.
 fn install(arguments: &[&str]) {
-    let output = Command::new(root().join("scripts/install")).args(arguments).output().expect("bash runs");
+    let output =
+        Command::new(root().join("scripts/install")).args(arguments).output().expect("bash runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -37,10 +38,12 @@ fn an_installed_server_serves_and_can_be_taken_away() {
     let installed = destination.join("opt/tokamak");
     let page = fs::read_to_string(installed.join("share/man/man1/tokamak.1")).expect("the manual");
     assert!(page.contains(".SH") && page.contains("serve"), "{page}");
-    let unit = fs::read_to_string(destination.join("etc/systemd/system/tokamak.service")).expect("the unit");
+    let unit = fs::read_to_string(destination.join("etc/systemd/system/tokamak.service"))
+        .expect("the unit");
     assert!(unit.contains("ExecStart=/opt/tokamak/bin/tokamak serve"), "{unit}");
     for shell in ["bash-completion/completions/tokamak", "zsh/site-functions/_tokamak"] {
-        let completions = fs::read_to_string(installed.join("share").join(shell)).expect("completions");
+        let completions =
+            fs::read_to_string(installed.join("share").join(shell)).expect("completions");
         assert!(completions.contains("--listen"), "{shell}");
     }
 
@@ -48,8 +51,10 @@ fn an_installed_server_serves_and_can_be_taken_away() {
     let script = place.path().join("hello.php");
     fs::write(&script, "<?php echo 'installed';").expect("a script");
     let address = free_address();
-    let arguments = ["serve".into(), script.display().to_string(), "--listen".into(), address.to_string()];
-    let control = ("TOKAMAK_CONTROL".to_string(), place.path().join("control").display().to_string());
+    let arguments =
+        ["serve".into(), script.display().to_string(), "--listen".into(), address.to_string()];
+    let control =
+        ("TOKAMAK_CONTROL".to_string(), place.path().join("control").display().to_string());
     let log = place.path().join("log");
     let server = Process::start(&installed.join("bin/tokamak"), &arguments, &[control], &log);
     let up = eventually(Duration::from_secs(20), || TcpStream::connect(address).ok());

@@ -1,5 +1,5 @@
-//! The application with pages of one's own (`examples/personalised`): FastCGI processes that keep users in their memory,
-//! each user in one, and the same application in the server's own PHP.
+//! The application with pages of one's own (`examples/personalised`): FastCGI processes that keep
+//! users in their memory, each user in one, and the same application in the server's own PHP.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -45,7 +45,9 @@ impl Plant {
                 let lines = upstream
                     .lines()
                     .filter(|line| !line.starts_with(['#', '[', 'n']) && !line.starts_with("env"));
-                let env = format!("env = {{ USERS_DSN = \"{dsn}\", USERS_KEPT_SECONDS = \"{seconds}\" }}");
+                let env = format!(
+                    "env = {{ USERS_DSN = \"{dsn}\", USERS_KEPT_SECONDS = \"{seconds}\" }}"
+                );
                 let lines: Vec<&str> = lines.chain(["directory = \"site\"", &env]).collect();
                 setup
                     .upstream(&lines.join("\n"))
@@ -68,7 +70,8 @@ impl Plant {
     }
 
     fn move_to(&self, user: usize, town: &str) {
-        self.database.query(&format!("UPDATE attributes SET town = '{town}' WHERE name = 'user{user}'"));
+        self.database
+            .query(&format!("UPDATE attributes SET town = '{town}' WHERE name = 'user{user}'"));
     }
 }
 
@@ -136,10 +139,13 @@ fn a_user_meets_the_same_process_each_time() {
 
     // And a process that takes another's place begins anew, with the same users.
     let processes = status(&plant.server)["applications"][0]["processes"].clone();
-    std::thread::sleep(Duration::from_millis(1200)); // one that dies in its first second is started more slowly
+    // one that dies in its first second is started more slowly
+    std::thread::sleep(Duration::from_millis(1200));
     let victim = processes[0]["pid"].as_u64().unwrap();
     kill("KILL", victim);
-    status_when(&plant.server, "another process", |status| status["applications"][0]["restarts"] == 1);
+    status_when(&plant.server, "another process", |status| {
+        status["applications"][0]["restarts"] == 1
+    });
     let moved = |user: &usize| plant.page(*user, "welcome").contains("Elsewhere");
     let theirs: BTreeSet<usize> = (1..=20).filter(moved).collect();
     assert!((1..20).contains(&theirs.len()), "{theirs:?}");
@@ -162,7 +168,10 @@ fn without_a_database_nobody_is_let_in_and_no_process_ends() {
     let Plant { server, database } = Plant::start(Kind::Fastcgi, 0, "yes");
     drop(database);
     for number in 0..8 {
-        assert_eq!(server.send(&ask(1 + number, "news")).expect(500).text(), "That did not work.\n");
+        assert_eq!(
+            server.send(&ask(1 + number, "news")).expect(500).text(),
+            "That did not work.\n"
+        );
     }
     server.log_line(&["WARN [localhost]", "connection", "url=/news"]);
     assert_eq!(status(&server)["applications"][0]["restarts"], 0);
@@ -174,9 +183,9 @@ fn a_connection_that_the_database_closes_costs_no_request() {
     for _ in 0..3 {
         in_parallel(16, |number| drop(plant.page(1 + number, "account")));
         let others = "backend_type = 'client backend' AND pid <> pg_backend_pid()";
-        plant
-            .database
-            .query(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"));
+        plant.database.query(&format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"
+        ));
     }
     assert!(!plant.server.log().contains("ERROR"), "{}", plant.server.log());
 }

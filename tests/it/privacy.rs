@@ -1,5 +1,5 @@
-//! Nobody looks into the processes of a server: not a script of theirs, nor a program that it leaves running, nor another
-//! site's.
+//! Nobody looks into the processes of a server: not a script of theirs, nor a program that it
+//! leaves running, nor another site's.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -35,7 +35,8 @@ fn memory_is_closed(kind: Kind) {
     ]);
 
     let list: Vec<String> = pids.values().map(u64::to_string).collect();
-    let answer = server.get(&format!("/privacy/look.php?pids={}", list.join(","))).expect(200).json();
+    let answer =
+        server.get(&format!("/privacy/look.php?pids={}", list.join(","))).expect(200).json();
     assert_eq!(answer["pid"], pids["own worker"], "it is served by the worker that it looks at");
     assert_eq!(answer["own"], Value::Array(vec![]), "its own process");
     assert_eq!(answer["others"]["child"].as_array().unwrap().len(), 9, "the ways work: {answer:#}");

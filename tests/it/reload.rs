@@ -10,19 +10,23 @@ use std::time::Duration;
 
 use crate::harness::{Connection, Kind, Server, eventually, free_address, get, in_every_mode};
 use crate::operate::{
-    configuration, configure, edit, kill, operated, pid_in, reload, status, status_when, worker_pids,
+    configuration, configure, edit, kill, operated, pid_in, reload, status, status_when,
+    worker_pids,
 };
 
 in_every_mode! { loses_no_request, brings_new_code, lets_a_long_request_finish }
 
-/// Requests without a pause, until told to stop: on one connection as long as the server keeps it, or each on
-/// its own. Answers how many were served; any failure ends the test.
+/// Requests without a pause, until told to stop: on one connection as long as the server keeps it,
+/// or each on its own. Answers how many were served; any failure ends the test.
 fn load(server: &Server, keep_alive: bool, stop: &AtomicBool, served: &AtomicUsize) {
     let mut connection: Option<Connection> = None;
     while !stop.load(Ordering::Relaxed) {
         let mut open = connection.take().unwrap_or_else(|| server.connect());
-        let request =
-            if keep_alive { get("/index.php") } else { get("/index.php").header("Connection", "close") };
+        let request = if keep_alive {
+            get("/index.php")
+        } else {
+            get("/index.php").header("Connection", "close")
+        };
         let response = open.exchange(&request).expect(200);
         assert!(response.text().contains("version "), "{response}");
         served.fetch_add(1, Ordering::Relaxed);
@@ -44,11 +48,15 @@ fn loses_no_request(kind: Kind) {
             let before = served.load(Ordering::Relaxed);
             assert_eq!(reload(&server), Ok(format!("generation {generation} serves\n")));
             let goes_on = || (served.load(Ordering::Relaxed) > before + 20).then_some(());
-            assert!(eventually(Duration::from_secs(10), goes_on).is_some(), "nothing is served any more");
+            assert!(
+                eventually(Duration::from_secs(10), goes_on).is_some(),
+                "nothing is served any more"
+            );
         }
         stop.store(true, Ordering::Relaxed);
     });
-    let status = status_when(&server, "the end of the old generations", |status| status["draining"] == 0);
+    let status =
+        status_when(&server, "the end of the old generations", |status| status["draining"] == 0);
     assert_eq!(status["generation"], 9);
 }
 
@@ -81,7 +89,8 @@ fn lets_a_long_request_finish(kind: Kind) {
     assert!(!old.contains(&pid_in(&server.text("/index.php"))));
 }
 
-/// A deployment moves a symlink. Until the reload everything is of the old version, afterwards of the new one.
+/// A deployment moves a symlink. Until the reload everything is of the old version, afterwards of
+/// the new one.
 #[test]
 fn follows_a_moved_symlink() {
     let server = operated(Kind::Classic).start();
@@ -151,7 +160,8 @@ fn keeps_the_old_application_if_the_new_one_does_not_boot() {
     server.get("/index.php").expect(200);
 }
 
-/// Nobody has to type anything: who changes a file that is in the image gets a new image, and no request is lost.
+/// Nobody has to type anything: who changes a file that is in the image gets a new image, and no
+/// request is lost.
 #[test]
 fn makes_a_new_image_of_a_changed_application() {
     let server = operated(Kind::Sealed).start();
@@ -173,8 +183,8 @@ fn makes_a_new_image_of_a_changed_application() {
     assert_eq!(status(&server)["generation"], 1);
 }
 
-/// Code that is not in the image is looked at as in classic mode: after `opcache.revalidate_freq`, for which each request has
-/// its own time.
+/// Code that is not in the image is looked at as in classic mode: after `opcache.revalidate_freq`,
+/// for which each request has its own time.
 #[test]
 fn serves_changed_code_that_is_not_in_the_image() {
     let server = operated(Kind::Sealed).bare().start();
@@ -243,7 +253,8 @@ fn answers_everyone_who_asks() {
         let answer = reload(&server).expect("a reload");
         assert!(answer.starts_with("generation ") && answer.ends_with(" serves\n"), "{answer}");
     });
-    let status = status_when(&server, "the end of the old generations", |status| status["draining"] == 0);
+    let status =
+        status_when(&server, "the end of the old generations", |status| status["draining"] == 0);
     let generation = status["generation"].as_u64().unwrap();
     assert!((3..=6).contains(&generation), "{generation}");
     server.get("/index.php").expect(200);
@@ -263,7 +274,10 @@ fn moves_the_error_log() {
     server.get("/index.php").expect(200);
     assert!(server.state("second.log").contains("said by PHP"));
     let first = server.state("first.log");
-    assert!(first.contains("WARN [-] pid_file has changed") && !first.contains("said by PHP"), "{first}");
+    assert!(
+        first.contains("WARN [-] pid_file has changed") && !first.contains("said by PHP"),
+        "{first}"
+    );
 }
 
 /// What a process has open, and where its standard error goes.
@@ -280,13 +294,15 @@ fn descriptors(pid: u32) -> (Vec<String>, PathBuf) {
 fn limit_descriptors(pid: u32, more: Option<usize>) {
     let limit = match more {
         Some(more) => {
-            let is_free = |number: &usize| !PathBuf::from(format!("/proc/{pid}/fd/{number}")).exists();
+            let is_free =
+                |number: &usize| !PathBuf::from(format!("/proc/{pid}/fd/{number}")).exists();
             (0..).filter(is_free).nth(more).unwrap().to_string()
         }
         None => "1024".into(),
     };
     let pid = format!("--pid={pid}");
-    let status = Command::new("prlimit").args([pid, format!("--nofile={limit}:")]).status().unwrap();
+    let status =
+        Command::new("prlimit").args([pid, format!("--nofile={limit}:")]).status().unwrap();
     assert!(status.success());
 }
 
@@ -316,7 +332,8 @@ fn leaves_nothing_behind_when_it_fails() {
         assert_ne!(changed, good);
         let changed = changed.replace("state/old.log", "state/new.log");
         let wants_broken = complaint.contains("sealed");
-        let changed = if wants_broken { changed.replace("mode = \"classic\"", &broken) } else { changed };
+        let changed =
+            if wants_broken { changed.replace("mode = \"classic\"", &broken) } else { changed };
         fs::write(configuration(&server), changed).unwrap();
         if limit.is_some() {
             limit_descriptors(pid, limit);

@@ -44,7 +44,8 @@ fn ask(host: &str, what: &str) -> Request {
 
 fn pids(status: &Value, site: usize) -> Vec<u64> {
     let workers = status["pools"][site]["workers"].as_array().expect("a list of workers");
-    let mut pids: Vec<_> = workers.iter().map(|worker| worker["pid"].as_u64().expect("a pid")).collect();
+    let mut pids: Vec<_> =
+        workers.iter().map(|worker| worker["pid"].as_u64().expect("a pid")).collect();
     pids.sort_unstable();
     pids
 }
@@ -91,17 +92,22 @@ fn leaves_the_other_sites_alone_and_loses_no_request() {
             long.send(get("/index.php?do=wait&n=3000").bytes());
             status_when(&server, "the long request", |status| {
                 let mut workers = status["pools"][0]["workers"].as_array().unwrap().iter();
-                workers
-                    .any(|worker| worker["uri"] == "/index.php?do=wait&n=3000" && worker["state"] == "busy")
+                workers.any(|worker| {
+                    worker["uri"] == "/index.php?do=wait&n=3000" && worker["state"] == "busy"
+                })
             });
             if renewals == 1 {
                 edit(&server, "worker.php", "<?php", "<?php /* changed */");
             } else {
                 server.send(&ask(HOSTS[0], "forget")).expect(200);
             }
-            let new =
-                status_when(&server, "other processes", |status| status["pools"][0]["renewals"] == renewals);
-            assert!(pids(&old, 0).iter().all(|pid| !pids(&new, 0).contains(pid)), "{old:#} {new:#}");
+            let new = status_when(&server, "other processes", |status| {
+                status["pools"][0]["renewals"] == renewals
+            });
+            assert!(
+                pids(&old, 0).iter().all(|pid| !pids(&new, 0).contains(pid)),
+                "{old:#} {new:#}"
+            );
             // It has begun in an old process, and ends there.
             let response = long.response().expect(200);
             assert!(pids(&old, 0).contains(&pid_in(&response.text())), "{response}");
@@ -118,7 +124,10 @@ fn leaves_the_other_sites_alone_and_loses_no_request() {
     server.log_line(&["INFO", "[localhost] the image is outdated", "worker.php has changed"]);
     server.log_line(&["INFO", "[localhost] new processes serve"]);
     let requests = status(&server)["pools"][0]["requests"].as_u64().unwrap();
-    assert!(requests as usize > served.load(Ordering::Relaxed) / 4, "the old processes' requests count");
+    assert!(
+        requests as usize > served.load(Ordering::Relaxed) / 4,
+        "the old processes' requests count"
+    );
 }
 
 /// A deployment that moved a symbolic link: the new files are where only a whole reload looks.

@@ -8,8 +8,9 @@ fn numbers(server: &Server) -> Vec<u64> {
     text.split(' ').map(|number| number.parse().unwrap()).collect()
 }
 
-/// A page fault makes the roll-back look at the page map, which takes longer than all else in it. So memory that each request
-/// asks for is there from the request before: chunks, big blocks, and what PCRE maps for its code.
+/// A page fault makes the roll-back look at the page map, which takes longer than all else in it.
+/// So memory that each request asks for is there from the request before: chunks, big blocks, and
+/// what PCRE maps for its code.
 #[test]
 fn the_same_request_again_has_no_page_faults() {
     let server = Setup::new(Kind::Sealed).site("sites/unbooted").bare().workers(1).start();
@@ -23,7 +24,8 @@ fn the_same_request_again_has_no_page_faults() {
         faults();
     }
     let more = faults() - before;
-    // Some come from a kernel that takes pages of programs away; each request's own memory would be thousands.
+    // Some come from a kernel that takes pages of programs away; each request's own memory would be
+    // thousands.
     assert!(more < 300, "{more} page faults in 30 requests");
 }
 
@@ -45,5 +47,6 @@ fn regular_expressions_of_many_requests_are_learned() {
 #[test]
 fn an_application_that_is_not_booted_is_named_at_start() {
     let server = Setup::new(Kind::Sealed).site("sites/unbooted").bare().workers(1).start();
-    server.log_line(&["WARN [localhost]", "neither worker nor boot is no faster than classic mode"]);
+    server
+        .log_line(&["WARN [localhost]", "neither worker nor boot is no faster than classic mode"]);
 }

@@ -1,5 +1,5 @@
-//! `tokamak seal-report`: every planted leak of `tests/report/leaky.php` is named with its size, nothing is said of an
-//! application without leaks, and sealed mode leaves nothing of either.
+//! `tokamak seal-report`: every planted leak of `tests/report/leaky.php` is named with its size,
+//! nothing is said of an application without leaks, and sealed mode leaves nothing of either.
 
 use std::fs;
 use std::path::Path;
@@ -49,7 +49,12 @@ fn findings(run: &Value) -> Vec<(&str, &str, &str, f64)> {
     let list = run["findings"].as_array().unwrap_or_else(|| panic!("no findings in {run:#}"));
     list.iter()
         .map(|of| {
-            (text(of, "verdict"), text(of, "kind"), text(of, "name"), of["per_request"].as_f64().unwrap())
+            (
+                text(of, "verdict"),
+                text(of, "kind"),
+                text(of, "name"),
+                of["per_request"].as_f64().unwrap(),
+            )
         })
         .collect()
 }
@@ -94,7 +99,10 @@ fn every_planted_leak_is_named_with_its_size_and_nothing_else_is() {
         assert!((finding.3 - each).abs() < 0.5, "{finding:?}, not {each} a request");
     }
     for (verdict, kind, name) in LEFT {
-        assert!(found.iter().any(|f| (f.0, f.1, f.2) == (*verdict, *kind, *name)), "{name}: {found:#?}");
+        assert!(
+            found.iter().any(|f| (f.0, f.1, f.2) == (*verdict, *kind, *name)),
+            "{name}: {found:#?}"
+        );
     }
     assert_eq!(found.len(), PLANTED.len() + LEFT.len(), "{found:#?}");
     assert_eq!((code, &report["leaks"]), (1, &Value::Bool(true)));
@@ -115,7 +123,8 @@ fn what_leaves_nothing_is_not_accused() {
 /// The last request and response are held by the worker script itself, until the next ones come.
 #[test]
 fn a_symfony_application_keeps_the_last_request_and_does_not_grow() {
-    let (code, report) = json(root(), &["examples/symfony/worker.php", "/empty", "/page", "/session"]);
+    let (code, report) =
+        json(root(), &["examples/symfony/worker.php", "/empty", "/page", "/session"]);
     let found = findings(&report["worker"]);
     assert!(found.iter().any(|f| (f.0, f.2) == ("foreign", "$request")), "{found:#?}");
     assert!(found.iter().all(|f| f.0 != "grows"), "{found:#?}");
@@ -133,7 +142,9 @@ fn what_a_warm_up_request_draws_is_named() {
     let (code, report) = json(&directory, &["frozen.php", "/login"]);
     let of_report = |report: &Value| {
         let list = report["frozen"].as_array().unwrap().clone();
-        list.iter().map(|of| format!("{}: {}", text(of, "verdict"), text(of, "name"))).collect::<Vec<_>>()
+        list.iter()
+            .map(|of| format!("{}: {}", text(of, "verdict"), text(of, "name")))
+            .collect::<Vec<_>>()
     };
     let token = "frozen by warm-up: $container->made['Session']->token";
     // The closure has the text too.
@@ -156,7 +167,11 @@ fn a_warm_up_request_that_opens_a_session_is_warned_of() {
     let tokens = |server: &Server| ["/a", "/b"].map(|page| server.text(page));
 
     let server = start("/login");
-    server.log_line(&["WARN", "warm-up request /login sets the cookie laravel_session:", "seal-report"]);
+    server.log_line(&[
+        "WARN",
+        "warm-up request /login sets the cookie laravel_session:",
+        "seal-report",
+    ]);
     let [one, other] = tokens(&server);
     assert_eq!((one.len(), &one), (40, &other), "the warning is not for nothing");
     let server = start("/hidden");
@@ -186,7 +201,10 @@ fn what_cannot_be_looked_at_is_told_with_a_status_of_its_own() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
     write("never.php", "<?php echo 'no loop';");
-    write("dies.php", "<?php while (tokamak_handle_request(fn () => posix_kill(getmypid(), 9))) {}");
+    write(
+        "dies.php",
+        "<?php while (tokamak_handle_request(fn () => posix_kill(getmypid(), 9))) {}",
+    );
     for (script, words) in [
         ("missing.php", "missing.php"),
         ("never.php", "before its first tokamak_handle_request"),
@@ -198,12 +216,16 @@ fn what_cannot_be_looked_at_is_told_with_a_status_of_its_own() {
     }
 }
 
-/// Only `STATE` requests of a report are answered by the server: for all others it is a method like any other.
+/// Only `STATE` requests of a report are answered by the server: for all others it is a method like
+/// any other.
 #[test]
 fn without_a_report_the_application_answers() {
     for kind in [Kind::Worker, Kind::Sealed] {
-        let server =
-            Setup::new(kind).site("report").worker("clean.php").front_controller("clean.php").start();
+        let server = Setup::new(kind)
+            .site("report")
+            .worker("clean.php")
+            .front_controller("clean.php")
+            .start();
         let answer = server.send(&Request::new("STATE", "/"));
         assert!(answer.expect(200).text().starts_with("name 1,name 2"), "{kind:?}");
     }

@@ -64,8 +64,8 @@ fn slow_sender_holds_no_worker(kind: Kind) {
     assert_eq!(seen["crc32"], crate::harness::crc32(&numbered(900_000)));
 }
 
-/// One request runs, one waits, the third is told to come back later, at once. (The places in the queue are
-/// shared out among the event loops, so the test has one.)
+/// One request runs, one waits, the third is told to come back later, at once. (The places in the
+/// queue are shared out among the event loops, so the test has one.)
 fn full_queue_is_refused(kind: Kind) {
     let server = Setup::new(kind).workers(1).line("loops = 1").site_line("pool.queue = 1").start();
     let mut waiting = Vec::new();
@@ -79,7 +79,11 @@ fn full_queue_is_refused(kind: Kind) {
     let refused = server.get("/hello.php");
     assert_eq!(refused.status(), 503, "{refused}");
     assert!(refused.header("Retry-After").is_some(), "{refused}");
-    assert!(started.elapsed() < Duration::from_millis(700), "refused after {:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_millis(700),
+        "refused after {:?}",
+        started.elapsed()
+    );
     for mut connection in waiting {
         assert_eq!(connection.response().expect(200).text(), "slept");
     }
@@ -99,7 +103,10 @@ fn long_wait_is_refused(kind: Kind) {
     assert!((400..1800).contains(&took.as_millis()), "refused after {took:?}");
     assert_eq!(running.response().expect(200).text(), "slept");
     assert_eq!(server.text("/hello.php"), "Hello from PHP");
-    assert!(!server.state_file("status-waited").exists(), "a request that was refused ran all the same");
+    assert!(
+        !server.state_file("status-waited").exists(),
+        "a request that was refused ran all the same"
+    );
 }
 
 /// First come, first served: with one worker, the answers come in the order of the requests.
@@ -124,7 +131,8 @@ fn queue_is_served_in_order(kind: Kind) {
     in_parallel(50, |_| assert_eq!(server.text("/hello.php"), "Hello from PHP"));
 }
 
-/// An event loop that always has something to do for some clients still sees what PHP has answered to others.
+/// An event loop that always has something to do for some clients still sees what PHP has answered
+/// to others.
 #[test]
 fn a_loop_that_never_rests_sees_answers() {
     use std::io::{Read, Write};

@@ -50,7 +50,11 @@ fn types(kind: Kind) {
         let response = server.get(path).expect(200);
         let has = response.header("Content-Type").unwrap_or_default();
         assert!(has.contains(expected), "{path}: {has}");
-        assert_eq!(response.header("Content-Length").unwrap(), response.body.len().to_string(), "{path}");
+        assert_eq!(
+            response.header("Content-Length").unwrap(),
+            response.body.len().to_string(),
+            "{path}"
+        );
         let head = server.send(&Request::new("HEAD", path)).expect(200);
         assert_eq!(head.header("Content-Length"), response.header("Content-Length"), "{path}");
         assert_eq!(head.header("Content-Type"), response.header("Content-Type"), "{path}");
@@ -63,20 +67,27 @@ fn ranges(kind: Kind) {
     check(
         &server,
         vec![
-            row("first", range("bytes=0-3")).status(206).body("0123").header("Content-Range", "bytes 0-3/10"),
+            row("first", range("bytes=0-3"))
+                .status(206)
+                .body("0123")
+                .header("Content-Range", "bytes 0-3/10"),
             row("one byte", range("bytes=9-9")).status(206).body("9"),
             row("open end", range("bytes=7-"))
                 .status(206)
                 .body("789")
                 .header("Content-Range", "bytes 7-9/10"),
-            row("suffix", range("bytes=-2")).status(206).body("89").header("Content-Range", "bytes 8-9/10"),
+            row("suffix", range("bytes=-2"))
+                .status(206)
+                .body("89")
+                .header("Content-Range", "bytes 8-9/10"),
             row("suffix beyond", range("bytes=-99")).status(206).body("0123456789"),
             row("end beyond", range("bytes=8-99")).status(206).body("89"),
             row("all", range("bytes=0-")).status(206).body("0123456789"),
             row("beyond", range("bytes=10-")).status(416).header("Content-Range", "bytes */10"),
             row("other unit", range("lines=1-2")).body("0123456789"),
             row("says that it can", get("/digits.txt")).header("Accept-Ranges", "bytes"),
-            row("stale If-Range", range("bytes=0-3").header("If-Range", "\"other\"")).body("0123456789"),
+            row("stale If-Range", range("bytes=0-3").header("If-Range", "\"other\""))
+                .body("0123456789"),
         ],
     );
     let tag = server.get("/digits.txt").header("ETag").expect("a file has a tag").to_string();
@@ -107,7 +118,10 @@ fn conditions(kind: Kind) {
             row("same date", with("If-Modified-Since", &date)).status(304).body(""),
             row("older date", with("If-Modified-Since", past)).body("0123456789"),
             row("no date", with("If-Modified-Since", "yesterday")).body("0123456789"),
-            row("tag before date", with("If-None-Match", "\"other\"").header("If-Modified-Since", &date)),
+            row(
+                "tag before date",
+                with("If-None-Match", "\"other\"").header("If-Modified-Since", &date),
+            ),
             row("condition to write fails", with("If-Match", "\"other\"")).status(412),
             row("condition to write holds", with("If-Match", &tag)),
             row("unmodified since then", with("If-Unmodified-Since", past)).status(412),
@@ -148,7 +162,9 @@ fn large_files(kind: Kind) {
     fs::write(server.places.root().join("large.bin"), &content).unwrap();
     let mut connection = server.connect();
     assert!(connection.exchange(&get("/large.bin")).expect(200).body == content);
-    let part = connection.exchange(&get("/large.bin").header("Range", "bytes=10000000-15999999")).expect(206);
+    let part = connection
+        .exchange(&get("/large.bin").header("Range", "bytes=10000000-15999999"))
+        .expect(206);
     assert!(part.body == content[10_000_000..16_000_000]);
     let tail = connection.exchange(&get("/large.bin").header("Range", "bytes=-5")).expect(206);
     assert_eq!(tail.body, content[content.len() - 5..]);
@@ -172,7 +188,9 @@ fn precompressed_variants() {
     check(
         &server,
         vec![
-            row("none wanted", get("/packed.css")).body("as it is").headers("Content-Encoding", &[]),
+            row("none wanted", get("/packed.css"))
+                .body("as it is")
+                .headers("Content-Encoding", &[]),
             row("brotli is better", accept("/packed.css", "gzip, deflate, br"))
                 .body("brotli variant")
                 .header("Content-Encoding", "br"),
@@ -187,7 +205,9 @@ fn precompressed_variants() {
         ],
     );
     let types = accept("/packed.css", "gzip");
-    assert!(server.send(&types).header("Content-Type").is_some_and(|kind| kind.starts_with("text/css")));
+    assert!(
+        server.send(&types).header("Content-Type").is_some_and(|kind| kind.starts_with("text/css"))
+    );
 }
 
 /// Nothing outside the root and nothing hidden is ever sent, however the path is written.
@@ -244,9 +264,15 @@ fn paths_that_lead_elsewhere() {
 #[test]
 fn source_is_never_sent() {
     let server = start(Kind::Classic);
-    for name in
-        ["shout.PHP", "mixed.Php", "old.phtml", "archive.phar", "saved.php.bak", "saved.php~", "seven.php7"]
-    {
+    for name in [
+        "shout.PHP",
+        "mixed.Php",
+        "old.phtml",
+        "archive.phar",
+        "saved.php.bak",
+        "saved.php~",
+        "seven.php7",
+    ] {
         fs::write(server.places.root().join(name), "<?php // source").unwrap();
     }
     for path in [
@@ -274,10 +300,15 @@ fn source_is_never_sent() {
         "/digits.txt/x.php",
         "/digits.txt/.php",
     ] {
-        for request in [get(path), get(path).header("Range", "bytes=0-100"), Request::new("PUT", path)] {
+        for request in
+            [get(path), get(path).header("Range", "bytes=0-100"), Request::new("PUT", path)]
+        {
             let response = server.send(&request);
             let text = response.text();
-            assert!(!text.contains("<?php") && !text.contains("// source"), "{path} was sent: {response}");
+            assert!(
+                !text.contains("<?php") && !text.contains("// source"),
+                "{path} was sent: {response}"
+            );
             assert!(text.starts_with("run ") || response.status() >= 400, "{path}: {response}");
         }
     }
@@ -301,7 +332,10 @@ fn missing_and_unreadable() {
         ("/locked.txt", 403),
     ] {
         let response = server.get(path).expect(status);
-        assert!(response.text().len() < 2000 && !response.text().contains("source"), "{path}: {response}");
+        assert!(
+            response.text().len() < 2000 && !response.text().contains("source"),
+            "{path}: {response}"
+        );
         assert!(
             !response.text().contains(root.to_str().unwrap()),
             "{path}: the page tells where the site is"

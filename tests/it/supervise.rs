@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Kind, Request, Server, eventually, get, in_every_mode, in_parallel, is_root, post};
+use crate::harness::{
+    Kind, Request, Server, eventually, get, in_every_mode, in_parallel, is_root, post,
+};
 use crate::operate::{
     command, configure, edit, kill, operated, pid_in, reload, status, status_when, worker_pids,
 };
@@ -17,8 +19,8 @@ in_every_mode! {
     an_automatic_pool_grows_only_while_its_workers_wait,
 }
 
-/// Sends a request on a connection of its own and gives it time to reach a worker. A worker may still be busy with the
-/// request before, whose response is complete.
+/// Sends a request on a connection of its own and gives it time to reach a worker. A worker may
+/// still be busy with the request before, whose response is complete.
 #[track_caller]
 fn begin(server: &Server, request: &Request) -> crate::harness::Connection {
     let mut connection = server.connect();
@@ -35,7 +37,8 @@ fn busy_pid(server: &Server) -> u64 {
     let status = status(server);
     let workers = status["pools"][0]["workers"].as_array().unwrap();
     let busy = workers.iter().find(|worker| worker["state"] == "busy");
-    busy.and_then(|worker| worker["pid"].as_u64()).unwrap_or_else(|| panic!("no busy worker in {status:#}"))
+    busy.and_then(|worker| worker["pid"].as_u64())
+        .unwrap_or_else(|| panic!("no busy worker in {status:#}"))
 }
 
 #[track_caller]
@@ -52,7 +55,8 @@ pub fn children(parent: u64, command: &str) -> Vec<u64> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()) else {
             continue;
         };
-        let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let read =
+            |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
         // The name of the program, which may contain anything, is in parentheses.
         let stat = read("stat");
         let its_parent =
@@ -90,7 +94,8 @@ fn status_shows_what_every_worker_does() {
     assert!(busy["seconds"].as_f64().unwrap() < 60.0, "{seen:#}");
 
     let table = String::from_utf8(command(&server, &["status"]).stdout).unwrap();
-    let row = table.lines().find(|line| line.contains("busy ")).unwrap_or_else(|| panic!("{table}"));
+    let row =
+        table.lines().find(|line| line.contains("busy ")).unwrap_or_else(|| panic!("{table}"));
     assert!(row.contains("GET /index.php?do=wait"), "{table}");
     waiting.response().expect(200);
     status_when(&server, "two requests and nobody busy", |status| {
@@ -104,9 +109,13 @@ fn drains_on_sigterm(kind: Kind) {
     let mut waiting = begin(&server, &get("/index.php?do=wait&n=1200"));
     server.main_process().signal("TERM");
     let closed = || std::net::TcpStream::connect(server.address).is_err().then_some(());
-    assert!(eventually(Duration::from_secs(5), closed).is_some(), "new connections are still accepted");
+    assert!(
+        eventually(Duration::from_secs(5), closed).is_some(),
+        "new connections are still accepted"
+    );
     waiting.response().expect(200);
-    let ended = server.main_process().wait(Duration::from_secs(5)).expect("the server does not end");
+    let ended =
+        server.main_process().wait(Duration::from_secs(5)).expect("the server does not end");
     assert!(ended.success(), "{ended}");
     assert!(!server.places.top().join("control").exists(), "the control socket is left behind");
     server.log_line(&["INFO", "stopped"]);
@@ -122,7 +131,10 @@ fn a_second_sigterm_ends_at_once() {
     server.log_line(&["stopping: running requests are finished"]);
     let start = Instant::now();
     server.main_process().signal("TERM");
-    assert!(server.main_process().wait(Duration::from_secs(5)).is_some(), "the server does not end");
+    assert!(
+        server.main_process().wait(Duration::from_secs(5)).is_some(),
+        "the server does not end"
+    );
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     assert!(
         pids.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()),
@@ -137,7 +149,10 @@ fn draining_has_an_end() {
     let _waiting = begin(&server, &get("/index.php?do=wait&n=30000"));
     let pid = busy_pid(&server);
     server.main_process().signal("TERM");
-    assert!(server.main_process().wait(Duration::from_secs(6)).is_some(), "the server does not end");
+    assert!(
+        server.main_process().wait(Duration::from_secs(6)).is_some(),
+        "the server does not end"
+    );
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "the worker is left");
 }
 
@@ -150,7 +165,10 @@ fn ends_a_request_that_takes_too_long(kind: Kind) {
     assert!((Duration::from_millis(700)..Duration::from_secs(3)).contains(&took), "{took:?}");
     assert!(!response.text().contains("secret"), "{response}");
     let line = server.log_line(&["ERROR", "request_timeout", "/index.php?do=wait&n=30000&secret"]);
-    assert!(line.contains("[localhost]") && line.contains("seconds=0.") && line.contains("pid="), "{line}");
+    assert!(
+        line.contains("[localhost]") && line.contains("seconds=0.") && line.contains("pid="),
+        "{line}"
+    );
     // A shorter one is served, and there are as many workers as before.
     server.get("/index.php?do=wait&n=100").expect(200);
     status_when(&server, "two workers", |status| status["pools"][0]["idle"] == 2);
@@ -205,7 +223,11 @@ fn replaces_a_killed_worker(kind: Kind) {
     let mut waiting = begin(&server, &post("/index.php?do=wait&n=20000", "text/plain", "x"));
     kill("KILL", busy_pid(&server));
     waiting.response().expect(502);
-    server.log_line(&["ERROR", "a worker died", "while serving method=POST uri=/index.php?do=wait&n=20000"]);
+    server.log_line(&[
+        "ERROR",
+        "a worker died",
+        "while serving method=POST uri=/index.php?do=wait&n=20000",
+    ]);
 
     // Under one that may.
     let mut waiting = begin(&server, &get("/index.php?do=wait&n=600"));
@@ -246,8 +268,8 @@ fn replaces_a_killed_front() {
     assert_ne!(status["front_pid"].as_u64(), Some(front));
 }
 
-/// A broken application is not started in a tight loop, each message says what is wrong, and requests are
-/// answered.
+/// A broken application is not started in a tight loop, each message says what is wrong, and
+/// requests are answered.
 #[test]
 fn backs_off_from_an_application_that_does_not_boot() {
     let setup = operated(Kind::Worker).workers(4).site_line("pool.queue_timeout = \"300ms\"");
@@ -261,7 +283,8 @@ fn backs_off_from_an_application_that_does_not_boot() {
     let log = server.log();
     let attempts = log.matches("do not boot").count();
     assert!((2..=7).contains(&attempts), "{attempts} attempts in two seconds\n{log}");
-    let line = server.log_line(&["ERROR", "[localhost]", "do not boot", "worker.php", "next attempt in"]);
+    let line =
+        server.log_line(&["ERROR", "[localhost]", "do not boot", "worker.php", "next attempt in"]);
     assert!(line.contains("in a row"), "{line}");
     assert!(log.contains("no boot today"), "{log}");
     let busy = server.get("/index.php").expect(503);
@@ -281,7 +304,8 @@ fn backs_off_from_an_application_that_does_not_boot() {
 fn an_ondemand_pool_comes_and_goes() {
     let setup = operated(Kind::Classic).workers(3).site_line("pool.manager = \"ondemand\"");
     let server = setup.site_line("pool.idle = \"1s\"").start();
-    let none = |status: &serde_json::Value| status["pools"][0]["workers"].as_array().unwrap().is_empty();
+    let none =
+        |status: &serde_json::Value| status["pools"][0]["workers"].as_array().unwrap().is_empty();
     assert!(none(&status(&server)), "{:#}", status(&server));
     let start = Instant::now();
     server.get("/index.php").expect(200);
@@ -297,9 +321,11 @@ fn an_ondemand_pool_comes_and_goes() {
     server.get("/index.php").expect(200);
 }
 
-/// Requests that sleep leave the processors to others, which so get workers; requests that compute do not.
+/// Requests that sleep leave the processors to others, which so get workers; requests that compute
+/// do not.
 fn an_automatic_pool_grows_only_while_its_workers_wait(kind: Kind) {
-    let server = operated(kind).automatic_workers().site_line("pool.queue_timeout = \"60s\"").start();
+    let server =
+        operated(kind).automatic_workers().site_line("pool.queue_timeout = \"60s\"").start();
     let least = std::thread::available_parallelism().unwrap().get().max(2);
     let used_by = |target: &str| {
         let pids = std::sync::Mutex::new(HashSet::new());
@@ -324,7 +350,8 @@ fn a_dynamic_pool_grows_and_shrinks(kind: Kind) {
         setup = setup.site_line(line);
     }
     let server = setup.start();
-    let count = |status: &serde_json::Value| status["pools"][0]["workers"].as_array().unwrap().len();
+    let count =
+        |status: &serde_json::Value| status["pools"][0]["workers"].as_array().unwrap().len();
     status_when(&server, "one worker", |status| count(status) == 1);
     let pids = std::sync::Mutex::new(HashSet::new());
     in_parallel(16, |_| {
@@ -345,12 +372,17 @@ fn replaces_a_sealed_worker_that_doubts_itself() {
         let first = pid_in(&server.text("/index.php"));
         assert_eq!(pid_in(&server.text("/index.php?do=doubt")), first);
         assert_ne!(pid_in(&server.text("/index.php")), first);
-        server.log_line(&["INFO", "a worker is replaced: it could not undo", &format!("pid={first}")]);
+        server.log_line(&[
+            "INFO",
+            "a worker is replaced: it could not undo",
+            &format!("pid={first}"),
+        ]);
     }
     assert!(!server.log().contains("next attempt"), "{}", server.log());
 }
 
-/// It is tried again, more and more slowly, and whoever asks is answered; another mode is a way out.
+/// It is tried again, more and more slowly, and whoever asks is answered; another mode is a way
+/// out.
 #[test]
 fn backs_off_from_a_sealed_application_that_does_not_boot() {
     let setup = operated(Kind::Sealed).boot("broken.php").warm(&["/index.php"]);
@@ -378,7 +410,8 @@ fn backs_off_from_a_sealed_application_that_does_not_boot() {
     server.get("/index.php").expect(200);
 }
 
-/// A warm-up request ends as every request does, and one that takes its process down is named; both are thrown away.
+/// A warm-up request ends as every request does, and one that takes its process down is named; both
+/// are thrown away.
 #[test]
 fn warm_up_requests_end_like_others() {
     let setup = operated(Kind::Sealed).boot("boot.php");

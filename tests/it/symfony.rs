@@ -1,5 +1,6 @@
-//! A Symfony application from Debian's packages (`examples/symfony`): its front controller in classic mode,
-//! its worker script in worker and sealed mode, and the front controller under php-fpm to compare with.
+//! A Symfony application from Debian's packages (`examples/symfony`): its front controller in
+//! classic mode, its worker script in worker and sealed mode, and the front controller under
+//! php-fpm to compare with.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -111,8 +112,10 @@ fn reads_forms_and_files(server: &Server) {
             "length": body.len(),
         })
     );
-    let upload =
-        Multipart::default().field("title", "rod").file("rod", "rod.txt", "text/plain", b"abc").post("/form");
+    let upload = Multipart::default()
+        .field("title", "rod")
+        .file("rod", "rod.txt", "text/plain", b"abc")
+        .post("/form");
     let stored = server.send(&upload).expect(200).json();
     let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(stored["fields"], json!({ "title": "rod" }));
@@ -177,7 +180,8 @@ fn mixes_requests(server: &Server) {
                 assert!(page.contains(&format!("Items of {path}")), "{page}");
             }
             2 => {
-                let echoed = visitor.send(form(&format!("/form?q={number}"), &format!("n={number}")));
+                let echoed =
+                    visitor.send(form(&format!("/form?q={number}"), &format!("n={number}")));
                 let echoed = echoed.expect(200).json();
                 assert_eq!(echoed["query"], json!({ "q": number.to_string() }));
                 assert_eq!(echoed["fields"], json!({ "n": number.to_string() }));

@@ -44,7 +44,8 @@ fn replaces_a_stopped_zygote(kind: Kind) {
     let mut long = server.connect();
     long.send(get("/index.php?do=wait&n=2500").bytes());
     kill("STOP", zygote);
-    let after = status_when(&server, "other processes", |status| status["pools"][0]["renewals"] == 1);
+    let after =
+        status_when(&server, "other processes", |status| status["pools"][0]["renewals"] == 1);
     assert_eq!(after["front_pid"], before["front_pid"], "the front stays");
     server.log_line(&["ERROR", "[localhost] the PHP zygote gives no sign of life"]);
     let response = long.response().expect(200);
@@ -64,7 +65,9 @@ fn renews_a_site_with_a_spoiled_queue(kind: Kind) {
         let mut waiting = server.connect();
         waiting.patience(Duration::from_secs(20));
         waiting.send(get("/index.php").bytes());
-        status_when(&server, "other processes", |status| status["pools"][0]["renewals"] == renewals);
+        status_when(&server, "other processes", |status| {
+            status["pools"][0]["renewals"] == renewals
+        });
         let response = waiting.response();
         assert!([200, 503].contains(&response.status()), "{what}: {response}");
         let served = server.text("/index.php");
@@ -74,8 +77,16 @@ fn renews_a_site_with_a_spoiled_queue(kind: Kind) {
             ends(pid);
         }
     }
-    server.log_line(&["ERROR", "[localhost] the queue is spoiled", "more requests wait than there can be"]);
-    server.log_line(&["ERROR", "[localhost] the queue is spoiled", "requests wait beside an idle worker"]);
+    server.log_line(&[
+        "ERROR",
+        "[localhost] the queue is spoiled",
+        "more requests wait than there can be",
+    ]);
+    server.log_line(&[
+        "ERROR",
+        "[localhost] the queue is spoiled",
+        "requests wait beside an idle worker",
+    ]);
 }
 
 #[test]
@@ -116,15 +127,18 @@ fn replaces_a_front_with_an_event_loop_that_is_stuck() {
     let server = start(Kind::Classic);
     let front = status(&server)["front_pid"].as_u64().unwrap();
     let threads = std::fs::read_dir(format!("/proc/{front}/task")).unwrap().flatten();
-    let name = |thread: &std::fs::DirEntry| std::fs::read_to_string(thread.path().join("comm")).unwrap();
-    let stuck = threads.into_iter().find(|thread| name(thread).trim() == "loop-1").expect("an event loop");
+    let name =
+        |thread: &std::fs::DirEntry| std::fs::read_to_string(thread.path().join("comm")).unwrap();
+    let stuck =
+        threads.into_iter().find(|thread| name(thread).trim() == "loop-1").expect("an event loop");
     let mut holder = Command::new("python3")
         .args(["-c", HOLD, stuck.file_name().to_str().unwrap()])
         .stdout(Stdio::piped())
         .spawn()
         .expect("python3 runs");
     let mut held = [0; 4];
-    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut held).expect("the thread is held");
+    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut held)
+        .expect("the thread is held");
     let after = status_when(&server, "another front", |status| status["generation"] == 2);
     assert_ne!(after["front_pid"].as_u64(), Some(front));
     server.get("/index.php").expect(200);
@@ -171,7 +185,10 @@ fn can_be_switched_off() {
     }
     server.get("/index.php").expect(200);
     let after = status(&server);
-    assert_eq!((&after["front_pid"], worker_pids(&after)), (&before["front_pid"], worker_pids(&before)));
+    assert_eq!(
+        (&after["front_pid"], worker_pids(&after)),
+        (&before["front_pid"], worker_pids(&before))
+    );
 }
 
 /// systemd's `WatchdogSec`.

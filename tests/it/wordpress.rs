@@ -1,7 +1,7 @@
 //! WordPress as Debian packages it, with a real MariaDB: a blog's first day, over HTTP only.
 //!
-//! The same day is lived under nginx with php-fpm, which shows that nothing is asked of Tokamak that the
-//! usual server does not give.
+//! The same day is lived under nginx with php-fpm, which shows that nothing is asked of Tokamak
+//! that the usual server does not give.
 
 use std::fmt::Display;
 use std::fs;
@@ -70,18 +70,21 @@ impl Blog {
         fs::write(root.join("wp-config.php"), settings).unwrap();
         let content = root.join("wp-content");
         fs::create_dir(content.join("mu-plugins")).unwrap();
-        fs::copy(tests().join("sites/wordpress/report.php"), content.join("mu-plugins/report.php")).unwrap();
+        fs::copy(tests().join("sites/wordpress/report.php"), content.join("mu-plugins/report.php"))
+            .unwrap();
         // The workers run as another user and must be able to store uploads.
         fs::set_permissions(&content, fs::Permissions::from_mode(0o777)).unwrap();
         Blog { server, _database: database }
     }
 
-    /// During all that happened, PHP wrote no warning and no error to the log but those that it always does.
+    /// During all that happened, PHP wrote no warning and no error to the log but those that it
+    /// always does.
     fn complains_of_nothing(&self) {
-        // The installer of Debian's WordPress uses two variables that it never set, and updates, which the
-        // test does not let through, are missed by WordPress.
-        let usual =
-            |line: &str| line.contains("wp-admin/install.php") || line.contains("wp-includes/update.php");
+        // The installer of Debian's WordPress uses two variables that it never set, and updates,
+        // which the test does not let through, are missed by WordPress.
+        let usual = |line: &str| {
+            line.contains("wp-admin/install.php") || line.contains("wp-includes/update.php")
+        };
         let log = self.server.log();
         let complaints: Vec<&str> =
             log.lines().filter(|line| line.contains("PHP ") && !usual(line)).collect();
@@ -128,7 +131,8 @@ pub fn log_in(editor: &mut Visitor, address: impl Display) {
     let dashboard = format!("http://{address}/wp-admin/");
     let attempt = |password: &str| {
         let redirect = ("redirect_to", dashboard.as_str());
-        let answers = fields(&[("log", "editor"), ("pwd", password), redirect, ("testcookie", "1")]);
+        let answers =
+            fields(&[("log", "editor"), ("pwd", password), redirect, ("testcookie", "1")]);
         form("/wp-login.php", &answers)
     };
     let refused = editor.send(attempt("wrong")).expect(200).text();
@@ -156,18 +160,19 @@ pub fn choose_readable_addresses(editor: &mut Visitor) {
     assert!(page.contains(&format!("value=\"{shape}\"")), "{page}");
 }
 
-/// Uploads a picture and publishes a post that shows it, as the block editor does: over the REST interface.
+/// Uploads a picture and publishes a post that shows it, as the block editor does: over the REST
+/// interface.
 fn publish(editor: &mut Visitor) -> Post {
     let nonce = editor.get("/wp-admin/admin-ajax.php?action=rest-nonce").expect(200).text();
     let original = picture::png(800, 600);
-    let parts = Multipart::default().field("title", "The core").field("alt_text", "a glowing <core>").file(
-        "file",
-        "core.png",
-        "image/png",
-        &original,
-    );
-    let stored =
-        editor.send(parts.post("/wp-json/wp/v2/media").header("X-WP-Nonce", &nonce)).expect(201).json();
+    let parts = Multipart::default()
+        .field("title", "The core")
+        .field("alt_text", "a glowing <core>")
+        .file("file", "core.png", "image/png", &original);
+    let stored = editor
+        .send(parts.post("/wp-json/wp/v2/media").header("X-WP-Nonce", &nonce))
+        .expect(201)
+        .json();
     let url = stored["source_url"].as_str().expect("the picture's address");
     let sizes = stored["media_details"]["sizes"].as_object().expect("the picture's sizes");
     let smaller = sizes.iter().filter(|(name, _)| *name != "full").map(|(name, size)| {
@@ -178,11 +183,13 @@ fn publish(editor: &mut Visitor) -> Post {
 
     let draft = json!({
         "title": "First criticality",
-        "content": format!("<p>Größe: 1.21 GW &amp; rising</p><img class=\"wp-image-{}\" src=\"{url}\">", stored["id"]),
+        "content": format!("<p>Größe: 1.21 GW &amp; rising</p><img class=\"wp-image-{}\" \
+            src=\"{url}\">", stored["id"]),
         "status": "publish",
         "featured_media": stored["id"],
     });
-    let without_nonce = editor.send(post("/wp-json/wp/v2/posts", "application/json", draft.to_string()));
+    let without_nonce =
+        editor.send(post("/wp-json/wp/v2/posts", "application/json", draft.to_string()));
     without_nonce.expect(401);
     let request = post("/wp-json/wp/v2/posts", "application/json", draft.to_string());
     let published = editor.send(request.header("X-WP-Nonce", &nonce)).expect(201).json();
@@ -207,7 +214,8 @@ fn upload_by_form(editor: &mut Visitor) {
 
 fn comment(editor: &mut Visitor, post: &Post) {
     let number = between(&editor.get(&post.page).expect(200).text(), "postid-", " ").to_owned();
-    let answers = fields(&[("comment", "Scram!"), ("comment_post_ID", &number), ("comment_parent", "0")]);
+    let answers =
+        fields(&[("comment", "Scram!"), ("comment_post_ID", &number), ("comment_parent", "0")]);
     editor.send(form("/wp-comments-post.php", &answers)).expect(302);
     let page = editor.get(&post.page).expect(200).text();
     assert!(page.contains("<p>Scram!</p>"), "{page}");
@@ -219,9 +227,15 @@ fn read(stranger: &mut Visitor, address: SocketAddr, post: &Post) {
     assert_eq!(page.header("content-type"), Some("text/html; charset=UTF-8"));
     assert!(page.header("link").is_some_and(|link| link.contains("/wp-json/")), "{page}");
     let page = page.text();
-    assert_eq!(between(&page, "<title>", "</title>"), "First criticality &#8211; Kühlmittel &amp; Plasma");
+    assert_eq!(
+        between(&page, "<title>", "</title>"),
+        "First criticality &#8211; Kühlmittel &amp; Plasma"
+    );
     assert!(page.contains("<p>Größe: 1.21 GW &amp; rising</p>"), "{page}");
-    assert!(page.contains("alt=\"a glowing &lt;core&gt;\"") || page.contains("alt=\"a glowing\""), "{page}");
+    assert!(
+        page.contains("alt=\"a glowing &lt;core&gt;\"") || page.contains("alt=\"a glowing\""),
+        "{page}"
+    );
 
     let (original, at) = &post.picture;
     let served = stranger.get(at).expect(200);
@@ -255,9 +269,15 @@ fn read(stranger: &mut Visitor, address: SocketAddr, post: &Post) {
     let private = stranger.get("/wp-admin/").expect(302);
     assert!(private.header("location").is_some_and(|to| to.contains("wp-login.php")), "{private}");
     let directory = stranger.get("/wp-admin").expect(301);
-    assert!(directory.header("location").is_some_and(|to| to.ends_with("/wp-admin/")), "{directory}");
+    assert!(
+        directory.header("location").is_some_and(|to| to.ends_with("/wp-admin/")),
+        "{directory}"
+    );
     let style = stranger.get("/wp-includes/css/dashicons.min.css").expect(200);
-    assert!(style.header("content-type").is_some_and(|kind| kind.starts_with("text/css")), "{style}");
+    assert!(
+        style.header("content-type").is_some_and(|kind| kind.starts_with("text/css")),
+        "{style}"
+    );
 }
 
 /// Many strangers at the same time all get whole pages, each its own.
@@ -268,7 +288,10 @@ fn read_at_once(address: SocketAddr, post: &Post) {
             0 => ("/", "Kühlmittel &amp; Plasma"),
             1 => (post.page.as_str(), "First criticality &#8211; Kühlmittel &amp; Plasma"),
             2 => ("/sample-page/", "Sample Page &#8211; Kühlmittel &amp; Plasma"),
-            _ => ("/?s=nothing", "Search Results for &#8220;nothing&#8221; &#8211; Kühlmittel &amp; Plasma"),
+            _ => (
+                "/?s=nothing",
+                "Search Results for &#8220;nothing&#8221; &#8211; Kühlmittel &amp; Plasma",
+            ),
         };
         let text = stranger.send(get(page)).expect(200).text();
         assert_eq!(between(&text, "<title>", "</title>"), title, "{page}");
@@ -285,7 +308,10 @@ fn looks_right_in_a_browser(address: SocketAddr, post: &Post) {
         shown.split(' ').filter_map(|picture| picture.split_once(':')).collect();
     assert!(!pictures.is_empty(), "no picture in {document}");
     for (path, width) in pictures {
-        assert!(path.starts_with("/wp-content/uploads/") && width != "0", "{path} did not load: {shown}");
+        assert!(
+            path.starts_with("/wp-content/uploads/") && width != "0",
+            "{path} did not load: {shown}"
+        );
     }
 }
 
@@ -293,7 +319,8 @@ fn looks_right_in_a_browser(address: SocketAddr, post: &Post) {
 pub fn fields(pairs: &[(&str, &str)]) -> String {
     let escaped = |text: &str| -> String {
         let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let escape = |byte| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+        let escape =
+            |byte| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
         text.bytes().map(escape).collect()
     };
     let pairs: Vec<String> =

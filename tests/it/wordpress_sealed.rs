@@ -1,5 +1,5 @@
-//! WordPress in an image of itself, at each depth: whatever visitors and editors do, every page is the one that classic mode
-//! gives at the same moment, with the same files and the same database.
+//! WordPress in an image of itself, at each depth: whatever visitors and editors do, every page is
+//! the one that classic mode gives at the same moment, with the same files and the same database.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,8 @@ use crate::wordpress::{PACKAGE, between, choose_readable_addresses, install, log
 const BLOG: &str = "blog.example";
 const CLASSIC: &str = "classic.example";
 
-/// Longest wait for a new image. The server pauses between two, longer and longer if they follow each other fast.
+/// Longest wait for a new image. The server pauses between two, longer and longer if they follow
+/// each other fast.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// What is compared after each change.
@@ -106,7 +107,8 @@ fn a_blog_changes(depth: &str) {
     blog.agrees(&mut editor);
     blog.serves_from_an_image();
     blog.shows("/", "<p>Motto: boot once</p>");
-    blog.database.query("UPDATE blog.wp_options SET option_value = 'serve one' WHERE option_name = 'motto'");
+    blog.database
+        .query("UPDATE blog.wp_options SET option_value = 'serve one' WHERE option_name = 'motto'");
     blog.shows("/", "<p>Motto: serve one</p>");
 
     switch(&mut editor, "/wp-admin/themes.php", "action=activate&amp;stylesheet=plain");
@@ -178,7 +180,9 @@ impl Blog {
             // Both host names lead to the same blog.
             .replacen(
                 "<?php",
-                &format!("<?php\n$_SERVER['HTTP_HOST'] = '{BLOG}';\ndefine('DISABLE_WP_CRON', true);"),
+                &format!(
+                    "<?php\n$_SERVER['HTTP_HOST'] = '{BLOG}';\ndefine('DISABLE_WP_CRON', true);"
+                ),
                 1,
             );
         fs::write(root.join("wp-config.php"), settings).unwrap();
@@ -228,7 +232,8 @@ fn compare(visitor: &mut Visitor, target: &str) {
     assert!(here == there, "{target}: {difference:?}, {} and {} bytes", here.len(), there.len());
 }
 
-/// What tells one page from another: not when and by whom it was made, and of a new session only that there is one.
+/// What tells one page from another: not when and by whom it was made, and of a new session only
+/// that there is one.
 fn headers(response: &Response) -> Vec<(String, String)> {
     let mut headers: Vec<_> = response.head.headers.clone();
     headers.retain_mut(|(name, value)| {
@@ -238,7 +243,8 @@ fn headers(response: &Response) -> Vec<(String, String)> {
         }
         // A long page has a length only if it was whole before its head had to go.
         let framing = ["connection", "content-length", "transfer-encoding"];
-        !framing.contains(&name.as_str()) && !["date", "x-image", "expires"].contains(&name.as_str())
+        !framing.contains(&name.as_str())
+            && !["date", "x-image", "expires"].contains(&name.as_str())
     });
     headers.sort();
     headers
@@ -260,7 +266,8 @@ fn timeless(mut page: String) -> String {
 /// Stores something over the REST interface, as the editor's pages do; its number, if it has one.
 fn save(editor: &mut Visitor, what: &str, value: Value) -> String {
     let nonce = editor.get("/wp-admin/admin-ajax.php?action=rest-nonce").expect(200).text();
-    let request: Request = post(&format!("/wp-json/wp/v2/{what}"), "application/json", value.to_string());
+    let request: Request =
+        post(&format!("/wp-json/wp/v2/{what}"), "application/json", value.to_string());
     let stored = editor.send(request.header("X-WP-Nonce", &nonce));
     assert!([200, 201].contains(&stored.status()), "{what}: {stored}");
     stored.json()["id"].to_string()

@@ -1,4 +1,5 @@
-//! `Cache-Control` as both sides send it (RFC 9111 section 5.2, RFC 5861), read into numbers and flags.
+//! `Cache-Control` as both sides send it (RFC 9111 section 5.2, RFC 5861), read into numbers and
+//! flags.
 
 use http::header::{CACHE_CONTROL, HeaderMap, PRAGMA};
 
@@ -46,7 +47,9 @@ impl Directives {
             each(value.as_bytes(), |name, argument| all.add(name, argument));
         }
         if !is_said && let Some(pragma) = headers.get(PRAGMA) {
-            each(pragma.as_bytes(), |name, _| all.no_cache |= name.eq_ignore_ascii_case(b"no-cache"));
+            each(pragma.as_bytes(), |name, _| {
+                all.no_cache |= name.eq_ignore_ascii_case(b"no-cache")
+            });
         }
         all
     }

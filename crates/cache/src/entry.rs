@@ -78,17 +78,31 @@ impl Entry {
         if status != StatusCode::NO_CONTENT {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
         }
-        Entry { status, headers, body, selection, tags: tags.into(), lifetimes, stored: now, asked: now }
+        Entry {
+            status,
+            headers,
+            body,
+            selection,
+            tags: tags.into(),
+            lifetimes,
+            stored: now,
+            asked: now,
+        }
     }
 
-    /// The same response, of which the application has said that it is still right: with what it said of it now (RFC 9111
-    /// section 4.3.4).
+    /// The same response, of which the application has said that it is still right: with what it
+    /// said of it now (RFC 9111 section 4.3.4).
     pub fn freshened(&self, said: &HeaderMap, lifetimes: Lifetimes, now: u64) -> Entry {
         let mut headers = self.headers.clone();
         for name in said.keys() {
             // What belongs to the body that is kept.
-            if [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_RANGE, header::CONTENT_TYPE]
-                .contains(name)
+            if [
+                header::CONTENT_LENGTH,
+                header::CONTENT_ENCODING,
+                header::CONTENT_RANGE,
+                header::CONTENT_TYPE,
+            ]
+            .contains(name)
             {
                 continue;
             }
@@ -158,7 +172,8 @@ impl Entry {
         if said.no_cache || said.max_age == Some(0) || too_old || too_short {
             return Freshness::Stale;
         }
-        let is_enough = said.max_stale.is_some_and(|most| self.lifetimes.may_be_stale && -ttl <= most as i64);
+        let is_enough =
+            said.max_stale.is_some_and(|most| self.lifetimes.may_be_stale && -ttl <= most as i64);
         if is_enough { Freshness::Fresh } else { self.freshness(now) }
     }
 
@@ -168,17 +183,20 @@ impl Entry {
         if_error > 0 && now.saturating_sub(self.stored) < (fresh + if_error) * SECOND
     }
 
-    /// Whether it is to be checked with the application before each use, so that requests have no use of each other's answer.
+    /// Whether it is to be checked with the application before each use, so that requests have no
+    /// use of each other's answer.
     pub fn is_always_checked(&self) -> bool {
         self.lifetimes.fresh == 0
     }
 
     /// Whether it may answer a request with cookies, or with credentials.
     pub fn admits(&self, has_cookies: bool, has_credentials: bool) -> bool {
-        (!has_cookies || self.lifetimes.is_explicit) && (!has_credentials || self.lifetimes.is_for_all)
+        (!has_cookies || self.lifetimes.is_explicit)
+            && (!has_credentials || self.lifetimes.is_for_all)
     }
 
-    /// Fields by which the application can say that it is still right; for a request of the server's own.
+    /// Fields by which the application can say that it is still right; for a request of the
+    /// server's own.
     pub fn validators(&self) -> impl Iterator<Item = (header::HeaderName, HeaderValue)> {
         let pairs = [(ETAG, header::IF_NONE_MATCH), (LAST_MODIFIED, header::IF_MODIFIED_SINCE)];
         pairs.into_iter().filter_map(|(has, asks)| Some((asks, self.headers.get(has)?.clone())))
@@ -198,19 +216,28 @@ mod tests {
     use super::*;
 
     fn entry(lifetimes: Lifetimes) -> Entry {
-        let headers = HeaderMap::from_iter([(ETAG, HeaderValue::from_static("\"a\"")), (AGE, 7.into())]);
+        let headers =
+            HeaderMap::from_iter([(ETAG, HeaderValue::from_static("\"a\"")), (AGE, 7.into())]);
         let parts = (StatusCode::OK, headers, Bytes::from_static(b"body"));
         Entry::new(parts, Selection::default(), vec!["t".into()], lifetimes, 100 * SECOND)
     }
 
     fn said(words: &'static str) -> Directives {
-        Directives::of(&HeaderMap::from_iter([(header::CACHE_CONTROL, HeaderValue::from_static(words))]))
+        Directives::of(&HeaderMap::from_iter([(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static(words),
+        )]))
     }
 
     #[test]
     fn freshness_passes() {
-        let entry =
-            entry(Lifetimes { age: 3, fresh: 10, while_revalidate: 5, if_error: 20, ..Default::default() });
+        let entry = entry(Lifetimes {
+            age: 3,
+            fresh: 10,
+            while_revalidate: 5,
+            if_error: 20,
+            ..Default::default()
+        });
         for (second, freshness, serves, age, ttl) in [
             (100, Freshness::Fresh, true, 3, 10),
             (109, Freshness::Fresh, true, 12, 1),
@@ -231,7 +258,8 @@ mod tests {
     fn clients_may_want_more_or_less() {
         use Freshness::*;
         let lifetimes = Lifetimes { fresh: 10, may_be_stale: true, ..Default::default() };
-        let (lax, strict) = (entry(lifetimes), entry(Lifetimes { may_be_stale: false, ..lifetimes }));
+        let (lax, strict) =
+            (entry(lifetimes), entry(Lifetimes { may_be_stale: false, ..lifetimes }));
         for (words, second, with_lax, with_strict) in [
             ("no-cache", 0, Stale, Stale),
             ("max-age=0", 0, Stale, Stale),
@@ -262,12 +290,17 @@ mod tests {
         assert_eq!(new.headers[header::CACHE_CONTROL], "max-age=9");
         assert_eq!(new.headers[ETAG], "\"a\"");
         assert!(!new.headers.contains_key(AGE));
-        assert_eq!((new.age(200 * SECOND), new.ttl(200 * SECOND), &new.tags[..]), (0, 9, &["t".into()][..]));
+        assert_eq!(
+            (new.age(200 * SECOND), new.ttl(200 * SECOND), &new.tags[..]),
+            (0, 9, &["t".into()][..])
+        );
     }
 
     #[test]
     fn it_is_not_for_everybody() {
-        let of = |is_explicit, is_for_all| entry(Lifetimes { is_explicit, is_for_all, ..Default::default() });
+        let of = |is_explicit, is_for_all| {
+            entry(Lifetimes { is_explicit, is_for_all, ..Default::default() })
+        };
         assert!(of(false, false).admits(false, false) && !of(false, false).admits(true, false));
         assert!(of(true, false).admits(true, false) && !of(true, false).admits(false, true));
         assert!(of(true, true).admits(true, true));

@@ -1,4 +1,5 @@
-//! Under which name a response is kept: host, path and query. The scheme is not in it, since the front speaks but one.
+//! Under which name a response is kept: host, path and query. The scheme is not in it, since the
+//! front speaks but one.
 
 use std::borrow::Borrow;
 
@@ -25,8 +26,8 @@ impl Key {
         &self.0
     }
 
-    /// Writes the key of a request into `out`, which is cleared. Query parameters whose names fit one of `ignored` (a `*` at the end
-    /// stands for anything) are left out.
+    /// Writes the key of a request into `out`, which is cleared. Query parameters whose names fit
+    /// one of `ignored` (a `*` at the end stands for anything) are left out.
     pub fn write(out: &mut Vec<u8>, host: &str, uri: &Uri, ignored: &[String]) {
         write(out, host, uri.path(), uri.query(), ignored);
     }
@@ -62,7 +63,8 @@ fn fits(name: &str, pattern: &str) -> bool {
     }
 }
 
-/// The key, or the beginning of keys, that an operator means by a URL: with a scheme or without one.
+/// The key, or the beginning of keys, that an operator means by a URL: with a scheme or without
+/// one.
 pub fn url_key(url: &str) -> Option<Vec<u8>> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let rest = rest.split('#').next().unwrap_or_default();
@@ -71,7 +73,8 @@ pub fn url_key(url: &str) -> Option<Vec<u8>> {
     if host.is_empty() {
         return None;
     }
-    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let (path, query) =
+        target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let mut key = Vec::new();
     write(&mut key, host, path, query, &[]);
     Some(key)
@@ -113,7 +116,11 @@ mod tests {
             ("/x", None),
             ("", None),
         ] {
-            assert_eq!(url_key(url).map(|key| String::from_utf8(key).unwrap()).as_deref(), expected, "{url}");
+            assert_eq!(
+                url_key(url).map(|key| String::from_utf8(key).unwrap()).as_deref(),
+                expected,
+                "{url}"
+            );
         }
     }
 }

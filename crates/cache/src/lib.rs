@@ -1,8 +1,10 @@
-//! The content cache: without it every request would reach an application, also the thousandth for the same page.
+//! The content cache: without it every request would reach an application, also the thousandth for
+//! the same page.
 //!
-//! Responses are kept in memory as a shared cache of HTTP may keep them (RFC 9111, RFC 5861). What can be decided once is decided
-//! when a response is stored; finding it again compares a key, a few header fields and the time. The crate knows neither sockets nor
-//! clocks: whoever asks says what time it is.
+//! Responses are kept in memory as a shared cache of HTTP may keep them (RFC 9111, RFC 5861). What
+//! can be decided once is decided when a response is stored; finding it again compares a key, a few
+//! header fields and the time. The crate knows neither sockets nor clocks: whoever asks says what
+//! time it is.
 
 mod codec;
 mod directives;

@@ -1,10 +1,11 @@
-//! What may be kept, and for how long: the rules of HTTP, and what the operator or a script adds to them.
+//! What may be kept, and for how long: the rules of HTTP, and what the operator or a script adds to
+//! them.
 
 use std::time::{Duration, SystemTime};
 
 use http::header::{
-    AGE, AUTHORIZATION, CACHE_CONTROL, COOKIE, DATE, ETAG, EXPIRES, HeaderMap, LAST_MODIFIED, PRAGMA,
-    SET_COOKIE,
+    AGE, AUTHORIZATION, CACHE_CONTROL, COOKIE, DATE, ETAG, EXPIRES, HeaderMap, LAST_MODIFIED,
+    PRAGMA, SET_COOKIE,
 };
 use http::{HeaderName, StatusCode};
 
@@ -12,8 +13,9 @@ use crate::directives::{Directives, FOREVER, seconds};
 use crate::entry::Lifetimes;
 use crate::{selection, targeted};
 
-/// Statuses whose responses may be kept although they do not say so themselves: those that RFC 9110 section 15.1 calls heuristically
-/// cacheable and that say something about the page, not about the request.
+/// Statuses whose responses may be kept although they do not say so themselves: those that RFC 9110
+/// section 15.1 calls heuristically cacheable and that say something about the page, not about the
+/// request.
 const KEPT_BY_DEFAULT: [u16; 8] = [200, 203, 204, 300, 301, 308, 404, 410];
 
 /// Longest lifetime that a script can wish for, in seconds: a year, as RFC 9111 advises.
@@ -138,8 +140,10 @@ pub fn judge(
         return None;
     }
     let own = own.or(said.s_maxage).or(said.max_age);
-    let own = own.or_else(|| if speaks && targeted.is_none() { expires(headers, now) } else { None });
-    // It says that it may be kept, which a shared cache must hear where the request was somebody's own.
+    let own =
+        own.or_else(|| if speaks && targeted.is_none() { expires(headers, now) } else { None });
+    // It says that it may be kept, which a shared cache must hear where the request was somebody's
+    // own.
     let is_explicit = own.is_some() || said.public || said.no_cache;
     let is_for_all = wish.lifetime.is_some()
         || (is_explicit && (said.public || said.must_revalidate || said.s_maxage.is_some()));
@@ -147,11 +151,15 @@ pub fn judge(
         return None;
     }
     let is_kept = own.is_some() || KEPT_BY_DEFAULT.contains(&status.as_u16());
-    let fresh =
-        if said.no_cache { 0 } else { own.unwrap_or(if is_kept { rules.lifetime.as_secs() } else { 0 }) };
+    let fresh = if said.no_cache {
+        0
+    } else {
+        own.unwrap_or(if is_kept { rules.lifetime.as_secs() } else { 0 })
+    };
     let is_strict = said.no_cache || said.must_revalidate || said.proxy_revalidate;
     // `s-maxage` forbids stale use too, unless the same response allows it.
-    let stale = |wished: Option<Duration>, said_stale: Option<u64>, rule: Duration| match said_stale {
+    let stale = |wished: Option<Duration>, said_stale: Option<u64>, rule: Duration| match said_stale
+    {
         _ if is_strict => 0,
         _ if wished.is_some() => wished.unwrap_or_default().as_secs(),
         Some(seconds) => seconds,
@@ -168,7 +176,11 @@ pub fn judge(
         age,
         is_aged: said_age.is_some(),
         fresh: fresh.saturating_sub(age),
-        while_revalidate: stale(wish.while_revalidate, said.stale_while_revalidate, rules.while_revalidate),
+        while_revalidate: stale(
+            wish.while_revalidate,
+            said.stale_while_revalidate,
+            rules.while_revalidate,
+        ),
         if_error: stale(wish.if_error, said.stale_if_error, rules.if_error),
         may_be_stale: !is_strict && said.s_maxage.is_none(),
         is_explicit,
@@ -195,8 +207,8 @@ fn said_age(headers: &HeaderMap) -> Option<u64> {
     Some(seconds(Some(first)))
 }
 
-/// How old it is already (RFC 9111 section 4.2.3). The time that the answer took counts only if it came
-/// from another cache: an application is near.
+/// How old it is already (RFC 9111 section 4.2.3). The time that the answer took counts only if it
+/// came from another cache: an application is near.
 fn age(said: Option<u64>, headers: &HeaderMap, (now, delay): (SystemTime, Duration)) -> u64 {
     let apparent = date(headers, DATE).and_then(|date| now.duration_since(date).ok());
     let corrected = said.map_or(0, |said| said + delay.as_secs());
@@ -223,12 +235,19 @@ mod tests {
     ) -> Option<Lifetimes> {
         let request = Request::of(&headers(request), rules).unwrap();
         let response = (StatusCode::from_u16(status).unwrap(), &headers(response));
-        judge(rules, wish, &request, response, (SystemTime::UNIX_EPOCH + NOW, Duration::from_secs(1)))
+        judge(
+            rules,
+            wish,
+            &request,
+            response,
+            (SystemTime::UNIX_EPOCH + NOW, Duration::from_secs(1)),
+        )
     }
 
     /// How long a response is fresh without rules; `None`: it is not kept.
     fn fresh(request: &[&str], status: u16, response: &[&str]) -> Option<u64> {
-        ask(&Rules::default(), &Wish::default(), request, status, response).map(|lifetimes| lifetimes.fresh)
+        ask(&Rules::default(), &Wish::default(), request, status, response)
+            .map(|lifetimes| lifetimes.fresh)
     }
 
     #[test]
@@ -261,7 +280,11 @@ mod tests {
             (200, &["Cache-Control: no-store, max-age=60"], None),
             (200, &["Cache-Control: private, max-age=60"], None),
             (200, &["Cache-Control: no-cache, max-age=60"], None),
-            (200, &["Cache-Control: no-cache", "Last-Modified: Fri, 20 Nov 2026 12:00:00 GMT"], Some(0)),
+            (
+                200,
+                &["Cache-Control: no-cache", "Last-Modified: Fri, 20 Nov 2026 12:00:00 GMT"],
+                Some(0),
+            ),
             (200, &["ETag: \"a\""], None),
             (200, &["Cache-Control: max-age=60", "Set-Cookie: a=b"], None),
             (206, &["Cache-Control: max-age=60"], None),
@@ -280,7 +303,11 @@ mod tests {
             (&["Authorization: Basic x"], &["Cache-Control: max-age=60"], None),
             (&["Authorization: Basic x"], &["Cache-Control: max-age=60, public"], Some(60)),
             (&["Authorization: Basic x"], &["Cache-Control: s-maxage=60"], Some(60)),
-            (&["Authorization: Basic x"], &["Cache-Control: max-age=60, must-revalidate"], Some(60)),
+            (
+                &["Authorization: Basic x"],
+                &["Cache-Control: max-age=60, must-revalidate"],
+                Some(60),
+            ),
             (&["Cache-Control: no-store"], &["Cache-Control: max-age=60"], None),
         ] {
             assert_eq!(fresh(request, 200, response), expected, "{request:?} {response:?}");
@@ -310,7 +337,10 @@ mod tests {
         assert_eq!(ask(&[], 200, &["Cache-Control: max-age=9, must-revalidate"]), Some((9, 0, 0)));
         assert_eq!(ask(&[], 200, &["Cache-Control: max-age=9, proxy-revalidate"]), Some((9, 0, 0)));
         assert_eq!(ask(&[], 200, &["Cache-Control: s-maxage=9"]), Some((9, 0, 0)));
-        assert_eq!(ask(&[], 200, &["Cache-Control: s-maxage=9, stale-while-revalidate=1"]), Some((9, 1, 0)));
+        assert_eq!(
+            ask(&[], 200, &["Cache-Control: s-maxage=9, stale-while-revalidate=1"]),
+            Some((9, 1, 0))
+        );
         assert_eq!(ask(&[], 200, &["Cache-Control: max-age=9, stale-if-error=1"]), Some((9, 3, 1)));
     }
 
@@ -325,8 +355,13 @@ mod tests {
             ..Rules::default()
         };
         let response = ["Set-Cookie: a=b", "Cache-Control: private, no-store"];
-        let found =
-            ask(&rules, &Wish::default(), &["Cookie: a=b", "Cache-Control: no-store"], 200, &response);
+        let found = ask(
+            &rules,
+            &Wish::default(),
+            &["Cookie: a=b", "Cache-Control: no-store"],
+            200,
+            &response,
+        );
         assert_eq!(found.unwrap().fresh, 2);
         assert!(ask(&rules, &Wish::default(), &["Authorization: x"], 200, &response).is_none());
     }

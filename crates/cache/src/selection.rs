@@ -1,19 +1,20 @@
-//! Which requests for a URL a stored response is for: those whose fields are as the `Vary` of the response wants them (RFC 9111
-//! section 4.1), and that say the same of their origin.
+//! Which requests for a URL a stored response is for: those whose fields are as the `Vary` of the
+//! response wants them (RFC 9111 section 4.1), and that say the same of their origin.
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, VARY};
 
 use crate::codec::{Reader, Writer};
 
-/// Most names in `Vary`, and most bytes of their values in one request. A response that depends on more is not worth keeping; chosen
-/// arbitrarily.
+/// Most names in `Vary`, and most bytes of their values in one request. A response that depends on
+/// more is not worth keeping; chosen arbitrarily.
 const MOST_NAMES: usize = 16;
 const MOST_BYTES: usize = 4096;
 
-/// Fields by which proxies, and clients that pretend to be some, say under which name, scheme or path a request came to them.
-/// Applications put them into links and decide by them, mostly without a word in `Vary`; so they are as good as a part of the URL, and
-/// nobody gets what such a field of somebody else has made.
+/// Fields by which proxies, and clients that pretend to be some, say under which name, scheme or
+/// path a request came to them. Applications put them into links and decide by them, mostly without
+/// a word in `Vary`; so they are as good as a part of the URL, and nobody gets what such a field of
+/// somebody else has made.
 const ORIGIN: [&str; 14] = [
     "forwarded",
     "x-forwarded-host",
@@ -92,7 +93,8 @@ impl Selection {
                 return false;
             }
         }
-        own.next().is_none() && self.named.iter().all(|(name, value)| is(request, name, value.as_deref()))
+        own.next().is_none()
+            && self.named.iter().all(|(name, value)| is(request, name, value.as_deref()))
     }
 
     /// Whether it is for every request.
@@ -102,7 +104,8 @@ impl Selection {
 
     /// The value of a `Vary` that names the same fields.
     pub fn vary(&self) -> Vec<u8> {
-        let names: Vec<&[u8]> = self.named.iter().map(|(name, _)| name.as_str().as_bytes()).collect();
+        let names: Vec<&[u8]> =
+            self.named.iter().map(|(name, _)| name.as_str().as_bytes()).collect();
         names.join(&b","[..])
     }
 
@@ -205,7 +208,9 @@ mod tests {
         assert!(Selection::of(&none, &headers(&["Vary: a b"])).is_none());
         let many: Vec<String> = (0..=MOST_NAMES).map(|number| format!("a{number}")).collect();
         assert!(Selection::of(&none, &headers(&[&format!("Vary: {}", many.join(","))])).is_none());
-        assert!(Selection::of(&none, &headers(&[&format!("Vary: {}", many[1..].join(","))])).is_some());
+        assert!(
+            Selection::of(&none, &headers(&[&format!("Vary: {}", many[1..].join(","))])).is_some()
+        );
         let long = headers(&[&format!("a: {}", "x".repeat(MOST_BYTES))]);
         assert!(Selection::of(&long, &headers(&["Vary: a"])).is_none());
     }
@@ -224,7 +229,10 @@ mod tests {
             let selection = Selection::of(&plain, &HeaderMap::new()).unwrap();
             assert!(selection.fits(&plain) && !selection.fits(&pretending), "{name}");
         }
-        assert!(overrides_method(&headers(&["X-HTTP-Method-Override: DELETE"])) && !overrides_method(&plain));
+        assert!(
+            overrides_method(&headers(&["X-HTTP-Method-Override: DELETE"]))
+                && !overrides_method(&plain)
+        );
     }
 
     proptest! {

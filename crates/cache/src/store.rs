@@ -11,21 +11,26 @@ use crate::entry::Entry;
 use crate::key::{Key, url_key};
 use crate::rules::Request;
 
-/// Most responses to one URL that differ by `Vary`. The oldest goes when there is one more: a client that thinks up values gets
-/// no further than this. Chosen arbitrarily; above what languages and encodings make of a page.
+/// Most responses to one URL that differ by `Vary`. The oldest goes when there is one more: a
+/// client that thinks up values gets no further than this. Chosen arbitrarily; above what languages
+/// and encodings make of a page.
 const MOST_VARIANTS: usize = 32;
 
-/// Smallest bytes that a part of the map has room for, in largest responses: then none of them is too large for its part.
+/// Smallest bytes that a part of the map has room for, in largest responses: then none of them is
+/// too large for its part.
 const PART: u64 = 4;
 
-/// Most parts of the map: each has a lock of its own. Chosen arbitrarily; above the cores that share it mostly.
+/// Most parts of the map: each has a lock of its own. Chosen arbitrarily; above the cores that
+/// share it mostly.
 const MOST_PARTS: u64 = 64;
 
-/// Bytes that a response takes on average; the library asks for it, to make room. Chosen arbitrarily.
+/// Bytes that a response takes on average; the library asks for it, to make room. Chosen
+/// arbitrarily.
 const USUAL: u64 = 16 * 1024;
 
-/// What a key takes in the map beside its bytes: the map's own entry, two allocations. Rather too much than too little, so that a
-/// client who asks for many pages that cannot be kept gets no more memory than others.
+/// What a key takes in the map beside its bytes: the map's own entry, two allocations. Rather too
+/// much than too little, so that a client who asks for many pages that cannot be kept gets no more
+/// memory than others.
 const OVERHEAD: usize = 256;
 
 /// Everything that is kept under one key.
@@ -33,8 +38,8 @@ const OVERHEAD: usize = 256;
 struct Resource {
     /// The newest first.
     variants: Vec<Arc<Entry>>,
-    /// Until then its responses are taken for such as cannot be kept, in nanoseconds: those to requests of nobody's own, and to
-    /// others.
+    /// Until then its responses are taken for such as cannot be kept, in nanoseconds: those to
+    /// requests of nobody's own, and to others.
     passed_until: [u64; 2],
 }
 
@@ -156,7 +161,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store of `memory` bytes for responses of at most `largest` bytes, that `loops` threads count in.
+    /// A store of `memory` bytes for responses of at most `largest` bytes, that `loops` threads
+    /// count in.
     pub fn new(memory: u64, largest: u64, loops: usize) -> Store {
         let parts = (memory / (PART * largest.max(1))).clamp(1, MOST_PARTS);
         let options = OptionsBuilder::new()
@@ -165,8 +171,12 @@ impl Store {
             .weight_capacity(memory)
             .build()
             .unwrap_or_else(|_| unreachable!("both capacities are there"));
-        let map =
-            Cache::with_options(options, Weight, DefaultHashBuilder::default(), DefaultLifecycle::default());
+        let map = Cache::with_options(
+            options,
+            Weight,
+            DefaultHashBuilder::default(),
+            DefaultLifecycle::default(),
+        );
         let counts = (0..loops).map(|_| Counts::default()).collect();
         Store { map, memory, largest, purges: AtomicU64::new(0), counts }
     }
@@ -190,7 +200,8 @@ impl Store {
     pub fn find(&self, key: &[u8], request: &Request, headers: &HeaderMap, now: u64) -> Found {
         let Some(resource) = self.map.get(key) else { return Found::Nothing };
         let mut fitting = resource.variants.iter().filter(|entry| {
-            entry.admits(request.has_cookies, request.has_credentials) && entry.selection.fits(headers)
+            entry.admits(request.has_cookies, request.has_credentials)
+                && entry.selection.fits(headers)
         });
         match fitting.next() {
             Some(entry) => Found::Entry(entry.clone()),
@@ -199,15 +210,19 @@ impl Store {
         }
     }
 
-    /// Stores a response, unless something was purged since `purges`. Of two that are stored at once for the same key one may be
-    /// lost; then the next request misses it, and that is all.
+    /// Stores a response, unless something was purged since `purges`. Of two that are stored at
+    /// once for the same key one may be lost; then the next request misses it, and that is all.
     pub fn put(&self, key: &Key, entry: Arc<Entry>, purges: u64) -> bool {
-        if self.purges() != purges || entry.cost() as u64 > self.largest.saturating_add(self.largest / 4) {
+        if self.purges() != purges
+            || entry.cost() as u64 > self.largest.saturating_add(self.largest / 4)
+        {
             return false;
         }
         let old = self.map.peek(key.bytes());
-        let others =
-            old.iter().flat_map(|old| &old.variants).filter(|other| other.selection != entry.selection);
+        let others = old
+            .iter()
+            .flat_map(|old| &old.variants)
+            .filter(|other| other.selection != entry.selection);
         let others: Vec<_> = others.take(MOST_VARIANTS - 1).cloned().collect();
         let variants = std::iter::once(entry).chain(others).collect();
         self.map.insert(key.clone(), Arc::new(Resource { variants, passed_until: [0; 2] }));
@@ -244,7 +259,8 @@ impl Store {
             }
             Purge::All => self.map.retain(|_, resource| remove(resource)),
             Purge::Prefix(start) => {
-                self.map.retain(|key, resource| !key.bytes().starts_with(start) || remove(resource));
+                self.map
+                    .retain(|key, resource| !key.bytes().starts_with(start) || remove(resource));
             }
             Purge::Tag(tag) => self.map.retain(|_, resource| {
                 let has = |entry: &Arc<Entry>| entry.tags.iter().any(|own| **own == **tag);
@@ -341,10 +357,15 @@ mod tests {
             put(&store, "h/ab", entry("x", &language("de"), &["s", "t"]));
             put(&store, "h/b", entry("x", &language("de"), &["t"]));
             let count = store.purge(&what);
-            let found =
-                ["h/a", "h/ab", "h/b"].into_iter().filter(|key| find(&store, key, &language("de")).is_some());
+            let found = ["h/a", "h/ab", "h/b"]
+                .into_iter()
+                .filter(|key| find(&store, key, &language("de")).is_some());
             let found: Vec<_> = found.collect();
-            assert_eq!((found.join(" ").as_str(), 3 - found.len() as u64), (left, count), "{what:?}");
+            assert_eq!(
+                (found.join(" ").as_str(), 3 - found.len() as u64),
+                (left, count),
+                "{what:?}"
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! `Cache-Control` for certain caches alone (RFC 9213): fields with structured values, read strictly.
+//! `Cache-Control` for certain caches alone (RFC 9213): fields with structured values, read
+//! strictly.
 
 use http::HeaderName;
 use http::header::HeaderMap;
@@ -15,7 +16,8 @@ const TARGETS: [HeaderName; 2] = [OWN_CONTROL, HeaderName::from_static("cdn-cach
 /// Directives whose argument is a number of seconds.
 const TIMES: [&str; 4] = ["max-age", "s-maxage", "stale-while-revalidate", "stale-if-error"];
 
-/// What a response says to caches like this one alone. Then `Cache-Control` and `Expires` do not count.
+/// What a response says to caches like this one alone. Then `Cache-Control` and `Expires` do not
+/// count.
 pub(crate) fn of(headers: &HeaderMap) -> Option<Directives> {
     TARGETS.iter().find_map(|name| read(headers, name))
 }

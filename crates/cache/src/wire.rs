@@ -1,7 +1,7 @@
 //! Responses as bytes, for a store that several servers share.
 //!
-//! What comes back from there may be another version's, damaged, or anybody's who can write to that store: it is read as
-//! carefully as what comes from a client.
+//! What comes back from there may be another version's, damaged, or anybody's who can write to that
+//! store: it is read as carefully as what comes from a client.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -11,8 +11,8 @@ use crate::codec::{Reader, Writer};
 use crate::entry::{Entry, Lifetimes};
 use crate::selection::Selection;
 
-/// What the bytes begin with. Another number, another layout: nodes of several versions do not understand each other's
-/// responses, and that is all.
+/// What the bytes begin with. Another number, another layout: nodes of several versions do not
+/// understand each other's responses, and that is all.
 const VERSION: u8 = 1;
 
 /// A second in milliseconds.
@@ -43,7 +43,8 @@ pub fn encode(entry: &Entry, moment: Moment) -> Vec<u8> {
     for since in [asked, stored] {
         out.number(moment.wall.saturating_sub(since / 1_000_000));
     }
-    for seconds in [lifetimes.age, lifetimes.fresh, lifetimes.while_revalidate, lifetimes.if_error] {
+    for seconds in [lifetimes.age, lifetimes.fresh, lifetimes.while_revalidate, lifetimes.if_error]
+    {
         out.number(seconds);
     }
     let bit = |is, bit| if is { bit } else { 0 };
@@ -128,8 +129,10 @@ mod tests {
             (http::header::ACCEPT_LANGUAGE, HeaderValue::from_static("de")),
             (HeaderName::from_static("x-forwarded-host"), HeaderValue::from_static("a")),
         ]);
-        let vary =
-            HeaderMap::from_iter([(VARY, HeaderValue::from_static("accept-language, accept-encoding"))]);
+        let vary = HeaderMap::from_iter([(
+            VARY,
+            HeaderValue::from_static("accept-language, accept-encoding"),
+        )]);
         let selection = Selection::of(&request, &vary).unwrap();
         let lifetimes = Lifetimes {
             age: 7,

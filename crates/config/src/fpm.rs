@@ -1,4 +1,5 @@
-//! What `tokamak fpm` adds to a server: sites that web servers reach by FastCGI instead of HTTP, as php-fpm's pools.
+//! What `tokamak fpm` adds to a server: sites that web servers reach by FastCGI instead of HTTP, as
+//! php-fpm's pools.
 //!
 //! `tokamak.toml` has none of this; it is made from a php-fpm configuration.
 

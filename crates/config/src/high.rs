@@ -25,7 +25,8 @@ pub struct Server {
     pub user: Option<String>,
     /// Group that goes with [`Server::user`]; that user's own group when absent.
     pub group: Option<String>,
-    /// Unix socket for `tokamak status` and `tokamak reload`. Absent: chosen by the wiring from user and port.
+    /// Unix socket for `tokamak status` and `tokamak reload`. Absent: chosen by the wiring from
+    /// user and port.
     pub control: Option<PathBuf>,
     /// File that receives the supervisor's process id.
     pub pid_file: Option<PathBuf>,
@@ -66,8 +67,8 @@ pub struct Limits {
     pub headers: usize,
     /// Request body.
     pub body: u64,
-    /// Part of a request body, and of a response, that is held in memory before it goes to a spool file
-    /// (request) or the worker has to wait (response).
+    /// Part of a request body, and of a response, that is held in memory before it goes to a spool
+    /// file (request) or the worker has to wait (response).
     pub buffer: usize,
     /// Open client connections over all event loops.
     pub connections: usize,
@@ -171,7 +172,8 @@ pub struct Caching {
     pub if_error: Duration,
     /// What does not count.
     pub ignore: Vec<Ignored>,
-    /// Names of query parameters that make no difference; with `*` at its end one stands for all that begin so.
+    /// Names of query parameters that make no difference; with `*` at its end one stands for all
+    /// that begin so.
     pub ignore_query: Vec<String>,
 }
 
@@ -222,7 +224,9 @@ impl Site {
 impl Scripts {
     /// These, and others where there are none.
     pub(crate) fn or(self, others: &Scripts) -> Scripts {
-        let or = |own: Vec<PathBuf>, other: &Vec<PathBuf>| if own.is_empty() { other.clone() } else { own };
+        let or = |own: Vec<PathBuf>, other: &Vec<PathBuf>| {
+            if own.is_empty() { other.clone() } else { own }
+        };
         Scripts {
             raw_url: or(self.raw_url, &others.raw_url),
             physical: or(self.physical, &others.physical),
@@ -234,7 +238,9 @@ impl Scripts {
 
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &PathBuf> {
-        [&self.raw_url, &self.physical, &self.content, &self.response, &self.store].into_iter().flatten()
+        [&self.raw_url, &self.physical, &self.content, &self.response, &self.store]
+            .into_iter()
+            .flatten()
     }
 }
 
@@ -249,7 +255,8 @@ pub struct Site {
     pub root: PathBuf,
     /// File names tried for a directory.
     pub index: Vec<String>,
-    /// Script, relative to the root, that answers for paths which are no file; absent: such paths are 404.
+    /// Script, relative to the root, that answers for paths which are no file; absent: such paths
+    /// are 404.
     pub front_controller: Option<String>,
     /// For what else it answers.
     pub front_controller_for: Vec<Leftover>,
@@ -257,15 +264,18 @@ pub struct Site {
     pub mode: Mode,
     /// The worker script (absolute): always for [`Mode::Worker`], perhaps for [`Mode::Sealed`].
     pub worker: Option<PathBuf>,
-    /// Script (absolute) that is run before the image of [`Mode::Sealed`] is taken, where there is no worker script.
+    /// Script (absolute) that is run before the image of [`Mode::Sealed`] is taken, where there is
+    /// no worker script.
     pub boot: Option<PathBuf>,
     /// Targets that are requested before the image of [`Mode::Sealed`] is taken.
     pub warm: Vec<String>,
-    /// Name of the site whose workers get what this one's decline, and whatever may not be asked twice.
+    /// Name of the site whose workers get what this one's decline, and whatever may not be asked
+    /// twice.
     pub fallback: Option<String>,
     /// Which of [`Server::upstreams`] runs the scripts of [`Mode::Fastcgi`]; absent: nobody does.
     pub upstream: Option<usize>,
-    /// Which of [`Server::upstreams`] is asked whether a request may be served, where no route says otherwise.
+    /// Which of [`Server::upstreams`] is asked whether a request may be served, where no route says
+    /// otherwise.
     pub authorizer: Option<usize>,
     /// Paths that applications have to do with; the longest first.
     pub routes: Vec<Route>,
@@ -328,8 +338,8 @@ impl Site {
 pub struct Upstream {
     /// Name in the configuration and in logs.
     pub name: String,
-    /// Where it listens; each address takes a share of the requests. Empty beside [`Upstream::spawn`]: the supervisor
-    /// makes the sockets.
+    /// Where it listens; each address takes a share of the requests. Empty beside
+    /// [`Upstream::spawn`]: the supervisor makes the sockets.
     pub addresses: Vec<Address>,
     /// How it is started, if the server does that.
     pub spawn: Option<Spawn>,
@@ -361,7 +371,8 @@ pub struct Upstream {
     pub head: usize,
     /// Added to each request's parameters; an empty value removes one.
     pub params: BTreeMap<String, String>,
-    /// Directories whose files the application may have sent, by the URL path under which it names them.
+    /// Directories whose files the application may have sent, by the URL path under which it names
+    /// them.
     pub internal: BTreeMap<String, PathBuf>,
 }
 
@@ -694,9 +705,9 @@ impl PoolSize {
     pub fn max(&self) -> usize {
         match *self {
             PoolSize::Static { workers } => workers,
-            PoolSize::Auto { max, .. } | PoolSize::Dynamic { max, .. } | PoolSize::Ondemand { max, .. } => {
-                max
-            }
+            PoolSize::Auto { max, .. }
+            | PoolSize::Dynamic { max, .. }
+            | PoolSize::Ondemand { max, .. } => max,
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What the operator wrote, checked, and what it means. Without this crate every other part would read
-//! and judge settings by itself.
+//! What the operator wrote, checked, and what it means. Without this crate every other part would
+//! read and judge settings by itself.
 //!
-//! An option is one row of the table in [`option`]: name, type, default, bounds, documentation, reload
-//! class, environment variable, flag. The parser, the defaults, `docs/configuration.md` and the sample
-//! file are made from the rows. Settings go through two steps: `low` is what was typed, checked one by
-//! one and still knowing where it came from; [`Server`] is what it all means. Both steps report every
-//! error that they find, not only the first.
+//! An option is one row of the table in [`option`]: name, type, default, bounds, documentation,
+//! reload class, environment variable, flag. The parser, the defaults, `docs/configuration.md` and
+//! the sample file are made from the rows. Settings go through two steps: `low` is what was typed,
+//! checked one by one and still knowing where it came from; [`Server`] is what it all means. Both
+//! steps report every error that they find, not only the first.
 
 mod error;
 mod fpm;

@@ -1,5 +1,6 @@
-//! A value as it was typed, before anybody knows which type it should have. It hides from the option
-//! types whether the value came from a TOML file or was a bare word of the command line or environment.
+//! A value as it was typed, before anybody knows which type it should have. It hides from the
+//! option types whether the value came from a TOML file or was a bare word of the command line or
+//! environment.
 
 use toml_edit::{Item, Value};
 
@@ -18,7 +19,8 @@ pub enum Literal {
     Boolean(bool),
     /// A TOML array.
     List(Vec<Literal>),
-    /// A TOML table. Tables inside it are part of the names: `opcache.enable = 1` is the entry `opcache.enable`.
+    /// A TOML table. Tables inside it are part of the names: `opcache.enable = 1` is the entry
+    /// `opcache.enable`.
     Table(Vec<Entry>),
     /// Something that no option takes, by its name.
     Other(&'static str),

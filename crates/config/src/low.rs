@@ -1,8 +1,8 @@
-//! What was typed: every option with its value, checked by itself, and its origin. Nothing here looks at
-//! the file system or at two options together; that is `meaning`'s.
+//! What was typed: every option with its value, checked by itself, and its origin. Nothing here
+//! looks at the file system or at two options together; that is `meaning`'s.
 //!
-//! Precedence is the order of the calls: the defaults, then the file (`parse`), then [`Low::environment`],
-//! then [`Low::flags`]. Each overwrites what it finds.
+//! Precedence is the order of the calls: the defaults, then the file (`parse`), then
+//! [`Low::environment`], then [`Low::flags`]. Each overwrites what it finds.
 
 use std::path::{Path, PathBuf};
 
@@ -73,13 +73,15 @@ impl Low {
         }
     }
 
-    /// Sets every option that has a variable in the environment. Empty variables count as not set, as
-    /// compose files and unit files produce them. Unknown `TOKAMAK_*` names are let be: an orchestrator
-    /// makes such names (`TOKAMAK_PORT`, `TOKAMAK_SERVICE_HOST`) for a service called tokamak.
+    /// Sets every option that has a variable in the environment. Empty variables count as not set,
+    /// as compose files and unit files produce them. Unknown `TOKAMAK_*` names are let be: an
+    /// orchestrator makes such names (`TOKAMAK_PORT`, `TOKAMAK_SERVICE_HOST`) for a service called
+    /// tokamak.
     pub fn environment(&mut self, environment: &[(String, String)], errors: &mut Errors) {
         for row in option::rows() {
             let Some(variable) = row.variable else { continue };
-            let set = environment.iter().find(|(name, value)| name == variable && !value.is_empty());
+            let set =
+                environment.iter().find(|(name, value)| name == variable && !value.is_empty());
             if let Some((_, value)) = set {
                 self.override_with(row, value, Origin::Environment(variable), errors);
             }
@@ -96,7 +98,13 @@ impl Low {
         }
     }
 
-    fn override_with(&mut self, row: &'static Row, word: &str, origin: Origin, errors: &mut Errors) {
+    fn override_with(
+        &mut self,
+        row: &'static Row,
+        word: &str,
+        origin: Origin,
+        errors: &mut Errors,
+    ) {
         let literal = Literal::Word(word.to_owned());
         let put = match row.section {
             "" => self.top.put(row.name, &literal, origin),
@@ -124,7 +132,8 @@ impl Low {
         match &mut self.sites[..] {
             [site] => Ok(site),
             sites => Err(format!(
-                "the configuration has {} sites, and this cannot tell which one it is for; set it in their tables",
+                "the configuration has {} sites, and this cannot tell which one it is for; set it \
+                    in their tables",
                 sites.len()
             )),
         }

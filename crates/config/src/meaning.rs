@@ -1,5 +1,6 @@
-//! From what was typed to what it means: paths made absolute, `"auto"` decided, options checked against
-//! each other and against the file system. It reads directories and files' existence and changes nothing.
+//! From what was typed to what it means: paths made absolute, `"auto"` decided, options checked
+//! against each other and against the file system. It reads directories and files' existence and
+//! changes nothing.
 
 mod cache;
 mod spawn;
@@ -9,7 +10,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::Errors;
-use crate::high::{AccessLog, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts};
+use crate::high::{
+    AccessLog, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts,
+};
 use crate::low::{Low, LowSite};
 use crate::option::{self, Manager};
 use crate::origin::{Given, Origin};
@@ -25,9 +28,10 @@ pub(crate) struct Surroundings<'a> {
     pub path: Option<&'a str>,
 }
 
-/// One for each core: a further process that computes only takes turns with the others, which on two cores cost 36
-/// instead of 25 µs of CPU for an empty endpoint. On one core there are two, so that a request that waits holds up
-/// nobody. Those that mostly wait get company, up to four for each core, or eight.
+/// One for each core: a further process that computes only takes turns with the others, which on
+/// two cores cost 36 instead of 25 µs of CPU for an empty endpoint. On one core there are two, so
+/// that a request that waits holds up nobody. Those that mostly wait get company, up to four for
+/// each core, or eight.
 fn auto_size(cores: usize) -> PoolSize {
     PoolSize::Auto { least: cores.clamp(2, 256), max: (cores * 4).clamp(8, 256) }
 }
@@ -140,7 +144,12 @@ impl Reader<'_> {
         }
         for (nth, address) in given.value.iter().enumerate() {
             if given.value[..nth].contains(address) {
-                self.complain("", "listen", given.origin, format!("{address} is there twice; remove one"));
+                self.complain(
+                    "",
+                    "listen",
+                    given.origin,
+                    format!("{address} is there twice; remove one"),
+                );
             }
         }
     }
@@ -153,7 +162,11 @@ impl Reader<'_> {
         };
         Log {
             access: access.map(|path| AccessLog { path, format: log.access_format.value }),
-            error: log.error.value.as_ref().map(|path| self.log_file("error", path, log.error.origin)),
+            error: log
+                .error
+                .value
+                .as_ref()
+                .map(|path| self.log_file("error", path, log.error.origin)),
         }
     }
 
@@ -162,12 +175,16 @@ impl Reader<'_> {
         match path.parent() {
             Some(parent) if !path.is_dir() && parent.is_dir() => {}
             Some(parent) if !parent.is_dir() => {
-                let problem = format!("the directory {} does not exist; create it", parent.display());
+                let problem =
+                    format!("the directory {} does not exist; create it", parent.display());
                 self.complain("log", name, origin, problem);
             }
-            _ => {
-                self.complain("log", name, origin, format!("{} is a directory; name a file", path.display()))
-            }
+            _ => self.complain(
+                "log",
+                name,
+                origin,
+                format!("{} is a directory; name a file", path.display()),
+            ),
         }
         path
     }
@@ -189,10 +206,16 @@ impl Reader<'_> {
     fn fallbacks(&mut self, sites: &mut [Site]) {
         let (low, all) = (self.low, sites.to_vec());
         for (site, low) in sites.iter_mut().zip(&low.sites) {
-            let Some(host) = site.fallback.take().map(|host| host.to_ascii_lowercase()) else { continue };
+            let Some(host) = site.fallback.take().map(|host| host.to_ascii_lowercase()) else {
+                continue;
+            };
             let problem = match all.iter().find(|other| other.hosts.contains(&host)) {
-                None => format!("no site has the host `{host}`; correct the name, or add that site"),
-                Some(other) if other.name == site.name => "a site cannot be its own fallback".into(),
+                None => {
+                    format!("no site has the host `{host}`; correct the name, or add that site")
+                }
+                Some(other) if other.name == site.name => {
+                    "a site cannot be its own fallback".into()
+                }
                 Some(other) if other.fallback.is_some() => {
                     format!("`{host}` has a fallback itself; name that one")
                 }
@@ -205,7 +228,12 @@ impl Reader<'_> {
         }
     }
 
-    fn hosts(&mut self, low: &LowSite, several: bool, taken: &mut BTreeMap<String, Origin>) -> Vec<String> {
+    fn hosts(
+        &mut self,
+        low: &LowSite,
+        several: bool,
+        taken: &mut BTreeMap<String, Origin>,
+    ) -> Vec<String> {
         let given = &low.site.host;
         let mut hosts = Vec::new();
         for Text(host) in &given.value {
@@ -213,10 +241,13 @@ impl Reader<'_> {
             let name = host.strip_prefix("*.").unwrap_or(&host);
             let plain = !name.is_empty()
                 && !name.starts_with('.')
-                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte));
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte));
             let port = !name.starts_with('[') && name.contains(':');
             if !plain || port {
-                let problem = format!("`{host}` is not a host name; write it without scheme, port and path");
+                let problem =
+                    format!("`{host}` is not a host name; write it without scheme, port and path");
                 self.complain("site", "host", given.origin, problem);
             } else if taken.contains_key(&host) {
                 self.complain(
@@ -292,7 +323,8 @@ impl Reader<'_> {
                 if root.is_dir() {
                     return Some(root);
                 }
-                let problem = format!("{} is not a directory; create it or correct the path", root.display());
+                let problem =
+                    format!("{} is not a directory; create it or correct the path", root.display());
                 self.complain("site", "root", given.origin, problem);
                 None
             }
@@ -302,7 +334,8 @@ impl Reader<'_> {
                 None
             }
             Auto::Word => {
-                let origin = if self.low.file.is_some() { Origin::File(0) } else { Origin::Default };
+                let origin =
+                    if self.low.file.is_some() { Origin::File(0) } else { Origin::Default };
                 let directory = self.absolute(Path::new("."), origin);
                 let found = discover(&directory);
                 if let Err(problem) = &found {
@@ -320,9 +353,12 @@ impl Reader<'_> {
             Auto::Is(Nothing::Word) => None,
             Auto::Is(Nothing::Is(Text(name))) => {
                 let script = name.trim_start_matches('/');
-                if Path::new(script).components().any(|part| !matches!(part, std::path::Component::Normal(_)))
+                if Path::new(script)
+                    .components()
+                    .any(|part| !matches!(part, std::path::Component::Normal(_)))
                 {
-                    let problem = format!("`{name}` must be a path below the root, without `.` and `..`");
+                    let problem =
+                        format!("`{name}` must be a path below the root, without `.` and `..`");
                     self.complain("site", "front_controller", given.origin, problem);
                 } else if !root.join(script).is_file() {
                     let problem = format!(
@@ -342,7 +378,8 @@ impl Reader<'_> {
         }
         let script = self.script("worker", &site.worker);
         if mode == Mode::Worker && script.is_none() {
-            let problem = "worker mode needs a script that boots the application; set `worker`".into();
+            let problem =
+                "worker mode needs a script that boots the application; set `worker`".into();
             self.complain("site", "mode", site.mode.origin, problem);
         }
         script
@@ -352,7 +389,8 @@ impl Reader<'_> {
     fn script(&mut self, name: &str, given: &Given<Option<PathBuf>>) -> Option<PathBuf> {
         let script = self.optional_path(given)?;
         if !script.is_file() {
-            let problem = format!("{} is not a file; create it or correct the path", script.display());
+            let problem =
+                format!("{} is not a file; create it or correct the path", script.display());
             self.complain("site", name, given.origin, problem);
         }
         Some(script)
@@ -373,7 +411,8 @@ impl Reader<'_> {
         for Text(path) in &given.value {
             let script = self.absolute(Path::new(path), given.origin);
             if !script.is_file() {
-                let problem = format!("{} is not a file; create it or correct the path", script.display());
+                let problem =
+                    format!("{} is not a file; create it or correct the path", script.display());
                 self.complain(section, name, given.origin, problem);
             }
             scripts.push(script);
@@ -385,13 +424,16 @@ impl Reader<'_> {
     fn image(&mut self, site: &option::Site, mode: Mode) -> (Option<PathBuf>, Vec<String>) {
         let option::Site { boot, warm, keep, .. } = site;
         if mode != Mode::Sealed {
-            // A mode that is tried from outside leaves what the file says of sealed mode without effect.
+            // A mode that is tried from outside leaves what the file says of sealed mode without
+            // effect.
             let is_tried = matches!(site.mode.origin, Origin::Flag(_) | Origin::Environment(_));
-            for (name, is_set, origin) in
-                [("boot", boot.value.is_some(), boot.origin), ("warm", !warm.value.is_empty(), warm.origin)]
-            {
+            for (name, is_set, origin) in [
+                ("boot", boot.value.is_some(), boot.origin),
+                ("warm", !warm.value.is_empty(), warm.origin),
+            ] {
                 if is_set && !(is_tried && matches!(origin, Origin::File(_))) {
-                    let problem = "only sealed mode has an image to prepare; set `mode = \"sealed\"`, or remove this key";
+                    let problem = "only sealed mode has an image to prepare; set `mode = \
+                        \"sealed\"`, or remove this key";
                     self.complain("site", name, origin, problem.into());
                 }
             }
@@ -402,18 +444,21 @@ impl Reader<'_> {
             self.complain("site", "boot", boot.origin, problem.into());
         }
         if !keep.value.is_empty() {
-            let problem = "sealed mode keeps nothing between requests; remove the key, or use worker mode";
+            let problem =
+                "sealed mode keeps nothing between requests; remove the key, or use worker mode";
             self.complain("site", "keep", keep.origin, problem.into());
         }
         for Text(target) in &warm.value {
             let plain = target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-            let address = ["http://", "https://"].iter().find_map(|scheme| target.strip_prefix(scheme));
+            let address =
+                ["http://", "https://"].iter().find_map(|scheme| target.strip_prefix(scheme));
             let host = address.map(|address| address.split('/').next().unwrap_or_default());
-            let begins =
-                target.starts_with('/') || host.is_some_and(|host| !host.is_empty() && !host.contains('?'));
+            let begins = target.starts_with('/')
+                || host.is_some_and(|host| !host.is_empty() && !host.contains('?'));
             if !begins || !plain {
                 let problem = format!(
-                    "`{target}` must begin with `/`, or with `http://` or `https://` and a host, and be written as in a \
+                    "`{target}` must begin with `/`, or with `http://` or `https://` and a host, \
+                        and be written as in a \
                      request, as in \"/login?from=home\""
                 );
                 self.complain("site", "warm", warm.origin, problem);
@@ -425,8 +470,9 @@ impl Reader<'_> {
     fn names_of_files(&mut self, site: &option::Site) {
         for Text(name) in &site.index.value {
             if name.contains('/') || name.starts_with('.') {
-                let problem =
-                    format!("`{name}` must be a plain file name, without `/` and not starting with a dot");
+                let problem = format!(
+                    "`{name}` must be a plain file name, without `/` and not starting with a dot"
+                );
                 self.complain("site", "index", site.index.origin, problem);
             }
         }
@@ -466,18 +512,21 @@ impl Reader<'_> {
                 let min_spare = or(&pool.min_spare, (workers / 4).clamp(1, max_spare));
                 let start = or(&pool.start, min_spare + max_spare.saturating_sub(min_spare) / 2);
                 if max_spare > workers {
-                    let problem =
-                        format!("{max_spare} is more than workers ({workers}); lower it or raise workers");
+                    let problem = format!(
+                        "{max_spare} is more than workers ({workers}); lower it or raise workers"
+                    );
                     self.complain("site.pool", "max_spare", pool.max_spare.origin, problem);
                 }
                 if min_spare > max_spare {
                     let problem = format!(
-                        "{min_spare} is more than max_spare ({max_spare}); lower it or raise max_spare"
+                        "{min_spare} is more than max_spare ({max_spare}); lower it or raise \
+                            max_spare"
                     );
                     self.complain("site.pool", "min_spare", pool.min_spare.origin, problem);
                 } else if !(min_spare..=max_spare).contains(&start) {
                     let problem = format!(
-                        "{start} must lie between min_spare ({min_spare}) and max_spare ({max_spare})"
+                        "{start} must lie between min_spare ({min_spare}) and max_spare \
+                            ({max_spare})"
                     );
                     self.complain("site.pool", "start", pool.start.origin, problem);
                 }
@@ -494,8 +543,8 @@ fn or(given: &Given<Auto<Count>>, auto: usize) -> usize {
     }
 }
 
-/// The document root of an application in `directory`: `public` if its `index.php` is there, as frameworks
-/// have it, else the directory itself.
+/// The document root of an application in `directory`: `public` if its `index.php` is there, as
+/// frameworks have it, else the directory itself.
 pub(crate) fn discover(directory: &Path) -> Result<PathBuf, String> {
     let public = directory.join("public");
     if public.join("index.php").is_file() {
@@ -504,7 +553,8 @@ pub(crate) fn discover(directory: &Path) -> Result<PathBuf, String> {
         Ok(directory.to_owned())
     } else {
         Err(format!(
-            "there is no public/index.php, index.php or index.html in {}; name the directory to serve, or write \
+            "there is no public/index.php, index.php or index.html in {}; name the directory to \
+                serve, or write \
              the demo site into a new one with `tokamak demo DIR`",
             directory.display()
         ))

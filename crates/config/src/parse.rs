@@ -1,6 +1,6 @@
-//! From the text of `tokamak.toml` to [`Low`]. Each key is looked up in the table of options; a key that
-//! is not there is an error that names the nearest one. Reading goes on after an error, so that one run
-//! reports all of them; only a file that is no TOML ends at its first fault.
+//! From the text of `tokamak.toml` to [`Low`]. Each key is looked up in the table of options; a key
+//! that is not there is an error that names the nearest one. Reading goes on after an error, so
+//! that one run reports all of them; only a file that is no TOML ends at its first fault.
 
 use std::ops::Range;
 use std::path::Path;
@@ -42,7 +42,11 @@ pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low>
 const POOL_KEYS: &[&str] = &["root", "mode", "worker", "boot", "warm", "keep"];
 
 /// Reads the pools of `text`, the content of `file`, each with its name; nothing if it is no TOML.
-pub(crate) fn parse_pools(text: &str, file: &Path, errors: &mut Errors) -> Option<Vec<(String, LowSite)>> {
+pub(crate) fn parse_pools(
+    text: &str,
+    file: &Path,
+    errors: &mut Errors,
+) -> Option<Vec<(String, LowSite)>> {
     let document = document(text, file, errors)?;
     let mut reader = Reader { text, file, errors };
     let mut pools = Vec::new();
@@ -61,7 +65,8 @@ fn document<'t>(text: &'t str, file: &Path, errors: &mut Errors) -> Option<Docum
     Document::parse(text)
         .map_err(|error| {
             let line = error.span().map(|span| line_at(text, span.start));
-            let problem = format!("this is not TOML: {}", error.message().trim().replace('\n', "; "));
+            let problem =
+                format!("this is not TOML: {}", error.message().trim().replace('\n', "; "));
             errors.add(Place::File(file.to_owned(), line), "", problem);
         })
         .ok()
@@ -80,7 +85,9 @@ impl Reader<'_> {
             for (name, item) in table.iter() {
                 match name {
                     "pool" => self.section("site.pool", item, &[], &mut site.pool),
-                    "route" => site.routes = self.repeated("site.route", item, self.line(table, name)),
+                    "route" => {
+                        site.routes = self.repeated("site.route", item, self.line(table, name))
+                    }
                     _ => self.option(table, "site", name, item, &["pool", "route"], &mut site.site),
                 }
             }
@@ -101,8 +108,10 @@ impl Reader<'_> {
                         self.option(table, "pool", name, item, &[], &mut site.site)
                     }
                     _ => {
-                        let problem =
-                            format!("unknown key; the keys here are name, {}", POOL_KEYS.join(", "));
+                        let problem = format!(
+                            "unknown key; the keys here are name, {}",
+                            POOL_KEYS.join(", ")
+                        );
                         self.complain(line, &key_of("pool", name), problem);
                     }
                 }
@@ -123,7 +132,12 @@ impl Reader<'_> {
     }
 
     /// A list of tables that have nothing in them but options.
-    fn repeated<S: Section>(&mut self, section: &str, item: &Item, line: Option<usize>) -> Vec<Repeated<S>> {
+    fn repeated<S: Section>(
+        &mut self,
+        section: &str,
+        item: &Item,
+        line: Option<usize>,
+    ) -> Vec<Repeated<S>> {
         let mut all = Vec::new();
         for (table, origin) in self.tables(section, item, line) {
             let mut one = Repeated::new(origin);
@@ -142,20 +156,25 @@ impl Reader<'_> {
         item: &'i Item,
         line: Option<usize>,
     ) -> Vec<(&'i dyn TableLike, Origin)> {
-        let tables: Vec<(&dyn TableLike, Option<Range<usize>>)> = if let Some(tables) =
-            item.as_array_of_tables()
-        {
-            tables.iter().map(|table| (table as &dyn TableLike, table.span())).collect()
-        } else if let Some(array) = item.as_array().filter(|array| array.iter().all(Value::is_inline_table)) {
-            let tables = array.iter().filter_map(Value::as_inline_table);
-            tables.map(|table| (table as &dyn TableLike, table.span())).collect()
-        } else {
-            let problem = format!("must be a list of tables; write `[[{section}]]`, with two brackets");
-            self.complain(line, section, problem);
-            return Vec::new();
-        };
+        let tables: Vec<(&dyn TableLike, Option<Range<usize>>)> =
+            if let Some(tables) = item.as_array_of_tables() {
+                tables.iter().map(|table| (table as &dyn TableLike, table.span())).collect()
+            } else if let Some(array) =
+                item.as_array().filter(|array| array.iter().all(Value::is_inline_table))
+            {
+                let tables = array.iter().filter_map(Value::as_inline_table);
+                tables.map(|table| (table as &dyn TableLike, table.span())).collect()
+            } else {
+                let problem =
+                    format!("must be a list of tables; write `[[{section}]]`, with two brackets");
+                self.complain(line, section, problem);
+                return Vec::new();
+            };
         let origin = |span: Range<usize>| Origin::File(line_at(self.text, span.start));
-        tables.into_iter().map(|(table, span)| (table, span.map_or(Origin::Default, origin))).collect()
+        tables
+            .into_iter()
+            .map(|(table, span)| (table, span.map_or(Origin::Default, origin)))
+            .collect()
     }
 
     fn section<S: Section>(&mut self, section: &str, item: &Item, tables: &[&str], values: &mut S) {
@@ -183,7 +202,8 @@ impl Reader<'_> {
     ) {
         let line = self.line(table, name);
         if !S::ROWS.iter().any(|row| row.name == name) {
-            let names: Vec<&str> = S::ROWS.iter().map(|row| row.name).chain(tables.iter().copied()).collect();
+            let names: Vec<&str> =
+                S::ROWS.iter().map(|row| row.name).chain(tables.iter().copied()).collect();
             return self.complain(line, &key_of(section, name), unknown(section, name, &names));
         }
         let origin = line.map_or(Origin::Default, Origin::File);

@@ -1,5 +1,5 @@
-//! The file that says of php-fpm's pools what php-fpm does not know of them: the mode and what belongs to it. A file of
-//! its own, so that php-fpm still understands its own one.
+//! The file that says of php-fpm's pools what php-fpm does not know of them: the mode and what
+//! belongs to it. A file of its own, so that php-fpm still understands its own one.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use crate::low::Low;
 use crate::meaning::{self, Surroundings};
 use crate::parse::parse_pools;
 
-/// Reads such a file: the name of each pool, and a site that has only what the file says. `directory` is the current one.
+/// Reads such a file: the name of each pool, and a site that has only what the file says.
+/// `directory` is the current one.
 ///
 /// # Errors
 /// Everything that is wrong with it.
@@ -25,7 +26,9 @@ pub fn pools(file: &Path, directory: &Path) -> Result<Vec<(String, Site)>, Error
         // Each by itself: several sites need host names, which tell pools nothing.
         let mut low = Low::new(Some(&directory.join(file)));
         low.sites.push(site);
-        pools.extend(meaning::sites(&low, &around, &mut errors).into_iter().map(|site| (name.clone(), site)));
+        pools.extend(
+            meaning::sites(&low, &around, &mut errors).into_iter().map(|site| (name.clone(), site)),
+        );
     }
     if pools.iter().any(|(_, site)| site.mode == Mode::Fastcgi) {
         errors.add(place, "pool.mode", "a pool has workers of its own: classic, worker or sealed");
@@ -47,7 +50,8 @@ mod tests {
     #[test]
     fn a_pool_has_a_mode() {
         let found = read(
-            "[[pool]]\nname = \"www\"\nroot = \".\"\nmode = \"sealed\"\nboot = \"boot.php\"\nwarm = [\"/\"]\n\
+            "[[pool]]\nname = \"www\"\nroot = \".\"\nmode = \"sealed\"\nboot = \"boot.php\"\nwarm \
+                = [\"/\"]\n\
              [[pool]]\nname = \"Plain\"\nroot = \".\"\n",
         )
         .unwrap();

@@ -1,5 +1,5 @@
-//! `docs/configuration.md`, made from the table of options. A test keeps the file equal to what this says;
-//! `UPDATE_DOCS=1 cargo test -p tokamak-config` writes it.
+//! `docs/configuration.md`, made from the table of options. A test keeps the file equal to what
+//! this says; `UPDATE_DOCS=1 cargo test -p tokamak-config` writes it.
 
 use std::fmt::Write;
 
@@ -14,26 +14,33 @@ const INTRODUCTION: &str = "\
 # Configuration
 
 No configuration is needed: `tokamak serve PATH` serves the application in the directory `PATH` (its
-`public/index.php`, else its `index.php`, else its static files), or one script. All that can be set is on
+`public/index.php`, else its `index.php`, else its static files), or one script. All that can be \
+set is on
 this page.
 
 A setting comes from the first of these that has it:
 
 1. the **flag** of `tokamak serve` and `tokamak check`,
 2. the **environment variable** (an empty one counts as not set; lists are separated by commas),
-3. the **file**: `--config FILE`, else the environment variable `TOKAMAK_CONFIG`, else `tokamak.toml` in
+3. the **file**: `--config FILE`, else the environment variable `TOKAMAK_CONFIG`, else \
+`tokamak.toml` in
    `PATH` (by default the current directory) if it is there,
 4. the **default**.
 
-`PATH` beside a file that was named by `--config` or `TOKAMAK_CONFIG` replaces the root of its only site.
+`PATH` beside a file that was named by `--config` or `TOKAMAK_CONFIG` replaces the root of its \
+only site.
 
-`tokamak check` reports every error with file, line and key; `tokamak check --print` prints the effective
-configuration. `tokamak reload` reads everything again; if something is wrong, the server keeps what it has.
+`tokamak check` reports every error with file, line and key; `tokamak check --print` prints the \
+effective
+configuration. `tokamak reload` reads everything again; if something is wrong, the server keeps \
+what it has.
 
-- **size**: bytes as a number, or a text with `KiB`, `MiB`, `GiB` (powers of 1024) or `KB`, `MB`, `GB`
+- **size**: bytes as a number, or a text with `KiB`, `MiB`, `GiB` (powers of 1024) or `KB`, `MB`, \
+`GB`
   (powers of 1000): `65536`, `\"64KiB\"`.
 - **duration**: a text with `ms`, `s`, `m` or `h`: `\"500ms\"`, `\"30s\"`, `\"5m\"`.
-- **path**: relative to the directory of the file; from a flag or variable, to the current directory.
+- **path**: relative to the directory of the file; from a flag or variable, to the current \
+directory.
 - **restart**: a change takes effect at the next start; all others at `tokamak reload`.
 ";
 
@@ -41,8 +48,11 @@ configuration. `tokamak reload` reads everything again; if something is wrong, t
 pub fn reference() -> String {
     let mut out = INTRODUCTION.to_owned();
     for group in GROUPS {
-        let title =
-            if group.heading.is_empty() { "Top level".into() } else { format!("`{}`", group.heading) };
+        let title = if group.heading.is_empty() {
+            "Top level".into()
+        } else {
+            format!("`{}`", group.heading)
+        };
         let _ = write!(out, "\n## {title}\n\n{}\n\n", group.about);
         out.push_str(
             "| Key | Value | Default | Meaning | Variable, flag |\n| --- | --- | --- | --- | --- |\n",

@@ -1,5 +1,5 @@
-//! Everything that decides a configuration, taken together: file, environment, flags and the `PATH` of
-//! `tokamak serve`. The server keeps its [`Request`] and loads it again at each reload.
+//! Everything that decides a configuration, taken together: file, environment, flags and the `PATH`
+//! of `tokamak serve`. The server keeps its [`Request`] and loads it again at each reload.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads the file, if there is one, and finds out what it all means; or reports all that is wrong.
+    /// Reads the file, if there is one, and finds out what it all means; or reports all that is
+    /// wrong.
     pub fn load(&self) -> Result<Server, Errors> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         self.load_for(cores)
@@ -59,8 +60,8 @@ impl Request {
         };
         low.environment(&self.environment, &mut errors);
         low.flags(&self.flags, &mut errors);
-        let zero =
-            found.is_none() && low.only_site().is_ok_and(|site| site.site.root.origin == Origin::Default);
+        let zero = found.is_none()
+            && low.only_site().is_ok_and(|site| site.site.root.origin == Origin::Default);
         match &self.path {
             Some(path) if !matches!(found, Some((_, Place::Flag(PATH)))) => {
                 serve_path(&self.directory.join(path), &mut low, &mut errors);
@@ -71,19 +72,23 @@ impl Request {
         if low.sites.is_empty() {
             let _made = low.only_site();
         }
-        let path = self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
+        let path =
+            self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
         let around = Surroundings { directory: &self.directory, cores, path };
         let server = meaning::server(&low, &around, &mut errors);
         errors.unless_any(Some(server))
     }
 
-    /// The file to read, and who named it: the flag, the variable, or `PATH` for one that was found there.
+    /// The file to read, and who named it: the flag, the variable, or `PATH` for one that was found
+    /// there.
     fn file(&self) -> Option<(PathBuf, Place)> {
         if let Some(file) = &self.config {
             return Some((file.clone(), Place::Flag(CONFIG_FLAG)));
         }
-        let variable =
-            self.environment.iter().find(|(name, value)| name == CONFIG_VARIABLE && !value.is_empty());
+        let variable = self
+            .environment
+            .iter()
+            .find(|(name, value)| name == CONFIG_VARIABLE && !value.is_empty());
         if let Some((_, file)) = variable {
             return Some((file.into(), Place::Environment(CONFIG_VARIABLE)));
         }
@@ -98,7 +103,10 @@ impl Request {
 
     fn read(&self, file: &Path, place: &Place) -> Result<String, Errors> {
         let bytes = std::fs::read(self.directory.join(file)).map_err(|error| {
-            Errors::one(place.clone(), format!("cannot read {}: {error}; correct the path", file.display()))
+            Errors::one(
+                place.clone(),
+                format!("cannot read {}: {error}; correct the path", file.display()),
+            )
         })?;
         String::from_utf8(bytes).map_err(|error| {
             let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -109,7 +117,8 @@ impl Request {
     }
 }
 
-/// Makes the only site serve `path`: a script that answers for everything in its directory, or an application.
+/// Makes the only site serve `path`: a script that answers for everything in its directory, or an
+/// application.
 fn serve_path(path: &Path, low: &mut Low, errors: &mut Errors) {
     let site = match low.only_site() {
         Ok(site) => &mut site.site,

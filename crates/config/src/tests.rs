@@ -110,7 +110,10 @@ fn path_finds_public_then_index_then_static_files_or_takes_one_script() {
         assert_eq!(server.sites[0].root, place.path(root), "{path}");
         assert_eq!(server.sites[0].front_controller.as_deref(), script, "{path}");
     }
-    has(&lines(load("e")), &["command line PATH", "no public/index.php, index.php or index.html in", "/e"]);
+    has(
+        &lines(load("e")),
+        &["command line PATH", "no public/index.php, index.php or index.html in", "/e"],
+    );
     has(&lines(load("gone")), &["command line PATH: site.root", "/gone is not a directory"]);
 }
 
@@ -152,18 +155,25 @@ fn flags_win_over_variables_over_the_file_over_defaults() {
     let errors = lines(request.load_for(2));
     has(
         &errors,
-        &["command line --workers: site.pool.workers: must be a whole number, not `many` (or \"auto\")"],
+        &["command line --workers: site.pool.workers: must be a whole number, not `many` (or \
+                \"auto\")"],
     );
-    has(&errors, &["environment TOKAMAK_LIMITS_HEAD: limits.head: 1 is out of bounds; use 1KiB to 1MiB"]);
+    has(
+        &errors,
+        &["environment TOKAMAK_LIMITS_HEAD: limits.head: 1 is out of bounds; use 1KiB to 1MiB"],
+    );
 }
 
 #[test]
 fn every_error_is_reported_with_file_line_and_key() {
     let place = Place::with(&["index.php"]);
     let errors = place.errors(
-        "lissten = ':80'\nloops = 'many'\nhead = 3\n[limits]\nhead = '8MB'\nbody = '1 potato'\n\n[timeouts]\nidle = 30\n\
-         [log]\naccess = '/nowhere/at/all'\n[[site]]\nhost = 'a b'\nroot = 'gone'\nworkers = 4\nkeep = ['ini', 'timezon']\n\
-         mode = 'worker'\nfront-controller = 'none'\n[site.env]\nA = [1]\n[site.pool]\nmanager = 'statik'\n[bogus]\n",
+        "lissten = ':80'\nloops = 'many'\nhead = 3\n[limits]\nhead = '8MB'\nbody = '1 \
+            potato'\n\n[timeouts]\nidle = 30\n\
+         [log]\naccess = '/nowhere/at/all'\n[[site]]\nhost = 'a b'\nroot = 'gone'\nworkers = \
+         4\nkeep = ['ini', 'timezon']\n\
+         mode = 'worker'\nfront-controller = 'none'\n[site.env]\nA = [1]\n[site.pool]\nmanager = \
+         'statik'\n[bogus]\n",
     );
     for parts in [
         ["tokamak.toml:1: lissten: unknown key; did you mean `listen`?", ""],
@@ -178,7 +188,10 @@ fn every_error_is_reported_with_file_line_and_key() {
         ["tokamak.toml:15: site.workers: unknown here; it belongs to [site.pool]", ""],
         ["tokamak.toml:16: site.keep: `timezon` is unknown", "did you mean `timezone`?"],
         ["tokamak.toml:17: site.mode: worker mode needs a script", "set `worker`"],
-        ["tokamak.toml:18: site.front-controller: unknown key; did you mean `front_controller`?", ""],
+        [
+            "tokamak.toml:18: site.front-controller: unknown key; did you mean `front_controller`?",
+            "",
+        ],
         ["tokamak.toml:20: site.env.A: must be a text, a number or a boolean, not a list", ""],
         ["tokamak.toml:22: site.pool.manager: `statik` is unknown", "did you mean `static`?"],
         ["tokamak.toml:23: bogus: unknown key", ""],
@@ -196,7 +209,10 @@ fn every_error_is_reported_with_file_line_and_key() {
 fn a_file_that_is_no_toml_names_the_line() {
     let place = Place::with(&["index.php"]);
     has(&place.errors("loops = 1\nlisten = [\n"), &["tokamak.toml:", "this is not TOML"]);
-    has(&place.errors("loops = 1\nloops = 2\n"), &["tokamak.toml:2: this is not TOML: duplicate key"]);
+    has(
+        &place.errors("loops = 1\nloops = 2\n"),
+        &["tokamak.toml:2: this is not TOML: duplicate key"],
+    );
     has(
         &place.errors("[site]\nroot = '.'\n"),
         &["tokamak.toml:1: site: must be a list of tables; write `[[site]]`"],
@@ -213,8 +229,10 @@ fn sites_are_told_apart_by_host() {
     let place = Place::with(&["a/index.php", "b/index.php", "b/boot.php"]);
     let server = place
         .load(
-            "[[site]]\nhost = 'A.example'\nroot = 'a'\n[site.php_value]\nopcache.enable = true\nmemory_limit = '1G'\n\
-             [[site]]\nhost = ['b.example', '*.b.example']\nroot = 'b'\nworker = 'b/boot.php'\nkeep = ['error_handlers']\n\
+            "[[site]]\nhost = 'A.example'\nroot = 'a'\n[site.php_value]\nopcache.enable = \
+                true\nmemory_limit = '1G'\n\
+             [[site]]\nhost = ['b.example', '*.b.example']\nroot = 'b'\nworker = \
+             'b/boot.php'\nkeep = ['error_handlers']\n\
              [site.pool]\nmanager = 'dynamic'\nworkers = 5\n",
         )
         .unwrap();
@@ -226,8 +244,8 @@ fn sites_are_told_apart_by_host() {
     assert_eq!(b.keep, [Reset::ErrorHandlers]);
     assert_eq!(b.pool.size, PoolSize::Dynamic { start: 2, min_spare: 1, max_spare: 3, max: 5 });
 
-    let errors =
-        place.errors("[[site]]\nhost = 'x'\nroot = 'a'\n[[site]]\nhost = 'x'\n[[site]]\nroot = 'b'\n");
+    let errors = place
+        .errors("[[site]]\nhost = 'x'\nroot = 'a'\n[[site]]\nhost = 'x'\n[[site]]\nroot = 'b'\n");
     has(&errors, &["tokamak.toml:5: site.host: `x` is there twice"]);
     has(&errors, &["tokamak.toml:4: site.root: not set"]);
     has(&errors, &["tokamak.toml:6: site.host: not set"]);
@@ -252,7 +270,8 @@ fn a_sealed_site_has_a_boot_script_or_a_worker_script_or_neither() {
     assert_eq!(site("mode = 'sealed'\nworker = 'w.php'"), (Mode::Sealed, worker, None, vec![]));
     assert_eq!(
         site(
-            "mode = 'sealed'\nboot = 'boot.php'\nwarm = ['/', 'https://blog.example/login?a=%20b']\nkeep = []"
+            "mode = 'sealed'\nboot = 'boot.php'\nwarm = ['/', \
+                'https://blog.example/login?a=%20b']\nkeep = []"
         ),
         (Mode::Sealed, None, boot, vec!["/".into(), "https://blog.example/login?a=%20b".into()])
     );
@@ -263,9 +282,15 @@ fn a_sealed_site_has_a_boot_script_or_a_worker_script_or_neither() {
 fn what_does_not_fit_sealed_mode_is_told() {
     let place = Place::with(&["index.php", "boot.php", "w.php"]);
     let errors = |text: &str| place.errors(&format!("[[site]]\n{text}\n"));
-    has(&errors("boot = 'boot.php'"), &["tokamak.toml:2: site.boot: only sealed mode", "mode = \"sealed\""]);
+    has(
+        &errors("boot = 'boot.php'"),
+        &["tokamak.toml:2: site.boot: only sealed mode", "mode = \"sealed\""],
+    );
     has(&errors("mode = 'classic'\nwarm = '/'"), &["tokamak.toml:3: site.warm: only sealed mode"]);
-    has(&errors("worker = 'w.php'\nwarm = ['/']"), &["tokamak.toml:3: site.warm: only sealed mode"]);
+    has(
+        &errors("worker = 'w.php'\nwarm = ['/']"),
+        &["tokamak.toml:3: site.warm: only sealed mode"],
+    );
     has(
         &errors("mode = 'sealed'\nworker = 'w.php'\nboot = 'boot.php'"),
         &["tokamak.toml:4: site.boot: a worker script boots", "remove `boot` or `worker`"],
@@ -274,14 +299,21 @@ fn what_does_not_fit_sealed_mode_is_told() {
         &errors("mode = 'sealed'\nboot = 'gone.php'"),
         &["tokamak.toml:3: site.boot: ", "/gone.php is not a file"],
     );
-    has(&errors("mode = 'sealed'\nworker = 'gone.php'"), &["tokamak.toml:3: site.worker: ", "is not a file"]);
+    has(
+        &errors("mode = 'sealed'\nworker = 'gone.php'"),
+        &["tokamak.toml:3: site.worker: ", "is not a file"],
+    );
     has(
         &errors("mode = 'sealed'\nkeep = ['ini']"),
         &["tokamak.toml:3: site.keep: sealed mode keeps nothing"],
     );
-    for target in ["login", "http://", "https:///a", "http://x?y", "ftp://x/", "/a b", "/a#b", "/ä"] {
+    for target in ["login", "http://", "https:///a", "http://x?y", "ftp://x/", "/a b", "/a#b", "/ä"]
+    {
         let text = format!("mode = 'sealed'\nwarm = ['/', '{target}']");
-        has(&errors(&text), &[&format!("tokamak.toml:3: site.warm: `{target}` must begin with `/`")]);
+        has(
+            &errors(&text),
+            &[&format!("tokamak.toml:3: site.warm: `{target}` must begin with `/`")],
+        );
     }
 }
 
@@ -290,7 +322,8 @@ fn a_fallback_is_another_site() {
     let place = Place::with(&["index.php"]);
     let two = |first: &str, second: &str| {
         format!(
-            "[[site]]\nhost = 'a.test'\nroot = '.'\n{first}\n[[site]]\nhost = ['b.test', 'c.test']\nroot = '.'\n{second}\n"
+            "[[site]]\nhost = 'a.test'\nroot = '.'\n{first}\n[[site]]\nhost = ['b.test', \
+                'c.test']\nroot = '.'\n{second}\n"
         )
     };
     let sites = place.load(&two("fallback = 'C.test'", "")).unwrap().sites;
@@ -301,7 +334,10 @@ fn a_fallback_is_another_site() {
         &errors("fallback = 'd.test'", ""),
         &["tokamak.toml:4: site.fallback: no site has the host `d.test`"],
     );
-    has(&errors("fallback = 'a.test'", ""), &["tokamak.toml:4: site.fallback: a site cannot be its own"]);
+    has(
+        &errors("fallback = 'a.test'", ""),
+        &["tokamak.toml:4: site.fallback: a site cannot be its own"],
+    );
     has(
         &errors("fallback = 'b.test'", "fallback = 'a.test'"),
         &["tokamak.toml:4: site.fallback: `b.test` has a fallback itself"],
@@ -330,7 +366,8 @@ fn a_sealed_site_can_be_set_from_outside_and_another_mode_tried() {
 #[test]
 fn pools_must_add_up() {
     let place = Place::with(&["index.php"]);
-    let pool = |text: &str| place.errors(&format!("[[site]]\n[site.pool]\nmanager = 'dynamic'\n{text}\n"));
+    let pool =
+        |text: &str| place.errors(&format!("[[site]]\n[site.pool]\nmanager = 'dynamic'\n{text}\n"));
     has(
         &pool("workers = 4\nmax_spare = 5"),
         &["tokamak.toml:5: site.pool.max_spare: 5 is more than workers (4)"],
@@ -341,7 +378,10 @@ fn pools_must_add_up() {
     );
     has(&pool("workers = 8\nstart = 1"), &["tokamak.toml:5: site.pool.start: 1 must lie between"]);
     let loaded = place.load("[[site]]\n[site.pool]\nmanager = 'dynamic'\nworkers = 1\n").unwrap();
-    assert_eq!(loaded.sites[0].pool.size, PoolSize::Dynamic { start: 1, min_spare: 1, max_spare: 1, max: 1 });
+    assert_eq!(
+        loaded.sites[0].pool.size,
+        PoolSize::Dynamic { start: 1, min_spare: 1, max_spare: 1, max: 1 }
+    );
 }
 
 #[test]
@@ -354,7 +394,10 @@ fn scripts_stay_below_the_root() {
     let server = place.load("[[site]]\nfront_controller = '/app.php'\n").unwrap();
     assert_eq!(server.sites[0].front_controller.as_deref(), Some("app.php"));
     let server = place.load("[[site]]\nfront_controller = 'none'\nindex = []\n").unwrap();
-    assert_eq!((server.sites[0].front_controller.as_deref(), server.sites[0].index.len()), (None, 0));
+    assert_eq!(
+        (server.sites[0].front_controller.as_deref(), server.sites[0].index.len()),
+        (None, 0)
+    );
 }
 
 #[test]
@@ -372,12 +415,18 @@ fn what_is_printed_means_the_same() {
     let place = Place::with(&["public/index.php", "w.php"]);
     let server = place
         .load(
-            "listen = [':80', '[::1]:81']\nloops = 3\nuser = 'www'\ngroup = 'web'\ncontrol = 'c.sock'\npid_file = 'p'\n\
-             [limits]\nbody = 12345\n[timeouts]\nhead = '1500ms'\ndrain = 0\n[log]\naccess = '-'\naccess_format = 'json'\nerror = 'e'\n\
-             [[site]]\nhost = 'x'\nroot = 'public'\nworker = 'w.php'\nkeep = ['ini', 'session']\nenv = { A = \"q\\\"'\\n\" }\n\
-             inherit_env = false\nphp_admin_value = { \"a.b\" = 1.5 }\n[site.pool]\nmanager = 'ondemand'\nidle = '7s'\n\
-             max_memory = '256MiB'\nslow = '2s'\n[[site]]\nhost = 'y'\nroot = '.'\nfront_controller = 'none'\n[site.pool]\nmanager = 'dynamic'\n\
-             [[site]]\nhost = 'z'\nroot = '.'\nmode = 'sealed'\nboot = 'w.php'\nwarm = ['/a', '/b?c']\n",
+            "listen = [':80', '[::1]:81']\nloops = 3\nuser = 'www'\ngroup = 'web'\ncontrol = \
+                'c.sock'\npid_file = 'p'\n\
+             [limits]\nbody = 12345\n[timeouts]\nhead = '1500ms'\ndrain = 0\n[log]\naccess = \
+             '-'\naccess_format = 'json'\nerror = 'e'\n\
+             [[site]]\nhost = 'x'\nroot = 'public'\nworker = 'w.php'\nkeep = ['ini', \
+             'session']\nenv = { A = \"q\\\"'\\n\" }\n\
+             inherit_env = false\nphp_admin_value = { \"a.b\" = 1.5 }\n[site.pool]\nmanager = \
+             'ondemand'\nidle = '7s'\n\
+             max_memory = '256MiB'\nslow = '2s'\n[[site]]\nhost = 'y'\nroot = \
+             '.'\nfront_controller = 'none'\n[site.pool]\nmanager = 'dynamic'\n\
+             [[site]]\nhost = 'z'\nroot = '.'\nmode = 'sealed'\nboot = 'w.php'\nwarm = ['/a', \
+             '/b?c']\n",
         )
         .unwrap();
     let printed = server.to_toml();
@@ -390,8 +439,9 @@ fn what_is_printed_means_the_same() {
 fn a_reload_names_what_needs_a_restart() {
     let place = Place::with(&["index.php"]);
     let old = place.load("").unwrap();
-    let new =
-        place.load("listen = ':81'\npid_file = 'x'\ncontrol = 'c'\nloops = 9\n[limits]\nbody = 1\n").unwrap();
+    let new = place
+        .load("listen = ':81'\npid_file = 'x'\ncontrol = 'c'\nloops = 9\n[limits]\nbody = 1\n")
+        .unwrap();
     assert_eq!(restart_needed(&old, &new), ["control", "pid_file"]);
     assert!(restart_needed(&old, &old).is_empty());
 }
@@ -555,7 +605,8 @@ fn authorizers_hold_for_all_below() {
     let server = place.load(text).unwrap();
     let site = &server.sites[0];
     assert_eq!(site.authorizer, Some(1));
-    let guards: Vec<_> = site.routes.iter().map(|route| (route.path.as_str(), route.authorizer)).collect();
+    let guards: Vec<_> =
+        site.routes.iter().map(|route| (route.path.as_str(), route.authorizer)).collect();
     assert_eq!(
         guards,
         [
@@ -653,7 +704,8 @@ fn wrong_upstreams_and_routes_are_told() {
         ("[[upstream]]\nname = \"a\"\naddress = \"unix:\"", &["`unix:` is no address"]),
         ("[upstream]\nname = \"a\"", &["upstream", "`[[upstream]]`, with two brackets"]),
         (
-            "[[upstream]]\nname = \"a\"\naddress = \"a:1\"\n[[upstream]]\nname = \"a\"\naddress = \"a:1\"",
+            "[[upstream]]\nname = \"a\"\naddress = \"a:1\"\n[[upstream]]\nname = \"a\"\naddress = \
+                \"a:1\"",
             &[":5", "`a` is there twice"],
         ),
         (
@@ -702,8 +754,11 @@ fn addresses_have_weights_and_requests_are_bound_to_them() {
     "#;
     let server = place.load(text).unwrap();
     let php = &server.upstreams[0];
-    let addresses: Vec<(String, u32)> =
-        php.addresses.iter().map(|address| (address.endpoint.to_string(), address.weight)).collect();
+    let addresses: Vec<(String, u32)> = php
+        .addresses
+        .iter()
+        .map(|address| (address.endpoint.to_string(), address.weight))
+        .collect();
     let socket = format!("unix:{}", place.path("run/php.sock").display());
     assert_eq!(addresses, [(socket, 1), ("10.0.0.1:9000".to_owned(), 3)]);
     assert_eq!((php.balance, php.spill), (Balance::LeastBusy, true));
@@ -719,7 +774,8 @@ fn addresses_have_weights_and_requests_are_bound_to_them() {
 fn what_is_wrong_with_addresses_is_said() {
     let place = Place::with(&["index.php"]);
     let errors = place.errors(
-        "[[upstream]]\nname = 'a'\naddress = ['unix:/s', 'unix:/s']\naffinity = 'cookies:a'\nspill = true\n\
+        "[[upstream]]\nname = 'a'\naddress = ['unix:/s', 'unix:/s']\naffinity = \
+            'cookies:a'\nspill = true\n\
          [[upstream]]\nname = 'b'\naddress = { address = '10.0.0.1', weigth = 1, weight = 0 }\n\
          affinity = ['segment:0', 'prefix:(', 'header:']\n\
          [[upstream]]\nname = 'c'\naddress = [{ weight = 2 }]\n\
@@ -729,7 +785,9 @@ fn what_is_wrong_with_addresses_is_said() {
         &["tokamak.toml:4: upstream.affinity: `cookies:a` is unknown", "did you mean `cookie:`"][..],
         &["tokamak.toml:8: upstream.address.address: `10.0.0.1` is no address"],
         &["tokamak.toml:8: upstream.address.weigth: unknown key; did you mean `weight`?"],
-        &["tokamak.toml:8: upstream.address.weight: must be a whole number from 1 to 1000, not `0`"],
+        &[
+            "tokamak.toml:8: upstream.address.weight: must be a whole number from 1 to 1000, not `0`",
+        ],
         &["tokamak.toml:9: upstream.affinity: `0` is no number of a path's part"],
         &["tokamak.toml:9: upstream.affinity: `(` is no regular expression"],
         &["tokamak.toml:9: upstream.affinity: `header:` needs something behind the colon"],
@@ -738,7 +796,8 @@ fn what_is_wrong_with_addresses_is_said() {
     ] {
         has(&errors, parts);
     }
-    let errors = place.errors("[[upstream]]\nname = 'a'\naddress = ['unix:/s', 'unix:/s']\nspill = true\n");
+    let errors =
+        place.errors("[[upstream]]\nname = 'a'\naddress = ['unix:/s', 'unix:/s']\nspill = true\n");
     let checks = place.errors(
         "[[upstream]]\nname = 'a'\naddress = 'unix:/s'\ncheck = 'ping'\n\
          [[upstream]]\nname = 'b'\naddress = 'srv:_a._tcp.b'\ncheck_params = { A = 'b' }\n",
@@ -746,14 +805,18 @@ fn what_is_wrong_with_addresses_is_said() {
     has(&checks, &["tokamak.toml:4: upstream.check: `ping` must begin with `/`"]);
     has(&checks, &["tokamak.toml:8: upstream.check_params: nothing is checked; set `check`"]);
     assert_eq!(checks.len(), 2, "{checks:#?}");
-    has(&errors, &["tokamak.toml:3: upstream.address: `unix:/s` is there twice", "give it a `weight`"]);
+    has(
+        &errors,
+        &["tokamak.toml:3: upstream.address: `unix:/s` is there twice", "give it a `weight`"],
+    );
     has(&errors, &["tokamak.toml:4: upstream.spill: nothing binds requests to an address"]);
 }
 
 #[test]
 fn shared_dictionaries_are_named_and_sized() {
     let place = Place::with(&["a/index.php"]);
-    let server = place.load("[lua.shared]\nlimits = '1MiB'\nsmall = 4096\n[[site]]\nroot = 'a'\n").unwrap();
+    let server =
+        place.load("[lua.shared]\nlimits = '1MiB'\nsmall = 4096\n[[site]]\nroot = 'a'\n").unwrap();
     let expected = [("limits".to_string(), 1 << 20), ("small".to_string(), 4096)];
     assert_eq!(server.lua.shared, expected.into());
     let errors = place.errors("[lua.shared]\n'a-b' = '1MiB'\nlittle = '1KiB'\nnone = true\n");
@@ -789,6 +852,10 @@ fn a_route_may_keep_what_its_site_does_not() {
     let ignore_query = vec!["utm_*".to_owned()];
     assert_eq!(site.routes[0].cache, Caching { is_on: true, ignore, ignore_query, ..caching });
     assert_eq!(place.load(&server.to_toml()).unwrap(), server);
-    let errors = place.load("[cache]\nmemory = \"8MiB\"\nlargest = \"3MiB\"").unwrap_err().to_string();
-    assert!(errors.contains("cache.largest") && errors.contains("a quarter of `memory`"), "{errors}");
+    let errors =
+        place.load("[cache]\nmemory = \"8MiB\"\nlargest = \"3MiB\"").unwrap_err().to_string();
+    assert!(
+        errors.contains("cache.largest") && errors.contains("a quarter of `memory`"),
+        "{errors}"
+    );
 }

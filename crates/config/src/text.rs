@@ -1,5 +1,5 @@
-//! Options back to TOML: the effective configuration for `tokamak check --print`, and the sample with
-//! every default. Both are written from the rows, so neither can miss an option.
+//! Options back to TOML: the effective configuration for `tokamak check --print`, and the sample
+//! with every default. Both are written from the rows, so neither can miss an option.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -11,16 +11,18 @@ use crate::origin::{Given, Origin};
 use crate::value::{Auto, Count, Nothing, Off, Size, Text};
 
 impl Server {
-    /// The effective configuration as a `tokamak.toml` that means the same anywhere on this machine.
+    /// The effective configuration as a `tokamak.toml` that means the same anywhere on this
+    /// machine.
     pub fn to_toml(&self) -> String {
         let low = raise(self);
         let mut out = String::new();
         for group in &GROUPS[..6] {
             write_group(&mut out, group.heading, group.rows, |row| low_value(&low, row), false);
         }
-        let mut list = |heading: &str, rows: &'static [Row], show: &dyn Fn(&Row) -> Option<String>| {
-            write_group(&mut out, heading, rows, show, false);
-        };
+        let mut list =
+            |heading: &str, rows: &'static [Row], show: &dyn Fn(&Row) -> Option<String>| {
+                write_group(&mut out, heading, rows, show, false);
+            };
         for upstream in &low.upstreams {
             list("[[upstream]]", option::Upstream::ROWS, &|row| upstream.values.show(row.name));
         }
@@ -35,7 +37,8 @@ impl Server {
     }
 }
 
-/// A `tokamak.toml` with every option at its default, explained; options without a default stand in comments.
+/// A `tokamak.toml` with every option at its default, explained; options without a default stand in
+/// comments.
 pub fn sample() -> String {
     let low = Low::new(None);
     let site = LowSite::new(Origin::Default);
@@ -133,8 +136,8 @@ fn paths(values: &[PathBuf]) -> Given<Vec<Text>> {
     plain(values.iter().map(|path| Text(path.to_string_lossy().into_owned())).collect())
 }
 
-/// The opposite of `meaning`: what one would have to type. The struct literals make the compiler ask for
-/// each option.
+/// The opposite of `meaning`: what one would have to type. The struct literals make the compiler
+/// ask for each option.
 fn raise(server: &Server) -> Low {
     Low {
         file: None,
@@ -163,7 +166,9 @@ fn raise(server: &Server) -> Low {
             watchdog: plain(server.timeouts.watchdog),
         },
         log: option::Log {
-            access: plain(server.log.access.as_ref().map_or(Off::Word, |log| Off::Is(log.path.clone()))),
+            access: plain(
+                server.log.access.as_ref().map_or(Off::Word, |log| Off::Is(log.path.clone())),
+            ),
             access_format: match &server.log.access {
                 Some(log) => plain(log.format),
                 None => option::Log::defaults().access_format,
@@ -175,7 +180,12 @@ fn raise(server: &Server) -> Low {
             total: plain(server.lua.total),
             memory: plain(Size(server.lua.memory as u64)),
             shared: plain(
-                server.lua.shared.iter().map(|(name, size)| (name.clone(), Size(*size as u64))).collect(),
+                server
+                    .lua
+                    .shared
+                    .iter()
+                    .map(|(name, size)| (name.clone(), Size(*size as u64)))
+                    .collect(),
             ),
         },
         cache: raise_cache(&server.cache),
@@ -192,7 +202,8 @@ fn raise_cache(cache: &Cache) -> option::Cache {
         wait: plain(cache.wait),
         redis: plain(tier.map(|tier| tier.server.clone())),
         redis_password: plain(tier.and_then(|tier| tier.password.clone()).map(Text)),
-        redis_database: tier.map_or(unset.redis_database, |tier| plain(Count(tier.database.into()))),
+        redis_database: tier
+            .map_or(unset.redis_database, |tier| plain(Count(tier.database.into()))),
         redis_prefix: tier.map_or(unset.redis_prefix, |tier| plain(Text(tier.prefix.clone()))),
         redis_timeout: tier.map_or(unset.redis_timeout, |tier| plain(tier.timeout)),
     }
@@ -242,7 +253,9 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
         head: plain(Size(upstream.head as u64)),
         params: plain(upstream.params.clone()),
         internal: plain(
-            internal.map(|(path, directory)| (path.clone(), directory.to_string_lossy().into())).collect(),
+            internal
+                .map(|(path, directory)| (path.clone(), directory.to_string_lossy().into()))
+                .collect(),
         ),
     };
     Repeated { origin: Origin::Default, values }
@@ -265,7 +278,11 @@ fn raise_route(route: &Route, upstreams: &[Upstream]) -> Repeated<option::Route>
         )),
         filter: plain(route.filter.as_ref().map(|filter| name(filter.upstream))),
         filter_extensions: plain(
-            route.filter.iter().flat_map(|filter| filter.extensions.iter().cloned().map(Text)).collect(),
+            route
+                .filter
+                .iter()
+                .flat_map(|filter| filter.extensions.iter().cloned().map(Text))
+                .collect(),
         ),
         split: plain(route.split.clone()),
         script: plain(route.script.clone()),
@@ -280,7 +297,9 @@ fn raise_route(route: &Route, upstreams: &[Upstream]) -> Repeated<option::Route>
         cache_stale_while_revalidate: plain(Auto::Is(route.cache.while_revalidate)),
         cache_stale_if_error: plain(Auto::Is(route.cache.if_error)),
         cache_ignore: plain(Auto::Is(route.cache.ignore.clone())),
-        cache_ignore_query: plain(Auto::Is(route.cache.ignore_query.iter().cloned().map(Text).collect())),
+        cache_ignore_query: plain(Auto::Is(
+            route.cache.ignore_query.iter().cloned().map(Text).collect(),
+        )),
     };
     Repeated { origin: Origin::Default, values }
 }

@@ -33,7 +33,10 @@ const TIMES: &[(&str, u64)] = &[("h", HOUR), ("m", MINUTE), ("s", SECOND), ("ms"
 /// Bytes that `text` names.
 pub fn size(text: &str) -> Result<u64, String> {
     measure(text, SIZES).ok_or_else(|| {
-        format!("`{text}` is not a size; write bytes as a number, or a whole number with KiB, MiB, GiB, KB, MB or GB")
+        format!(
+            "`{text}` is not a size; write bytes as a number, or a whole number with KiB, \
+            MiB, GiB, KB, MB or GB"
+        )
     })
 }
 
@@ -41,7 +44,9 @@ pub fn size(text: &str) -> Result<u64, String> {
 pub fn time(text: &str) -> Result<Duration, String> {
     let milliseconds = if text.trim() == "0" { Some(0) } else { measure(text, TIMES) };
     milliseconds.map(Duration::from_millis).ok_or_else(|| {
-        format!("`{text}` is not a duration; write a whole number with ms, s, m or h, as in \"30s\"")
+        format!(
+            "`{text}` is not a duration; write a whole number with ms, s, m or h, as in \"30s\""
+        )
     })
 }
 
@@ -64,7 +69,8 @@ pub fn show_size(bytes: u64) -> String {
 /// The shortest exact way to write a time, to the millisecond.
 pub fn show_time(time: Duration) -> String {
     let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    match TIMES.iter().find(|(_, factor)| milliseconds > 0 && milliseconds.is_multiple_of(*factor)) {
+    match TIMES.iter().find(|(_, factor)| milliseconds > 0 && milliseconds.is_multiple_of(*factor))
+    {
         Some((name, factor)) => format!("{}{name}", milliseconds / factor),
         None => "0".into(),
     }
@@ -89,7 +95,9 @@ mod tests {
         ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "KiB", "1.5MiB", "-1", "1k", "1kib", "99999999999GiB", "12345678901234567890123"] {
+        for text in
+            ["", "KiB", "1.5MiB", "-1", "1k", "1kib", "99999999999GiB", "12345678901234567890123"]
+        {
             assert!(size(text).is_err(), "{text}");
         }
     }

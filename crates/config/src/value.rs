@@ -1,5 +1,5 @@
-//! The types that an option may have: how each is read from what was typed, how it is written as TOML,
-//! and how the documentation names it. No type looks at the file system or at another option.
+//! The types that an option may have: how each is read from what was typed, how it is written as
+//! TOML, and how the documentation names it. No type looks at the file system or at another option.
 
 mod table;
 mod upstream;
@@ -56,7 +56,12 @@ impl Bounds {
         Bounds { off: Some(meaning), ..self }
     }
 
-    fn check<T>(&self, number: u64, value: T, show: impl Fn(u64) -> String) -> Result<T, Vec<Complaint>> {
+    fn check<T>(
+        &self,
+        number: u64,
+        value: T,
+        show: impl Fn(u64) -> String,
+    ) -> Result<T, Vec<Complaint>> {
         if (self.least..=self.most).contains(&number) || (number == 0 && self.off.is_some()) {
             return Ok(value);
         }
@@ -222,9 +227,13 @@ impl Value for Size {
 
     fn read(literal: &Literal, bounds: &Bounds) -> Result<Size, Vec<Complaint>> {
         let bytes = match literal {
-            Literal::Word(text) | Literal::Text(text) => unit::size(text).map_err(|e| vec![e.into()])?,
+            Literal::Word(text) | Literal::Text(text) => {
+                unit::size(text).map_err(|e| vec![e.into()])?
+            }
             Literal::Integer(number) if *number >= 0 => number.unsigned_abs(),
-            other => return wrong(format!("must be a size such as \"64KiB\", not {}", other.sort())),
+            other => {
+                return wrong(format!("must be a size such as \"64KiB\", not {}", other.sort()));
+            }
         };
         bounds.check(bytes, Size(bytes), unit::show_size)
     }
@@ -240,12 +249,18 @@ impl Value for Duration {
 
     fn read(literal: &Literal, bounds: &Bounds) -> Result<Duration, Vec<Complaint>> {
         let time = match literal {
-            Literal::Word(text) | Literal::Text(text) => unit::time(text).map_err(|e| vec![e.into()])?,
+            Literal::Word(text) | Literal::Text(text) => {
+                unit::time(text).map_err(|e| vec![e.into()])?
+            }
             Literal::Integer(0) => Duration::ZERO,
             Literal::Integer(number) => {
-                return wrong(format!("{number} has no unit; write \"{number}s\" or \"{number}ms\""));
+                return wrong(format!(
+                    "{number} has no unit; write \"{number}s\" or \"{number}ms\""
+                ));
             }
-            other => return wrong(format!("must be a duration such as \"30s\", not {}", other.sort())),
+            other => {
+                return wrong(format!("must be a duration such as \"30s\", not {}", other.sort()));
+            }
         };
         let show = |number| unit::show_time(Duration::from_millis(number));
         bounds.check(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), time, show)
@@ -309,7 +324,8 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
         Some(("localhost", port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
         Some(("" | "*", port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)),
         _ => Err(format!(
-            "`{text}` is not an address; write IP:PORT as in \"127.0.0.1:8080\" or \"[::1]:8080\", or \":8080\" \
+            "`{text}` is not an address; write IP:PORT as in \"127.0.0.1:8080\" or \
+                \"[::1]:8080\", or \":8080\" \
              for every IPv4 address"
         )),
     }
@@ -338,7 +354,9 @@ impl Value for Split {
             text if text.starts_with('.') && text.len() > 1 && !text.contains('/') => {
                 Ok(Split::Extension(text.into()))
             }
-            text => wrong(format!("`{text}` is unknown; use path, whole, or an extension as in \".pl\"")),
+            text => wrong(format!(
+                "`{text}` is unknown; use path, whole, or an extension as in \".pl\""
+            )),
         }
     }
 
@@ -368,9 +386,11 @@ impl<T: Choice> Value for T {
         };
         match T::NAMES.iter().position(|name| name == word) {
             Some(at) => Ok(T::ALL[at]),
-            None => {
-                wrong(format!("`{word}` is unknown; use {}{}", plain(T::NAMES), did_you_mean(word, T::NAMES)))
-            }
+            None => wrong(format!(
+                "`{word}` is unknown; use {}{}",
+                plain(T::NAMES),
+                did_you_mean(word, T::NAMES)
+            )),
         }
     }
 
@@ -392,7 +412,8 @@ pub fn did_you_mean(typed: &str, names: &[&str]) -> String {
     }
 }
 
-/// The name that was probably meant. `front-controller` and `Front_Controller` are `front_controller`.
+/// The name that was probably meant. `front-controller` and `Front_Controller` are
+/// `front_controller`.
 pub fn nearest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
     let typed = typed.to_lowercase().replace('-', "_");
     let likeness = |name: &&&str| (strsim::jaro_winkler(&typed, name) * 1000.0) as u32;

@@ -8,7 +8,8 @@ pub fn now() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// As [`now`], up to some milliseconds late, for a fraction of the cost: where the kernel keeps the time of its last tick.
+/// As [`now`], up to some milliseconds late, for a fraction of the cost: where the kernel keeps the
+/// time of its last tick.
 pub fn coarse() -> u64 {
     let t = clock_gettime(ClockId::MonotonicCoarse);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64

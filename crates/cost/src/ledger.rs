@@ -2,8 +2,8 @@ use crate::Phase;
 
 /// Where one request's time went: nanoseconds a phase.
 ///
-/// A stamp closes a phase: the time since the last stamp is booked on it. So phases never overlap and
-/// always add up to [`Ledger::total`].
+/// A stamp closes a phase: the time since the last stamp is booked on it. So phases never overlap
+/// and always add up to [`Ledger::total`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ledger {
     is_read: bool,
@@ -37,8 +37,8 @@ impl Ledger {
 
     /// Books the time since the last stamp on `phase`.
     ///
-    /// A time before the last stamp counts as no time passed: stamps of a worker come out of shared memory
-    /// and may be anything.
+    /// A time before the last stamp counts as no time passed: stamps of a worker come out of shared
+    /// memory and may be anything.
     pub fn stamp(&mut self, phase: Phase, now: u64) {
         let now = now.max(self.last);
         self.spent[phase as usize] += now - self.last;

@@ -28,11 +28,14 @@ phases! {
     Body  "body"  "reading the request body from the client",
     Script "script" "running Lua scripts in the server, with what they wait for",
     Route "route" "finding the site, the file or the script",
-    Authorize "authorize" "asking the FastCGI application that says whether the request may be served",
-    Cache "cache" "finding a response in the content cache, and waiting for one that another request had asked for",
+    Authorize "authorize" "asking the FastCGI application that says whether the request may be \
+        served",
+    Cache "cache" "finding a response in the content cache, and waiting for one that another \
+        request had asked for",
     Queue "queue" "waiting for a free worker, or for a free connection to a FastCGI application",
     Connect "connect" "opening a connection to a FastCGI application; none if one was kept",
-    Upstream "upstream" "from the connection until the headers of the application's response had come",
+    Upstream "upstream" "from the connection until the headers of the application's response had \
+        come",
     Php   "php"   "inside the worker until its response was complete",
     Relay "relay" "from the end of the worker's part until the front saw it",
     Send  "send"  "writing the response to the client",

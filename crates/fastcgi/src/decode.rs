@@ -14,7 +14,8 @@ pub enum Part<'a> {
     End,
 }
 
-/// Reads records from bytes that come in pieces of any size. Content is never copied: it is pointed at where it came.
+/// Reads records from bytes that come in pieces of any size. Content is never copied: it is pointed
+/// at where it came.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     state: State,
@@ -44,8 +45,8 @@ impl Decoder {
         Decoder::default()
     }
 
-    /// Takes the next part off the front of `input`; nothing if it needs more bytes than are there, and then all of
-    /// them have been taken.
+    /// Takes the next part off the front of `input`; nothing if it needs more bytes than are there,
+    /// and then all of them have been taken.
     ///
     /// # Errors
     /// A record of another version, now and at every later call.

@@ -1,5 +1,5 @@
-//! From messages to bytes, at the end of a buffer of the caller's. Records start at multiples of eight from where the
-//! first one starts.
+//! From messages to bytes, at the end of a buffer of the caller's. Records start at multiples of
+//! eight from where the first one starts.
 
 use crate::message::{BODY_LEN, KEEP_CONN};
 use crate::record::{HEADER_LEN, MANAGEMENT, MOST_CONTENT};
@@ -10,7 +10,12 @@ const PADDING: [u8; 7] = [0; 7];
 /// A request begins (§5.1).
 pub fn begin(out: &mut Vec<u8>, id: u16, role: Role, keep: bool) {
     let [high, low] = role.number().to_be_bytes();
-    record(out, Kind::BeginRequest, id, &[high, low, if keep { KEEP_CONN } else { 0 }, 0, 0, 0, 0, 0]);
+    record(
+        out,
+        Kind::BeginRequest,
+        id,
+        &[high, low, if keep { KEEP_CONN } else { 0 }, 0, 0, 0, 0, 0],
+    );
 }
 
 /// A request is not wanted any more (§5.4).
@@ -24,7 +29,8 @@ pub fn end(out: &mut Vec<u8>, id: u16, app_status: u32, status: ProtocolStatus) 
     record(out, Kind::EndRequest, id, &[a, b, c, d, status.number(), 0, 0, 0]);
 }
 
-/// Bytes of a stream (§3.3), in as many records as they need; none for no bytes, which would end the stream.
+/// Bytes of a stream (§3.3), in as many records as they need; none for no bytes, which would end
+/// the stream.
 pub fn stream(out: &mut Vec<u8>, id: u16, stream: Stream, bytes: &[u8]) {
     out.reserve(bytes.len() + (bytes.len() / MOST_CONTENT + 1) * (HEADER_LEN + PADDING.len()));
     for piece in bytes.chunks(MOST_CONTENT) {
@@ -77,8 +83,8 @@ fn record(out: &mut Vec<u8>, kind: Kind, id: u16, content: &[u8]) {
     out.extend_from_slice(&PADDING[..header.padding.into()]);
 }
 
-/// Writes a stream (§3.3) that comes in pieces, such as the headers of a response and then its body, straight into
-/// records that are as full as they can be.
+/// Writes a stream (§3.3) that comes in pieces, such as the headers of a response and then its
+/// body, straight into records that are as full as they can be.
 #[derive(Debug)]
 pub struct Pieces<'a> {
     out: &'a mut Vec<u8>,
@@ -133,8 +139,8 @@ fn close(out: &mut Vec<u8>, begin: usize, kind: Kind, id: u16) {
     out.extend_from_slice(&PADDING[..header.padding.into()]);
 }
 
-/// Writes the pairs of FCGI_PARAMS (§5.2) straight into records. A pair never crosses from one record into the next: the
-/// specification allows it, but php-fpm does not understand it.
+/// Writes the pairs of FCGI_PARAMS (§5.2) straight into records. A pair never crosses from one
+/// record into the next: the specification allows it, but php-fpm does not understand it.
 #[derive(Debug)]
 pub struct Params<'a> {
     out: &'a mut Vec<u8>,

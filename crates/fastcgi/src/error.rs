@@ -1,5 +1,5 @@
-//! What makes bytes no FastCGI. After any of these the connection cannot be used: where the next record begins, or what
-//! the last one meant, is not known.
+//! What makes bytes no FastCGI. After any of these the connection cannot be used: where the next
+//! record begins, or what the last one meant, is not known.
 
 use std::fmt;
 
@@ -38,7 +38,9 @@ impl fmt::Display for Error {
             Error::Version(version) => write!(f, "a record of version {version}, not 1"),
             Error::Kind(kind) => write!(f, "a record of the unknown type {kind}"),
             Error::Id { kind, id } => write!(f, "a record of type {kind} with the request id {id}"),
-            Error::Length { kind, len } => write!(f, "a record of type {kind} with {len} bytes of content"),
+            Error::Length { kind, len } => {
+                write!(f, "a record of type {kind} with {len} bytes of content")
+            }
             Error::Cut => f.write_str("a name-value pair that ends behind its stream"),
             Error::TooLong => f.write_str("name-value pairs that are too long"),
             Error::TooMany => f.write_str("too many name-value pairs"),

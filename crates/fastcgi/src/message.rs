@@ -2,14 +2,15 @@
 
 use crate::{Decoder, Error, Header, Kind, Part, Values, Wanted};
 
-/// Content of the records that always have eight bytes: FCGI_BeginRequestBody (§5.1), FCGI_EndRequestBody (§5.5) and
-/// FCGI_UnknownTypeBody (§4.2).
+/// Content of the records that always have eight bytes: FCGI_BeginRequestBody (§5.1),
+/// FCGI_EndRequestBody (§5.5) and FCGI_UnknownTypeBody (§4.2).
 pub(crate) const BODY_LEN: usize = 8;
 
 /// FCGI_KEEP_CONN (§5.1), the one flag.
 pub(crate) const KEEP_CONN: u8 = 1;
 
-/// Most content of a management record that is collected; what it may hold is far less. Chosen arbitrarily.
+/// Most content of a management record that is collected; what it may hold is far less. Chosen
+/// arbitrarily.
 const MOST_MANAGEMENT: u16 = 4096;
 
 /// What an application is asked to be (§6).
@@ -168,11 +169,13 @@ pub enum Message<'a> {
     Values(Values),
     /// The application does not know this type of management record (§4.2).
     UnknownType(u8),
-    /// A management record of a type that we do not know: to be answered with [`Message::UnknownType`] (§4.2).
+    /// A management record of a type that we do not know: to be answered with
+    /// [`Message::UnknownType`] (§4.2).
     Foreign(u8),
 }
 
-/// Reads messages from bytes that come in pieces of any size. What belongs to a stream is never copied.
+/// Reads messages from bytes that come in pieces of any size. What belongs to a stream is never
+/// copied.
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
     decoder: Decoder,
@@ -187,8 +190,8 @@ impl Messages {
         Messages::default()
     }
 
-    /// Takes the next message off the front of `input`; nothing if it needs more bytes than are there, and then all of
-    /// them have been taken.
+    /// Takes the next message off the front of `input`; nothing if it needs more bytes than are
+    /// there, and then all of them have been taken.
     ///
     /// # Errors
     /// What makes it no FastCGI; nothing on this connection makes sense any more.
@@ -219,7 +222,8 @@ impl Messages {
         Ok(None)
     }
 
-    /// Whether nothing of a next record has been read: a connection that ends here has not lost any.
+    /// Whether nothing of a next record has been read: a connection that ends here has not lost
+    /// any.
     pub fn is_between_records(&self) -> bool {
         self.decoder.is_between_records()
     }

@@ -1,11 +1,12 @@
-//! Name-value pairs (§3.4): how environment variables and the answers about a connection are written.
+//! Name-value pairs (§3.4): how environment variables and the answers about a connection are
+//! written.
 //!
 //! ```text
 //! name length (1 or 4)   value length (1 or 4)   name   value
 //! ```
 //!
-//! A length up to 127 is one byte; a longer one is four, the first with its top bit set. The long form of a short length
-//! is legal.
+//! A length up to 127 is one byte; a longer one is four, the first with its top bit set. The long
+//! form of a short length is legal.
 
 use crate::Error;
 
@@ -27,8 +28,8 @@ pub fn len(name: &[u8], value: &[u8]) -> usize {
     length(name.len()) + length(value.len()) + name.len() + value.len()
 }
 
-/// Writes a pair at the end of `out`. Names and values that do not fit into 31 bits are none of ours: [`encode::Params`]
-/// refuses all that fit into no record.
+/// Writes a pair at the end of `out`. Names and values that do not fit into 31 bits are none of
+/// ours: [`encode::Params`] refuses all that fit into no record.
 ///
 /// [`encode::Params`]: crate::encode::Params
 pub(crate) fn put(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
@@ -61,8 +62,13 @@ impl Pairs {
     /// Reads one piece; `each` gets the name and the value of every pair that it completes.
     ///
     /// # Errors
-    /// More than the limits allow. A pair that only announces so much is refused before it has come.
-    pub fn feed(&mut self, mut piece: &[u8], mut each: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
+    /// More than the limits allow. A pair that only announces so much is refused before it has
+    /// come.
+    pub fn feed(
+        &mut self,
+        mut piece: &[u8],
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), Error> {
         self.seen.bytes = self.seen.bytes.saturating_add(piece.len());
         if self.seen.bytes > self.limits.bytes {
             return Err(Error::TooLong);
@@ -126,7 +132,8 @@ impl Pairs {
                 _ => return Ok(None),
             };
         }
-        // Each has 31 bits, so their sum fits where `usize` has 32 too, but for the lengths' own bytes.
+        // Each has 31 bits, so their sum fits where `usize` has 32 too, but for the lengths' own
+        // bytes.
         let [name, value] = lengths;
         let content = name.checked_add(value).filter(|sum| *sum <= usize::MAX - LENGTHS);
         match content.filter(|sum| *sum <= self.limits.bytes) {

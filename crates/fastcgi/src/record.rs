@@ -15,8 +15,8 @@ pub const VERSION: u8 = 1;
 /// The request id of management records; FCGI_NULL_REQUEST_ID (§8).
 pub const MANAGEMENT: u16 = 0;
 
-/// Most content that we put into one record: a multiple of 8, so that it needs no padding. A record whose content and
-/// padding together pass 65535 is legal, but known peers add the two in 16 bits.
+/// Most content that we put into one record: a multiple of 8, so that it needs no padding. A record
+/// whose content and padding together pass 65535 is legal, but known peers add the two in 16 bits.
 pub const MOST_CONTENT: usize = 65_528;
 
 macro_rules! kinds {
@@ -54,7 +54,8 @@ kinds! {
     Data = 8 "FCGI_DATA (§5.3): the file that a Filter works on."
     GetValues = 9 "FCGI_GET_VALUES (§4.1): the web server asks what the application can."
     GetValuesResult = 10 "FCGI_GET_VALUES_RESULT (§4.1): the answer."
-    UnknownType = 11 "FCGI_UNKNOWN_TYPE (§4.2): the answer to a management record of a type that is not known."
+    UnknownType = 11 "FCGI_UNKNOWN_TYPE (§4.2): the answer to a management record of a type that \
+        is not known."
 }
 
 impl Kind {
@@ -78,8 +79,9 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header for this much content, padded so that the next record starts at a multiple of eight (§3.3 recommends
-    /// it). An empty record is not padded: known peers take its padding for the next record.
+    /// A header for this much content, padded so that the next record starts at a multiple of eight
+    /// (§3.3 recommends it). An empty record is not padded: known peers take its padding for the
+    /// next record.
     pub fn new(kind: Kind, id: u16, content: u16) -> Header {
         Header { kind: kind as u8, id, content, padding: (content.wrapping_neg() % 8) as u8 }
     }
@@ -130,7 +132,8 @@ mod tests {
 
     #[test]
     fn padding_aligns_and_never_overflows() {
-        for (content, padding) in [(0, 0), (1, 7), (7, 1), (8, 0), (9, 7), (MOST_CONTENT as u16, 0)] {
+        for (content, padding) in [(0, 0), (1, 7), (7, 1), (8, 0), (9, 7), (MOST_CONTENT as u16, 0)]
+        {
             assert_eq!(Header::new(Kind::Stdin, 1, content).padding, padding, "{content}");
         }
     }

@@ -1,5 +1,5 @@
-//! What an application says of itself (§4.1): how many connections and requests it takes, and whether it takes several
-//! requests on one connection.
+//! What an application says of itself (§4.1): how many connections and requests it takes, and
+//! whether it takes several requests on one connection.
 
 use crate::Error;
 use crate::params::{self, Limits, Pairs};

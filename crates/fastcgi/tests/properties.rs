@@ -22,16 +22,16 @@ fn stream() -> impl Strategy<Value = Stream> {
 fn said() -> impl Strategy<Value = Said> {
     let id = 1u16..;
     prop_oneof![
-        (id.clone(), stream(), vec(any::<u8>(), 1..300)).prop_map(|(id, s, b)| Said::Bytes(id, s, b)),
+        (id.clone(), stream(), vec(any::<u8>(), 1..300))
+            .prop_map(|(id, s, b)| Said::Bytes(id, s, b)),
         // Long enough for several records.
         (id.clone(), stream(), 60_000usize..140_000, any::<u8>())
             .prop_map(|(id, stream, len, byte)| Said::Bytes(id, stream, vec![byte; len])),
-        (id.clone(), stream()).prop_map(|(id, stream)| Said::Other(Message::StreamEnd { id, stream })),
-        (id.clone(), any::<u16>(), any::<bool>()).prop_map(|(id, role, keep)| Said::Other(Message::Begin {
-            id,
-            role: Role::of(role),
-            keep
-        })),
+        (id.clone(), stream())
+            .prop_map(|(id, stream)| Said::Other(Message::StreamEnd { id, stream })),
+        (id.clone(), any::<u16>(), any::<bool>()).prop_map(|(id, role, keep)| Said::Other(
+            Message::Begin { id, role: Role::of(role), keep }
+        )),
         id.clone().prop_map(|id| Said::Other(Message::Abort { id })),
         (id, any::<u32>(), any::<u8>()).prop_map(|(id, app_status, status)| {
             Said::Other(Message::End { id, app_status, status: ProtocolStatus::of(status) })
@@ -39,9 +39,11 @@ fn said() -> impl Strategy<Value = Said> {
         any::<(bool, bool, bool)>().prop_map(|(max_conns, max_reqs, mpxs_conns)| {
             Said::Other(Message::GetValues(Wanted { max_conns, max_reqs, mpxs_conns }))
         }),
-        any::<(Option<u32>, Option<u32>, Option<bool>)>().prop_map(|(max_conns, max_reqs, mpxs_conns)| {
-            Said::Other(Message::Values(Values { max_conns, max_reqs, mpxs_conns }))
-        }),
+        any::<(Option<u32>, Option<u32>, Option<bool>)>().prop_map(
+            |(max_conns, max_reqs, mpxs_conns)| {
+                Said::Other(Message::Values(Values { max_conns, max_reqs, mpxs_conns }))
+            }
+        ),
         any::<u8>().prop_map(|kind| Said::Other(Message::UnknownType(kind))),
     ]
 }
@@ -119,7 +121,8 @@ proptest! {
         let all = pieces.concat();
         let (records, result) = exercise::records([out.as_slice()]);
         prop_assert_eq!(result, Ok(()));
-        prop_assert_eq!(records.len(), all.len().div_ceil(MOST_CONTENT), "as few as can be, and none that ends it");
+        prop_assert_eq!(records.len(), all.len().div_ceil(MOST_CONTENT), "as few as can be, and \
+            none that ends it");
         prop_assert_eq!(records.iter().flat_map(|record| record.content.clone()).collect::<Vec<_>>(), all);
     }
 

@@ -121,7 +121,8 @@ pub struct Line {
 }
 
 /// The notice for a line that was cut.
-pub const TOO_LONG: &str = "the log buffer is full (1024). The access log request has been truncated.";
+pub const TOO_LONG: &str =
+    "the log buffer is full (1024). The access log request has been truncated.";
 
 fn wrong<T>(text: String) -> Result<T, FormatError> {
     Err(FormatError(text))
@@ -240,7 +241,9 @@ fn part(letter: char, argument: String) -> Result<Part, FormatError> {
             };
         }
         'e' if argument.is_empty() => {
-            return wrong("the name of the environment variable must be set between embraces for %e".into());
+            return wrong(
+                "the name of the environment variable must be set between embraces for %e".into(),
+            );
         }
         'o' if argument.is_empty() => {
             return wrong("the name of the header must be set between embraces for %o".into());
@@ -275,8 +278,9 @@ fn part(letter: char, argument: String) -> Result<Part, FormatError> {
 
 impl Part {
     fn write(&self, request: &Request<'_>, to: &mut Vec<u8>) {
-        let or_dash =
-            |to: &mut Vec<u8>, text: &[u8]| to.extend_from_slice(if text.is_empty() { b"-" } else { text });
+        let or_dash = |to: &mut Vec<u8>, text: &[u8]| {
+            to.extend_from_slice(if text.is_empty() { b"-" } else { text })
+        };
         // Writing to a vector does not fail.
         let mut number = |text: fmt::Arguments<'_>| {
             let _ = to.write_fmt(text);
@@ -284,14 +288,18 @@ impl Part {
         match self {
             Part::Cpu(of) => number(format_args!("{:.2}", share(request, *of))),
             Part::Seconds => number(format_args!("{:.3}", request.duration.as_secs_f64())),
-            Part::Milliseconds => number(format_args!("{:.3}", request.duration.as_secs_f64() * 1000.0)),
+            Part::Milliseconds => {
+                number(format_args!("{:.3}", request.duration.as_secs_f64() * 1000.0))
+            }
             Part::Microseconds => number(format_args!("{}", request.duration.as_micros())),
             Part::BodyLength => number(format_args!("{}", request.body_length)),
             Part::Memory(unit) => number(format_args!("{}", request.memory / unit)),
             Part::Process => number(format_args!("{}", request.process)),
             Part::Parent => number(format_args!("{}", request.parent)),
             Part::Status => number(format_args!("{}", request.status)),
-            Part::Accepted(format) => number(format_args!("{}", time::local(request.accepted, format))),
+            Part::Accepted(format) => {
+                number(format_args!("{}", time::local(request.accepted, format)))
+            }
             Part::Now(format) => number(format_args!("{}", time::local(request.now, format))),
             Part::Plain(text) => to.extend_from_slice(text.as_bytes()),
             Part::Variable(name) => to.extend(missing_is_dash((request.variable)(name))),
@@ -303,7 +311,9 @@ impl Part {
             Part::Pool => or_dash(to, request.pool.as_bytes()),
             Part::Address => or_dash(to, request.address.unwrap_or_default().as_bytes()),
             Part::Query => to.extend_from_slice(request.query),
-            Part::QuestionMark => to.extend_from_slice(if request.query.is_empty() { b"" } else { b"?" }),
+            Part::QuestionMark => {
+                to.extend_from_slice(if request.query.is_empty() { b"" } else { b"?" })
+            }
             Part::Uri => to.extend_from_slice(request.uri),
             Part::User => to.extend_from_slice(request.user),
         }
@@ -330,7 +340,8 @@ pub fn percent(taken: Duration, of: Duration) -> f64 {
     if of.is_zero() { 0.0 } else { taken.as_secs_f64() / of.as_secs_f64() * 100.0 }
 }
 
-/// Whether a request is left out: a GET or HEAD of one of these paths, with no query and no body, that succeeded.
+/// Whether a request is left out: a GET or HEAD of one of these paths, with no query and no body,
+/// that succeeded.
 pub fn is_suppressed(request: &Request<'_>, paths: &[String]) -> bool {
     request.query.is_empty()
         && (request.method == b"GET" || request.method == b"HEAD")

@@ -1,5 +1,6 @@
-//! The command line of php-fpm, as php-fpm reads it: options in any order, several letters in one word, a value behind
-//! its letter, behind `=` or in the next word. The first word that is no option ends it, and what follows is ignored.
+//! The command line of php-fpm, as php-fpm reads it: options in any order, several letters in one
+//! word, a value behind its letter, behind `=` or in the next word. The first word that is no
+//! option ends it, and what follows is ignored.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -61,7 +62,8 @@ impl PhpOptions {
     /// The same as settings of a PHP process: names of [`key`] and values.
     pub fn settings(&self) -> Vec<(String, String)> {
         let mut settings = Vec::new();
-        let mut set = |name: &str, value: &str| settings.push((name.to_string(), value.to_string()));
+        let mut set =
+            |name: &str, value: &str| settings.push((name.to_string(), value.to_string()));
         if self.no_ini {
             set(key::NO_INI, "1");
         }
@@ -78,7 +80,8 @@ impl PhpOptions {
     }
 }
 
-/// An option that does not exist, or lacks its value. php-fpm shows the options and ends with status 64.
+/// An option that does not exist, or lacks its value. php-fpm shows the options and ends with
+/// status 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageError;
 
@@ -111,7 +114,8 @@ const POOLS: u8 = 0;
 pub fn usage() -> String {
     format!(
         "\
-Usage: tokamak fpm [-n] [-e] [-h] [-i] [-m] [-v] [-t] [-p <prefix>] [-g <pid>] [-c <file>] [-d foo[=bar]] [-y <file>] [-D] [-F [-O]]
+Usage: tokamak fpm [-n] [-e] [-h] [-i] [-m] [-v] [-t] [-p <prefix>] [-g <pid>] [-c <file>] [-d \
+foo[=bar]] [-y <file>] [-D] [-F [-O]]
   -c <path>|<file> Look for php.ini file in this directory
   -n               No php.ini file will be used
   -d foo[=bar]     Define INI entry foo with value 'bar'
@@ -162,7 +166,8 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Usa
                 (false, _) => None,
             };
             parsed.take(*letter, value.unwrap_or_default());
-        } else if let Some(letters) = word.strip_prefix(b"-").filter(|letters| !letters.is_empty()) {
+        } else if let Some(letters) = word.strip_prefix(b"-").filter(|letters| !letters.is_empty())
+        {
             let mut rest = letters;
             while let Some((letter, behind)) = rest.split_first() {
                 rest = behind;
@@ -308,13 +313,17 @@ mod tests {
         assert_eq!(all.wanted, Wanted::Serve);
         assert!(all.php.no_ini && all.force_stderr && all.options.run_as_root);
         let define = [("extension", "posix"), ("log_errors", "1"), ("a", "1")];
-        assert_eq!(all.php.define, define.map(|(name, value)| (name.to_string(), value.to_string())));
+        assert_eq!(
+            all.php.define,
+            define.map(|(name, value)| (name.to_string(), value.to_string()))
+        );
         assert_eq!((all.options.daemonize, all.options.prefix), (Some(false), Some("/srv".into())));
     }
 
     #[test]
     fn what_php_is_told() {
-        let settings = good(&["-n", "-c", "/etc/php", "-e", "-dmemory_limit=1G", "-d", "x"]).php.settings();
+        let settings =
+            good(&["-n", "-c", "/etc/php", "-e", "-dmemory_limit=1G", "-d", "x"]).php.settings();
         let expected = [
             ("no_ini", "1"),
             ("ini_file", "/etc/php"),
@@ -349,7 +358,9 @@ mod tests {
 
     #[test]
     fn what_is_no_option() {
-        for words in [&["-Z"][..], &["--memory-limit=1G"], &["-y"], &["--pid"], &["-FZ"], &["-\0", "x"]] {
+        for words in
+            [&["-Z"][..], &["--memory-limit=1G"], &["-y"], &["--pid"], &["-FZ"], &["-\0", "x"]]
+        {
             assert_eq!(read(words), Err(UsageError), "{words:?}");
         }
     }

@@ -1,4 +1,5 @@
-//! What a php-fpm configuration means: every directive typed, every path absolute, everything judged.
+//! What a php-fpm configuration means: every directive typed, every path absolute, everything
+//! judged.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,8 +16,8 @@ pub struct Config {
     pub file: PathBuf,
     /// The section `[global]`.
     pub global: Global,
-    /// The pools in the order of their sections; at least one. A pool with [`Pool::status_listen`] is one pool here,
-    /// where php-fpm makes two of it.
+    /// The pools in the order of their sections; at least one. A pool with [`Pool::status_listen`]
+    /// is one pool here, where php-fpm makes two of it.
     pub pools: Vec<Pool>,
 }
 
@@ -38,8 +39,8 @@ pub struct Global {
     pub emergency_restart_threshold: u32,
     /// `emergency_restart_interval`.
     pub emergency_restart_interval: Duration,
-    /// `process_control_timeout`: how long workers may take for an order before they get a harder one. Zero: they do
-    /// not get the harder one.
+    /// `process_control_timeout`: how long workers may take for an order before they get a harder
+    /// one. Zero: they do not get the harder one.
     pub process_control_timeout: Duration,
     /// `process.priority` of the master.
     pub process_priority: Option<i32>,
@@ -92,8 +93,8 @@ pub struct Pool {
     pub max_requests: u32,
     /// `pm.status_path`.
     pub status_path: Option<String>,
-    /// `pm.status_listen`: a second socket, on which the status page (and ping) answers even when all workers are busy.
-    /// It has the owner, mode and allowed clients of [`Pool::listen`].
+    /// `pm.status_listen`: a second socket, on which the status page (and ping) answers even when
+    /// all workers are busy. It has the owner, mode and allowed clients of [`Pool::listen`].
     pub status_listen: Option<Address>,
     /// `ping.path` and `ping.response`.
     pub ping: Option<Ping>,
@@ -121,8 +122,8 @@ pub struct Pool {
     pub clear_env: bool,
     /// `security.limit_extensions`; none means that any file may be run.
     pub limit_extensions: Vec<String>,
-    /// `env[NAME]`, with `$VARIABLE` already replaced. To be set in this order: where a name comes twice, the last one
-    /// stands, which is the one that the file has first.
+    /// `env[NAME]`, with `$VARIABLE` already replaced. To be set in this order: where a name comes
+    /// twice, the last one stands, which is the one that the file has first.
     pub env: Vec<Setting>,
     /// `php_value` and `php_flag`, in the order of [`Pool::env`]. Scripts may change them.
     pub php_values: Vec<Setting>,
@@ -183,7 +184,8 @@ impl fmt::Display for Address {
 pub struct AllowedClients {
     /// Who may connect. Empty when nothing of the list was an address: then nobody may.
     pub addresses: Vec<IpAddr>,
-    /// What is not an address. Each worker complains about it: `Wrong IP address '…' in listen.allowed_clients`.
+    /// What is not an address. Each worker complains about it: `Wrong IP address '…' in
+    /// listen.allowed_clients`.
     pub wrong: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Every directive, one row each: its name, where its value goes, how it is read and shown, what comes of it here.
-//! The order is that of `php-fpm -tt`.
+//! Every directive, one row each: its name, where its value goes, how it is read and shown, what
+//! comes of it here. The order is that of `php-fpm -tt`.
 
 use crate::message::Level;
 use crate::raw::{Global, Kind, NO_PRIORITY, Pairs, Pool};
@@ -169,7 +169,9 @@ impl<T> Row<T> {
     /// Reads a value. `pool` is what `$pool` stands for.
     pub fn set(&self, raw: &mut T, text: &str, pool: Option<&str>) -> Result<(), &'static str> {
         match self.field {
-            Field::Text(at) | Field::HiddenText(at) => *at(raw) = Some(value::with_pool(text, pool)?),
+            Field::Text(at) | Field::HiddenText(at) => {
+                *at(raw) = Some(value::with_pool(text, pool)?)
+            }
             Field::Number(at) | Field::Priority(at) => *at(raw) = value::integer(text)?,
             Field::Seconds(at) | Field::BareSeconds(at) => *at(raw) = value::seconds(text)?,
             Field::Flag(at) => *at(raw) = value::boolean(text)?,

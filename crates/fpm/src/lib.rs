@@ -1,9 +1,9 @@
-//! Everything of php-fpm that is text: without it `tokamak fpm` could not read an existing configuration, nor
-//! answer in the words that monitoring and php-src's own tests wait for.
+//! Everything of php-fpm that is text: without it `tokamak fpm` could not read an existing
+//! configuration, nor answer in the words that monitoring and php-src's own tests wait for.
 //!
-//! Bytes and strings in, values and strings out. The only thing touched outside is the configuration's files, and
-//! what it names is looked up (folders, users) where php-fpm looks it up, too. Who listens, starts processes
-//! and writes logs is the caller.
+//! Bytes and strings in, values and strings out. The only thing touched outside is the
+//! configuration's files, and what it names is looked up (folders, users) where php-fpm looks it
+//! up, too. Who listens, starts processes and writes logs is the caller.
 
 pub mod access;
 pub mod arguments;

@@ -15,7 +15,8 @@ use crate::validate::{self, Above};
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `-y`, `--fpm-config`. Without it `etc/php-fpm.conf` below the prefix, else `/etc/php-fpm.conf`.
+    /// `-y`, `--fpm-config`. Without it `etc/php-fpm.conf` below the prefix, else
+    /// `/etc/php-fpm.conf`.
     pub file: Option<PathBuf>,
     /// `-p`, `--prefix`
     pub prefix: Option<String>,
@@ -41,8 +42,8 @@ impl Options {
 /// What came of reading a configuration.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What is to be said, in this order, whatever came of it. Nothing in it is below the level that the configuration
-    /// asks for.
+    /// What is to be said, in this order, whatever came of it. Nothing in it is below the level
+    /// that the configuration asks for.
     pub messages: Vec<Message>,
     /// The configuration, unless the messages say why there is none.
     pub config: Option<Config>,
@@ -68,7 +69,8 @@ pub fn load(options: &Options, host: &dyn Host) -> Loaded {
     finish(config, messages)
 }
 
-/// Complains about allowed clients that are no addresses, as each of php-fpm's workers does when it starts.
+/// Complains about allowed clients that are no addresses, as each of php-fpm's workers does when it
+/// starts.
 fn strangers(config: &Config, messages: &mut Vec<Message>) {
     for pool in &config.pools {
         let Some(clients) = &pool.listen.allowed_clients else { continue };
@@ -100,7 +102,8 @@ fn owners(config: &Config, messages: &mut Vec<Message>) {
     }
 }
 
-/// Reads a configuration only to say what is wrong with it (`-t`), and what it says (`-tt`) if `dump` is set.
+/// Reads a configuration only to say what is wrong with it (`-t`), and what it says (`-tt`) if
+/// `dump` is set.
 pub fn test(options: &Options, dump: bool, host: &dyn Host) -> Loaded {
     let mut messages = Vec::new();
     let config = sections(options, host, &mut messages).and_then(|mut sections| {
@@ -136,7 +139,11 @@ fn above(options: &Options) -> Above<'_> {
     }
 }
 
-fn sections(options: &Options, host: &dyn Host, messages: &mut Vec<Message>) -> Result<Sections, Message> {
+fn sections(
+    options: &Options,
+    host: &dyn Host,
+    messages: &mut Vec<Message>,
+) -> Result<Sections, Message> {
     let above = above(options);
     if let Some(prefix) = above.prefix.filter(|prefix| !paths::is_folder(prefix)) {
         let text = format!("the global prefix '{prefix}' does not exist or is not a directory");
@@ -147,9 +154,13 @@ fn sections(options: &Options, host: &dyn Host, messages: &mut Vec<Message>) -> 
         messages.push(reason);
         Message::new(Level::Error, what)
     };
-    let mut sections =
-        read::read(&file, above.prefix, &|name| host.variable(name), messages).map_err(|reason| {
-            failed(messages, reason, &format!("failed to load configuration file '{}'", file.display()))
+    let mut sections = read::read(&file, above.prefix, &|name| host.variable(name), messages)
+        .map_err(|reason| {
+            failed(
+                messages,
+                reason,
+                &format!("failed to load configuration file '{}'", file.display()),
+            )
         })?;
     validate::validate(&mut sections, &above, host, messages)
         .map_err(|reason| failed(messages, reason, "failed to post process the configuration"))?;
@@ -186,8 +197,11 @@ fn pool_rows(pool: &mut raw::Pool, say: &mut dyn FnMut(String)) {
         say(format!("\taccess.suppress_path[] = {path}"));
     }
     rows(after, pool, say);
-    let lists =
-        [("env", &pool.env), ("php_value", &pool.php_values), ("php_admin_value", &pool.php_admin_values)];
+    let lists = [
+        ("env", &pool.env),
+        ("php_value", &pool.php_values),
+        ("php_admin_value", &pool.php_admin_values),
+    ];
     for (name, pairs) in lists {
         for (key, value) in pairs.iter().rev() {
             say(format!("\t{name}[{key}] = {value}"));

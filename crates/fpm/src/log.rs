@@ -7,13 +7,15 @@ use tokamak_sys::time;
 
 use crate::message::{Level, Message};
 
-/// The longest line where `log_limit` allows more: php-fpm builds lines of its own in a buffer of this size.
+/// The longest line where `log_limit` allows more: php-fpm builds lines of its own in a buffer of
+/// this size.
 const LONGEST: usize = 2048;
 
 /// How a log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// `log_level`: what is below is not written. With the lowest level lines also tell microseconds, and who speaks.
+    /// `log_level`: what is below is not written. With the lowest level lines also tell
+    /// microseconds, and who speaks.
     pub lowest: Level,
     /// `log_limit`: the longest line, its end included.
     pub limit: usize,
@@ -26,14 +28,16 @@ impl Default for Style {
 }
 
 impl Style {
-    /// The line of a message that process `pid` says, its end included; `None` if it is not to be written.
+    /// The line of a message that process `pid` says, its end included; `None` if it is not to be
+    /// written.
     pub fn line(&self, now: SystemTime, pid: u32, message: &Message) -> Option<String> {
         if message.level < self.lowest {
             return None;
         }
         let mut line = self.head(now, message.level);
         if self.lowest == Level::Debug {
-            let who = Path::new(message.origin.file()).file_stem().unwrap_or_default().to_string_lossy();
+            let who =
+                Path::new(message.origin.file()).file_stem().unwrap_or_default().to_string_lossy();
             line.push_str(&format!("pid {pid}, {who}(), line {}: ", message.origin.line()));
         }
         line.push_str(&message.text);
@@ -58,7 +62,8 @@ impl Style {
     /// `[TIME]`
     pub fn time(&self, now: SystemTime) -> String {
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let seconds = time::local(since.as_secs().try_into().unwrap_or_default(), "%d-%b-%Y %H:%M:%S");
+        let seconds =
+            time::local(since.as_secs().try_into().unwrap_or_default(), "%d-%b-%Y %H:%M:%S");
         match self.lowest {
             Level::Debug => format!("[{seconds}.{:06}]", since.subsec_micros()),
             _ => format!("[{seconds}]"),
@@ -78,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_line() {
-        let line = Style::default().line(now(), 7, &Message::new(Level::Notice, "ready")).expect("a line");
+        let line =
+            Style::default().line(now(), 7, &Message::new(Level::Notice, "ready")).expect("a line");
         assert!(line.starts_with('[') && line.contains("-Nov-2026 "), "{line}");
         assert!(line.ends_with(":00] NOTICE: ready\n"), "{line}");
     }

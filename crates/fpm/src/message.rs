@@ -80,9 +80,14 @@ mod tests {
 
     #[test]
     fn a_system_error_reads_as_php_fpm_writes_it() {
-        let message =
-            Message::of_system("failed to open configuration file 'x'", &io::Error::from_raw_os_error(2));
-        assert_eq!(message.text, "failed to open configuration file 'x': No such file or directory (2)");
+        let message = Message::of_system(
+            "failed to open configuration file 'x'",
+            &io::Error::from_raw_os_error(2),
+        );
+        assert_eq!(
+            message.text,
+            "failed to open configuration file 'x': No such file or directory (2)"
+        );
         assert_eq!(message.level, Level::Error);
         assert!(message.origin.file().ends_with("message.rs"));
     }

@@ -13,7 +13,11 @@ pub const CONFIG: &str = "/etc/php-fpm.conf";
 
 /// An absolute path, or one below the prefix.
 pub fn below(path: &str, prefix: &str) -> String {
-    if path.is_empty() || path.starts_with('/') { path.to_string() } else { format!("{prefix}/{path}") }
+    if path.is_empty() || path.starts_with('/') {
+        path.to_string()
+    } else {
+        format!("{prefix}/{path}")
+    }
 }
 
 /// A path of a pool: below the pool's prefix, else the global one, else the built-in one.
@@ -27,7 +31,8 @@ pub fn is_folder(path: &str) -> bool {
     Path::new(path).is_dir()
 }
 
-/// The files that a pattern names, in alphabetical order. Names that begin with a dot must be asked for with it.
+/// The files that a pattern names, in alphabetical order. Names that begin with a dot must be asked
+/// for with it.
 pub fn matches(pattern: &str) -> Result<Vec<PathBuf>, String> {
     let options = glob::MatchOptions {
         case_sensitive: true,

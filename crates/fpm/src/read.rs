@@ -1,4 +1,5 @@
-//! Reads the file and what it includes, line by line, into sections. What a value means with others is judged later.
+//! Reads the file and what it includes, line by line, into sections. What a value means with others
+//! is judged later.
 
 use std::fs;
 use std::io;
@@ -22,7 +23,8 @@ pub struct Sections {
     pub pools: Vec<raw::Pool>,
 }
 
-/// Reads a file. `prefix` is what relative includes are below. The messages say what is wrong, or only worth knowing.
+/// Reads a file. `prefix` is what relative includes are below. The messages say what is wrong, or
+/// only worth knowing.
 pub fn read(
     file: &Path,
     prefix: Option<&str>,
@@ -64,9 +66,10 @@ impl Reader<'_> {
         self.depth += 1;
         for (number, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
             let at = format!("[{name}:{}]", number + 1);
-            let line = str::from_utf8(line).map_err(|_| error(format!("{at} this is not valid UTF-8")))?;
-            let statements =
-                ini::parse(line, self.variables).map_err(|reason| error(format!("{at} {reason}")))?;
+            let line =
+                str::from_utf8(line).map_err(|_| error(format!("{at} this is not valid UTF-8")))?;
+            let statements = ini::parse(line, self.variables)
+                .map_err(|reason| error(format!("{at} {reason}")))?;
             let mut include = None;
             for statement in statements {
                 self.statement(statement, &at, &mut include)
@@ -88,7 +91,9 @@ impl Reader<'_> {
         if files.is_empty() {
             self.messages.push(Message::new(
                 Level::Warning,
-                format!("Nothing matches the include pattern '{pattern}' from {from} at line {line}."),
+                format!(
+                    "Nothing matches the include pattern '{pattern}' from {from} at line {line}."
+                ),
             ));
         }
         for file in files.iter().filter(|file| !file.is_dir()) {
@@ -111,7 +116,9 @@ impl Reader<'_> {
                 self.section(&name);
                 Ok(())
             }
-            Statement::Entry { value: None, .. } => Err("value is NULL for a ZEND_INI_PARSER_ENTRY".into()),
+            Statement::Entry { value: None, .. } => {
+                Err("value is NULL for a ZEND_INI_PARSER_ENTRY".into())
+            }
             Statement::Entry { name, value: Some(pattern) } if name == "include" => {
                 match include.replace(pattern) {
                     None => Ok(()),
@@ -138,7 +145,15 @@ impl Reader<'_> {
 
     fn entry(&mut self, name: &str, value: &str, at: &str) -> Result<(), String> {
         match self.current {
-            None => set(directive::GLOBAL, &mut self.sections.global, name, value, None, at, self.messages),
+            None => set(
+                directive::GLOBAL,
+                &mut self.sections.global,
+                name,
+                value,
+                None,
+                at,
+                self.messages,
+            ),
             Some(current) => {
                 let pool = &mut self.sections.pools[current];
                 let own = pool.name.clone();
@@ -153,7 +168,9 @@ impl Reader<'_> {
             return Err("Keys provided to field 'access.suppress_path' are ignored".into());
         }
         if suppresses && !value.starts_with('/') {
-            return Err("Values provided to field 'access.suppress_path' must begin with '/'".into());
+            return Err(
+                "Values provided to field 'access.suppress_path' must begin with '/'".into()
+            );
         }
         if !suppresses && key.is_empty() {
             return Err(format!("You must provide a key for field '{name}'"));
@@ -173,7 +190,8 @@ impl Reader<'_> {
         } else {
             value::with_pool(value, Some(&pool.name))
         };
-        let value = read.map_err(|reason| format!("error while parsing '{name}[{key}]' : {reason}"))?;
+        let value =
+            read.map_err(|reason| format!("error while parsing '{name}[{key}]' : {reason}"))?;
         match list.pairs {
             Some(pairs) => pairs(pool).push((key, value)),
             None => pool.access_suppress_paths.push(value),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::access::Format;
 use crate::config::{
-    Access, Address, AllowedClients, Config, CoreLimit, ErrorLog, Global, Listen, Manager, Ping, Pool,
-    Setting, Slow,
+    Access, Address, AllowedClients, Config, CoreLimit, ErrorLog, Global, Listen, Manager, Ping,
+    Pool, Setting, Slow,
 };
 use crate::ini::Lookup;
 use crate::raw::{self, Kind, NO_PRIORITY};
@@ -149,7 +149,9 @@ fn manager(raw: &raw::Pool) -> Manager {
             min_spare: count(raw.min_spare_servers),
             max_spare: count(raw.max_spare_servers),
         },
-        Some(Kind::OnDemand) | None => Manager::OnDemand { idle_timeout: seconds(raw.process_idle_timeout) },
+        Some(Kind::OnDemand) | None => {
+            Manager::OnDemand { idle_timeout: seconds(raw.process_idle_timeout) }
+        }
     }
 }
 

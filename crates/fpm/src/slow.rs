@@ -28,7 +28,8 @@ pub fn entry(
     depth: usize,
 ) -> String {
     // Two blanks: the time brings one of its own in php-fpm.
-    let mut text = format!("\n{}  [pool {pool}] pid {pid}\nscript_filename = {script}\n", style.time(now));
+    let mut text =
+        format!("\n{}  [pool {pool}] pid {pid}\nscript_filename = {script}\n", style.time(now));
     for Frame { function, file, line, address } in frames.iter().take(depth) {
         let file = if file.is_empty() { "unknown" } else { file };
         text.push_str(&format!("[0x{address:016x}] {function}() {file}:{line}\n"));

@@ -1,7 +1,7 @@
 //! The status page (`pm.status_path`) in php-fpm's five formats, and the ping page.
 //!
-//! Everything that comes from requests is escaped for the format in which it is shown: a visitor who asks for a strange
-//! path must not write into an administrator's page.
+//! Everything that comes from requests is escaped for the format in which it is shown: a visitor
+//! who asks for a strange path must not write into an administrator's page.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -68,7 +68,8 @@ pub struct Process {
     pub user: Vec<u8>,
     /// Its script; empty if there was none.
     pub script: Vec<u8>,
-    /// The share of a processor that the last request took, in percent. Shown of an idle worker only.
+    /// The share of a processor that the last request took, in percent. Shown of an idle worker
+    /// only.
     pub cpu: f64,
     /// The most memory that it had. Shown of an idle worker only.
     pub memory: u64,
@@ -134,8 +135,11 @@ pub struct Asked {
 impl Asked {
     /// Reads a query, such as `full&json`.
     pub fn of(query: &[u8]) -> Asked {
-        let names =
-            || query.split(|byte| *byte == b'&').filter_map(|part| part.split(|byte| *byte == b'=').next());
+        let names = || {
+            query
+                .split(|byte| *byte == b'&')
+                .filter_map(|part| part.split(|byte| *byte == b'=').next())
+        };
         let has = |name: &str| names().any(|found| found == name.as_bytes());
         let formats = [
             ("html", Format::Html),
@@ -188,9 +192,10 @@ impl Snapshot {
             Format::Html => ("text/html", self.html(full)),
             Format::Xml => ("text/xml", self.xml(full)),
             Format::Json => ("application/json", self.json(full)),
-            Format::OpenMetrics => {
-                ("application/openmetrics-text; version=1.0.0; charset=utf-8", openmetrics::page(self))
-            }
+            Format::OpenMetrics => (
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                openmetrics::page(self),
+            ),
         };
         Page { content_type, body: text.into_bytes() }
     }
@@ -221,7 +226,8 @@ impl Snapshot {
 
     fn rows_of(&self, process: &Process) -> Rows<'_> {
         use Value::{Moment, Number, Share, Text, Word};
-        let or_dash = |text: &[u8]| Text(if text.is_empty() { b"-".to_vec() } else { text.to_vec() });
+        let or_dash =
+            |text: &[u8]| Text(if text.is_empty() { b"-".to_vec() } else { text.to_vec() });
         let idle = process.state == State::Idle;
         let mut uri = process.uri.clone();
         if uri.is_empty() {
@@ -237,7 +243,10 @@ impl Snapshot {
             ("start time", Moment(process.started)),
             ("start since", Number(u64::try_from(self.now - process.started).unwrap_or(0))),
             ("requests", Number(process.requests)),
-            ("request duration", Number(u64::try_from(process.duration.as_micros()).unwrap_or(u64::MAX))),
+            (
+                "request duration",
+                Number(u64::try_from(process.duration.as_micros()).unwrap_or(u64::MAX)),
+            ),
             ("request method", or_dash(&process.method)),
             ("request uri", Text(uri)),
             ("content length", Number(process.body_length)),
@@ -269,7 +278,8 @@ impl Snapshot {
              <head><title>PHP-FPM Status Page</title></head>\n<body>\n<table>\n",
         );
         for (name, value) in self.rows() {
-            let _ = writeln!(page, "<tr><th>{name}</th><td>{}</td></tr>", value.shown(markup, local));
+            let _ =
+                writeln!(page, "<tr><th>{name}</th><td>{}</td></tr>", value.shown(markup, local));
         }
         page.push_str("</table>\n");
         if full {
@@ -382,7 +392,9 @@ fn markup(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#039;"),
             // XML has no way to write most of these.
-            char if char.is_control() || matches!(char, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
+            char if char.is_control() || matches!(char, '\u{fffe}' | '\u{ffff}') => {
+                escaped.push('\u{fffd}')
+            }
             char => escaped.push(char),
         }
     }

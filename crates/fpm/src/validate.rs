@@ -1,5 +1,5 @@
-//! Whether the sections make sense together: php-fpm's checks in php-fpm's order, with its words. Defaults are filled
-//! in and relative paths made absolute on the way.
+//! Whether the sections make sense together: php-fpm's checks in php-fpm's order, with its words.
+//! Defaults are filled in and relative paths made absolute on the way.
 
 use std::io;
 use std::path::Path;
@@ -67,15 +67,20 @@ pub fn validate(
     pools(sections, above, host, messages)?;
     for pool in &sections.pools {
         if let Some(log) = set(&pool.access_log) {
-            openable(log)
-                .map_err(|why| Message::of_system(format!("failed to open access log ({log})"), &why))?;
+            openable(log).map_err(|why| {
+                Message::of_system(format!("failed to open access log ({log})"), &why)
+            })?;
         }
     }
     for pool in sections.pools.iter().filter(|pool| set(&pool.access_log).is_some()) {
         let format = pool.access_format.as_deref().unwrap_or_default();
         if let Err(reason) = access::Format::compile(format) {
             messages.push(Message::new(Level::Warning, reason.to_string()));
-            return Err(of_pool(pool, Level::Error, format!("wrong format for access.format '{format}'")));
+            return Err(of_pool(
+                pool,
+                Level::Error,
+                format!("wrong format for access.format '{format}'"),
+            ));
         }
     }
     Ok(())
@@ -127,7 +132,9 @@ fn global(global: &mut Global, above: &Above<'_>) -> Result<(), Message> {
     match global.events_mechanism.as_deref() {
         None | Some("epoll" | "poll" | "select") => global.events_mechanism = Some("epoll".into()),
         Some(other) => {
-            return Err(error(format!("event mechanism '{other}' is not available on this system")));
+            return Err(error(format!(
+                "event mechanism '{other}' is not available on this system"
+            )));
         }
     }
     Ok(())
@@ -144,7 +151,9 @@ fn pools(
     messages: &mut Vec<Message>,
 ) -> Result<(), Message> {
     if sections.pools.is_empty() {
-        return Err(error("No pool defined. at least one pool section must be specified in config file"));
+        return Err(error(
+            "No pool defined. at least one pool section must be specified in config file",
+        ));
     }
     for pool in &mut sections.pools {
         place(pool, above, host)?;
@@ -201,16 +210,23 @@ fn manager(pool: &mut Pool, messages: &mut Vec<Message>) -> Result<(), Message> 
         Kind::Static => {}
         Kind::Dynamic => {
             if min <= 0 {
-                return alert(pool, format!("pm.min_spare_servers({min}) must be a positive value"));
+                return alert(
+                    pool,
+                    format!("pm.min_spare_servers({min}) must be a positive value"),
+                );
             }
             if max <= 0 {
-                return alert(pool, format!("pm.max_spare_servers({max}) must be a positive value"));
+                return alert(
+                    pool,
+                    format!("pm.max_spare_servers({max}) must be a positive value"),
+                );
             }
             if min > pool.max_children || max > pool.max_children {
                 return alert(
                     pool,
                     format!(
-                        "pm.min_spare_servers({min}) and pm.max_spare_servers({max}) cannot be greater than \
+                        "pm.min_spare_servers({min}) and pm.max_spare_servers({max}) cannot be \
+                            greater than \
                          pm.max_children({})",
                         pool.max_children
                     ),
@@ -219,18 +235,25 @@ fn manager(pool: &mut Pool, messages: &mut Vec<Message>) -> Result<(), Message> 
             if max < min {
                 return alert(
                     pool,
-                    format!("pm.max_spare_servers({max}) must not be less than pm.min_spare_servers({min})"),
+                    format!(
+                        "pm.max_spare_servers({max}) must not be less than \
+                            pm.min_spare_servers({min})"
+                    ),
                 );
             }
             if start <= 0 {
                 pool.start_servers = min + (max - min) / 2;
-                let text = format!("pm.start_servers is not set. It's been set to {}.", pool.start_servers);
+                let text = format!(
+                    "pm.start_servers is not set. It's been set to {}.",
+                    pool.start_servers
+                );
                 messages.push(of_pool(pool, Level::Notice, text));
             } else if start < min || start > max {
                 return alert(
                     pool,
                     format!(
-                        "pm.start_servers({start}) must not be less than pm.min_spare_servers({min}) and not \
+                        "pm.start_servers({start}) must not be less than \
+                            pm.min_spare_servers({min}) and not \
                          greater than pm.max_spare_servers({max})"
                     ),
                 );
@@ -242,11 +265,15 @@ fn manager(pool: &mut Pool, messages: &mut Vec<Message>) -> Result<(), Message> 
         Kind::OnDemand => {
             let idle = pool.process_idle_timeout;
             if idle < 1 {
-                return alert(pool, format!("pm.process_idle_timeout({idle}s) must be greater than 0s"));
+                return alert(
+                    pool,
+                    format!("pm.process_idle_timeout({idle}s) must be greater than 0s"),
+                );
             }
             if pool.listen_backlog < BACKLOG {
                 let text = format!(
-                    "listen.backlog({}) was too low for the ondemand process manager. I updated it for you to \
+                    "listen.backlog({}) was too low for the ondemand process manager. I updated \
+                        it for you to \
                      {BACKLOG}.",
                     pool.listen_backlog
                 );
@@ -284,7 +311,8 @@ fn pages(pool: &mut Pool, above: &Above<'_>) -> Result<(), Message> {
 }
 
 fn page(pool: &Pool, what: &str, path: &str, shortest: usize) -> Result<(), Message> {
-    let wrong = |why: &str| Err(of_pool(pool, Level::Error, format!("the {what} path '{path}' {why}")));
+    let wrong =
+        |why: &str| Err(of_pool(pool, Level::Error, format!("the {what} path '{path}' {why}")));
     if !path.starts_with('/') {
         return wrong("must start with a '/'");
     }
@@ -299,7 +327,8 @@ fn page(pool: &Pool, what: &str, path: &str, shortest: usize) -> Result<(), Mess
 
 /// Access log and slow log.
 fn logs(pool: &mut Pool, above: &Above<'_>) -> Result<(), Message> {
-    let absolute = |path: &str, pool: &Pool| paths::of_pool(path, pool.prefix.as_deref(), above.prefix);
+    let absolute =
+        |path: &str, pool: &Pool| paths::of_pool(path, pool.prefix.as_deref(), above.prefix);
     if let Some(log) = set(&pool.access_log) {
         pool.access_log = Some(absolute(log, pool));
         pool.access_format.get_or_insert_with(|| "%R - %u %t \"%m %r\" %s".into());
@@ -313,11 +342,13 @@ fn logs(pool: &mut Pool, above: &Above<'_>) -> Result<(), Message> {
             let text = "'slowlog' must be specified for use with 'request_slowlog_timeout'";
             return Err(of_pool(pool, Level::Error, text));
         };
-        openable(log)
-            .map_err(|why| Message::of_system(format!("Unable to create or open slowlog({log})"), &why))?;
+        openable(log).map_err(|why| {
+            Message::of_system(format!("Unable to create or open slowlog({log})"), &why)
+        })?;
         if end != 0 && slow > end {
             let text = format!(
-                "'request_slowlog_timeout' ({slow}) can't be greater than 'request_terminate_timeout' ({end})"
+                "'request_slowlog_timeout' ({slow}) can't be greater than \
+                    'request_terminate_timeout' ({end})"
             );
             return Err(of_pool(pool, Level::Error, text));
         }
@@ -365,7 +396,10 @@ fn folders(pool: &mut Pool, above: &Above<'_>) -> Result<(), Message> {
             Some(chroot) => {
                 let inside = format!("{chroot}/{chdir}");
                 (!paths::is_folder(&inside)).then(|| {
-                    format!("the chdir path '{chdir}' within the chroot path '{chroot}' ('{inside}') does not exist or is not a directory")
+                    format!(
+                        "the chdir path '{chdir}' within the chroot path '{chroot}' \
+                        ('{inside}') does not exist or is not a directory"
+                    )
                 })
             }
             None => (!paths::is_folder(&chdir))
@@ -389,7 +423,8 @@ fn settings(pool: &mut Pool, above: &Above<'_>) {
     let admin = pool.php_admin_values.iter_mut().map(|pair| (pair, true));
     let user = pool.php_values.iter_mut().map(|pair| (pair, false));
     for ((name, value), is_admin) in admin.chain(user).filter(|((name, _), _)| is_path(name)) {
-        let is_syslog = name.eq_ignore_ascii_case("error_log") && value.eq_ignore_ascii_case("syslog");
+        let is_syslog =
+            name.eq_ignore_ascii_case("error_log") && value.eq_ignore_ascii_case("syslog");
         if !(is_admin && is_syslog) {
             *value = paths::of_pool(value, own.as_deref(), above.prefix);
         }
@@ -399,13 +434,15 @@ fn settings(pool: &mut Pool, above: &Above<'_>) {
 /// No two pools on one socket.
 fn distinct(pools: &[Pool]) -> Result<(), Message> {
     let own = pools.iter().map(|pool| (pool.name.clone(), set(&pool.listen)));
-    let status = pools.iter().map(|pool| (format!("{}_status", pool.name), set(&pool.status_listen)));
+    let status =
+        pools.iter().map(|pool| (format!("{}_status", pool.name), set(&pool.status_listen)));
     let all: Vec<(String, &str)> =
         own.chain(status).filter_map(|(name, listen)| Some((name, listen?))).collect();
     for (at, (name, listen)) in all.iter().enumerate() {
         if let Some((other, _)) = all[at + 1..].iter().find(|(_, other)| other == listen) {
             return Err(error(format!(
-                "[pool {other}] unable to set listen address as it's already used in another pool '{name}'"
+                "[pool {other}] unable to set listen address as it's already used in another pool \
+                    '{name}'"
             )));
         }
     }
@@ -422,7 +459,8 @@ pub fn names(pool: &Pool, host: &dyn Host) -> Result<(), Message> {
     known_user(pool, &pool.user, host)?;
     known_group(pool, &pool.group, host)?;
     // php-fpm tells the system's reason for these two, which knows nothing of names.
-    let with_reason = |message: Message| Message { text: message.text + ": Success (0)", ..message };
+    let with_reason =
+        |message: Message| Message { text: message.text + ": Success (0)", ..message };
     known_user(pool, &pool.listen_owner, host).map_err(with_reason)?;
     known_group(pool, &pool.listen_group, host).map_err(with_reason)
 }

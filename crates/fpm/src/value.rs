@@ -12,7 +12,8 @@ pub fn with_pool(text: &str, pool: Option<&str>) -> Result<String, &'static str>
     }
 }
 
-/// Yes or no. The parser has already made 1 and nothing of the unquoted words; these come from quotes and variables.
+/// Yes or no. The parser has already made 1 and nothing of the unquoted words; these come from
+/// quotes and variables.
 pub fn boolean(text: &str) -> Result<bool, &'static str> {
     match text {
         "1" | "yes" | "true" | "on" => Ok(true),

@@ -1,15 +1,18 @@
-//! What a worker writes to its standard output and error (`catch_workers_output`), as lines of the error log:
-//! `[TIME] WARNING: [pool www] child 7 said into stderr: "…"`. Lines longer than `log_limit` are continued in further ones.
+//! What a worker writes to its standard output and error (`catch_workers_output`), as lines of the
+//! error log: `[TIME] WARNING: [pool www] child 7 said into stderr: "…"`. Lines longer than
+//! `log_limit` are continued in further ones.
 //!
-//! A worker may write anything here, and cannot forge a line or cut another's: what it writes is one line per line,
-//! quoted, and the order to flush ([`FLUSH`]) is recognised wherever pieces of it fall.
+//! A worker may write anything here, and cannot forge a line or cut another's: what it writes is
+//! one line per line, quoted, and the order to flush ([`FLUSH`]) is recognised wherever pieces of
+//! it fall.
 
 use std::time::SystemTime;
 
 use crate::log::Style;
 use crate::message::Level;
 
-/// What a worker writes at the end of a request, so that what it said is not kept back for want of a line's end.
+/// What a worker writes at the end of a request, so that what it said is not kept back for want of
+/// a line's end.
 pub const FLUSH: &[u8] = b"\0fscf\0";
 
 /// Where a worker wrote.
@@ -149,8 +152,13 @@ impl WorkerOutput {
             Level::Debug => format!("pid {}, said(), line {}: ", std::process::id(), line!()),
             _ => String::new(),
         };
-        format!("{head}{debug}[pool {}] child {} said into {}: \"", self.pool, self.pid, stream.name())
-            .into_bytes()
+        format!(
+            "{head}{debug}[pool {}] child {} said into {}: \"",
+            self.pool,
+            self.pid,
+            stream.name()
+        )
+        .into_bytes()
     }
 
     fn put(&mut self, text: &[u8], out: &mut Vec<u8>) {
@@ -194,7 +202,10 @@ mod tests {
         let out = text(said.feed(Stream::Stderr, b"one\ntwo\nthr", UNIX_EPOCH));
         let lines: Vec<&str> = out.lines().collect();
         assert_eq!(lines.len(), 2);
-        assert!(lines[0].ends_with("] WARNING: [pool www] child 7 said into stderr: \"one\""), "{out}");
+        assert!(
+            lines[0].ends_with("] WARNING: [pool www] child 7 said into stderr: \"one\""),
+            "{out}"
+        );
         let out = text(said.feed(Stream::Stderr, b"ee\n\n", UNIX_EPOCH));
         assert!(out.ends_with("stderr: \"three\"\n") && out.lines().count() == 1, "{out}");
         assert_eq!(text(said.feed(Stream::Stdout, b"last", UNIX_EPOCH)), "");
@@ -216,12 +227,14 @@ mod tests {
             for buffer in [true, false] {
                 let mut said = said(true, buffer, limit);
                 let message = "a".repeat(length);
-                let out = text(said.feed(Stream::Stderr, format!("{message}\n").as_bytes(), UNIX_EPOCH));
+                let out =
+                    text(said.feed(Stream::Stderr, format!("{message}\n").as_bytes(), UNIX_EPOCH));
                 let lines: Vec<&str> = out.split_inclusive('\n').collect();
                 let (last, others) = lines.split_last().expect("a line");
                 assert!(others.iter().all(|line| line.len() == limit), "{limit}");
                 assert!(last.len() <= limit && last.ends_with("\"\n"));
-                let all: String = lines.iter().map(|line| line.split('"').nth(1).expect("a quote")).collect();
+                let all: String =
+                    lines.iter().map(|line| line.split('"').nth(1).expect("a quote")).collect();
                 assert_eq!(all, message);
             }
         }
@@ -245,7 +258,11 @@ mod tests {
     #[test]
     fn plain_lines() {
         let mut said = said(false, true, 1000);
-        let out = text(said.feed(Stream::Stderr, format!("{}\n", "b".repeat(2000)).as_bytes(), UNIX_EPOCH));
+        let out = text(said.feed(
+            Stream::Stderr,
+            format!("{}\n", "b".repeat(2000)).as_bytes(),
+            UNIX_EPOCH,
+        ));
         let lengths: Vec<usize> = out.lines().map(str::len).collect();
         assert_eq!(lengths, [999, 999, 2]);
     }

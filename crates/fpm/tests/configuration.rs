@@ -71,7 +71,11 @@ impl Site {
 }
 
 fn said(loaded: &Loaded) -> Vec<String> {
-    loaded.messages.iter().map(|message| format!("{}: {}", message.level.name(), message.text)).collect()
+    loaded
+        .messages
+        .iter()
+        .map(|message| format!("{}: {}", message.level.name(), message.text))
+        .collect()
 }
 
 fn good(text: &str) -> (Config, Vec<String>) {
@@ -98,8 +102,8 @@ fn refused(text: &str) -> Vec<String> {
     said
 }
 
-const LEAST: &str =
-    "[global]\nerror_log = DIR/error.log\n[www]\nlisten = 127.0.0.1:9000\npm = static\npm.max_children = 3\n";
+const LEAST: &str = "[global]\nerror_log = DIR/error.log\n[www]\nlisten = 127.0.0.1:9000\npm = \
+    static\npm.max_children = 3\n";
 
 fn with(more: &str) -> String {
     format!("{LEAST}{more}\n")
@@ -112,7 +116,10 @@ fn the_least_has_the_defaults_of_php_fpm() {
     let global = &config.global;
     assert_eq!(global.pid, None);
     assert!(matches!(&global.error_log, ErrorLog::File(file) if file.ends_with("error.log")));
-    assert_eq!((global.log_level, global.log_limit, global.log_buffering), (Level::Notice, 1024, true));
+    assert_eq!(
+        (global.log_level, global.log_limit, global.log_buffering),
+        (Level::Notice, 1024, true)
+    );
     assert_eq!((global.process_priority, global.daemonize), (None, true));
     let pool = &config.pools[0];
     assert_eq!((pool.name.as_str(), pool.max_children, pool.manager), ("www", 3, Manager::Static));
@@ -121,7 +128,10 @@ fn the_least_has_the_defaults_of_php_fpm() {
     assert_eq!(pool.limit_extensions, [".php", ".phar"]);
     assert!(pool.clear_env && pool.decorate_workers_output && !pool.catch_workers_output);
     assert!(
-        pool.access.is_none() && pool.slow.is_none() && pool.ping.is_none() && pool.status_path.is_none()
+        pool.access.is_none()
+            && pool.slow.is_none()
+            && pool.ping.is_none()
+            && pool.status_path.is_none()
     );
 }
 
@@ -208,7 +218,10 @@ php_admin_flag[log_errors] = on
     assert_eq!(said, expected);
     let global = &config.global;
     assert_eq!(global.error_log, ErrorLog::Syslog);
-    assert_eq!((global.log_level, global.log_limit, global.log_buffering), (Level::Warning, 4096, false));
+    assert_eq!(
+        (global.log_level, global.log_limit, global.log_buffering),
+        (Level::Warning, 4096, false)
+    );
     assert_eq!(global.emergency_restart_threshold, 10);
     assert_eq!(global.emergency_restart_interval, Duration::from_secs(60));
     assert_eq!(global.process_control_timeout, Duration::from_secs(7200));
@@ -218,7 +231,10 @@ php_admin_flag[log_errors] = on
     let pool = &config.pools[0];
     assert!(matches!(&pool.listen.address, Address::Unix(path) if path.ends_with("www.sock")));
     assert_eq!((pool.listen.backlog, pool.listen.mode), (-1, 0o666));
-    assert_eq!((pool.listen.owner.as_deref(), pool.listen.group.as_deref()), (Some("web"), Some("33")));
+    assert_eq!(
+        (pool.listen.owner.as_deref(), pool.listen.group.as_deref()),
+        (Some("web"), Some("33"))
+    );
     assert_eq!(pool.listen.acl_users, ["web", "other"]);
     let clients = pool.listen.allowed_clients.as_ref().expect("a list");
     assert_eq!(
@@ -229,9 +245,16 @@ php_admin_flag[log_errors] = on
     let manager = Manager::Dynamic { start: 3, min_spare: 2, max_spare: 4 };
     assert_eq!((pool.manager, pool.max_children, pool.max_requests), (manager, 10, 500));
     assert_eq!(pool.status_path.as_deref(), Some("/status"));
-    assert_eq!(pool.status_listen, Some(Address::Tcp { host: "127.0.0.1".into(), port: "9001".into() }));
+    assert_eq!(
+        pool.status_listen,
+        Some(Address::Tcp { host: "127.0.0.1".into(), port: "9001".into() })
+    );
     let ping = pool.ping.as_ref().expect("a ping page");
-    assert_eq!((ping.path.as_str(), ping.response.as_str()), ("/ping", "1"), "an unquoted yes is 1");
+    assert_eq!(
+        (ping.path.as_str(), ping.response.as_str()),
+        ("/ping", "1"),
+        "an unquoted yes is 1"
+    );
     let access = pool.access.as_ref().expect("an access log");
     assert_eq!((access.format.text(), access.suppress_paths.len()), ("%R %{mili}d", 2));
     let slow = pool.slow.as_ref().expect("a slow log");
@@ -239,7 +262,10 @@ php_admin_flag[log_errors] = on
     assert_eq!(pool.terminate_timeout, Some(Duration::from_secs(60)));
     assert!(pool.terminate_track_finished && pool.catch_workers_output && pool.process_dumpable);
     assert!(!pool.decorate_workers_output && !pool.clear_env);
-    assert_eq!((pool.rlimit_files, pool.rlimit_core, pool.process_priority), (Some(512), None, Some(10)));
+    assert_eq!(
+        (pool.rlimit_files, pool.rlimit_core, pool.process_priority),
+        (Some(512), None, Some(10))
+    );
     assert_eq!(pool.chroot, None);
     assert_eq!(pool.limit_extensions, [".php", ".php7"]);
     let setting = |name: &str, value: &str| Setting { name: name.into(), value: value.into() };
@@ -268,9 +294,12 @@ fn addresses() {
 #[test]
 fn prefixes() {
     let site = Site::new(
-        "[global]\nerror_log = a.log\npid = a.pid\ninclude = etc/*.conf\n[www]\nlisten = a.sock\npm = ondemand\npm.max_children = 1\n\
-         chroot = $prefix/inner\nslowlog = s.log\nphp_admin_value[error_log] = x\n[own]\nprefix = DIR/etc\nlisten = b.sock\n\
-         pm = ondemand\npm.max_children = 1\nphp_admin_value[error_log] = x\nphp_value[sendmail_path] = y\nphp_admin_value[z] = z",
+        "[global]\nerror_log = a.log\npid = a.pid\ninclude = etc/*.conf\n[www]\nlisten = \
+            a.sock\npm = ondemand\npm.max_children = 1\n\
+         chroot = $prefix/inner\nslowlog = s.log\nphp_admin_value[error_log] = x\n[own]\nprefix = \
+         DIR/etc\nlisten = b.sock\n\
+         pm = ondemand\npm.max_children = 1\nphp_admin_value[error_log] = \
+         x\nphp_value[sendmail_path] = y\nphp_admin_value[z] = z",
     );
     for folder in ["etc", "inner"] {
         fs::create_dir(site.path().join(folder)).expect("a folder");
@@ -303,8 +332,11 @@ fn prefixes() {
 fn the_command_line_above_the_file() {
     let site = Site::new(LEAST);
     let pid = site.path().join("x.pid");
-    let options =
-        Options { pid: Some(pid.to_str().expect("text").into()), daemonize: Some(false), ..site.options() };
+    let options = Options {
+        pid: Some(pid.to_str().expect("text").into()),
+        daemonize: Some(false),
+        ..site.options()
+    };
     let config = load(&options, &USER).config.expect("a configuration");
     assert_eq!((config.global.pid, config.global.daemonize), (Some(pid), false));
     assert_eq!(Options::default().path(), PathBuf::from("/etc/php-fpm.conf"));
@@ -317,7 +349,8 @@ fn includes_come_in_alphabetical_order_and_may_nest() {
     let site = Site::new("[global]\nerror_log = DIR/e.log\ninclude = DIR/pool.d/*.conf");
     fs::create_dir(site.path().join("pool.d")).expect("a folder");
     for name in ["b", "a", "c"] {
-        let text = format!("[{name}]\nlisten = DIR/{name}.sock\npm = ondemand\npm.max_children = 1");
+        let text =
+            format!("[{name}]\nlisten = DIR/{name}.sock\npm = ondemand\npm.max_children = 1");
         site.write(&format!("pool.d/{name}.conf"), &text);
     }
     site.write("pool.d/.hidden.conf", "nonsense");
@@ -336,7 +369,8 @@ fn an_include_of_nothing_is_a_warning_with_its_place() {
     let site = Site::new(&format!("include = DIR/none/*.conf\n{LEAST}"));
     let dir = site.path().to_str().expect("text").to_string();
     let expected = format!(
-        "WARNING: Nothing matches the include pattern '{dir}/none/*.conf' from {dir}/fpm.conf at line 1."
+        "WARNING: Nothing matches the include pattern '{dir}/none/*.conf' from {dir}/fpm.conf at \
+            line 1."
     );
     assert_eq!(said(&site.load()), [expected]);
 }
@@ -361,16 +395,19 @@ fn lines_that_cannot_be_read() {
         ("pm", "value is NULL for a ZEND_INI_PARSER_ENTRY"),
         (
             "pm = many",
-            "unable to parse value for entry 'pm': invalid process manager (static, dynamic or ondemand)",
+            "unable to parse value for entry 'pm': invalid process manager (static, dynamic or \
+                ondemand)",
         ),
         (
             "PM.max_children = many",
-            "unable to parse value for entry 'pm.max_children': is not a valid number (greater or equal than zero)",
+            "unable to parse value for entry 'pm.max_children': is not a valid number (greater or \
+                equal than zero)",
         ),
         ("clear_env = maybe", "unable to parse value for entry 'clear_env': invalid boolean value"),
         (
             "request_terminate_timeout = 5x",
-            "unable to parse value for entry 'request_terminate_timeout': unknown suffix used in time value",
+            "unable to parse value for entry 'request_terminate_timeout': unknown suffix used in \
+                time value",
         ),
         (
             "request_terminate_timeout =",
@@ -383,20 +420,36 @@ fn lines_that_cannot_be_read() {
         ("env[] = x", "You must provide a key for field 'env'"),
         ("env[A] =", "empty value"),
         ("php_flag[a] = 7", "error while parsing 'php_flag[a]' : invalid boolean value"),
-        ("access.suppress_path[x] = /y", "Keys provided to field 'access.suppress_path' are ignored"),
-        ("access.suppress_path[] = y", "Values provided to field 'access.suppress_path' must begin with '/'"),
+        (
+            "access.suppress_path[x] = /y",
+            "Keys provided to field 'access.suppress_path' are ignored",
+        ),
+        (
+            "access.suppress_path[] = y",
+            "Values provided to field 'access.suppress_path' must begin with '/'",
+        ),
         ("pm = = x", "syntax error, unexpected '='"),
     ];
     for (text, reason) in table {
-        assert_eq!(refused(&with(text)), [format!("ERROR: [DIR/fpm.conf:{line}] {reason}")], "{text}");
+        assert_eq!(
+            refused(&with(text)),
+            [format!("ERROR: [DIR/fpm.conf:{line}] {reason}")],
+            "{text}"
+        );
     }
     let global = [
         (
             "pid = /run/$pool.pid",
             "unable to parse value for entry 'pid': Can't use '$pool' when the pool is not defined",
         ),
-        ("log_level = loud", "unable to parse value for entry 'log_level': invalid value for 'log_level'"),
-        ("syslog.facility = none", "unable to parse value for entry 'syslog.facility': invalid value"),
+        (
+            "log_level = loud",
+            "unable to parse value for entry 'log_level': invalid value for 'log_level'",
+        ),
+        (
+            "syslog.facility = none",
+            "unable to parse value for entry 'syslog.facility': invalid value",
+        ),
         ("env[A] = b", "Array are not allowed in the global section"),
         ("listen = 9000", "unknown entry 'listen'"),
     ];
@@ -419,13 +472,19 @@ fn a_line_that_is_no_text_is_refused() {
 fn what_makes_no_sense_together() {
     let dynamic = "pm = dynamic\npm.min_spare_servers = 1\npm.max_spare_servers = 3\n";
     let table = [
-        ("pm.max_children = 0".into(), "ALERT: [pool www] pm.max_children must be a positive value"),
+        (
+            "pm.max_children = 0".into(),
+            "ALERT: [pool www] pm.max_children must be a positive value",
+        ),
         ("listen =".into(), "ALERT: [pool www] no listen address have been defined!"),
         (
             "prefix = DIR/none".into(),
             "ERROR: [pool www] the prefix 'DIR/none' does not exist or is not a directory",
         ),
-        ("process.priority = 21".into(), "ERROR: [pool www] process.priority must be included into [-19,20]"),
+        (
+            "process.priority = 21".into(),
+            "ERROR: [pool www] process.priority must be included into [-19,20]",
+        ),
         (
             format!("{dynamic}pm.min_spare_servers = 0"),
             "ALERT: [pool www] pm.min_spare_servers(0) must be a positive value",
@@ -436,7 +495,8 @@ fn what_makes_no_sense_together() {
         ),
         (
             format!("{dynamic}pm.max_spare_servers = 4"),
-            "ALERT: [pool www] pm.min_spare_servers(1) and pm.max_spare_servers(4) cannot be greater than pm.max_children(3)",
+            "ALERT: [pool www] pm.min_spare_servers(1) and pm.max_spare_servers(4) cannot be \
+                greater than pm.max_children(3)",
         ),
         (
             format!("{dynamic}pm.min_spare_servers = 3\npm.max_spare_servers = 2"),
@@ -444,7 +504,8 @@ fn what_makes_no_sense_together() {
         ),
         (
             format!("{dynamic}pm.min_spare_servers = 2\npm.start_servers = 1"),
-            "ALERT: [pool www] pm.start_servers(1) must not be less than pm.min_spare_servers(2) and not greater than pm.max_spare_servers(3)",
+            "ALERT: [pool www] pm.start_servers(1) must not be less than pm.min_spare_servers(2) \
+                and not greater than pm.max_spare_servers(3)",
         ),
         (
             format!("{dynamic}pm.start_servers = 2\npm.max_spawn_rate = 0"),
@@ -461,7 +522,8 @@ fn what_makes_no_sense_together() {
         ("pm.status_path = /".into(), "ERROR: [pool www] the status path '/' is not long enough"),
         (
             "pm.status_path = /a?b".into(),
-            "ERROR: [pool www] the status path '/a?b' must contain only the following characters '[alphanum]/_-.~'",
+            "ERROR: [pool www] the status path '/a?b' must contain only the following characters \
+                '[alphanum]/_-.~'",
         ),
         ("ping.path = ping".into(), "ERROR: [pool www] the ping path 'ping' must start with a '/'"),
         ("ping.path = /".into(), "ERROR: [pool www] the ping path '/' is not long enough"),
@@ -475,11 +537,13 @@ fn what_makes_no_sense_together() {
         ),
         (
             "slowlog = DIR/s\nrequest_slowlog_timeout = 9\nrequest_terminate_timeout = 8".into(),
-            "ERROR: [pool www] 'request_slowlog_timeout' (9) can't be greater than 'request_terminate_timeout' (8)",
+            "ERROR: [pool www] 'request_slowlog_timeout' (9) can't be greater than \
+                'request_terminate_timeout' (8)",
         ),
         (
             "request_slowlog_trace_depth = 1".into(),
-            "ERROR: [pool www] 'slowlog' must be specified for use with 'request_slowlog_trace_depth'",
+            "ERROR: [pool www] 'slowlog' must be specified for use with \
+                'request_slowlog_trace_depth'",
         ),
         (
             "slowlog = DIR/s\nrequest_slowlog_trace_depth = -1".into(),
@@ -503,15 +567,18 @@ fn what_makes_no_sense_together() {
         ),
         (
             "chroot = DIR\nchdir = /none".into(),
-            "ERROR: [pool www] the chdir path '/none' within the chroot path 'DIR' ('DIR//none') does not exist or is not a directory",
+            "ERROR: [pool www] the chdir path '/none' within the chroot path 'DIR' ('DIR//none') \
+                does not exist or is not a directory",
         ),
         (
             "[two]\nlisten = 127.0.0.1:9000\npm = static\npm.max_children = 1".into(),
-            "ERROR: [pool two] unable to set listen address as it's already used in another pool 'www'",
+            "ERROR: [pool two] unable to set listen address as it's already used in another pool \
+                'www'",
         ),
         (
             "pm.status_listen = 127.0.0.1:9000".into(),
-            "ERROR: [pool www_status] unable to set listen address as it's already used in another pool 'www'",
+            "ERROR: [pool www_status] unable to set listen address as it's already used in \
+                another pool 'www'",
         ),
     ];
     for (text, reason) in table {
@@ -525,7 +592,10 @@ fn what_makes_no_sense_for_all() {
         ("log_limit = 511", "ERROR: log_limit must be greater than 512"),
         ("process.max = -1", "ERROR: process_max can't be negative"),
         ("process.priority = -20", "ERROR: process.priority must be included into [-19,20]"),
-        ("error_log = DIR/no/e", "ERROR: failed to open error_log (DIR/no/e): No such file or directory (2)"),
+        (
+            "error_log = DIR/no/e",
+            "ERROR: failed to open error_log (DIR/no/e): No such file or directory (2)",
+        ),
     ];
     for (text, reason) in table {
         let text = LEAST.replace("[www]", &format!("{text}\n[www]"));
@@ -548,26 +618,30 @@ fn what_makes_no_sense_for_all() {
             "ERROR: [pool www] wrong format for access.format '%Z'"
         ]
     );
-    let missing = load(&Options { file: Some("/no/such/file".into()), ..Options::default() }, &USER);
+    let missing =
+        load(&Options { file: Some("/no/such/file".into()), ..Options::default() }, &USER);
     assert_eq!(
         said(&missing)[0],
         "ERROR: failed to open configuration file '/no/such/file': No such file or directory (2)"
     );
     let prefix = load(&Options { prefix: Some("/no/such".into()), ..Options::default() }, &USER);
-    assert_eq!(said(&prefix)[0], "ERROR: the global prefix '/no/such' does not exist or is not a directory");
+    assert_eq!(
+        said(&prefix)[0],
+        "ERROR: the global prefix '/no/such' does not exist or is not a directory"
+    );
 }
 
 #[test]
 fn numbers_that_are_mended() {
-    let (config, said) = good(&with("pm = dynamic\npm.min_spare_servers = 1\npm.max_spare_servers = 3"));
+    let (config, said) =
+        good(&with("pm = dynamic\npm.min_spare_servers = 1\npm.max_spare_servers = 3"));
     assert_eq!(said, ["NOTICE: [pool www] pm.start_servers is not set. It's been set to 2."]);
     assert!(matches!(config.pools[0].manager, Manager::Dynamic { start: 2, .. }));
     let (config, said) = good(&with("pm = ondemand\nlisten.backlog = -5"));
     assert_eq!(
         said,
-        [
-            "WARNING: [pool www] listen.backlog(-5) was too low for the ondemand process manager. I updated it for you to -1."
-        ]
+        ["WARNING: [pool www] listen.backlog(-5) was too low for the ondemand process manager. \
+                I updated it for you to -1."]
     );
     assert_eq!(config.pools[0].listen.backlog, -1);
     let (config, _) = good(&with("pm.status_listen = 9001"));
@@ -581,13 +655,20 @@ fn who_may_be_root() {
         let loaded = load(&Options { run_as_root, ..site.options() }, host);
         (loaded.config.is_some(), said(&loaded).first().cloned().unwrap_or_default())
     };
-    assert_eq!(load_as("", &ROOT, false), (false, "ALERT: [pool www] user has not been defined".into()));
+    assert_eq!(
+        load_as("", &ROOT, false),
+        (false, "ALERT: [pool www] user has not been defined".into())
+    );
     assert_eq!(load_as("user = web", &ROOT, false), (true, String::new()));
     assert_eq!(load_as("user = 33", &ROOT, false), (true, String::new()));
     assert_eq!(load_as("user = 1000\ngroup = 1000", &ROOT, false), (true, String::new()));
     let root = "ERROR: [pool www] please specify user and group other than root";
     assert_eq!(load_as("user = root", &ROOT, false), (false, root.into()));
-    assert_eq!(load_as("user = 1000", &ROOT, false), (false, root.into()), "a number without a group");
+    assert_eq!(
+        load_as("user = 1000", &ROOT, false),
+        (false, root.into()),
+        "a number without a group"
+    );
     assert_eq!(load_as("user = 1000", &ROOT, true), (true, String::new()));
     assert_eq!(load_as("user = web\ngroup = root", &ROOT, false), (false, root.into()));
     assert_eq!(load_as("", &ROOT, true), (true, String::new()));
@@ -610,15 +691,18 @@ fn a_test_of_the_configuration_looks_up_all_names() {
     }
     let site = Site::new(&with("user = web\ngroup = 12345"));
     let loaded = test(&site.options(), false, &USER);
-    let expected =
-        format!("NOTICE: configuration file {} test is successful\n", site.path().join("fpm.conf").display());
+    let expected = format!(
+        "NOTICE: configuration file {} test is successful\n",
+        site.path().join("fpm.conf").display()
+    );
     assert_eq!(said(&loaded), [expected]);
 }
 
 #[test]
 fn the_dump_is_that_of_php_fpm() {
     let site = Site::new(&with(
-        "access.log = DIR/a.log\naccess.suppress_path[] = /p\nenv[A] = $HOSTNAME\nenv[B] = b\nphp_flag[x] = off\npm.process_idle_timeout = 1m",
+        "access.log = DIR/a.log\naccess.suppress_path[] = /p\nenv[A] = $HOSTNAME\nenv[B] = \
+            b\nphp_flag[x] = off\npm.process_idle_timeout = 1m",
     ));
     let said = said(&test(&site.options(), true, &USER));
     assert_eq!(said[0], "NOTICE: [global]");

@@ -1,5 +1,5 @@
-//! The page about the configuration has every directive, in the order in which `-tt` shows them, and says of each whether
-//! it has an effect.
+//! The page about the configuration has every directive, in the order in which `-tt` shows them,
+//! and says of each whether it has an effect.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,9 @@ fn documented() -> Vec<Vec<Documented>> {
         Some(Documented { name: cells[0].strip_suffix('`')?.to_string(), idle: why })
     };
     tables
-        .map(|table| table.lines().skip(1).take_while(|line| line.starts_with('|')).filter_map(row).collect())
+        .map(|table| {
+            table.lines().skip(1).take_while(|line| line.starts_with('|')).filter_map(row).collect()
+        })
         .collect()
 }
 

@@ -1,5 +1,5 @@
-//! A request that an application answers: its body is gathered, one or another kind of application is asked, and what goes
-//! wrong is told to the operator in full and to the client in brief.
+//! A request that an application answers: its body is gathered, one or another kind of application
+//! is asked, and what goes wrong is told to the operator in full and to the client in brief.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -127,7 +127,8 @@ pub async fn authorize(
     index: usize,
     ledger: &mut Ledger,
 ) -> Result<Verdict, Failure> {
-    let script = Script { filename: Path::new("").into(), script_name: path.into(), path_info: Vec::new() };
+    let script =
+        Script { filename: Path::new("").into(), script_name: path.into(), path_info: Vec::new() };
     let call = arrival.call(request, &script, &[]);
     let verdict = fastcgi::authorize(index, &call).await;
     ledger.mark(Phase::Authorize);
@@ -149,7 +150,9 @@ pub async fn filter(
     let filename = file.path.as_path().into();
     let script = Script { filename, script_name: path.into(), path_info: Vec::new() };
     let call = arrival.call(request, &script, variables);
-    fastcgi::filter(index, &call, file, ledger).await.map_err(|trouble| arrival.told(trouble, request))
+    fastcgi::filter(index, &call, file, ledger)
+        .await
+        .map_err(|trouble| arrival.told(trouble, request))
 }
 
 /// Whether asking for it twice does no harm, if it has no body.
@@ -196,7 +199,10 @@ async fn answer(
         let body = std::mem::take(&mut body);
         return match handler {
             Handler::Workers(gate) => {
-                match (php::ask(gate, call, body, fallback.is_some(), ledger).await?, fallback.take()) {
+                match (
+                    php::ask(gate, call, body, fallback.is_some(), ledger).await?,
+                    fallback.take(),
+                ) {
                     (Some(response), _) => Ok(response),
                     (None, Some(next)) => {
                         handler = next;

@@ -15,9 +15,9 @@ use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::server::Loop;
 
-/// Bytes a second that a client has to reach on average while it sends a body, as Apache's `MinRate`. Ten
-/// times more would end uploads over the slowest networks; ten times less lets a client hold a body open
-/// ten times as long for the same traffic.
+/// Bytes a second that a client has to reach on average while it sends a body, as Apache's
+/// `MinRate`. Ten times more would end uploads over the slowest networks; ten times less lets a
+/// client hold a body open ten times as long for the same traffic.
 const LEAST_RATE: u64 = 500;
 
 /// A body may come at any pace for this many times its time limit.
@@ -43,7 +43,8 @@ impl Pace {
         self.last = now;
     }
 
-    /// The moment from which on the time limit counts: the last bytes, or when they should have come.
+    /// The moment from which on the time limit counts: the last bytes, or when they should have
+    /// come.
     pub fn since(&self, limit: Duration) -> u64 {
         let grace = limit.saturating_mul(GRACE).as_nanos() as u64;
         let due = self.received.saturating_mul(1_000_000_000 / LEAST_RATE);
@@ -91,7 +92,8 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// One with at most `buffer` bytes in memory, for a body that will probably have `expected` bytes.
+    /// One with at most `buffer` bytes in memory, for a body that will probably have `expected`
+    /// bytes.
     pub fn new(buffer: usize, expected: u64) -> Spool {
         let memory = BytesMut::with_capacity(expected.min(buffer as u64) as usize);
         Spool { buffer, memory, file: None, len: 0 }

@@ -1,4 +1,5 @@
-//! Who wants a request answered: a client on its connection, or this server itself for one of its clients.
+//! Who wants a request answered: a client on its connection, or this server itself for one of its
+//! clients.
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -7,8 +8,8 @@ use crate::cache::Refresh;
 use crate::connection::{Addresses, Link};
 use crate::screen::Violation;
 
-/// How many requests of the server's own may be made one for the other. Chosen arbitrarily: a page made of pages made of pages is
-/// a use, more is a loop.
+/// How many requests of the server's own may be made one for the other. Chosen arbitrarily: a page
+/// made of pages made of pages is a use, more is a loop.
 const MOST_DEPTH: u8 = 8;
 
 /// Who wants the answer.
@@ -41,7 +42,8 @@ impl Caller {
         }
     }
 
-    /// The caller of a request that the server makes for this one. `None`: they are made for each other without end.
+    /// The caller of a request that the server makes for this one. `None`: they are made for each
+    /// other without end.
     pub fn errand(&self) -> Option<Caller> {
         let Errand { addresses, depth, .. } = self.as_errand();
         let errand = Errand { addresses, depth: depth + 1, client: Weak::new(), refresh: None };
@@ -57,7 +59,8 @@ impl Caller {
         }
     }
 
-    /// The same caller for a request that goes on when the client has left, whose connection it does not keep open.
+    /// The same caller for a request that goes on when the client has left, whose connection it
+    /// does not keep open.
     pub fn detached(&self) -> Caller {
         Caller::Server(self.as_errand())
     }
@@ -90,7 +93,8 @@ impl Caller {
         }
     }
 
-    /// Whether it has gone while its answer has to wait; see [`Link::poll_gone`]. The server itself stays.
+    /// Whether it has gone while its answer has to wait; see [`Link::poll_gone`]. The server itself
+    /// stays.
     pub fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         self.link().map_or(Poll::Pending, |link| link.poll_gone(context))
     }

@@ -1,4 +1,5 @@
-//! What an application is told of a request, in the terms of CGI (RFC 3875), whichever way it is told.
+//! What an application is told of a request, in the terms of CGI (RFC 3875), whichever way it is
+//! told.
 
 use http::{HeaderValue, Version, header};
 use tokamak_upstream::record::{Field, Writer};
@@ -9,7 +10,8 @@ use crate::head::Decimal;
 /// Variables that an authorizer gave to a request that it allowed.
 pub type Variables = Vec<(String, HeaderValue)>;
 
-/// Somebody who is told about a request: every field in the order of [`Field::ALL`], then the headers, then variables.
+/// Somebody who is told about a request: every field in the order of [`Field::ALL`], then the
+/// headers, then variables.
 pub trait Told {
     /// The next field.
     fn field(&mut self, field: Field, value: &[u8]);

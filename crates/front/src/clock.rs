@@ -1,10 +1,11 @@
-//! Times of day as text, written anew only when the second changes. Always UTC: a log that is read by
-//! machines in several places must not depend on where it was written.
+//! Times of day as text, written anew only when the second changes. Always UTC: a log that is read
+//! by machines in several places must not depend on where it was written.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-const MONTHS: [&[u8; 3]; 12] =
-    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+const MONTHS: [&[u8; 3]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
 
 /// Seconds from the epoch to the end of the year 9999: the texts have four digits for the year.
 const END: u64 = 253_402_300_799;
@@ -21,8 +22,11 @@ pub struct Clock {
 
 impl Default for Clock {
     fn default() -> Clock {
-        let mut clock =
-            Clock { second: 0, combined: *b"00/Jan/0000:00:00:00 +0000", iso: *b"0000-00-00T00:00:00" };
+        let mut clock = Clock {
+            second: 0,
+            combined: *b"00/Jan/0000:00:00:00 +0000",
+            iso: *b"0000-00-00T00:00:00",
+        };
         clock.write();
         clock
     }
@@ -75,8 +79,8 @@ impl Clock {
 
 /// Year, month and day of the Gregorian calendar, so many days after 1 January 1970.
 fn date(days: u64) -> (u64, u64, u64) {
-    // Years begin in March here, so that the leap day is the last one and months follow a simple rule;
-    // 719 468 days lie between 1 March of the year 0 and the epoch, 146 097 in 400 years.
+    // Years begin in March here, so that the leap day is the last one and months follow a simple
+    // rule; 719 468 days lie between 1 March of the year 0 and the epoch, 146 097 in 400 years.
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -121,7 +125,10 @@ mod tests {
         ] {
             assert_eq!(texts(&mut clock, millis), (combined.to_owned(), rfc3339.to_owned()));
         }
-        assert_eq!(clock.combined(UNIX_EPOCH - Duration::from_secs(9)), b"01/Jan/1970:00:00:00 +0000");
+        assert_eq!(
+            clock.combined(UNIX_EPOCH - Duration::from_secs(9)),
+            b"01/Jan/1970:00:00:00 +0000"
+        );
     }
 
     #[test]
@@ -131,8 +138,13 @@ mod tests {
             let now = UNIX_EPOCH + Duration::from_secs(day * 86_400 + day);
             // `Fri, 20 Nov 2026 12:00:00 GMT`
             let other = httpdate::fmt_http_date(now);
-            let expected =
-                format!("{}/{}/{}:{} +0000", &other[5..7], &other[8..11], &other[12..16], &other[17..25]);
+            let expected = format!(
+                "{}/{}/{}:{} +0000",
+                &other[5..7],
+                &other[8..11],
+                &other[12..16],
+                &other[17..25]
+            );
             assert_eq!(clock.combined(now), expected.as_bytes());
         }
     }

@@ -1,4 +1,5 @@
-//! One client connection: its bytes pass the screen, its pulse tells the sweeper how long it has been silent.
+//! One client connection: its bytes pass the screen, its pulse tells the sweeper how long it has
+//! been silent.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -30,16 +31,17 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// descriptor for up to [`LAST_WORDS`], and there are too many connections already.
 const MOST_TURNED_AWAY: usize = 256;
 
-/// A head and a body that have no more bytes than this together are copied into one piece: the kernel takes that with less
-/// effort than a list of pieces. Chosen arbitrarily, where a copy costs far less than what it saves.
+/// A head and a body that have no more bytes than this together are copied into one piece: the
+/// kernel takes that with less effort than a list of pieces. Chosen arbitrarily, where a copy costs
+/// far less than what it saves.
 const JOINED: usize = 4096;
 
 /// Something of a request has come, and not all of it.
 const UNFINISHED: u32 = u32::MAX;
 
 thread_local! {
-    /// Clients' bytes land here, are screened, and go on to the HTTP library: one buffer for all connections
-    /// of an event loop. Small responses are joined in it.
+    /// Clients' bytes land here, are screened, and go on to the HTTP library: one buffer for all
+    /// connections of an event loop. Small responses are joined in it.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
 }
 
@@ -105,7 +107,8 @@ impl Heart {
         }
     }
 
-    /// Wakes a task that listens: it has waited for so long that it should look whether its client is there still.
+    /// Wakes a task that listens: it has waited for so long that it should look whether its client
+    /// is there still.
     pub fn call(&self) {
         if let Some(waker) = self.listener().take() {
             self.called.store(true, Ordering::Relaxed);
@@ -196,8 +199,9 @@ impl Link {
             && !self.stalled.load(Ordering::Relaxed)
     }
 
-    /// Whether the client has gone. Asked while its request is answered and the answer has to wait: the HTTP library does not look
-    /// then (see `service::converse`). As long as there are bytes of a next request, nobody knows.
+    /// Whether the client has gone. Asked while its request is answered and the answer has to wait:
+    /// the HTTP library does not look then (see `service::converse`). As long as there are bytes of
+    /// a next request, nobody knows.
     pub fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut byte = [0];
         match self.write.as_ref().poll_peek(context, &mut ReadBuf::new(&mut byte)) {
@@ -206,8 +210,8 @@ impl Link {
         }
     }
 
-    /// Sends an interim response past the HTTP library, which knows none. Advice only: it is left out when
-    /// something is on its way already.
+    /// Sends an interim response past the HTTP library, which knows none. Advice only: it is left
+    /// out when something is on its way already.
     pub fn send_interim(&self, bytes: &[u8]) {
         if self.stalled.load(Ordering::Relaxed) {
             return;
@@ -215,7 +219,8 @@ impl Link {
         if let Ok(n) = self.write.try_write(bytes)
             && n < bytes.len()
         {
-            // Half an interim response would garble what follows: this client is too slow to be told things.
+            // Half an interim response would garble what follows: this client is too slow to be
+            // told things.
             let _ = socket2::SockRef::from(self.write.as_ref()).shutdown(std::net::Shutdown::Both);
         }
     }
@@ -305,7 +310,10 @@ impl Wire {
             stalled: AtomicBool::new(false),
             violation: OnceLock::new(),
         });
-        Ok((Wire { read, link: link.clone(), screen: Screen::new(limits), history, refused: None }, link))
+        Ok((
+            Wire { read, link: link.clone(), screen: Screen::new(limits), history, refused: None },
+            link,
+        ))
     }
 
     /// The connection, for another event loop; nothing if somebody else still needs it here.
@@ -315,7 +323,8 @@ impl Wire {
         Some((stream, ConnHistory { requests: requests.into_inner() }))
     }
 
-    /// Ends the conversation with a client that broke a rule: it is told why, and has a moment to read that.
+    /// Ends the conversation with a client that broke a rule: it is told why, and has a moment to
+    /// read that.
     pub async fn part(mut self) {
         let page = match self.refused {
             // The answer to the request with this body says it.
@@ -330,8 +339,11 @@ impl Wire {
         self.link.stalled.store(!complete, Ordering::Relaxed);
         if complete {
             if self.link.heart.pulse().0 == Pulse::Sending {
-                let next =
-                    if self.link.serving.load(Ordering::Relaxed) { Pulse::Serving } else { Pulse::Idle };
+                let next = if self.link.serving.load(Ordering::Relaxed) {
+                    Pulse::Serving
+                } else {
+                    Pulse::Idle
+                };
                 self.link.heart.beat(next, tokamak_cost::now());
             }
         } else if result.is_ok() || self.link.heart.pulse().0 != Pulse::Sending {
@@ -367,7 +379,10 @@ impl hyper::rt::Read for Wire {
         let wire = &mut *self;
         if let Some(refusal) = wire.refused {
             return if refusal.in_body {
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, refusal.violation.reason())))
+                Poll::Ready(Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    refusal.violation.reason(),
+                )))
             } else if wire.link.serving.load(Ordering::Relaxed) {
                 // The requests before the bad one are answered first; the library asks again then.
                 Poll::Pending
@@ -420,7 +435,11 @@ impl hyper::rt::Read for Wire {
 }
 
 impl hyper::rt::Write for Wire {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_write_with(context, bytes.len(), |write| write.try_write(bytes))
     }
 
@@ -431,7 +450,8 @@ impl hyper::rt::Write for Wire {
     ) -> Poll<io::Result<usize>> {
         let offered = slices.iter().map(|s| s.len()).sum();
         if offered > JOINED {
-            return self.poll_write_with(context, offered, |write| write.try_write_vectored(slices));
+            return self
+                .poll_write_with(context, offered, |write| write.try_write_vectored(slices));
         }
         SCRATCH.with_borrow_mut(|scratch| {
             let mut end = 0;

@@ -1,5 +1,6 @@
-//! Everything that can go wrong with a request, once: whose fault it is, whether it may be tried again,
-//! and what the client is told. Anything more goes to the log as context, never to the client.
+//! Everything that can go wrong with a request, once: whose fault it is, whether it may be tried
+//! again, and what the client is told. Anything more goes to the log as context, never to the
+//! client.
 
 use http::StatusCode;
 
@@ -97,11 +98,14 @@ failures! {
     QueueFull             Server   Later  503  "The server is busy. Please try again."
     QueueSlow             Server   Later  503  "The server is busy. Please try again."
     ScriptUnreadable      Server   Later  503  "The server could not answer. Please try again."
-    ScriptEnded           Server   Later  503  "The server could not answer in time. Please try again."
-    TooManyConnections    Server   Later  503  "The server has too many connections. Please try again."
+    ScriptEnded           Server   Later  503  "The server could not answer in time. Please try \
+        again."
+    TooManyConnections    Server   Later  503  "The server has too many connections. Please try \
+        again."
     NoWorkers             Server   Later  503  "The application is not running. Please try again."
     WorkerSlow            Backend  Never  504  "The application took too long to answer."
-    NotCached             Server  Never  504  "The page is not in the cache, and nothing else was asked for."
+    NotCached             Server  Never  504  "The page is not in the cache, and nothing else was \
+        asked for."
     VersionUnsupported    Client   Never  505  "The server speaks HTTP/1.0 and HTTP/1.1 here."
 }
 
@@ -116,7 +120,10 @@ mod tests {
             match failure.side() {
                 // 501 and 505 are about what the client sent, although they count as server errors.
                 Side::Client => {
-                    assert!(status.is_client_error() || matches!(status.as_u16(), 501 | 505), "{failure:?}")
+                    assert!(
+                        status.is_client_error() || matches!(status.as_u16(), 501 | 505),
+                        "{failure:?}"
+                    )
                 }
                 Side::Server | Side::Backend => assert!(status.is_server_error(), "{failure:?}"),
             }
@@ -125,7 +132,10 @@ mod tests {
                 status == StatusCode::SERVICE_UNAVAILABLE,
                 "{failure:?}"
             );
-            assert!(failure.retry() != Retry::Once || failure.side() == Side::Backend, "{failure:?}");
+            assert!(
+                failure.retry() != Retry::Once || failure.side() == Side::Backend,
+                "{failure:?}"
+            );
             assert!(status.canonical_reason().is_some(), "{failure:?}");
             assert!(failure.text().is_ascii() && failure.text().ends_with('.'), "{failure:?}");
             assert_eq!(failure.name(), format!("{failure:?}"));
@@ -135,7 +145,8 @@ mod tests {
     #[test]
     fn rows_are_sorted_and_different() {
         assert!(Failure::ALL.is_sorted_by_key(|failure| failure.status()));
-        let names: std::collections::HashSet<_> = Failure::ALL.iter().map(|failure| failure.name()).collect();
+        let names: std::collections::HashSet<_> =
+            Failure::ALL.iter().map(|failure| failure.name()).collect();
         assert_eq!(names.len(), Failure::ALL.len());
     }
 }

@@ -8,7 +8,9 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 pub fn put_header(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     const OF_THE_CONNECTION: [HeaderName; 4] =
         [header::TRANSFER_ENCODING, header::UPGRADE, header::TRAILER, header::TE];
-    if OF_THE_CONNECTION.contains(&name) || matches!(name.as_str(), "keep-alive" | "proxy-connection") {
+    if OF_THE_CONNECTION.contains(&name)
+        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+    {
         return;
     }
     // The length frames the message: only a plain number, and only one, may pass.
@@ -43,14 +45,16 @@ pub fn drop_connection_fields(headers: &mut HeaderMap) {
     }
 }
 
-/// An interim response as it is sent. `None` for what is none: any other status would be taken for the response, and
-/// the response for that of the next request; 101 would end HTTP on this connection.
+/// An interim response as it is sent. `None` for what is none: any other status would be taken for
+/// the response, and the response for that of the next request; 101 would end HTTP on this
+/// connection.
 pub fn interim(status: StatusCode, headers: &HeaderMap) -> Option<Vec<u8>> {
     if !(102..200).contains(&status.as_u16()) {
         return None;
     }
     let mut bytes =
-        format!("HTTP/1.1 {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or("")).into_bytes();
+        format!("HTTP/1.1 {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or(""))
+            .into_bytes();
     for (name, value) in headers {
         bytes.extend_from_slice(name.as_str().as_bytes());
         bytes.extend_from_slice(b": ");

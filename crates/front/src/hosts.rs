@@ -39,7 +39,10 @@ impl Hosts {
         if let Some(index) = self.exact.get(&name) {
             return *index;
         }
-        let below = self.below.iter().find(|(suffix, _)| name.len() > suffix.len() && name.ends_with(suffix));
+        let below = self
+            .below
+            .iter()
+            .find(|(suffix, _)| name.len() > suffix.len() && name.ends_with(suffix));
         below.map_or(0, |(_, index)| *index)
     }
 }

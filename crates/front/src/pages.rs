@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::failure::{Failure, Retry};
 
-/// Seconds after which a client that was turned away may come back; chosen arbitrarily, short because a
-/// queue drains within a fraction of it.
+/// Seconds after which a client that was turned away may come back; chosen arbitrarily, short
+/// because a queue drains within a fraction of it.
 const RETRY_SECONDS: u64 = 1;
 
 /// The page for a status, with a sentence that may hold anything.
@@ -17,7 +17,8 @@ pub fn page(status: StatusCode, text: &str) -> Bytes {
     let code = status.as_u16();
     let reason = status.canonical_reason().unwrap_or("Error");
     let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{code} {reason}</title></head>\n\
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{code} \
+            {reason}</title></head>\n\
          <body>\n<h1>{code} {reason}</h1>\n<p>"
     );
     escape(text, &mut page);
@@ -44,8 +45,8 @@ pub fn answer(failure: Failure) -> (StatusCode, HeaderMap, Bytes) {
     (status, headers, body)
 }
 
-/// A whole HTTP/1.1 response, with `Connection: close`, for the moments when there is no HTTP library
-/// to write it: a request that never became one.
+/// A whole HTTP/1.1 response, with `Connection: close`, for the moments when there is no HTTP
+/// library to write it: a request that never became one.
 pub fn raw(failure: Failure) -> Vec<u8> {
     let (status, headers, body) = answer(failure);
     let reason = status.canonical_reason().unwrap_or("Error");
@@ -89,7 +90,10 @@ mod tests {
             assert_eq!(headers[CONTENT_LENGTH], body.len().to_string().as_str());
             assert!(page.contains(&format!("<title>{} ", status.as_u16())), "{page}");
             assert!(!page.to_lowercase().contains("tokamak"), "{page}");
-            assert_eq!(headers.contains_key(RETRY_AFTER), status == StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(
+                headers.contains_key(RETRY_AFTER),
+                status == StatusCode::SERVICE_UNAVAILABLE
+            );
             assert_eq!(headers.contains_key(ALLOW), status == StatusCode::METHOD_NOT_ALLOWED);
 
             let raw = String::from_utf8(raw(failure)).unwrap();

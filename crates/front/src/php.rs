@@ -9,7 +9,9 @@ use http::{Response, StatusCode, Version};
 use tokamak_cost::Ledger;
 use tokamak_upstream::body::Body;
 use tokamak_upstream::record::Writer;
-use tokamak_upstream::shm::{DECLINED, Death, Event, Exchange, Fault, Gate, Outcome, Refused, ResponseHead};
+use tokamak_upstream::shm::{
+    DECLINED, Death, Event, Exchange, Fault, Gate, Outcome, Refused, ResponseHead,
+};
 
 use crate::application::{Call, Trouble};
 use crate::caller::Caller;
@@ -37,7 +39,9 @@ pub async fn ask(
     let mut exchange = submit(gate, call, body)?;
     let mut first = head(call.caller, call.request.version(), &mut exchange).await;
     // The worker died before it had said anything, and asking twice does no harm: ask another one.
-    if call.is_repeatable && matches!(first, Err(Fault::Died { death: Death::Crashed, answered: false })) {
+    if call.is_repeatable
+        && matches!(first, Err(Fault::Died { death: Death::Crashed, answered: false }))
+    {
         exchange = submit(gate, call, Body::Empty)?;
         first = head(call.caller, call.request.version(), &mut exchange).await;
     }
@@ -72,7 +76,8 @@ fn submit(gate: &Gate, call: &Call<'_>, body: Body) -> Result<Exchange, Failure>
     })
 }
 
-/// Waits for the response's head, passing interim responses on. `None`: the worker ended without one.
+/// Waits for the response's head, passing interim responses on. `None`: the worker ended without
+/// one.
 async fn head(
     caller: &Caller,
     version: Version,
@@ -101,7 +106,9 @@ fn send_interim(caller: &Caller, head: &ResponseHead) {
     let Ok(status) = StatusCode::from_u16(head.status()) else { return };
     let mut headers = HeaderMap::new();
     head.for_each_header(|name, value| {
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        {
             put_header(&mut headers, name, value);
         }
     });

@@ -12,8 +12,8 @@ use tokamak_upstream::shm::{Alarm, Source, Want};
 
 use crate::responder::Overview;
 
-/// Shortest time between two calls for more workers, in nanoseconds. Much shorter, and a burst of requests
-/// wakes the supervisor for each of them; much longer, and a pool grows visibly late.
+/// Shortest time between two calls for more workers, in nanoseconds. Much shorter, and a burst of
+/// requests wakes the supervisor for each of them; much longer, and a pool grows visibly late.
 const WANT_PAUSE: u64 = 10_000_000;
 
 /// The way to one pool.
@@ -51,7 +51,11 @@ impl Queues {
     /// sites.
     pub fn new(pools: &[PoolLink], overviews: &BTreeMap<usize, Arc<Overview>>) -> Queues {
         let queue = |pool: &PoolLink| Queue {
-            source: Source { number: pool.number, segment: pool.segment.clone(), tail: Arc::default() },
+            source: Source {
+                number: pool.number,
+                segment: pool.segment.clone(),
+                tail: Arc::default(),
+            },
             overview: overviews.get(&pool.site).cloned(),
         };
         Queues(pools.iter().map(queue).collect())

@@ -99,7 +99,8 @@ pub struct Reply {
     receipt: Box<Receipt>,
 }
 
-/// Books a request when its response has been handed over, or its client has gone: dropping it is the booking.
+/// Books a request when its response has been handed over, or its client has gone: dropping it is
+/// the booking.
 pub struct Receipt {
     /// Where the time went.
     pub ledger: Ledger,
@@ -121,7 +122,8 @@ impl Receipt {
         Box::new(Receipt { ledger, entry: None, sent: 0, attendance: None, home, caller })
     }
 
-    /// What a body becomes that has to wait for its next piece: it waits on, unless the client has gone.
+    /// What a body becomes that has to wait for its next piece: it waits on, unless the client has
+    /// gone.
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         self.caller.poll_gone(context).map(|()| Some(Err(Broken("the client has gone"))))
     }
@@ -171,8 +173,8 @@ fn poll_worker(
     }
 }
 
-/// The rest of a response cannot be had: the connection is closed, so that the client does not take the part
-/// for the whole.
+/// The rest of a response cannot be had: the connection is closed, so that the client does not take
+/// the part for the whole.
 #[derive(Debug)]
 pub struct Broken(pub &'static str);
 

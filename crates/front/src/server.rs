@@ -1,4 +1,5 @@
-//! The front as a whole: its event loops, what they share, and the handle by which it is told things.
+//! The front as a whole: its event loops, what they share, and the handle by which it is told
+//! things.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,15 +40,17 @@ use crate::service;
 /// How often time limits are looked at; so they are met this much late at the most.
 const TICK: Duration = Duration::from_millis(200);
 
-/// An event loop that never runs out of work looks after its pools this often, in nanoseconds. Chosen arbitrarily.
+/// An event loop that never runs out of work looks after its pools this often, in nanoseconds.
+/// Chosen arbitrarily.
 const ATTEND_EVERY: u64 = 1_000_000;
 
-/// An idle connection of a draining front is closed after this long: a client that has just been answered may
-/// be about to send its next request, which is still served.
+/// An idle connection of a draining front is closed after this long: a client that has just been
+/// answered may be about to send its next request, which is still served.
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
-/// Stack of an event loop: requests of the server's own are answered within those that they are made for, some hundred kilobytes deep
-/// each in a build that is not optimised. Only what is used is taken.
+/// Stack of an event loop: requests of the server's own are answered within those that they are
+/// made for, some hundred kilobytes deep each in a build that is not optimised. Only what is used
+/// is taken.
 const STACK: usize = 8 << 20;
 
 /// How long [`Front::drain`] waits for the loops to stop accepting. Chosen arbitrarily.
@@ -65,9 +68,11 @@ pub struct Start {
     pub scripts: Option<PathBuf>,
     /// One for each site that has workers.
     pub pools: Vec<PoolLink>,
-    /// The access log's file, open for appending; absent: standard output, if the configuration wants one.
+    /// The access log's file, open for appending; absent: standard output, if the configuration
+    /// wants one.
     pub access_log: Option<File>,
-    /// Whether another front serves until this one does; then names that cannot be resolved are an error.
+    /// Whether another front serves until this one does; then names that cannot be resolved are an
+    /// error.
     pub is_successor: bool,
 }
 
@@ -168,7 +173,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The name under which the client reached the site, as `SERVER_NAME` tells it: the configured one.
+    /// The name under which the client reached the site, as `SERVER_NAME` tells it: the configured
+    /// one.
     pub fn server_name<'a, B>(&'a self, request: &'a Request<B>) -> &'a str {
         match self.site.hosts.first() {
             Some(name) if !name.starts_with('*') => name,
@@ -216,7 +222,8 @@ impl Front {
             fastcgi::resolve(&upstreams, &server)?;
         }
         let queues = Queues::new(&start.pools, &overviews);
-        let (senders, receivers): (Vec<_>, Vec<_>) = (0..loops).map(|_| unbounded_channel()).unzip();
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..loops).map(|_| unbounded_channel()).unzip();
 
         let turns: Arc<[AtomicU64]> = (0..loops).map(|_| AtomicU64::new(0)).collect();
         let mut threads = Vec::new();
@@ -226,8 +233,10 @@ impl Front {
                 Some(state) if start.scripts.is_some() => Handler::Scripts(state.clone()),
                 _ => Handler::Nobody,
             };
-            let mut handlers: Vec<Handler> =
-                sites.iter().map(|site| site.upstream.map_or(nobody.clone(), Handler::Upstream)).collect();
+            let mut handlers: Vec<Handler> = sites
+                .iter()
+                .map(|site| site.upstream.map_or(nobody.clone(), Handler::Upstream))
+                .collect();
             let mut gates = Vec::new();
             let mut bells = Vec::new();
             for (pool, queue) in start.pools.iter().zip(queues.sources()) {
@@ -288,10 +297,15 @@ impl Front {
                 index,
             });
             let sockets = Sockets {
-                http: start.listeners.iter().map(TcpListener::try_clone).collect::<io::Result<_>>()?,
+                http: start
+                    .listeners
+                    .iter()
+                    .map(TcpListener::try_clone)
+                    .collect::<io::Result<_>>()?,
                 fastcgi: start.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
             };
-            let thread = std::thread::Builder::new().name(format!("loop-{index}")).stack_size(STACK);
+            let thread =
+                std::thread::Builder::new().name(format!("loop-{index}")).stack_size(STACK);
             threads.push(thread.spawn(move || run(home, sockets, bells, inbox))?);
         }
         Ok(Front {
@@ -351,10 +365,13 @@ impl Front {
         fastcgi::errand::run(&self.upstreams, errand)
     }
 
-    /// How the addresses of the applications stand, each with its upstream's place in the configuration.
+    /// How the addresses of the applications stand, each with its upstream's place in the
+    /// configuration.
     pub fn standings(&self) -> impl Iterator<Item = (u16, Standing)> {
         let all = self.upstreams.iter().zip(0..);
-        all.flat_map(|(upstream, place)| upstream.standings().into_iter().map(move |one| (place, one)))
+        all.flat_map(|(upstream, place)| {
+            upstream.standings().into_iter().map(move |one| (place, one))
+        })
     }
 
     /// How the content cache stands, if there is one.
@@ -371,17 +388,19 @@ impl Front {
         Ok(cache.purge(what))
     }
 
-    /// Stops accepting. Running requests are finished, idle connections are closed, within the configured limit.
-    /// Returns when no loop accepts any more.
+    /// Stops accepting. Running requests are finished, idle connections are closed, within the
+    /// configured limit. Returns when no loop accepts any more.
     pub fn drain(&self) {
         // Idle ones would occupy processes of the application that another front needs.
         self.upstreams.iter().for_each(Upstream::keep_none);
         let (held, dropped) = mpsc::channel();
         self.tell(|| Message::Drain(held.clone()));
         drop(held);
-        // Nothing is ever sent: this ends when the last loop has dropped its sender, or is too busy to care.
+        // Nothing is ever sent: this ends when the last loop has dropped its sender, or is too busy
+        // to care.
         let _ = dropped.recv_timeout(DRAIN_PATIENCE);
-        // Not before: a loop that had ended could not take a connection which another one has just accepted.
+        // Not before: a loop that had ended could not take a connection which another one has just
+        // accepted.
         self.tell(|| Message::Finish);
     }
 
@@ -392,14 +411,16 @@ impl Front {
         }
     }
 
-    /// Waits until a drained front has nothing left to do and its logs are written. After that it has none.
+    /// Waits until a drained front has nothing left to do and its logs are written. After that it
+    /// has none.
     pub fn join(&self) {
         let threads = std::mem::take(&mut *lock(&self.threads));
         for thread in threads {
             // A loop that panicked has said so on standard error.
             let _ = thread.join();
         }
-        // What the loops handed over last is still on its way to the disk, and the process may end now.
+        // What the loops handed over last is still on its way to the disk, and the process may end
+        // now.
         drop(lock(&self.log).take());
         lock(&self.pool_logs).clear();
         drop(lock(&self.errors).take());
@@ -423,9 +444,11 @@ struct Sockets {
 impl Sockets {
     /// Brings them to the event loop that runs here.
     fn listeners(self, home: &Loop) -> io::Result<Vec<Listener>> {
-        let mut listeners = self.http.into_iter().map(Listener::http).collect::<io::Result<Vec<_>>>()?;
+        let mut listeners =
+            self.http.into_iter().map(Listener::http).collect::<io::Result<Vec<_>>>()?;
         for (place, socket) in self.fastcgi.into_iter().enumerate() {
-            // Each connection would wake every loop that waits for it, so one does; but not one that a script may hold up.
+            // Each connection would wake every loop that waits for it, so one does; but not one
+            // that a script may hold up.
             if home.runs_scripts() || place % home.server.loops == home.index {
                 listeners.push(Listener::fastcgi(socket, place)?);
             }
@@ -448,7 +471,8 @@ fn run(home: Arc<Loop>, sockets: Sockets, bells: Vec<OwnedFd>, inbox: UnboundedR
     }
 }
 
-/// Without this loop its share of the connections would hang: better that the supervisor starts anew.
+/// Without this loop its share of the connections would hang: better that the supervisor starts
+/// anew.
 fn give_up(home: &Loop, error: &io::Error) -> ! {
     access::server(&format!("event loop {} cannot run: {error}", home.index));
     access::close_errors();
@@ -555,7 +579,8 @@ async fn accept(home: Arc<Loop>, mut listener: Listener) {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => home.place(accepted),
-                // Out of descriptors or memory: the connection stays in the backlog; trying at once would spin.
+                // Out of descriptors or memory: the connection stays in the backlog; trying at once
+                // would spin.
                 Err(_) => tokio::time::sleep(TICK).await,
             },
             _ = serving.changed(), if listener.is_for_clients() => {}
@@ -564,9 +589,10 @@ async fn accept(home: Arc<Loop>, mut listener: Listener) {
 }
 
 impl Loop {
-    /// Gives an accepted connection to the loop that shall have it: an equal spread over those that serve, whoever accepted it. One of a
-    /// web server is handed over only by a loop that has enough to do, for it may be for a single request, which costs less than that; if
-    /// the loop itself runs scripts, it is spread over all.
+    /// Gives an accepted connection to the loop that shall have it: an equal spread over those that
+    /// serve, whoever accepted it. One of a web server is handed over only by a loop that has
+    /// enough to do, for it may be for a single request, which costs less than that; if the loop
+    /// itself runs scripts, it is spread over all.
     fn place(self: &Arc<Self>, accepted: Accepted) {
         if self.clients() >= self.server.limits.connections {
             return turn_away(accepted);
@@ -576,7 +602,9 @@ impl Loop {
         }
         let now = tokamak_cost::coarse();
         let chosen = match accepted {
-            Accepted::Fastcgi(..) => self.balancer.for_server(self.index, !self.runs_scripts(), now),
+            Accepted::Fastcgi(..) => {
+                self.balancer.for_server(self.index, !self.runs_scripts(), now)
+            }
             Accepted::Http(..) => self.balancer.for_client(self.index, now),
         };
         if chosen == self.index {
@@ -604,7 +632,8 @@ impl Loop {
     /// Gives a connection between two requests to another loop.
     pub fn hand_over(&self, target: usize, wire: Wire) {
         let Some((stream, history)) = wire.leave() else { return };
-        // A connection that cannot be taken out of the event loop is closed, as one that has been idle for long.
+        // A connection that cannot be taken out of the event loop is closed, as one that has been
+        // idle for long.
         if let Ok(handoff) = Accepted::Http(stream, history).detach() {
             self.send(target, handoff);
         }
@@ -696,8 +725,8 @@ impl Loop {
         }
     }
 
-    /// Looks after the pools if that is due. They are looked after when the event loop is about to sleep, but one
-    /// with enough to do never sleeps: whatever can keep it busy calls this.
+    /// Looks after the pools if that is due. They are looked after when the event loop is about to
+    /// sleep, but one with enough to do never sleeps: whatever can keep it busy calls this.
     pub fn attend(&self, now: u64) {
         if now.saturating_sub(self.attended.load(Ordering::Relaxed)) >= ATTEND_EVERY {
             self.attended.store(now, Ordering::Relaxed);

@@ -31,15 +31,17 @@ use crate::response::{Receipt, Reply, Source};
 use crate::route::{Decision, Script, Target};
 use crate::server::{Loop, OpenConnection, Place};
 
-/// Who has a connection's link between two requests: its task, its wire, its service, and the sweeper.
+/// Who has a connection's link between two requests: its task, its wire, its service, and the
+/// sweeper.
 const HOLDERS: usize = 4;
 
-/// Serves the requests of one connection, one after the other, until it ends or another event loop shall go on.
+/// Serves the requests of one connection, one after the other, until it ends or another event loop
+/// shall go on.
 pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, open: OpenConnection) {
     let limits = &home.server.limits;
     let mut http = http1::Builder::new();
-    // The library would look for the end of the connection during every request, with a new buffer each time. We look, if an
-    // answer has to wait (`Link::poll_gone`).
+    // The library would look for the end of the connection during every request, with a new buffer
+    // each time. We look, if an answer has to wait (`Link::poll_gone`).
     http.half_close(true);
     // The sweeper looks after time limits, for all connections at once.
     http.header_read_timeout(None).max_buf_size(limits.head.max(8192) + 4096);
@@ -54,8 +56,9 @@ pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, open: OpenCo
         })
     };
     let mut connection = http.serve_connection(wire, service);
-    // The request behind which the connection was ready to move. It moves only if it still is at another look: the library may have the
-    // rest of a body that nobody wanted, and goes on, or ends, when it is asked once more.
+    // The request behind which the connection was ready to move. It moves only if it still is at
+    // another look: the library may have the rest of a body that nobody wanted, and goes on, or
+    // ends, when it is asked once more.
     let mut settled = None;
     let end = poll_fn(|context| {
         if let Poll::Ready(result) = Pin::new(&mut connection).poll(context) {
@@ -86,13 +89,18 @@ pub async fn converse(home: Arc<Loop>, wire: Wire, link: Arc<Link>, open: OpenCo
         }
     };
     if let Some(violation) = link.violation() {
-        access::refused(&link.addresses.peer, violation.failure().status().as_u16(), violation.reason());
+        access::refused(
+            &link.addresses.peer,
+            violation.failure().status().as_u16(),
+            violation.reason(),
+        );
         // Boxed, as few connections ever need its room.
         Box::pin(wire.part()).await;
     } else if let Err(error) = result
         && error.is_parse()
     {
-        // The screen lets nothing pass that the library refuses; should it do so all the same, one sees it here.
+        // The screen lets nothing pass that the library refuses; should it do so all the same, one
+        // sees it here.
         access::refused(&link.addresses.peer, 400, &error.to_string());
     }
 }
@@ -115,8 +123,9 @@ pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     authority.or_else(|| headers.get(header::HOST)?.to_str().ok())
 }
 
-/// Answers a client's request: at once if nothing has to be waited for. Only what takes its time becomes a task's business, in a
-/// box of its own, since what a connection has room for is moved as a whole with every request.
+/// Answers a client's request: at once if nothing has to be waited for. Only what takes its time
+/// becomes a task's business, in a box of its own, since what a connection has room for is moved as
+/// a whole with every request.
 fn serve(home: Arc<Loop>, link: Arc<Link>, request: Request<Incoming>) -> Serving {
     let is_read = home.wants_entries();
     let now = if is_read { tokamak_cost::now() } else { tokamak_cost::coarse() };
@@ -124,8 +133,10 @@ fn serve(home: Arc<Loop>, link: Arc<Link>, request: Request<Incoming>) -> Servin
     let began = link.serve(now);
     let mut ledger = if is_read { Ledger::begin(began) } else { Ledger::unread(began) };
     ledger.stamp(Phase::Head, now);
-    let entry = is_read.then(|| Box::new(Entry::new(&link.addresses.text.peer, &request, host(&request))));
-    let attendance = home.presence.note(|| home.place_of(host(&request)).index, &link, &request, began);
+    let entry =
+        is_read.then(|| Box::new(Entry::new(&link.addresses.text.peer, &request, host(&request))));
+    let attendance =
+        home.presence.note(|| home.place_of(host(&request)).index, &link, &request, began);
     let mut receipt = Receipt::new(home, Caller::Client(link), ledger);
     (receipt.entry, receipt.attendance) = (entry, attendance);
     let (parts, incoming) = request.into_parts();
@@ -198,8 +209,9 @@ impl fmt::Display for Gone {
 
 impl std::error::Error for Gone {}
 
-/// Answers a request that the server itself makes for the one of `caller`, from the beginning: scripts of the site that it
-/// names, routes, applications. Its body is complete. Nothing is written into the access log.
+/// Answers a request that the server itself makes for the one of `caller`, from the beginning:
+/// scripts of the site that it names, routes, applications. Its body is complete. Nothing is
+/// written into the access log.
 ///
 /// The body of the response has no bound yet; [`http_body_util::Limited`] reads it with one.
 ///
@@ -216,7 +228,8 @@ pub async fn internal(
 
 /// As [`internal`], for a caller that is the server itself already.
 pub async fn own(home: &Arc<Loop>, caller: &Caller, request: Request<Body>) -> Response<Reply> {
-    let mut receipt = Receipt::new(home.clone(), caller.clone(), Ledger::unread(tokamak_cost::now()));
+    let mut receipt =
+        Receipt::new(home.clone(), caller.clone(), Ledger::unread(tokamak_cost::now()));
     let (parts, body) = request.into_parts();
     let length = Some(body.left());
     let response = match Asked::begin(&mut receipt, parts, Some(body), length) {
@@ -263,9 +276,10 @@ impl Asked {
         let place = home.place_of(host_of(&parts.uri, &parts.headers));
         if !place.hooks.is_empty() {
             let began = ledger.start();
-            let work = Work::new(home.clone(), place.index, caller.clone(), parts, body, length, began);
-            let response =
-                lua::begin(home, work, ledger).map_err(|begun| Asked::Scripted { begun, head_only });
+            let work =
+                Work::new(home.clone(), place.index, caller.clone(), parts, body, length, began);
+            let response = lua::begin(home, work, ledger)
+                .map_err(|begun| Asked::Scripted { begun, head_only });
             return Ok(finish(response?, head_only));
         }
         let request = Request::from_parts(parts, ());
@@ -305,8 +319,8 @@ impl Asked {
 
 /// Makes a response one to a HEAD request, if that was asked.
 fn finish(mut response: Response<Source>, head_only: bool) -> Response<Source> {
-    // The length of what a GET would have brought is known; its bytes are not wanted. PHP leaves them out itself
-    // though, and then nothing is known.
+    // The length of what a GET would have brought is known; its bytes are not wanted. PHP leaves
+    // them out itself though, and then nothing is known.
     if head_only
         && let Source::Whole(bytes) = response.body()
         && !bytes.is_empty()
@@ -373,10 +387,14 @@ pub async fn pursue(
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
     if let Some(index) = decision.authorizer.take() {
-        match Box::pin(application::authorize(arrival, request, &decision.path, index, ledger)).await? {
+        match Box::pin(application::authorize(arrival, request, &decision.path, index, ledger))
+            .await?
+        {
             // What the authorizer says counts.
             Verdict::Allowed(variables) => {
-                given.variables.retain(|(name, _)| !variables.iter().any(|(other, _)| other == name));
+                given
+                    .variables
+                    .retain(|(name, _)| !variables.iter().any(|(other, _)| other == name));
                 given.variables.extend(variables);
             }
             Verdict::Refused(response) => return Ok(response),
@@ -392,16 +410,20 @@ pub async fn pursue(
         Target::File(file) => {
             let index = filter.unwrap_or_else(|| unreachable!("other files are there at once"));
             let file = (&path[..], file);
-            let filtered = application::filter(arrival, request, file, index, &given.variables, ledger);
+            let filtered =
+                application::filter(arrival, request, file, index, &given.variables, ledger);
             return Box::pin(filtered).await;
         }
         _ => unreachable!("the rest is there at once"),
     };
     match (arrival.place.caching.of(&path), given.wish) {
         (Some(policy), Some(wish)) => {
-            Box::pin(ask_cache(arrival, request, given, (policy, wish), (script, handler), ledger)).await
+            Box::pin(ask_cache(arrival, request, given, (policy, wish), (script, handler), ledger))
+                .await
         }
-        _ => Box::pin(application::serve(arrival, request, given, (&script, &handler), ledger)).await,
+        _ => {
+            Box::pin(application::serve(arrival, request, given, (&script, &handler), ledger)).await
+        }
     }
 }
 
@@ -418,7 +440,8 @@ async fn ask_cache(
         Turn::Answer(response) => Ok(response),
         Turn::Pass(note) => {
             // Boxed, as a hit needs none of its room.
-            let answer = Box::pin(application::serve(arrival, request, given, (&script, &handler), ledger));
+            let answer =
+                Box::pin(application::serve(arrival, request, given, (&script, &handler), ledger));
             answer.await.map(|response| note.finish(response))
         }
         Turn::Fetch(fetch) => {
@@ -430,7 +453,8 @@ async fn ask_cache(
                 let arrival = Arrival { home: &home, place: &home.places[index], caller: &caller };
                 let given = Given { variables, ..Given::default() };
                 let answer =
-                    application::serve(arrival, &request, given, (&script, &handler), &mut booked).await;
+                    application::serve(arrival, &request, given, (&script, &handler), &mut booked)
+                        .await;
                 (Some(answer), booked, None, ())
             };
             let (outcome, ()) = Box::pin(fetch.run(ledger, ask)).await;

@@ -23,13 +23,14 @@ extern void *__libc_stack_end; /* where the first frame begins; from the dynamic
 enum {
     STACK_ROOM = 1 << 20, /* of stack that the image may hold: what calls image_take() */
     MARGIN = 16 << 10,    /* between the stack that goes back and the frames that do it */
-    SLACK = 256 << 10     /* free memory at the end of the heap, so that a request seldom moves the break */
+    SLACK =
+        256 << 10 /* free memory at the end of the heap, so that a request seldom moves the break */
 };
 
 void image_prepare(void)
 {
-    /* All from the break: libc maps and unmaps big blocks behind our back, and the break can be put back. It is never
-     * lowered: that would unmap a part of the image. */
+    /* All from the break: libc maps and unmaps big blocks behind our back, and the break can be put
+     * back. It is never lowered: that would unmap a part of the image. */
     mallopt(M_MMAP_MAX, 0);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_TOP_PAD, SLACK);
@@ -55,8 +56,8 @@ const char *image_reason(void)
     return kept ? kept->reason : "there is no kept memory";
 }
 
-/* Kept memory: the struct, the caller's bytes, text from the kernel, the stack, the hot pages (address space for as
- * many as a machine has; memory is used when they are). */
+/* Kept memory: the struct, the caller's bytes, text from the kernel, the stack, the hot pages
+ * (address space for as many as a machine has; memory is used when they are). */
 void *image_open(size_t callers, int page_map)
 {
     size_t hot_room = (size_t)8 << 30 >> 12; /* 8 GB of image */
@@ -67,7 +68,8 @@ void *image_open(size_t callers, int page_map)
     size_t at_drops = at_bits + whole_pages(hot_room / 8);
     size_t at_hot = at_drops + whole_pages(hot_room);
     size_t size = at_hot + whole_pages(hot_room * sizeof(hot_page));
-    char *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *base =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (base == MAP_FAILED) {
         return NULL;
@@ -131,7 +133,8 @@ static int collect(const mapping *m, void *failed)
         }
         kept->marks[kept->mark_count++] = m->at;
     }
-    if (!m->is_private || !(m->protection & PROT_WRITE) || m->is_stack || m->is_fixed || mappings_touch_image(m->at)) {
+    if (!m->is_private || !(m->protection & PROT_WRITE) || m->is_stack || m->is_fixed ||
+        mappings_touch_image(m->at)) {
         return 0;
     }
     if (kept->range_count == MOST_RANGES) {
@@ -151,19 +154,22 @@ static int copy_range(const image_range *r, int file, uint64_t file_begins)
     for (uintptr_t at = r->at.from; at < r->at.to;) {
         uint64_t entries[512];
         size_t pages = (r->at.to - at) / PAGE, some = pages < 512 ? pages : 512;
-        if (syscall(SYS_pread64, kept->page_map, entries, some * 8, (off_t)(at / PAGE * 8)) != (long)(some * 8)) {
+        if (syscall(SYS_pread64, kept->page_map, entries, some * 8, (off_t)(at / PAGE * 8)) !=
+            (long)(some * 8)) {
             return -1;
         }
         for (size_t i = 0; i < some; i++, at += PAGE) {
             long put;
-            /* Without an entry: a hole, or a page of a file that nobody has read yet. Reading tells. */
+            /* Without an entry: a hole, or a page of a file that nobody has read yet. Reading
+             * tells. */
             if (!(entries[i] >> 62) && *(volatile char *)at == 0) {
                 static const char zeros[PAGE];
                 if (memcmp((void *)at, zeros, PAGE) == 0) {
                     continue;
                 }
             }
-            put = syscall(SYS_pwrite64, file, at, PAGE, (off_t)(r->offset - file_begins + (at - r->at.from)));
+            put = syscall(SYS_pwrite64, file, at, PAGE,
+                          (off_t)(r->offset - file_begins + (at - r->at.from)));
             if (put != PAGE) {
                 return -1;
             }
@@ -172,8 +178,9 @@ static int copy_range(const image_range *r, int file, uint64_t file_begins)
     return 0;
 }
 
-/* Between the copy of a range and its mapping nothing may write to it: only local variables, kept memory and system
- * calls in here. A failure in the middle cannot be undone, so it ends the process. */
+/* Between the copy of a range and its mapping nothing may write to it: only local variables, kept
+ * memory and system calls in here. A failure in the middle cannot be undone, so it ends the
+ * process. */
 static void move_into_file(int file, uint64_t file_begins)
 {
     for (size_t i = 0; i < kept->range_count; i++) {
@@ -183,9 +190,10 @@ static void move_into_file(int file, uint64_t file_begins)
             continue;
         }
         if (copy_range(r, file, file_begins) != 0 ||
-            syscall(SYS_mmap, r->at.from, len, r->protection, MAP_PRIVATE | MAP_FIXED, file, r->offset - file_begins) !=
-                (long)r->at.from) {
-            static const char text[] = "tokamak: the memory image could not be written; is there too little memory?\n";
+            syscall(SYS_mmap, r->at.from, len, r->protection, MAP_PRIVATE | MAP_FIXED, file,
+                    r->offset - file_begins) != (long)r->at.from) {
+            static const char text[] =
+                "tokamak: the memory image could not be written; is there too little memory?\n";
             syscall(SYS_write, 2, text, sizeof(text) - 1);
             syscall(SYS_exit_group, 1);
         }
@@ -193,8 +201,8 @@ static void move_into_file(int file, uint64_t file_begins)
     }
 }
 
-/* The kernel writes the processor's number into the thread's descriptor at will, which a roll-back would turn back. Nobody
- * needs it: libc asks the kernel instead. From glibc 2.35 on. */
+/* The kernel writes the processor's number into the thread's descriptor at will, which a roll-back
+ * would turn back. Nobody needs it: libc asks the kernel instead. From glibc 2.35 on. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
@@ -239,8 +247,8 @@ static int move_environment(void)
     return 0;
 }
 
-/* Fills the holes of libc's heap, so that a request's blocks lie side by side at its end: few pages to copy back instead of
- * one for each hole. What is allocated here is never given back. */
+/* Fills the holes of libc's heap, so that a request's blocks lie side by side at its end: few pages
+ * to copy back instead of one for each hole. What is allocated here is never given back. */
 static void plug_heap(void)
 {
     struct mallinfo2 now = mallinfo2();
@@ -312,7 +320,8 @@ static int prepare_to_take(void)
     if (syscall(SYS_ftruncate, kept->file, kept->bytes) != 0) {
         return refuse("the image's file: %s", strerror(errno));
     }
-    kept->view = (const char *)syscall(SYS_mmap, NULL, kept->bytes, PROT_READ, MAP_PRIVATE, kept->file, 0);
+    kept->view =
+        (const char *)syscall(SYS_mmap, NULL, kept->bytes, PROT_READ, MAP_PRIVATE, kept->file, 0);
     if ((const void *)kept->view == MAP_FAILED) {
         return refuse("the image's view: %s", strerror(errno));
     }
@@ -327,7 +336,8 @@ static __attribute__((noinline)) int keep_stack(void)
 {
     kept->stack_low = (uintptr_t)__builtin_frame_address(0);
     if (kept->stack_high - kept->stack_low > kept->stack_room) {
-        return refuse("%zu kB of stack are in use", (size_t)(kept->stack_high - kept->stack_low) >> 10);
+        return refuse("%zu kB of stack are in use",
+                      (size_t)(kept->stack_high - kept->stack_low) >> 10);
     }
     memcpy(kept->stack, (void *)kept->stack_low, kept->stack_high - kept->stack_low);
     return 0;
@@ -353,7 +363,8 @@ image_moment image_take(void)
 
 /* ---- a worker begins ---- */
 
-/* Kept memory is shared memory: after a fork parent and child have the same. The child makes itself a copy. */
+/* Kept memory is shared memory: after a fork parent and child have the same. The child makes itself
+ * a copy. */
 static int own_kept_memory(void)
 {
     size_t used = (size_t)((char *)kept->is_hot - (char *)kept);
@@ -364,20 +375,27 @@ static int own_kept_memory(void)
         return -1;
     }
     memcpy(mine, kept, sizeof(*kept));
-    memcpy(mine + ((char *)kept->callers - (char *)kept), kept->callers, (size_t)(kept->scratch - (char *)kept->callers));
-    memcpy(mine + (kept->stack - (char *)kept), (void *)kept->stack, used - (size_t)(kept->stack - (char *)kept));
-    return syscall(SYS_mremap, mine, kept->size, kept->size, MREMAP_MAYMOVE | MREMAP_FIXED, kept) == (long)kept ? 0 : -1;
+    memcpy(mine + ((char *)kept->callers - (char *)kept), kept->callers,
+           (size_t)(kept->scratch - (char *)kept->callers));
+    memcpy(mine + (kept->stack - (char *)kept), (void *)kept->stack,
+           used - (size_t)(kept->stack - (char *)kept));
+    return syscall(SYS_mremap, mine, kept->size, kept->size, MREMAP_MAYMOVE | MREMAP_FIXED, kept) ==
+                   (long)kept
+               ? 0
+               : -1;
 }
 
-/* Libc writes a thread's number into its descriptor at a fork; signalling oneself depends on it. The roll-back would bring
- * the zygote's number back, so it is found and written again each time. */
+/* Libc writes a thread's number into its descriptor at a fork; signalling oneself depends on it.
+ * The roll-back would bring the zygote's number back, so it is found and written again each
+ * time. */
 static size_t find_thread_number(pid_t zygote)
 {
     uintptr_t self = (uintptr_t)pthread_self();
 
     for (size_t i = 0; i < kept->range_count; i++) {
         const image_range *r = &kept->ranges[i];
-        for (uintptr_t at = self; at >= r->at.from && at < r->at.to && at < self + 2304; at += sizeof(pid_t)) {
+        for (uintptr_t at = self; at >= r->at.from && at < r->at.to && at < self + 2304;
+             at += sizeof(pid_t)) {
             pid_t before;
             memcpy(&before, kept->view + r->offset + (at - r->at.from), sizeof(before));
             if (before == zygote && *(pid_t *)at == getpid()) {
@@ -423,7 +441,8 @@ static image_range *add_range(image_range r)
     return &kept->ranges[kept->range_count++];
 }
 
-/* Of a page that the image has as well: its range is cut, and what is between the parts is a range of the addition. */
+/* Of a page that the image has as well: its range is cut, and what is between the parts is a range
+ * of the addition. */
 static void take_page(uintptr_t at)
 {
     image_range *last = &kept->ranges[kept->range_count - 1], *r = kept->ranges;
@@ -432,7 +451,8 @@ static void take_page(uintptr_t at)
         r++;
     }
     kept->view_bytes += PAGE;
-    if (r == last && r->at.from == at && r > kept->ranges && r[-1].at.to == at && r[-1].offset >= kept->file_bytes) {
+    if (r == last && r->at.from == at && r > kept->ranges && r[-1].at.to == at &&
+        r[-1].offset >= kept->file_bytes) {
         /* The rest of the range from which the page before was taken: that one's range goes on. */
         r[-1].at.to += PAGE;
         r->at.from += PAGE;
@@ -440,7 +460,8 @@ static void take_page(uintptr_t at)
         return;
     }
     add_range((image_range){{at, at + PAGE}, kept->view_bytes - PAGE, r->protection});
-    add_range((image_range){{at + PAGE, r->at.to}, r->offset + (at + PAGE - r->at.from), r->protection});
+    add_range(
+        (image_range){{at + PAGE, r->at.to}, r->offset + (at + PAGE - r->at.from), r->protection});
     r->at.to = at;
 }
 
@@ -467,14 +488,15 @@ static void sort_ranges(void)
 /* One view of both files, so that a page's number leads to its original in either. */
 static int widen_view(int own)
 {
-    char *wide =
-        (char *)syscall(SYS_mmap, NULL, kept->view_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *wide = (char *)syscall(SYS_mmap, NULL, kept->view_bytes, PROT_NONE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     size_t added = kept->view_bytes - kept->file_bytes;
 
     if (wide == MAP_FAILED ||
-        syscall(SYS_mmap, wide, kept->file_bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, kept->file, 0) != (long)wide ||
-        syscall(SYS_mmap, wide + kept->file_bytes, added, PROT_READ, MAP_PRIVATE | MAP_FIXED, own, 0) !=
-            (long)(wide + kept->file_bytes)) {
+        syscall(SYS_mmap, wide, kept->file_bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, kept->file,
+                0) != (long)wide ||
+        syscall(SYS_mmap, wide + kept->file_bytes, added, PROT_READ, MAP_PRIVATE | MAP_FIXED, own,
+                0) != (long)(wide + kept->file_bytes)) {
         return -1;
     }
     syscall(SYS_munmap, kept->view, kept->file_bytes);
@@ -482,7 +504,8 @@ static int widen_view(int own)
     return 0;
 }
 
-/* From the first look at the pages on nothing may write to the image but system calls that fail: see move_into_file(). */
+/* From the first look at the pages on nothing may write to the image but system calls that fail:
+ * see move_into_file(). */
 int image_extend(void)
 {
     int failed = 0, own;
@@ -500,7 +523,8 @@ int image_extend(void)
     pages_take_changed(take_page);
     if (mappings_visit(1, collect, &failed) != 0 || failed || too_many_ranges ||
         kept->view_bytes / PAGE > kept->hot_room ||
-        syscall(SYS_ftruncate, own, kept->view_bytes - kept->file_bytes) != 0 || widen_view(own) != 0) {
+        syscall(SYS_ftruncate, own, kept->view_bytes - kept->file_bytes) != 0 ||
+        widen_view(own) != 0) {
         image_note_doubt("its memory could not be added to the image");
         syscall(SYS_close, own);
         return -1;
@@ -544,7 +568,8 @@ static _Noreturn __attribute__((noinline)) void restore(void)
     mappings_undo(has_faulted);
     pages_restore(has_faulted);
     for (size_t i = 0; i < kept->mark_count; i++) {
-        syscall(SYS_madvise, kept->marks[i].from, kept->marks[i].to - kept->marks[i].from, MADV_DONTNEED);
+        syscall(SYS_madvise, kept->marks[i].from, kept->marks[i].to - kept->marks[i].from,
+                MADV_DONTNEED);
     }
     if (kept->tid_at) {
         *(pid_t *)kept->tid_at = kept->owner;
@@ -612,8 +637,12 @@ int image_check(int bytes)
 
 void image_get_stats(image_stats *stats)
 {
-    *stats = (image_stats){.bytes = kept->bytes, .roll_backs = kept->roll_backs, .hot_pages = kept->hot_count,
-                           .scans = kept->scans, .strays = kept->strays, .last_ns = kept->last_ns};
+    *stats = (image_stats){.bytes = kept->bytes,
+                           .roll_backs = kept->roll_backs,
+                           .hot_pages = kept->hot_count,
+                           .scans = kept->scans,
+                           .strays = kept->strays,
+                           .last_ns = kept->last_ns};
     for (size_t i = 0; i < kept->spare_count; i++) {
         stats->new_bytes += kept->spares[i].at.to - kept->spares[i].at.from;
     }

@@ -36,7 +36,8 @@ typedef struct {
 typedef struct {
     span at;
     int protection;
-    int is_plain;        /* private, of no file, at no wanted address, and nobody has changed its protection */
+    /* private, of no file, at no wanted address, and nobody has changed its protection */
+    int is_plain;
     int is_of_allocator; /* asked for by reuse_code */
 } new_mapping;
 
@@ -47,7 +48,8 @@ typedef struct {
     int is_of_allocator;
     int is_free;      /* to be handed out */
     uint64_t used_at; /* roll-backs before it was handed out */
-    uint64_t pages[CHUNK / PAGE / 64]; /* one bit for each that was ever there, if it has to be cleared */
+    /* one bit for each that was ever there, if it has to be cleared */
+    uint64_t pages[CHUNK / PAGE / 64];
 } spare;
 
 /* A page that requests write to. */
@@ -76,7 +78,8 @@ typedef struct {
     const char *view;    /* read-only: the whole file, and behind it the whole addition */
     uint64_t view_bytes;
     uint64_t file_bytes; /* where the addition begins */
-    uint64_t bytes;      /* of all ranges: less than the view's, if the addition has other originals of some pages */
+    /* of all ranges: less than the view's, if the addition has other originals of some pages */
+    uint64_t bytes;
     size_t range_count;
     image_range ranges[MOST_RANGES];
     size_t mark_count;
@@ -84,7 +87,8 @@ typedef struct {
     size_t base_count; /* mappings when the process began to run */
     span base[MOST_RANGES];
 
-    span reuse_code; /* who may be handed a chunk of an earlier request: expects zeros in its first page alone */
+    /* who may be handed a chunk of an earlier request: expects zeros in its first page alone */
+    span reuse_code;
     size_t mapping_count;
     new_mapping mappings[MOST_MAPPINGS];
     size_t spare_count;
@@ -112,17 +116,19 @@ typedef struct {
     span at;
     int protection;
     int is_private, is_file, is_stack, is_fixed; /* fixed: the kernel's own, or wiped on fork */
-    int is_mark_of_forks; /* wiped on fork alone: a library sees by its zeros that it must seed itself anew */
+    /* wiped on fork alone: a library sees by its zeros that it must seed itself anew */
+    int is_mark_of_forks;
     uint64_t inode, offset;
 } mapping;
-/* Calls `each` for every mapping of this process until it returns non-zero. With `flags`, slower, is_fixed covers
- * memory that the kernel wipes by itself. -1: /proc could not be read. */
+/* Calls `each` for every mapping of this process until it returns non-zero. With `flags`, slower,
+ * is_fixed covers memory that the kernel wipes by itself. -1: /proc could not be read. */
 int mappings_visit(int flags, int (*each)(const mapping *, void *), void *context);
 /* Notices forks from now on; 0, or an error number. */
 int mappings_watch(void);
 /* Takes away what a request mapped, or keeps it for the next one. */
 void mappings_undo(int has_faulted);
-/* Unmaps the spare memory that nobody has; the rest of it, and what a request mapped, are forgotten: they belong to the process. */
+/* Unmaps the spare memory that nobody has; the rest of it, and what a request mapped, are
+ * forgotten: they belong to the process. */
 void mappings_adopt(void);
 int mappings_touch_image(span s);
 /* Remembers all that is mapped now as belonging to the process. -1: errno. */
@@ -131,7 +137,8 @@ int mappings_learn(void);
 int mappings_check(void);
 
 /* spare.c */
-/* Of a mapping that its request gives back (is_free) or leaves. 0: it is not of the kind, or there is no room. */
+/* Of a mapping that its request gives back (is_free) or leaves. 0: it is not of the kind, or there
+ * is no room. */
 int spare_keep(const new_mapping *m, int is_free);
 /* NULL: nothing fits. */
 void *spare_take(size_t len, int protection, int is_of_allocator);

@@ -1,7 +1,8 @@
 /* What is mapped: reading it from the kernel, watching it change, undoing the change.
  *
- * A request's mappings are seen because the program calls image_mmap() and its kin in place of libc's. What libc maps by itself (a
- * locale, a library that dlopen() brings) is not seen; mappings_check() finds it and takes it away.
+ * A request's mappings are seen because the program calls image_mmap() and its kin in place of
+ * libc's. What libc maps by itself (a locale, a library that dlopen() brings) is not seen;
+ * mappings_check() finds it and takes it away.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -35,7 +36,8 @@ static int parse(char *line, mapping *m)
     if (*at++ != ' ' || m->at.to <= m->at.from || strlen(at) < 5) {
         return 0;
     }
-    m->protection = (at[0] == 'r' ? PROT_READ : 0) | (at[1] == 'w' ? PROT_WRITE : 0) | (at[2] == 'x' ? PROT_EXEC : 0);
+    m->protection = (at[0] == 'r' ? PROT_READ : 0) | (at[1] == 'w' ? PROT_WRITE : 0) |
+                    (at[2] == 'x' ? PROT_EXEC : 0);
     m->is_private = at[3] == 'p';
     at += 5;
     m->offset = strtoul(at, &at, 16);
@@ -62,14 +64,16 @@ int mappings_visit(int flags, int (*each)(const mapping *, void *), void *contex
     mapping one, next;
     int have = 0, stopped = 0, is_line_of_mapping;
     ssize_t got;
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, flags ? "/proc/self/smaps" : "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, flags ? "/proc/self/smaps" : "/proc/self/maps",
+                          O_RDONLY | O_CLOEXEC);
 
     if (fd == -1) {
         return -1;
     }
     while (!stopped && (got = read(fd, text + held, SCRATCH - 1 - held)) > 0) {
         held += (size_t)got;
-        for (line = text; !stopped && (end = memchr(line, '\n', held - (size_t)(line - text))); line = end + 1) {
+        for (line = text; !stopped && (end = memchr(line, '\n', held - (size_t)(line - text)));
+             line = end + 1) {
             *end = 0;
             is_line_of_mapping = line[0] >= '0' && line[0] <= 'f' && parse(line, &next);
             if (is_line_of_mapping) {
@@ -93,7 +97,8 @@ int mappings_visit(int flags, int (*each)(const mapping *, void *), void *contex
 
 /* ---- watching ---- */
 
-/* Kept memory is its parent's in a child that a request forked. Set back by no roll-back but that of a worker. */
+/* Kept memory is its parent's in a child that a request forked. Set back by no roll-back but that
+ * of a worker. */
 static int is_child;
 
 static void note_child(void)
@@ -179,7 +184,8 @@ static void forget_mapping(span s)
     }
 }
 
-/* Memory of earlier requests that this one treats otherwise than whole: mappings like any other from here on. */
+/* Memory of earlier requests that this one treats otherwise than whole: mappings like any other
+ * from here on. */
 static void release_spares(span s)
 {
     span released;
@@ -196,23 +202,28 @@ void image_watch_mappings(void (*told)(const void *at, int is_new))
     watcher = told;
 }
 
-/* All pages of a file at once, so that reading it causes no fault that the roll-back would have to explain. */
-static void *map_populated(void *address, size_t len, int protection, int flags, int fd, off_t offset)
+/* All pages of a file at once, so that reading it causes no fault that the roll-back would have to
+ * explain. */
+static void *map_populated(void *address, size_t len, int protection, int flags, int fd,
+                           off_t offset)
 {
     long before = pages_faults();
-    void *at = (void *)syscall(SYS_mmap, address, len, protection, flags | MAP_POPULATE, fd, offset);
+    void *at =
+        (void *)syscall(SYS_mmap, address, len, protection, flags | MAP_POPULATE, fd, offset);
 
     kept->known_faults += pages_faults() - before;
     return at;
 }
 
-/* Whether reading is all that can be done with it, and it is not so large that most of it might not be read. */
+/* Whether reading is all that can be done with it, and it is not so large that most of it might not
+ * be read. */
 static int is_for_reading(size_t len, int protection, int fd)
 {
     return fd != -1 && len <= CHUNK && protection == PROT_READ;
 }
 
-void *image_mmap(void *address, size_t len, int protection, int flags, int fd, off_t offset, const void *caller)
+void *image_mmap(void *address, size_t len, int protection, int flags, int fd, off_t offset,
+                 const void *caller)
 {
     uintptr_t code = (uintptr_t)caller;
     new_mapping m = {.protection = protection};
@@ -333,8 +344,8 @@ int image_mprotect(void *address, size_t len, int protection)
     return (int)syscall(SYS_mprotect, address, len, protection);
 }
 
-/* PHP names its chunks for /proc/self/maps, again each time it gets one: a system call for each request that does not name
- * anything new. */
+/* PHP names its chunks for /proc/self/maps, again each time it gets one: a system call for each
+ * request that does not name anything new. */
 int image_prctl(int option, const unsigned long words[4])
 {
     if (option == PR_SET_VMA && is_running() && spare_begins_at(words[1])) {
@@ -399,7 +410,8 @@ static void narrow(span known, uintptr_t at, uintptr_t *until, uintptr_t *next)
     }
 }
 
-/* The end of what is known from `at` on; `at` itself when that is not known, and then where the next known begins. */
+/* The end of what is known from `at` on; `at` itself when that is not known, and then where the
+ * next known begins. */
 static uintptr_t known_until(uintptr_t at, uintptr_t *next)
 {
     uintptr_t until = at;
@@ -441,7 +453,8 @@ static int examine(const mapping *m, void *context)
         uintptr_t to = r->at.to < m->at.to ? r->at.to : m->at.to;
         if (from < to) {
             int is_own = r->offset >= kept->file_bytes;
-            int right = m->is_private && m->inode == (is_own ? f->own_inode : f->inode) && m->protection == r->protection &&
+            int right = m->is_private && m->inode == (is_own ? f->own_inode : f->inode) &&
+                        m->protection == r->protection &&
                         m->offset + (is_own ? kept->file_bytes : 0) + (from - m->at.from) ==
                             r->offset + (from - r->at.from);
             f->wrong += !right;

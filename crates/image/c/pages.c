@@ -10,10 +10,11 @@
 
 #include "kept.h"
 
-/* ---- the page map ----------------------------------------------------------------------------------------------
+/* ---- the page map -------------------------------------------------------------------------------
  *
- * A page of the image that was never written to is the file's page. A write makes the kernel give this process a copy,
- * which is anonymous memory: the page map tells one from the other (Documentation/admin-guide/mm/pagemap.rst).
+ * A page of the image that was never written to is the file's page. A write makes the kernel give
+ * this process a copy, which is anonymous memory: the page map tells one from the other
+ * (Documentation/admin-guide/mm/pagemap.rst).
  */
 struct page_region {
     uint64_t start, end, categories;
@@ -37,7 +38,8 @@ static void note_hot(const image_range *r, uintptr_t at)
         return;
     }
     if (kept->hot_count == kept->hot_room) {
-        image_note_doubt("more pages differ from the image than it has"); /* cannot be: one bit a page */
+        /* cannot be: one bit a page */
+        image_note_doubt("more pages differ from the image than it has");
         return;
     }
     kept->is_hot[page / 32] |= 1u << (page % 32);
@@ -59,8 +61,13 @@ static int scan_ranges(size_t first, size_t last)
     uintptr_t end = kept->ranges[last].at.to;
     size_t range = first;
     struct page_region found[64];
-    struct pm_scan_arg ask = {.size = sizeof(ask), .start = kept->ranges[first].at.from, .end = end, .vec = (uintptr_t)found,
-                              .vec_len = 64, .category_inverted = PAGE_IS_FILE, .category_mask = PAGE_IS_FILE,
+    struct pm_scan_arg ask = {.size = sizeof(ask),
+                              .start = kept->ranges[first].at.from,
+                              .end = end,
+                              .vec = (uintptr_t)found,
+                              .vec_len = 64,
+                              .category_inverted = PAGE_IS_FILE,
+                              .category_mask = PAGE_IS_FILE,
                               .category_anyof_mask = PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
                               .return_mask = PAGE_IS_FILE};
 
@@ -89,7 +96,8 @@ static int read_range(const image_range *r)
     for (uintptr_t at = r->at.from; at < r->at.to;) {
         size_t pages = (r->at.to - at) / PAGE;
         size_t some = pages < 512 ? pages : 512;
-        ssize_t got = syscall(SYS_pread64, kept->page_map, entries, some * 8, (off_t)(at / PAGE * 8));
+        ssize_t got =
+            syscall(SYS_pread64, kept->page_map, entries, some * 8, (off_t)(at / PAGE * 8));
         if (got <= 0) {
             return -1;
         }
@@ -103,7 +111,8 @@ static int read_range(const image_range *r)
     return 0;
 }
 
-/* In the order of addresses: neighbours are copied together, and the processor fetches ahead. Nearly sorted already. */
+/* In the order of addresses: neighbours are copied together, and the processor fetches ahead.
+ * Nearly sorted already. */
 static void sort_hot(size_t sorted)
 {
     for (size_t i = sorted ? sorted : 1; i < kept->hot_count; i++) {
@@ -116,7 +125,8 @@ static void sort_hot(size_t sorted)
     }
 }
 
-enum { NEAR = 64 << 20 }; /* ranges closer than this are looked at together: a process has many small ones */
+/* ranges closer than this are looked at together: a process has many small ones */
+enum { NEAR = 64 << 20 };
 
 static void scan(void)
 {
@@ -171,7 +181,8 @@ void pages_begin(int page_map)
     }
 }
 
-/* ---- the way back ----------------------------------------------------------------------------------------------- */
+/* ---- the way back
+ * ---------------------------------------------------------------------------------------------- */
 
 static const char *original(const hot_page *h)
 {
@@ -179,12 +190,15 @@ static const char *original(const hot_page *h)
 }
 
 enum {
-    LOOK_EVERY = 64,   /* roll-backs between two looks at which hot pages still change. Chosen arbitrarily. */
-    LOOKS_UNCHANGED = 8 /* so many looks in a row, and the page is the file's again, for the first time */
+    /* roll-backs between two looks at which hot pages still change. Chosen arbitrarily. */
+    LOOK_EVERY = 64,
+    LOOKS_UNCHANGED =
+        8 /* so many looks in a row, and the page is the file's again, for the first time */
 };
 
-/* Most requests write to some pages and leave them as they were. Such a page comes back at once when it is let go of, and each time
- * costs a fault and a look at the page map; so it is kept longer each time, in the end for millions of requests. */
+/* Most requests write to some pages and leave them as they were. Such a page comes back at once
+ * when it is let go of, and each time costs a fault and a look at the page map; so it is kept
+ * longer each time, in the end for millions of requests. */
 static uint32_t looks_to_drop(const hot_page *h)
 {
     uint8_t drops = kept->drops[h->page];
@@ -201,7 +215,8 @@ static void restore_and_sort_out(void)
         if (memcmp((void *)h.at, original(&h), PAGE) != 0) {
             memcpy((void *)h.at, original(&h), PAGE);
             h.unchanged = 0;
-        } else if (++h.unchanged >= looks_to_drop(&h) && syscall(SYS_madvise, h.at, PAGE, MADV_DONTNEED) == 0) {
+        } else if (++h.unchanged >= looks_to_drop(&h) &&
+                   syscall(SYS_madvise, h.at, PAGE, MADV_DONTNEED) == 0) {
             kept->drops[h.page] += kept->drops[h.page] < UINT8_MAX;
             kept->is_hot[h.page / 32] &= ~(1u << (h.page % 32));
             continue;
@@ -250,7 +265,8 @@ void pages_restore(int has_faulted)
     }
 }
 
-/* Private copies that equal the image stay as they are: hot, until they leave the set as others do. */
+/* Private copies that equal the image stay as they are: hot, until they leave the set as others
+ * do. */
 void pages_take_changed(void (*take)(uintptr_t at))
 {
     size_t left = 0;
@@ -279,7 +295,8 @@ int pages_compare(void)
             continue;
         }
         for (uintptr_t at = r->at.from; at < r->at.to; at += PAGE) {
-            /* The thread's descriptor: its number is this process's, and the kernel writes to it at will. */
+            /* The thread's descriptor: its number is this process's, and the kernel writes to it at
+             * will. */
             if (kept->tid_at / PAGE == at / PAGE) {
                 continue;
             }

@@ -1,11 +1,11 @@
 /* Spare memory: what one request mapped, for the next one that asks for as much.
  *
- *   mapped ──► [ taken ──► cleared ──► free ] … ──► unmapped, if no request has asked for it for long
+ *   mapped ──► [ taken ──► cleared ──► free ] … ──► unmapped, if not asked for in a long time
  *
- * It saves the system calls and the page faults, and with them a look at the page map: that is what costs most in the
- * roll-back of a request that maps anything. Two kinds:
- *  - Of PHP's allocator (reuse_code), in units of 2 MB. It expects zeros in a chunk's first page alone, so that one is cleared
- *    when it is handed out, and all others stay as they are.
+ * It saves the system calls and the page faults, and with them a look at the page map: that is what
+ * costs most in the roll-back of a request that maps anything. Two kinds:
+ *  - Of PHP's allocator (reuse_code), in units of 2 MB. It expects zeros in a chunk's first page
+ *    alone, so that one is cleared when it is handed out, and all others stay as they are.
  *  - Other plain memory. It has to be zero, so each page that was ever there is cleared.
  */
 #include <string.h>
@@ -15,8 +15,9 @@
 
 #include "kept.h"
 
-/* Spare memory that was unused for this many roll-backs is unmapped. With 6, pages that are seldom asked for
- * would map it anew each time, which costs faults; with 640, one large page would hold it for long. */
+/* Spare memory that was unused for this many roll-backs is unmapped. With 6, pages that are seldom
+ * asked for would map it anew each time, which costs faults; with 640, one large page would hold it
+ * for long. */
 enum { USED_WITHIN = 64 };
 
 static size_t size_of(const spare *s)
@@ -49,9 +50,11 @@ int spare_keep(const new_mapping *m, int is_free)
         bytes_held() + (m->at.to - m->at.from) > MOST_SPARE_BYTES) {
         return 0;
     }
-    kept->spares[kept->spare_count++] = (spare){.at = m->at, .protection = m->protection,
+    kept->spares[kept->spare_count++] = (spare){.at = m->at,
+                                                .protection = m->protection,
                                                 .is_of_allocator = m->is_of_allocator,
-                                                .is_free = is_free && m->is_of_allocator, .used_at = kept->roll_backs};
+                                                .is_free = is_free && m->is_of_allocator,
+                                                .used_at = kept->roll_backs};
     return 1;
 }
 
@@ -59,7 +62,8 @@ void *spare_take(size_t len, int protection, int is_of_allocator)
 {
     for (size_t i = 0; i < kept->spare_count; i++) {
         spare *s = &kept->spares[i];
-        if (s->is_free && size_of(s) == len && s->protection == protection && s->is_of_allocator == is_of_allocator) {
+        if (s->is_free && size_of(s) == len && s->protection == protection &&
+            s->is_of_allocator == is_of_allocator) {
             s->is_free = 0;
             s->used_at = kept->roll_backs;
             if (is_of_allocator) {
@@ -97,7 +101,8 @@ int spare_begins_at(uintptr_t at)
 static void forget(size_t i)
 {
     kept->spare_count--;
-    memmove(&kept->spares[i], &kept->spares[i + 1], (kept->spare_count - i) * sizeof(*kept->spares));
+    memmove(&kept->spares[i], &kept->spares[i + 1],
+            (kept->spare_count - i) * sizeof(*kept->spares));
 }
 
 int spare_release(span at, span *released)
@@ -125,7 +130,8 @@ static int find_pages(spare *s)
     uint64_t entries[CHUNK / PAGE];
     size_t pages = size_of(s) / PAGE;
 
-    if (syscall(SYS_pread64, kept->page_map, entries, pages * 8, (off_t)(s->at.from / PAGE * 8)) != (long)(pages * 8)) {
+    if (syscall(SYS_pread64, kept->page_map, entries, pages * 8, (off_t)(s->at.from / PAGE * 8)) !=
+        (long)(pages * 8)) {
         return -1;
     }
     for (size_t i = 0; i < pages; i++) {

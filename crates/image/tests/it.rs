@@ -1,4 +1,5 @@
-//! Runs the cases of `c/cases.c`, each in a process of its own, built as the worker is and with sanitizers.
+//! Runs the cases of `c/cases.c`, each in a process of its own, built as the worker is and with
+//! sanitizers.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -29,13 +30,16 @@ fn program(sanitized: bool) -> &'static Path {
             ])
             .arg("-I")
             .arg(here.join("c"))
-            .args(["image.c", "mappings.c", "pages.c", "spare.c"].map(|file| here.join("c").join(file)))
+            .args(
+                ["image.c", "mappings.c", "pages.c", "spare.c"]
+                    .map(|file| here.join("c").join(file)),
+            )
             .arg(here.join("tests/c/cases.c"))
             .arg("-o")
             .arg(&program);
         if sanitized {
-            // Not the address sanitizer and not valgrind: both keep notes about memory in memory that the roll-back
-            // would turn back, and neither expects its mappings to be replaced.
+            // Not the address sanitizer and not valgrind: both keep notes about memory in memory
+            // that the roll-back would turn back, and neither expects its mappings to be replaced.
             compiler.args(["-fsanitize=undefined", "-fno-sanitize-recover=all"]);
         }
         let built = compiler.output().expect("a C compiler is needed");

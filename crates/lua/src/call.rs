@@ -23,7 +23,8 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// A list.
     List(Vec<Value>),
-    /// A service's own message that something is wrong: `nil` and the message; within a list `{ false, message }`.
+    /// A service's own message that something is wrong: `nil` and the message; within a list `{
+    /// false, message }`.
     Problem(Vec<u8>),
     /// A response.
     Response(Response),
@@ -34,8 +35,8 @@ pub enum Value {
 pub struct Response {
     /// The status.
     pub status: u16,
-    /// Header fields: names in small letters and values in turn, each with a line feed behind it. Most scripts never look
-    /// at them, so they are taken apart when one does.
+    /// Header fields: names in small letters and values in turn, each with a line feed behind it.
+    /// Most scripts never look at them, so they are taken apart when one does.
     pub fields: Vec<u8>,
     /// The body.
     pub body: Vec<u8>,

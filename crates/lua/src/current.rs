@@ -1,7 +1,7 @@
 //! The request that the script belongs to which this thread is executing.
 //!
-//! Functions that scripts call are made once and know no request. A run takes its seat here before it enters Lua and
-//! leaves it afterwards; between the two nothing else of this thread runs.
+//! Functions that scripts call are made once and know no request. A run takes its seat here before
+//! it enters Lua and leaves it afterwards; between the two nothing else of this thread runs.
 
 use std::cell::RefCell;
 use std::task::{Context, Poll};
@@ -96,9 +96,11 @@ pub fn with<R>(act: impl FnOnce(&mut Seat) -> R) -> mlua::Result<R> {
     })
 }
 
-/// Where what the script has waited for last stays until the seat is left; nothing if no script runs.
+/// Where what the script has waited for last stays until the seat is left; nothing if no script
+/// runs.
 pub fn brought() -> *const Value {
-    CURRENT.with_borrow(|seat| seat.as_ref().map_or(std::ptr::null(), |seat| &raw const seat.brought))
+    CURRENT
+        .with_borrow(|seat| seat.as_ref().map_or(std::ptr::null(), |seat| &raw const seat.brought))
 }
 
 /// Does something with the HTTP request.
@@ -115,5 +117,6 @@ pub fn exchange<R>(act: impl FnOnce(&mut dyn Exchange) -> R) -> mlua::Result<R> 
 /// # Errors
 /// There are none.
 pub fn program<R>(act: impl FnOnce(&mut dyn Program) -> R) -> mlua::Result<R> {
-    with(|seat| seat.host.program().map(act))?.ok_or_else(|| mlua::Error::runtime("there is no program"))
+    with(|seat| seat.host.program().map(act))?
+        .ok_or_else(|| mlua::Error::runtime("there is no program"))
 }

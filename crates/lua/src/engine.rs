@@ -1,4 +1,5 @@
-//! What all event loops of a process share: the script files and the time limits, both looked after by one thread.
+//! What all event loops of a process share: the script files and the time limits, both looked after
+//! by one thread.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +19,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// How often script files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Ticks without a run after which the thread sleeps until it is woken or the files' turn comes. Chosen arbitrarily.
+/// Ticks without a run after which the thread sleeps until it is woken or the files' turn comes.
+/// Chosen arbitrarily.
 const QUIET: u32 = 40;
 
 /// What scripts may use.
@@ -34,12 +36,17 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { stretch: Duration::from_millis(500), total: Duration::from_secs(30), memory: 64 << 20 }
+        Limits {
+            stretch: Duration::from_millis(500),
+            total: Duration::from_secs(30),
+            memory: 64 << 20,
+        }
     }
 }
 
 impl Limits {
-    /// The ticks that a stretch may take; one more than it has, since the present one has begun already.
+    /// The ticks that a stretch may take; one more than it has, since the present one has begun
+    /// already.
     pub(crate) fn ticks(&self) -> u64 {
         self.stretch.as_millis().div_ceil(TICK.as_millis()) as u64 + 1
     }
@@ -79,8 +86,8 @@ impl Engine {
         Engine::start(limits, dictionaries, Scripts::new(paths))
     }
 
-    /// An engine for the scripts of a folder, which take the place of programs: they share their globals, and what they
-    /// print is the response.
+    /// An engine for the scripts of a folder, which take the place of programs: they share their
+    /// globals, and what they print is the response.
     ///
     /// # Panics
     /// As [`Engine::new`].
@@ -89,7 +96,8 @@ impl Engine {
     }
 
     fn start(limits: Limits, dictionaries: &BTreeMap<String, usize>, scripts: Scripts) -> Engine {
-        let dictionary = |(name, size): (&String, &usize)| (name.clone(), Arc::new(Dictionary::new(*size)));
+        let dictionary =
+            |(name, size): (&String, &usize)| (name.clone(), Arc::new(Dictionary::new(*size)));
         let shared = Arc::new(Shared {
             limits,
             scripts,
@@ -146,7 +154,8 @@ impl Shared {
         while !self.ended.load(Ordering::Acquire) {
             let rest = LOOK.saturating_sub(looked.elapsed());
             if quiet > QUIET {
-                // Between this and the pause a run may begin: it sees the flag and ends the pause before it starts.
+                // Between this and the pause a run may begin: it sees the flag and ends the pause
+                // before it starts.
                 self.resting.store(true, Ordering::Release);
                 std::thread::park_timeout(rest);
             } else {

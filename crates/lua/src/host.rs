@@ -1,4 +1,5 @@
-//! What a run sees of its request and changes in the response: the border to whoever serves requests.
+//! What a run sees of its request and changes in the response: the border to whoever serves
+//! requests.
 
 use std::any::Any;
 use std::fs::File;
@@ -34,7 +35,8 @@ pub enum Piece {
     },
 }
 
-/// Declares the attributes of a request: variant, name in `lighty.r.req_attr`, whether scripts may change it.
+/// Declares the attributes of a request: variant, name in `lighty.r.req_attr`, whether scripts may
+/// change it.
 macro_rules! attributes {
     ($($variant:ident $name:literal $writable:literal $doc:literal,)*) => {
         /// A part of the request that scripts know by name.
@@ -77,10 +79,12 @@ macro_rules! attributes {
 }
 
 attributes! {
-    PhysicalPath "physical.path" true "The file that the request means; nothing before the path is known.",
+    PhysicalPath "physical.path" true "The file that the request means; nothing before the path \
+        is known.",
     PhysicalRelPath "physical.rel-path" true "That file's path below the document root.",
     PhysicalDocRoot "physical.doc-root" true "The document root.",
-    PhysicalBasedir "physical.basedir" true "The folder that the file's path is below; the document root mostly.",
+    PhysicalBasedir "physical.basedir" true "The folder that the file's path is below; the \
+        document root mostly.",
     UriPath "uri.path" true "The path, decoded and simplified.",
     UriPathRaw "uri.path-raw" true "The path as it was sent.",
     UriScheme "uri.scheme" true "`http` or `https`.",
@@ -90,12 +94,14 @@ attributes! {
     Uri "request.uri" true "Path and query as they were sent, or as a script changed them.",
     OrigUri "request.orig-uri" true "Path and query as they were sent.",
     PathInfo "request.path-info" true "What follows the file's name in the path.",
-    RemoteIp "request.remote-ip" true "The client's address; `request.remote-addr` by its newer name.",
+    RemoteIp "request.remote-ip" true "The client's address; `request.remote-addr` by its newer \
+        name.",
     RemoteAddr "request.remote-addr" true "The client's address.",
     RemotePort "request.remote-port" true "The client's port.",
     ServerAddr "request.server-addr" false "The address that the client connected to.",
     ServerPort "request.server-port" false "The port that the client connected to.",
-    Protocol "request.protocol" true "`HTTP/1.1` or `HTTP/1.0`; only the change to `HTTP/1.0` is obeyed.",
+    Protocol "request.protocol" true "`HTTP/1.1` or `HTTP/1.0`; only the change to `HTTP/1.0` is \
+        obeyed.",
     ServerName "request.server-name" false "The name that the server goes by for this request.",
     Stage "request.stage" false "What the server is doing with the request.",
 }
@@ -149,7 +155,8 @@ items! {
 
 /// What a script runs for: what is the same whoever asks.
 ///
-/// Beside that a run is for an HTTP request ([`Exchange`]), or takes the place of a program ([`Program`]).
+/// Beside that a run is for an HTTP request ([`Exchange`]), or takes the place of a program
+/// ([`Program`]).
 pub trait Host: Any + Send {
     /// The HTTP request, if the run is for one.
     fn exchange(&mut self) -> Option<&mut dyn Exchange> {
@@ -214,7 +221,8 @@ pub struct Other {
 
 /// A request that scripts run for, and its response.
 ///
-/// Names of header fields are compared without regard to case; what scripts give is checked before it comes here.
+/// Names of header fields are compared without regard to case; what scripts give is checked before
+/// it comes here.
 pub trait Exchange: Host {
     /// Calls `each` with every value of a header field.
     fn values(&self, side: Side, name: &[u8], each: &mut dyn FnMut(&[u8]));
@@ -255,8 +263,8 @@ pub trait Exchange: Host {
     /// The request's body, once all of it is here.
     fn request_body(&self) -> Option<Vec<u8>>;
 
-    /// Whether all of the request's body is here; if not, it will be when the script runs the next time, which
-    /// asking for it brings about.
+    /// Whether all of the request's body is here; if not, it will be when the script runs the next
+    /// time, which asking for it brings about.
     fn collect_body(&mut self) -> bool;
 
     /// Replaces the request's body, all of which is here.
@@ -286,7 +294,8 @@ pub trait Exchange: Host {
     /// What the content cache has for the request, or for what a script has named so.
     fn kept(&mut self, key: Option<&[u8]>) -> Option<Kept>;
 
-    /// Makes what the content cache has under a key the response; its status, if there is something.
+    /// Makes what the content cache has under a key the response; its status, if there is
+    /// something.
     fn send_kept(&mut self, key: &[u8]) -> Option<u16>;
 
     /// Removes something from the content cache; how many responses.

@@ -1,11 +1,12 @@
 //! Lua in the server. Without it every answer that needs a decision would need an application.
 //!
-//! Scripts written for lighttpd's mod_magnet run unchanged, inside an event loop of the front. This crate knows neither
-//! HTTP library nor sockets: what a run sees and changes is behind the traits [`Host`],
-//! [`Exchange`] and [`Program`]: a script answers in a server, or takes the place of a CGI program.
+//! Scripts written for lighttpd's mod_magnet run unchanged, inside an event loop of the front. This
+//! crate knows neither HTTP library nor sockets: what a run sees and changes is behind the traits
+//! [`Host`], [`Exchange`] and [`Program`]: a script answers in a server, or takes the place of a
+//! CGI program.
 //!
-//! One [`Engine`] for a process knows the script files and looks after time limits. Each event loop has a [`State`],
-//! which compiles scripts and makes a [`Run`] of one for a request.
+//! One [`Engine`] for a process knows the script files and looks after time limits. Each event loop
+//! has a [`State`], which compiles scripts and makes a [`Run`] of one for a request.
 
 mod api;
 pub mod cache;

@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn every_row_of_the_contract() {
-        for stage in [Stage::RawUrl, Stage::Physical, Stage::Content, Stage::Response, Stage::Store] {
+        for stage in [Stage::RawUrl, Stage::Physical, Stage::Content, Stage::Response, Stage::Store]
+        {
             for number in [i32::MIN, -1, 0, 1, 98] {
                 assert_eq!(decide(stage, number), Outcome::GoOn, "{number}");
             }

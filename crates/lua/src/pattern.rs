@@ -1,8 +1,9 @@
 //! Lua's patterns, matched within the time limit.
 //!
-//! LuaJIT matches patterns in C, where nothing can interrupt it, and a pattern with several repetitions takes for ever on
-//! a text of a few kilobytes. The prelude calls LuaJIT where that cannot happen, and this where it could. The results are
-//! the same: a property test compares the two.
+//! LuaJIT matches patterns in C, where nothing can interrupt it, and a pattern with several
+//! repetitions takes for ever on a text of a few kilobytes. The prelude calls LuaJIT where that
+//! cannot happen, and this where it could. The results are the same: a property test compares the
+//! two.
 
 use crate::raw::is_due;
 
@@ -58,7 +59,12 @@ struct Matcher<'a> {
 }
 
 /// The first match at `from` or behind it. A `^` in front binds it to `from`, if `anchors` says so.
-pub fn search(text: &[u8], pattern: &[u8], from: usize, anchors: bool) -> Result<Option<Match>, Stop> {
+pub fn search(
+    text: &[u8],
+    pattern: &[u8],
+    from: usize,
+    anchors: bool,
+) -> Result<Option<Match>, Stop> {
     // A zero byte ends a pattern, as in Lua 5.1, which has `%z` for it.
     let pattern = pattern.split(|&byte| byte == 0).next().unwrap_or_default();
     let anchored = anchors && pattern.first() == Some(&b'^');
@@ -118,7 +124,9 @@ impl Matcher<'_> {
                     let end = self.class_end(p + 2)?;
                     let before = s.checked_sub(1).map_or(0, |at| self.text[at]);
                     let here = self.text.get(s).copied().unwrap_or(0);
-                    if self.is_in_set(before, p + 2, end - 1) || !self.is_in_set(here, p + 2, end - 1) {
+                    if self.is_in_set(before, p + 2, end - 1)
+                        || !self.is_in_set(here, p + 2, end - 1)
+                    {
                         return Ok(None);
                     }
                     p = end;
@@ -203,7 +211,8 @@ impl Matcher<'_> {
 
     /// Behind the same text that a capture has.
     fn again(&mut self, s: usize, digit: u8) -> Result<Option<usize>, Stop> {
-        let capture = usize::from(digit).checked_sub(usize::from(b'1')).and_then(|at| self.captures.get(at));
+        let capture =
+            usize::from(digit).checked_sub(usize::from(b'1')).and_then(|at| self.captures.get(at));
         let Some((start, Length::Closed(length))) = capture else {
             return Err(Stop::Bad("invalid capture index"));
         };

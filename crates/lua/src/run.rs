@@ -14,7 +14,8 @@ use crate::scripts::ScriptId;
 use crate::state::State;
 use crate::vm::{Pause, Ready, Step, Vm};
 
-/// A script at work for a request: a future of the request, as the script left it, and of what becomes of it.
+/// A script at work for a request: a future of the request, as the script left it, and of what
+/// becomes of it.
 ///
 /// Dropped before it is ready, the script is never continued.
 pub struct Run {
@@ -58,7 +59,12 @@ impl State {
 }
 
 impl Run {
-    pub(crate) fn new(state: Arc<State>, script: ScriptId, stage: Stage, host: Box<dyn Host>) -> Run {
+    pub(crate) fn new(
+        state: Arc<State>,
+        script: ScriptId,
+        stage: Stage,
+        host: Box<dyn Host>,
+    ) -> Run {
         Run { state, script, stage, host: Some(host), phase: Phase::New }
     }
 
@@ -68,13 +74,17 @@ impl Run {
     /// The script waits: this is the rest of the run.
     pub(crate) fn now(mut self) -> Result<(Box<dyn Host>, Outcome), Box<Run>> {
         match self.begin() {
-            Some(outcome) => Ok((self.host.unwrap_or_else(|| unreachable!("a run ends once")), outcome)),
+            Some(outcome) => {
+                Ok((self.host.unwrap_or_else(|| unreachable!("a run ends once")), outcome))
+            }
             None => Err(Box::new(self)),
         }
     }
 
     fn host(&mut self) -> &mut dyn Host {
-        self.host.as_deref_mut().unwrap_or_else(|| unreachable!("the request is away only inside `enter`"))
+        self.host
+            .as_deref_mut()
+            .unwrap_or_else(|| unreachable!("the request is away only inside `enter`"))
     }
 
     fn begin(&mut self) -> Option<Outcome> {
@@ -93,11 +103,15 @@ impl Run {
                 return Some(failed(*stage, Trouble::Error));
             }
         };
-        let left = enter(host, &vm, shared.limits.ticks(), Waits::default(), Value::Nil, || turn.start());
+        let left =
+            enter(host, &vm, shared.limits.ticks(), Waits::default(), Value::Nil, || turn.start());
         match left {
             // Nearly always, and so without taking hold of the state.
             Left {
-                end: End::InTime, step: Ok(Step::Finished { number, is_due: false }), remarks, ..
+                end: End::InTime,
+                step: Ok(Step::Finished { number, is_due: false }),
+                remarks,
+                ..
             } if remarks.is_empty() => Some(decide(*stage, number)),
             left => {
                 let held = Arc::clone(&vm);
@@ -226,7 +240,8 @@ impl Future for Run {
                 return run.end(outcome);
             }
             let (number, result) = ready!(waits.poll(context));
-            let Phase::Waiting { vm, pause, waits, limit } = std::mem::replace(&mut run.phase, Phase::Done)
+            let Phase::Waiting { vm, pause, waits, limit } =
+                std::mem::replace(&mut run.phase, Phase::Done)
             else {
                 unreachable!("it was waiting just now")
             };

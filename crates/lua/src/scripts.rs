@@ -1,7 +1,8 @@
-//! The script files: read when the server starts, or when one of a folder is asked for first, and again when they have
-//! changed.
+//! The script files: read when the server starts, or when one of a folder is asked for first, and
+//! again when they have changed.
 //!
-//! One thread looks at them once a second. A run compares one number to know whether its compiled script is the newest.
+//! One thread looks at them once a second. A run compares one number to know whether its compiled
+//! script is the newest.
 
 mod folder;
 
@@ -150,7 +151,8 @@ impl Scripts {
 
     /// Reads again what has changed.
     pub fn look(&self) {
-        // Names first: who asks by one that leads nowhere is told so, instead of that its file is gone.
+        // Names first: who asks by one that leads nowhere is told so, instead of that its file is
+        // gone.
         self.folder.iter().for_each(Folder::look);
         let entries = self.entries().clone();
         entries.iter().for_each(|entry| entry.look());

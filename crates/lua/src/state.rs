@@ -45,7 +45,8 @@ impl State {
         self.vm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a fresh state in the place of `worn`, which has no memory left that could be freed; what the log should say.
+    /// Takes a fresh state in the place of `worn`, which has no memory left that could be freed;
+    /// what the log should say.
     pub(crate) fn replace(&self, worn: &Arc<Vm>) -> Option<String> {
         let mut vm = self.vm();
         if !Arc::ptr_eq(&vm, worn) {
@@ -56,7 +57,8 @@ impl State {
             Err(error) => return Some(format!("no fresh Lua state: {error}")),
         }
         Some(format!(
-            "scripts keep {} of {} MiB in use: the event loop's Lua state, and all that _G had in it, was replaced",
+            "scripts keep {} of {} MiB in use: the event loop's Lua state, and all that _G had in \
+                it, was replaced",
             worn.used() >> 20,
             self.shared.limits.memory >> 20
         ))

@@ -22,8 +22,8 @@ const CACHE: &str = include_str!("prelude/cache.lua");
 const CML: &str = include_str!("prelude/cml.lua");
 const DRIVER: &str = include_str!("prelude/driver.lua");
 
-/// The part of the memory limit above which a state is not worth keeping: runs would fail for want of memory that
-/// nothing can free.
+/// The part of the memory limit above which a state is not worth keeping: runs would fail for want
+/// of memory that nothing can free.
 const FULL: f64 = 0.8;
 
 /// How often the memory is looked at, in runs. Chosen arbitrarily.
@@ -68,7 +68,8 @@ struct Compiled {
     entry: Arc<Entry>,
     /// Which text it has looked at.
     version: u64,
-    /// Why there is nothing to run: neither this text nor an earlier one could be compiled, or the file is not there.
+    /// Why there is nothing to run: neither this text nor an earlier one could be compiled, or the
+    /// file is not there.
     fault: Option<String>,
 }
 
@@ -119,10 +120,12 @@ impl Vm {
         let lua = raw::open();
         lua.set_memory_limit(shared.limits.memory)?;
         let host = api::functions(&lua, &shared.counters, &shared.dictionaries)?;
-        let part = |name: &str, text: &str| lua.load(text).set_name(format!("={name}")).into_function();
+        let part =
+            |name: &str, text: &str| lua.load(text).set_name(format!("={name}")).into_function();
         let bounded: Table = part("bounded", BOUNDED)?.call(&host)?;
         let reset: Function = bounded.get("reset")?;
-        let (new_globals, pairs): (Function, Function) = part("sandbox", SANDBOX)?.call((&host, bounded))?;
+        let (new_globals, pairs): (Function, Function) =
+            part("sandbox", SANDBOX)?.call((&host, bounded))?;
         let dictionaries: Function = part("shared", SHARED)?.call(&host)?;
         host.set("shared", dictionaries)?;
         host.set("cache", part("cache", CACHE)?)?;
@@ -131,7 +134,10 @@ impl Vm {
         let calls: Table = lighty.get("calls")?;
         let modules = lua.create_table()?;
         modules.set("lfs", part("lfs", LFS)?.call::<Function>(calls)?)?;
-        modules.set("cml", part("cml", CML)?.call::<Function>((&host, lighty.get::<Function>("new")?))?)?;
+        modules.set(
+            "cml",
+            part("cml", CML)?.call::<Function>((&host, lighty.get::<Function>("new")?))?,
+        )?;
         host.set("modules", modules)?;
         let dialect: Table = match shared.scripts.folder() {
             Some(folder) => {
@@ -160,7 +166,8 @@ impl Vm {
     /// Whether what remains after a collection is close to the limit.
     pub fn is_full(&self) -> bool {
         let most = (self.memory as f64 * FULL) as usize;
-        self.lua.used_memory() > most && (self.lua.gc_collect().is_err() || self.lua.used_memory() > most)
+        self.lua.used_memory() > most
+            && (self.lua.gc_collect().is_err() || self.lua.used_memory() > most)
     }
 
     /// Bytes in use.
@@ -189,13 +196,15 @@ impl Vm {
         }
     }
 
-    /// Looks at a text that this state has not seen yet; what is wrong with it, if that is news and an older one runs on.
+    /// Looks at a text that this state has not seen yet; what is wrong with it, if that is news and
+    /// an older one runs on.
     fn renew(&self, id: ScriptId, compiled: &mut Compiled) -> mlua::Result<Option<String>> {
         let entry = &compiled.entry;
         let text = entry.text();
         let had_one = compiled.version > 0 && compiled.fault.is_none();
         let fault = self.compile(id, entry, &text)?;
-        let is_first = fault.is_some() && had_one && text.source.is_ok() && entry.reports(text.version);
+        let is_first =
+            fault.is_some() && had_one && text.source.is_ok() && entry.reports(text.version);
         compiled.version = text.version;
         if had_one && text.source.is_ok() {
             return Ok(fault
@@ -218,7 +227,8 @@ impl Vm {
         let file = self.lua.create_string(entry.path.as_os_str().as_bytes())?;
         let problem: Option<mlua::String> =
             self.compile.call((id.0, source, file, directory, text.changed()))?;
-        Ok(problem.map(|problem| format!("loading script {path} failed: {}", problem.to_string_lossy())))
+        Ok(problem
+            .map(|problem| format!("loading script {path} failed: {}", problem.to_string_lossy())))
     }
 
     /// Goes on with a run that waited: what the wait of that number brought is at its seat.
@@ -235,7 +245,9 @@ impl Vm {
     /// What a run's coroutine has yielded.
     fn after(&self, thread: Thread, yielded: (Value, Value)) -> mlua::Result<Step> {
         match yielded {
-            (Value::LightUserData(DONE), Value::Integer(number)) => Ok(self.books().keep(thread, number)),
+            (Value::LightUserData(DONE), Value::Integer(number)) => {
+                Ok(self.books().keep(thread, number))
+            }
             (Value::LightUserData(WAIT), _) => Ok(Step::Waiting(Pause { run: None, thread })),
             (mark, value) => self.step(thread, self.paused.call::<Value>((mark, value))?),
         }
@@ -287,7 +299,9 @@ impl Books {
 /// Without the line that says which program runs a file.
 fn without_interpreter(source: &[u8]) -> &[u8] {
     match source {
-        [b'#', ..] => &source[source.iter().position(|&byte| byte == b'\n').unwrap_or(source.len())..],
+        [b'#', ..] => {
+            &source[source.iter().position(|&byte| byte == b'\n').unwrap_or(source.len())..]
+        }
         _ => source,
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-/// Names that are looked up at once: each takes a thread for as long as the name servers take. Chosen arbitrarily.
+/// Names that are looked up at once: each takes a thread for as long as the name servers take.
+/// Chosen arbitrarily.
 const MOST_LOOKUPS: usize = 16;
 
 /// Looks up names for one event loop.

@@ -1,10 +1,10 @@
-/* What the kernel keeps for the process beside memory and descriptors, and what no wrapper sees change: a program that
- * was left running may change its parent's limits, priority or processors from outside, and so may code in C
- * by system calls of its own.
+/* What the kernel keeps for the process beside memory and descriptors, and what no wrapper sees
+ * change: a program that was left running may change its parent's limits, priority or processors
+ * from outside, and so may code in C by system calls of its own.
  *
- * So the values are read back: after a request that has started a process or called C, and otherwise
- * once a second, which is how late a change by somebody else is noticed. Few can be put back (a lowered limit cannot, a
- * namespace cannot), so the worker is replaced.
+ * So the values are read back: after a request that has started a process or called C, and
+ * otherwise once a second, which is how late a change by somebody else is noticed. Few can be put
+ * back (a lowered limit cannot, a namespace cannot), so the worker is replaced.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -17,8 +17,8 @@
 
 #include "attributes.h"
 
-static const char *const namespaces[NAMESPACES] = {"cgroup", "ipc", "mnt", "net", "pid_for_children", "user", "uts",
-                                                   "time_for_children"};
+static const char *const namespaces[NAMESPACES] = {
+    "cgroup", "ipc", "mnt", "net", "pid_for_children", "user", "uts", "time_for_children"};
 
 static void read_score(char *score, size_t size)
 {
@@ -43,7 +43,8 @@ static void read_all(process_attributes *now)
     sched_getparam(0, &parameters);
     now->scheduling.priority = parameters.sched_priority;
     now->scheduling.io = syscall(SYS_ioprio_get, 1, 0); /* IOPRIO_WHO_PROCESS */
-    syscall(SYS_sched_getaffinity, 0, sizeof(now->scheduling.processors), now->scheduling.processors);
+    syscall(SYS_sched_getaffinity, 0, sizeof(now->scheduling.processors),
+            now->scheduling.processors);
     getresuid(&now->identity.users[0], &now->identity.users[1], &now->identity.users[2]);
     getresgid(&now->identity.groups[0], &now->identity.groups[1], &now->identity.groups[2]);
     now->identity.count = getgroups(MOST_GROUPS, now->identity.others);
@@ -104,6 +105,6 @@ const char *attributes_compare(const attributes *learned)
            : DIFFERS(family)     ? "its process group was changed"
            : DIFFERS(spaces)     ? "its namespaces were changed"
            : DIFFERS(name)       ? "its name was changed"
-           : DIFFERS(score)      ? "the order in which processes are ended without memory was changed"
-                                 : "its rights were changed";
+           : DIFFERS(score) ? "the order in which processes are ended without memory was changed"
+                            : "its rights were changed";
 }

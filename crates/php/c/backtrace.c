@@ -1,13 +1,14 @@
 /* Where a slow request is: its PHP stack goes to the error log, and the request goes on.
  *
- * The zygote reads it out of the worker's memory: worker and zygote are copies of each other, so the engine's
- * globals have the same addresses in both. The worker notices nothing, wherever it is: a signal would cut a sleep() or a
- * query short. Others may not read its memory, so it has opened it itself at its beginning, and given it to the zygote. Without
- * that, and where the zygote may not read it either, the worker is sent a signal after all, and does the same with itself.
+ * The zygote reads it out of the worker's memory: worker and zygote are copies of each other, so
+ * the engine's globals have the same addresses in both. The worker notices nothing, wherever it is:
+ * a signal would cut a sleep() or a query short. Others may not read its memory, so it has opened
+ * it itself at its beginning, and given it to the zygote. Without that, and where the zygote may
+ * not read it either, the worker is sent a signal after all, and does the same with itself.
  *
- * Either way the stack may be in the middle of a change. So no pointer is followed: every piece of memory is
- * copied by the kernel, which fails where a pointer would crash. And because of the signal: only
- * async-signal-safe calls, no allocation, no PHP function.
+ * Either way the stack may be in the middle of a change. So no pointer is followed: every piece of
+ * memory is copied by the kernel, which fails where a pointer would crash. And because of the
+ * signal: only async-signal-safe calls, no allocation, no PHP function.
  */
 #include <errno.h>
 #include <signal.h>
@@ -83,7 +84,8 @@ static void add_string(const zend_string *string)
     }
 }
 
-/* Days since 1970 to a date, after the proleptic Gregorian calendar (gmtime is not async-signal-safe). */
+/* Days since 1970 to a date, after the proleptic Gregorian calendar (gmtime is not
+ * async-signal-safe). */
 static void add_time(void)
 {
     struct timespec now;
@@ -166,7 +168,8 @@ static void add_field(const shim_text *field)
     }
 }
 
-/* As php-fpm's slow log has it: which call, and where it was made from. 0: it is the script itself. */
+/* As php-fpm's slow log has it: which call, and where it was made from. 0: it is the script
+ * itself. */
 static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
 {
     const zend_execute_data *next = frame->prev_execute_data;
@@ -179,7 +182,8 @@ static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
     if (!frame->func || !copy(&called.common, frame->func, sizeof(called.common))) {
         return 0;
     }
-    if (!called.common.function_name && ZEND_CALL_KIND_EX(frame->This.u1.type_info) == ZEND_CALL_TOP_CODE) {
+    if (!called.common.function_name &&
+        ZEND_CALL_KIND_EX(frame->This.u1.type_info) == ZEND_CALL_TOP_CODE) {
         return 0;
     }
     add_number((uint64_t)(uintptr_t)at, 1);
@@ -208,7 +212,8 @@ static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
 }
 
 /* What a process is at; 0: it cannot be read. Its request is NULL or a copy. */
-static int look_at(pid_t pid, int memory, const shim_request **request, const zend_execute_data **frames)
+static int look_at(pid_t pid, int memory, const shim_request **request,
+                   const zend_execute_data **frames)
 {
     static shim_request copied;
     request_state state;
@@ -216,14 +221,16 @@ static int look_at(pid_t pid, int memory, const shim_request **request, const ze
     target = pid;
     target_memory = memory;
     used = 0;
-    if (!copy(&state, &serving, sizeof(state)) || !copy(frames, &EG(current_execute_data), sizeof(*frames))) {
+    if (!copy(&state, &serving, sizeof(state)) ||
+        !copy(frames, &EG(current_execute_data), sizeof(*frames))) {
         return 0;
     }
     *request = state.request && copy(&copied, state.request, sizeof(copied)) ? &copied : NULL;
     return 1;
 }
 
-/* The script's file in a line, then one for each call, the innermost first: address, function, file, line number. */
+/* The script's file in a line, then one for each call, the innermost first: address, function,
+ * file, line number. */
 size_t shim_trace(int pid, int memory, const char **to)
 {
     const shim_request *request;

@@ -1,5 +1,6 @@
-/* What a boot script can arrange for the requests that follow it: a file that is run in the place of another one, a file
- * that makes the image outdated when it changes, and a request that is better served without the image.
+/* What a boot script can arrange for the requests that follow it: a file that is run in the place
+ * of another one, a file that makes the image outdated when it changes, and a request that is
+ * better served without the image.
  *
  * All of it is state of the image: a request finds it as the boot left it. */
 #include <limits.h>
@@ -11,7 +12,8 @@
 
 /* ---- files run in the place of others ---- */
 
-static HashTable *substitutes; /* resolved path of the file => path of what is run instead; NULL: none */
+/* resolved path of the file => path of what is run instead; NULL: none */
+static HashTable *substitutes;
 static zend_op_array *(*compile_original)(zend_file_handle *, int);
 
 static zend_string *substitute_of(zend_string *path)

@@ -1,10 +1,12 @@
-/* What PHP's request shutdown leaves in the process, and classic mode does not: each request finds what the first one found.
+/* What PHP's request shutdown leaves in the process, and classic mode does not: each request finds
+ * what the first one found.
  *
- * A change is noted where it is made, in front of libc's functions (interpose.c) and of PHP's, so that a
- * request which changes nothing costs no system call. What cannot be put back replaces the process after the response.
+ * A change is noted where it is made, in front of libc's functions (interpose.c) and of PHP's, so
+ * that a request which changes nothing costs no system call. What cannot be put back replaces the
+ * process after the response.
  *
- * Threads, mappings and descriptors are different: extensions keep them from request to request on purpose. They are looked
- * at only after a request that has called C by itself, with FFI.
+ * Threads, mappings and descriptors are different: extensions keep them from request to request on
+ * purpose. They are looked at only after a request that has called C by itself, with FFI.
  */
 #include <dlfcn.h>
 #include <libintl.h>
@@ -78,8 +80,10 @@ static void put_back_environment(void)
 enum { MOST_FOREIGN = 16, MOST_DESCRIPTORS = 1024 };
 
 static int called_c;
-static unsigned char known[MOST_DESCRIPTORS / 8]; /* descriptors that were open before the first request */
-static const void *foreign[MOST_FOREIGN];         /* files and shared memory that were mapped since C was called */
+/* descriptors that were open before the first request */
+static unsigned char known[MOST_DESCRIPTORS / 8];
+/* files and shared memory that were mapped since C was called */
+static const void *foreign[MOST_FOREIGN];
 static size_t foreign_count;
 
 static void note_mapping(const void *at, int is_new)
@@ -112,7 +116,8 @@ static void look_at_descriptor(int fd, void *nothing)
     struct stat st;
 
     (void)nothing;
-    if (fd < MOST_DESCRIPTORS && !(known[fd / 8] >> fd % 8 & 1) && fstat(fd, &st) == 0 && !S_ISSOCK(st.st_mode)) {
+    if (fd < MOST_DESCRIPTORS && !(known[fd / 8] >> fd % 8 & 1) && fstat(fd, &st) == 0 &&
+        !S_ISSOCK(st.st_mode)) {
         process_state_taint("a request that called C left a file open");
     }
 }

@@ -40,8 +40,9 @@
 extern PHPAPI char *php_ini_opened_path;
 extern PHPAPI char *php_ini_scanned_path;
 
-/* Engines with the repair for bailouts out of the memory manager (CVE-2026-109618) do not jump when the memory limit is
- * reached: they unwind like exit(), and run no PHP code any more until the request ends. */
+/* Engines with the repair for bailouts out of the memory manager (CVE-2026-109618) do not jump when
+ * the memory limit is reached: they unwind like exit(), and run no PHP code any more until the
+ * request ends. */
 #ifdef ZEND_HAS_OOM
 #define COMPAT_OUT_OF_MEMORY() ZEND_HAS_OOM()
 /* The request ends: shutdown functions run again. */
@@ -51,7 +52,8 @@ extern PHPAPI char *php_ini_scanned_path;
 #define COMPAT_END_OUT_OF_MEMORY() ((void)0)
 #endif
 
-/* The functions of a user's session save handler: an array in 8.2, a struct of named ones in 8.4, the same memory. */
+/* The functions of a user's session save handler: an array in 8.2, a struct of named ones in 8.4,
+ * the same memory. */
 enum { COMPAT_SAVE_HANDLERS = sizeof(PS(mod_user_names)) / sizeof(zval) };
 #define COMPAT_SAVE_HANDLER(n) (((zval *)&PS(mod_user_names))[n])
 

@@ -4,9 +4,11 @@
  *                       │                                                          │                           │
  *                       └── failed: roll back, again later                         └── doubt: leave ◄──────────┘
  *
- * A callback of the boot opens them, in each worker, in the ordinary ways of PHP. What that left in memory becomes the worker's
- * own addition to the image, so every request finds the connections open, and both ends agree on their state: the peer's
- * session is reset after each request that has used it. What passes while they are opened is listened to (interpose.c), so no driver has to be known. All of them are kept, or none.
+ * A callback of the boot opens them, in each worker, in the ordinary ways of PHP. What that left in
+ * memory becomes the worker's own addition to the image, so every request finds the connections
+ * open, and both ends agree on their state: the peer's session is reset after each request that has
+ * used it. What passes while they are opened is listened to (interpose.c), so no driver has to be
+ * known. All of them are kept, or none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +35,8 @@ enum {
 
 typedef struct {
     int fd;
-    int flags;      /* of the descriptor, as F_GETFL: blocking or not is not in PHP's memory alone */
+    /* of the descriptor, as F_GETFL: blocking or not is not in PHP's memory alone */
+    int flags;
     int is_used;    /* since its last reset */
     int is_waiting; /* for the answer to one */
     wire wire;
@@ -50,7 +53,8 @@ typedef struct {
 } connections;
 
 static connections *held;   /* NULL: nothing is to be kept */
-static int *is_hopeless;    /* shared by all workers of the image: what the callback does cannot be kept */
+/* shared by all workers of the image: what the callback does cannot be kept */
+static int *is_hopeless;
 static zval opener;         /* undefined: there is none */
 
 size_t connections_size(void)
@@ -76,7 +80,8 @@ static connection *find_or_learn(int fd)
     connection *c = find(fd);
     struct stat st;
 
-    if (c || fd < held->first_fd || held->count == MOST || fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode)) {
+    if (c || fd < held->first_fd || held->count == MOST || fstat(fd, &st) != 0 ||
+        !S_ISSOCK(st.st_mode)) {
         return c;
     }
     c = &held->all[held->count++];
@@ -130,8 +135,9 @@ ssize_t connections_recv(int fd, void *at, size_t len, int flags)
     return got;
 }
 
-/* Libraries that look whether they were forked (OpenSSL's random numbers) see another process at work when they are next
- * called. Otherwise their state would be part of the addition, and every request draw the same numbers. */
+/* Libraries that look whether they were forked (OpenSSL's random numbers) see another process at
+ * work when they are next called. Otherwise their state would be part of the addition, and every
+ * request draw the same numbers. */
 pid_t connections_getpid(void)
 {
     return (pid_t)(held && held->is_opening ? syscall(SYS_getppid) : syscall(SYS_getpid));
@@ -162,7 +168,8 @@ void connections_learn(void *memory)
     if (Z_ISUNDEF(opener)) {
         return;
     }
-    is_hopeless = mmap(NULL, sizeof(*is_hopeless), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    is_hopeless =
+        mmap(NULL, sizeof(*is_hopeless), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (is_hopeless != MAP_FAILED) {
         held = memory;
     }
@@ -193,7 +200,8 @@ static int call_opener(void)
 
     ZVAL_UNDEF(&result);
     zend_try {
-        done = call_user_function(NULL, NULL, &opener, &result, 0, NULL) == SUCCESS && !EG(exception);
+        done =
+            call_user_function(NULL, NULL, &opener, &result, 0, NULL) == SUCCESS && !EG(exception);
         if (EG(exception)) {
             zend_exception_error(EG(exception), E_WARNING);
         }
@@ -213,7 +221,8 @@ static void give_up(int fd, const char *why)
     }
     *is_hopeless = 1;
     held->count = 0;
-    len = snprintf(line, sizeof(line), "no connection is kept: %s%s%s; each request opens its own", peer, *peer ? ": " : "", why);
+    len = snprintf(line, sizeof(line), "no connection is kept: %s%s%s; each request opens its own",
+                   peer, *peer ? ": " : "", why);
     rust_log(SHIM_WARN, line, (size_t)len);
 }
 
@@ -223,9 +232,12 @@ static void try_again_later(const char *why)
     int len;
 
     held->count = 0;
-    held->pause = held->pause == 0 ? 1 : held->pause * 2 < LONGEST_PAUSE ? held->pause * 2 : LONGEST_PAUSE;
+    held->pause = held->pause == 0                  ? 1
+                  : held->pause * 2 < LONGEST_PAUSE ? held->pause * 2
+                                                    : LONGEST_PAUSE;
     held->again_at = now() + held->pause;
-    len = snprintf(line, sizeof(line), "no connection is kept, because %s; tried again in %d s", why, held->pause);
+    len = snprintf(line, sizeof(line), "no connection is kept, because %s; tried again in %d s",
+                   why, held->pause);
     rust_log(SHIM_WARN, line, (size_t)len);
 }
 
@@ -273,7 +285,8 @@ int connections_open(void)
     }
     stranger = descriptors_find_stranger(is_known);
     if (stranger != -1) {
-        give_up(stranger, "it is no connection, or one on which nothing was said (a ping would do)");
+        give_up(stranger,
+                "it is no connection, or one on which nothing was said (a ping would do)");
         return 0;
     }
     /* The first reset makes the first request's session that of all others. */
@@ -309,8 +322,8 @@ int connections_reset(void)
         c->is_used = 0;
         c->is_waiting = 1;
         if (syscall(SYS_fcntl, c->fd, F_SETFL, c->flags) != 0 ||
-            syscall(SYS_sendto, c->fd, c->wire.next.at, c->wire.next.len, MSG_DONTWAIT | MSG_NOSIGNAL,
-                    NULL, 0) != (long)c->wire.next.len) {
+            syscall(SYS_sendto, c->fd, c->wire.next.at, c->wire.next.len,
+                    MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) != (long)c->wire.next.len) {
             return -1;
         }
     }
@@ -334,7 +347,8 @@ static int await(connection *c)
             memmove(text, text + used, len);
             continue;
         }
-        used = syscall(SYS_recvfrom, c->fd, text + len, sizeof(text) - len, MSG_DONTWAIT, NULL, NULL);
+        used =
+            syscall(SYS_recvfrom, c->fd, text + len, sizeof(text) - len, MSG_DONTWAIT, NULL, NULL);
         if (used == 0 || (used < 0 && (errno != EAGAIN || poll(&ask, 1, PATIENCE) != 1))) {
             return -1;
         }

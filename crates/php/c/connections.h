@@ -10,7 +10,8 @@ size_t connections_size(void);
 void connections_learn(void *kept);
 int connections_are_asked_for(void);
 int connections_are_wanted(void);
-/* True: they are open, and this process's memory is to be kept with them. Otherwise it is to be rolled back. */
+/* True: they are open, and this process's memory is to be kept with them. Otherwise it is to be
+ * rolled back. */
 int connections_open(void);
 void connections_keep(void);
 void connections_forget(void);

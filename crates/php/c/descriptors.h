@@ -18,7 +18,8 @@ const char *descriptors_refusal(void);
 void descriptors_begin(void);
 /* All from here on are closed by descriptors_restore(). */
 int descriptors_first(void);
-/* One of these that would not be as it is now after a roll-back; files are, from here on. -1: none */
+/* One of these that would not be as it is now after a roll-back; files are, from here on. -1:
+ * none */
 int descriptors_find_stranger(int (*is_known)(int fd));
 /* They are not closed any more; with a number, those from there on are again. Returns the number
  * from before. */

@@ -10,8 +10,8 @@
 #include "variables.h"
 #include "worker.h"
 
-/* Ends the response; the script goes on. What it prints from now on is dropped and is no reason to take the
- * client for gone. */
+/* Ends the response; the script goes on. What it prints from now on is dropped and is no reason to
+ * take the client for gone. */
 ZEND_FUNCTION(tokamak_finish_request)
 {
     ZEND_PARSE_PARAMETERS_NONE();
@@ -36,14 +36,14 @@ ZEND_FUNCTION(tokamak_handle_request)
     ZEND_PARSE_PARAMETERS_END();
 
     if (!shim.worker_script) {
-        zend_throw_exception(spl_ce_RuntimeException,
-                             "tokamak_handle_request() called outside a worker script: this site has none",
-                             0);
+        zend_throw_exception(
+            spl_ce_RuntimeException,
+            "tokamak_handle_request() called outside a worker script: this site has none", 0);
         RETURN_THROWS();
     }
     if (serving.stage != STAGE_BOOT) {
-        zend_throw_exception(spl_ce_RuntimeException, "tokamak_handle_request() called while a request is handled",
-                             0);
+        zend_throw_exception(spl_ce_RuntimeException,
+                             "tokamak_handle_request() called while a request is handled", 0);
         RETURN_THROWS();
     }
     if (!worker_handle(&fci, &fcc, return_value)) {
@@ -155,7 +155,10 @@ ZEND_FUNCTION(tokamak_log)
     }
     smart_str_0(&line);
     if (line.s) {
-        rust_log(level >= 8 ? SHIM_ERROR : level >= 4 ? SHIM_WARN : SHIM_INFO, ZSTR_VAL(line.s), ZSTR_LEN(line.s));
+        rust_log(level >= 8   ? SHIM_ERROR
+                 : level >= 4 ? SHIM_WARN
+                              : SHIM_INFO,
+                 ZSTR_VAL(line.s), ZSTR_LEN(line.s));
     }
     smart_str_free(&line);
 }
@@ -171,14 +174,16 @@ static int is_active(const shim_place *place)
     return strcmp(place->state, "Running") == 0 || strcmp(place->state, "Finishing") == 0;
 }
 
-/* One worker, with php-fpm's keys; is_pool: also with those that only a pool of php-fpm's kind has. */
+/* One worker, with php-fpm's keys; is_pool: also with those that only a pool of php-fpm's kind
+ * has. */
 static void add_process(zval *to, const shim_place *place, uint64_t now_ns, int is_pool)
 {
     const int busy = is_active(place), running = busy && place->state[0] == 'R';
     const char *query = memchr(place->uri.at, '?', place->uri.len);
     const size_t uri_len = is_pool && query ? (size_t)(query - place->uri.at) : place->uri.len;
     const uint64_t since = now_ns > place->since_ns ? now_ns - place->since_ns : 0;
-    const uint64_t age = now_ns > place->started_ns ? (now_ns - place->started_ns) / 1000000000u : 0;
+    const uint64_t age =
+        now_ns > place->started_ns ? (now_ns - place->started_ns) / 1000000000u : 0;
     zval proc;
 
     array_init(&proc);
@@ -189,13 +194,18 @@ static void add_process(zval *to, const shim_place *place, uint64_t now_ns, int 
         add_assoc_long(&proc, "start-since", (zend_long)age);
     }
     /* In php-fpm the one under way counts. */
-    add_assoc_long(&proc, "requests", (zend_long)(place->requests + (uint64_t)(is_pool && running)));
-    add_assoc_long(&proc, "request-duration", (zend_long)((is_pool && !busy ? place->last_took_ns : since) / 1000));
+    add_assoc_long(&proc, "requests",
+                   (zend_long)(place->requests + (uint64_t)(is_pool && running)));
+    add_assoc_long(&proc, "request-duration",
+                   (zend_long)((is_pool && !busy ? place->last_took_ns : since) / 1000));
     add_assoc_stringl(&proc, "request-method", place->method.at, place->method.len);
     add_assoc_stringl(&proc, "request-uri", place->uri.at, uri_len);
     if (is_pool) {
-        const double cpu = place->last_took_ns ? (double)place->last_cpu_us * 100000. / (double)place->last_took_ns : 0.;
-        add_assoc_stringl(&proc, "query-string", query ? query + 1 : "", query ? place->uri.len - uri_len - 1 : 0);
+        const double cpu = place->last_took_ns
+                               ? (double)place->last_cpu_us * 100000. / (double)place->last_took_ns
+                               : 0.;
+        add_assoc_stringl(&proc, "query-string", query ? query + 1 : "",
+                          query ? place->uri.len - uri_len - 1 : 0);
         add_assoc_long(&proc, "request-length", (zend_long)place->body_len);
         add_text(&proc, "user", &place->user);
         add_text(&proc, "script", &place->script);
@@ -228,7 +238,8 @@ ZEND_FUNCTION(fpm_get_status)
             idle += !busy;
             active += busy;
             accepted += (zend_long)place.requests;
-            add_process(&procs, &place, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, is_pool);
+            add_process(&procs, &place, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+                        is_pool);
         }
     }
     add_assoc_string(return_value, "pool", shim.config->site);
@@ -254,7 +265,8 @@ ZEND_FUNCTION(fpm_get_status)
     add_assoc_zval(return_value, "procs", &procs);
 }
 
-/* filter_input(INPUT_SERVER, …) and its family read ext/filter's own copy, which is made when first asked for. */
+/* filter_input(INPUT_SERVER, …) and its family read ext/filter's own copy, which is made when first
+ * asked for. */
 static struct {
     const char *name;
     zif_handler original;
@@ -266,9 +278,18 @@ static void feed_and_call(size_t n, INTERNAL_FUNCTION_PARAMETERS)
     fed[n].original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-static void feed_0(INTERNAL_FUNCTION_PARAMETERS) { feed_and_call(0, INTERNAL_FUNCTION_PARAM_PASSTHRU); }
-static void feed_1(INTERNAL_FUNCTION_PARAMETERS) { feed_and_call(1, INTERNAL_FUNCTION_PARAM_PASSTHRU); }
-static void feed_2(INTERNAL_FUNCTION_PARAMETERS) { feed_and_call(2, INTERNAL_FUNCTION_PARAM_PASSTHRU); }
+static void feed_0(INTERNAL_FUNCTION_PARAMETERS)
+{
+    feed_and_call(0, INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+static void feed_1(INTERNAL_FUNCTION_PARAMETERS)
+{
+    feed_and_call(1, INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+static void feed_2(INTERNAL_FUNCTION_PARAMETERS)
+{
+    feed_and_call(2, INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_handle, 0, 1, _IS_BOOL, 0)
     ZEND_ARG_TYPE_INFO(0, callback, IS_CALLABLE, 0)
@@ -335,7 +356,8 @@ static ZEND_MINIT_FUNCTION(tokamak)
     variables_install();
     gateway_install(type, module_number);
     for (size_t i = 0; i < sizeof(fed) / sizeof(*fed); i++) {
-        zend_function *f = zend_hash_str_find_ptr(CG(function_table), fed[i].name, strlen(fed[i].name));
+        zend_function *f =
+            zend_hash_str_find_ptr(CG(function_table), fed[i].name, strlen(fed[i].name));
         if (f && f->type == ZEND_INTERNAL_FUNCTION) {
             fed[i].original = f->internal_function.handler;
             f->internal_function.handler = feeders[i];
@@ -346,8 +368,8 @@ static ZEND_MINIT_FUNCTION(tokamak)
 
 static ZEND_RSHUTDOWN_FUNCTION(tokamak)
 {
-    /* After shutdown functions and destructors nobody reads the body; without this, PHP would read the rest of it
-     * only to throw it away. */
+    /* After shutdown functions and destructors nobody reads the body; without this, PHP would read
+     * the rest of it only to throw it away. */
     serving.input_closed = 1;
     shim.memory = zend_memory_peak_usage(1);
     return SUCCESS;
@@ -357,7 +379,10 @@ static ZEND_MINFO_FUNCTION(tokamak)
 {
     php_info_print_table_start();
     php_info_print_table_row(2, "Server", shim.config->software);
-    php_info_print_table_row(2, "Mode", shim.sealed ? "sealed" : shim.worker_script ? "worker" : "classic");
+    php_info_print_table_row(2, "Mode",
+                             shim.sealed          ? "sealed"
+                             : shim.worker_script ? "worker"
+                                                  : "classic");
     php_info_print_table_end();
     gateway_show_settings(zend_module);
 }

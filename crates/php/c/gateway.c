@@ -1,6 +1,6 @@
 /* What requests over FastCGI need beyond those over HTTP, as php-fpm has it: its settings, answers
- * without a script, the head of a response, the log of the web server that sent the request. Settings that come
- * with a request are in values.c.
+ * without a script, the head of a response, the log of the web server that sent the request.
+ * Settings that come with a request are in values.c.
  *
  * Which script is meant has been found out before, in Rust.
  */
@@ -26,15 +26,22 @@ typedef struct {
 static settings gateway;
 
 PHP_INI_BEGIN()
-    STD_PHP_INI_BOOLEAN("cgi.rfc2616_headers", "0", PHP_INI_ALL, OnUpdateBool, rfc2616_headers, settings, gateway)
-    STD_PHP_INI_BOOLEAN("cgi.nph", "0", PHP_INI_ALL, OnUpdateBool, nph, settings, gateway)
-    STD_PHP_INI_BOOLEAN("cgi.force_redirect", "1", PHP_INI_SYSTEM, OnUpdateBool, force_redirect, settings, gateway)
-    STD_PHP_INI_ENTRY("cgi.redirect_status_env", NULL, PHP_INI_SYSTEM, OnUpdateString, redirect_status_env, settings, gateway)
-    STD_PHP_INI_BOOLEAN("cgi.fix_pathinfo", "1", PHP_INI_SYSTEM, OnUpdateBool, fix_pathinfo, settings, gateway)
-    STD_PHP_INI_BOOLEAN("cgi.discard_path", "0", PHP_INI_SYSTEM, OnUpdateBool, discard_path, settings, gateway)
-    STD_PHP_INI_BOOLEAN("fastcgi.logging", "1", PHP_INI_SYSTEM, OnUpdateBool, logging, settings, gateway)
-    STD_PHP_INI_ENTRY("fastcgi.error_header", NULL, PHP_INI_SYSTEM, OnUpdateString, error_header, settings, gateway)
-    STD_PHP_INI_ENTRY("fpm.config", NULL, PHP_INI_SYSTEM, OnUpdateString, config, settings, gateway)
+STD_PHP_INI_BOOLEAN("cgi.rfc2616_headers", "0", PHP_INI_ALL, OnUpdateBool, rfc2616_headers,
+                    settings, gateway)
+STD_PHP_INI_BOOLEAN("cgi.nph", "0", PHP_INI_ALL, OnUpdateBool, nph, settings, gateway)
+STD_PHP_INI_BOOLEAN("cgi.force_redirect", "1", PHP_INI_SYSTEM, OnUpdateBool, force_redirect,
+                    settings, gateway)
+STD_PHP_INI_ENTRY("cgi.redirect_status_env", NULL, PHP_INI_SYSTEM, OnUpdateString,
+                  redirect_status_env, settings, gateway)
+STD_PHP_INI_BOOLEAN("cgi.fix_pathinfo", "1", PHP_INI_SYSTEM, OnUpdateBool, fix_pathinfo, settings,
+                    gateway)
+STD_PHP_INI_BOOLEAN("cgi.discard_path", "0", PHP_INI_SYSTEM, OnUpdateBool, discard_path, settings,
+                    gateway)
+STD_PHP_INI_BOOLEAN("fastcgi.logging", "1", PHP_INI_SYSTEM, OnUpdateBool, logging, settings,
+                    gateway)
+STD_PHP_INI_ENTRY("fastcgi.error_header", NULL, PHP_INI_SYSTEM, OnUpdateString, error_header,
+                  settings, gateway)
+STD_PHP_INI_ENTRY("fpm.config", NULL, PHP_INI_SYSTEM, OnUpdateString, config, settings, gateway)
 PHP_INI_END()
 
 void gateway_install(int type, int module_number)
@@ -125,7 +132,8 @@ int gateway_admits(const shim_request *request)
     case SHIM_RUN:
         return 1;
     case SHIM_DENIED:
-        complain_about(SHIM_INFO, "Access to the script '", path, "' has been denied (see security.limit_extensions)");
+        complain_about(SHIM_INFO, "Access to the script '", path,
+                       "' has been denied (see security.limit_extensions)");
         answer(403, "Access denied.\n");
         return 0;
     case SHIM_UNKNOWN:
@@ -147,13 +155,14 @@ void gateway_refuse(int status, const shim_text *path)
     answer(status, status == 403 ? "Access denied.\n" : "No input file specified.\n");
 }
 
-/* fastcgi.error_header: the head of the answer of a script that ended with an error and has not sent one. */
+/* fastcgi.error_header: the head of the answer of a script that ended with an error and has not
+ * sent one. */
 void gateway_note_failure(void)
 {
     sapi_header_line line = {0};
 
-    if (!serving.request || !serving.request->is_fastcgi || EG(exit_status) != 255 || SG(headers_sent) ||
-        !gateway.error_header || !*gateway.error_header) {
+    if (!serving.request || !serving.request->is_fastcgi || EG(exit_status) != 255 ||
+        SG(headers_sent) || !gateway.error_header || !*gateway.error_header) {
         return;
     }
     line.line = gateway.error_header;
@@ -193,12 +202,14 @@ static int has_status(sapi_headers_struct *headers)
     return 0;
 }
 
-/* The line that stands first, unless it is 200 or the script wrote one. With cgi.rfc2616_headers it is the script's own, which is
- * no header: its name is empty then. Returns how many pairs it is; *status may become another one. */
+/* The line that stands first, unless it is 200 or the script wrote one. With cgi.rfc2616_headers it
+ * is the script's own, which is no header: its name is empty then. Returns how many pairs it is;
+ * *status may become another one. */
 static size_t put_status(sapi_headers_struct *headers, shim_pair *to, int *status)
 {
     static char line[LONGEST_STATUS + 1];
-    const char *given = headers->http_status_line, *space = given ? strchr(given, ' ') : NULL, *reason;
+    const char *given = headers->http_status_line, *space = given ? strchr(given, ' ') : NULL,
+               *reason;
     size_t len;
 
     if (*status == 200 && !gateway.nph) {

@@ -1,8 +1,9 @@
 /* Makes PHP's heap full before the image is taken.
  *
- * A request that found free places in the image's chunks would write to as many pages of the image, each to be copied back.
- * With all places taken its first allocation makes a chunk of its own, which the roll-back forgets. Done with the public
- * allocator alone: what is allocated here is never given back.
+ * A request that found free places in the image's chunks would write to as many pages of the image,
+ * each to be copied back. With all places taken its first allocation makes a chunk of its own,
+ * which the roll-back forgets. Done with the public allocator alone: what is allocated here is
+ * never given back.
  */
 #include <Zend/zend_alloc_sizes.h>
 
@@ -29,7 +30,8 @@ void heap_give_back(void)
 
 void heap_plug(void)
 {
-    volatile size_t size = ZEND_MM_PAGE_SIZE; /* volatile: emalloc() of a constant takes a shorter way */
+    /* volatile: emalloc() of a constant takes a shorter way */
+    volatile size_t size = ZEND_MM_PAGE_SIZE;
     size_t before;
     uintptr_t chunk;
     char *block;
@@ -53,7 +55,8 @@ void heap_plug(void)
             emalloc(size);
         }
     }
-    /* Nothing else allocates meanwhile, so the chunk's pages are given out in order, up to the last one. */
+    /* Nothing else allocates meanwhile, so the chunk's pages are given out in order, up to the last
+     * one. */
     size = ZEND_MM_PAGE_SIZE;
     do {
         block = emalloc(size);

@@ -1,13 +1,14 @@
 /* The seal report's look at a worker: what is there between two requests.
  *
- * Only where the setting `report` is given: a request of the method STATE is then answered here and never reaches the application. The
- * answer is a forest, one line a node, parents before children:
+ * Only where the setting `report` is given: a request of the method STATE is then answered here and
+ * never reaches the application. The answer is a forest, one line a node, parents before children:
  *
  *   parent \t size \t digest \t handle \t flags \t style \t name \n
  *
- * A node's number is that of its line, from 0; roots have the parent -1. Objects have a handle, all else 0. The walk goes breadth first, so each value counts once, at
- * its shortest path. It runs no PHP code but the destructors of garbage, and keeps what it needs in memory of its own, not in
- * the heaps that it describes. docs/internals/seal-report.md says who reads it.
+ * A node's number is that of its line, from 0; roots have the parent -1. Objects have a handle, all
+ * else 0. The walk goes breadth first, so each value counts once, at its shortest path. It runs no
+ * PHP code but the destructors of garbage, and keeps what it needs in memory of its own, not in the
+ * heaps that it describes. docs/internals/seal-report.md says who reads it.
  */
 #include <locale.h>
 #include <malloc.h>
@@ -60,7 +61,8 @@ enum { SEEN = 2 * MOST_NODES, NAMES = 16 * MOST_NODES };
 
 static void *reserve(size_t size)
 {
-    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
     return at == MAP_FAILED ? NULL : at;
 }
 
@@ -81,8 +83,8 @@ static uint64_t mix(uint64_t a, uint64_t b)
 
 /* ---- the queue ---- */
 
-static int32_t push(int32_t parent, char style, const char *name, size_t len, const zval *value, uint64_t size,
-                    uint64_t digest)
+static int32_t push(int32_t parent, char style, const char *name, size_t len, const zval *value,
+                    uint64_t size, uint64_t digest)
 {
     if (walk.tail == MOST_NODES) {
         return -1;
@@ -135,7 +137,8 @@ static void push_table(int32_t parent, char style, HashTable *table)
 }
 
 /* A text that outlives the walk, and its own content. */
-static void push_text(int32_t parent, const char *name, size_t len, const char *content, size_t content_len)
+static void push_text(int32_t parent, const char *name, size_t len, const char *content,
+                      size_t content_len)
 {
     push(parent, PLAIN, name, len, NULL, len + content_len, digest_of(content, content_len));
 }
@@ -176,7 +179,8 @@ static uint64_t table_size(const HashTable *table)
     }
     /* What is used, not what is reserved: that grows in leaps. */
     return sizeof(*table) +
-           table->nNumOfElements * (HT_FLAGS(table) & HASH_FLAG_PACKED ? sizeof(zval) : sizeof(Bucket) + 4);
+           table->nNumOfElements *
+               (HT_FLAGS(table) & HASH_FLAG_PACKED ? sizeof(zval) : sizeof(Bucket) + 4);
 }
 
 static uint64_t table_digest(HashTable *table)
@@ -234,7 +238,8 @@ static void walk_object(int32_t id, node *n, zend_object *object)
 
     n->handle = object->handle;
     n->digest = digest_of(ZSTR_VAL(ce->name), ZSTR_LEN(ce->name));
-    n->size = (uint64_t)object->handlers->offset + sizeof(zend_object) + zend_object_properties_size(ce);
+    n->size =
+        (uint64_t)object->handlers->offset + sizeof(zend_object) + zend_object_properties_size(ce);
     for (int i = 0; i < ce->default_properties_count; i++) {
         zend_property_info *info = ce->properties_info_table ? ce->properties_info_table[i] : NULL;
         if (info && Z_TYPE(object->properties_table[i]) != IS_UNDEF) {
@@ -258,7 +263,8 @@ static void walk_object(int32_t id, node *n, zend_object *object)
         walk_closure(id, n, object);
         return;
     }
-    /* What the class keeps beside its properties. zend_std_get_gc() itself would build properties in order to show them. */
+    /* What the class keeps beside its properties. zend_std_get_gc() itself would build properties
+     * in order to show them. */
     if (object->handlers->get_gc != zend_std_get_gc) {
         values = NULL;
         count = 0;
@@ -268,7 +274,8 @@ static void walk_object(int32_t id, node *n, zend_object *object)
             int is_property = value >= object->properties_table &&
                               value < object->properties_table + ce->default_properties_count;
             /* The buffer is the next object's too: only what a value points to lives on. */
-            if (!is_property && Z_REFCOUNTED_P(value) && walk.names_len + sizeof(zval) + 24 <= NAMES) {
+            if (!is_property && Z_REFCOUNTED_P(value) &&
+                walk.names_len + sizeof(zval) + 24 <= NAMES) {
                 zval *copy;
                 walk.names_len = (walk.names_len + 15) & ~(size_t)15;
                 copy = (zval *)(walk.names + walk.names_len);
@@ -337,7 +344,8 @@ static void walk_value(int32_t id, node *n)
 /* What the next request replaces in any case. */
 static int is_of_request(const zend_string *name)
 {
-    static const char *const names[] = {"_GET", "_POST", "_COOKIE", "_SERVER", "_ENV", "_REQUEST", "_FILES", "GLOBALS"};
+    static const char *const names[] = {"_GET", "_POST",    "_COOKIE", "_SERVER",
+                                        "_ENV", "_REQUEST", "_FILES",  "GLOBALS"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         if (zend_string_equals_cstr(name, names[i], strlen(names[i]))) {
@@ -375,7 +383,8 @@ static void push_static_properties(void)
             continue;
         }
         ZEND_HASH_FOREACH_STR_KEY_PTR(&ce->properties_info, name, info) {
-            if ((info->flags & ZEND_ACC_STATIC) && info->ce == ce && Z_TYPE(members[info->offset]) != IS_UNDEF) {
+            if ((info->flags & ZEND_ACC_STATIC) && info->ce == ce &&
+                Z_TYPE(members[info->offset]) != IS_UNDEF) {
                 if (class < 0) {
                     class = push(root, PLAIN, ZSTR_VAL(ce->name), ZSTR_LEN(ce->name), NULL, 0, 0);
                 }
@@ -394,7 +403,8 @@ static void push_statics_of(int32_t root, HashTable *functions, zend_class_entry
         HashTable *statics;
         int32_t id;
         if (function->type != ZEND_USER_FUNCTION || function->common.scope != ce ||
-            !function->op_array.static_variables || !ZEND_MAP_PTR(function->op_array.static_variables_ptr)) {
+            !function->op_array.static_variables ||
+            !ZEND_MAP_PTR(function->op_array.static_variables_ptr)) {
             continue;
         }
         statics = ZEND_MAP_PTR_GET(function->op_array.static_variables_ptr);
@@ -404,7 +414,8 @@ static void push_statics_of(int32_t root, HashTable *functions, zend_class_entry
         if (ce && class < 0) {
             class = push(root, PLAIN, ZSTR_VAL(ce->name), ZSTR_LEN(ce->name), NULL, 0, 0);
         }
-        id = push(ce ? class : root, ce ? METHOD : FUNCTION, ZSTR_VAL(function->common.function_name),
+        id = push(ce ? class : root, ce ? METHOD : FUNCTION,
+                  ZSTR_VAL(function->common.function_name),
                   ZSTR_LEN(function->common.function_name), NULL, 0, 0);
         push_table(id, LOCAL, statics);
     } ZEND_HASH_FOREACH_END();
@@ -428,7 +439,8 @@ static void push_frames(void)
 {
     int32_t root = push_root("running functions");
 
-    for (zend_execute_data *frame = EG(current_execute_data); frame; frame = frame->prev_execute_data) {
+    for (zend_execute_data *frame = EG(current_execute_data); frame;
+         frame = frame->prev_execute_data) {
         const zend_op_array *code;
         int32_t id;
         if (!frame->func || !ZEND_USER_CODE(frame->func->type) ||
@@ -439,7 +451,8 @@ static void push_frames(void)
         if (!code->function_name) {
             continue;
         }
-        id = push(root, FUNCTION, ZSTR_VAL(code->function_name), ZSTR_LEN(code->function_name), NULL, 0, 0);
+        id = push(root, FUNCTION, ZSTR_VAL(code->function_name), ZSTR_LEN(code->function_name),
+                  NULL, 0, 0);
         if (Z_TYPE(frame->This) == IS_OBJECT) {
             push(id, LOCAL, "this", 4, &frame->This, 0, 0);
         }
@@ -471,7 +484,8 @@ static void push_handlers(void)
     int32_t root = push_root("handlers");
 
     push_stack(root, "error handler", &EG(user_error_handler), &EG(user_error_handlers));
-    push_stack(root, "exception handler", &EG(user_exception_handler), &EG(user_exception_handlers));
+    push_stack(root, "exception handler", &EG(user_exception_handler),
+               &EG(user_exception_handlers));
 }
 
 static void push_settings(void)
@@ -516,8 +530,8 @@ static void push_engine(void)
 
     push_text(root, ZEND_STRL("locale"), locale, strlen(locale));
     for (size_t i = 0; i < ASKED; i++) {
-        zend_function *function =
-            zend_hash_str_find_ptr(EG(function_table), asked[i].function, strlen(asked[i].function));
+        zend_function *function = zend_hash_str_find_ptr(EG(function_table), asked[i].function,
+                                                         strlen(asked[i].function));
         ZVAL_UNDEF(&answers[i]);
         if (function) {
             zend_call_known_function(function, NULL, NULL, &answers[i], 0, NULL, NULL);
@@ -614,7 +628,8 @@ static void push_memory(void)
     push_number(push_root("objects"), "alive", objects);
 }
 
-/* Objects that no root leads to: an extension, a library or the middle of an expression holds them. */
+/* Objects that no root leads to: an extension, a library or the middle of an expression holds
+ * them. */
 static void push_the_rest(void)
 {
     int32_t root = push_root("objects held elsewhere");
@@ -624,7 +639,8 @@ static void push_the_rest(void)
         zval *value = (zval *)(walk.names + ((walk.names_len + 15) & ~(size_t)15));
         char *text = (char *)(value + 1);
         int len;
-        if (!IS_OBJ_VALID(object) || was_seen(object) || walk.names_len + 2 * LONGEST_NAME > NAMES) {
+        if (!IS_OBJ_VALID(object) || was_seen(object) ||
+            walk.names_len + 2 * LONGEST_NAME > NAMES) {
             continue;
         }
         ZVAL_OBJ(value, object);
@@ -658,7 +674,8 @@ static void write_name(const char *name, size_t len)
         walk.line[walk.line_len++] = (char)c;
     }
     if (!is_plain) {
-        walk.line_len += (size_t)sprintf(walk.line + walk.line_len, "~%08x", (uint32_t)digest_of(name, len));
+        walk.line_len +=
+            (size_t)sprintf(walk.line + walk.line_len, "~%08x", (uint32_t)digest_of(name, len));
     }
 }
 
@@ -690,9 +707,10 @@ static void write_node(const node *n)
     if (walk.line_len + LONGEST_NAME + 128 > sizeof(walk.line)) {
         write_out();
     }
-    walk.line_len += (size_t)sprintf(walk.line + walk.line_len, "%d\t%llu\t%llx\t%u\t%c\t%c\t", n->parent,
-                                     (unsigned long long)n->size, (unsigned long long)n->digest, n->handle,
-                                     has_token(n) ? 't' : '-', n->style);
+    walk.line_len +=
+        (size_t)sprintf(walk.line + walk.line_len, "%d\t%llu\t%llx\t%u\t%c\t%c\t", n->parent,
+                        (unsigned long long)n->size, (unsigned long long)n->digest, n->handle,
+                        has_token(n) ? 't' : '-', n->style);
     write_name(n->name, n->name_len);
     walk.line[walk.line_len++] = '\n';
 }
@@ -712,7 +730,8 @@ static void drain(void)
 static void describe(void)
 {
     if (!shim.sealed) {
-        /* Garbage in cycles is no leak: it waits for its collector. In an image it is rolled back. */
+        /* Garbage in cycles is no leak: it waits for its collector. In an image it is rolled
+         * back. */
         zend_gc_collect_cycles();
     }
     push_memory();

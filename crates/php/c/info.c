@@ -29,11 +29,13 @@ static void print_info(void)
     zend_module_entry *module;
     zval enabled;
 
-    php_printf("PHP         %s (non-thread-safe, %s)\n", PHP_VERSION, ZEND_DEBUG ? "debug" : "release");
+    php_printf("PHP         %s (non-thread-safe, %s)\n", PHP_VERSION,
+               ZEND_DEBUG ? "debug" : "release");
     php_printf("Built with  headers of PHP %s, shim version %d\n", PHP_VERSION, SHIM_VERSION);
     php_printf("SAPI        %s\n", sapi_module.name);
     php_printf("php.ini     %s\n", php_ini_opened_path ? php_ini_opened_path : "(none)");
-    php_printf("Scanned     %s\n", php_ini_scanned_path && *php_ini_scanned_path ? php_ini_scanned_path : "(none)");
+    php_printf("Scanned     %s\n",
+               php_ini_scanned_path && *php_ini_scanned_path ? php_ini_scanned_path : "(none)");
     php_printf("Extensions ");
     ZEND_HASH_FOREACH_PTR(&module_registry, module) {
         php_printf(" %s", module->name);
@@ -42,7 +44,8 @@ static void print_info(void)
     zend_llist_apply(&zend_extensions, print_extension);
     if (zend_hash_str_exists(&module_registry, ZEND_STRL("zend opcache"))) {
         zend_eval_string("(bool) @opcache_get_status(false)", &enabled, "info");
-        php_printf("\nopcache     %s\n", zend_is_true(&enabled) ? "on" : "loaded, but off (opcache.enable)");
+        php_printf("\nopcache     %s\n",
+                   zend_is_true(&enabled) ? "on" : "loaded, but off (opcache.enable)");
     } else {
         php_printf("\nopcache     not loaded: every request compiles its scripts anew\n");
     }
@@ -69,14 +72,16 @@ static void print_version(void)
     if (Z_TYPE(info) == IS_STRING && (date = strstr(Z_STRVAL(info), before))) {
         date += sizeof(before) - 1;
     }
-    php_printf("PHP %s (%s) (built: %.*s)\nCopyright (c) The PHP Group\n%s", PHP_VERSION, sapi_module.name,
-               date ? (int)strcspn(date, "\n") : 7, date ? date : "unknown", get_zend_version());
+    php_printf("PHP %s (%s) (built: %.*s)\nCopyright (c) The PHP Group\n%s", PHP_VERSION,
+               sapi_module.name, date ? (int)strcspn(date, "\n") : 7, date ? date : "unknown",
+               get_zend_version());
     zval_ptr_dtor(&info);
 }
 
 static int by_name(Bucket *a, Bucket *b)
 {
-    return strcasecmp(((zend_module_entry *)Z_PTR(a->val))->name, ((zend_module_entry *)Z_PTR(b->val))->name);
+    return strcasecmp(((zend_module_entry *)Z_PTR(a->val))->name,
+                      ((zend_module_entry *)Z_PTR(b->val))->name);
 }
 
 static void print_extension_line(void *data)
@@ -110,6 +115,8 @@ static void print_all(void)
 
 void shim_show(int what)
 {
-    print_with(what == SHIM_SHOW_VERSION ? print_version : what == SHIM_SHOW_MODULES ? print_modules : print_all);
+    print_with(what == SHIM_SHOW_VERSION   ? print_version
+               : what == SHIM_SHOW_MODULES ? print_modules
+                                           : print_all);
     fflush(stdout);
 }

@@ -1,11 +1,13 @@
 /* Every function of libc that this program stands in front of, in one table.
  *
- * The dynamic linker resolves the references of libphp and of all extensions to the definitions of the
- * program, because build.rs exports the names of this table. A row tells the parts of the shim that
- * want to know, and then makes the call: by libc, by the kernel directly (that is safe in a signal
- * handler, and before the program is set up), or by a function of the part that answers in libc's place.
+ * The dynamic linker resolves the references of libphp and of all extensions to the definitions of
+ * the program, because build.rs exports the names of this table. A row tells the parts of the shim
+ * that want to know, and then makes the call: by libc, by the kernel directly (that is safe in a
+ * signal handler, and before the program is set up), or by a function of the part that answers in
+ * libc's place.
  *
- * Calls that libc makes inside itself do not come through here: the close() in fclose(), for example.
+ * Calls that libc makes inside itself do not come through here: the close() in fclose(), for
+ * example.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -58,7 +60,8 @@ int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
 
 #define NOTHING (void)0
 
-/* What stands for the three dots: up to four words, of which the called function reads those it has. */
+/* What stands for the three dots: up to four words, of which the called function reads those it
+ * has. */
 #define READ_REST(last)                             \
     unsigned long rest[4];                          \
     va_list list;                                   \
@@ -89,22 +92,24 @@ static void note_replaced(int from, int to)
 
 /* clang-format off */
 
-/* ---- loading extensions --------------------------------------------------------------------------
+/* ---- loading extensions -------------------------------------------------------------------------
  *
  * Some distributions build PHP so that it loads extensions with RTLD_DEEPBIND. They would then find
  * libc's functions before ours: opcache would lock at each request, and a database's library open
- * sockets that we do not know of. The flag protects extensions inside a web server with libraries of
- * its own; this program has none. */
+ * sockets that we do not know of. The flag protects extensions inside a web server with libraries
+ * of its own; this program has none. */
 INTERPOSE(void *, dlopen, (const char *file, int mode),
           NOTHING, LIBC(dlopen)(file, mode & ~RTLD_DEEPBIND))
 
 /* ---- timers and signals ---- */
-INTERPOSE(int, setitimer, (__itimer_which_t which, const struct itimerval *wanted, struct itimerval *before),
+INTERPOSE(int, setitimer,
+          (__itimer_which_t which, const struct itimerval *wanted, struct itimerval *before),
           NOTHING, syscall_cache_setitimer(which, wanted, before))
 INTERPOSE(unsigned, alarm, (unsigned seconds),
           process_state_note_timer(), LIBC(alarm)(seconds))
 INTERPOSE(int, timer_create, (clockid_t clock, struct sigevent *event, timer_t *timer),
-          process_state_note_irreversible("a request made a timer"), LIBC(timer_create)(clock, event, timer))
+          process_state_note_irreversible("a request made a timer"),
+          LIBC(timer_create)(clock, event, timer))
 INTERPOSE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *before),
           NOTHING, syscall_cache_sigaction(number, action, before))
 INTERPOSE(sighandler_t, signal, (int number, sighandler_t handler),
@@ -167,7 +172,9 @@ INTERPOSE(ssize_t, send, (int fd, const void *at, size_t len, int flags),
           connections_note_sent(fd, at, len), syscall(SYS_sendto, fd, at, len, flags, NULL, 0))
 INTERPOSE(ssize_t, write, (int fd, const void *at, size_t len),
           connections_note_sent(fd, at, len), syscall(SYS_write, fd, at, len))
-INTERPOSE(ssize_t, sendto, (int fd, const void *at, size_t len, int flags, const struct sockaddr *to, socklen_t to_len),
+INTERPOSE(ssize_t, sendto,
+          (int fd, const void *at, size_t len, int flags, const struct sockaddr *to,
+           socklen_t to_len),
           connections_note_used(fd), syscall(SYS_sendto, fd, at, len, flags, to, to_len))
 INTERPOSE(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags),
           connections_note_used(fd), syscall(SYS_sendmsg, fd, message, flags))
@@ -193,37 +200,48 @@ INTERPOSE(int, __register_atfork,
           randomness_note_fork_handler(prepare, child, library),
           LIBC(__register_atfork)(prepare, parent, child, library))
 INTERPOSE(int, setrlimit, (__rlimit_resource_t kind, const struct rlimit *limit),
-          process_state_note_irreversible("a request changed a resource limit"), LIBC(setrlimit)(kind, limit))
+          process_state_note_irreversible("a request changed a resource limit"),
+          LIBC(setrlimit)(kind, limit))
 INTERPOSE(int, setrlimit64, (__rlimit_resource_t kind, const struct rlimit64 *limit),
-          process_state_note_irreversible("a request changed a resource limit"), LIBC(setrlimit64)(kind, limit))
+          process_state_note_irreversible("a request changed a resource limit"),
+          LIBC(setrlimit64)(kind, limit))
 INTERPOSE(int, setuid, (uid_t id),
           process_state_note_irreversible("a request changed the user"), LIBC(setuid)(id))
 INTERPOSE(int, seteuid, (uid_t id),
           process_state_note_irreversible("a request changed the user"), LIBC(seteuid)(id))
 INTERPOSE(int, setreuid, (uid_t real_id, uid_t id),
-          process_state_note_irreversible("a request changed the user"), LIBC(setreuid)(real_id, id))
+          process_state_note_irreversible("a request changed the user"),
+          LIBC(setreuid)(real_id, id))
 INTERPOSE(int, setgid, (gid_t id),
           process_state_note_irreversible("a request changed the group"), LIBC(setgid)(id))
 INTERPOSE(int, setegid, (gid_t id),
           process_state_note_irreversible("a request changed the group"), LIBC(setegid)(id))
 INTERPOSE(int, setregid, (gid_t real_id, gid_t id),
-          process_state_note_irreversible("a request changed the group"), LIBC(setregid)(real_id, id))
+          process_state_note_irreversible("a request changed the group"),
+          LIBC(setregid)(real_id, id))
 INTERPOSE(pid_t, setsid, (void),
-          process_state_note_irreversible("a request left the session of processes"), LIBC(setsid)())
+          process_state_note_irreversible("a request left the session of processes"),
+          LIBC(setsid)())
 INTERPOSE(int, setpgid, (pid_t process, pid_t group),
-          process_state_note_irreversible("a request changed a process group"), LIBC(setpgid)(process, group))
+          process_state_note_irreversible("a request changed a process group"),
+          LIBC(setpgid)(process, group))
 INTERPOSE(int, nice, (int by),
           process_state_note_irreversible("a request changed the priority"), LIBC(nice)(by))
 INTERPOSE(int, setpriority, (__priority_which_t kind, id_t who, int priority),
-          process_state_note_irreversible("a request changed the priority"), LIBC(setpriority)(kind, who, priority))
+          process_state_note_irreversible("a request changed the priority"),
+          LIBC(setpriority)(kind, who, priority))
 INTERPOSE(int, setresuid, (uid_t real_id, uid_t id, uid_t saved),
-          process_state_note_irreversible("a request changed the user"), LIBC(setresuid)(real_id, id, saved))
+          process_state_note_irreversible("a request changed the user"),
+          LIBC(setresuid)(real_id, id, saved))
 INTERPOSE(int, setresgid, (gid_t real_id, gid_t id, gid_t saved),
-          process_state_note_irreversible("a request changed the group"), LIBC(setresgid)(real_id, id, saved))
+          process_state_note_irreversible("a request changed the group"),
+          LIBC(setresgid)(real_id, id, saved))
 INTERPOSE(int, setgroups, (size_t count, const gid_t *groups),
-          process_state_note_irreversible("a request changed the groups"), LIBC(setgroups)(count, groups))
+          process_state_note_irreversible("a request changed the groups"),
+          LIBC(setgroups)(count, groups))
 INTERPOSE(int, initgroups, (const char *user, gid_t group),
-          process_state_note_irreversible("a request changed the groups"), LIBC(initgroups)(user, group))
+          process_state_note_irreversible("a request changed the groups"),
+          LIBC(initgroups)(user, group))
 INTERPOSE(int, unshare, (int flags),
           process_state_note_irreversible("a request left a namespace"), LIBC(unshare)(flags))
 INTERPOSE(int, setns, (int fd, int kind),
@@ -231,11 +249,13 @@ INTERPOSE(int, setns, (int fd, int kind),
 INTERPOSE(int, sched_setaffinity, (pid_t process, size_t size, const cpu_set_t *processors),
           process_state_note_irreversible("a request changed the processors"),
           LIBC(sched_setaffinity)(process, size, processors))
-INTERPOSE(int, sched_setscheduler, (pid_t process, int policy, const struct sched_param *parameters),
+INTERPOSE(int, sched_setscheduler,
+          (pid_t process, int policy, const struct sched_param *parameters),
           process_state_note_irreversible("a request changed the priority"),
           LIBC(sched_setscheduler)(process, policy, parameters))
 INTERPOSE(int, chroot, (const char *path),
-          process_state_note_irreversible("a request changed the root directory"), LIBC(chroot)(path))
+          process_state_note_irreversible("a request changed the root directory"),
+          LIBC(chroot)(path))
 
 /* ---- programs that are started; fork() tells by itself ---- */
 INTERPOSE(FILE *, popen, (const char *command, const char *mode),
@@ -245,11 +265,13 @@ INTERPOSE(int, system, (const char *command),
 INTERPOSE(int, posix_spawn,
           (pid_t *process, const char *path, const posix_spawn_file_actions_t *actions,
            const posix_spawnattr_t *attributes, char *const *words, char *const *environment),
-          process_state_note_child(), LIBC(posix_spawn)(process, path, actions, attributes, words, environment))
+          process_state_note_child(),
+          LIBC(posix_spawn)(process, path, actions, attributes, words, environment))
 INTERPOSE(int, posix_spawnp,
           (pid_t *process, const char *file, const posix_spawn_file_actions_t *actions,
            const posix_spawnattr_t *attributes, char *const *words, char *const *environment),
-          process_state_note_child(), LIBC(posix_spawnp)(process, file, actions, attributes, words, environment))
+          process_state_note_child(),
+          LIBC(posix_spawnp)(process, file, actions, attributes, words, environment))
 
 /* ---- libc's own settings ---- */
 INTERPOSE(int, setenv, (const char *name, const char *value, int replace),
@@ -266,9 +288,11 @@ INTERPOSE(char *, setlocale, (int category, const char *wanted),
           libraries_note_locale(wanted), LIBC(setlocale)(category, wanted))
 
 /* ---- memory ---- */
-INTERPOSE(void *, mmap, (void *address, size_t len, int protection, int flags, int fd, off_t offset),
+INTERPOSE(void *, mmap,
+          (void *address, size_t len, int protection, int flags, int fd, off_t offset),
           NOTHING, image_mmap(address, len, protection, flags, fd, offset, __builtin_return_address(0)))
-INTERPOSE(void *, mmap64, (void *address, size_t len, int protection, int flags, int fd, off_t offset),
+INTERPOSE(void *, mmap64,
+          (void *address, size_t len, int protection, int flags, int fd, off_t offset),
           NOTHING, image_mmap(address, len, protection, flags, fd, offset, __builtin_return_address(0)))
 INTERPOSE(int, munmap, (void *address, size_t len),
           NOTHING, image_munmap(address, len))

@@ -1,10 +1,10 @@
 /* What extensions and the libraries behind them remember for the process, in classic mode.
  *
- * Each function of PHP that leaves something there has a row: what it leaves is put back, or the worker
- * is replaced after the response and the error log says why. The handlers of these functions are
- * replaced, of those alone that this PHP has, so a request that calls none of them pays nothing. A few
- * settings can be changed in too many ways, with SQL for example: those are compared after each
- * request, in memory, and only if the library is loaded.
+ * Each function of PHP that leaves something there has a row: what it leaves is put back, or the
+ * worker is replaced after the response and the error log says why. The handlers of these functions
+ * are replaced, of those alone that this PHP has, so a request that calls none of them pays
+ * nothing. A few settings can be changed in too many ways, with SQL for example: those are compared
+ * after each request, in memory, and only if the library is loaded.
  */
 #include <dlfcn.h>
 #include <libintl.h>
@@ -26,7 +26,8 @@ static zend_function *find_function(const char *class, const char *name)
     return functions ? zend_hash_str_find_ptr(functions, name, strlen(name)) : NULL;
 }
 
-void libraries_stand_before(const char *class, const char *name, zif_handler *real, zif_handler ours)
+void libraries_stand_before(const char *class, const char *name, zif_handler *real,
+                            zif_handler ours)
 {
     zend_function *f = find_function(class, name);
 
@@ -66,12 +67,13 @@ static int with_another_codeset(zend_execute_data *call)
 {
     const zval *codeset = ZEND_CALL_NUM_ARGS(call) > 1 ? ZEND_CALL_ARG(call, 2) : NULL;
 
-    return codeset && Z_TYPE_P(codeset) == IS_STRING && strcasecmp(Z_STRVAL_P(codeset), "utf-8") != 0 &&
+    return codeset && Z_TYPE_P(codeset) == IS_STRING &&
+           strcasecmp(Z_STRVAL_P(codeset), "utf-8") != 0 &&
            strcasecmp(Z_STRVAL_P(codeset), "utf8") != 0;
 }
 
-/* Libraries read these when they are first used, and never again: the variable is put back after the
- * request, what they made of it is not. The names begin so. */
+/* Libraries read these when they are first used, and never again: the variable is put back after
+ * the request, what they made of it is not. The names begin so. */
 static int for_a_library(zend_execute_data *call)
 {
     static const char *const names[] = {
@@ -81,7 +83,8 @@ static int for_a_library(zend_execute_data *call)
         "XML_CATALOG"};
     const zval *text = ZEND_CALL_NUM_ARGS(call) > 0 ? ZEND_CALL_ARG(call, 1) : NULL;
 
-    for (size_t i = 0; text && Z_TYPE_P(text) == IS_STRING && i < sizeof(names) / sizeof(*names); i++) {
+    for (size_t i = 0; text && Z_TYPE_P(text) == IS_STRING && i < sizeof(names) / sizeof(*names);
+         i++) {
         if (strncmp(Z_STRVAL_P(text), names[i], strlen(names[i])) == 0) {
             return 1;
         }
@@ -90,16 +93,18 @@ static int for_a_library(zend_execute_data *call)
 }
 
 /* Function, when it leaves something, why the worker is replaced. */
-#define REPLACING(ROW)                                                                                       \
-    ROW(ldap_set_option, without_connection, "a request set an LDAP option for all connections")             \
-    ROW(imap_open, with_options, "a request set IMAP options for all connections")                           \
-    ROW(snmp_set_enum_print, always, "a request set how SNMP prints values")                                 \
-    ROW(snmp_set_oid_output_format, always, "a request set how SNMP prints values")                          \
-    ROW(snmp_set_oid_numeric_print, always, "a request set how SNMP prints values")                          \
-    ROW(snmp_read_mib, always, "a request read an SNMP MIB")                                                 \
-    ROW(readline_info, with_a_value, "a request set a variable of readline")                                 \
-    ROW(bind_textdomain_codeset, with_another_codeset, "a request set the codeset of a text domain")         \
-    ROW(putenv, for_a_library, "a request set a variable of the environment that a library reads only once")
+#define REPLACING(ROW)                                                                           \
+    ROW(ldap_set_option, without_connection, "a request set an LDAP option for all connections") \
+    ROW(imap_open, with_options, "a request set IMAP options for all connections")               \
+    ROW(snmp_set_enum_print, always, "a request set how SNMP prints values")                     \
+    ROW(snmp_set_oid_output_format, always, "a request set how SNMP prints values")              \
+    ROW(snmp_set_oid_numeric_print, always, "a request set how SNMP prints values")              \
+    ROW(snmp_read_mib, always, "a request read an SNMP MIB")                                     \
+    ROW(readline_info, with_a_value, "a request set a variable of readline")                     \
+    ROW(bind_textdomain_codeset, with_another_codeset,                                           \
+        "a request set the codeset of a text domain")                                            \
+    ROW(putenv, for_a_library,                                                                   \
+        "a request set a variable of the environment that a library reads only once")
 
 #define REPLACE(function, leaves, reason)                     \
     static zif_handler real_##function;                       \
@@ -298,7 +303,8 @@ static void learn_sqlite(void)
     *(void **)&sqlite.hard_limit = dlsym(RTLD_DEFAULT, "sqlite3_hard_heap_limit64");
     *(void **)&sqlite.directory = dlsym(RTLD_DEFAULT, "sqlite3_temp_directory");
     *(void **)&sqlite.free = dlsym(RTLD_DEFAULT, "sqlite3_free");
-    /* This also sets up SQLite, so that no variable of a request says where its temporary files are. */
+    /* This also sets up SQLite, so that no variable of a request says where its temporary files
+     * are. */
     if (sqlite.soft_limit && sqlite.hard_limit) {
         sqlite.soft = sqlite.soft_limit(-1);
         sqlite.hard = sqlite.hard_limit(-1);
@@ -388,15 +394,17 @@ static void put_back_magick(void)
 
 /* ---- numbers and lists of errors ---- */
 
-/* In these extensions the globals begin with what they remember, in all versions of PHP: two with the
- * number of the last error, one with a pointer to a list of errors, NULL before the first. */
+/* In these extensions the globals begin with what they remember, in all versions of PHP: two with
+ * the number of the last error, one with a pointer to a list of errors, NULL before the first. */
 static int *posix_error, *sockets_error;
 static void **openssl_errors;
-static unsigned long (*peek_openssl_error)(void); /* those that PHP has not taken over into its list */
+/* those that PHP has not taken over into its list */
+static unsigned long (*peek_openssl_error)(void);
 
 static void *globals_of(const char *extension)
 {
-    zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, extension, strlen(extension));
+    zend_module_entry *module =
+        zend_hash_str_find_ptr(&module_registry, extension, strlen(extension));
     return module ? module->globals_ptr : NULL;
 }
 
@@ -443,7 +451,8 @@ void libraries_learn(void)
     REPLACING(STAND_BEFORE_REPLACING)
     NOTICED(STAND_BEFORE_NOTICED)
     libraries_stand_before(NULL, "bindtextdomain", &real_bindtextdomain, notice_bindtextdomain);
-    libraries_stand_before("imagick", "setresourcelimit", &real_set_resource_limit, notice_set_resource_limit);
+    libraries_stand_before("imagick", "setresourcelimit", &real_set_resource_limit,
+                           notice_set_resource_limit);
 }
 
 void libraries_put_back(void)

@@ -1,4 +1,5 @@
-/* Module start-up and the classic request: everything that php-fpm does around a script, without a socket. */
+/* Module start-up and the classic request: everything that php-fpm does around a script, without a
+ * socket. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +30,8 @@ int shim_start(const shim_config *config)
     descriptors_note_own();
     sapi_startup(&shim_sapi);
     shim_sapi.ini_entries = (char *)config->ini;
-    /* A web server has no current directory that could mean anything: a php.ini lying there is not ours. */
+    /* A web server has no current directory that could mean anything: a php.ini lying there is not
+     * ours. */
     shim_sapi.php_ini_ignore_cwd = 1;
     shim_sapi.php_ini_ignore = config->no_ini;
     shim_sapi.php_ini_path_override = (char *)config->ini_file;
@@ -37,8 +39,8 @@ int shim_start(const shim_config *config)
         return 1;
     }
     for (size_t i = 0; i < config->locked_count; i++) {
-        zend_ini_entry *entry =
-            zend_hash_str_find_ptr(EG(ini_directives), config->locked[i], strlen(config->locked[i]));
+        zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), config->locked[i],
+                                                       strlen(config->locked[i]));
         if (entry) {
             entry->modifiable = ZEND_INI_SYSTEM;
         }
@@ -55,9 +57,10 @@ int shim_start(const shim_config *config)
 void lifecycle_settle_signals(int backtrace_signal)
 {
 #ifdef ZEND_SIGNALS
-    /* PHP would otherwise look at seven signal handlers before each request (7 to 14 system calls) in order to
-     * put its deferral in front of handlers that others installed meanwhile. SIGPROF, the only one that PHP uses
-     * here, is installed by zend_set_timeout in any case; the others get handlers that may interrupt anything. */
+    /* PHP would otherwise look at seven signal handlers before each request (7 to 14 system calls)
+     * in order to put its deferral in front of handlers that others installed meanwhile. SIGPROF,
+     * the only one that PHP uses here, is installed by zend_set_timeout in any case; the others get
+     * handlers that may interrupt anything. */
     SIGG(reset) = 0;
 #endif
     backtrace_install(backtrace_signal);
@@ -71,9 +74,9 @@ void shim_worker_begins(int backtrace_signal)
 
 /* What is known of the file at a path, and until when that is believed.
  *
- * php-fpm opens and stats the file at each request although opcache has it. Here a file that was fine is
- * believed for a second. Consequence: for up to that second a deleted script is still served from opcache,
- * which by default looks at the file every two seconds itself. */
+ * php-fpm opens and stats the file at each request although opcache has it. Here a file that was
+ * fine is believed for a second. Consequence: for up to that second a deleted script is still
+ * served from opcache, which by default looks at the file every two seconds itself. */
 typedef struct {
     lasting_place *place;
     lasting_place fresh; /* what the place holds once the file is known */
@@ -86,7 +89,8 @@ static knowledge knowledge_of(const char *path, size_t len)
     zend_ulong hash = zend_hash_func(path, len);
 
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (knowledge){&(shim.lasting ? shim.lasting->scripts : own)[hash % LASTING_PLACES], {hash, now.tv_sec}};
+    return (knowledge){&(shim.lasting ? shim.lasting->scripts : own)[hash % LASTING_PLACES],
+                       {hash, now.tv_sec}};
 }
 
 static int is_known(const knowledge *k)
@@ -150,7 +154,8 @@ static void refuse(int status, const shim_text *path)
     SG(sapi_headers).http_response_code = status;
     if (status == 403) {
         PUTS("Access denied.\n");
-        len = snprintf(line, sizeof(line), "Unable to open primary script: %.1000s (Permission denied)", path->at);
+        len = snprintf(line, sizeof(line),
+                       "Unable to open primary script: %.1000s (Permission denied)", path->at);
     } else {
         PUTS("File not found.\n");
         len = snprintf(line, sizeof(line), "Primary script unknown: %.1000s", path->at);

@@ -1,8 +1,8 @@
 /* PHP's cache of compiled regular expressions, as a list that one process can hand to another.
  *
- * A process of classic mode compiles each pattern once in its life; one that is rolled back would compile it at each
- * request, unless the image has it. So the zygote takes over what warm-up requests have compiled, and a worker, after some
- * requests, what several of them have. */
+ * A process of classic mode compiles each pattern once in its life; one that is rolled back would
+ * compile it at each request, unless the image has it. So the zygote takes over what warm-up
+ * requests have compiled, and a worker, after some requests, what several of them have. */
 #include <ctype.h>
 #include <unistd.h>
 
@@ -12,9 +12,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8 /* as PHP does */
 #include <ext/pcre/php_pcre.h>
 
-/* What is noted of patterns, in number and bytes: several times what the applications that were measured
- * (Slim, Adminer, DokuWiki) compile. More only takes memory of each worker; a tenth of it would leave out
- * patterns that those compile in each request. Longer patterns are left out. */
+/* What is noted of patterns, in number and bytes: several times what the applications that were
+ * measured (Slim, Adminer, DokuWiki) compile. More only takes memory of each worker; a tenth of it
+ * would leave out patterns that those compile in each request. Longer patterns are left out. */
 enum { LONGEST = 64 * 1024, MOST_NOTED = 256, ROOM = 128 * 1024 };
 
 /* A pattern that requests have compiled. */
@@ -60,8 +60,8 @@ static int read_all(int fd, void *at, size_t len)
     return 0;
 }
 
-/* Under a locale of its own the cache's keys begin with the locale's name, and the image has another
- * locale. No pattern begins with a letter. */
+/* Under a locale of its own the cache's keys begin with the locale's name, and the image has
+ * another locale. No pattern begins with a letter. */
 static int is_of_a_locale(const zend_string *pattern)
 {
     return isalpha((unsigned char)ZSTR_VAL(pattern)[0]);
@@ -132,7 +132,8 @@ static void note(const zend_string *pattern)
     if (p) {
         p->requests++;
     } else if (noted->count < MOST_NOTED && ZSTR_LEN(pattern) <= ROOM - noted->used) {
-        noted->all[noted->count++] = (noted_pattern){ZSTR_H(pattern), (uint32_t)noted->used, (uint32_t)ZSTR_LEN(pattern), 1};
+        noted->all[noted->count++] =
+            (noted_pattern){ZSTR_H(pattern), (uint32_t)noted->used, (uint32_t)ZSTR_LEN(pattern), 1};
         memcpy(noted->text + noted->used, ZSTR_VAL(pattern), ZSTR_LEN(pattern));
         noted->used += ZSTR_LEN(pattern);
     }

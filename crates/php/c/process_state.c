@@ -1,10 +1,10 @@
-/* What memory cannot hold: directory, umask, signals, timers. Sealed mode puts them back by hand, and classic mode those that
- * PHP itself does not put back. Descriptors have a file of their own, descriptors.c.
+/* What memory cannot hold: directory, umask, signals, timers. Sealed mode puts them back by hand,
+ * and classic mode those that PHP itself does not put back. Descriptors have a file of their own,
+ * descriptors.c.
  *
  * A change is noted where it is made (interpose.c), so that a request that changed nothing costs
- * nothing. What cannot be put back is a
- * doubt, and ends the worker. In sealed mode the notes lie in kept memory; the values to return to were written there when
- * the image was taken.
+ * nothing. What cannot be put back is a doubt, and ends the worker. In sealed mode the notes lie in
+ * kept memory; the values to return to were written there when the image was taken.
  */
 #include <limits.h>
 #include <pthread.h>
@@ -103,7 +103,8 @@ void process_state_note_umask(void)
 
 /* ---- what cannot be put back ---- */
 
-__attribute__((no_sanitize("address", "undefined"))) void process_state_note_irreversible(const char *what)
+__attribute__((no_sanitize("address", "undefined"))) void
+process_state_note_irreversible(const char *what)
 {
     if (process_state_is_watching()) {
         process_state_taint(what);
@@ -126,7 +127,8 @@ void process_state_note_child(void)
     descriptors_note_fork();
 }
 
-/* The next visitor must not be able to wait for them. One that still runs lives on without this worker. */
+/* The next visitor must not be able to wait for them. One that still runs lives on without this
+ * worker. */
 static void bury_children(void)
 {
     pid_t ended = 1;

@@ -1,22 +1,22 @@
 /* Generators of random numbers that have a state, and the image of sealed mode.
  *
  * A state in the image would give every request of every worker the same numbers, the keys of TLS
- * connections among them. When the image is taken, each generator is left so that it seeds itself when a
- * request first uses it:
+ * connections among them. When the image is taken, each generator is left so that it seeds itself
+ * when a request first uses it:
  *
  *   PHP's, GMP's   forgotten, as at the start of a request
  *   SQLite's       forgotten, by its own function
- *   GnuTLS and     they look whether the process was forked since they were seeded, by a count that their
- *   its like       handler of pthread_atfork() keeps. A roll-back takes the count back. So the handlers
- *                  are called here, as fork() would: the image holds a count that is newer than the
- *                  seed, and every request finds itself forked.
+ *   GnuTLS and     they look whether the process was forked since they were seeded, by a count that
+ *   its like       their handler of pthread_atfork() keeps. A roll-back takes the count back. So the
+ *                  handlers are called here, as fork() would: the image holds a count that is newer
+ *                  than the seed, and every request finds itself forked.
  *   OpenSSL's,     nothing to do: they compare the number of the process, which is not the zygote's
  *   libgcrypt's
- *   libc's         nothing to do: the kernel's; image.c leaves its memory alone, and wipes memory by
- *                  whose zeros other libraries see a fork
- *   Net-SNMP's     salts of SNMPv3, drawn when the library starts and counted on: drawn again when a
- *   salts          process, or a sealed request, first uses them; in all modes, because forked workers
- *                  would count alike
+ *   libc's         nothing to do: the kernel's; image.c leaves its memory alone, and wipes memory
+ *                  by whose zeros other libraries see a fork
+ *   Net-SNMP's     salts of SNMPv3, drawn when the library starts and counted on: drawn again when
+ *   salts          a process, or a sealed request, first uses them; in all modes, because forked
+ *                  workers would count alike
  *   libuuid's      for time-based ones: cannot be forgotten, so the image is refused
  */
 #include <dlfcn.h>
@@ -86,7 +86,8 @@ static ZEND_NAMED_FUNCTION(notice_uuid_create)
 
     if (ZEND_NUM_ARGS() > 0 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_LONG &&
         Z_LVAL_P(ZEND_CALL_ARG(execute_data, 1)) == OF_TIME) {
-        culprit = "libuuid has made a time-based UUID at boot (uuid_create()); those of different workers could be equal";
+        culprit = "libuuid has made a time-based UUID at boot (uuid_create()); those of different "
+                  "workers could be equal";
     }
     real_uuid_create(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
@@ -95,8 +96,8 @@ static ZEND_NAMED_FUNCTION(notice_uuid_create)
 
 static pid_t salted; /* the process that has drawn them; part of the image */
 
-/* Net-SNMP draws its salts in a callback for the time when its configuration was read, before MIBs are.
- * Reading it again, as agents do, calls it again. */
+/* Net-SNMP draws its salts in a callback for the time when its configuration was read, before MIBs
+ * are. Reading it again, as agents do, calls it again. */
 static void draw_salts(void)
 {
     enum { OF_LIBRARY = 0, CONFIGURATION_WAS_READ = 3 };

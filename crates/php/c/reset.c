@@ -1,11 +1,13 @@
 /* What worker mode puts back between requests.
  *
- * The measure is the state in which the script first asked for a request: what it set up before, stays; what a
- * request or the code after it changed, goes. Each kind can be left out (shim_config.reset), and each is checked
- * before it is touched, so that a request that changed nothing costs next to nothing and no system call.
+ * The measure is the state in which the script first asked for a request: what it set up before,
+ * stays; what a request or the code after it changed, goes. Each kind can be left out
+ * (shim_config.reset), and each is checked before it is touched, so that a request that changed
+ * nothing costs next to nothing and no system call.
  *
- * One exception: session.save_path stays as a request left it, and so does a save handler chosen by its setting's name.
- * Frameworks set them once, lazily, in the first request that has a session, and would lose their sessions.
+ * One exception: session.save_path stays as a request left it, and so does a save handler chosen by
+ * its setting's name. Frameworks set them once, lazily, in the first request that has a session,
+ * and would lose their sessions.
  */
 #include <limits.h>
 #include <locale.h>
@@ -43,7 +45,8 @@ static struct {
     bool locale_changed;
     char *timezone;
     zval encodings[ENCODINGS];
-    void *mb_globals; /* a copy of ext/mbstring's globals: equal means unchanged, but for the REGEX_ENCODING */
+    /* a copy of ext/mbstring's globals: equal means unchanged, but for the REGEX_ENCODING */
+    void *mb_globals;
     HashTable putenv;
     zval env;
 } base;
@@ -99,7 +102,8 @@ static void restore_ini(void)
     }
     ZEND_HASH_FOREACH_STR_KEY_VAL(base.ini, name, value) {
         entry = zend_hash_find_ptr(EG(ini_directives), name);
-        if (entry && !is_lazy(name) && !(entry->value && zend_string_equals(entry->value, Z_STR_P(value)))) {
+        if (entry && !is_lazy(name) &&
+            !(entry->value && zend_string_equals(entry->value, Z_STR_P(value)))) {
             zend_alter_ini_entry(name, Z_STR_P(value), ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME);
         }
     } ZEND_HASH_FOREACH_END();
@@ -118,7 +122,8 @@ static int is_same_callable(const zval *a, const zval *b)
     return Z_TYPE_P(a) == IS_UNDEF || Z_PTR_P(a) == Z_PTR_P(b);
 }
 
-static void learn_handlers(handlers *to, zval *current, zend_stack *stack, zend_stack *levels, int level)
+static void learn_handlers(handlers *to, zval *current, zend_stack *stack, zend_stack *levels,
+                           int level)
 {
     ZVAL_COPY(&to->current, current);
     to->level = level;
@@ -307,8 +312,8 @@ static void learn_env(void)
     zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV));
     env = env_variable();
 
-    /* putenv() keeps what it replaced in this table, and puts it back when the entry goes. The boot's entries stay
-     * aside, so that emptying the table undoes the request's changes only. */
+    /* putenv() keeps what it replaced in this table, and puts it back when the entry goes. The
+     * boot's entries stay aside, so that emptying the table undoes the request's changes only. */
     base.putenv = BG(putenv_ht);
     zend_hash_init(&BG(putenv_ht), 1, NULL, base.putenv.pDestructor, 0);
     ZVAL_UNDEF(&base.env);
@@ -324,7 +329,8 @@ static void restore_env(void)
     if (zend_hash_num_elements(&BG(putenv_ht)) > 0) {
         zend_hash_clean(&BG(putenv_ht));
     }
-    if (Z_TYPE(base.env) == IS_UNDEF || (env && Z_TYPE_P(env) == IS_ARRAY && Z_ARR_P(env) == Z_ARR(base.env))) {
+    if (Z_TYPE(base.env) == IS_UNDEF ||
+        (env && Z_TYPE_P(env) == IS_ARRAY && Z_ARR_P(env) == Z_ARR(base.env))) {
         return;
     }
     Z_ADDREF(base.env);
@@ -348,14 +354,15 @@ static void disarm(zend_string *name)
     }
 }
 
-/* As php_hash_environment(), but what is as it should be is not written: in a sealed worker each page written to is copied
- * back. */
+/* As php_hash_environment(), but what is as it should be is not written: in a sealed worker each
+ * page written to is copied back. */
 static void arm_superglobals(void)
 {
     zend_auto_global *global;
 
     ZEND_HASH_MAP_FOREACH_PTR(CG(auto_globals), global) {
-        bool armed = global->jit || (global->auto_global_callback && global->auto_global_callback(global->name));
+        bool armed = global->jit ||
+                     (global->auto_global_callback && global->auto_global_callback(global->name));
         if (global->armed != armed) {
             global->armed = armed;
         }
@@ -374,11 +381,13 @@ void reset_superglobals(void)
         ZVAL_UNDEF(&PG(http_globals)[i]);
     }
     arm_superglobals();
-    /* These are made when a script that names them is compiled. Ours may have been compiled long ago: whatever is in
-     * the symbol table is in use, and made anew. What is not, is made when it is first needed. */
+    /* These are made when a script that names them is compiled. Ours may have been compiled long
+     * ago: whatever is in the symbol table is in use, and made anew. What is not, is made when it
+     * is first needed. */
     refresh(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
     refresh(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_REQUEST));
-    /* $_ENV is the application's: dotenv libraries fill it at boot. restore_env() looks after it. */
+    /* $_ENV is the application's: dotenv libraries fill it at boot. restore_env() looks after
+     * it. */
     if (zend_hash_exists(&EG(symbol_table), env)) {
         disarm(env);
         if (wants(SHIM_RESET_ENV) && base.learned) {
@@ -387,8 +396,8 @@ void reset_superglobals(void)
     }
 }
 
-/* The request's body is a stream, and streams live as long as the script. A handle on php://input that the
- * application kept points into it: those are closed first. */
+/* The request's body is a stream, and streams live as long as the script. A handle on php://input
+ * that the application kept points into it: those are closed first. */
 void reset_close_streams(void)
 {
     zend_module_entry *filter = module("filter");
@@ -412,8 +421,8 @@ void reset_close_streams(void)
     php_stream_close(body);
 }
 
-/* output_add_rewrite_var() and session.use_trans_sid: the handler has gone with the output buffers. While its state says
- * that it is there, no later request would get another. */
+/* output_add_rewrite_var() and session.use_trans_sid: the handler has gone with the output buffers.
+ * While its state says that it is there, no later request would get another. */
 static void reset_rewriter(url_adapt_state_ex_t *rewriter)
 {
     if (!rewriter->active) {
@@ -438,13 +447,16 @@ void reset_learn(void)
     memset(&base, 0, sizeof(base));
     learn_ini();
     learn_handlers(&base.error, &EG(user_error_handler), &EG(user_error_handlers),
-                   &EG(user_error_handlers_error_reporting), EG(user_error_handler_error_reporting));
-    learn_handlers(&base.exception, &EG(user_exception_handler), &EG(user_exception_handlers), NULL, 0);
+                   &EG(user_error_handlers_error_reporting),
+                   EG(user_error_handler_error_reporting));
+    learn_handlers(&base.exception, &EG(user_exception_handler), &EG(user_exception_handlers), NULL,
+                   0);
     if (!getcwd(base.directory, sizeof(base.directory))) {
         base.directory[0] = 0;
     }
     if (base.directory[0]) {
-        syscall_cache_return_to(base.directory); /* from here on, "moved" means: since the loop began */
+        /* from here on, "moved" means: since the loop began */
+        syscall_cache_return_to(base.directory);
     }
     base.umask = BG(umask);
     BG(umask) = -1;
@@ -466,7 +478,8 @@ void reset_restore(void)
         restore_handlers(&base.error, &EG(user_error_handler), &EG(user_error_handlers),
                          &EG(user_error_handlers_error_reporting));
         EG(user_error_handler_error_reporting) = base.error.level;
-        restore_handlers(&base.exception, &EG(user_exception_handler), &EG(user_exception_handlers), NULL);
+        restore_handlers(&base.exception, &EG(user_exception_handler), &EG(user_exception_handlers),
+                         NULL);
         reset_last_error();
     }
     if (wants(SHIM_RESET_CWD) && syscall_cache_directory_moved() && base.directory[0]) {
@@ -497,7 +510,8 @@ void reset_restore(void)
     zend_set_memory_limit(PG(memory_limit));
 }
 
-/* The script ends: PHP's own request shutdown undoes the boot's changes, so it gets back what was kept aside. */
+/* The script ends: PHP's own request shutdown undoes the boot's changes, so it gets back what was
+ * kept aside. */
 void reset_forget(void)
 {
     if (!base.learned) {

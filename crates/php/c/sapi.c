@@ -36,7 +36,8 @@ static size_t on_write(const char *text, size_t len)
     switch (serving.stage) {
     case STAGE_REQUEST:
         if (rust_write(text, len) != 0) {
-            /* May jump: unless ignore_user_abort is set, the script ends here. Rust has returned. */
+            /* May jump: unless ignore_user_abort is set, the script ends here. Rust has
+             * returned. */
             php_handle_aborted_connection();
             return 0;
         }
@@ -101,8 +102,9 @@ int sapi_split_header(const sapi_header_struct *header, shim_pair *to)
     return 1;
 }
 
-/* As php-fpm and nginx together: a "Status:" header means the status unless a status line was given, a 304 has
- * no Content-Type, a header without a name is dropped. PHP itself has refused CR, LF and NUL before. */
+/* As php-fpm and nginx together: a "Status:" header means the status unless a status line was
+ * given, a 304 has no Content-Type, a header without a name is dropped. PHP itself has refused CR,
+ * LF and NUL before. */
 static int send_headers(sapi_headers_struct *headers, int status, int interim)
 {
     shim_pair *pairs = sapi_pairs(zend_llist_count(&headers->headers));
@@ -123,7 +125,8 @@ static int send_headers(sapi_headers_struct *headers, int status, int interim)
             status_header = atoi(pair.value.at);
             continue;
         }
-        if (status == 304 && pair.name.len == 12 && strncasecmp(pair.name.at, "Content-Type", 12) == 0) {
+        if (status == 304 && pair.name.len == 12 &&
+            strncasecmp(pair.name.at, "Content-Type", 12) == 0) {
             continue;
         }
         pairs[count++] = pair;
@@ -132,7 +135,8 @@ static int send_headers(sapi_headers_struct *headers, int status, int interim)
         status = status_header;
     }
     if (!interim && (status < 200 || status > 999)) {
-        /* 0 is what a request that failed early has; nothing outside HTTP's numbers may reach a client. */
+        /* 0 is what a request that failed early has; nothing outside HTTP's numbers may reach a
+         * client. */
         status = status == 0 ? 200 : 500;
     }
     return rust_head(status, pairs, count, interim);
@@ -183,14 +187,16 @@ static void on_log(const char *message, int severity)
         gateway_log(message);
         return;
     }
-    shim_level level = severity <= LOG_ERR ? SHIM_ERROR : severity == LOG_WARNING ? SHIM_WARN : SHIM_INFO;
+    shim_level level = severity <= LOG_ERR       ? SHIM_ERROR
+                       : severity == LOG_WARNING ? SHIM_WARN
+                                                 : SHIM_INFO;
     rust_log(level, message, strlen(message));
 }
 
 /* Field order is the header's, which differs between versions: only names are used. */
 sapi_module_struct shim_sapi = {
-    /* opcache works only under names that it knows, and applications take "cli" for a terminal: this is the name
-     * under which they all expect a web server with long-lived processes. */
+    /* opcache works only under names that it knows, and applications take "cli" for a terminal:
+     * this is the name under which they all expect a web server with long-lived processes. */
     .name = "fpm-fcgi",
     .pretty_name = "Tokamak (FPM/FastCGI compatible)",
     .startup = on_startup,
@@ -240,7 +246,8 @@ void sapi_take_request(const shim_request *request)
     SG(request_info).argc = 0;
     SG(sapi_headers).http_response_code = 200;
     if (request->is_fastcgi) {
-        const shim_text *authorization = gateway_parameter(request, ZEND_STRL("HTTP_AUTHORIZATION"));
+        const shim_text *authorization =
+            gateway_parameter(request, ZEND_STRL("HTTP_AUTHORIZATION"));
         php_handle_auth_data(authorization ? authorization->at : NULL);
         if (SG(request_info).auth_user) {
             rust_user(SG(request_info).auth_user, strlen(SG(request_info).auth_user));
@@ -262,7 +269,8 @@ void sapi_forget_request(void)
     SG(request_info).content_type = NULL;
     SG(request_info).content_length = 0;
     SG(request_info).cookie_data = NULL;
-    /* Freed by sapi_deactivate() and not set to NULL. The end of a worker script calls it once more. */
+    /* Freed by sapi_deactivate() and not set to NULL. The end of a worker script calls it once
+     * more. */
     SG(request_info).content_type_dup = NULL;
     SG(request_info).current_user = NULL;
     SG(request_info).auth_user = NULL;
@@ -273,8 +281,8 @@ void sapi_forget_request(void)
     }
 }
 
-/* Reads the rest of the body into PHP's own memory (or its temporary file), so that php://input works after the
- * response was finished and the slot with the body is somebody else's. */
+/* Reads the rest of the body into PHP's own memory (or its temporary file), so that php://input
+ * works after the response was finished and the slot with the body is somebody else's. */
 void sapi_slurp_body(void)
 {
     char block[SAPI_POST_BLOCK_SIZE];
@@ -285,8 +293,8 @@ void sapi_slurp_body(void)
         return;
     }
     if (!SG(request_info).request_body) {
-        SG(request_info).request_body =
-            php_stream_temp_create_ex(TEMP_STREAM_DEFAULT, SAPI_POST_BLOCK_SIZE, PG(upload_tmp_dir));
+        SG(request_info).request_body = php_stream_temp_create_ex(
+            TEMP_STREAM_DEFAULT, SAPI_POST_BLOCK_SIZE, PG(upload_tmp_dir));
     }
     body = SG(request_info).request_body;
     zend_off_t here = php_stream_tell(body);
@@ -308,8 +316,9 @@ void sapi_end_response(void)
     }
 }
 
-/* A child that the script forked has come to the end of the request. The request and the place in the queue are its
- * parent's: with _exit nothing of them is touched, not even by a destructor of Rust. */
+/* A child that the script forked has come to the end of the request. The request and the place in
+ * the queue are its parent's: with _exit nothing of them is touched, not even by a destructor of
+ * Rust. */
 void sapi_leave_copy(void)
 {
     if (shim.is_copy) {

@@ -3,10 +3,11 @@
  *   zygote:   boot ──► warm-up requests ──► image_take ──► forks workers, for ever
  *   worker:   image_adopt ──► roll back ──► [ wait ──► begin ──► request ──► end ──► put the world back ──► roll back ]
  *
- * A worker script's first tokamak_handle_request() is where the image is taken; when the script calls it again, the roll-back
- * brings it back into that first call. Without a worker script the front controller is run as in classic mode, inside a
- * PHP request that began in the zygote. Whichever way a request ends (return, exit, fatal error, time limit), the next
- * thing that happens to this process is a roll-back.
+ * A worker script's first tokamak_handle_request() is where the image is taken; when the script
+ * calls it again, the roll-back brings it back into that first call. Without a worker script the
+ * front controller is run as in classic mode, inside a PHP request that began in the zygote.
+ * Whichever way a request ends (return, exit, fatal error, time limit), the next thing that happens
+ * to this process is a roll-back.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,7 +40,8 @@
 typedef struct {
     uint32_t index, instance;
     uint64_t served;
-    uint64_t check_at, check_every; /* requests served at the next look at the invariants, and between the last two */
+    /* requests served at the next look at the invariants, and between the last two */
+    uint64_t check_at, check_every;
     int has_learnt;
     lasting_files files;
     char rest[]; /* of process_state.c, semaphores.c, descriptors.c, connections.c, patterns.c */
@@ -47,16 +49,19 @@ typedef struct {
 
 static const char session_doubt[] = "the session of a kept connection could not be reset";
 
-/* Requests between two looks at the invariants: soon at first, and again when one found something that libc had left. At most
- * so many that what each leaves stays far below the 65530 mappings that a process may have. */
+/* Requests between two looks at the invariants: soon at first, and again when one found something
+ * that libc had left. At most so many that what each leaves stays far below the 65530 mappings that
+ * a process may have. */
 enum { CHECK_SOON = 500, CHECK_LATE = 16000 };
 
-/* A worker learns from its first requests, this many, what several of them compile. After 5 it would have
- * seen few of an application's pages; after 500 a worker that is replaced often would never learn. */
+/* A worker learns from its first requests, this many, what several of them compile. After 5 it
+ * would have seen few of an application's pages; after 500 a worker that is replaced often would
+ * never learn. */
 enum { LEARNING_REQUESTS = 50 };
 
 static lasting *life;             /* kept memory; the same address in every process of the site */
-static int is_worker;             /* this process rolls back; in the image, because it is set before that is taken */
+/* this process rolls back; in the image, because it is set before that is taken */
+static int is_worker;
 static int is_refused;            /* no image could be taken */
 static int backtrace_signal;
 static const char *script_path;   /* of the worker or boot script; NULL: neither */
@@ -75,7 +80,8 @@ static size_t file_count;
 
 static int looks_the_same(const known_file *file, const struct stat *st)
 {
-    return st->st_ino == file->inode && st->st_size == file->size && st->st_mtim.tv_sec == file->changed.tv_sec &&
+    return st->st_ino == file->inode && st->st_size == file->size &&
+           st->st_mtim.tv_sec == file->changed.tv_sec &&
            st->st_mtim.tv_nsec == file->changed.tv_nsec;
 }
 
@@ -84,7 +90,8 @@ static void learn_file(const zend_string *path, int is_missing_ok)
     struct stat st = {0};
 
     if (stat(ZSTR_VAL(path), &st) == 0 || is_missing_ok) {
-        files[file_count++] = (known_file){strdup(ZSTR_VAL(path)), st.st_mtim, st.st_size, st.st_ino};
+        files[file_count++] =
+            (known_file){strdup(ZSTR_VAL(path)), st.st_mtim, st.st_size, st.st_ino};
     }
 }
 
@@ -93,7 +100,8 @@ static void learn_files(void)
     HashTable *watched = boot_watched_files();
     zend_string *path;
 
-    files = calloc(zend_hash_num_elements(&EG(included_files)) + (watched ? zend_hash_num_elements(watched) : 0) + 1,
+    files = calloc(zend_hash_num_elements(&EG(included_files)) +
+                       (watched ? zend_hash_num_elements(watched) : 0) + 1,
                    sizeof(*files));
     if (!files) {
         return;
@@ -103,7 +111,8 @@ static void learn_files(void)
             learn_file(path, 1);
         } ZEND_HASH_FOREACH_END();
     }
-    if (!zend_ini_long("opcache.validate_timestamps", sizeof("opcache.validate_timestamps") - 1, 0)) {
+    if (!zend_ini_long("opcache.validate_timestamps", sizeof("opcache.validate_timestamps") - 1,
+                       0)) {
         return; /* files that are declared to stay as they are */
     }
     ZEND_HASH_FOREACH_STR_KEY(&EG(included_files), path) {
@@ -141,7 +150,8 @@ const char *shim_outdated(void)
 
 /* ---- the end of a request ---- */
 
-/* The answer to a connection's reset is read when memory is back, so that the peer works meanwhile. */
+/* The answer to a connection's reset is read when memory is back, so that the peer works
+ * meanwhile. */
 static _Noreturn void roll_back(void)
 {
     const char *doubt;
@@ -167,8 +177,8 @@ int sealed_is_worker(void)
     return is_worker;
 }
 
-/* opcache takes the time from the request, which for it began at the boot: it would never look at a file again that it has
- * seen once, and would not keep one that is younger than the image. */
+/* opcache takes the time from the request, which for it began at the boot: it would never look at a
+ * file again that it has seen once, and would not keep one that is younger than the image. */
 static zend_module_entry *opcache;
 
 void sealed_begin(void)
@@ -185,7 +195,8 @@ void sealed_end(void)
     roll_back();
 }
 
-/* Worker scripts collect garbage after each request. Here the roll-back does, of all that was made, for nothing. */
+/* Worker scripts collect garbage after each request. Here the roll-back does, of all that was made,
+ * for nothing. */
 static int (*collect_cycles)(void);
 
 static int collect_before_the_end(void)
@@ -195,9 +206,10 @@ static int collect_before_the_end(void)
 
 /* ---- taking the image ---- */
 
-/* Objects of the boot are never freed, so that a request which replaces one (a request stack, the warm-up's response) does not
- * take apart what hangs from it, only for the roll-back to put it together again. Not those with a destructor: it runs when
- * the request lets go of them, as everywhere. And only with_connections those that may hold one (PDO), which a request would
+/* Objects of the boot are never freed, so that a request which replaces one (a request stack, the
+ * warm-up's response) does not take apart what hangs from it, only for the roll-back to put it
+ * together again. Not those with a destructor: it runs when the request lets go of them, as
+ * everywhere. And only with_connections those that may hold one (PDO), which a request would
  * close. */
 static void pin_objects(uint32_t first, int with_connections)
 {
@@ -229,7 +241,8 @@ static void prepare(void)
     php_output_end_all(); /* or each request would print what the boot has left in a buffer */
     gc_enable(gc_enabled());
     zend_gc_collect_cycles();
-    zend_hash_clean(&EG(persistent_list)); /* whose connections are closed below: requests must not find them */
+    /* whose connections are closed below: requests must not find them */
+    zend_hash_clean(&EG(persistent_list));
     descriptors_close_sockets();
     shutdown_flush_streams();
     learn_files();
@@ -239,7 +252,8 @@ static void prepare(void)
     pin_superglobals();
     if (store->size < store->top + 4096) {
         store->size = store->top + 4096;
-        store->object_buckets = erealloc(store->object_buckets, store->size * sizeof(zend_object *));
+        store->object_buckets =
+            erealloc(store->object_buckets, store->size * sizeof(zend_object *));
     }
     randomness_forget();
     opcache = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
@@ -276,8 +290,8 @@ static void check_image(uint64_t strays)
     life->check_at = life->served + life->check_every;
 }
 
-/* Opens the connections that the boot wants kept. What that did to memory becomes this worker's own part of the image, or is
- * undone. */
+/* Opens the connections that the boot wants kept. What that did to memory becomes this worker's own
+ * part of the image, or is undone. */
 static void keep_connections(void)
 {
     uint32_t objects;
@@ -313,7 +327,8 @@ static const shim_request *go_without_image(const char *reason)
     return shim.worker_script ? rust_next() : NULL;
 }
 
-/* In a process just forked. Rust has returned: no frame of it is among those that the roll-back leaves behind. */
+/* In a process just forked. Rust has returned: no frame of it is among those that the roll-back
+ * leaves behind. */
 static _Noreturn void begin_worker(shim_seat seat)
 {
     if (syscall_cache_begin_worker() != 0 || image_adopt(seat.page_map) != 0) {
@@ -347,7 +362,8 @@ static const char *find_refusal(void)
     return refusal ? refusal : semaphores_refusal();
 }
 
-/* Request after request comes out of here, each with the memory of the first. NULL: there is no image. */
+/* Request after request comes out of here, each with the memory of the first. NULL: there is no
+ * image. */
 static const shim_request *take_and_wait(void)
 {
     const shim_request *request;
@@ -376,7 +392,8 @@ static const shim_request *take_and_wait(void)
             rust_leave(image_doubt());
         }
     }
-    rust_resume(life->index, life->instance, life->served, stats.last_ns, (uint32_t)stats.hot_pages);
+    rust_resume(life->index, life->instance, life->served, stats.last_ns,
+                (uint32_t)stats.hot_pages);
     if (connections_await() != 0) {
         rust_leave(session_doubt);
     }
@@ -416,7 +433,8 @@ void sealed_look_at_session(void)
     }
     uri = &serving.request->field[SHIM_URI];
     len = snprintf(line, sizeof(line),
-                   "warm-up request %.*s has opened a session: what its page keeps in memory is in the image, the same for "
+                   "warm-up request %.*s has opened a session: what its page keeps in memory is in "
+                   "the image, the same for "
                    "every visitor; take a page for `warm` that opens none",
                    (int)(uri->len < 300 ? uri->len : 300), uri->at);
     rust_log(SHIM_WARN, line, (size_t)len);
@@ -428,14 +446,15 @@ static void say_that_a_warm_up_died(const shim_request *request, int number)
 {
     const shim_text *uri = &request->field[SHIM_URI];
     char line[512];
-    int len = snprintf(line, sizeof(line), "warm-up request %.*s died: signal %d", (int)(uri->len < 300 ? uri->len : 300),
-                       uri->at, number);
+    int len = snprintf(line, sizeof(line), "warm-up request %.*s died: signal %d",
+                       (int)(uri->len < 300 ? uri->len : 300), uri->at, number);
 
     rust_log(SHIM_WARN, line, (size_t)len);
 }
 
-/* Each request's script in a copy of this process: its memory is gone afterwards, what it left in opcache and in files
- * that the application caches is there. So are its regular expressions, which would otherwise be compiled at each request. */
+/* Each request's script in a copy of this process: its memory is gone afterwards, what it left in
+ * opcache and in files that the application caches is there. So are its regular expressions, which
+ * would otherwise be compiled at each request. */
 static void warm_up(void)
 {
     const shim_request *request;
@@ -502,8 +521,8 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     backtrace_signal = signal_number;
     script_path = script;
 
-    life = image_open(sizeof(lasting) + process_state_size() + semaphores_size() + descriptors_size() +
-                          connections_size() + patterns_size(),
+    life = image_open(sizeof(lasting) + process_state_size() + semaphores_size() +
+                          descriptors_size() + connections_size() + patterns_size(),
                       page_map);
     if (!life) {
         return SHIM_NEVER_LOOPED;

@@ -1,6 +1,8 @@
-/* Sessions in worker mode: none stays open between requests, and a save handler lasts as long as what set it.
+/* Sessions in worker mode: none stays open between requests, and a save handler lasts as long as
+ * what set it.
  *
- * A handler that the script set before its loop stays; one that a request set is taken away after it.
+ * A handler that the script set before its loop stays; one that a request set is taken away after
+ * it.
  */
 #include "session.h"
 #include "state.h"
@@ -16,7 +18,8 @@ static int is_kept(void)
     return (shim.config->reset & SHIM_RESET_SESSION) == 0;
 }
 
-/* As the session extension's own request start-up, when the request may have named another handler. */
+/* As the session extension's own request start-up, when the request may have named another
+ * handler. */
 void session_begin(void)
 {
     if (!PS(mod) || !PS(serializer)) {

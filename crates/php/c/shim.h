@@ -1,10 +1,13 @@
-/* The whole contract between the C side, which talks to libphp, and the Rust side, which talks to the queue.
+/* The whole contract between the C side, which talks to libphp, and the Rust side, which talks to
+ * the queue.
  *
- * Why C at all: a PHP fatal error longjmps to the nearest zend_try. A Rust frame crossed by that jump would
- * skip its destructors, so every zend_try and everything between it and PHP stays on this side.
+ * Why C at all: a PHP fatal error longjmps to the nearest zend_try. A Rust frame crossed by that
+ * jump would skip its destructors, so every zend_try and everything between it and PHP stays on
+ * this side.
  *
- * shim_* is called by Rust; a PHP error never leaves it, the outcome is a plain value. rust_* is called by C,
- * returns a plain value and never jumps; the C caller decides about bailing out after Rust has returned.
+ * shim_* is called by Rust; a PHP error never leaves it, the outcome is a plain value. rust_* is
+ * called by C, returns a plain value and never jumps; the C caller decides about bailing out after
+ * Rust has returned.
  */
 #ifndef TOKAMAK_SHIM_H
 #define TOKAMAK_SHIM_H
@@ -25,25 +28,25 @@ typedef struct {
     shim_text value;
 } shim_pair;
 
-/* Fields of a request, in the order of the queue's record. The text is the key in $_SERVER; the fields without
- * one are not handed to PHP as they are. */
-#define SHIM_FIELDS(X)                                                                                             \
-    X(METHOD, "REQUEST_METHOD")                                                                                    \
-    X(URI, "REQUEST_URI")                                                                                          \
-    X(QUERY, "QUERY_STRING")                                                                                       \
-    X(SCRIPT_FILENAME, "SCRIPT_FILENAME")                                                                          \
-    X(SCRIPT_NAME, "SCRIPT_NAME")                                                                                  \
-    X(PATH_INFO, "PATH_INFO")                                                                                      \
-    X(DOCUMENT_ROOT, "DOCUMENT_ROOT")                                                                              \
-    X(DOCUMENT_URI, "DOCUMENT_URI")                                                                                \
-    X(SERVER_NAME, "SERVER_NAME")                                                                                  \
-    X(SERVER_ADDR, "SERVER_ADDR")                                                                                  \
-    X(SERVER_PORT, "SERVER_PORT")                                                                                  \
-    X(REMOTE_ADDR, "REMOTE_ADDR")                                                                                  \
-    X(REMOTE_PORT, "REMOTE_PORT")                                                                                  \
-    X(PROTOCOL, "SERVER_PROTOCOL")                                                                                 \
-    X(SCHEME, "REQUEST_SCHEME")                                                                                    \
-    X(CONTENT_TYPE, "CONTENT_TYPE")                                                                                \
+/* Fields of a request, in the order of the queue's record. The text is the key in $_SERVER; the
+ * fields without one are not handed to PHP as they are. */
+#define SHIM_FIELDS(X) \
+    X(METHOD, "REQUEST_METHOD") \
+    X(URI, "REQUEST_URI") \
+    X(QUERY, "QUERY_STRING") \
+    X(SCRIPT_FILENAME, "SCRIPT_FILENAME") \
+    X(SCRIPT_NAME, "SCRIPT_NAME") \
+    X(PATH_INFO, "PATH_INFO") \
+    X(DOCUMENT_ROOT, "DOCUMENT_ROOT") \
+    X(DOCUMENT_URI, "DOCUMENT_URI") \
+    X(SERVER_NAME, "SERVER_NAME") \
+    X(SERVER_ADDR, "SERVER_ADDR") \
+    X(SERVER_PORT, "SERVER_PORT") \
+    X(REMOTE_ADDR, "REMOTE_ADDR") \
+    X(REMOTE_PORT, "REMOTE_PORT") \
+    X(PROTOCOL, "SERVER_PROTOCOL") \
+    X(SCHEME, "REQUEST_SCHEME") \
+    X(CONTENT_TYPE, "CONTENT_TYPE") \
     X(CONTENT_LENGTH, "CONTENT_LENGTH")
 
 enum {
@@ -56,9 +59,10 @@ enum {
 /* What is to be done with a request over FastCGI. */
 enum { SHIM_RUN, SHIM_UNKNOWN, SHIM_DENIED, SHIM_NOTHING };
 
-/* A request in memory of the worker's own: valid until the next one is asked for, also after its response. Over FastCGI it has
- * parameters, in the order for scripts, and the fields are what was found out from them. Otherwise the parameters are what an
- * authorizer has said of it, and count more than fields and headers. */
+/* A request in memory of the worker's own: valid until the next one is asked for, also after its
+ * response. Over FastCGI it has parameters, in the order for scripts, and the fields are what was
+ * found out from them. Otherwise the parameters are what an authorizer has said of it, and count
+ * more than fields and headers. */
 typedef struct {
     shim_text field[SHIM_FIELD_COUNT];
     const shim_pair *headers;
@@ -99,14 +103,16 @@ typedef struct {
     const char *const *locked;  /* settings that scripts cannot change */
     size_t locked_count;
     const char *root;           /* DOCUMENT_ROOT of a worker script */
-    const char *report;         /* what strings of the seal report's requests contain; NULL: nobody asks for a report */
+    /* what strings of the seal report's requests contain; NULL: nobody asks for a report */
+    const char *report;
     const char *ini_file;       /* where php.ini is; NULL: where PHP looks for it */
     uint32_t no_ini;            /* no php.ini */
     uint32_t extended_info;     /* scripts are compiled for debuggers */
 } shim_config;
 
-/* A worker's place on the board, and which of those that had it this one is. Its /proc/self/pagemap, which a process that
- * nobody may trace cannot open; below 0 the number of an error. */
+/* A worker's place on the board, and which of those that had it this one is. Its
+ * /proc/self/pagemap, which a process that nobody may trace cannot open; below 0 the number of an
+ * error. */
 typedef struct {
     uint32_t index, instance;
     int page_map;
@@ -129,7 +135,8 @@ typedef struct {
 
 _Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
 _Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 48, "no padding in a request");
-_Static_assert(sizeof(shim_config) == 80 && sizeof(shim_place) == 136 && sizeof(shim_gateway) == 16 && sizeof(shim_seat) == 12,
+_Static_assert(sizeof(shim_config) == 80 && sizeof(shim_place) == 136 &&
+                   sizeof(shim_gateway) == 16 && sizeof(shim_seat) == 12,
                "no padding in the rest");
 
 typedef enum { SHIM_DONE, SHIM_BAILED, SHIM_NO_START } shim_outcome;
@@ -150,13 +157,15 @@ void shim_worker_begins(int backtrace_signal);
 void shim_gateway_settings(shim_gateway *gateway);
 /* What stands at a path that need not end with a NUL: 0 nothing, 1 a file, 2 something else. */
 int shim_file_kind(const char *path, size_t len);
-/* One request, classic mode. The response has a head and an end when it returns, unless SHIM_NO_START. */
+/* One request, classic mode. The response has a head and an end when it returns, unless
+ * SHIM_NO_START. */
 shim_outcome shim_serve(const shim_request *request);
 /* The worker script, from its first line until it ends; asks rust_next for each request. */
 shim_exit shim_run_script(const char *script);
-/* Sealed mode, in the zygote: boots with this script (a worker script; with is_boot one that only prepares; NULL: none),
- * takes the image, and calls rust_fork_workers(). Returns when the boot failed, or in a worker for which no image could
- * be taken and which has no worker script: SHIM_LEFT. The page map is the zygote's, as in shim_seat. */
+/* Sealed mode, in the zygote: boots with this script (a worker script; with is_boot one that only
+ * prepares; NULL: none), takes the image, and calls rust_fork_workers(). Returns when the boot
+ * failed, or in a worker for which no image could be taken and which has no worker script:
+ * SHIM_LEFT. The page map is the zygote's, as in shim_seat. */
 shim_exit shim_run_sealed(const char *script, int is_boot, int backtrace_signal, int page_map);
 /* In the zygote: why the image is not the application any more; NULL: it is. */
 const char *shim_outdated(void);
@@ -166,28 +175,31 @@ void shim_idle(void);
 int shim_stale_sockets(void);
 /* Bytes that the Zend memory manager held for the last request. */
 size_t shim_memory(void);
-/* In the zygote: writes the PHP stack of a worker to the error log, or has the worker do it on that signal. The memory is
- * the worker's /proc/self/mem, or -1. */
+/* In the zygote: writes the PHP stack of a worker to the error log, or has the worker do it on that
+ * signal. The memory is the worker's /proc/self/mem, or -1. */
 void shim_backtrace(int pid, int memory, int signal_number);
-/* The same as text for a slow log: the script's file in a line, then one for each call, the innermost first, with address,
- * function, file and line number between tabs. 0 bytes: the worker's memory cannot be read. */
+/* The same as text for a slow log: the script's file in a line, then one for each call, the
+ * innermost first, with address, function, file and line number between tabs. 0 bytes: the worker's
+ * memory cannot be read. */
 size_t shim_trace(int pid, int memory, const char **text);
 
 /* The next request; NULL: leave the loop. Worker mode only. */
 const shim_request *rust_next(void);
 /* The next request to warm up with; NULL: there are no more. */
 const shim_request *rust_warm(void);
-/* The image is taken, or cannot be, for this reason. Forks workers until the zygote ends; returns in each worker, with its
- * place: C makes a worker of that process. */
+/* The image is taken, or cannot be, for this reason. Forks workers until the zygote ends; returns
+ * in each worker, with its place: C makes a worker of that process. */
 shim_seat rust_fork_workers(const char *refusal);
 /* A worker that could not begin, for this reason. */
 _Noreturn void rust_fail(const char *reason);
-/* Memory went back: which worker this is, how many requests it has served, how long the way back took, and how many pages
- * were copied. */
-void rust_resume(uint32_t index, uint32_t instance, uint64_t served, uint64_t took_ns, uint32_t pages);
+/* Memory went back: which worker this is, how many requests it has served, how long the way back
+ * took, and how many pages were copied. */
+void rust_resume(uint32_t index, uint32_t instance, uint64_t served, uint64_t took_ns,
+                 uint32_t pages);
 /* The worker ends, because it was told to, or because something could not be undone. */
 _Noreturn void rust_leave(const char *doubt);
-/* The response is complete (or, with a true value, cut short), with the status that PHP has in the end. Once a request. */
+/* The response is complete (or, with a true value, cut short), with the status that PHP has in the
+ * end. Once a request. */
 void rust_finish(int broken, int status);
 /* 0, or 1 when nobody reads any more. */
 int rust_head(int status, const shim_pair *headers, size_t count, int interim);
@@ -197,7 +209,8 @@ int rust_flush(void);
 size_t rust_read_body(char *at, size_t len);
 /* One line to the server's error log. */
 void rust_log(shim_level level, const char *at, size_t len);
-/* Says something about a request over FastCGI: to whoever sent it, if to_sender, and to standard error. 1: nobody reads. */
+/* Says something about a request over FastCGI: to whoever sent it, if to_sender, and to standard
+ * error. 1: nobody reads. */
 int rust_complain(shim_level level, const char *at, size_t len, int to_sender);
 /* The user of its authentication. */
 void rust_user(const char *at, size_t len);

@@ -2,8 +2,8 @@
  * memory back, because the roll-back forgets all of it.
  *
  * Each step that PHP exports is called. Three walks are ours, since PHP's would take apart what
- * belongs to the boot as well: through the symbol table and the objects for destructors, through the
- * resources, and through the modules.
+ * belongs to the boot as well: through the symbol table and the objects for destructors, through
+ * the resources, and through the modules.
  */
 #include <Zend/zend_fibers.h>
 
@@ -46,7 +46,8 @@ static void destroy_variable(zval *value)
 static int remove_last_holder(zval *value)
 {
     value = variable(value);
-    return Z_TYPE_P(value) == IS_OBJECT && Z_REFCOUNT_P(value) == 1 && Z_OBJ_HANDLE_P(value) >= boot_objects
+    return Z_TYPE_P(value) == IS_OBJECT && Z_REFCOUNT_P(value) == 1 &&
+                   Z_OBJ_HANDLE_P(value) >= boot_objects
                ? ZEND_HASH_APPLY_REMOVE
                : ZEND_HASH_APPLY_KEEP;
 }
@@ -104,7 +105,8 @@ static void call_destructors(void)
 }
 
 /* An archive is written, a connection says good-bye, a database merges its log: what a class of an
- * extension does at its object's end, and what a subclass inherits. Plain objects have no such end. */
+ * extension does at its object's end, and what a subclass inherits. Plain objects have no such
+ * end. */
 static void free_objects(void)
 {
     zend_objects_store objects = objects_of_request();
@@ -118,7 +120,8 @@ static int is_written(const zend_resource *resource)
 {
     const php_stream *stream = resource->ptr;
 
-    return resource->type == php_file_le_stream() && stream && (stream->flags & PHP_STREAM_FLAG_WAS_WRITTEN);
+    return resource->type == php_file_le_stream() && stream &&
+           (stream->flags & PHP_STREAM_FLAG_WAS_WRITTEN);
 }
 
 /* Its format has an end, which only closing writes. */
@@ -140,7 +143,8 @@ static void end_resource(zend_resource *resource)
     }
 }
 
-/* As zend_close_rsrc_list(): the last one first. What is closed may open others, and the list move. */
+/* As zend_close_rsrc_list(): the last one first. What is closed may open others, and the list
+ * move. */
 static void end_resources(void)
 {
     HashTable *list = &EG(regular_list);
@@ -172,11 +176,11 @@ void shutdown_flush_streams(void)
 static int only_frees(const zend_module_entry *module)
 {
     static const char *const names[] = {
-        "bcmath",   "ctype",    "date",       "dom",       "exif", "FFI",       "fileinfo",  "filter",
-        "gd",       "hash",     "iconv",      "intl",      "json", "libxml",    "mbstring",  "pcre",
-        "PDO",      "phar",     "random",     "readline",  "Reflection",        "SimpleXML", "SPL",
-        "standard", "tokenizer", "xml",       "xmlreader", "xmlwriter",         "xsl",       "zip",
-        "zlib"};
+        "bcmath",    "ctype", "date",     "dom",       "exif",   "FFI",       "fileinfo",
+        "filter",    "gd",    "hash",     "iconv",     "intl",   "json",      "libxml",
+        "mbstring",  "pcre",  "PDO",      "phar",      "random", "readline",  "Reflection",
+        "SimpleXML", "SPL",   "standard", "tokenizer", "xml",    "xmlreader", "xmlwriter",
+        "xsl",       "zip",   "zlib"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         if (strcmp(module->name, names[i]) == 0) {

@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 void shutdown_learn_modules(void);
-/* Objects and resources that are there now are the boot's. Returns the first handle of objects that were not, before. */
+/* Objects and resources that are there now are the boot's. Returns the first handle of objects that
+ * were not, before. */
 uint32_t shutdown_draw_line(void);
 void shutdown_flush_streams(void);
 void shutdown_request(void);

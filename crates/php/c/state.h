@@ -1,12 +1,13 @@
-/* The state of the process, and the state of the request that it serves. Each file keeps more of both to
- * itself; this is what several of them need. */
+/* The state of the process, and the state of the request that it serves. Each file keeps more of
+ * both to itself; this is what several of them need. */
 #ifndef TOKAMAK_STATE_H
 #define TOKAMAK_STATE_H
 
 #include "compat.h"
 #include "shim.h"
 
-/* Where the process stands in the life of a request. Output and headers go to different places in each. */
+/* Where the process stands in the life of a request. Output and headers go to different places in
+ * each. */
 typedef enum {
     STAGE_OUTSIDE, /* start-up, or between two requests of classic mode */
     STAGE_BOOT,    /* a worker script runs and holds no request: output goes to the log */

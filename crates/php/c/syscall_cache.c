@@ -1,9 +1,10 @@
-/* System calls that PHP makes at every request though nothing has changed: we stand in front of libc and answer
- * from memory. Per request these are two setitimer, one rt_sigaction and one rt_sigprocmask (time limit), two fcntl
- * (opcache's usage lock), getcwd and two chdir. Here too: which sockets PHP opens, for the check that a
- * database has not hung up on an idle worker.
+/* System calls that PHP makes at every request though nothing has changed: we stand in front of
+ * libc and answer from memory. Per request these are two setitimer, one rt_sigaction and one
+ * rt_sigprocmask (time limit), two fcntl (opcache's usage lock), getcwd and two chdir. Here too:
+ * which sockets PHP opens, for the check that a database has not hung up on an idle worker.
  *
- * How: interpose.c stands in front of libc and calls the functions below. What they do not recognise they pass on unchanged.
+ * How: interpose.c stands in front of libc and calls the functions below. What they do not
+ * recognise they pass on unchanged.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,11 +29,11 @@
 #include "process_state.h"
 #include "state.h"
 
-/* ---- time limit ----------------------------------------------------------------------------------------------
+/* ---- time limit ---------------------------------------------------------------------------------
  *
- * PHP arms ITIMER_PROF (CPU time) at each request, twice. We keep one timer that ticks once for each second of CPU
- * time and count. So a limit of N seconds strikes after N to N+1 seconds of CPU time. A process that waits does
- * not tick at all.
+ * PHP arms ITIMER_PROF (CPU time) at each request, twice. We keep one timer that ticks once for
+ * each second of CPU time and count. So a limit of N seconds strikes after N to N+1 seconds of CPU
+ * time. A process that waits does not tick at all.
  */
 static volatile sig_atomic_t seconds_left; /* 0: no limit */
 static int has_ticks;                      /* the timer exists in this process */
@@ -67,11 +68,11 @@ int syscall_cache_setitimer(int which, const struct itimerval *wanted, struct it
     return 0;
 }
 
-/* ---- signal handlers and mask --------------------------------------------------------------------------------
+/* ---- signal handlers and mask -------------------------------------------------------------------
  *
- * Setting what is set already is left out. Every way to change a handler in this process leads through
- * syscall_cache_sigaction() and syscall_cache_signal(), so the shadow is exact. A handler that resets itself (SA_RESETHAND) is not
- * remembered: the kernel changes it behind our back.
+ * Setting what is set already is left out. Every way to change a handler in this process leads
+ * through syscall_cache_sigaction() and syscall_cache_signal(), so the shadow is exact. A handler
+ * that resets itself (SA_RESETHAND) is not remembered: the kernel changes it behind our back.
  */
 static struct {
     int known;
@@ -115,8 +116,8 @@ sighandler_t syscall_cache_signal(int number, sighandler_t handler)
     return sigaction(number, &action, &before) == 0 ? before.sa_handler : SIG_ERR;
 }
 
-/* The mask of this thread as far as we have seen it being set. Inside a signal handler the kernel blocks more;
- * unblocking it there early is what gets lost, and nothing relies on that. */
+/* The mask of this thread as far as we have seen it being set. Inside a signal handler the kernel
+ * blocks more; unblocking it there early is what gets lost, and nothing relies on that. */
 static _Thread_local sigset_t blocked;
 static _Thread_local int blocked_known;
 
@@ -126,7 +127,8 @@ int syscall_cache_change_mask(mask_changer real, int how, const sigset_t *set, s
     int result, number;
 
     if (how == SIG_UNBLOCK && set && !before && blocked_known) {
-        for (number = 1; number < 65 && !(sigismember(set, number) == 1 && sigismember(&blocked, number) == 1);
+        for (number = 1;
+             number < 65 && !(sigismember(set, number) == 1 && sigismember(&blocked, number) == 1);
              number++) {
         }
         if (number == 65) {
@@ -155,15 +157,16 @@ int syscall_cache_change_mask(mask_changer real, int how, const sigset_t *set, s
     return result;
 }
 
-/* ---- opcache's locks -----------------------------------------------------------------------------------------
+/* ---- opcache's locks ----------------------------------------------------------------------------
  *
- * opcache locks byte 1 of its lock file (shared) while a request uses the cache and byte 0 (exclusive) while
- * somebody writes to it. A restart of the cache waits until nobody holds byte 1, and after
- * opcache.force_restart_timeout seconds it kills whoever still does.
+ * opcache locks byte 1 of its lock file (shared) while a request uses the cache and byte 0
+ * (exclusive) while somebody writes to it. A restart of the cache waits until nobody holds byte 1,
+ * and after opcache.force_restart_timeout seconds it kills whoever still does.
  *
  * We keep byte 1 when the request ends, and give it back for good
- *  - when this process wants byte 0 while its request does not use the cache: that is what it does first in every
- *    request that begins while a restart is pending, so a pending restart waits one request longer at most;
+ *  - when this process wants byte 0 while its request does not use the cache: that is what it does
+ *    first in every request that begins while a restart is pending, so a pending restart waits one
+ *    request longer at most;
  *  - when the worker has been idle for two seconds.
  */
 static int lock_file = -1;
@@ -227,7 +230,8 @@ static int opcache_lock(descriptor_call real, int command, struct flock *lock)
     return real(lock_file, command, lock);
 }
 
-/* Byte 0, byte 1 or all: cheap to see, so that a database's locks on its own files cost nothing more. */
+/* Byte 0, byte 1 or all: cheap to see, so that a database's locks on its own files cost nothing
+ * more. */
 static int is_of_opcache(const struct flock *lock)
 {
     return lock->l_whence == SEEK_SET && (lock->l_start == 0 || lock->l_start == 1) &&
@@ -236,7 +240,8 @@ static int is_of_opcache(const struct flock *lock)
 
 int syscall_cache_fcntl(descriptor_call real, int fd, int command, void *argument)
 {
-    if ((command == F_SETLK || command == F_SETLKW) && has_ticks && is_of_opcache(argument) && syscall_cache_is_lock_file(fd)) {
+    if ((command == F_SETLK || command == F_SETLKW) && has_ticks && is_of_opcache(argument) &&
+        syscall_cache_is_lock_file(fd)) {
         return opcache_lock(real, command, argument);
     }
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) {
@@ -270,11 +275,11 @@ void syscall_cache_idle(void)
     }
 }
 
-/* ---- current directory ---------------------------------------------------------------------------------------
+/* ---- current directory --------------------------------------------------------------------------
  *
- * PHP goes to the script's directory and back at each request. We stay there, and go anew when the directory is
- * another, when anybody went elsewhere, or after a second: behind the same name there may be another directory
- * by then (a deployment that swaps a symlink).
+ * PHP goes to the script's directory and back at each request. We stay there, and go anew when the
+ * directory is another, when anybody went elsewhere, or after a second: behind the same name there
+ * may be another directory by then (a deployment that swaps a symlink).
  */
 static char directory[PATH_MAX];
 static size_t directory_len;
@@ -324,10 +329,10 @@ void syscall_cache_enter_directory_of(const char *file, size_t len)
     moved = syscall(SYS_chdir, directory) != 0;
 }
 
-/* ---- sockets -------------------------------------------------------------------------------------------------
+/* ---- sockets ------------------------------------------------------------------------------------
  *
- * Every stream socket that the process opens is remembered until it is closed. One that was closed by libc
- * itself, behind our back, is found out when its number is asked about.
+ * Every stream socket that the process opens is remembered until it is closed. One that was closed
+ * by libc itself, behind our back, is found out when its number is asked about.
  */
 enum { WATCHED = 256 };
 static int watched[WATCHED];
@@ -336,7 +341,8 @@ static unsigned long watched_bits[1024 / (8 * sizeof(long))];
 
 static int is_watched(int fd)
 {
-    return fd >= 0 && fd < 1024 && (watched_bits[fd / (8 * sizeof(long))] >> (fd % (8 * sizeof(long)))) & 1;
+    return fd >= 0 && fd < 1024 &&
+           (watched_bits[fd / (8 * sizeof(long))] >> (fd % (8 * sizeof(long)))) & 1;
 }
 
 static void forget(int fd)
@@ -354,8 +360,8 @@ int syscall_cache_socket(int domain, int type, int protocol)
 {
     int fd = (int)syscall(SYS_socket, domain, type, protocol);
 
-    if (fd >= 0 && fd < 1024 && has_ticks && (type & 0xf) == SOCK_STREAM && watched_count < WATCHED &&
-        !is_watched(fd)) {
+    if (fd >= 0 && fd < 1024 && has_ticks && (type & 0xf) == SOCK_STREAM &&
+        watched_count < WATCHED && !is_watched(fd)) {
         watched[watched_count++] = fd;
         watched_bits[fd / (8 * sizeof(long))] |= 1ul << (fd % (8 * sizeof(long)));
     }
@@ -394,23 +400,27 @@ int shim_stale_sockets(void)
             continue;
         }
         /* The number may belong to a file by now, or to a socket that never was connected. */
-        if ((asked[i].revents & POLLNVAL) || fstat(asked[i].fd, &st) != 0 || !S_ISSOCK(st.st_mode)) {
+        if ((asked[i].revents & POLLNVAL) || fstat(asked[i].fd, &st) != 0 ||
+            !S_ISSOCK(st.st_mode)) {
             forget(asked[i].fd);
-        } else if ((asked[i].revents & POLLRDHUP) || getpeername(asked[i].fd, (void *)&peer, &len) == 0) {
+        } else if ((asked[i].revents & POLLRDHUP) ||
+                   getpeername(asked[i].fd, (void *)&peer, &len) == 0) {
             stale++;
         }
     }
     return stale;
 }
 
-/* ---- a worker begins ----------------------------------------------------------------------------------------- */
+/* ---- a worker begins
+ * ----------------------------------------------------------------------------------------- */
 
 static void on_nothing(int number)
 {
     (void)number;
 }
 
-/* A script forked (pcntl_fork). Timers stay with the parent, and so does everything in shared memory. */
+/* A script forked (pcntl_fork). Timers stay with the parent, and so does everything in shared
+ * memory. */
 static void on_fork_in_child(void)
 {
     has_ticks = 0;
@@ -421,9 +431,9 @@ static void on_fork_in_child(void)
 /* What a fork brings along: handlers. */
 static void install_handlers(void)
 {
-    /* Signals that reach a whole process group (Ctrl-C, a closed terminal) are the supervisor's business: the
-     * worker is told to leave through the board. A handler and not SIG_IGN, because programs that PHP starts
-     * inherit what is ignored. */
+    /* Signals that reach a whole process group (Ctrl-C, a closed terminal) are the supervisor's
+     * business: the worker is told to leave through the board. A handler and not SIG_IGN, because
+     * programs that PHP starts inherit what is ignored. */
     static const int not_ours[] = {SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM};
     struct sigaction action = {.sa_flags = SA_RESTART};
 
@@ -448,7 +458,8 @@ int syscall_cache_begin_worker(void)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     /* Without a timer of our own PHP keeps its. */
-    has_ticks = timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer) == 0 && timer_settime(timer, 0, &each, NULL) == 0;
+    has_ticks = timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer) == 0 &&
+                timer_settime(timer, 0, &each, NULL) == 0;
     return has_ticks ? 0 : -1;
 }
 
@@ -461,8 +472,9 @@ void syscall_cache_worker_begins(void)
     syscall_cache_begin_worker();
 }
 
-/* The image of a worker: as if syscall_cache_begin_worker() had run, because what it notes afterwards is rolled back. opcache's lock
- * stays the zygote's, for as long as it lives: a restart of the cache would take the image's code away. */
+/* The image of a worker: as if syscall_cache_begin_worker() had run, because what it notes
+ * afterwards is rolled back. opcache's lock stays the zygote's, for as long as it lives: a restart
+ * of the cache would take the image's code away. */
 void syscall_cache_seal(void)
 {
     struct flock use = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};

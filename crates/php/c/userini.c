@@ -21,7 +21,8 @@ static void drop_entry(zval *value)
     free(e);
 }
 
-/* Reads the files from the document root down to the directory; only the directory's when it lies elsewhere. */
+/* Reads the files from the document root down to the directory; only the directory's when it lies
+ * elsewhere. */
 static void read_files(entry *e, char *directory, size_t len, const shim_text *root)
 {
     size_t from = root->len;
@@ -29,7 +30,8 @@ static void read_files(entry *e, char *directory, size_t len, const shim_text *r
     while (from > 0 && root->at[from - 1] == '/') {
         from--;
     }
-    if (len < from || memcmp(directory, root->at, from) != 0 || (directory[from] != '/' && directory[from] != 0)) {
+    if (len < from || memcmp(directory, root->at, from) != 0 ||
+        (directory[from] != '/' && directory[from] != 0)) {
         php_parse_user_ini_file(directory, PG(user_ini_filename), &e->settings);
         return;
     }
@@ -71,7 +73,8 @@ static void apply_user_files(char *directory, size_t len, const shim_text *root)
         read_files(e, directory, len, root);
         e->expires = now + PG(user_ini_cache_ttl);
     }
-    /* A roll-back forgets what was read. That there was nothing, the usual case, is remembered elsewhere. */
+    /* A roll-back forgets what was read. That there was nothing, the usual case, is remembered
+     * elsewhere. */
     if (shim.lasting && zend_hash_num_elements(&e->settings) == 0) {
         shim.lasting->without_settings[hash % LASTING_PLACES] = (lasting_place){hash, e->expires};
     }
@@ -106,7 +109,8 @@ void userini_activate(const shim_request *request)
         with_slash[len + 1] = 0;
         php_ini_activate_per_dir_config(with_slash, len + 1);
     }
-    if (PG(user_ini_filename) && *PG(user_ini_filename) && request->field[SHIM_DOCUMENT_ROOT].len > 0) {
+    if (PG(user_ini_filename) && *PG(user_ini_filename) &&
+        request->field[SHIM_DOCUMENT_ROOT].len > 0) {
         apply_user_files(directory, len, &request->field[SHIM_DOCUMENT_ROOT]);
     }
 }

@@ -22,8 +22,8 @@ typedef struct {
 static HashTable changed; /* by name */
 static int is_any;        /* the table is made, and something is in it */
 
-/* A setting's handler may end the request with a fatal error. No request runs yet, or a worker script
- * does, so the setting is refused instead and nothing else happens. */
+/* A setting's handler may end the request with a fatal error. No request runs yet, or a worker
+ * script does, so the setting is refused instead and nothing else happens. */
 static int take_on(zend_ini_entry *entry, zend_string *value, int stage)
 {
     zend_execute_data *frame = EG(current_execute_data);

@@ -8,18 +8,21 @@
 #include "state.h"
 
 static zend_string *field_keys[SHIM_FIELD_COUNT];
-static zend_string *key_software, *key_gateway, *key_status, *key_role, *key_https, *key_self, *key_user;
+static zend_string *key_software, *key_gateway, *key_status, *key_role, *key_https, *key_self,
+    *key_user;
 static zend_string *value_gateway, *value_status, *value_role, *value_on, *value_software;
 static void (*import_of_php)(zval *array);
 static void (*load_of_php)(zval *array);
 
-/* nginx's rule: a name of other characters is dropped. An underscore could spoof a dash ("X_Real_Ip"), a dot or
- * a bracket would be mangled by PHP. "Proxy" would become HTTP_PROXY, which libraries take for a setting. */
+/* nginx's rule: a name of other characters is dropped. An underscore could spoof a dash
+ * ("X_Real_Ip"), a dot or a bracket would be mangled by PHP. "Proxy" would become HTTP_PROXY, which
+ * libraries take for a setting. */
 static int is_passed(const shim_text *name)
 {
     for (size_t i = 0; i < name->len; i++) {
         unsigned char c = (unsigned char)name->at[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-')) {
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '-')) {
             return 0;
         }
     }
@@ -31,11 +34,13 @@ static int is_same(const shim_text *a, const shim_text *b)
     return a->len == b->len && strncasecmp(a->at, b->at, a->len) == 0;
 }
 
-/* The header's value with those of its later namesakes; NULL: an earlier one has told it already. */
+/* The header's value with those of its later namesakes; NULL: an earlier one has told it
+ * already. */
 static zend_string *joined(const shim_request *request, size_t n)
 {
     const shim_pair *h = &request->headers[n];
-    const char *between = h->name.len == 6 && strncasecmp(h->name.at, "cookie", 6) == 0 ? "; " : ", ";
+    const char *between =
+        h->name.len == 6 && strncasecmp(h->name.at, "cookie", 6) == 0 ? "; " : ", ";
     smart_str all = {0};
     size_t i;
 
@@ -70,9 +75,9 @@ static zend_string *http_key(const shim_text *name)
     return key;
 }
 
-/* A filter other than the default one (filter.default) must see each variable while $_SERVER is made. With the
- * default one, ext/filter only keeps a second copy for filter_input(); it gets that when filter_input() is
- * called (functions.c), which saves about 6 µs a request. */
+/* A filter other than the default one (filter.default) must see each variable while $_SERVER is
+ * made. With the default one, ext/filter only keeps a second copy for filter_input(); it gets that
+ * when filter_input() is called (functions.c), which saves about 6 µs a request. */
 static int has_filter(void)
 {
     const char *name = zend_ini_string("filter.default", sizeof("filter.default") - 1, 0);
@@ -91,7 +96,8 @@ static void put(const sink *to, zend_string *key, zend_string *value)
     if (to->filter) {
         char *text = ZSTR_VAL(value);
         size_t len = ZSTR_LEN(value);
-        /* True only for PARSE_STRING; otherwise the filter has put the variable into http_globals itself. */
+        /* True only for PARSE_STRING; otherwise the filter has put the variable into http_globals
+         * itself. */
         if (sapi_module.input_filter(to->filter, ZSTR_VAL(key), &text, len, &len)) {
             php_register_variable_safe(ZSTR_VAL(key), text, len, to->array);
         }
@@ -107,7 +113,8 @@ static int is_plain(const shim_text *name)
 {
     for (size_t i = 0; i < name->len; i++) {
         unsigned char c = (unsigned char)name->at[i];
-        if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_')) {
+        if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+              c == '_')) {
             return 0;
         }
     }
@@ -174,7 +181,8 @@ static void put_self(const sink *to)
 {
     const shim_text *name = &serving.request->field[SHIM_SCRIPT_NAME];
     const shim_text *info = &serving.request->field[SHIM_PATH_INFO];
-    const size_t info_len = serving.request->is_fastcgi && !gateway_fixes_path_info() ? 0 : info->len;
+    const size_t info_len =
+        serving.request->is_fastcgi && !gateway_fixes_path_info() ? 0 : info->len;
     zend_string *self = zend_string_alloc(name->len + info_len, 0);
 
     memcpy(ZSTR_VAL(self), name->at, name->len);
@@ -183,8 +191,8 @@ static void put_self(const sink *to)
     put(to, key_self, self);
 }
 
-/* A worker script before its loop: the keys that a command line would have, and the marks by which Symfony's and
- * Laravel's runners know where they are. */
+/* A worker script before its loop: the keys that a command line would have, and the marks by which
+ * Symfony's and Laravel's runners know where they are. */
 static void put_boot(zval *array)
 {
     char *script = SG(request_info).path_translated;
@@ -199,7 +207,8 @@ static void put_boot(zval *array)
     add_assoc_string(array, "TOKAMAK_WORKER", "1");
 }
 
-/* The environment and, as under php-fpm, the request: for $_SERVER, $_ENV (variables_order with E), getenv(). */
+/* The environment and, as under php-fpm, the request: for $_SERVER, $_ENV (variables_order with E),
+ * getenv(). */
 static void import(zval *array)
 {
     sink to = {array, 0};
@@ -207,7 +216,8 @@ static void import(zval *array)
     import_of_php(array);
     if (serving.request) {
         if (has_filter()) {
-            to.filter = Z_ARR_P(array) == Z_ARR(PG(http_globals)[TRACK_VARS_ENV]) ? PARSE_ENV : PARSE_SERVER;
+            to.filter = Z_ARR_P(array) == Z_ARR(PG(http_globals)[TRACK_VARS_ENV]) ? PARSE_ENV
+                                                                                  : PARSE_SERVER;
         }
         put_request(&to);
     }
@@ -253,7 +263,8 @@ void variables_feed_filter(void)
     }
 }
 
-/* `from` with a capital letter at the beginning of each word and small ones behind it; words end with `end`. */
+/* `from` with a capital letter at the beginning of each word and small ones behind it; words end
+ * with `end`. */
 static zend_string *header_name(const char *from, size_t len, char end)
 {
     zend_string *name = zend_string_init(from, len, 0);
@@ -307,12 +318,14 @@ void variables_headers(zval *array)
     for (size_t i = 0; i < r->header_count; i++) {
         zend_string *value;
         if (is_passed(&r->headers[i].name) && (value = joined(r, i))) {
-            add_header(array, header_name(r->headers[i].name.at, r->headers[i].name.len, '-'), value);
+            add_header(array, header_name(r->headers[i].name.at, r->headers[i].name.len, '-'),
+                       value);
         }
     }
 }
 
-/* getenv('REQUEST_METHOD') and its like work under php-fpm. The caller copies the result at once. */
+/* getenv('REQUEST_METHOD') and its like work under php-fpm. The caller copies the result at
+ * once. */
 char *variables_getenv(const char *name, size_t len)
 {
     static char *kept;
@@ -388,7 +401,8 @@ static zend_string *lasting(const char *text)
     return zend_string_init_interned(text, strlen(text), 1);
 }
 
-/* During module start-up: later, PHP would take these strings for a request's own and free them with it. */
+/* During module start-up: later, PHP would take these strings for a request's own and free them
+ * with it. */
 void variables_install(void)
 {
     static const char *const keys[] = {

@@ -1,5 +1,5 @@
-/* See wire.h. An answer that a request has left unread is never taken for the reset's: each protocol has one command in its reset
- * whose answer nothing else has. */
+/* See wire.h. An answer that a request has left unread is never taken for the reset's: each
+ * protocol has one command in its reset whose answer nothing else has. */
 #include <string.h>
 #include <strings.h>
 

@@ -1,8 +1,10 @@
-/* How a connection is made to forget its session: learnt from what was said on it while it was opened.
+/* How a connection is made to forget its session: learnt from what was said on it while it was
+ * opened.
  *
  *   opened: listen ──► question ──► answers ──► settle ──► [ reset ──► answers ] …
  *
- * Knows three protocols, and neither sockets nor PHP. What cannot be kept is refused, with a reason. */
+ * Knows three protocols, and neither sockets nor PHP. What cannot be kept is refused, with a
+ * reason. */
 #ifndef TOKAMAK_WIRE_H
 #define TOKAMAK_WIRE_H
 
@@ -22,10 +24,12 @@ typedef struct {
     const char *refusal;      /* NULL: none so far */
     char reason[160];         /* a refusal that names something */
     unsigned server_charset;  /* of MySQL: what a session has unless the client asks for another */
-    int is_mariadb;           /* a reset brings back the character set of the log-in; MySQL: the server's */
+    /* a reset brings back the character set of the log-in; MySQL: the server's */
+    int is_mariadb;
     unsigned char statements; /* of MySQL: 0, several in one query are allowed */
     int is_asking;            /* `next` is the question */
-    size_t shown_len;         /* what the session showed at its opening, and has to show after each reset; 0: nothing */
+    /* what the session showed at its opening, and has to show after each reset; 0: nothing */
+    size_t shown_len;
     unsigned char shown[WIRE_SHOWN];
     size_t seed_at; /* in `next`: digits that have to be others each time; 0: none */
     wire_text opening; /* what settled the session when it was opened */
@@ -35,15 +39,16 @@ typedef struct {
 /* While the connection is opened: bytes in one direction or the other, as they pass. */
 void wire_sent(wire *w, const unsigned char *at, size_t len);
 void wire_received(wire *w, const unsigned char *at, size_t len);
-/* It is open: `next` asks the server for what has to be known before a reset. Why it cannot be kept; NULL: it can. */
+/* It is open: `next` asks the server for what has to be known before a reset. Why it cannot be
+ * kept; NULL: it can. */
 const char *wire_question(wire *w);
 /* The question was answered: `next` is the reset. Why it cannot be kept; NULL: it can. */
 const char *wire_settle(wire *w);
 /* Before each reset: the server's random numbers begin with these. */
 void wire_seed(wire *w, uint64_t random);
 
-/* Reads one message of the answers to `next`. Returns its length; 0: there is more of it to come; -1: it is not what it
- * should be. `answered` counts the answers that are complete. */
+/* Reads one message of the answers to `next`. Returns its length; 0: there is more of it to come;
+ * -1: it is not what it should be. `answered` counts the answers that are complete. */
 long wire_answer(wire *w, const unsigned char *at, size_t len, unsigned *answered);
 
 #endif

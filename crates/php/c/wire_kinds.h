@@ -1,14 +1,16 @@
-/* What wire.c and the protocols share. Each server's own reset leaves something; what that is, and what puts it back, say the
- * comments above each protocol's statements. */
+/* What wire.c and the protocols share. Each server's own reset leaves something; what that is, and
+ * what puts it back, say the comments above each protocol's statements. */
 #ifndef TOKAMAK_WIRE_KINDS_H
 #define TOKAMAK_WIRE_KINDS_H
 
 #include "wire.h"
 
 typedef struct wire_kind {
-    /* The client's first bytes: 1, they are of this protocol; -1, they may be followed by some that are. */
+    /* The client's first bytes: 1, they are of this protocol; -1, they may be followed by some that
+     * are. */
     int (*begins)(wire *w, const unsigned char *at, size_t len);
-    void (*received)(wire *w, const unsigned char *at, size_t len); /* before the client has said anything; may be NULL */
+    /* before the client has said anything; may be NULL */
+    void (*received)(wire *w, const unsigned char *at, size_t len);
     void (*sent)(wire *w, const unsigned char *at, size_t len);
     void (*ask)(wire *w); /* see wire_question() */
     void (*settle)(wire *w);

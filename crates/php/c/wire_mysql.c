@@ -1,5 +1,5 @@
-/* MySQL and MariaDB: see wire_kinds.h. Answers are told apart by the last one: COM_SET_OPTION's is an end-of-file packet as the
- * first one, which no other has. */
+/* MySQL and MariaDB: see wire_kinds.h. Answers are told apart by the last one: COM_SET_OPTION's is
+ * an end-of-file packet as the first one, which no other has. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ enum {
 
 static void say_packet(wire *w, wire_text *text, unsigned char command, const void *at, size_t len)
 {
-    unsigned char head[5] = {(unsigned char)(len + 1), (unsigned char)((len + 1) >> 8), 0, 0, command};
+    unsigned char head[5] = {(unsigned char)(len + 1), (unsigned char)((len + 1) >> 8), 0, 0,
+                             command};
 
     wire_say(w, text, head, sizeof(head));
     wire_say(w, text, at, len);
@@ -43,7 +44,8 @@ static void say_statement(wire *w, const char *text)
     say_packet(w, &w->next, COM_QUERY, text, strlen(text));
 }
 
-/* Capabilities, longest packet, character set, 23 bytes of nothing (the last four are MariaDB's), then texts. */
+/* Capabilities, longest packet, character set, 23 bytes of nothing (the last four are MariaDB's),
+ * then texts. */
 static int is_mysql(const unsigned char *at, size_t len)
 {
     static const unsigned char nothing[19];
@@ -70,15 +72,17 @@ static void greet(wire *w, const unsigned char *packet, size_t len)
     if (at && ++at < end && can & (CAN_SECURE | CAN_LENGTH) && *at < 251 && *at < end - at) {
         database = at + 1 + *at;
     }
-    if (!database || !(can & CAN_DATABASE) || !memchr(database, 0, (size_t)(end - database)) || !*database) {
+    if (!database || !(can & CAN_DATABASE) || !memchr(database, 0, (size_t)(end - database)) ||
+        !*database) {
         wire_refuse(w, "it names no database to go back to");
         return;
     }
     if (!w->is_mariadb && charset != w->server_charset) {
         char text[160];
-        int wrote = snprintf(text, sizeof(text),
-                             "SET character_set_client=%u,character_set_results=%u,collation_connection=%u", charset, charset,
-                             charset);
+        int wrote =
+            snprintf(text, sizeof(text),
+                     "SET character_set_client=%u,character_set_results=%u,collation_connection=%u",
+                     charset, charset, charset);
         say_packet(w, &w->opening, COM_QUERY, text, (size_t)wrote);
     }
     /* A reset leaves the session in whatever database a request went to. */
@@ -86,7 +90,8 @@ static void greet(wire *w, const unsigned char *packet, size_t len)
     w->statements = can & CAN_STATEMENTS ? 0 : 1;
 }
 
-/* What settles a session when it is opened (PDO::MYSQL_ATTR_INIT_COMMAND, SET NAMES) is said again. */
+/* What settles a session when it is opened (PDO::MYSQL_ATTR_INIT_COMMAND, SET NAMES) is said
+ * again. */
 static void sent(wire *w, const unsigned char *at, size_t len)
 {
     while (len >= 4) {
@@ -95,7 +100,9 @@ static void sent(wire *w, const unsigned char *at, size_t len)
             break;
         }
         /* Packets of the log-in count on from the server's. */
-        if (size > 0 && at[3] == 0 && (at[4] == COM_INIT_DB || (at[4] == COM_QUERY && wire_begins_with(at + 5, size - 1, "SET ")))) {
+        if (size > 0 && at[3] == 0 &&
+            (at[4] == COM_INIT_DB ||
+             (at[4] == COM_QUERY && wire_begins_with(at + 5, size - 1, "SET ")))) {
             say_packet(w, &w->opening, at[4], at + 5, size - 1);
         }
         at += 4 + size;
@@ -155,9 +162,10 @@ static void say_role(wire *w)
     say_packet(w, &w->next, COM_QUERY, text, len);
 }
 
-/* COM_RESET_CONNECTION leaves: the role; the database; profiling, and its list of other visitors' statements (SHOW
- * PROFILES); FOUND_ROWS(). The list is cut only at the end of a statement that is profiled from its beginning, so that takes
- * three. The last SELECT is the one that FOUND_ROWS() tells of, and shows that user and role are those of the opening. */
+/* COM_RESET_CONNECTION leaves: the role; the database; profiling, and its list of other visitors'
+ * statements (SHOW PROFILES); FOUND_ROWS(). The list is cut only at the end of a statement that is
+ * profiled from its beginning, so that takes three. The last SELECT is the one that FOUND_ROWS()
+ * tells of, and shows that user and role are those of the opening. */
 static void say_reset(wire *w)
 {
     say_statement(w, "SET profiling=1");

@@ -1,4 +1,5 @@
-/* PostgreSQL: see wire_kinds.h. Answers are told apart by the last one: an empty query's is an EmptyQueryResponse. */
+/* PostgreSQL: see wire_kinds.h. Answers are told apart by the last one: an empty query's is an
+ * EmptyQueryResponse. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,8 +15,8 @@ enum { STARTUP = 196608, ASK_FOR_TLS = 80877103, ASK_FOR_GSS = 80877104 };
 static void say_query(wire *w, wire_text *to, const void *text, size_t len)
 {
     uint32_t size = (uint32_t)len + 5;
-    unsigned char head[5] = {'Q', (unsigned char)(size >> 24), (unsigned char)(size >> 16), (unsigned char)(size >> 8),
-                             (unsigned char)size};
+    unsigned char head[5] = {'Q', (unsigned char)(size >> 24), (unsigned char)(size >> 16),
+                             (unsigned char)(size >> 8), (unsigned char)size};
 
     wire_say(w, to, head, sizeof(head));
     wire_say(w, to, text, len);
@@ -23,13 +24,18 @@ static void say_query(wire *w, wire_text *to, const void *text, size_t len)
     to->answers++;
 }
 
-/* Extensions of which nothing is left in a session that DISCARD ALL does not reach. Others may have names for connections
- * (dblink), variables of a language (plperl) or switches of their own (isn). */
+/* Extensions of which nothing is left in a session that DISCARD ALL does not reach. Others may have
+ * names for connections (dblink), variables of a language (plperl) or switches of their own
+ * (isn). */
 static const char ask_for_strangers[] =
-    "SELECT extname FROM pg_catalog.pg_extension WHERE extname <> ALL ('{adminpack,amcheck,autoinc,bloom,btree_gin,"
-    "btree_gist,citext,cube,dict_int,dict_xsyn,earthdistance,fuzzystrmatch,hstore,insert_username,intagg,intarray,lo,ltree,"
-    "moddatetime,pageinspect,pg_buffercache,pg_freespacemap,pg_prewarm,pg_stat_statements,pg_trgm,pg_visibility,"
-    "pg_walinspect,pgcrypto,pgrowlocks,pgstattuple,plpgsql,postgis,postgis_raster,postgis_topology,refint,seg,sslinfo,"
+    "SELECT extname FROM pg_catalog.pg_extension WHERE extname <> ALL "
+    "('{adminpack,amcheck,autoinc,bloom,btree_gin,"
+    "btree_gist,citext,cube,dict_int,dict_xsyn,earthdistance,fuzzystrmatch,hstore,insert_username,"
+    "intagg,intarray,lo,ltree,"
+    "moddatetime,pageinspect,pg_buffercache,pg_freespacemap,pg_prewarm,pg_stat_statements,pg_trgm,"
+    "pg_visibility,"
+    "pg_walinspect,pgcrypto,pgrowlocks,pgstattuple,plpgsql,postgis,postgis_raster,postgis_topology,"
+    "refint,seg,sslinfo,"
     "tablefunc,tcn,tsm_system_rows,tsm_system_time,unaccent,uuid-ossp,vector}') ORDER BY 1 LIMIT 1";
 
 /* A row of one column: its count, the length of the value, the value. */
@@ -37,14 +43,16 @@ static void learn_stranger(wire *w, const unsigned char *message, size_t size)
 {
     size_t len = size >= 10 ? big(message + 7) : 0;
 
-    snprintf(w->reason, sizeof(w->reason), "the database has the extension %.*s, which may keep things in a session",
+    snprintf(w->reason, sizeof(w->reason),
+             "the database has the extension %.*s, which may keep things in a session",
              (int)(len <= size - 10 && len < 64 ? len : 0), message + 11);
     wire_refuse(w, w->reason);
 }
 
 static const char seed_again[] = "SET seed=0.0000000000000000";
 
-/* DISCARD ALL leaves random() as setseed() has left it. It goes back to the role that ALTER ROLE has given the user. */
+/* DISCARD ALL leaves random() as setseed() has left it. It goes back to the role that ALTER ROLE
+ * has given the user. */
 static void settle(wire *w)
 {
     say_query(w, &w->next, "DISCARD ALL", 11);
@@ -100,7 +108,9 @@ static long answer(wire *w, const unsigned char *at, size_t len, unsigned *answe
         }
         break;
     case 'C':
-        if (is_last || (*answered == 0 && !w->is_asking && (size != 4 + sizeof(discarded) || memcmp(at + 5, discarded, sizeof(discarded))))) {
+        if (is_last ||
+            (*answered == 0 && !w->is_asking &&
+             (size != 4 + sizeof(discarded) || memcmp(at + 5, discarded, sizeof(discarded))))) {
             return -1;
         }
         break;

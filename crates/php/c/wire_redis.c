@@ -1,9 +1,11 @@
-/* Redis: see wire_kinds.h. Answers are told apart by the first one: +RESET, which no other command has. */
+/* Redis: see wire_kinds.h. Answers are told apart by the first one: +RESET, which no other command
+ * has. */
 #include <string.h>
 
 #include "wire_kinds.h"
 
-/* "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n": a number, then so many texts. Returns 0 unless it is there and whole. */
+/* "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n": a number, then so many texts. Returns 0 unless it is there
+ * and whole. */
 static size_t number_at(const unsigned char *at, size_t len, char mark, size_t *number)
 {
     size_t used = 1;
@@ -18,7 +20,8 @@ static size_t number_at(const unsigned char *at, size_t len, char mark, size_t *
     return used > 1 && used + 2 <= len && at[used] == '\r' && at[used + 1] == '\n' ? used + 2 : 0;
 }
 
-static size_t command_at(const unsigned char *at, size_t len, const unsigned char **name, size_t *name_len)
+static size_t command_at(const unsigned char *at, size_t len, const unsigned char **name,
+                         size_t *name_len)
 {
     size_t count, size, used = number_at(at, len, '*', &count);
 
@@ -48,7 +51,8 @@ static void sent(wire *w, const unsigned char *at, size_t len)
     size_t name_len, used;
 
     for (; len && (used = command_at(at, len, &name, &name_len)); at += used, len -= used) {
-        if (is_named(name, name_len, "AUTH") || is_named(name, name_len, "SELECT") || is_named(name, name_len, "CLIENT")) {
+        if (is_named(name, name_len, "AUTH") || is_named(name, name_len, "SELECT") ||
+            is_named(name, name_len, "CLIENT")) {
             wire_say(w, &w->opening, at, used);
             w->opening.answers++;
         } else if (is_named(name, name_len, "HELLO")) {
@@ -66,8 +70,9 @@ static void say_command(wire *w, const char *text)
     w->next.answers++;
 }
 
-/* What RESET leaves: in Redis 7.0 the exception from eviction; the debugger of scripts, which cannot be left behind other
- * commands, so a script must give what it gave at the opening. That may be an error: an old server, a user who may not. */
+/* What RESET leaves: in Redis 7.0 the exception from eviction; the debugger of scripts, which
+ * cannot be left behind other commands, so a script must give what it gave at the opening. That may
+ * be an error: an old server, a user who may not. */
 static void ask(wire *w)
 {
     say_command(w, "*3\r\n$6\r\nCLIENT\r\n$8\r\nNO-EVICT\r\n$3\r\nOFF\r\n");
@@ -89,8 +94,10 @@ static int is_same(const unsigned char *at, size_t len, const void *wanted, size
 /* A line; those to the checks stand in a row in `shown`. */
 static long answer(wire *w, const unsigned char *at, size_t len, unsigned *answered)
 {
-    const unsigned char *end = memmem(at, len, "\r\n", 2), *first = memmem(w->shown, w->shown_len, "\r\n", 2);
-    size_t size = end ? (size_t)(end - at) + 2 : 0, first_len = first ? (size_t)(first - w->shown) + 2 : 0;
+    const unsigned char *end = memmem(at, len, "\r\n", 2),
+                        *first = memmem(w->shown, w->shown_len, "\r\n", 2);
+    size_t size = end ? (size_t)(end - at) + 2 : 0,
+           first_len = first ? (size_t)(first - w->shown) + 2 : 0;
     int is_right;
 
     if (!end) {
@@ -106,7 +113,9 @@ static long answer(wire *w, const unsigned char *at, size_t len, unsigned *answe
         switch (w->next.answers - *answered) {
         case 1: is_right = is_same(at, size, w->shown + first_len, w->shown_len - first_len); break;
         case 2: is_right = is_same(at, size, w->shown, first_len); break;
-        default: is_right = *answered == 0 ? is_same(at, size, "+RESET\r\n", 8) : is_same(at, size, "+OK\r\n", 5);
+        default:
+            is_right = *answered == 0 ? is_same(at, size, "+RESET\r\n", 8)
+                                      : is_same(at, size, "+OK\r\n", 5);
         }
     }
     ++*answered;

@@ -6,12 +6,13 @@
  *                  ▲                                                                                 │
  *                  └─────────────────────────────────────────────────────────────────────────────────┘
  *
- * Everything is reset when the script asks for the next request, not when the handler returns: what the script does
- * between the two (Symfony's kernel.terminate) still sees its state, cannot leak either, and the client
- * has its response before the cleaning begins.
+ * Everything is reset when the script asks for the next request, not when the handler returns: what
+ * the script does between the two (Symfony's kernel.terminate) still sees its state, cannot leak
+ * either, and the client has its response before the cleaning begins.
  *
- * exit() and an uncaught exception end the handler, and the loop goes on. A fatal error leaves the engine in a
- * state that nobody vouches for: the response is finished, the script ended, and Rust runs it again.
+ * exit() and an uncaught exception end the handler, and the loop goes on. A fatal error leaves the
+ * engine in a state that nobody vouches for: the response is finished, the script ended, and Rust
+ * runs it again.
  */
 #include <time.h>
 
@@ -29,11 +30,13 @@
 
 static int looping;        /* the script has called handle_request */
 static int left;           /* it was told to leave */
-static HashTable *at_boot; /* shutdown functions of the script itself, kept aside while requests have their own */
+/* shutdown functions of the script itself, kept aside while requests have their own */
+static HashTable *at_boot;
 
 static void report_exception(void)
 {
-    if (EG(exception) && !zend_is_unwind_exit(EG(exception)) && Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
+    if (EG(exception) && !zend_is_unwind_exit(EG(exception)) &&
+        Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
         zend_user_exception_handler();
     }
     if (EG(exception)) {
@@ -43,8 +46,9 @@ static void report_exception(void)
 }
 
 /* Runs a part of PHP's request shutdown as PHP does: outside of all functions. So a message has no
- * line of the worker script, and an exit() or an exception that nothing catches ends this part alone.
- * False: something was left in the middle, by a fatal error, and the engine cannot be relied on. */
+ * line of the worker script, and an exit() or an exception that nothing catches ends this part
+ * alone. False: something was left in the middle, by a fatal error, and the engine cannot be relied
+ * on. */
 static bool run_outside(void (*part)(void))
 {
     zend_execute_data *frame = EG(current_execute_data);
@@ -85,7 +89,8 @@ static void join_shutdown_functions(void)
     }
     if (of_request) {
         ZEND_HASH_FOREACH_VAL(of_request, item) {
-            zend_hash_next_index_insert_mem(at_boot, Z_PTR_P(item), sizeof(php_shutdown_function_entry));
+            zend_hash_next_index_insert_mem(at_boot, Z_PTR_P(item),
+                                            sizeof(php_shutdown_function_entry));
             efree(Z_PTR_P(item)); /* the entry's references have moved */
         } ZEND_HASH_FOREACH_END();
         of_request->pDestructor = NULL;
@@ -105,14 +110,15 @@ static void enter_boot_stage(void)
     SG(request_info).no_headers = 1;
 }
 
-/* Extensions that put an output handler of their own around each response, if a setting says so, hear
- * of a request's start, or of its end: then they forget the handler. */
+/* Extensions that put an output handler of their own around each response, if a setting says so,
+ * hear of a request's start, or of its end: then they forget the handler. */
 static void tell_output_handlers(bool of_a_start)
 {
     static const char *const names[] = {"zlib", "tidy"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, names[i], strlen(names[i]));
+        zend_module_entry *module =
+            zend_hash_str_find_ptr(&module_registry, names[i], strlen(names[i]));
         if (module && of_a_start) {
             module->request_startup_func(module->type, module->module_number);
         } else if (module) {
@@ -146,7 +152,8 @@ static void start_request(const shim_request *request)
         php_output_start_user(&handler, 0, PHP_OUTPUT_HANDLER_STDFLAGS);
         zval_ptr_dtor(&handler);
     } else if (PG(output_buffering)) {
-        php_output_start_user(NULL, PG(output_buffering) > 1 ? PG(output_buffering) : 0, PHP_OUTPUT_HANDLER_STDFLAGS);
+        php_output_start_user(NULL, PG(output_buffering) > 1 ? PG(output_buffering) : 0,
+                              PHP_OUTPUT_HANDLER_STDFLAGS);
     } else if (PG(implicit_flush)) {
         php_output_set_implicit_flush(1);
     }
@@ -216,9 +223,10 @@ static bool end(void)
     return whole;
 }
 
-/* Whether opcache waits for its users to go: its memory is full, or opcache_reset() was called. A worker script uses it as
- * long as it runs, and after opcache.force_restart_timeout opcache kills who still does, with the request in his
- * hands. So the script ends, and is run again, without the cache until all have let go; asked once a second. */
+/* Whether opcache waits for its users to go: its memory is full, or opcache_reset() was called. A
+ * worker script uses it as long as it runs, and after opcache.force_restart_timeout opcache kills
+ * who still does, with the request in his hands. So the script ends, and is run again, without the
+ * cache until all have let go; asked once a second. */
 int worker_cache_restarts(void)
 {
     static time_t asked;
@@ -241,7 +249,9 @@ int worker_cache_restarts(void)
     ZVAL_FALSE(&no_scripts);
     ZVAL_UNDEF(&answer);
     zend_call_known_function(status, NULL, NULL, &answer, 1, &no_scripts, NULL);
-    pending = Z_TYPE(answer) == IS_ARRAY ? zend_hash_str_find(Z_ARR(answer), ZEND_STRL("restart_pending")) : NULL;
+    pending = Z_TYPE(answer) == IS_ARRAY
+                  ? zend_hash_str_find(Z_ARR(answer), ZEND_STRL("restart_pending"))
+                  : NULL;
     restarting = pending && zend_is_true(pending);
     zval_ptr_dtor(&answer);
     return restarting;

@@ -68,7 +68,8 @@ pub fn show(what: &str) {
     unsafe { ffi::shim_show(what) };
 }
 
-/// Whether responses tell PHP's version (`expose_php`), as far as it is known after module start-up.
+/// Whether responses tell PHP's version (`expose_php`), as far as it is known after module
+/// start-up.
 pub fn exposes_php() -> bool {
     // SAFETY: reads a setting; called after `start`.
     unsafe { ffi::shim_exposes_php() != 0 }
@@ -114,7 +115,8 @@ pub fn file_kind(path: &[u8]) -> Kind {
 
 /// Serves one request in classic mode; false: PHP could not begin it.
 pub fn serve(request: *const ffi::Request) -> bool {
-    // SAFETY: the request stays as it is until the worker claims the next one, which it does after this call.
+    // SAFETY: the request stays as it is until the worker claims the next one, which it does after
+    // this call.
     unsafe { ffi::shim_serve(request) != ffi::NO_START }
 }
 
@@ -146,8 +148,9 @@ fn script_end(number: c_int) -> ScriptEnd {
     }
 }
 
-/// Boots with this script and takes the image, in the zygote; forks workers through `rust_fork_workers`. `is_boot`: the
-/// script only prepares and asks for no requests. `page_map`: see [`crate::zygote::page_map`]. Returns when the boot failed, or in a worker without an image.
+/// Boots with this script and takes the image, in the zygote; forks workers through
+/// `rust_fork_workers`. `is_boot`: the script only prepares and asks for no requests. `page_map`:
+/// see [`crate::zygote::page_map`]. Returns when the boot failed, or in a worker without an image.
 pub fn run_sealed(
     script: Option<&CStr>,
     is_boot: bool,
@@ -188,11 +191,12 @@ pub fn memory() -> u64 {
     unsafe { ffi::shim_memory() as u64 }
 }
 
-/// A worker's PHP stack for a slow log, as [`tokamak_sys::control::FromZygote::Slow`] has it; none if it cannot be read.
-/// `memory`: a descriptor of its memory, or -1.
+/// A worker's PHP stack for a slow log, as [`tokamak_sys::control::FromZygote::Slow`] has it; none
+/// if it cannot be read. `memory`: a descriptor of its memory, or -1.
 pub fn trace(pid: libc::pid_t, memory: c_int) -> Option<String> {
     let mut text = null();
-    // SAFETY: reads another process's memory by copying; the text lives until the next call, and is copied at once.
+    // SAFETY: reads another process's memory by copying; the text lives until the next call, and is
+    // copied at once.
     let bytes = unsafe {
         match ffi::shim_trace(pid, memory, &mut text) {
             0 => return None,
@@ -204,7 +208,7 @@ pub fn trace(pid: libc::pid_t, memory: c_int) -> Option<String> {
 
 /// Writes a worker's PHP stack to the error log.
 pub fn backtrace(pid: libc::pid_t, memory: c_int, signal: c_int) {
-    // SAFETY: reads another process's memory by copying, and signals only `pid`, which the caller has forked
-    // and not reaped.
+    // SAFETY: reads another process's memory by copying, and signals only `pid`, which the caller
+    // has forked and not reaped.
     unsafe { ffi::shim_backtrace(pid, memory, signal) }
 }

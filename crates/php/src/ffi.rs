@@ -106,11 +106,14 @@ pub struct Pool {
 
 const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
 const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 48);
-const _: () = assert!(size_of::<Config>() == 80 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
-const _: () = assert!(size_of::<Seat>() == 12);
-// The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip away.
 const _: () =
-    assert!(Field::ALL.len() == 17 && Field::ContentLength as usize == 16 && Field::Scheme as usize == 14);
+    assert!(size_of::<Config>() == 80 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
+const _: () = assert!(size_of::<Seat>() == 12);
+// The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip
+// away.
+const _: () = assert!(
+    Field::ALL.len() == 17 && Field::ContentLength as usize == 16 && Field::Scheme as usize == 14
+);
 
 /// `shim_outcome`.
 pub const NO_START: c_int = 2;

@@ -1,8 +1,8 @@
-//! Lines for the server's error log, which is standard error: one write a line, so that lines of several
-//! workers never mix.
+//! Lines for the server's error log, which is standard error: one write a line, so that lines of
+//! several workers never mix.
 //!
-//! In a pool of `tokamak fpm` standard error is the workers' own, so the log is another descriptor, and lines look like
-//! php-fpm's.
+//! In a pool of `tokamak fpm` standard error is the workers' own, so the log is another descriptor,
+//! and lines look like php-fpm's.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -83,7 +83,13 @@ fn write_all(fd: RawFd, text: &[u8]) -> io::Result<()> {
     file.write_all(text)
 }
 
-fn compose(now: Duration, level: Level, site: &str, message: &[u8], pairs: &[(&str, &[u8])]) -> Vec<u8> {
+fn compose(
+    now: Duration,
+    level: Level,
+    site: &str,
+    message: &[u8],
+    pairs: &[(&str, &[u8])],
+) -> Vec<u8> {
     let mut text = Vec::with_capacity(message.len() + 160);
     stamp(&mut text, now);
     let _ = write!(text, " {} [{site}] ", level.name());
@@ -161,8 +167,10 @@ fn stamp(to: &mut Vec<u8>, now: Duration) {
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second, milli) = (second / 3600, second / 60 % 60, second % 60, now.subsec_millis());
-    let _ = write!(to, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z");
+    let (hour, minute, second, milli) =
+        (second / 3600, second / 60 % 60, second % 60, now.subsec_millis());
+    let _ =
+        write!(to, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z");
 }
 
 #[cfg(test)]
@@ -180,14 +188,20 @@ mod tests {
         );
         assert_eq!(
             String::from_utf8(text).unwrap(),
-            "2026-11-20T12:23:30.007Z ERROR [example.org] PHP Fatal error:  a\\nb\\x1b request=\"GET /\\\"x\"\n"
+            "2026-11-20T12:23:30.007Z ERROR [example.org] PHP Fatal error:  a\\nb\\x1b \
+                request=\"GET /\\\"x\"\n"
         );
     }
 
     #[test]
     fn a_pools_line_looks_like_php_fpms() {
-        let text =
-            compose_for_fpm(Duration::from_secs(1_795_177_410), Level::Info, "www", b"child left", &[]);
+        let text = compose_for_fpm(
+            Duration::from_secs(1_795_177_410),
+            Level::Info,
+            "www",
+            b"child left",
+            &[],
+        );
         let text = String::from_utf8(text).unwrap();
         // The hour and the day are local.
         assert!(text.starts_with('[') && text.contains("-Nov-2026 "), "{text}");

@@ -1,6 +1,7 @@
 //! The PHP program of Tokamak: what you would lose without it is every PHP page.
 //!
-//! The supervisor executes it once a site as a zygote, which starts PHP and forks workers; it never links it.
+//! The supervisor executes it once a site as a zygote, which starts PHP and forks workers; it never
+//! links it.
 
 mod engine;
 mod fastcgi;
@@ -39,9 +40,11 @@ fn info() -> ExitCode {
     with_php(&settings::Settings::default(), engine::print_info)
 }
 
-/// What `tokamak fpm` prints with `-v`, `-m` and `-i`; settings as `name=value`, with the names that a zygote is sent.
+/// What `tokamak fpm` prints with `-v`, `-m` and `-i`; settings as `name=value`, with the names
+/// that a zygote is sent.
 fn show(what: &str, settings: &[&str]) -> ExitCode {
-    let pair = |text: &&str| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let pair =
+        |text: &&str| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     let pairs: Option<Vec<_>> = settings.iter().map(pair).collect();
     let settings = pairs.ok_or_else(|| "settings are name=value".to_owned());
     match settings.and_then(|pairs| settings::Settings::read(&pairs)) {

@@ -1,4 +1,5 @@
-//! What a zygote of `tokamak fpm` does beyond any other: its workers' root directory, user and output.
+//! What a zygote of `tokamak fpm` does beyond any other: its workers' root directory, user and
+//! output.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -24,8 +25,8 @@ impl Output {
     /// For a site, or for such a pool. Before PHP begins, and before the root directory changes.
     pub fn of(fpm: Option<&Fpm>) -> io::Result<Output> {
         let Some(fpm) = fpm else { return Ok(Output::Kept) };
-        // The pool's log is the standard error that the zygote was started with; the workers' own is another one.
-        // SAFETY: takes numbers; the result is a fresh descriptor.
+        // The pool's log is the standard error that the zygote was started with; the workers' own
+        // is another one. SAFETY: takes numbers; the result is a fresh descriptor.
         let log = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, 3) };
         log::write_for_fpm(owned(log)?);
         if fpm.catch_output {
@@ -71,12 +72,14 @@ impl Pipes {
     }
 }
 
-/// Takes on the workers' root directory, user and current directory. After module start-up, which may need files that are
-/// out of reach afterwards, and before a script runs.
+/// Takes on the workers' root directory, user and current directory. After module start-up, which
+/// may need files that are out of reach afterwards, and before a script runs.
 pub fn enter(fpm: &Fpm, guard: Option<Guard>) -> Result<(), String> {
     if let Some(root) = &fpm.chroot {
-        let path = CString::new(root.as_str()).map_err(|_| "the root directory's path contains a NUL")?;
-        // SAFETY: the path lives through the calls. By number, because libc's own are watched for what scripts do.
+        let path =
+            CString::new(root.as_str()).map_err(|_| "the root directory's path contains a NUL")?;
+        // SAFETY: the path lives through the calls. By number, because libc's own are watched for
+        // what scripts do.
         let entered = unsafe {
             libc::syscall(libc::SYS_chroot, path.as_ptr()) == 0
                 && libc::syscall(libc::SYS_chdir, c"/".as_ptr()) == 0
@@ -95,10 +98,14 @@ pub fn enter(fpm: &Fpm, guard: Option<Guard>) -> Result<(), String> {
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     }
     if let Some(directory) = &fpm.chdir {
-        let path = CString::new(directory.as_str()).map_err(|_| "the directory's path contains a NUL")?;
+        let path =
+            CString::new(directory.as_str()).map_err(|_| "the directory's path contains a NUL")?;
         // SAFETY: the path lives through the call.
         if unsafe { libc::syscall(libc::SYS_chdir, path.as_ptr()) } != 0 {
-            return Err(format!("cannot change to directory {directory}: {}", io::Error::last_os_error()));
+            return Err(format!(
+                "cannot change to directory {directory}: {}",
+                io::Error::last_os_error()
+            ));
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! A request in the worker's own memory, in the shape that C reads.
 //!
-//! The record is copied out of the slot once: after `fastcgi_finish_request` the slot is somebody else's
-//! while the script still reads `$_SERVER`. The memory is kept from request to request.
+//! The record is copied out of the slot once: after `fastcgi_finish_request` the slot is somebody
+//! else's while the script still reads `$_SERVER`. The memory is kept from request to request.
 
 use std::ptr::null;
 
@@ -37,7 +37,13 @@ impl Request {
             is_fastcgi: 0,
             verdict: 0,
         };
-        Request { rules, record: Vec::new(), environment: Environment::new(), pairs: Vec::new(), shim }
+        Request {
+            rules,
+            record: Vec::new(),
+            environment: Environment::new(),
+            pairs: Vec::new(),
+            shim,
+        }
     }
 
     /// Takes a record over; false: it is none.
@@ -112,8 +118,8 @@ impl Request {
     /// A field of the request; empty before the first one.
     pub fn field(&self, field: Field) -> &[u8] {
         let text = self.shim.fields[field as usize];
-        // SAFETY: points into `record` or `environment`, or to the static empty text; all live as long as `self`, and are
-        // changed by `take` only, which sets the fields anew.
+        // SAFETY: points into `record` or `environment`, or to the static empty text; all live as
+        // long as `self`, and are changed by `take` only, which sets the fields anew.
         unsafe { std::slice::from_raw_parts(text.at.cast(), text.len) }
     }
 }

@@ -1,7 +1,9 @@
-//! Sealed mode in the zygote: the application boots here, and workers are forked in the middle of its boot.
+//! Sealed mode in the zygote: the application boots here, and workers are forked in the middle of
+//! its boot.
 //!
-//! C calls [`rust_fork_workers`] when the image is taken. From there the zygote never returns. A worker does, with its place, and
-//! C then rolls its memory back to before the call: no jump crosses a Rust frame.
+//! C calls [`rust_fork_workers`] when the image is taken. From there the zygote never returns. A
+//! worker does, with its place, and C then rolls its memory back to before the call: no jump
+//! crosses a Rust frame.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char};
@@ -31,10 +33,12 @@ thread_local! {
 pub fn run(mut zygote: Zygote) -> ExitCode {
     let (segment, consumer) = zygote.consumer();
     let settings = zygote.settings.clone();
-    let script = match settings.boot.as_deref().or(settings.script.as_deref()).map(CString::new).transpose() {
-        Ok(script) => script,
-        Err(_) => return zygote.fail("the script's path contains a NUL".to_owned()),
-    };
+    let script =
+        match settings.boot.as_deref().or(settings.script.as_deref()).map(CString::new).transpose()
+        {
+            Ok(script) => script,
+            Err(_) => return zygote.fail("the script's path contains a NUL".to_owned()),
+        };
     worker::settle(&settings, segment, consumer);
     worker::warm_up_with(settings.warm.iter().map(|target| record(&settings, target)).collect());
     ZYGOTE.set(Some(zygote));
@@ -50,7 +54,8 @@ pub fn run(mut zygote: Zygote) -> ExitCode {
     let why = match (&settings.script, ended) {
         (Some(script), ScriptEnd::NeverLooped) => {
             format!(
-                "worker script {script} ended before its first tokamak_handle_request(); its reasons are in the error log"
+                "worker script {script} ended before its first tokamak_handle_request(); its \
+                    reasons are in the error log"
             )
         }
         _ => "the boot script failed; its reasons are in the error log".to_owned(),
@@ -60,7 +65,8 @@ pub fn run(mut zygote: Zygote) -> ExitCode {
     })
 }
 
-/// A request for `target`, as a browser on this machine would send it; for a whole address, as a proxy in front of this server.
+/// A request for `target`, as a browser on this machine would send it; for a whole address, as a
+/// proxy in front of this server.
 fn record(settings: &Settings, target: &str) -> Vec<u8> {
     // The site's name is its first host name, if it has one.
     let has_host = settings.site.contains('.') && !settings.site.contains('*');
@@ -100,7 +106,8 @@ fn record(settings: &Settings, target: &str) -> Vec<u8> {
 
 /// Scheme, host and target of a whole address.
 fn split(address: &str) -> Option<(&str, &str, &str)> {
-    let (scheme, rest) = address.split_once("://").filter(|(scheme, _)| !scheme.starts_with('/'))?;
+    let (scheme, rest) =
+        address.split_once("://").filter(|(scheme, _)| !scheme.starts_with('/'))?;
     let (host, target) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     Some((scheme, host, if target.is_empty() { "/" } else { target }))
 }

@@ -116,8 +116,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads the pairs of a `Settings` message. An unknown key is an error: the two programs would not mean
-    /// the same.
+    /// Reads the pairs of a `Settings` message. An unknown key is an error: the two programs would
+    /// not mean the same.
     pub fn read(pairs: &[(String, String)]) -> Result<Settings, String> {
         let mut settings = Settings::default();
         let (mut fpm, mut is_fpm) = (Fpm::default(), false);
@@ -147,18 +147,21 @@ impl Settings {
                 }
                 key::CATCH_OUTPUT => fpm.catch_output = true,
                 key::LOG_LEVEL => {
-                    fpm.log_level = Level::read(value).ok_or_else(|| format!("{name}={value} is no level"))?
+                    fpm.log_level =
+                        Level::read(value).ok_or_else(|| format!("{name}={value} is no level"))?
                 }
                 key::CHROOT => fpm.chroot = Some(value.clone()),
                 key::CHDIR => fpm.chdir = Some(value.clone()),
                 key::IDENTITY => {
                     let identity = identity(value);
-                    fpm.identity = Some(identity.ok_or_else(|| format!("{name}={value} is no user"))?)
+                    fpm.identity =
+                        Some(identity.ok_or_else(|| format!("{name}={value} is no user"))?)
                 }
                 key::DUMPABLE => settings.dumpable = true,
                 key::GUARD => {
                     let guard = value.parse().ok().and_then(Guard::numbered);
-                    settings.guard = Some(guard.ok_or_else(|| format!("{name}={value} is no guard"))?)
+                    settings.guard =
+                        Some(guard.ok_or_else(|| format!("{name}={value} is no guard"))?)
                 }
                 key::SLOW => settings.traces = true,
                 key::KEEP => {
@@ -200,13 +203,15 @@ impl Settings {
 
     /// The `php.ini` settings as text of such a file.
     pub fn ini_text(&self) -> String {
-        let define = self.define.iter().map(|(name, value)| format!("{name}={}\n", as_typed(value)));
+        let define =
+            self.define.iter().map(|(name, value)| format!("{name}={}\n", as_typed(value)));
         let others = self.ini.iter().map(|(name, value, _)| format!("{name}={}\n", quoted(value)));
         define.chain(others).collect()
     }
 }
 
-/// A value of `-d`: quoted by who typed it, or, if it begins with another sign than a letter or digit, here.
+/// A value of `-d`: quoted by who typed it, or, if it begins with another sign than a letter or
+/// digit, here.
 fn as_typed(value: &str) -> String {
     match value.chars().next() {
         Some(c) if !c.is_ascii_alphanumeric() && !"\"'".contains(c) => format!("\"{value}\""),
@@ -214,11 +219,12 @@ fn as_typed(value: &str) -> String {
     }
 }
 
-/// Plain words and numbers stay bare, so that `on`, `none` and `E_ALL & ~E_NOTICE` mean what they mean in
-/// `php.ini`; all else is quoted. `${NAME}` is replaced in both, as there.
+/// Plain words and numbers stay bare, so that `on`, `none` and `E_ALL & ~E_NOTICE` mean what they
+/// mean in `php.ini`; all else is quoted. `${NAME}` is replaced in both, as there.
 fn quoted(value: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_.:/,+-".contains(c);
-    let is_expression = value.starts_with("E_") && value.chars().all(|c| is_bare(c) || " &|~^()".contains(c));
+    let is_expression =
+        value.starts_with("E_") && value.chars().all(|c| is_bare(c) || " &|~^()".contains(c));
     if value.chars().all(is_bare) || is_expression {
         return value.to_owned();
     }
@@ -248,7 +254,10 @@ mod tests {
             ("env.E", "1"),
         ])
         .unwrap();
-        assert_eq!((s.script.as_deref(), s.max_requests, s.reset), (Some("/w.php"), 5, 0b0_1111_1110));
+        assert_eq!(
+            (s.script.as_deref(), s.max_requests, s.reset),
+            (Some("/w.php"), 5, 0b0_1111_1110)
+        );
         assert_eq!(s.ini_text(), "a.b=1\nc=\"x y\"\n");
         assert!(s.ini[1].2 && !s.ini[0].2);
         assert_eq!((s.mode, s.boot, s.warm), (Mode::Worker, None, vec![]));
@@ -256,8 +265,13 @@ mod tests {
 
     #[test]
     fn a_sealed_site_may_have_a_boot_script_and_targets_or_a_worker_script_or_neither() {
-        let s = read(&[("mode", "sealed"), ("boot", "/b.php"), ("warm.0", "/"), ("warm.1", "/login?a=b")])
-            .unwrap();
+        let s = read(&[
+            ("mode", "sealed"),
+            ("boot", "/b.php"),
+            ("warm.0", "/"),
+            ("warm.1", "/login?a=b"),
+        ])
+        .unwrap();
         assert_eq!((s.mode, s.boot.as_deref(), s.script), (Mode::Sealed, Some("/b.php"), None));
         assert_eq!(s.warm, ["/", "/login?a=b"]);
         let s = read(&[("mode", "sealed"), ("script", "/w.php"), ("warm.0", "/")]).unwrap();

@@ -1,7 +1,7 @@
 //! One worker: takes requests from the queue, and is what C calls back while PHP runs.
 //!
-//! A worker is a process with one thread, so its state is one value that C's callbacks find without being
-//! handed it. None of them calls PHP, so none is entered twice.
+//! A worker is a process with one thread, so its state is one value that C's callbacks find without
+//! being handed it. None of them calls PHP, so none is entered twice.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -31,7 +31,8 @@ struct Worker {
     job: Option<Job>,
     in_request: bool,
     keeps_connections: bool,
-    /// Requests to warm up with before the image is taken; while one runs, what it answers is dropped.
+    /// Requests to warm up with before the image is taken; while one runs, what it answers is
+    /// dropped.
     warm: Vec<Vec<u8>>,
     warming: bool,
     /// What a warm-up request leaves in memory is in the image.
@@ -66,7 +67,8 @@ thread_local! {
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
-/// Makes this process's worker, which then [`serve`]s. In sealed mode it is made before it has a place.
+/// Makes this process's worker, which then [`serve`]s. In sealed mode it is made before it has a
+/// place.
 pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
     let worker = Worker {
         site: settings.site.clone(),
@@ -100,8 +102,8 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
     tokamak_cost::now();
 }
 
-/// Serves requests until the worker is to leave; returns the process's exit status. `begun`: how the worker script ended that
-/// runs already.
+/// Serves requests until the worker is to leave; returns the process's exit status. `begun`: how
+/// the worker script ended that runs already.
 pub fn serve(settings: &Settings, begun: Option<ScriptEnd>) -> u8 {
     match settings.script.as_deref().map(CString::new) {
         None => serve_classic(),
@@ -155,8 +157,10 @@ fn serve_script(script: &CStr, mut begun: Option<ScriptEnd>) {
             match end {
                 ScriptEnd::Left => false,
                 ScriptEnd::Ended | ScriptEnd::Crashed => {
-                    let how = if end == ScriptEnd::Ended { "ended" } else { "was ended by an error" };
-                    let message = format!("worker script {how} after {served} requests, starting it again");
+                    let how =
+                        if end == ScriptEnd::Ended { "ended" } else { "was ended by an error" };
+                    let message =
+                        format!("worker script {how} after {served} requests, starting it again");
                     let level = if end == ScriptEnd::Ended { Level::Info } else { Level::Warn };
                     w.say_with(level, message.as_bytes(), &[("script", script.to_bytes())]);
                     true
@@ -195,7 +199,8 @@ impl Worker {
                         self.exit = EXIT_STALE;
                         self.say(
                             Level::Warn,
-                            b"a connection of the application was closed by its peer; worker replaced",
+                            b"a connection of the application was closed by its peer; worker \
+                                replaced",
                         );
                     }
                     return null();
@@ -208,7 +213,8 @@ impl Worker {
             if self.request.is_fastcgi() {
                 self.begin_gateway();
             } else {
-                let (method, uri) = (self.request.field(Field::Method), self.request.field(Field::Uri));
+                let (method, uri) =
+                    (self.request.field(Field::Method), self.request.field(Field::Uri));
                 self.consumer.board().set_request(method, uri);
             }
             self.job = Some(job);
@@ -255,7 +261,8 @@ impl Worker {
         let _ = job.account(&account);
     }
 
-    /// Says something to whoever sent the request, if `to_sender`, and to standard error. False: nobody reads any more.
+    /// Says something to whoever sent the request, if `to_sender`, and to standard error. False:
+    /// nobody reads any more.
     fn complain(&mut self, level: Level, message: &[u8], to_sender: bool) -> bool {
         let mut heard = true;
         if let Some(job) = self.job.as_mut().filter(|_| to_sender && !message.is_empty()) {
@@ -303,8 +310,10 @@ impl Worker {
         let name = cookie.split(|byte| *byte == b'=').next().unwrap_or_default();
         let target = String::from_utf8_lossy(self.request.field(Field::Uri));
         let message = format!(
-            "warm-up request {target} sets the cookie {}: what its page keeps in memory (a session, a CSRF token) \
-             is in the image, the same for every visitor; take a page for `warm` that opens no session, and see \
+            "warm-up request {target} sets the cookie {}: what its page keeps in memory (a \
+                session, a CSRF token) \
+             is in the image, the same for every visitor; take a page for `warm` that opens no \
+             session, and see \
              what is frozen with `tokamak seal-report`",
             String::from_utf8_lossy(name)
         );
@@ -320,7 +329,8 @@ impl Worker {
         if !self.in_request {
             return log::line(level, &self.site, message, pairs);
         }
-        let request = [self.request.field(Field::Method), b" ", self.request.field(Field::Uri)].concat();
+        let request =
+            [self.request.field(Field::Method), b" ", self.request.field(Field::Uri)].concat();
         let script = self.request.field(Field::ScriptFilename);
         let mut all = vec![("request", &request[..]), ("script", script)];
         all.extend_from_slice(pairs);
@@ -333,8 +343,8 @@ fn write_error(text: &[u8]) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text);
 }
 
-/// Whether the pipes behind standard output and error may hold something. The board is asked after that: what is not in them any more,
-/// the supervisor had noted there before it read it.
+/// Whether the pipes behind standard output and error may hold something. The board is asked after
+/// that: what is not in them any more, the supervisor had noted there before it read it.
 fn has_unread_output() -> bool {
     [libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().any(|fd| {
         let mut count: c_int = 0;
@@ -351,13 +361,15 @@ fn cpu_time() -> [u64; 2] {
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);
         usage
     };
-    [usage.ru_utime, usage.ru_stime].map(|time| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64)
+    [usage.ru_utime, usage.ru_stime]
+        .map(|time| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64)
 }
 
 /// Runs `f` on the worker; without one (in the zygote, in `--info`) the answer is `fallback`.
 ///
-/// A panic must not reach C, which would be left in the middle of PHP; and nobody vouches for the worker's state
-/// after it. So the process ends, the front sees a dead worker, and the request is answered with 502.
+/// A panic must not reach C, which would be left in the middle of PHP; and nobody vouches for the
+/// worker's state after it. So the process ends, the front sees a dead worker, and the request is
+/// answered with 502.
 fn with<T>(fallback: T, f: impl FnOnce(&mut Worker) -> T) -> T {
     let run = || WORKER.with_borrow_mut(|worker| worker.as_mut().map(f));
     match catch_unwind(AssertUnwindSafe(run)) {
@@ -369,7 +381,8 @@ fn with<T>(fallback: T, f: impl FnOnce(&mut Worker) -> T) -> T {
 /// The bytes that C names.
 ///
 /// # Safety
-/// `at` points to `len` bytes that stay as they are for as long as the slice is used, or `len` is 0.
+/// `at` points to `len` bytes that stay as they are for as long as the slice is used, or `len`
+/// is 0.
 unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
     if len == 0 {
         return &[];
@@ -418,7 +431,8 @@ unsafe extern "C" fn rust_leave(doubt: *const c_char) -> ! {
     if !doubt.is_null() {
         // SAFETY: the caller's promise.
         let why = unsafe { CStr::from_ptr(doubt) };
-        let message = [b"worker replaced, because ", why.to_bytes(), b", which cannot be undone"].concat();
+        let message =
+            [b"worker replaced, because ", why.to_bytes(), b", which cannot be undone"].concat();
         with((), |w| w.say(Level::Info, &message));
         status = EXIT_DOUBT;
     }
@@ -475,12 +489,16 @@ unsafe extern "C" fn rust_head(
 unsafe extern "C" fn rust_write(at: *const c_char, len: usize) -> c_int {
     // SAFETY: the caller's promise.
     let text = unsafe { bytes(at, len) };
-    with(1, |w| w.job.as_mut().map_or(c_int::from(!w.warming), |job| c_int::from(job.write(text).is_err())))
+    with(1, |w| {
+        w.job.as_mut().map_or(c_int::from(!w.warming), |job| c_int::from(job.write(text).is_err()))
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rust_flush() -> c_int {
-    with(1, |w| w.job.as_mut().map_or(c_int::from(!w.warming), |job| c_int::from(job.flush().is_err())))
+    with(1, |w| {
+        w.job.as_mut().map_or(c_int::from(!w.warming), |job| c_int::from(job.flush().is_err()))
+    })
 }
 
 /// # Safety
@@ -509,7 +527,12 @@ unsafe extern "C" fn rust_read_body(at: *mut c_char, len: usize) -> usize {
 /// # Safety
 /// `at` points to `len` bytes.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rust_complain(level: c_int, at: *const c_char, len: usize, to_sender: c_int) -> c_int {
+unsafe extern "C" fn rust_complain(
+    level: c_int,
+    at: *const c_char,
+    len: usize,
+    to_sender: c_int,
+) -> c_int {
     // SAFETY: the caller's promise.
     let message = unsafe { bytes(at, len) };
     with(0, |w| c_int::from(!w.complain(self::level(level), message, to_sender != 0)))
@@ -523,7 +546,11 @@ unsafe extern "C" fn rust_user(at: *const c_char, len: usize) {
     let user = unsafe { bytes(at, len) };
     with((), |w| {
         w.gateway.user.extend_from_slice(user);
-        w.consumer.board().set_details(w.request.field(Field::ScriptFilename), user, w.request.body_len());
+        w.consumer.board().set_details(
+            w.request.field(Field::ScriptFilename),
+            user,
+            w.request.body_len(),
+        );
     });
 }
 
@@ -564,7 +591,9 @@ unsafe extern "C" fn rust_log(level: c_int, at: *const c_char, len: usize) {
 unsafe extern "C" fn rust_place(n: usize, place: *mut ffi::Place) -> c_int {
     with(0, |w| {
         let segment = &w.segment;
-        let Some(index) = u16::try_from(n).ok().filter(|n| *n < segment.geometry().workers) else { return 0 };
+        let Some(index) = u16::try_from(n).ok().filter(|n| *n < segment.geometry().workers) else {
+            return 0;
+        };
         let now = segment.board(index);
         w.shown = [now.method, now.uri, now.fastcgi.script, now.fastcgi.user]
             .map(|text| CString::new(text).unwrap_or_default());

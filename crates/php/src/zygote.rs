@@ -1,6 +1,7 @@
 //! The zygote: starts PHP once, then forks a worker whenever the supervisor asks for one.
 //!
-//! Workers are copies of it, so they share its code, its data until they write to it, and opcache's memory.
+//! Workers are copies of it, so they share its code, its data until they write to it, and opcache's
+//! memory.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -65,7 +66,8 @@ pub struct Newborn {
     pub index: u16,
     /// See [`ToZygote::Spawn`].
     pub instance: u32,
-    /// The map of its memory's pages, in sealed mode; otherwise -1, or the number of an error below that.
+    /// The map of its memory's pages, in sealed mode; otherwise -1, or the number of an error below
+    /// that.
     pub page_map: c_int,
 }
 
@@ -82,7 +84,8 @@ pub fn run() -> ExitCode {
     };
     match start(&channel) {
         Ok((settings, output)) => {
-            let zygote = Zygote { channel, segment, bells, settings, output, workers: BTreeMap::new() };
+            let zygote =
+                Zygote { channel, segment, bells, settings, output, workers: BTreeMap::new() };
             if zygote.settings.mode == Mode::Sealed { sealed::run(zygote) } else { zygote.run() }
         }
         Err(message) => fail(&channel, message),
@@ -121,13 +124,15 @@ fn take_over(fd: RawFd) -> Result<OwnedFd, String> {
 }
 
 fn start(channel: &Channel) -> Result<(Settings, Output), String> {
-    let pairs = match control::receive_within::<ToZygote>(channel, None).map_err(|e| e.to_string())? {
-        Heard::Message(ToZygote::Settings(pairs), _) => pairs,
-        Heard::Closed => return Err("the supervisor went away".to_owned()),
-        _ => return Err("the first message must be the settings".to_owned()),
-    };
+    let pairs =
+        match control::receive_within::<ToZygote>(channel, None).map_err(|e| e.to_string())? {
+            Heard::Message(ToZygote::Settings(pairs), _) => pairs,
+            Heard::Closed => return Err("the supervisor went away".to_owned()),
+            _ => return Err("the first message must be the settings".to_owned()),
+        };
     let settings = Settings::read(&pairs)?;
-    let output = Output::of(settings.fpm.as_ref()).map_err(|e| format!("the workers' output: {e}"))?;
+    let output =
+        Output::of(settings.fpm.as_ref()).map_err(|e| format!("the workers' output: {e}"))?;
     engine::start(&settings)?;
     if let Some(fpm) = &settings.fpm {
         pool::enter(fpm, settings.guard)?;
@@ -183,11 +188,14 @@ impl Zygote {
         (self.segment.clone(), Consumer::without_place(self.segment.clone(), bells))
     }
 
-    /// Forks workers for the supervisor: `None` when it wants no more of them, and a place in each child.
+    /// Forks workers for the supervisor: `None` when it wants no more of them, and a place in each
+    /// child.
     pub fn fork_workers(&mut self) -> io::Result<Option<Newborn>> {
         let signals = Signals::take()?;
-        let ready =
-            FromZygote::Ready { version: engine::php_version().to_owned(), exposes: engine::exposes_php() };
+        let ready = FromZygote::Ready {
+            version: engine::php_version().to_owned(),
+            exposes: engine::exposes_php(),
+        };
         control::send(&self.channel, &ready, &[])?;
         let mut image = (self.settings.mode == Mode::Sealed).then(sealed::Watch::new);
         loop {
@@ -227,14 +235,16 @@ impl Zygote {
         let zygote = std::process::id();
         let pipes = self.output.pipes()?;
         let line = if self.settings.traces { Some(Channel::pair()?) } else { None };
-        // SAFETY: the zygote has one thread, so the child is a complete copy and may do whatever it may.
+        // SAFETY: the zygote has one thread, so the child is a complete copy and may do whatever it
+        // may.
         match unsafe { libc::fork() } {
             -1 => {
                 let status = Status::Code(EXIT_NO_FORK);
                 control::send(&self.channel, &FromZygote::Exited { index, instance, status }, &[])?;
             }
             0 => {
-                let newborn = self.be_born(zygote, index, instance, line.as_ref().map(|line| &line.1));
+                let newborn =
+                    self.be_born(zygote, index, instance, line.as_ref().map(|line| &line.1));
                 return self.output.take(pipes.as_ref()).map(|()| Some(newborn));
             }
             pid => {
@@ -253,7 +263,13 @@ impl Zygote {
     }
 
     /// In the child.
-    fn be_born(&mut self, zygote: u32, index: u16, instance: u32, line: Option<&Channel>) -> Newborn {
+    fn be_born(
+        &mut self,
+        zygote: u32,
+        index: u16,
+        instance: u32,
+        line: Option<&Channel>,
+    ) -> Newborn {
         // SAFETY: takes numbers. A zygote that died in between is noticed by the second call.
         let orphaned = unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -263,8 +279,8 @@ impl Zygote {
         if orphaned || !fits {
             end(EXIT_MISMATCH);
         }
-        // SAFETY: the descriptor belongs to a value of the zygote, which this process never uses again: it leaves by
-        // `_exit`.
+        // SAFETY: the descriptor belongs to a value of the zygote, which this process never uses
+        // again: it leaves by `_exit`.
         unsafe { libc::close(self.channel.as_fd().as_raw_fd()) };
         // The memory of the others.
         self.workers.clear();
@@ -280,11 +296,14 @@ impl Zygote {
     }
 
     fn signal(&self, index: u16, instance: u32, signal: Signal) -> io::Result<()> {
-        let Some(place) = self.workers.get(&index).filter(|place| place.instance == instance) else {
+        let Some(place) = self.workers.get(&index).filter(|place| place.instance == instance)
+        else {
             return Ok(());
         };
         let has_slow_log = signal == Signal::Backtrace && self.settings.fpm.is_some();
-        if let Some(trace) = has_slow_log.then(|| engine::trace(place.pid, place.memory())).flatten() {
+        if let Some(trace) =
+            has_slow_log.then(|| engine::trace(place.pid, place.memory())).flatten()
+        {
             return control::send(&self.channel, &FromZygote::Slow { index, instance, trace }, &[]);
         }
         match signal {
@@ -301,7 +320,8 @@ impl Zygote {
     fn bury(&mut self) -> io::Result<()> {
         while let Some((pid, status)) = reap() {
             let dead = self.workers.iter().find(|(_, place)| place.pid.unsigned_abs() == pid);
-            let Some((index, instance)) = dead.map(|(index, place)| (*index, place.instance)) else {
+            let Some((index, instance)) = dead.map(|(index, place)| (*index, place.instance))
+            else {
                 continue;
             };
             self.workers.remove(&index);

@@ -1,8 +1,8 @@
 //! Compares the listings of several rounds, thing by thing. Pure: what was listed in, findings out.
 //!
-//! A thing that is there in every round is judged by its *rest*: its own size and content, with all below it that is
-//! not there in every round. So a log that grows by an entry a request is named, not its entries and not what leads to
-//! it, and each byte of growth belongs to one finding.
+//! A thing that is there in every round is judged by its *rest*: its own size and content, with all
+//! below it that is not there in every round. So a log that grows by an entry a request is named,
+//! not its entries and not what leads to it, and each byte of growth belongs to one finding.
 
 use std::collections::HashMap;
 
@@ -85,11 +85,14 @@ pub fn leaks(before: &Listing, rounds: &[Listing], requests: usize) -> Vec<Findi
     findings.extend(changed_for_good(before, rounds, &findings));
     let Some(last) = rounds.last() else { return findings };
     let filled = compare_kinds(&[before, last], 1, true);
-    let is_new =
-        |found: &Finding| !findings.iter().any(|known| known.kind == found.kind && known.path == found.path);
+    let is_new = |found: &Finding| {
+        !findings.iter().any(|known| known.kind == found.kind && known.path == found.path)
+    };
     let filled: Vec<_> = filled
         .into_iter()
-        .filter(|found| found.kind != MEMORY && !STAYING.contains(&&found.kind[..]) && is_new(found))
+        .filter(|found| {
+            found.kind != MEMORY && !STAYING.contains(&&found.kind[..]) && is_new(found)
+        })
         .map(|found| Finding { verdict: Verdict::FillsOnce, per_request: 0.0, ..found })
         .collect();
     findings.extend(filled);
@@ -113,12 +116,15 @@ pub fn differences(rounds: &[Listing]) -> Vec<Finding> {
 /// Kinds of things that the application itself keeps.
 const KEPT: &[&str] = &["globals", "static properties", "function statics", "running functions"];
 
-/// What is in the image and another one at each boot: a token, a key, a time. Each visitor gets the same.
-/// Who drew it, a boot that is not warmed up tells: there it differs as well, or it is not the warm-up's.
+/// What is in the image and another one at each boot: a token, a key, a time. Each visitor gets the
+/// same. Who drew it, a boot that is not warmed up tells: there it differs as well, or it is not
+/// the warm-up's.
 pub fn frozen(plain: [&Listing; 2], warmed: [&Listing; 2]) -> Vec<Finding> {
     let drawn = |listings: [&Listing; 2]| -> Vec<Finding> {
         let found = compare_kinds(&listings, 1, true).into_iter();
-        found.filter(|found| KEPT.contains(&&found.kind[..]) && !is_of_the_request(&found.path)).collect()
+        found
+            .filter(|found| KEPT.contains(&&found.kind[..]) && !is_of_the_request(&found.path))
+            .collect()
     };
     let at_boot = drawn(plain);
     let is_of_boot =
@@ -153,11 +159,14 @@ fn compare(rounds: &[Listing], requests: usize, any: bool) -> Vec<Finding> {
 
 /// `any`: a single change is enough.
 fn compare_kinds(rounds: &[&Listing], requests: usize, any: bool) -> Vec<Finding> {
-    let mut comparison = Comparison { rounds, requests: requests.max(1), any, findings: Vec::new() };
+    let mut comparison =
+        Comparison { rounds, requests: requests.max(1), any, findings: Vec::new() };
     let Some(first) = rounds.first() else { return Vec::new() };
     for root in first.roots() {
         let name = &first.node(root).name;
-        if let Some(same) = rounds.iter().map(|listing| listing.root(name)).collect::<Option<Vec<_>>>() {
+        if let Some(same) =
+            rounds.iter().map(|listing| listing.root(name)).collect::<Option<Vec<_>>>()
+        {
             comparison.visit(&same);
         }
     }
@@ -179,8 +188,9 @@ impl<'a> Comparison<'a> {
     /// Judges one thing, known by its number in each round, and all below it.
     fn visit(&mut self, same: &[usize]) {
         let nodes = self.nodes(same);
-        let is_constant =
-            nodes.windows(2).all(|two| (two[0].whole, two[0].total) == (two[1].whole, two[1].total));
+        let is_constant = nodes
+            .windows(2)
+            .all(|two| (two[0].whole, two[0].total) == (two[1].whole, two[1].total));
         if is_constant && !nodes.iter().any(|node| node.any_foreign) {
             return;
         }
@@ -201,7 +211,8 @@ impl<'a> Comparison<'a> {
         let below = self.findings.len();
         let mut rest: Vec<Rest> = nodes.iter().map(|node| Rest::of(node)).collect();
         for name in names {
-            let Some(child) = children.iter().map(|of| of.get(&name).copied()).collect::<Option<Vec<_>>>()
+            let Some(child) =
+                children.iter().map(|of| of.get(&name).copied()).collect::<Option<Vec<_>>>()
             else {
                 continue;
             };
@@ -211,11 +222,13 @@ impl<'a> Comparison<'a> {
             self.visit(&child);
         }
         for ((rest, listing), of) in rest.iter_mut().zip(self.rounds).zip(&children) {
-            let others = of.iter().filter(|(name, _)| !children.iter().all(|of| of.contains_key(*name)));
+            let others =
+                of.iter().filter(|(name, _)| !children.iter().all(|of| of.contains_key(*name)));
             for (_, id) in others {
                 let node = listing.node(*id);
                 rest.foreign |= node.any_foreign;
-                // Values at the same key may be compared, those at new keys are told apart by the table's own digest.
+                // Values at the same key may be compared, those at new keys are told apart by the
+                // table's own digest.
                 rest.digest = rest.digest.wrapping_add(node.whole);
             }
         }
@@ -232,7 +245,8 @@ impl<'a> Comparison<'a> {
     /// The newest of the things that were not there before.
     fn example(&self, children: &[HashMap<(Style, &str), usize>]) -> Option<String> {
         let (last, before) = children.split_last()?;
-        let new = last.iter().filter(|(name, _)| !before.last().is_some_and(|of| of.contains_key(*name)));
+        let new =
+            last.iter().filter(|(name, _)| !before.last().is_some_and(|of| of.contains_key(*name)));
         let (_, id) = new.max_by_key(|(_, id)| **id)?;
         Some(self.rounds.last()?.path(*id).1)
     }
@@ -240,14 +254,17 @@ impl<'a> Comparison<'a> {
     fn judge(&self, same: &[usize], rest: &[Rest], example: Option<String>) -> Option<Finding> {
         let (first, last, id) = (rest.first()?, rest.last()?, same.last()?);
         let steps = rest.len().saturating_sub(1);
-        let count = |is: fn(&Rest, &Rest) -> bool| rest.windows(2).filter(|two| is(&two[0], &two[1])).count();
+        let count = |is: fn(&Rest, &Rest) -> bool| {
+            rest.windows(2).filter(|two| is(&two[0], &two[1])).count()
+        };
         let rises = count(|a, b| b.size > a.size);
         let changes = count(|a, b| (a.size, a.digest) != (b.size, b.digest));
         let listing = self.rounds[self.rounds.len() - 1];
         let (kind, path) = listing.path(*id);
         // Numbers of bytes go up and down; only their growth says something.
         let is_number = kind == MEMORY || kind == "objects";
-        let is_change = if self.any { changes > 0 } else { changes * 2 >= steps.max(1) && !is_number };
+        let is_change =
+            if self.any { changes > 0 } else { changes * 2 >= steps.max(1) && !is_number };
         let verdict = if last.foreign {
             Verdict::Foreign
         } else if steps > 0 && rises * 10 >= steps * 9 && last.size > first.size {
@@ -265,7 +282,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Whether the object at this place is another one in most rounds: its parts would only repeat that.
+/// Whether the object at this place is another one in most rounds: its parts would only repeat
+/// that.
 fn is_replaced(nodes: &[&Node]) -> bool {
     let changes = nodes.windows(2).filter(|two| two[0].handle != two[1].handle).count();
     nodes.iter().all(|node| node.handle != 0) && changes * 2 >= nodes.len()
@@ -309,17 +327,20 @@ fn changed_for_good(before: &Listing, rounds: &[Listing], known: &[Finding]) -> 
     };
     for kind in STAYING {
         // Those that were opened before the look began belong to the same leak.
-        if OPENED.contains(kind) && known.iter().any(|found| found.kind == *kind && found.path.is_empty()) {
+        if OPENED.contains(kind)
+            && known.iter().any(|found| found.kind == *kind && found.path.is_empty())
+        {
             continue;
         }
         let (Some(old), Some(new)) = (before.root(kind), last.root(kind)) else { continue };
         let (was, is) = (before.children(old), last.children(new));
         for (name, id) in &is {
-            let same = was.get(name).is_some_and(|old| before.node(*old).whole == last.node(*id).whole);
+            let same =
+                was.get(name).is_some_and(|old| before.node(*old).whole == last.node(*id).whole);
             // What is new in each round is growth, or an exchange.
-            let stays = rounds
-                .iter()
-                .all(|round| round.root(kind).is_some_and(|r| round.children(r).contains_key(name)));
+            let stays = rounds.iter().all(|round| {
+                round.root(kind).is_some_and(|r| round.children(r).contains_key(name))
+            });
             if !same && stays {
                 find(last, *id, false);
             }

@@ -1,4 +1,5 @@
-//! Plays the supervisor and the front to a real worker: one zygote, one worker, one request at a time.
+//! Plays the supervisor and the front to a real worker: one zygote, one worker, one request at a
+//! time.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,7 +44,8 @@ pub struct Application {
 impl Application {
     /// Boots it as the site says.
     pub fn start(php: &Path, site: &Site) -> Result<Application, Failure> {
-        let segment = Arc::new(Segment::create(SEGMENT, Geometry::new(1, 4, 1, 128 << 10, 1 << 20))?);
+        let segment =
+            Arc::new(Segment::create(SEGMENT, Geometry::new(1, 4, 1, 128 << 10, 1 << 20))?);
         let bell = bell()?;
         let (channel, theirs) = Channel::pair()?;
         let mut pairs = settings::settings(site).map_err(|error| Failure(error.to_string()))?;
@@ -100,8 +102,8 @@ impl Application {
             200 => {}
             status => return Err(Failure(format!("the worker cannot be looked at: {status}"))),
         }
-        let mut listing =
-            Listing::read(&text).ok_or_else(|| Failure("the worker's answer was not understood".into()))?;
+        let mut listing = Listing::read(&text)
+            .ok_or_else(|| Failure("the worker's answer was not understood".into()))?;
         process::add(&mut listing, self.pid);
         Ok(listing)
     }
@@ -122,7 +124,9 @@ impl Application {
             Heard::Closed => {
                 Err(Failure("the application did not start; the reason is in the log above".into()))
             }
-            Heard::Nothing => Err(Failure(format!("the application did not start within {PATIENCE:?}"))),
+            Heard::Nothing => {
+                Err(Failure(format!("the application did not start within {PATIENCE:?}")))
+            }
         }
     }
 
@@ -206,10 +210,15 @@ impl Application {
         }
         self.producer.wake_up();
         match receive(&self.channel)? {
-            // It could not undo something and made room for a fresh one: the next request finds the same image.
-            Heard::Message(FromZygote::Exited { .. }, _) if self.site.mode == Mode::Sealed => self.spawn(),
+            // It could not undo something and made room for a fresh one: the next request finds the
+            // same image.
+            Heard::Message(FromZygote::Exited { .. }, _) if self.site.mode == Mode::Sealed => {
+                self.spawn()
+            }
             Heard::Message(other, _) => Err(unexpected(other)),
-            Heard::Closed => Err(Failure("the zygote ended; the reason is in the log above".to_owned())),
+            Heard::Closed => {
+                Err(Failure("the zygote ended; the reason is in the log above".to_owned()))
+            }
             Heard::Nothing => Ok(()),
         }
     }

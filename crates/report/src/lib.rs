@@ -1,8 +1,8 @@
-//! The seal report: what an application leaves behind between two requests. Without it a leak of a long-lived worker is found
-//! by its visitors.
+//! The seal report: what an application leaves behind between two requests. Without it a leak of a
+//! long-lived worker is found by its visitors.
 //!
-//! It runs the same requests in worker mode, where everything stays, and in sealed mode, where nothing may. [`compare`] decides,
-//! from listings alone; the rest drives a real worker and prints.
+//! It runs the same requests in worker mode, where everything stays, and in sealed mode, where
+//! nothing may. [`compare`] decides, from listings alone; the rest drives a real worker and prints.
 
 pub mod compare;
 mod drive;

@@ -127,7 +127,8 @@ impl Listing {
         Some(id)
     }
 
-    /// Makes the sums true again. Parents stand before their children, so the last ones come first here.
+    /// Makes the sums true again. Parents stand before their children, so the last ones come first
+    /// here.
     pub fn sum_up(&mut self) {
         for node in &mut self.nodes {
             (node.total, node.whole, node.any_foreign) = (node.size, node.digest, node.foreign);
@@ -174,7 +175,9 @@ impl Listing {
     /// What a node leads to, by name.
     pub fn children(&self, id: usize) -> HashMap<(Style, &str), usize> {
         let children = self.nodes[id].children.iter();
-        children.map(|child| ((self.nodes[*child].style, &self.nodes[*child].name[..]), *child)).collect()
+        children
+            .map(|child| ((self.nodes[*child].style, &self.nodes[*child].name[..]), *child))
+            .collect()
     }
 
     /// Whether it comes from an image.
@@ -184,7 +187,9 @@ impl Listing {
 
     /// Bytes that PHP's memory manager has given out.
     pub fn heap(&self) -> u64 {
-        let heap = self.root(MEMORY).and_then(|root| self.children(root).get(&(Style::Plain, HEAP)).copied());
+        let heap = self
+            .root(MEMORY)
+            .and_then(|root| self.children(root).get(&(Style::Plain, HEAP)).copied());
         heap.map_or(0, |id| self.nodes[id].size)
     }
 
@@ -232,8 +237,13 @@ mod tests {
     fn sums_and_paths() {
         let listing = Listing::read(TEXT.as_bytes()).unwrap();
         assert_eq!(listing.path(5), ("globals".into(), "$kernel->container['logger']".into()));
-        assert_eq!((listing.node(3).total, listing.node(0).total, listing.heap()), (180, 180, 4096));
-        assert!(listing.node(0).any_foreign && !listing.node(3).foreign && !listing.node(2).any_foreign);
+        assert_eq!(
+            (listing.node(3).total, listing.node(0).total, listing.heap()),
+            (180, 180, 4096)
+        );
+        assert!(
+            listing.node(0).any_foreign && !listing.node(3).foreign && !listing.node(2).any_foreign
+        );
     }
 
     #[test]
@@ -253,9 +263,13 @@ mod tests {
 
     #[test]
     fn nonsense_is_no_listing() {
-        for text in
-            ["x", "-1\t0\t0\t0\t-\tr", "7\t0\t0\t0\t-\tp\tchild of nobody", "-1\t0\t0\t0\t-\tz\tname", "!"]
-        {
+        for text in [
+            "x",
+            "-1\t0\t0\t0\t-\tr",
+            "7\t0\t0\t0\t-\tp\tchild of nobody",
+            "-1\t0\t0\t0\t-\tz\tname",
+            "!",
+        ] {
             assert!(Listing::read(text.as_bytes()).is_none(), "{text}");
         }
     }

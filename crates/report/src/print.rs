@@ -14,8 +14,12 @@ const WIDEST: usize = 70;
 pub fn table(report: &Report, all: bool) -> String {
     let mut text = String::new();
     let requests = report.rounds * report.targets.len();
-    let _ =
-        writeln!(text, "{requests} requests looked at: {} × {}\n", report.rounds, report.targets.join(" "));
+    let _ = writeln!(
+        text,
+        "{requests} requests looked at: {} × {}\n",
+        report.rounds,
+        report.targets.join(" ")
+    );
     for (target, status) in &report.worker.errors {
         let _ = writeln!(text, "note: {target} was answered with {status}\n");
     }
@@ -32,7 +36,10 @@ pub fn table(report: &Report, all: bool) -> String {
         }
     }
     if hidden > 0 {
-        let _ = writeln!(text, "  filled once, so caches most likely: {hidden} more (--all shows them)");
+        let _ = writeln!(
+            text,
+            "  filled once, so caches most likely: {hidden} more (--all shows them)"
+        );
     }
     text.push('\n');
     match &report.sealed {
@@ -42,12 +49,14 @@ pub fn table(report: &Report, all: bool) -> String {
         Ok(sealed) if sealed.findings.is_empty() => {
             let _ = writeln!(
                 text,
-                "sealed mode: nothing is left behind ({} values and things, the same after each of {} rounds)",
+                "sealed mode: nothing is left behind ({} values and things, the same after each \
+                    of {} rounds)",
                 sealed.nodes, report.rounds
             );
         }
         Ok(sealed) => {
-            text += "sealed mode: these differ from round to round, which is a bug of Tokamak; please report it\n";
+            text += "sealed mode: these differ from round to round, which is a bug of Tokamak; \
+                please report it\n";
             findings(&mut text, &sealed.findings.iter().collect::<Vec<_>>());
         }
     }
@@ -63,8 +72,9 @@ pub fn table(report: &Report, all: bool) -> String {
 fn findings(text: &mut String, shown: &[&Finding]) {
     let rows: Vec<[String; 5]> = shown.iter().map(|found| row(found)).collect();
     let head = ["", "kind", "name", "size", "a request"].map(str::to_owned);
-    let width =
-        |column: usize| rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..5).map(width).collect();
     for row in [&head].into_iter().chain(&rows) {
         let line = format!(
@@ -94,8 +104,11 @@ fn row(found: &Finding) -> [String; 5] {
     }
     let is_count = ["objects", "descriptors"].contains(&&found.kind[..]);
     let amount = |bytes: f64| if is_count { format!("{bytes:.1}") } else { size(bytes) };
-    let per_request =
-        if found.per_request == 0.0 { String::new() } else { format!("+{}", amount(found.per_request)) };
+    let per_request = if found.per_request == 0.0 {
+        String::new()
+    } else {
+        format!("+{}", amount(found.per_request))
+    };
     let total = match found.size {
         // Its content is known by a digest, or was counted elsewhere.
         0 => String::new(),
@@ -124,7 +137,9 @@ fn costs(text: &mut String, report: &Report) {
         let sealed = sealed.map_or("-".to_owned(), of);
         let _ = writeln!(text, "{name:24}{:>12}{sealed:>12}", of(&report.worker));
     };
-    line("", &|run| if std::ptr::eq(run, &report.worker) { "worker".into() } else { "sealed".into() });
+    line("", &|run| {
+        if std::ptr::eq(run, &report.worker) { "worker".into() } else { "sealed".into() }
+    });
     line("CPU time a request", &|run| format!("{:.0} µs", run.cpu as f64 / 1e3));
     let requests = (report.rounds.saturating_sub(1) * report.targets.len()).max(1) as f64;
     line("PHP heap a request", &|run| {

@@ -1,4 +1,5 @@
-//! What the system knows of a worker, from `/proc`: the process itself sees it badly, or would change it by looking.
+//! What the system knows of a worker, from `/proc`: the process itself sees it badly, or would
+//! change it by looking.
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -53,8 +54,9 @@ fn peer(place: &Path, target: &str) -> Option<String> {
     }
     let text = fs::read_to_string(place.join("net/unix")).unwrap_or_default();
     let path = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let path =
-        path.filter(|row| row.get(6) == Some(&inode)).find_map(|row| row.get(7).map(|p| (*p).to_owned()));
+    let path = path
+        .filter(|row| row.get(6) == Some(&inode))
+        .find_map(|row| row.get(7).map(|p| (*p).to_owned()));
     Some(path.map_or("socket".to_owned(), |path| format!("connection to {path}")))
 }
 
@@ -79,14 +81,15 @@ pub fn cpu(pid: u32) -> u64 {
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
-/// Bytes that a process would not share with a second one like it: pages that it has written to. Those of an image that
-/// it has not count for none of the two.
+/// Bytes that a process would not share with a second one like it: pages that it has written to.
+/// Those of an image that it has not count for none of the two.
 pub fn private(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
     let (mut sum, mut private) = (0, 0);
     for line in text.lines() {
         let mut words = line.split_whitespace();
-        let (Some(name), Some(Ok(kilobytes))) = (words.next(), words.next().map(str::parse::<u64>)) else {
+        let (Some(name), Some(Ok(kilobytes))) = (words.next(), words.next().map(str::parse::<u64>))
+        else {
             continue;
         };
         match name {
@@ -108,7 +111,10 @@ mod tests {
     fn addresses_are_read() {
         if cfg!(target_endian = "little") {
             assert_eq!(address("0100007F:0CEA").as_deref(), Some("127.0.0.1:3306"));
-            assert_eq!(address("00000000000000000000000001000000:1F90").as_deref(), Some("[::1]:8080"));
+            assert_eq!(
+                address("00000000000000000000000001000000:1F90").as_deref(),
+                Some("[::1]:8080")
+            );
         }
         assert_eq!(address("nonsense"), None);
     }

@@ -25,7 +25,11 @@ fn line(site: &Site, is_one_of_many: bool, addresses: &[SocketAddr]) -> String {
         PoolSize::Ondemand { max, .. } => format!("up to {max} workers on demand"),
     };
     let name = if is_one_of_many { format!(" for {}", site.name) } else { String::new() };
-    format!("tokamak: serving {} at {}{name} ({mode} mode, {workers})\n", site.root.display(), urls.join(" "))
+    format!(
+        "tokamak: serving {} at {}{name} ({mode} mode, {workers})\n",
+        site.root.display(),
+        urls.join(" ")
+    )
 }
 
 /// The address as a browser on this machine reaches it.
@@ -54,13 +58,15 @@ mod tests {
         let addresses = ["0.0.0.0:8080".parse().unwrap(), "[::]:80".parse().unwrap()];
         assert_eq!(
             line(&site, false, &addresses),
-            "tokamak: serving /srv/site at http://127.0.0.1:8080/ http://[::1]/ (classic mode, 2 workers)\n"
+            "tokamak: serving /srv/site at http://127.0.0.1:8080/ http://[::1]/ (classic mode, 2 \
+                workers)\n"
         );
         site.mode = tokamak_config::Mode::Worker;
         site.pool.size = PoolSize::Ondemand { max: 3, idle: Duration::ZERO };
         assert_eq!(
             line(&site, true, &addresses[..1]),
-            "tokamak: serving /srv/site at http://127.0.0.1:8080/ for default (worker mode, up to 3 workers on demand)\n"
+            "tokamak: serving /srv/site at http://127.0.0.1:8080/ for default (worker mode, up to \
+                3 workers on demand)\n"
         );
     }
 }

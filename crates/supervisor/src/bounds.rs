@@ -1,5 +1,5 @@
-//! The bounds that a php-fpm configuration sets: `rlimit_files`, `rlimit_core` and `process.priority`, of the master and of
-//! each pool's processes.
+//! The bounds that a php-fpm configuration sets: `rlimit_files`, `rlimit_core` and
+//! `process.priority`, of the master and of each pool's processes.
 
 use tokamak_fpm::config::{CoreLimit, Global};
 use tokamak_fpm::{Level, Message, Pool};
@@ -21,7 +21,8 @@ fn core_bytes(core: CoreLimit) -> u64 {
 pub fn of_master(global: &Global) -> Result<(), Message> {
     let refused = |what: &str, number: u64| {
         let text = format!(
-            "failed to set {what} for this pool. Please check your system limits or decrease {what}. ({number})"
+            "failed to set {what} for this pool. Please check your system limits or decrease \
+                {what}. ({number})"
         );
         move |error| Message::of_system(text, &error)
     };
@@ -40,12 +41,13 @@ pub fn of_master(global: &Global) -> Result<(), Message> {
         return Ok(());
     }
     let bounds = Bounds { priority: Some(priority), ..Bounds::default() };
-    bounds
-        .assume()
-        .map_err(|error| Message::of_system("Unable to set priority for the master process", &error))
+    bounds.assume().map_err(|error| {
+        Message::of_system("Unable to set priority for the master process", &error)
+    })
 }
 
-/// The bounds of a pool's processes. What this process may not grant is told, and left out, as php-fpm does.
+/// The bounds of a pool's processes. What this process may not grant is told, and left out, as
+/// php-fpm does.
 pub fn of_pool(pool: &Pool) -> Bounds {
     let is_root = process::is_root();
     let granted = |what: &str, wanted: Option<u64>, most: std::io::Result<u64>| {
@@ -57,7 +59,8 @@ pub fn of_pool(pool: &Pool) -> Bounds {
             Level::Error,
             &pool.name,
             format_args!(
-                "failed to set {what} for this pool. Please check your system limits or decrease {what}. ({wanted})"
+                "failed to set {what} for this pool. Please check your system limits or decrease \
+                    {what}. ({wanted})"
             ),
         );
         None

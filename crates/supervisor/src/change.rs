@@ -1,5 +1,6 @@
-//! Changes of the addresses of FastCGI applications that somebody asked for while the server runs. They hold until a reload makes the
-//! configuration count again; a front that starts anew by itself is told them.
+//! Changes of the addresses of FastCGI applications that somebody asked for while the server runs.
+//! They hold until a reload makes the configuration count again; a front that starts anew by itself
+//! is told them.
 
 use tokamak_sys::control::{Deed, Errand};
 
@@ -28,7 +29,9 @@ pub struct Changes(Vec<Change>);
 impl Changes {
     /// Adds one, which takes the place of an earlier one of the same address.
     pub fn add(&mut self, change: Change) {
-        self.0.retain(|other| (&other.upstream, &other.address) != (&change.upstream, &change.address));
+        self.0.retain(|other| {
+            (&other.upstream, &other.address) != (&change.upstream, &change.address)
+        });
         self.0.push(change);
     }
 

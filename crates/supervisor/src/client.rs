@@ -13,25 +13,29 @@ use tokamak_sys::process;
 /// Time that a server has to say where it listens. It answers at once, unless it is stopped.
 const FIND_LIMIT: Duration = Duration::from_secs(2);
 
-/// Where a server that listens on `address` has its control socket, unless the configuration says otherwise.
+/// Where a server that listens on `address` has its control socket, unless the configuration says
+/// otherwise.
 pub fn default_path(address: SocketAddr) -> PathBuf {
     folder().join(format!("{}.sock", address.port()))
 }
 
-/// Where a server that stands in for php-fpm has its control socket: several may listen on no port at all. A process id alone is not
-/// enough, since containers that share the folder have the same ones.
+/// Where a server that stands in for php-fpm has its control socket: several may listen on no port
+/// at all. A process id alone is not enough, since containers that share the folder have the same
+/// ones.
 pub fn fpm_path() -> PathBuf {
     folder().join(format!("fpm-{}-{:x}.sock", std::process::id(), tokamak_cost::now()))
 }
 
-/// Whether somebody else owns the directory of a default path. In `/tmp` anybody could have made it before us.
+/// Whether somebody else owns the directory of a default path. In `/tmp` anybody could have made it
+/// before us.
 pub(crate) fn is_foreign(path: &Path) -> bool {
     path.parent()
         .and_then(|folder| fs::metadata(folder).ok())
         .is_some_and(|found| found.uid() != process::effective_uid())
 }
 
-/// `/run/tokamak` for root; else in the user's runtime directory; else a directory of one's own in `/tmp`.
+/// `/run/tokamak` for root; else in the user's runtime directory; else a directory of one's own in
+/// `/tmp`.
 fn folder() -> PathBuf {
     if process::is_root() {
         return "/run/tokamak".into();
@@ -68,13 +72,17 @@ impl Target {
 }
 
 fn only_in(folder: &Path) -> Result<PathBuf, String> {
-    one_of(live_in(folder), || format!("no server of this user runs (looked in {})", folder.display()))
+    one_of(live_in(folder), || {
+        format!("no server of this user runs (looked in {})", folder.display())
+    })
 }
 
 fn listening_in(folder: &Path, address: SocketAddr) -> Result<PathBuf, String> {
     let mut found = live_in(folder);
     found.retain(|path| listens_on(path, address));
-    one_of(found, || format!("no server of this user listens on {address} (looked in {})", folder.display()))
+    one_of(found, || {
+        format!("no server of this user listens on {address} (looked in {})", folder.display())
+    })
 }
 
 /// The only one of these, or a message that tells how to name one.
@@ -84,12 +92,16 @@ fn one_of(mut found: Vec<PathBuf>, none: impl Fn() -> String) -> Result<PathBuf,
         1 => Ok(found.remove(0)),
         _ => {
             let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
-            Err(format!("several servers run; choose one with --control or --listen: {}", names.join(", ")))
+            Err(format!(
+                "several servers run; choose one with --control or --listen: {}",
+                names.join(", ")
+            ))
         }
     }
 }
 
-/// The control sockets in `folder` that a server answers on. A folder of another user has none that count.
+/// The control sockets in `folder` that a server answers on. A folder of another user has none that
+/// count.
 fn live_in(folder: &Path) -> Vec<PathBuf> {
     let mine = fs::metadata(folder).is_ok_and(|found| found.uid() == process::effective_uid());
     let entries = fs::read_dir(folder).ok().filter(|_| mine);
@@ -104,14 +116,15 @@ fn live_in(folder: &Path) -> Vec<PathBuf> {
     live
 }
 
-/// Whether the server behind this control socket says that it listens on the address. A server on every
-/// address of the machine (`0.0.0.0`, `[::]`) listens on each of them.
+/// Whether the server behind this control socket says that it listens on the address. A server on
+/// every address of the machine (`0.0.0.0`, `[::]`) listens on each of them.
 fn listens_on(socket: &Path, wanted: SocketAddr) -> bool {
     let report = ask(socket, "status json", FIND_LIMIT).ok();
     let report = report.and_then(|json| serde_json::from_str::<serde_json::Value>(&json).ok());
     let urls = report.as_ref().and_then(|report| report["listen"].as_array());
     urls.into_iter().flatten().filter_map(serde_json::Value::as_str).any(|url| {
-        let address = url.split("://").last().and_then(|rest| rest.trim_end_matches('/').parse().ok());
+        let address =
+            url.split("://").last().and_then(|rest| rest.trim_end_matches('/').parse().ok());
         address.is_some_and(|address: SocketAddr| {
             let same = address.ip() == wanted.ip();
             let any = address.ip().is_unspecified() || wanted.ip().is_unspecified();
@@ -190,7 +203,9 @@ mod tests {
         assert_eq!(find("127.0.0.9:3"), Ok(path("b.sock")));
         assert_eq!(find("0.0.0.0:2"), Ok(path("a.sock")));
         assert!(
-            find("127.0.0.1:2").unwrap_err().starts_with("no server of this user listens on 127.0.0.1:2")
+            find("127.0.0.1:2")
+                .unwrap_err()
+                .starts_with("no server of this user listens on 127.0.0.1:2")
         );
         assert!(find("0.0.0.0:1").unwrap_err().contains("a.sock, "));
     }

@@ -14,8 +14,8 @@
 //!
 //! The words of `upstream` and `cache` are separated by tabs, since names may have blanks.
 //!
-//! The socket is for its owner alone (0600). Reading and writing never wait, and a client that is slow or
-//! silent is dropped.
+//! The socket is for its owner alone (0600). Reading and writing never wait, and a client that is
+//! slow or silent is dropped.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
@@ -88,7 +88,9 @@ impl Command {
 impl PurgeCommand {
     fn parse(line: &str) -> Option<PurgeCommand> {
         let words: Vec<&str> = line.split('\t').collect();
-        let ["cache", form @ ("text" | "json"), "purge", ref rest @ ..] = words[..] else { return None };
+        let ["cache", form @ ("text" | "json"), "purge", ref rest @ ..] = words[..] else {
+            return None;
+        };
         let what = match *rest {
             ["all"] => Purge::All,
             ["url", url] => Purge::Url(url.to_owned()),
@@ -191,7 +193,12 @@ impl ControlSocket {
             let Ok((stream, _)) = self.listener.accept() else { break };
             if stream.set_nonblocking(true).is_ok() {
                 let state = State::Asking(Vec::new());
-                self.clients.push(Client { number: self.next, stream, state, since: Instant::now() });
+                self.clients.push(Client {
+                    number: self.next,
+                    stream,
+                    state,
+                    since: Instant::now(),
+                });
                 self.next += 1;
             }
         }
@@ -223,8 +230,8 @@ impl ControlSocket {
     }
 }
 
-/// A listening socket with mode 0600 from the start: between binding and a later change of mode anybody could
-/// connect. On Linux the file takes over the mode of the socket.
+/// A listening socket with mode 0600 from the start: between binding and a later change of mode
+/// anybody could connect. On Linux the file takes over the mode of the socket.
 fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
     let file = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
     file.set_permissions(Permissions::from_mode(0o600))?;
@@ -263,9 +270,14 @@ impl Client {
                         line.extend(&buffer[..count]);
                         let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
                             let long = line.len() > LONGEST;
-                            return if long { Err(io::ErrorKind::InvalidData.into()) } else { Ok(None) };
+                            return if long {
+                                Err(io::ErrorKind::InvalidData.into())
+                            } else {
+                                Ok(None)
+                            };
                         };
-                        let command = std::str::from_utf8(&line[..end]).ok().and_then(Command::parse);
+                        let command =
+                            std::str::from_utf8(&line[..end]).ok().and_then(Command::parse);
                         match command {
                             Some(command) => {
                                 self.state = State::Waiting;
@@ -285,7 +297,9 @@ impl Client {
                 while *written < text.len() {
                     match self.stream.write(&text[*written..]) {
                         Ok(count) => *written += count,
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock && !late => return Ok(None),
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock && !late => {
+                            return Ok(None);
+                        }
                         Err(error) => return Err(error),
                     }
                 }
@@ -345,7 +359,10 @@ mod tests {
             ("upstream\ttext\tdrain\ta\t[::1]:9\n", changed("[::1]:9", Deed::Drain)),
             ("upstream\ttext\tremove\ta\tunix:/s\n", changed("unix:/s", Deed::Remove)),
             ("cache\ttext\tpurge\tall\n", purge(false, Purge::All)),
-            ("cache\tjson\tpurge\turl\thttp://a/b c\n", purge(true, Purge::Url("http://a/b c".into()))),
+            (
+                "cache\tjson\tpurge\turl\thttp://a/b c\n",
+                purge(true, Purge::Url("http://a/b c".into())),
+            ),
             ("cache\ttext\tpurge\tprefix\ta/\n", purge(false, Purge::Prefix("a/".into()))),
             ("cache\ttext\tpurge\ttag\tt\n", purge(false, Purge::Tag("t".into()))),
         ] {
@@ -409,7 +426,10 @@ mod tests {
         let (_folder, socket) = open();
         let path = socket.path().to_owned();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(
+            fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
         let error = ControlSocket::open(&path).unwrap_err().to_string();
         assert!(error.contains("another tokamak"), "{error}");
         drop(socket);

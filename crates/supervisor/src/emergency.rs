@@ -1,5 +1,5 @@
-//! php-fpm's emergency restart: when several workers died of faults in memory within a short time, what they share may be
-//! spoilt, so everything is started anew.
+//! php-fpm's emergency restart: when several workers died of faults in memory within a short time,
+//! what they share may be spoilt, so everything is started anew.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,8 +14,8 @@ pub struct Emergency {
 }
 
 impl Emergency {
-    /// A worker has died of a fault; true: so did enough others within the interval, and all is to be restarted. Those are
-    /// then forgotten.
+    /// A worker has died of a fault; true: so did enough others within the interval, and all is to
+    /// be restarted. Those are then forgotten.
     pub fn fault(&mut self, global: &Global, now: u64) -> bool {
         let most = global.emergency_restart_threshold as usize;
         let interval = global.emergency_restart_interval;
@@ -28,8 +28,8 @@ impl Emergency {
             self.faults.pop_front();
         }
         let oldest = self.faults.front().copied().unwrap_or(now);
-        let is_emergency =
-            self.faults.len() == most && Duration::from_nanos(now.saturating_sub(oldest)) <= interval;
+        let is_emergency = self.faults.len() == most
+            && Duration::from_nanos(now.saturating_sub(oldest)) <= interval;
         if is_emergency {
             self.faults.clear();
         }
@@ -66,7 +66,15 @@ mod tests {
     fn enough_faults_in_time_are_an_emergency() {
         let global = global(3, 60);
         let mut emergency = Emergency::default();
-        let table = [(0, false), (50, false), (70, false), (80, true), (81, false), (82, false), (83, true)];
+        let table = [
+            (0, false),
+            (50, false),
+            (70, false),
+            (80, true),
+            (81, false),
+            (82, false),
+            (83, true),
+        ];
         for (second, is_emergency) in table {
             assert_eq!(emergency.fault(&global, second * SECOND), is_emergency, "{second}");
         }

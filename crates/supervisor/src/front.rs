@@ -19,8 +19,8 @@ use crate::line::Line;
 use crate::pool::Pool;
 use crate::pulse::Pulse;
 
-/// What a front starts with. It runs in a child of its own that holds no other descriptors than these and
-/// 0, 1, 2 (2 is the error log), as the configured user.
+/// What a front starts with. It runs in a child of its own that holds no other descriptors than
+/// these and 0, 1, 2 (2 is the error log), as the configured user.
 #[derive(Debug)]
 pub struct FrontStart {
     /// The configuration, paths resolved, `listen` as really bound.
@@ -33,7 +33,8 @@ pub struct FrontStart {
     pub pools: Vec<PoolLink>,
     /// The access log, opened for appending; absent if there is none or it goes to standard output.
     pub access_log: Option<OwnedFd>,
-    /// Whether another front serves until this one does: then it had better not start than start with half of what it needs.
+    /// Whether another front serves until this one does: then it had better not start than start
+    /// with half of what it needs.
     pub is_successor: bool,
     /// The line to the supervisor.
     pub channel: Channel,
@@ -150,7 +151,8 @@ impl Front {
 
     /// Tells it something; one that is stuck is killed.
     pub fn tell(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
-        if self.line.send(message, fds).is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+        if self.line.send(message, fds).is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
+        {
             self.child.kill();
         }
     }
@@ -223,11 +225,16 @@ fn link(pool: &Pool) -> io::Result<PoolLink> {
 /// All that the front may keep open.
 fn descriptors(start: &FrontStart) -> Vec<RawFd> {
     let pools = start.pools.iter();
-    let bells =
-        pools.clone().flat_map(|pool| pool.bells.iter().chain(&pool.access_log).map(AsRawFd::as_raw_fd));
+    let bells = pools
+        .clone()
+        .flat_map(|pool| pool.bells.iter().chain(&pool.access_log).map(AsRawFd::as_raw_fd));
     let segments = pools.map(|pool| pool.segment.fd().as_raw_fd());
-    let listeners =
-        start.listeners.iter().chain(&start.sockets).chain(&start.access_log).map(AsRawFd::as_raw_fd);
+    let listeners = start
+        .listeners
+        .iter()
+        .chain(&start.sockets)
+        .chain(&start.access_log)
+        .map(AsRawFd::as_raw_fd);
     bells.chain(segments).chain(listeners).chain([start.channel.as_fd().as_raw_fd()]).collect()
 }
 

@@ -6,10 +6,12 @@ use tokamak_config::{Mode, Server, Site, Upstream};
 use tokamak_fpm::Pool;
 use tokamak_sys::process::{self, Identity};
 
-/// Who serves connections for pools of several users. None of them may be able to signal or read that process.
+/// Who serves connections for pools of several users. None of them may be able to signal or read
+/// that process.
 const NOBODY: &str = "nobody";
 
-/// Users and groups of the front, of each site's workers and of each application; absent: as the supervisor.
+/// Users and groups of the front, of each site's workers and of each application; absent: as the
+/// supervisor.
 #[derive(Clone, Debug)]
 pub struct Identities {
     /// The front's.
@@ -25,11 +27,15 @@ impl Identities {
     /// A user or group that does not exist.
     pub fn of(server: &Server) -> io::Result<Identities> {
         if !process::is_root() {
-            let (sites, upstreams) = (vec![None; server.sites.len()], vec![None; server.upstreams.len()]);
+            let (sites, upstreams) =
+                (vec![None; server.sites.len()], vec![None; server.upstreams.len()]);
             return Ok(Identities { front: None, sites, upstreams });
         }
-        let own =
-            server.user.as_ref().map(|user| Identity::find(user, server.group.as_deref())).transpose()?;
+        let own = server
+            .user
+            .as_ref()
+            .map(|user| Identity::find(user, server.group.as_deref()))
+            .transpose()?;
         let front = match server.fpm {
             Some(_) => Some(Identity::find(NOBODY, None)?),
             None => own.clone(),
@@ -57,7 +63,8 @@ impl Identities {
     }
 }
 
-/// What an operator should know of who the processes are. php-fpm refuses what it does not like, and warns of nothing.
+/// What an operator should know of who the processes are. php-fpm refuses what it does not like,
+/// and warns of nothing.
 pub fn warnings(server: &Server, is_root: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if server.fpm.is_some() {
@@ -74,7 +81,8 @@ pub fn warnings(server: &Server, is_root: bool) -> Vec<String> {
     if names.len() > 1 {
         let names = names.join(", ");
         warnings.push(format!(
-            "these sites run as the same user, so a script of one can read the files of the others and end \
+            "these sites run as the same user, so a script of one can read the files of the \
+                others and end \
              their processes; start a server for each where that matters sites=\"{names}\""
         ));
     }
@@ -83,8 +91,11 @@ pub fn warnings(server: &Server, is_root: bool) -> Vec<String> {
 
 fn of_application(upstream: &Upstream) -> io::Result<Option<Identity>> {
     let Some(spawn) = &upstream.spawn else { return Ok(None) };
-    let found = spawn.user.as_ref().map(|user| Identity::find(user, spawn.group.as_deref())).transpose();
-    found.map_err(|error| io::Error::new(error.kind(), format!("upstream {}: {error}", upstream.name)))
+    let found =
+        spawn.user.as_ref().map(|user| Identity::find(user, spawn.group.as_deref())).transpose();
+    found.map_err(|error| {
+        io::Error::new(error.kind(), format!("upstream {}: {error}", upstream.name))
+    })
 }
 
 fn of_pool(pool: &Pool) -> io::Result<Option<Identity>> {

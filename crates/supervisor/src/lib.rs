@@ -1,9 +1,9 @@
-//! Starts, watches, replaces and stops the processes. Without this crate nothing would run, and nothing that
-//! died would come back.
+//! Starts, watches, replaces and stops the processes. Without this crate nothing would run, and
+//! nothing that died would come back.
 //!
-//! One thread, one loop, no runtime: it forks. What to do is decided by pure functions ([`machine`],
-//! [`size`], [`storm`], [`watch`], [`reload`], [`renew`], [`succession`],
-//! [`pulse`]); the rest carries it out.
+//! One thread, one loop, no runtime: it forks. What to do is decided by pure functions
+//! ([`machine`], [`size`], [`storm`], [`watch`], [`reload`], [`renew`], [`succession`], [`pulse`]);
+//! the rest carries it out.
 
 mod application;
 mod banner;

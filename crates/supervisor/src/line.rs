@@ -80,7 +80,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_sent_later_in_order() {
         let (mut line, child) = Line::new().unwrap();
-        let sent: Vec<ToZygote> = (1..=2000).map(|instance| ToZygote::Spawn { index: 1, instance }).collect();
+        let sent: Vec<ToZygote> =
+            (1..=2000).map(|instance| ToZygote::Spawn { index: 1, instance }).collect();
         for message in &sent {
             line.send(message, Vec::new()).unwrap();
         }
@@ -105,6 +106,9 @@ mod tests {
         drop(child);
         let (mut line, child) = Line::new().unwrap();
         drop(child);
-        assert_eq!(line.send(&ToZygote::Quit, Vec::new()).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(
+            line.send(&ToZygote::Quit, Vec::new()).unwrap_err().kind(),
+            io::ErrorKind::BrokenPipe
+        );
     }
 }

@@ -24,12 +24,17 @@ impl fmt::Display for CannotListen {
         write!(f, "cannot listen on {}: {}", self.address, self.error)?;
         match self.error.kind() {
             io::ErrorKind::AddrInUse => {
-                write!(f, ". Another server is running there; stop it or choose another address (--listen)")
+                write!(
+                    f,
+                    ". Another server is running there; stop it or choose another address (--listen)"
+                )
             }
             io::ErrorKind::PermissionDenied if self.address.port() < 1024 => {
                 write!(f, ". Ports below 1024 need root or the capability CAP_NET_BIND_SERVICE")
             }
-            io::ErrorKind::AddrNotAvailable => write!(f, ". This machine does not have that address"),
+            io::ErrorKind::AddrNotAvailable => {
+                write!(f, ". This machine does not have that address")
+            }
             _ => Ok(()),
         }
     }
@@ -47,12 +52,14 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Takes the sockets that a service manager passed on; those that are no TCP sockets are an error.
+    /// Takes the sockets that a service manager passed on; those that are no TCP sockets are an
+    /// error.
     pub fn with_passed(sockets: Vec<OwnedFd>) -> io::Result<Listeners> {
         let mut passed = Vec::new();
         for fd in sockets {
             let socket = Socket::from(fd);
-            let address = socket.local_addr()?.as_socket().filter(|_| socket.is_listener().unwrap_or(false));
+            let address =
+                socket.local_addr()?.as_socket().filter(|_| socket.is_listener().unwrap_or(false));
             let address = address.ok_or_else(|| {
                 io::Error::new(
                     io::ErrorKind::InvalidInput,
@@ -81,7 +88,10 @@ impl Listeners {
         let mut new = BTreeMap::new();
         for &address in addresses {
             if !self.own.contains_key(&address) && !new.contains_key(&address) {
-                new.insert(address, bind(address).map_err(|error| CannotListen { address, error })?);
+                new.insert(
+                    address,
+                    bind(address).map_err(|error| CannotListen { address, error })?,
+                );
             }
         }
         self.own.extend(new);
@@ -125,7 +135,8 @@ fn bind(address: SocketAddr) -> io::Result<Socket> {
     socket.bind(&SockAddr::from(address))?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
-    // Accepted connections inherit it: a response's last packet must not wait for an acknowledgement.
+    // Accepted connections inherit it: a response's last packet must not wait for an
+    // acknowledgement.
     socket.set_tcp_nodelay(true)?;
     Ok(socket)
 }

@@ -1,7 +1,9 @@
-//! The supervisor's lines in the error log: `2026-11-20T12:00:00.123Z LEVEL [site] message key=value…`.
+//! The supervisor's lines in the error log: `2026-11-20T12:00:00.123Z LEVEL [site] message
+//! key=value…`.
 //!
-//! Each line is one write to standard error, so lines of several processes never mix. A server that stands in for
-//! php-fpm writes as php-fpm does, since monitoring looks for its words: `[20-Nov-2026 12:00:00] LEVEL: [pool NAME] message`.
+//! Each line is one write to standard error, so lines of several processes never mix. A server that
+//! stands in for php-fpm writes as php-fpm does, since monitoring looks for its words:
+//! `[20-Nov-2026 12:00:00] LEVEL: [pool NAME] message`.
 
 use std::fmt;
 use std::io::Write;
@@ -68,7 +70,8 @@ pub fn either(own: fmt::Arguments<'_>, of_fpm: fmt::Arguments<'_>) {
 pub fn fpm(level: fpm::Level, message: fmt::Arguments<'_>) {
     let text = message.to_string().replace(|c: char| c.is_control(), " ");
     let message = fpm::Message::new(level, text);
-    let line = style().and_then(|style| style.line(SystemTime::now(), std::process::id(), &message));
+    let line =
+        style().and_then(|style| style.line(SystemTime::now(), std::process::id(), &message));
     if let Some(line) = line {
         write(&line);
     }
@@ -81,7 +84,8 @@ pub fn pool(level: fpm::Level, pool: &str, message: fmt::Arguments<'_>) {
 }
 
 impl Level {
-    /// What php-fpm has no words for is for whoever looks for a mistake, as long as nothing is wrong.
+    /// What php-fpm has no words for is for whoever looks for a mistake, as long as nothing is
+    /// wrong.
     fn of_fpm(self) -> fpm::Level {
         match self {
             Level::Info => fpm::Level::Debug,
@@ -108,7 +112,8 @@ fn format(now: SystemTime, level: Level, site: &str, message: fmt::Arguments<'_>
         Level::Error => "ERROR",
     };
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // Texts of other processes are quoted in some messages: no control character may begin a new line.
+    // Texts of other processes are quoted in some messages: no control character may begin a new
+    // line.
     let message = message.to_string().replace(|c: char| c.is_control(), " ");
     format!("{} {level} [{site}] {message}\n", Timestamp(since))
 }
@@ -126,8 +131,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The date of a day counted from 1970-01-01. Years are counted from March, so that the leap day is their
-/// last; 719 468 is the number of days from 0000-03-01 to 1970-01-01.
+/// The date of a day counted from 1970-01-01. Years are counted from March, so that the leap day is
+/// their last; 719 468 is the number of days from 0000-03-01 to 1970-01-01.
 fn civil(day: u64) -> (u64, u64, u64) {
     const ERA: u64 = 146_097; // days in 400 years
     let days = day + 719_468;
@@ -150,7 +155,8 @@ mod tests {
 
     #[test]
     fn a_line() {
-        let line = format(at(1_795_176_000, 123), Level::Warn, "example.org", format_args!("pid {}", 7));
+        let line =
+            format(at(1_795_176_000, 123), Level::Warn, "example.org", format_args!("pid {}", 7));
         assert_eq!(line, "2026-11-20T12:00:00.123Z WARN [example.org] pid 7\n");
     }
 

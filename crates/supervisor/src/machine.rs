@@ -80,7 +80,8 @@ pub enum Act {
 /// What a death means for the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// As wanted: retired, served its number of requests, or noticed itself that it should be replaced.
+    /// As wanted: retired, served its number of requests, or noticed itself that it should be
+    /// replaced.
     Expected,
     /// It never became ready: the next one will probably not either.
     BootFailed,
@@ -102,8 +103,12 @@ pub fn step(worker: Worker, event: Event) -> (Worker, Act) {
         (Starting | Serving | Leaving, Event::Kill(verdict)) => (Killed(verdict), Act::Kill),
         (Starting | Serving | Leaving | Killed(_), Event::ZygoteGone) => (Orphan, Act::Nothing),
         (Absent, Event::Exited(_)) => (Absent, Act::Nothing),
-        (Killed(Verdict::Request), Event::Exited(_)) => (Absent, Act::Bury(Why::TimedOut, Fate::TimedOut)),
-        (Killed(Verdict::Boot), Event::Exited(status)) => (Absent, Act::Bury(why(status), Fate::BootFailed)),
+        (Killed(Verdict::Request), Event::Exited(_)) => {
+            (Absent, Act::Bury(Why::TimedOut, Fate::TimedOut))
+        }
+        (Killed(Verdict::Boot), Event::Exited(status)) => {
+            (Absent, Act::Bury(why(status), Fate::BootFailed))
+        }
         (Orphan, Event::Exited(status)) => (Absent, Act::Bury(why(status), Fate::Orphaned)),
         (Starting | Serving | Leaving, Event::Exited(status)) => {
             (Absent, Act::Bury(why(status), fate(worker, status)))
@@ -188,7 +193,11 @@ mod tests {
             (Orphan, RETIRED, Why::Exit(0), Fate::Orphaned),
         ];
         for (state, status, why, fate) in exits {
-            assert_eq!(step(state, Event::Exited(status)), (Absent, bury(why, fate)), "{state:?} {status}");
+            assert_eq!(
+                step(state, Event::Exited(status)),
+                (Absent, bury(why, fate)),
+                "{state:?} {status}"
+            );
         }
         assert_eq!(step(Absent, Event::Exited(BAD)), (Absent, none));
     }

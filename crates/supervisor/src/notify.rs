@@ -35,8 +35,11 @@ impl Watchdog {
     pub fn from_environment() -> Option<Watchdog> {
         let text = |name: &str| env::var(name).ok();
         let path = env::var_os("NOTIFY_SOCKET")?;
-        let every =
-            asked(text("WATCHDOG_USEC").as_deref(), text("WATCHDOG_PID").as_deref(), std::process::id())?;
+        let every = asked(
+            text("WATCHDOG_USEC").as_deref(),
+            text("WATCHDOG_PID").as_deref(),
+            std::process::id(),
+        )?;
         Some(Watchdog { path, every, told: 0 })
     }
 
@@ -62,7 +65,8 @@ fn asked(microseconds: Option<&str>, pid: Option<&str>, own: u32) -> Option<Dura
     is_ours.then(|| Duration::from_micros(microseconds) / 2)
 }
 
-/// Tells the manager named by `NOTIFY_SOCKET`. Without one, or if it does not listen, nothing happens.
+/// Tells the manager named by `NOTIFY_SOCKET`. Without one, or if it does not listen, nothing
+/// happens.
 pub fn tell(state: State, status: &str) {
     if let Some(path) = env::var_os("NOTIFY_SOCKET") {
         // A manager that is gone is no reason to stop serving.

@@ -44,7 +44,10 @@ mod tests {
     /// Looks four times a second from `from` on, for so many seconds; whether it was still at the
     /// end.
     fn look(pulse: &mut Pulse, from: u64, seconds: u64) -> bool {
-        (1..=seconds * 4).map(|quarter| pulse.is_still(LIMIT, from + quarter * SECOND / 4)).last().unwrap()
+        (1..=seconds * 4)
+            .map(|quarter| pulse.is_still(LIMIT, from + quarter * SECOND / 4))
+            .last()
+            .unwrap()
     }
 
     #[test]

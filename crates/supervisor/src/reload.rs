@@ -8,8 +8,8 @@ use crate::watch::since;
 /// Time that a new generation has for getting ready, beyond what its slowest pool may take.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// Time that the old front has for not accepting any more. A front that does not say so in time is stuck, and
-/// no reason to call a reload unfinished.
+/// Time that the old front has for not accepting any more. A front that does not say so in time is
+/// stuck, and no reason to call a reload unfinished.
 const OLD_LIMIT: Duration = Duration::from_secs(2);
 
 /// A reload that waits for its generation.
@@ -42,8 +42,8 @@ impl Reload {
         Reload { number, clients: client.into_iter().collect(), next: None, served: None }
     }
 
-    /// Somebody asks for a reload while this one is under way: another one follows. However many ask, it is
-    /// one more.
+    /// Somebody asks for a reload while this one is under way: another one follows. However many
+    /// ask, it is one more.
     pub fn again(&mut self, client: Option<u64>) {
         self.next.get_or_insert_default().extend(client);
     }
@@ -60,7 +60,9 @@ impl Reload {
 
     /// A look at the new generation, if it is still there.
     pub fn look(&mut self, generation: Option<&Generation>, now: u64) -> Verdict {
-        let Some(generation) = generation else { return Verdict::Failed("the new generation died".into()) };
+        let Some(generation) = generation else {
+            return Verdict::Failed("the new generation died".into());
+        };
         let limit = generation.start_limit() + SLACK;
         judge(generation.life(), generation.failure(), since(generation.begun, now), limit)
     }

@@ -1,8 +1,9 @@
-//! When a sealed application that has changed gets a new image: at once, but a file that changes all the time
-//! must not keep its site booting.
+//! When a sealed application that has changed gets a new image: at once, but a file that changes
+//! all the time must not keep its site booting.
 //!
-//! After each renewal there is a pause. The next one doubles it if it comes soon, up to `LONGEST`; after a
-//! quiet time the first pause applies again, so that whoever edits a file by hand need not wait.
+//! After each renewal there is a pause. The next one doubles it if it comes soon, up to `LONGEST`;
+//! after a quiet time the first pause applies again, so that whoever edits a file by hand need not
+//! wait.
 
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use crate::watch::since;
 const FIRST: Duration = Duration::from_secs(1);
 /// Longest pause. Chosen arbitrarily: long enough that even a slow boot costs little.
 const LONGEST: Duration = Duration::from_secs(60);
-/// A renewal comes soon within so many pauses after the last one has ended: a worker looks at its files only
-/// now and then, so what changes all the time is not found the moment the pause is over.
+/// A renewal comes soon within so many pauses after the last one has ended: a worker looks at its
+/// files only now and then, so what changes all the time is not found the moment the pause is over.
 const SOON: u32 = 4;
 
 /// The renewals so far. Times are nanoseconds of `tokamak_cost::now`.
@@ -36,7 +37,8 @@ impl Renewals {
         soon.then_some(self.pause)
     }
 
-    /// A new generation serves, or never will. Counted from here, because a boot may take longer than a pause.
+    /// A new generation serves, or never will. Counted from here, because a boot may take longer
+    /// than a pause.
     pub fn ended(&mut self, now: u64) {
         self.ended = Some(now);
     }

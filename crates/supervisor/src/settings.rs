@@ -1,4 +1,5 @@
-//! What one site's processes are told: a resolved configuration, settings, environment, queue sizes.
+//! What one site's processes are told: a resolved configuration, settings, environment, queue
+//! sizes.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,10 +16,11 @@ use tokamak_sys::queue::Geometry;
 /// Most workers that a segment can seat, and most slots of one event loop.
 const MOST_WORKERS: usize = 256;
 const MOST_SLOTS: usize = 1024;
-/// Part of a slot for the body that comes with a request, beside its record. More than most bodies; the rest
-/// streams.
+/// Part of a slot for the body that comes with a request, beside its record. More than most bodies;
+/// the rest streams.
 const BODY_RING: usize = 64 * 1024;
-/// Ring for the response: what a worker can write before anybody reads. Chosen arbitrarily, above most pages.
+/// Ring for the response: what a worker can write before anybody reads. Chosen arbitrarily, above
+/// most pages.
 const RESPONSE_RING: usize = 128 * 1024;
 
 /// A configuration that is fine by itself but does not fit this machine now.
@@ -33,8 +35,9 @@ impl fmt::Display for Unusable {
 
 impl std::error::Error for Unusable {}
 
-/// The configuration with the paths of every site and application resolved. A generation keeps to the directory that a symlink
-/// named when it started, so a deployment that moves the symlink never mixes two versions in one request.
+/// The configuration with the paths of every site and application resolved. A generation keeps to
+/// the directory that a symlink named when it started, so a deployment that moves the symlink never
+/// mixes two versions in one request.
 ///
 /// # Errors
 /// A path that does not exist, or more workers than a pool can have.
@@ -60,7 +63,8 @@ pub fn resolve(server: &Server) -> Result<Server, Unusable> {
     for upstream in &mut resolved.upstreams {
         let Some(spawn) = &mut upstream.spawn else { continue };
         let directory = real(&format!("upstream {}: directory", upstream.name), &spawn.directory)?;
-        // Of the program's path no more than this: a Python finds its virtual environment by the path that it was called by.
+        // Of the program's path no more than this: a Python finds its virtual environment by the
+        // path that it was called by.
         if let Ok(rest) = spawn.program.strip_prefix(&spawn.directory) {
             spawn.program = directory.join(rest);
         }
@@ -70,7 +74,8 @@ pub fn resolve(server: &Server) -> Result<Server, Unusable> {
 }
 
 fn real(what: &str, path: &Path) -> Result<PathBuf, Unusable> {
-    fs::canonicalize(path).map_err(|error| Unusable(format!("{what} {}: {}", path.display(), plain(&error))))
+    fs::canonicalize(path)
+        .map_err(|error| Unusable(format!("{what} {}: {}", path.display(), plain(&error))))
 }
 
 /// The system's words without the error number.
@@ -88,7 +93,9 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
         Mode::Classic => key::MODE_CLASSIC,
         Mode::Worker => key::MODE_WORKER,
         Mode::Sealed => key::MODE_SEALED,
-        Mode::Fastcgi => return Err(Unusable(format!("site {}: it has no PHP processes", site.name))),
+        Mode::Fastcgi => {
+            return Err(Unusable(format!("site {}: it has no PHP processes", site.name)));
+        }
     };
     let keep: Vec<&str> = site.keep.iter().map(|reset| reset_name(*reset)).collect();
     let mut pairs = vec![
@@ -99,10 +106,15 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
         (key::MAX_REQUESTS.to_owned(), site.pool.max_requests.to_string()),
     ];
     for (name, script) in [(key::SCRIPT, &site.worker), (key::BOOT, &site.boot)] {
-        pairs.extend(script.iter().map(|script| (name.to_owned(), script.to_string_lossy().into_owned())));
+        pairs.extend(
+            script.iter().map(|script| (name.to_owned(), script.to_string_lossy().into_owned())),
+        );
     }
     pairs.extend(
-        site.warm.iter().enumerate().map(|(nth, target)| (format!("{}{nth}", key::WARM), target.clone())),
+        site.warm
+            .iter()
+            .enumerate()
+            .map(|(nth, target)| (format!("{}{nth}", key::WARM), target.clone())),
     );
     for (prefix, table) in
         [(key::INI, &site.php_value), (key::ADMIN, &site.php_admin_value), (key::ENV, &site.env)]
@@ -122,12 +134,17 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
             pairs.push((key::CATCH_OUTPUT.to_owned(), String::new()));
         }
         pairs.extend(
-            pool.chdir.iter().map(|path| (key::CHDIR.to_owned(), path.to_string_lossy().into_owned())),
+            pool.chdir
+                .iter()
+                .map(|path| (key::CHDIR.to_owned(), path.to_string_lossy().into_owned())),
         );
     }
     let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
     if pairs.len() > MAX_SETTINGS || bytes + 64 > tokamak_sys::channel::MAX_MESSAGE {
-        return Err(Unusable(format!("site {}: too many or too long php_value, env … settings", site.name)));
+        return Err(Unusable(format!(
+            "site {}: too many or too long php_value, env … settings",
+            site.name
+        )));
     }
     Ok(pairs)
 }
@@ -137,15 +154,20 @@ pub fn defined(server: &Server) -> Vec<(String, String)> {
     server.fpm.as_ref().map(|fpm| fpm.php.settings()).unwrap_or_default()
 }
 
-/// What a zygote has to do before it may become `identity`, if there is such a thing: the pairs for that.
+/// What a zygote has to do before it may become `identity`, if there is such a thing: the pairs for
+/// that.
 pub fn entrance(site: &Site, identity: Option<&Identity>) -> Vec<(String, String)> {
-    let (Some(root), Some(identity)) = (site.fpm.as_ref().and_then(|pool| pool.chroot.as_ref()), identity)
+    let (Some(root), Some(identity)) =
+        (site.fpm.as_ref().and_then(|pool| pool.chroot.as_ref()), identity)
     else {
         return Vec::new();
     };
     let groups: Vec<String> = identity.groups().iter().map(u32::to_string).collect();
     let identity = format!("{} {} {}", identity.uid(), identity.gid(), groups.join(","));
-    vec![(key::CHROOT.to_owned(), root.to_string_lossy().into_owned()), (key::IDENTITY.to_owned(), identity)]
+    vec![
+        (key::CHROOT.to_owned(), root.to_string_lossy().into_owned()),
+        (key::IDENTITY.to_owned(), identity),
+    ]
 }
 
 fn reset_name(reset: Reset) -> &'static str {
@@ -166,7 +188,8 @@ fn reset_name(reset: Reset) -> &'static str {
 const PRIVATE: &[&str] =
     &["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FCGI_WEB_SERVER_ADDRS"];
 
-/// The environment of a site's or an application's processes: the server's own, if they inherit it, then `given`.
+/// The environment of a site's or an application's processes: the server's own, if they inherit it,
+/// then `given`.
 pub fn environment(
     given: &BTreeMap<String, String>,
     inherit: bool,
@@ -182,8 +205,8 @@ pub fn environment(
 /// An environment: names and values.
 pub type Variables = Vec<(OsString, OsString)>;
 
-/// What PHP itself reads of the environment when it starts: where its settings are. php-fpm heeds it
-/// whatever its workers are given.
+/// What PHP itself reads of the environment when it starts: where its settings are. php-fpm heeds
+/// it whatever its workers are given.
 const FOR_PHP: &[&str] = &["PHPRC", "PHP_INI_SCAN_DIR"];
 
 /// The environment of a site's zygote, and the pairs that name what of it no script may see.
@@ -268,7 +291,13 @@ pub(crate) mod tests {
             group: None,
             control: None,
             pid_file: None,
-            limits: Limits { head: 32 << 10, headers: 100, body: 1 << 20, buffer: 1 << 16, connections: 100 },
+            limits: Limits {
+                head: 32 << 10,
+                headers: 100,
+                body: 1 << 20,
+                buffer: 1 << 16,
+                connections: 100,
+            },
             timeouts: Timeouts {
                 head: second,
                 body: second,
@@ -323,7 +352,8 @@ pub(crate) mod tests {
         site.mode = Mode::Worker;
         site.worker = Some("/srv/worker.php".into());
         let pairs = settings(&site).unwrap();
-        let value = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let value =
+            |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         for (name, expected) in [
             ("site", "default"),
             ("mode", "worker"),
@@ -341,7 +371,8 @@ pub(crate) mod tests {
         (site.worker, site.boot) = (None, Some("/srv/boot.php".into()));
         site.warm = vec!["/".into(), "/login".into()];
         let pairs = settings(&site).unwrap();
-        let value = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let value =
+            |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         for (name, expected) in [
             ("mode", Some("sealed")),
             ("script", None),

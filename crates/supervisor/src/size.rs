@@ -1,6 +1,7 @@
 //! How many processes a pool should have: numbers in, a number out.
 //!
-//! Workers that are asked to leave still hold their place until they are gone, but are not counted on.
+//! Workers that are asked to leave still hold their place until they are gone, but are not counted
+//! on.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use tokamak_config::PoolSize;
 
 /// Most processes started at one look. php-fpm's number.
 const MOST_AT_ONCE: usize = 32;
-/// Time between two reductions of a dynamic pool, so that a short lull does not empty it. php-fpm's number.
+/// Time between two reductions of a dynamic pool, so that a short lull does not empty it. php-fpm's
+/// number.
 const SHRINK_EVERY: Duration = Duration::from_secs(1);
 
 /// Time after which an idle worker of an automatic pool is one too many.
@@ -83,7 +85,8 @@ impl Sizer {
                     return grow(step);
                 }
                 self.rate = 1;
-                let surplus = if count.waiting == 0 { count.rested.min(count.active() - least) } else { 0 };
+                let surplus =
+                    if count.waiting == 0 { count.rested.min(count.active() - least) } else { 0 };
                 if surplus == 0 { Change::Keep } else { Change::Shrink(surplus) }
             }
             PoolSize::Static { workers } => grow(workers.saturating_sub(count.active()).min(room)),
@@ -161,7 +164,11 @@ mod tests {
         assert_eq!(sizer.look(&auto, with(count(0, 0, 2), 9, None), 0), Keep, "nobody knows yet");
         assert_eq!(sizer.look(&auto, with(count(0, 0, 2), 9, Some(2)), 0), Keep, "they compute");
         assert_eq!(sizer.look(&auto, with(count(0, 0, 2), 9, Some(1)), 0), Grow(1));
-        assert_eq!(sizer.look(&auto, with(count(1, 0, 2), 9, Some(1)), 0), Keep, "one is on its way");
+        assert_eq!(
+            sizer.look(&auto, with(count(1, 0, 2), 9, Some(1)), 0),
+            Keep,
+            "one is on its way"
+        );
         assert_eq!(sizer.look(&auto, with(count(0, 0, 3), 9, Some(0)), 0), Grow(1), "slowly again");
         assert_eq!(sizer.look(&auto, with(count(0, 0, 4), 9, Some(0)), 0), Grow(2));
         assert_eq!(sizer.look(&auto, with(count(0, 0, 6), 9, Some(0)), 0), Keep, "no room");

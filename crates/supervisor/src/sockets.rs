@@ -1,4 +1,5 @@
-//! The sockets of a server that stands in for php-fpm: opened here, kept over reloads, lent to each front.
+//! The sockets of a server that stands in for php-fpm: opened here, kept over reloads, lent to each
+//! front.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,7 +37,8 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens the sockets of a configuration that are not open yet. On an error none of the new ones stays open.
+    /// Opens the sockets of a configuration that are not open yet. On an error none of the new ones
+    /// stays open.
     ///
     /// # Errors
     /// The first socket that cannot be had.
@@ -78,12 +80,15 @@ impl Sockets {
         let missing = || io::Error::new(io::ErrorKind::NotFound, "a socket is not open");
         server
             .fpm_sockets()
-            .map(|(socket, _)| Ok(self.open.get(&socket.address).ok_or_else(missing)?.try_clone()?.into()))
+            .map(|(socket, _)| {
+                Ok(self.open.get(&socket.address).ok_or_else(missing)?.try_clone()?.into())
+            })
             .collect()
     }
 }
 
-/// A socket on which a single process listens for web servers; `mode` is for the file of a Unix socket.
+/// A socket on which a single process listens for web servers; `mode` is for the file of a Unix
+/// socket.
 ///
 /// # Errors
 /// It cannot be had.
@@ -138,13 +143,16 @@ fn bind(address: &FpmAddress, written: &Address, listen: &Listen) -> Result<Sock
         },
         FpmAddress::Unix(path) => {
             if !make_room(path) {
-                let message = format!("Another FPM instance seems to already listen on {}", path.display());
+                let message =
+                    format!("Another FPM instance seems to already listen on {}", path.display());
                 return Err(CannotListen(message));
             }
             let socket = bind_file(path).map_err(cannot_bind)?;
             if let Err(error) = give(path, listen) {
                 remove(address);
-                return Err(CannotListen(format!("failed to hand over the socket '{written}': {error}")));
+                return Err(CannotListen(format!(
+                    "failed to hand over the socket '{written}': {error}"
+                )));
             }
             socket
         }
@@ -162,7 +170,8 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Makes room for a Unix socket: what a dead server left there is removed. Whether nobody listens there.
+/// Makes room for a Unix socket: what a dead server left there is removed. Whether nobody listens
+/// there.
 fn make_room(path: &Path) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else { return true };
     if UnixStream::connect(path).is_ok() {
@@ -175,7 +184,8 @@ fn make_room(path: &Path) -> bool {
     true
 }
 
-/// A bound socket whose file is for its owner alone at first: on Linux the file takes over the mode of the socket.
+/// A bound socket whose file is for its owner alone at first: on Linux the file takes over the mode
+/// of the socket.
 fn bind_file(path: &Path) -> io::Result<Socket> {
     let file = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
     file.set_permissions(Permissions::from_mode(0o600))?;

@@ -39,7 +39,8 @@ pub struct Report {
     pub pools: Vec<PoolReport>,
     /// The applications that the server starts, in the order of the configuration.
     pub applications: Vec<ApplicationReport>,
-    /// The FastCGI applications, in the order of the configuration; without addresses if the front does not answer.
+    /// The FastCGI applications, in the order of the configuration; without addresses if the front
+    /// does not answer.
     pub upstreams: Vec<UpstreamReport>,
     /// The content cache; absent if no site wants it, or the front does not answer.
     pub cache: Option<CacheReport>,
@@ -155,7 +156,11 @@ impl Report {
             listen,
             draining,
             pools: generation.pools().map(|pool| pool_report(generation, pool, now)).collect(),
-            applications: generation.applications().iter().map(|one| application_report(one, now)).collect(),
+            applications: generation
+                .applications()
+                .iter()
+                .map(|one| application_report(one, now))
+                .collect(),
             upstreams: upstreams(generation.server(), None, heard).upstreams,
             cache: cache.map(CacheReport::from),
         }
@@ -183,7 +188,10 @@ impl Report {
         for application in &self.applications {
             if application.restarts > 0 {
                 let ApplicationReport { upstream, restarts, .. } = application;
-                writeln!(f, "\nupstream {upstream}: {restarts} process(es) started in place of others")?;
+                writeln!(
+                    f,
+                    "\nupstream {upstream}: {restarts} process(es) started in place of others"
+                )?;
             }
             if let Some(failure) = &application.failure {
                 writeln!(f, "\n{failure}")?;
@@ -289,8 +297,9 @@ impl fmt::Display for Report {
         if self.draining > 0 {
             writeln!(f, "{} older generation(s) still answer requests", self.draining)?;
         }
-        let mut table =
-            vec![row(["SITE", "MODE", "SIZE", "STARTING", "IDLE", "BUSY", "LEAVING", "QUEUE", "REQUESTS"])];
+        let mut table = vec![row([
+            "SITE", "MODE", "SIZE", "STARTING", "IDLE", "BUSY", "LEAVING", "QUEUE", "REQUESTS",
+        ])];
         for pool in &self.pools {
             table.push(vec![
                 pool.site.clone(),
@@ -314,8 +323,16 @@ impl fmt::Display for Report {
                 writeln!(f, "\n{site}: {failure}")?;
             }
         }
-        let mut table =
-            vec![row(["SITE", "PID", "STATE", "SECONDS", "REQUESTS", "MEMORY", "ROLL-BACK", "REQUEST"])];
+        let mut table = vec![row([
+            "SITE",
+            "PID",
+            "STATE",
+            "SECONDS",
+            "REQUESTS",
+            "MEMORY",
+            "ROLL-BACK",
+            "REQUEST",
+        ])];
         for pool in &self.pools {
             for worker in &pool.workers {
                 table.push(vec![
@@ -325,9 +342,9 @@ impl fmt::Display for Report {
                     format!("{:.1}", worker.seconds),
                     worker.requests.to_string(),
                     mebibytes(worker.memory),
-                    worker
-                        .roll_back_us
-                        .map_or("-".to_owned(), |us| format!("{us:.1} µs, {} pages", worker.hot_pages)),
+                    worker.roll_back_us.map_or("-".to_owned(), |us| {
+                        format!("{us:.1} µs, {} pages", worker.hot_pages)
+                    }),
                     format!("{} {}", worker.method, worker.uri).trim().to_owned(),
                 ]);
             }
@@ -353,7 +370,8 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
 /// Columns as wide as their widest cell, two blanks between them.
 fn write_table(f: &mut fmt::Formatter<'_>, rows: &[Vec<String>]) -> fmt::Result {
     let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for row in rows {
         let mut line = String::new();

@@ -1,8 +1,9 @@
-//! Crash-loop breaker: processes that die before they are of any use are not started in a tight loop.
+//! Crash-loop breaker: processes that die before they are of any use are not started in a tight
+//! loop.
 //!
-//! After each failure the pool waits, twice as long as before, up to [`LONGEST`], then tries with a single
-//! process. The first that boots ends the storm. Requests meanwhile wait for `queue_timeout` and are
-//! answered 503 by the front.
+//! After each failure the pool waits, twice as long as before, up to [`LONGEST`], then tries with a
+//! single process. The first that boots ends the storm. Requests meanwhile wait for `queue_timeout`
+//! and are answered 503 by the front.
 
 use std::time::Duration;
 
@@ -19,13 +20,14 @@ pub struct Storm {
 }
 
 impl Storm {
-    /// A process failed. Answers how long to wait, for a message; [`None`] for one more failure of the same
-    /// wave: processes that had been started before the first failure was known.
+    /// A process failed. Answers how long to wait, for a message; [`None`] for one more failure of
+    /// the same wave: processes that had been started before the first failure was known.
     pub fn failed(&mut self, now: u64) -> Option<Duration> {
         if now < self.until {
             return None;
         }
-        let wait = LONGEST.min(FIRST.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)));
+        let wait =
+            LONGEST.min(FIRST.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)));
         self.failures += 1;
         self.until = now + wait.as_nanos() as u64;
         Some(wait)

@@ -119,7 +119,11 @@ mod tests {
             (Role::Ending(5 * SECOND), none, 9, Deed::Kill),
             (Role::Ending(5 * SECOND), gone, 1, Deed::Forget),
         ] {
-            assert_eq!(judge(role, seen, limits, seconds * SECOND), deed, "{role:?} {seen:?} {seconds}");
+            assert_eq!(
+                judge(role, seen, limits, seconds * SECOND),
+                deed,
+                "{role:?} {seen:?} {seconds}"
+            );
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Time and memory limits of the workers, from what the board says about each.
 //!
-//! The board is the worker's own word, and workers run other people's code. So a request's age is the longer
-//! of what the worker claims and what this watch has seen itself; a lie costs the liar's pool at most.
+//! The board is the worker's own word, and workers run other people's code. So a request's age is
+//! the longer of what the worker claims and what this watch has seen itself; a lie costs the liar's
+//! pool at most.
 
 use std::time::Duration;
 
 use tokamak_sys::queue::{Snapshot, WorkerState};
 
-/// Time that a worker has for booting, if requests have less. Chosen arbitrarily: no application should need
-/// it, yet a cold cache must not count as a failure.
+/// Time that a worker has for booting, if requests have less. Chosen arbitrarily: no application
+/// should need it, yet a cold cache must not count as a failure.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
 
 /// The limits of a pool. Zero: none.
@@ -47,8 +48,8 @@ pub enum Finding {
 }
 
 impl Seen {
-    /// A look at one worker: its entry on the board, when it was forked, and its memory if it was measured
-    /// now.
+    /// A look at one worker: its entry on the board, when it was forked, and its memory if it was
+    /// measured now.
     pub fn look(
         &mut self,
         entry: &Snapshot,
@@ -200,7 +201,8 @@ mod tests {
     #[test]
     fn a_boot_without_end_is_found() {
         let starting = entry(WorkerState::Starting, 0, 0);
-        let look = |limits: &Limits, now| Seen::default().look(&starting, SECOND, None, limits, now);
+        let look =
+            |limits: &Limits, now| Seen::default().look(&starting, SECOND, None, limits, now);
         assert_eq!(look(&LIMITS, 61 * SECOND), None);
         assert_eq!(look(&LIMITS, 62 * SECOND), Some(Finding::BootStuck(Duration::from_secs(61))));
         let patient = Limits { request: Duration::from_secs(90), ..LIMITS };

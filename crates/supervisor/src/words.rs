@@ -1,6 +1,8 @@
 //! Deaths in words, for the log.
 
-use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_DOUBT, EXIT_MISMATCH, EXIT_NO_FORK, EXIT_OUTDATED, Why};
+use tokamak_sys::control::{
+    EXIT_BOOT_FAILED, EXIT_DOUBT, EXIT_MISMATCH, EXIT_NO_FORK, EXIT_OUTDATED, Why,
+};
 
 /// A death in words.
 pub fn cause(why: Why) -> String {

@@ -1,4 +1,5 @@
-//! A pool's zygote as the supervisor sees it: a child that forks the workers, started again when it dies.
+//! A pool's zygote as the supervisor sees it: a child that forks the workers, started again when it
+//! dies.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -105,7 +106,8 @@ impl Zygote {
             };
             let child = program.spawn()?;
             // If it has died already, reaping tells.
-            let _ = line.send(&ToZygote::Settings([settings, &entrance, &hidden].concat()), Vec::new());
+            let _ =
+                line.send(&ToZygote::Settings([settings, &entrance, &hidden].concat()), Vec::new());
             Ok((child, line))
         };
         match started() {
@@ -155,7 +157,9 @@ impl Zygote {
     pub fn is(&self, pid: u32) -> bool {
         match &self.life {
             Life::Down => false,
-            Life::Starting(child, ..) | Life::Ready(child, ..) | Life::Ending(child, _) => child.id() == pid,
+            Life::Starting(child, ..) | Life::Ready(child, ..) | Life::Ending(child, _) => {
+                child.id() == pid
+            }
         }
     }
 
@@ -172,7 +176,10 @@ impl Zygote {
                     (Life::Starting(child, line, _), FromZygote::Ready { .. }) => {
                         Life::Ready(child, line, now)
                     }
-                    (Life::Starting(child, ..) | Life::Ready(child, ..), FromZygote::Failed { .. }) => {
+                    (
+                        Life::Starting(child, ..) | Life::Ready(child, ..),
+                        FromZygote::Failed { .. },
+                    ) => {
                         self.has_failed = true;
                         Life::Ending(child, now)
                     }

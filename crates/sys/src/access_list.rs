@@ -23,13 +23,15 @@ const NOBODY: u32 = u32::MAX;
 
 const READ_AND_WRITE: u16 = 0o6;
 
-/// Lets these users and groups read and write a file; for its owner, its group and others the mode says what they may.
+/// Lets these users and groups read and write a file; for its owner, its group and others the mode
+/// says what they may.
 pub fn set(path: &Path, mode: u32, users: &[u32], groups: &[u32]) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let list = encode(mode, users, groups);
     // SAFETY: both texts are NUL-terminated, the list has the length that is given.
-    let result =
-        unsafe { libc::setxattr(path.as_ptr(), ATTRIBUTE.as_ptr(), list.as_ptr().cast(), list.len(), 0) };
+    let result = unsafe {
+        libc::setxattr(path.as_ptr(), ATTRIBUTE.as_ptr(), list.as_ptr().cast(), list.len(), 0)
+    };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -64,10 +66,21 @@ mod tests {
     #[test]
     fn a_list_is_in_the_order_that_the_kernel_wants() {
         let list = encode(0o640, &[33, 1, 33], &[5]);
-        let entries: Vec<(u8, u8, u8)> =
-            list[4..].as_chunks::<8>().0.iter().map(|entry| (entry[0], entry[2], entry[4])).collect();
-        let expected =
-            [(1, 6, 255), (2, 6, 1), (2, 6, 33), (4, 4, 255), (8, 6, 5), (16, 6, 255), (32, 0, 255)];
+        let entries: Vec<(u8, u8, u8)> = list[4..]
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|entry| (entry[0], entry[2], entry[4]))
+            .collect();
+        let expected = [
+            (1, 6, 255),
+            (2, 6, 1),
+            (2, 6, 33),
+            (4, 4, 255),
+            (8, 6, 5),
+            (16, 6, 255),
+            (32, 0, 255),
+        ];
         assert_eq!(entries, expected);
     }
 

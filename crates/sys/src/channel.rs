@@ -1,16 +1,17 @@
 //! Bounded messages between the processes of one server, with descriptors beside them when needed.
 //!
-//! A channel is one end of a `SOCK_SEQPACKET` socket pair: a message arrives whole or not at all, and the
-//! end of the other process is an event like any message. Both ends are close-on-exec and non-blocking; a
-//! caller that wants to wait uses [`poll`]. What the bytes mean is [`crate::control`]'s business.
+//! A channel is one end of a `SOCK_SEQPACKET` socket pair: a message arrives whole or not at all,
+//! and the end of the other process is an event like any message. Both ends are close-on-exec and
+//! non-blocking; a caller that wants to wait uses [`poll`]. What the bytes mean is
+//! [`crate::control`]'s business.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// Longest message. A pool's settings are the longest in practice; the kernel's default socket buffer
-/// (208 KiB) holds one.
+/// Longest message. A pool's settings are the longest in practice; the kernel's default socket
+/// buffer (208 KiB) holds one.
 pub const MAX_MESSAGE: usize = 128 * 1024;
 
 /// Most descriptors that travel with one message.
@@ -52,12 +53,15 @@ impl Channel {
         }
         // SAFETY: the call succeeded, so both are open descriptors that nobody else owns.
         Ok(unsafe {
-            (Channel { fd: OwnedFd::from_raw_fd(fds[0]) }, Channel { fd: OwnedFd::from_raw_fd(fds[1]) })
+            (
+                Channel { fd: OwnedFd::from_raw_fd(fds[0]) },
+                Channel { fd: OwnedFd::from_raw_fd(fds[1]) },
+            )
         })
     }
 
-    /// The end behind an inherited descriptor, which is made close-on-exec again: what the process may
-    /// execute later must not hold it.
+    /// The end behind an inherited descriptor, which is made close-on-exec again: what the process
+    /// may execute later must not hold it.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Channel> {
         // SAFETY: `fd` is open; F_SETFD changes a flag of the descriptor only.
         if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
@@ -84,8 +88,8 @@ impl Channel {
             message.msg_control = ancillary.0.as_mut_ptr().cast();
             // SAFETY: CMSG_SPACE only computes.
             message.msg_controllen = unsafe { libc::CMSG_SPACE(size) } as _;
-            // SAFETY: `msg_control` points to aligned room of `msg_controllen` bytes (at most 64 by the
-            // assertion above), so the first header and its data lie inside; `BorrowedFd` is a
+            // SAFETY: `msg_control` points to aligned room of `msg_controllen` bytes (at most 64 by
+            // the assertion above), so the first header and its data lie inside; `BorrowedFd` is a
             // transparent descriptor, thus `fds` is an array of `c_int`.
             unsafe {
                 let header = libc::CMSG_FIRSTHDR(&message);
@@ -115,8 +119,8 @@ impl Channel {
 
     /// Takes the next message if there is one; never waits.
     ///
-    /// A message longer than [`MAX_MESSAGE`] or with too many descriptors is an `InvalidData` error, and is
-    /// gone with all that came with it.
+    /// A message longer than [`MAX_MESSAGE`] or with too many descriptors is an `InvalidData`
+    /// error, and is gone with all that came with it.
     pub fn receive(&self) -> io::Result<Received> {
         let mut bytes = vec![0_u8; MAX_MESSAGE];
         let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -191,9 +195,9 @@ impl From<Channel> for OwnedFd {
 /// The descriptors in the ancillary data of a message that `recvmsg` has filled in.
 fn received_fds(message: &libc::msghdr) -> Vec<OwnedFd> {
     let mut fds = Vec::new();
-    // SAFETY: `recvmsg` wrote `msg_control` and set `msg_controllen` to what it wrote; the CMSG_ functions
-    // stay inside that. Every descriptor in SCM_RIGHTS was opened for this process by the kernel and has no
-    // other owner.
+    // SAFETY: `recvmsg` wrote `msg_control` and set `msg_controllen` to what it wrote; the CMSG_
+    // functions stay inside that. Every descriptor in SCM_RIGHTS was opened for this process by the
+    // kernel and has no other owner.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         while let Some(entry) = header.as_ref() {
@@ -244,8 +248,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Waits until one of the descriptors is ready or `limit` has passed ([`None`]: no limit). A signal ends
-/// the wait early, with nothing ready.
+/// Waits until one of the descriptors is ready or `limit` has passed ([`None`]: no limit). A signal
+/// ends the wait early, with nothing ready.
 pub fn poll(watches: &mut [Watch<'_>], limit: Option<Duration>) -> io::Result<()> {
     let mut entries: Vec<libc::pollfd> = watches
         .iter()
@@ -261,7 +265,8 @@ pub fn poll(watches: &mut [Watch<'_>], limit: Option<Duration>) -> io::Result<()
         Some(limit) => i32::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX),
     };
     // SAFETY: `entries` is an array of the given length, alive until the call returns.
-    let ready = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, milliseconds) };
+    let ready =
+        unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, milliseconds) };
     if ready < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {

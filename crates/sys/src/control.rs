@@ -1,14 +1,14 @@
 //! What the processes of one server tell each other: the messages and their encoding.
 //!
-//! The supervisor talks to each PHP zygote and to the front over a [`Channel`]. The other side may run
-//! other people's code, so decoding trusts nothing: every length is checked, unknown tags, trailing bytes
-//! and oversized texts are refused, and no pid of a message is ever signalled.
+//! The supervisor talks to each PHP zygote and to the front over a [`Channel`]. The other side may
+//! run other people's code, so decoding trusts nothing: every length is checked, unknown tags,
+//! trailing bytes and oversized texts are refused, and no pid of a message is ever signalled.
 //!
 //! # How a zygote is started
 //!
-//! The program `tokamak-php` is executed with the single argument [`ZYGOTE_ARGUMENT`], already running as
-//! the pool's user, with the pool's environment, and with exactly these descriptors beyond 0, 1 and 2
-//! (2 is the error log):
+//! The program `tokamak-php` is executed with the single argument [`ZYGOTE_ARGUMENT`], already
+//! running as the pool's user, with the pool's environment, and with exactly these descriptors
+//! beyond 0, 1 and 2 (2 is the error log):
 //!
 //! ```text
 //! 3              the zygote's end of its channel             ZYGOTE_CHANNEL
@@ -30,8 +30,8 @@
 //!   Quit, or end of file   ──────▶      kills its workers, reaps them, exits
 //! ```
 //!
-//! In sealed mode start-up includes the application's boot, so `Ready` may take a while, and `Failed` may be the
-//! application's fault.
+//! In sealed mode start-up includes the application's boot, so `Ready` may take a while, and
+//! `Failed` may be the application's fault.
 //!
 //! Workers die with their zygote (`PR_SET_PDEATHSIG`), the zygote with the supervisor.
 
@@ -67,11 +67,13 @@ pub const EXIT_BOOT_FAILED: u8 = 101;
 pub const EXIT_STALE: u8 = 102;
 /// The zygote could not fork; there never was a process.
 pub const EXIT_NO_FORK: u8 = 103;
-/// The segment or a descriptor was not what the worker expects: the two programs do not belong together.
+/// The segment or a descriptor was not what the worker expects: the two programs do not belong
+/// together.
 pub const EXIT_MISMATCH: u8 = 104;
-/// The worker found, between two requests, that its image is outdated: a file of the application has changed, or
-/// opcache was reset. To be said once by the workers of a zygote: those that it forks afterwards keep serving
-/// the old image until the new one is there, so that requests under way are answered.
+/// The worker found, between two requests, that its image is outdated: a file of the application
+/// has changed, or opcache was reset. To be said once by the workers of a zygote: those that it
+/// forks afterwards keep serving the old image until the new one is there, so that requests under
+/// way are answered.
 pub const EXIT_OUTDATED: u8 = 105;
 /// The worker could not undo what a request did, so it ends rather than serve another.
 pub const EXIT_DOUBT: u8 = 106;
@@ -88,24 +90,25 @@ pub mod key {
     pub const MODE_WORKER: &str = "worker";
     /// Value of [`MODE`]: every request is served from the same image of the booted application.
     pub const MODE_SEALED: &str = "sealed";
-    /// Worker script, absolute, symlinks resolved when the zygote was started. In sealed mode optional.
+    /// Worker script, absolute, symlinks resolved when the zygote was started. In sealed mode
+    /// optional.
     pub const SCRIPT: &str = "script";
-    /// Script that is run once before the image is taken, absolute, symlinks resolved. Sealed mode only, never
-    /// beside [`SCRIPT`].
+    /// Script that is run once before the image is taken, absolute, symlinks resolved. Sealed mode
+    /// only, never beside [`SCRIPT`].
     pub const BOOT: &str = "boot";
-    /// `warm.0=/login`: a target that is requested, and the response thrown away, before the image is taken. Sealed
-    /// mode only; numbered from 0 in the order of the configuration.
+    /// `warm.0=/login`: a target that is requested, and the response thrown away, before the image
+    /// is taken. Sealed mode only; numbered from 0 in the order of the configuration.
     pub const WARM: &str = "warm.";
     /// Document root, absolute.
     pub const ROOT: &str = "root";
-    /// Kinds of state that worker mode leaves alone between requests, separated by commas; names as in the
-    /// configuration (`ini`, `error_handlers`, `cwd`, `umask`, `locale`, `timezone`, `encodings`, `env`,
-    /// `session`).
+    /// Kinds of state that worker mode leaves alone between requests, separated by commas; names as
+    /// in the configuration (`ini`, `error_handlers`, `cwd`, `umask`, `locale`, `timezone`,
+    /// `encodings`, `env`, `session`).
     pub const KEEP: &str = "keep";
     /// Requests after which a worker leaves with [`super::EXIT_RETIRED`]; `0`: never.
     pub const MAX_REQUESTS: &str = "max_requests";
-    /// The worker answers requests of the method `STATE` itself, for the seal report; the value is what strings of the
-    /// report's own requests contain.
+    /// The worker answers requests of the method `STATE` itself, for the seal report; the value is
+    /// what strings of the report's own requests contain.
     pub const REPORT: &str = "report";
     /// `ini.NAME=value`: a `php.ini` setting that scripts may change.
     pub const INI: &str = "ini.";
@@ -113,29 +116,32 @@ pub mod key {
     pub const ADMIN: &str = "admin.";
     /// The requests come over FastCGI, to a pool of `tokamak fpm`; any value.
     pub const FPM: &str = "fpm";
-    /// What workers write to their standard output and error is handed over with [`super::FromZygote::Spawned`]; any value.
-    /// Without it nobody sees it. Beside [`FPM`] only.
+    /// What workers write to their standard output and error is handed over with
+    /// [`super::FromZygote::Spawned`]; any value. Without it nobody sees it. Beside [`FPM`] only.
     pub const CATCH_OUTPUT: &str = "catch_output";
-    /// Least level of what a worker itself says there: `debug`, `notice`, `warning`, `error` or `alert`. Beside [`FPM`]
-    /// only.
+    /// Least level of what a worker itself says there: `debug`, `notice`, `warning`, `error` or
+    /// `alert`. Beside [`FPM`] only.
     pub const LOG_LEVEL: &str = "log_level";
-    /// Others of the same user may look into the processes' memory, and the processes leave core files; any value.
+    /// Others of the same user may look into the processes' memory, and the processes leave core
+    /// files; any value.
     pub const DUMPABLE: &str = "dumpable";
-    /// Number of the capability that guards the zygote from others of the same user, as long as it lives; workers give
-    /// it up.
+    /// Number of the capability that guards the zygote from others of the same user, as long as it
+    /// lives; workers give it up.
     pub const GUARD: &str = "guard";
     /// The zygote will be asked where slow requests are; any value.
     pub const SLOW: &str = "slow";
     /// Endings of files that may be run, separated by spaces; empty or absent: any.
     pub const LIMIT_EXTENSIONS: &str = "limit_extensions";
-    /// Root directory of the workers, entered after module start-up. Needs a zygote that may do that.
+    /// Root directory of the workers, entered after module start-up. Needs a zygote that may do
+    /// that.
     pub const CHROOT: &str = "chroot";
     /// Current directory of the workers, seen from their root directory.
     pub const CHDIR: &str = "chdir";
-    /// `uid gid gid,gid,…`: user, group and supplementary groups that the zygote takes on after it has entered
-    /// [`CHROOT`].
+    /// `uid gid gid,gid,…`: user, group and supplementary groups that the zygote takes on after it
+    /// has entered [`CHROOT`].
     pub const IDENTITY: &str = "identity";
-    /// `define.NAME=value`: a `php.ini` setting before all others, the value written as in that file.
+    /// `define.NAME=value`: a `php.ini` setting before all others, the value written as in that
+    /// file.
     pub const DEFINE: &str = "define.";
     /// No `php.ini` is read; any value.
     pub const NO_INI: &str = "no_ini";
@@ -149,14 +155,14 @@ pub mod key {
     pub const HIDDEN_ENV: &str = "hidden_env";
 }
 
-/// What a worker whose output is caught writes to its standard error at the end of a request, so that what it said is not kept
-/// back for want of a line's end.
+/// What a worker whose output is caught writes to its standard error at the end of a request, so
+/// that what it said is not kept back for want of a line's end.
 pub const FLUSH: &[u8] = b"\0fscf\0";
 
 /// Most pairs in one [`ToZygote::Settings`].
 pub const MAX_SETTINGS: usize = 4096;
-/// Longest text of a message for people (a version, a failure, a reason), in bytes; longer ones are cut when
-/// encoded and refused when decoded.
+/// Longest text of a message for people (a version, a failure, a reason), in bytes; longer ones are
+/// cut when encoded and refused when decoded.
 pub const MAX_TEXT: usize = 4096;
 
 /// What the supervisor tells a zygote.
@@ -196,8 +202,8 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// The system's number. The backtrace takes a real-time signal because applications use `SIGUSR1` and
-    /// `SIGUSR2` themselves.
+    /// The system's number. The backtrace takes a real-time signal because applications use
+    /// `SIGUSR1` and `SIGUSR2` themselves.
     pub fn number(self) -> i32 {
         match self {
             Signal::Backtrace => libc::SIGRTMIN() + 7,
@@ -216,8 +222,8 @@ pub enum FromZygote {
         /// `expose_php`: whether responses tell it.
         exposes: bool,
     },
-    /// A worker was forked. With [`key::CATCH_OUTPUT`] two descriptors come along: the reading ends of what it writes to its
-    /// standard output and to its standard error.
+    /// A worker was forked. With [`key::CATCH_OUTPUT`] two descriptors come along: the reading ends
+    /// of what it writes to its standard output and to its standard error.
     Spawned {
         /// Board entry.
         index: u16,
@@ -241,8 +247,8 @@ pub enum FromZygote {
         index: u16,
         /// As told by [`ToZygote::Spawn`].
         instance: u32,
-        /// The script's file in a line, then one for each call, the innermost first: address, function, file and line
-        /// number, with tabs between them. The last line may be cut.
+        /// The script's file in a line, then one for each call, the innermost first: address,
+        /// function, file and line number, with tabs between them. The last line may be cut.
         trace: String,
     },
     /// The answer to [`ToZygote::Ask`].
@@ -252,8 +258,8 @@ pub enum FromZygote {
         /// Why, for people.
         message: String,
     },
-    /// The image that its workers serve is outdated, as by [`EXIT_OUTDATED`]; it goes on serving until it is
-    /// told to quit.
+    /// The image that its workers serve is outdated, as by [`EXIT_OUTDATED`]; it goes on serving
+    /// until it is told to quit.
     Outdated {
         /// What has changed, for people.
         reason: String,
@@ -281,8 +287,8 @@ impl fmt::Display for Status {
 /// What the supervisor tells the front.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToFront {
-    /// A worker has ended, and touches the segment no more: a request that it holds will get no (further)
-    /// answer, and its slot may be used again.
+    /// A worker has ended, and touches the segment no more: a request that it holds will get no
+    /// (further) answer, and its slot may be used again.
     Death {
         /// Number of the pool.
         pool: u32,
@@ -307,25 +313,28 @@ pub enum ToFront {
         /// Number of the pool.
         pool: u32,
     },
-    /// Accept no more connections, answer the requests that are under way, then say [`FromFront::Drained`]
-    /// and exit.
+    /// Accept no more connections, answer the requests that are under way, then say
+    /// [`FromFront::Drained`] and exit.
     Drain,
-    /// Write to these log files from now on. Their descriptors come with the message, in this order.
+    /// Write to these log files from now on. Their descriptors come with the message, in this
+    /// order.
     Reopen {
         /// The first descriptor is the error log (to be put at 2).
         error: bool,
         /// The next descriptor is the access log.
         access: bool,
     },
-    /// Run this errand if there is one, then say how the addresses of FastCGI applications stand, and the content cache:
-    /// [`FromFront::Standing`] for each, [`FromFront::Cache`] if there is one, then [`FromFront::Answered`].
+    /// Run this errand if there is one, then say how the addresses of FastCGI applications stand,
+    /// and the content cache: [`FromFront::Standing`] for each, [`FromFront::Cache`] if there is
+    /// one, then [`FromFront::Answered`].
     Upstreams {
         /// Comes back with the answer; 0: none is wanted.
         question: u32,
         /// What is to be done first.
         errand: Option<Errand>,
     },
-    /// Remove this from the content cache, then say [`FromFront::Purged`] and [`FromFront::Answered`].
+    /// Remove this from the content cache, then say [`FromFront::Purged`] and
+    /// [`FromFront::Answered`].
     Purge {
         /// As in [`ToFront::Upstreams`].
         question: u32,
@@ -463,7 +472,10 @@ pub fn receive<M: Message>(channel: &Channel) -> io::Result<Heard<M>> {
 }
 
 /// Takes the next message, waiting up to `limit` ([`None`]: without limit).
-pub fn receive_within<M: Message>(channel: &Channel, limit: Option<Duration>) -> io::Result<Heard<M>> {
+pub fn receive_within<M: Message>(
+    channel: &Channel,
+    limit: Option<Duration>,
+) -> io::Result<Heard<M>> {
     understand(channel.receive_within(limit)?)
 }
 
@@ -559,7 +571,11 @@ impl Message for FromZygote {
                 let exposes = from.u8()? != 0;
                 FromZygote::Ready { version: from.text(MAX_TEXT)?, exposes }
             }
-            2 => FromZygote::Spawned { index: from.u16()?, instance: from.instance()?, pid: from.u32()? },
+            2 => FromZygote::Spawned {
+                index: from.u16()?,
+                instance: from.instance()?,
+                pid: from.u32()?,
+            },
             3 => {
                 let (index, instance) = (from.u16()?, from.instance()?);
                 let status = match (from.u8()?, from.u8()?) {
@@ -641,7 +657,9 @@ impl Message for FromFront {
             FromFront::Drained => Writer::new(2).end(),
             FromFront::Want { pool } => Writer::new(3).u32(*pool).end(),
             FromFront::Left { pool } => Writer::new(10).u32(*pool).end(),
-            FromFront::Spoiled { pool, reason } => Writer::new(11).u32(*pool).text(cut(reason)).end(),
+            FromFront::Spoiled { pool, reason } => {
+                Writer::new(11).u32(*pool).text(cut(reason)).end()
+            }
             FromFront::Turned { loops } => {
                 let count = Writer::new(12).u16(loops.len() as u16);
                 loops.iter().fold(count, |out, event_loop| out.u16(*event_loop)).end()
@@ -651,8 +669,12 @@ impl Message for FromFront {
             FromFront::Standing { question, upstream, standing } => {
                 standing.encode(Writer::new(6).u32(*question).u16(*upstream)).end()
             }
-            FromFront::Cache { question, standing } => standing.encode(Writer::new(8).u32(*question)).end(),
-            FromFront::Purged { question, count } => Writer::new(9).u32(*question).u64(*count).end(),
+            FromFront::Cache { question, standing } => {
+                standing.encode(Writer::new(8).u32(*question)).end()
+            }
+            FromFront::Purged { question, count } => {
+                Writer::new(9).u32(*question).u64(*count).end()
+            }
             FromFront::Answered { question, outcome } => {
                 let to = Writer::new(7).u32(*question).u8(u8::from(outcome.is_ok()));
                 match outcome {
@@ -673,7 +695,9 @@ impl Message for FromFront {
             11 => FromFront::Spoiled { pool: from.u32()?, reason: from.text(MAX_TEXT)? },
             12 => {
                 let count = from.u16()?;
-                FromFront::Turned { loops: (0..count).map(|_| from.u16()).collect::<Result<_, _>>()? }
+                FromFront::Turned {
+                    loops: (0..count).map(|_| from.u16()).collect::<Result<_, _>>()?,
+                }
             }
             4 => FromFront::Failed { message: from.text(MAX_TEXT)? },
             5 => FromFront::Draining,
@@ -686,7 +710,10 @@ impl Message for FromFront {
                 question: from.u32()?,
                 outcome: if from.flag()? { Ok(()) } else { Err(from.text(MAX_TEXT)?) },
             },
-            8 => FromFront::Cache { question: from.u32()?, standing: CacheStanding::decode(&mut from)? },
+            8 => FromFront::Cache {
+                question: from.u32()?,
+                standing: CacheStanding::decode(&mut from)?,
+            },
             9 => FromFront::Purged { question: from.u32()?, count: from.u64()? },
             _ => return Err(BadMessage("unknown tag")),
         };

@@ -1,7 +1,7 @@
 //! System primitives: shared memory, the queue, wake-ups, processes, signals.
 //!
-//! Unsafe room 1. Every other crate but the PHP worker forbids `unsafe`; what they need from the kernel is
-//! here, without policy.
+//! Unsafe room 1. Every other crate but the PHP worker forbids `unsafe`; what they need from the
+//! kernel is here, without policy.
 
 pub mod access_list;
 pub mod channel;

@@ -54,7 +54,8 @@ impl Child {
         unsafe { libc::kill(-self.pid, libc::SIGKILL) };
     }
 
-    /// Ends it at once. That it has already ended is no error; its number is not reused before [`reap`].
+    /// Ends it at once. That it has already ended is no error; its number is not reused before
+    /// [`reap`].
     pub fn kill(&self) {
         // SAFETY: signals one process; `pid` is our child, not yet reaped.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
@@ -174,23 +175,29 @@ pub fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Forks. The child closes every descriptor but 0, 1, 2 and `keep`, dies with this process, is its own
-/// process group (a terminal's Ctrl-C does not reach it), becomes `identity` if there is one, and exits with
-/// what `child` returns.
+/// Forks. The child closes every descriptor but 0, 1, 2 and `keep`, dies with this process, is its
+/// own process group (a terminal's Ctrl-C does not reach it), becomes `identity` if there is one,
+/// and exits with what `child` returns.
 ///
-/// `keep` must name every descriptor that `child` owns; those of the caller's other values are closed under
-/// them, which is safe because the child never returns to code that could use or drop them.
+/// `keep` must name every descriptor that `child` owns; those of the caller's other values are
+/// closed under them, which is safe because the child never returns to code that could use or drop
+/// them.
 ///
 /// # Panics
 ///
-/// In debug builds, when the process has more than one thread: the others would vanish in the child while
-/// they hold locks.
-pub fn fork(keep: &[RawFd], identity: Option<&Identity>, child: impl FnOnce() -> u8) -> io::Result<Child> {
+/// In debug builds, when the process has more than one thread: the others would vanish in the child
+/// while they hold locks.
+pub fn fork(
+    keep: &[RawFd],
+    identity: Option<&Identity>,
+    child: impl FnOnce() -> u8,
+) -> io::Result<Child> {
     debug_assert!(is_alone(), "fork needs a process with one thread");
     let mut keep = keep.to_vec();
     keep.sort_unstable();
     let parent = std::process::id();
-    // SAFETY: there is one thread, so the child is a complete copy, and may do whatever this process may.
+    // SAFETY: there is one thread, so the child is a complete copy, and may do whatever this
+    // process may.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
@@ -198,7 +205,8 @@ pub fn fork(keep: &[RawFd], identity: Option<&Identity>, child: impl FnOnce() ->
                 close_all_but(&keep);
                 own_group();
                 // Becoming somebody else clears the parent-death signal, so that comes after.
-                let ready = identity.map_or(Ok(()), Identity::assume).and_then(|()| die_with(parent));
+                let ready =
+                    identity.map_or(Ok(()), Identity::assume).and_then(|()| die_with(parent));
                 match ready {
                     Ok(()) => child(),
                     Err(_) => NOT_READY,
@@ -253,7 +261,8 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Starts it: no signal is blocked or ignored, it is its own process group, and dies with this process.
+    /// Starts it: no signal is blocked or ignored, it is its own process group, and dies with this
+    /// process.
     ///
     /// An error of the child before and in `exec` is returned here.
     ///
@@ -275,7 +284,8 @@ impl<'a> Program<'a> {
         }
         let argv = pointers(&arguments);
         let envp = pointers(&environment);
-        let directory = self.directory.map(|path| CString::new(path.as_os_str().as_bytes())).transpose()?;
+        let directory =
+            self.directory.map(|path| CString::new(path.as_os_str().as_bytes())).transpose()?;
         let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
         let input = self.input.unwrap_or(null.as_fd());
         let sources: Vec<RawFd> = self.fds.iter().map(AsRawFd::as_raw_fd).collect();
@@ -298,17 +308,24 @@ impl<'a> Program<'a> {
                 }
                 die_with(parent)?;
                 // SAFETY: the text is NUL-terminated and outlives the call.
-                if directory.as_ref().is_some_and(|path| unsafe { libc::chdir(path.as_ptr()) } != 0) {
+                if directory.as_ref().is_some_and(|path| unsafe { libc::chdir(path.as_ptr()) } != 0)
+                {
                     return Err(io::Error::last_os_error());
                 }
-                // SAFETY: all three are NUL-terminated and outlive the call; argv and envp end with null.
+                // SAFETY: all three are NUL-terminated and outlive the call; argv and envp end with
+                // null.
                 unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
                 Err(io::Error::last_os_error())
             })();
             let code = error.err().and_then(|error| error.raw_os_error()).unwrap_or(libc::EINVAL);
-            // SAFETY: `code` is readable; the highest descriptor in use is the report pipe, see `place`.
+            // SAFETY: `code` is readable; the highest descriptor in use is the report pipe, see
+            // `place`.
             unsafe {
-                libc::write(FIRST + sources.len() as RawFd, (&raw const code).cast(), mem::size_of_val(&code))
+                libc::write(
+                    FIRST + sources.len() as RawFd,
+                    (&raw const code).cast(),
+                    mem::size_of_val(&code),
+                )
             };
             exit_now(127);
         }
@@ -318,10 +335,12 @@ impl<'a> Program<'a> {
         drop(reported);
         let mut code = 0_i32;
         // SAFETY: `code` is writable. The read ends when `exec` closes the child's end.
-        let count =
-            unsafe { libc::read(report.as_raw_fd(), (&raw mut code).cast(), mem::size_of_val(&code)) };
+        let count = unsafe {
+            libc::read(report.as_raw_fd(), (&raw mut code).cast(), mem::size_of_val(&code))
+        };
         if count == mem::size_of_val(&code) as isize {
-            // SAFETY: our child, which is exiting; reaped here because the caller never hears of it.
+            // SAFETY: our child, which is exiting; reaped here because the caller never hears of
+            // it.
             unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
             return Err(io::Error::from_raw_os_error(code));
         }
@@ -329,7 +348,8 @@ impl<'a> Program<'a> {
     }
 }
 
-/// In the child: 0 from `input`, 1 and 2 from `output`, `sources` at 3…, the report pipe after them, the rest closed.
+/// In the child: 0 from `input`, 1 and 2 from `output`, `sources` at 3…, the report pipe after
+/// them, the rest closed.
 ///
 /// A source may sit where another one belongs, so all of them are first copied out of the way.
 fn place(
@@ -339,10 +359,11 @@ fn place(
     copies: &mut [RawFd],
     report: &OwnedFd,
 ) -> io::Result<()> {
-    let check = |result: RawFd| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) };
+    let check =
+        |result: RawFd| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) };
     let end = FIRST + sources.len() as RawFd;
-    // SAFETY: each call takes numbers only; the process has no other thread, and no value of it is used
-    // after its descriptor is overwritten.
+    // SAFETY: each call takes numbers only; the process has no other thread, and no value of it is
+    // used after its descriptor is overwritten.
     unsafe {
         for (copy, source) in copies.iter_mut().zip(sources) {
             *copy = check(libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, end + 1))?;
@@ -389,7 +410,8 @@ fn close_all_but(keep: &[RawFd]) {
 }
 
 fn close_range(first: RawFd, last: RawFd) {
-    // SAFETY: takes numbers only; both callers run in a new child that uses none of these descriptors.
+    // SAFETY: takes numbers only; both callers run in a new child that uses none of these
+    // descriptors.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 
@@ -429,13 +451,15 @@ fn exit_now(code: libc::c_int) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Whether this process has one thread. The test harness always keeps a second one, which only waits.
+/// Whether this process has one thread. The test harness always keeps a second one, which only
+/// waits.
 fn is_alone() -> bool {
     let most = if cfg!(test) { 2 } else { 1 };
     fs::read_dir("/proc/self/task").map_or(true, |entries| entries.count() <= most)
 }
 
-/// Makes this process the new parent of descendants whose own parent has died, so that it can [`reap`] them.
+/// Makes this process the new parent of descendants whose own parent has died, so that it can
+/// [`reap`] them.
 pub fn adopt_orphans() -> io::Result<()> {
     // SAFETY: takes numbers only.
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) } != 0 {
@@ -462,7 +486,8 @@ pub fn raise_open_files() -> io::Result<u64> {
 
 /// Lets standard error go to this file, for this process and what it starts from now on.
 pub fn redirect_stderr(file: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: both are open; descriptor 2 has no owner that could be surprised, it is only written to.
+    // SAFETY: both are open; descriptor 2 has no owner that could be surprised, it is only written
+    // to.
     if unsafe { libc::dup2(file.as_raw_fd(), 2) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -508,8 +533,9 @@ pub fn demand(pid: u32) -> Option<Demand> {
     (time > 0).then_some(Demand { time, is_runnable })
 }
 
-/// The listening sockets that a service manager passed on (`LISTEN_PID`, `LISTEN_FDS`: 3, 4, …), made
-/// close-on-exec. Only the first call answers them; none when they are meant for another process.
+/// The listening sockets that a service manager passed on (`LISTEN_PID`, `LISTEN_FDS`: 3, 4, …),
+/// made close-on-exec. Only the first call answers them; none when they are meant for another
+/// process.
 ///
 /// Must come before the process opens anything of its own.
 pub fn passed_sockets() -> Vec<OwnedFd> {
@@ -523,7 +549,8 @@ pub fn passed_sockets() -> Vec<OwnedFd> {
     for fd in FIRST..FIRST + count {
         // SAFETY: changes a flag of the descriptor, and fails if there is none.
         if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0 {
-            // SAFETY: open, and ours by the contract of the two variables; `TAKEN` keeps it to one owner.
+            // SAFETY: open, and ours by the contract of the two variables; `TAKEN` keeps it to one
+            // owner.
             sockets.push(unsafe { OwnedFd::from_raw_fd(fd) });
         }
     }
@@ -632,8 +659,10 @@ fn groups_of(user: &CStr, gid: libc::gid_t) -> Vec<libc::gid_t> {
     let mut groups = vec![gid; 64];
     loop {
         let mut count = groups.len() as libc::c_int;
-        // SAFETY: `groups` has room for `count` entries; the call writes no more, and tells how many.
-        let fits = unsafe { libc::getgrouplist(user.as_ptr(), gid, groups.as_mut_ptr(), &mut count) } >= 0;
+        // SAFETY: `groups` has room for `count` entries; the call writes no more, and tells how
+        // many.
+        let fits =
+            unsafe { libc::getgrouplist(user.as_ptr(), gid, groups.as_mut_ptr(), &mut count) } >= 0;
         if fits || groups.len() >= 65_536 {
             groups.truncate(count.unsigned_abs() as usize);
             return groups;

@@ -47,7 +47,8 @@ impl Signals {
     /// Blocks the signals and opens the descriptor. A child made by `fork` stays blocked, so that a
     /// terminal's Ctrl-C does not end it before the supervisor says so.
     pub fn take() -> io::Result<Signals> {
-        // SAFETY: a `sigset_t` is plain data, and `sigemptyset` initialises it before its first use.
+        // SAFETY: a `sigset_t` is plain data, and `sigemptyset` initialises it before its first
+        // use.
         let mut set: libc::sigset_t = unsafe { mem::zeroed() };
         // SAFETY: `set` is valid for both calls, the numbers are valid signals.
         unsafe {

@@ -6,7 +6,8 @@ use std::mem;
 /// The longest text that a format may make.
 const LONGEST: usize = 256;
 
-/// A moment, in seconds since 1970, as the C library's `strftime` writes it; nothing if that would be too long.
+/// A moment, in seconds since 1970, as the C library's `strftime` writes it; nothing if that would
+/// be too long.
 pub fn local(seconds: i64, format: &str) -> String {
     let Ok(format) = CString::new(format) else { return String::new() };
     let mut broken_down = mem::MaybeUninit::<libc::tm>::zeroed();
@@ -15,8 +16,9 @@ pub fn local(seconds: i64, format: &str) -> String {
         return String::new();
     }
     let mut text = vec![0u8; LONGEST];
-    // SAFETY: the buffer has the length that is given, the format ends with a zero, and all bytes of a `tm`, zeroed
-    // before and filled in now, are initialised; its zone's name is the C library's own.
+    // SAFETY: the buffer has the length that is given, the format ends with a zero, and all bytes
+    // of a `tm`, zeroed before and filled in now, are initialised; its zone's name is the C
+    // library's own.
     let length = unsafe {
         libc::strftime(text.as_mut_ptr().cast(), text.len(), format.as_ptr(), broken_down.as_ptr())
     };

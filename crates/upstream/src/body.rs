@@ -43,7 +43,8 @@ impl Body {
         }
     }
 
-    /// At most `most` bytes from `at`, without taking them: an application may have to be asked again.
+    /// At most `most` bytes from `at`, without taking them: an application may have to be asked
+    /// again.
     ///
     /// # Errors
     /// The spool file cannot be read, or is shorter than it was.
@@ -60,8 +61,8 @@ impl Body {
         }
     }
 
-    /// Offers the next bytes to `take`, which returns how many it took; until it takes less than it was
-    /// offered, or nothing is left.
+    /// Offers the next bytes to `take`, which returns how many it took; until it takes less than it
+    /// was offered, or nothing is left.
     ///
     /// # Errors
     /// The spool file cannot be read, or is shorter than it was.
@@ -115,7 +116,9 @@ mod tests {
         file.write_all(&bytes).unwrap();
         for step in [1000, PIECE, PIECE * 2] {
             assert!(poured(Body::Memory(bytes.clone().into()), step) == bytes);
-            assert!(poured(Body::spooled(file.try_clone().unwrap(), bytes.len() as u64), step) == bytes);
+            assert!(
+                poured(Body::spooled(file.try_clone().unwrap(), bytes.len() as u64), step) == bytes
+            );
             for body in [
                 Body::Memory(bytes.clone().into()),
                 Body::spooled(file.try_clone().unwrap(), bytes.len() as u64),

@@ -1,8 +1,8 @@
-//! Where the front sends requests. Without this crate the front would have to know how each kind of backend
-//! queues, answers, stalls and dies.
+//! Where the front sends requests. Without this crate the front would have to know how each kind of
+//! backend queues, answers, stalls and dies.
 //!
-//! A backend is reached through a rim: the shared-memory queue to a PHP pool ([`shm`]), or connections to a FastCGI
-//! application ([`fcgi`]).
+//! A backend is reached through a rim: the shared-memory queue to a PHP pool ([`shm`]), or
+//! connections to a FastCGI application ([`fcgi`]).
 
 pub mod body;
 pub mod fcgi;

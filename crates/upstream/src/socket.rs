@@ -1,9 +1,10 @@
 //! Sockets in an event loop, registered there as late and for as little as can be.
 //!
-//! - A connection for a single request mostly has it when it is accepted, and takes the answer at once. Then registering it would be
-//!   two system calls for nothing.
-//! - A connection is registered for reading alone. Registered for writing too, a Unix socket would report that it is writable each time
-//!   the other end has read something, and so wake the event loop a second time for each request.
+//! - A connection for a single request mostly has it when it is accepted, and takes the answer at
+//!   once. Then registering it would be two system calls for nothing.
+//! - A connection is registered for reading alone. Registered for writing too, a Unix socket would
+//!   report that it is writable each time the other end has read something, and so wake the event
+//!   loop a second time for each request.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +13,8 @@ use std::task::{Context, Poll, ready};
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, acceptfrom_with, recv, send, shutdown,
+    RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, acceptfrom_with, recv, send,
+    shutdown,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -39,8 +41,10 @@ impl Listener {
     pub async fn accept(&self) -> io::Result<Socket> {
         loop {
             let mut ready = self.socket.readable().await?;
-            let accepted =
-                acceptfrom_with(self.socket.get_ref(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
+            let accepted = acceptfrom_with(
+                self.socket.get_ref(),
+                SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            );
             match accepted {
                 Err(Errno::AGAIN) => ready.clear_ready(),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -86,7 +90,11 @@ impl Socket {
     ///
     /// # Errors
     /// Those of `recv` and of registering it.
-    pub fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         loop {
             match &mut self.reading {
                 Reading::Loose(fd) => match recv(fd, &mut *buffer, RecvFlags::empty()) {
@@ -101,7 +109,8 @@ impl Socket {
                         Err(Errno::INTR) => {}
                         read => {
                             let count = read?.1;
-                            // There was no more; the event loop tells when there is. The end it has told for good.
+                            // There was no more; the event loop tells when there is. The end it has
+                            // told for good.
                             if count < buffer.len() {
                                 ready.clear_ready();
                             }
@@ -125,10 +134,16 @@ impl Socket {
     ///
     /// # Errors
     /// Those of `send` and of registering it.
-    pub fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match &self.reading {
             Reading::Loose(fd) => self.writing.poll_send(fd.as_fd(), context, bytes),
-            Reading::Registered(socket) => self.writing.poll_send(socket.get_ref().as_fd(), context, bytes),
+            Reading::Registered(socket) => {
+                self.writing.poll_send(socket.get_ref().as_fd(), context, bytes)
+            }
             Reading::Lost => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
@@ -147,7 +162,8 @@ impl Socket {
     }
 }
 
-/// The writing side of a socket: a copy of its descriptor is registered for as long as it has to wait.
+/// The writing side of a socket: a copy of its descriptor is registered for as long as it has to
+/// wait.
 #[derive(Debug, Default)]
 pub(crate) struct Writing(Option<AsyncFd<OwnedFd>>);
 

@@ -1,5 +1,5 @@
-/* A FastCGI application in C, with libfcgi: four threads in one process, each with a connection of its own. On
- * descriptor 0, where who starts it puts a listening socket, or on a socket of its own:
+/* A FastCGI application in C, with libfcgi: four threads in one process, each with a connection of
+ * its own. On descriptor 0, where who starts it puts a listening socket, or on a socket of its own:
  *
  *     gcc -O2 -pthread -o app app.c -lfcgi
  *     ./app /tmp/app.sock
@@ -51,7 +51,8 @@ static void answer(FCGX_Request *request)
         FCGX_FPrintF(request->err, "something is wrong\n");
         FCGX_FPrintF(request->out, "Content-Type: text/plain\r\n\r\nsaid\n");
     } else {
-        FCGX_FPrintF(request->out, "Status: 404 Not Found\r\nContent-Type: text/plain\r\n\r\nnothing here\n");
+        FCGX_FPrintF(request->out,
+                     "Status: 404 Not Found\r\nContent-Type: text/plain\r\n\r\nnothing here\n");
     }
 }
 

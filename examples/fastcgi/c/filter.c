@@ -1,5 +1,6 @@
-/* A FastCGI filter in C, with libfcgi: it sends a file with $(NAME) replaced by the variable NAME of the request. On descriptor 0,
- * where who starts it puts a listening socket, or on a socket of its own:
+/* A FastCGI filter in C, with libfcgi: it sends a file with $(NAME) replaced by the variable NAME
+ * of the request. On descriptor 0, where who starts it puts a listening socket, or on a socket of
+ * its own:
  *
  *     gcc -O2 -o filter filter.c -lfcgi
  *     ./filter /tmp/filter.sock
@@ -18,7 +19,8 @@ static void replace(FCGX_Request *request)
     size_t len = 0;
     int c;
 
-    while ((c = FCGX_GetChar(request->in)) != EOF && len < sizeof(name) - 1 && (isalnum(c) || c == '_')) {
+    while ((c = FCGX_GetChar(request->in)) != EOF && len < sizeof(name) - 1 &&
+           (isalnum(c) || c == '_')) {
         name[len++] = c;
     }
     name[len] = 0;

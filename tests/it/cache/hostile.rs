@@ -67,7 +67,8 @@ fn a_query_is_taken_as_it_is() {
 fn a_vary_without_end_is_not_kept() {
     let site = Site::new();
     let names: Vec<_> = (0..100).map(|number| format!("X-{number}")).collect();
-    let target = page_with("", &["Cache-Control: max-age=60", &format!("Vary: {}", names.join(", "))]);
+    let target =
+        page_with("", &["Cache-Control: max-age=60", &format!("Vary: {}", names.join(", "))]);
     site.get(&target).expect(200);
     site.get(&target).expect(200);
     assert_eq!(site.runs(), 2);
@@ -84,7 +85,8 @@ fn values_without_end_do_not_fill_the_memory() {
     let site = Site::with(&["cache.memory = \"1MiB\"", "cache.largest = \"64KiB\""]);
     let target = page_with("pieces=1&size=30000", &["Cache-Control: max-age=60", "Vary: X-Any"]);
     for number in 0..60 {
-        let text = site.send(&asking(&target, &[("X-Any", &number.to_string())])).expect(200).text();
+        let text =
+            site.send(&asking(&target, &[("X-Any", &number.to_string())])).expect(200).text();
         assert!(text.starts_with(&format!("run {}x", number + 1)), "{}", &text[..10]);
     }
     let other = page_with("other", &["Cache-Control: max-age=60"]);

@@ -32,7 +32,9 @@ impl Site {
 
     fn of(kind: Kind, lines: &[&str]) -> Site {
         let setup = Setup::new(kind).site("cache").workers(4).site_line("cache = true");
-        let add = |setup: Setup, line: &&str| match line.starts_with("cache.") || line.starts_with("loops") {
+        let add = |setup: Setup, line: &&str| match line.starts_with("cache.")
+            || line.starts_with("loops")
+        {
             true => setup.line(line),
             false => setup.site_line(line),
         };
@@ -76,7 +78,9 @@ fn page_with(query: &str, fields: &[&str]) -> String {
 
 fn encoded(text: &str) -> String {
     let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+            char::from(byte).to_string()
+        }
         byte => format!("%{byte:02X}"),
     };
     text.bytes().map(byte).collect()

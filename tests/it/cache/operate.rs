@@ -19,7 +19,11 @@ const PAGES: [(&str, &str); 4] = [
 ];
 
 fn kept(path: &str, tags: &str) -> String {
-    page_with("", &["Cache-Control: max-age=60", tags]).replacen("/page.php", &format!("/page.php/{path}"), 1)
+    page_with("", &["Cache-Control: max-age=60", tags]).replacen(
+        "/page.php",
+        &format!("/page.php/{path}"),
+        1,
+    )
 }
 
 /// The paths of the pages that are still kept.
@@ -64,7 +68,10 @@ fn wrong_purges_are_refused() {
     assert_eq!(left(&site), "a ab b c");
     let plain = crate::harness::Setup::new(crate::harness::Kind::Classic).start();
     let output = command(&plain, &["cache", "purge", "--all"]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no site has `cache = true`"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("no site has `cache = true`"),
+        "{output:?}"
+    );
 }
 
 #[test]

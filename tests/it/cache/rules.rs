@@ -39,8 +39,16 @@ fn responses_say_whether_they_may_be_kept() {
         let stored = if is_kept { "Tokamak; fwd=miss; stored" } else { "Tokamak; fwd=miss" };
         assert!(status(&first).starts_with(stored), "{first}");
         assert_eq!(status(&second).starts_with("Tokamak; hit; ttl="), is_kept, "{second}");
-        assert_eq!(second.header("age").is_some(), is_kept || fields.concat().contains("Age: "), "{second}");
-        assert_eq!(first.header("age").is_some(), fields.concat().contains("Age: "), "{fields:?} {first}");
+        assert_eq!(
+            second.header("age").is_some(),
+            is_kept || fields.concat().contains("Age: "),
+            "{second}"
+        );
+        assert_eq!(
+            first.header("age").is_some(),
+            fields.concat().contains("Age: "),
+            "{fields:?} {first}"
+        );
     }
 }
 
@@ -65,7 +73,8 @@ fn an_age_goes_on_and_grows() {
             let target = page_with(shape, &fields);
             let first = site.get(&target).expect(200);
             assert!(status(&first).contains("stored"), "{first}");
-            let age = |response: &Response| response.header("age").map(|age| age.parse::<u64>().unwrap());
+            let age =
+                |response: &Response| response.header("age").map(|age| age.parse::<u64>().unwrap());
             assert_eq!(age(&first), expected, "{fields:?} {shape}: {first}");
             let again = site.get(&target);
             assert!(age(&again) >= Some(expected.unwrap_or(0)), "{again}");
@@ -130,7 +139,10 @@ fn a_field_for_this_cache_is_remembered() {
     site.get(&target).expect(200);
     sleep(Duration::from_millis(1100));
     let checked = site.get(&target).expect(200);
-    assert!(status(&checked).starts_with("Tokamak; fwd=stale; fwd-status=304; stored"), "{checked}");
+    assert!(
+        status(&checked).starts_with("Tokamak; fwd=stale; fwd-status=304; stored"),
+        "{checked}"
+    );
     let again = site.get(&target).expect(200);
     assert!(status(&again).starts_with("Tokamak; hit"), "{again}");
     assert_eq!((again.text().as_str(), again.header("tokamak-cache-control")), ("run 1", None));
@@ -147,7 +159,9 @@ fn statuses_are_kept_too() {
         (500, false, true),
         (403, false, true),
     ] {
-        for (fields, is_kept) in [(&[][..], by_default), (&["Cache-Control: max-age=60"], by_themselves)] {
+        for (fields, is_kept) in
+            [(&[][..], by_default), (&["Cache-Control: max-age=60"], by_themselves)]
+        {
             let (target, before) = (page_with(&format!("status={code}"), fields), site.runs());
             site.get(&target).expect(code);
             site.get(&target).expect(code);
@@ -180,7 +194,10 @@ fn default_lifetimes_are_for_nobody_in_particular() {
     // One with a cookie neither gets what was made for nobody, nor leaves what was made for it.
     for cookie in ["session=1", "session=2"] {
         let own = site.send(&asking("/page.php", &[("Cookie", cookie)]));
-        assert!(status(&own).starts_with("Tokamak; fwd=miss") && !status(&own).contains("stored"), "{own}");
+        assert!(
+            status(&own).starts_with("Tokamak; fwd=miss") && !status(&own).contains("stored"),
+            "{own}"
+        );
     }
     let own = site.send(&asking("/page.php", &[("Authorization", "Basic YTpi")]));
     assert!(!status(&own).contains("stored"), "{own}");
@@ -199,7 +216,8 @@ fn what_is_public_is_for_everybody() {
         for (field, value, is_shared) in
             [("Cookie", "a=b", with_cookie), ("Authorization", "Basic YTpi", with_credentials)]
         {
-            let target = page_with(&format!("for={field}"), &[&format!("Cache-Control: {control}")]);
+            let target =
+                page_with(&format!("for={field}"), &[&format!("Cache-Control: {control}")]);
             let before = site.runs();
             site.send(&asking(&target, &[(field, value)]));
             site.send(&asking(&target, &[(field, value)]));
@@ -221,7 +239,9 @@ fn the_operator_may_overlook_things() {
     let second = site.send(&asking(&target, &[("Cookie", "a=2"), ("Cache-Control", "no-cache")]));
     assert_eq!(first.text(), second.text());
     let before = site.runs();
-    for target in ["/page.php?a=1", "/page.php?utm_source=x&a=1", "/page.php?a=1&ref=y&utm_medium=z"] {
+    for target in
+        ["/page.php?a=1", "/page.php?utm_source=x&a=1", "/page.php?a=1&ref=y&utm_medium=z"]
+    {
         site.get(target);
     }
     assert_eq!(site.runs() - before, 1);
@@ -264,8 +284,10 @@ fn clients_may_ask_for_more_or_less() {
 #[test]
 fn vary_divides() {
     let site = Site::new();
-    let target =
-        page_with("say[]=HTTP_ACCEPT_LANGUAGE", &["Cache-Control: max-age=60", "Vary: Accept-Language"]);
+    let target = page_with(
+        "say[]=HTTP_ACCEPT_LANGUAGE",
+        &["Cache-Control: max-age=60", "Vary: Accept-Language"],
+    );
     for (language, expected) in [
         (Some("de"), "run 1 de"),
         (Some("en"), "run 2 en"),
@@ -274,8 +296,10 @@ fn vary_divides() {
         (Some("en"), "run 2 en"),
         (None, "run 3 -"),
     ] {
-        let request = language
-            .map_or_else(|| get(&target), |language| asking(&target, &[("Accept-Language", language)]));
+        let request = language.map_or_else(
+            || get(&target),
+            |language| asking(&target, &[("Accept-Language", language)]),
+        );
         assert_eq!(site.send(&request).text(), expected);
     }
 }
@@ -349,7 +373,11 @@ fn parts_and_heads_come_from_the_whole() {
         (&[("Range", "bytes=0-3,5-6")], 200, &whole[..], None),
     ] {
         let part = site.send(&asking(&target, fields)).expect(code);
-        assert_eq!((part.text().as_str(), part.header("content-range")), (expected, described), "{fields:?}");
+        assert_eq!(
+            (part.text().as_str(), part.header("content-range")),
+            (expected, described),
+            "{fields:?}"
+        );
         assert_eq!(part.header("content-length"), Some(expected.len().to_string().as_str()));
     }
     let none = site.send(&asking(&target, &[("Range", "bytes=200-")])).expect(416);
@@ -391,7 +419,8 @@ fn fastcgi_applications_are_spared_too() {
 #[test]
 fn a_route_may_differ() {
     let site = Site::with(&[
-        "route = [{ path = \"/page.php\", cache = false }, { path = \"/page.php/kept\", cache_lifetime = \"1m\", cache = true }]",
+        "route = [{ path = \"/page.php\", cache = false }, { path = \"/page.php/kept\", \
+            cache_lifetime = \"1m\", cache = true }]",
     ]);
     let target = page(&["Cache-Control: max-age=60"]);
     let first = site.get(&target);

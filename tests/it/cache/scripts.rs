@@ -28,7 +28,8 @@ fn what_a_script_makes_is_kept() {
 #[test]
 fn what_comes_from_an_application_behind_scripts_is_kept() {
     let site = scripted();
-    let target = page_with("", &["Cache-Control: max-age=1, stale-while-revalidate=60", "ETag: \"a\""]);
+    let target =
+        page_with("", &["Cache-Control: max-age=1, stale-while-revalidate=60", "ETag: \"a\""]);
     let first = site.get(&target).expect(200);
     assert!(status(&first).starts_with("Tokamak; fwd=miss; stored"), "{first}");
     let second = site.send(&asking(&target, &[("If-None-Match", "\"a\"")])).expect(304);
@@ -46,22 +47,31 @@ fn a_request_that_is_led_elsewhere_is_another_one() {
     let site = scripted();
     let target = page_with("say[]=PATH_INFO", &["Cache-Control: max-age=60"]);
     let group = |group: &str| site.send(&asking(&target, &[("X-Group", group)])).text();
-    assert_eq!([group("a"), group("b"), site.get(&target).text()], ["run 1 /a", "run 2 /b", "run 3 "]);
-    assert_eq!([group("a"), group("b"), site.get(&target).text()], ["run 1 /a", "run 2 /b", "run 3 "]);
+    assert_eq!(
+        [group("a"), group("b"), site.get(&target).text()],
+        ["run 1 /a", "run 2 /b", "run 3 "]
+    );
+    assert_eq!(
+        [group("a"), group("b"), site.get(&target).text()],
+        ["run 1 /a", "run 2 /b", "run 3 "]
+    );
 }
 
 #[test]
 fn a_guard_stands_before_the_cache() {
     let guard = crate::fastcgi::backend::Backend::answering(|asked| {
         let is_known = asked.params.contains_key("HTTP_X_WORD");
-        let answer = if is_known { "Status: 200 OK\r\n\r\n" } else { "Status: 403 Forbidden\r\n\r\n" };
+        let answer =
+            if is_known { "Status: 200 OK\r\n\r\n" } else { "Status: 403 Forbidden\r\n\r\n" };
         crate::fastcgi::backend::whole(answer)
     });
     for lines in [&[][..], &["lua_content = [\"site/made.lua\"]"]] {
-        let setup =
-            crate::harness::Setup::new(crate::harness::Kind::Classic).site("cache").site_line("cache = true");
-        let setup =
-            lines.iter().fold(setup.site_line("authorizer = \"app\""), |setup, line| setup.site_line(line));
+        let setup = crate::harness::Setup::new(crate::harness::Kind::Classic)
+            .site("cache")
+            .site_line("cache = true");
+        let setup = lines
+            .iter()
+            .fold(setup.site_line("authorizer = \"app\""), |setup, line| setup.site_line(line));
         let site = Site(setup.upstream(&format!("address = \"{}\"", guard.address)).start());
         let target = page_with("", &["Cache-Control: max-age=60"]);
         for run in 1..=2 {

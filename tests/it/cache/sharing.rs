@@ -34,7 +34,8 @@ fn those_who_wait_for_nothing_go_on_together() {
     let began = Instant::now();
     assert_eq!(at_once(&site, &target, "collapsed"), 0);
     assert_eq!(site.runs(), MANY);
-    // The first by itself, then the others with four workers; one after the other it would be twelve times.
+    // The first by itself, then the others with four workers; one after the other it would be
+    // twelve times.
     assert!(began.elapsed() < Duration::from_millis(3000), "{:?}", began.elapsed());
     // It is remembered that there is nothing to wait for.
     let began = Instant::now();
@@ -144,7 +145,10 @@ fn stale_pages_stand_in_for_errors() {
     site.down(true);
     for _ in 0..2 {
         let response = site.get(&rescued).expect(200);
-        assert!(response.text() == "run 1" && status(&response).contains("detail=error"), "{response}");
+        assert!(
+            response.text() == "run 1" && status(&response).contains("detail=error"),
+            "{response}"
+        );
     }
     site.get(&strict).expect(503);
     site.get(&plain).expect(503);

@@ -1,4 +1,5 @@
-//! Two nodes and a Redis server between them. A node whose page has not run had the response from the other one.
+//! Two nodes and a Redis server between them. A node whose page has not run had the response from
+//! the other one.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -31,8 +32,10 @@ fn nodes(redis: &Redis) -> (Site, Site) {
         let mut number = 0;
         let shares = eventually(PATIENCE, || {
             number += 1;
-            let query =
-                format!("warm={}-{number}", site.0.state_file("x").display().to_string().replace('/', "-"));
+            let query = format!(
+                "warm={}-{number}",
+                site.0.state_file("x").display().to_string().replace('/', "-")
+            );
             site.send(&ask(&page_with(&query, &[KEPT])));
             (redis.ask(&["DBSIZE"]) != before).then_some(())
         });
@@ -60,8 +63,14 @@ fn what_one_node_has_asked_for_the_others_need_not() {
     shared(&redis, "a=1");
     let second = other.send(&ask(&target));
     assert!(is_shared(&second), "{second}");
-    assert_eq!((second.text(), second.header("x-test"), other.runs()), (first.text(), Some("yes"), runs));
-    assert!(status(&other.send(&ask(&target))).starts_with("Tokamak; hit; ttl="), "it has its own now");
+    assert_eq!(
+        (second.text(), second.header("x-test"), other.runs()),
+        (first.text(), Some("yes"), runs)
+    );
+    assert!(
+        status(&other.send(&ask(&target))).starts_with("Tokamak; hit; ttl="),
+        "it has its own now"
+    );
     // What is not for everybody is not for the others either.
     let target = page_with("b=1", &["Cache-Control: private, max-age=60"]);
     one.send(&ask(&target));
@@ -119,7 +128,8 @@ fn a_change_is_seen_by_all_nodes() {
     shared(&redis, "c=1");
     assert_eq!(other.send(&ask(&target)).text(), first);
     one.send(&Request::new("POST", &target).header("Host", "shop").body("x"));
-    let forgotten = || (!status(&other.send(&ask(&target))).starts_with("Tokamak; hit")).then_some(());
+    let forgotten =
+        || (!status(&other.send(&ask(&target))).starts_with("Tokamak; hit")).then_some(());
     eventually(Duration::from_secs(5), forgotten).expect("the other node has forgotten it");
 }
 
@@ -137,10 +147,12 @@ fn a_purge_is_for_all_nodes() {
     // A third node has nothing of its own, but finds what the tier still has.
     let third = node(&redis);
     assert!(command(&one.0, &["cache", "purge", "--tag", "news"]).status.success());
-    let forgotten = || (!status(&other.send(&ask(&tagged))).starts_with("Tokamak; hit")).then_some(());
+    let forgotten =
+        || (!status(&other.send(&ask(&tagged))).starts_with("Tokamak; hit")).then_some(());
     eventually(Duration::from_secs(5), forgotten).expect("the other node has forgotten it");
     assert!(status(&other.send(&ask(&plain))).starts_with("Tokamak; hit"), "it was not meant");
-    eventually(PATIENCE, || is_shared(&third.send(&ask(&plain))).then_some(())).expect("it reads the stream");
+    eventually(PATIENCE, || is_shared(&third.send(&ask(&plain))).then_some(()))
+        .expect("it reads the stream");
 }
 
 #[test]
@@ -160,7 +172,10 @@ fn without_the_server_each_node_is_alone() {
     }
     one.0.log_line(&["cache: without the Redis server"]);
     let log = one.0.log();
-    assert!(log.matches("without the Redis server").count() <= 3, "it is said once for each time: {log}");
+    assert!(
+        log.matches("without the Redis server").count() <= 3,
+        "it is said once for each time: {log}"
+    );
     let redis = Redis::start_on(port);
     let mut number = 0;
     let shares = eventually(PATIENCE, || {

@@ -11,14 +11,17 @@ use crate::harness::eventually;
 use crate::services::mariadb::PASSWORD;
 use crate::services::redis::Redis;
 
-/// A site whose requests a script sees before the cache is asked, with its folder; `/tell` is for another script.
+/// A site whose requests a script sees before the cache is asked, with its folder; `/tell` is for
+/// another script.
 fn saying(script: &str, teller: &str) -> (Site, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    fs::write(path("say.lua"), script.replace("FOLDER", &folder.path().display().to_string())).unwrap();
+    fs::write(path("say.lua"), script.replace("FOLDER", &folder.path().display().to_string()))
+        .unwrap();
     fs::write(path("tell.lua"), teller).unwrap();
     let say = format!("lua_raw_url = [\"{}\"]", path("say.lua"));
-    let tell = format!("route = [{{ path = \"/tell\", lua_raw_url = [\"{}\"] }}]", path("tell.lua"));
+    let tell =
+        format!("route = [{{ path = \"/tell\", lua_raw_url = [\"{}\"] }}]", path("tell.lua"));
     (Site::with(&[&say, &tell]), folder)
 }
 
@@ -99,7 +102,8 @@ fn some_requests_are_not_for_the_cache() {
 
 #[test]
 fn a_page_is_older_than_its_sources() {
-    let script = "tokamak.cache.set { lifetime = 60 } tokamak.cache.depends { files = 'FOLDER/source' }";
+    let script =
+        "tokamak.cache.set { lifetime = 60 } tokamak.cache.depends { files = 'FOLDER/source' }";
     let (site, folder) = saying(script, TELL);
     let source = folder.path().join("source");
     let target = page(&["ETag: \"a\""]);
@@ -118,13 +122,17 @@ fn a_page_is_older_than_its_sources() {
 #[test]
 fn a_page_is_older_than_a_time_in_redis() {
     let redis = Redis::start();
-    let server =
-        format!("tokamak.redis {{ host = '127.0.0.1', port = {}, password = '{PASSWORD}' }}", redis.port());
+    let server = format!(
+        "tokamak.redis {{ host = '127.0.0.1', port = {}, password = '{PASSWORD}' }}",
+        redis.port()
+    );
     let script = format!(
-        "tokamak.cache.set {{ lifetime = 60 }} tokamak.cache.depends {{ keys = 'changed', memory = {server} }}"
+        "tokamak.cache.set {{ lifetime = 60 }} tokamak.cache.depends {{ keys = 'changed', memory \
+            = {server} }}"
     );
     let tell = format!(
-        "local s, ns = lighty.c.hrtime() assert({server}:set('changed', s + ns / 1e9) == 'OK') return 204"
+        "local s, ns = lighty.c.hrtime() assert({server}:set('changed', s + ns / 1e9) == 'OK') \
+            return 204"
     );
     let (site, _folder) = saying(&script, &tell);
     let runs = || site.get(&page(&[])).text();
@@ -136,13 +144,15 @@ fn a_page_is_older_than_a_time_in_redis() {
 
 #[test]
 fn stale_pages_are_used_as_long_as_a_script_says() {
-    let script = "tokamak.cache.set { lifetime = 1, stale_while_revalidate = 60, stale_if_error = 60 }";
+    let script =
+        "tokamak.cache.set { lifetime = 1, stale_while_revalidate = 60, stale_if_error = 60 }";
     let (site, _folder) = saying(script, TELL);
     let runs = || site.get(&page(&[])).text();
     assert_eq!(runs(), "run 1");
     sleep(Duration::from_millis(1100));
     assert_eq!(runs(), "run 1");
-    eventually(Duration::from_secs(5), || (runs() == "run 2").then_some(())).expect("it is fetched anew");
+    eventually(Duration::from_secs(5), || (runs() == "run 2").then_some(()))
+        .expect("it is fetched anew");
 }
 
 /// Once for each response that is kept, not for each that is sent.

@@ -1,5 +1,6 @@
-//! What one request leaves behind for the next, channel by channel and mode by mode. `tests/canary` has the channels and,
-//! beside each, what is expected; `docs/isolation.md` is the table of what was seen.
+//! What one request leaves behind for the next, channel by channel and mode by mode. `tests/canary`
+//! has the channels and, beside each, what is expected; `docs/isolation.md` is the table of what
+//! was seen.
 
 use serde_json::Value;
 
@@ -39,7 +40,8 @@ struct Sight {
 
 fn setup(kind: Kind) -> Setup {
     let setup = Setup::new(kind).site("canary").workers(1).php_admin_value("ffi.enable", "1");
-    // A script that is too young for opcache is read anew each time, and then shows among the open files.
+    // A script that is too young for opcache is read anew each time, and then shows among the open
+    // files.
     setup.php_admin_value("opcache.file_update_protection", "0")
 }
 
@@ -50,7 +52,9 @@ fn nothing_is_left_but_what_is_expected(kind: Kind) {
         let expected = channel.expected[name(kind)].as_str().expect("an expectation");
         match outcome {
             None => found.push((channel, None)),
-            Some(Ok(outcome)) if is_as_expected(outcome, expected) => found.push((channel, Some(expected))),
+            Some(Ok(outcome)) if is_as_expected(outcome, expected) => {
+                found.push((channel, Some(expected)))
+            }
             Some(Ok(outcome)) => wrong.push(format!("{}: {outcome}, not {expected}", channel.name)),
             Some(Err(error)) => wrong.push(format!("{}: {error}", channel.name)),
         }
@@ -84,7 +88,10 @@ fn outcomes(setup: Setup) -> Vec<(Channel, Option<Result<&'static str, String>>)
     let server = setup.start();
     let mut connection = server.connect();
     let channels = channels(&connection.exchange(&get("/index.php")));
-    assert!(channels.iter().filter(|channel| channel.here).count() >= 100, "too few channels are here");
+    assert!(
+        channels.iter().filter(|channel| channel.here).count() >= 100,
+        "too few channels are here"
+    );
     let with_outcome = |channel: Channel| {
         let outcome = channel.here.then(|| outcome(&mut connection, &channel));
         (channel, outcome)
@@ -122,11 +129,12 @@ fn channels(list: &Response) -> Vec<Channel> {
     list.json()["seen"].as_array().expect("a list of channels").iter().map(read).collect()
 }
 
-/// Pollutes a channel and says what the next request finds: nothing ("reset"), the pollution ("stays"), or nothing because
-/// another process serves it ("replaced").
+/// Pollutes a channel and says what the next request finds: nothing ("reset"), the pollution
+/// ("stays"), or nothing because another process serves it ("replaced").
 ///
-/// Two clean looks must agree, or a third that differs would mean nothing. The pollution must be visible where it
-/// happens, or its absence later would mean nothing. Two looks follow, because some pollution shows after the response.
+/// Two clean looks must agree, or a third that differs would mean nothing. The pollution must be
+/// visible where it happens, or its absence later would mean nothing. Two looks follow, because
+/// some pollution shows after the response.
 fn outcome(connection: &mut Connection, channel: &Channel) -> Result<&'static str, String> {
     let mut look = |request: &Request| sight(&connection.exchange(request));
     let (probe, pollute) = (probe(&channel.name), pollute(&channel.name));
@@ -153,8 +161,12 @@ fn probe(channel: &str) -> Request {
 
 /// A request that has everything by which a client may leave traces.
 fn pollute(channel: &str) -> Request {
-    let form =
-        Multipart::default().field("field", "polluted").file("file", "a.txt", "text/plain", b"polluted");
+    let form = Multipart::default().field("field", "polluted").file(
+        "file",
+        "a.txt",
+        "text/plain",
+        b"polluted",
+    );
     let request = form.post(&target(channel, "pollute"));
     request.header("Cookie", "polluted=yes").header("X-Polluted", "yes").basic_auth("polluted:yes")
 }

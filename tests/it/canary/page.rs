@@ -1,4 +1,5 @@
-//! `docs/isolation.md`, made from what the tests see. `UPDATE_DOCS=1 cargo test --test it -- canary` writes it.
+//! `docs/isolation.md`, made from what the tests see. `UPDATE_DOCS=1 cargo test --test it --
+//! canary` writes it.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,31 +9,39 @@ use super::Channel;
 use crate::layers::root;
 
 const INTRODUCTION: &str = "\
-<!-- Generated from what the tests see; the text is in tests/it/canary/page.rs, the channels are in tests/canary. Run
+<!-- Generated from what the tests see; the text is in tests/it/canary/page.rs, the channels are \
+in tests/canary. Run
      UPDATE_DOCS=1 cargo test --test it -- canary -->
 
 # What one request leaves for the next
 
-One request pollutes a channel: it sets a variable, a locale, a lock. The next request, of another visitor, looks for it in the
+One request pollutes a channel: it sets a variable, a locale, a lock. The next request, of \
+another visitor, looks for it in the
 same process. This is what it finds, channel by channel, as the tests see it at every change.
 
 | | |
 | --- | --- |
 | `reset` | nothing |
 | `replaced` | nothing, because the server has replaced the process |
-| `shared` | the pollution, and that is what the channel is for: a cache, a connection that was asked to stay |
+| `shared` | the pollution, and that is what the channel is for: a cache, a connection that was \
+asked to stay |
 | `stays` | the pollution |
 | – | not tested yet |
 
-**Classic** mode leaves nothing, in the process too: what a request did there is put back, or the worker is replaced after
-the response and says why in the error log. A request that did nothing of the kind pays nothing for it. Files, mappings and
-threads are looked for only after a request that has called C by itself, with `FFI`: extensions keep theirs on purpose.
+**Classic** mode leaves nothing, in the process too: what a request did there is put back, or the \
+worker is replaced after
+the response and says why in the error log. A request that did nothing of the kind pays nothing \
+for it. Files, mappings and
+threads are looked for only after a request that has called C by itself, with `FFI`: extensions \
+keep theirs on purpose.
 
 **Worker** mode is for applications that keep things on purpose. The server resets what is listed in
-[Classic and worker mode](classic-and-worker.md#what-is-reset), where each kind can also be kept; the table shows
+[Classic and worker mode](classic-and-worker.md#what-is-reset), where each kind can also be kept; \
+the table shows
 the defaults.
 
-**Sealed** mode leaves nothing in the process. APCu is memory that all workers share on purpose: it stays
+**Sealed** mode leaves nothing in the process. APCu is memory that all workers share on purpose: \
+it stays
 in this mode too.
 
 ";
@@ -40,10 +49,14 @@ in this mode too.
 const WITH_FFI: &str = "\
 Through FFI alone
 
-These channels need `FFI`, by which a script calls C: no function of PHP's reaches them. `ffi.enable = preload`, which is
-PHP's default, closes all of them for web requests. Where it is `true`, what the last columns say is closed by a closer look
-after each request that has called C (at memory, threads, descriptors, limits, rights, rounding), which only such
-requests pay for. A script that calls C can also write to any memory of its own process, and what it writes to memory that
+These channels need `FFI`, by which a script calls C: no function of PHP's reaches them. \
+`ffi.enable = preload`, which is
+PHP's default, closes all of them for web requests. Where it is `true`, what the last columns say \
+is closed by a closer look
+after each request that has called C (at memory, threads, descriptors, limits, rights, rounding), \
+which only such
+requests pay for. A script that calls C can also write to any memory of its own process, and what \
+it writes to memory that
 processes share (the opcode cache) is seen by all of them: nothing closes that.";
 
 /// The columns of the tables. Each is written by the test of its own mode and kept by the others.
@@ -55,8 +68,8 @@ struct Row<'a> {
     cells: [String; COLUMNS.len()],
 }
 
-/// Fails unless the column of this server says what was found. The cells of others, and of channels that this
-/// PHP does not have, are those of the page.
+/// Fails unless the column of this server says what was found. The cells of others, and of channels
+/// that this PHP does not have, are those of the page.
 pub fn compare(server: &str, found: &[(&Channel, Option<&str>)]) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock();
@@ -129,8 +142,9 @@ fn the_readme_counts_as_the_page_does() {
     let count = heading[1].trim_start_matches("of ").trim_end_matches(" channels");
     let column = heading.iter().position(|cell| cell == "worker").expect("a column");
     let open = &stays[column];
-    let sentence =
-        format!("Of {count} ways by which one request can reach the next, {open} are open in worker mode");
+    let sentence = format!(
+        "Of {count} ways by which one request can reach the next, {open} are open in worker mode"
+    );
     let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(readme.contains(&sentence), "README.md does not say: {sentence}");
 }

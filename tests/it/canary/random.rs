@@ -1,7 +1,8 @@
-//! Ten thousand requests, over several connections and several workers, and no random value comes twice.
+//! Ten thousand requests, over several connections and several workers, and no random value comes
+//! twice.
 //!
-//! A process that is put back to an earlier state would repeat itself, and so would two that were forked from one that
-//! had already used a generator: the worker script uses each before its loop.
+//! A process that is put back to an earlier state would repeat itself, and so would two that were
+//! forked from one that had already used a generator: the worker script uses each before its loop.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -19,9 +20,9 @@ const CONNECTIONS: usize = 4;
 const WORKERS: usize = 3;
 const GREETINGS: usize = 60;
 
-/// PHP seeds some generators with little, and behind php-fpm their values come twice as well: those of `mt_rand`, seeded from 32
-/// bits, in one run of a hundred; of `lcg_value`, seeded from the clock, a handful in each run. One that repeats itself
-/// does so in most requests.
+/// PHP seeds some generators with little, and behind php-fpm their values come twice as well: those
+/// of `mt_rand`, seeded from 32 bits, in one run of a hundred; of `lcg_value`, seeded from the
+/// clock, a handful in each run. One that repeats itself does so in most requests.
 const SHORT_SEEDS: usize = REQUESTS / 100;
 
 /// What came so far.
@@ -59,7 +60,8 @@ fn no_value_comes_twice(kind: Kind) {
             .collect()
     };
     let repeating =
-        [above(&seen.values, 0), above(&seen.libraries, 0), above(&seen.seeded, SHORT_SEEDS)].concat();
+        [above(&seen.values, 0), above(&seen.libraries, 0), above(&seen.seeded, SHORT_SEEDS)]
+            .concat();
     assert!(repeating.is_empty(), "{kind:?}: generators repeat themselves: {repeating:?}");
     let of_gmp = usize::from(seen.seeded.contains_key("GMP"));
     assert_eq!((seen.values.len(), seen.seeded.len() - of_gmp), (10, 7), "generators");
@@ -75,8 +77,8 @@ fn a_generator_that_would_repeat_itself_is_not_sealed() {
     }
 }
 
-/// GnuTLS reseeds itself when it sees that it was forked, by a count that a roll-back takes back. libldap
-/// speaks through it.
+/// GnuTLS reseeds itself when it sees that it was forked, by a count that a roll-back takes back.
+/// libldap speaks through it.
 fn no_greeting_of_gnutls_comes_twice(kind: Kind) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();

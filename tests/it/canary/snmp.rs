@@ -1,5 +1,5 @@
-//! Net-SNMP draws a salt when it starts and counts on from there: the cipher of each message of SNMPv3 is
-//! only as good as its salt is new.
+//! Net-SNMP draws a salt when it starts and counts on from there: the cipher of each message of
+//! SNMPv3 is only as good as its salt is new.
 
 use std::collections::HashSet;
 use std::net::UdpSocket;
@@ -38,8 +38,8 @@ fn no_salt_comes_twice(kind: Kind) {
     assert_eq!(salts.iter().collect::<HashSet<_>>().len(), salts.len(), "{salts:02x?}");
 }
 
-/// Plays an agent that says who it is and knows nobody: the salts of what it is asked, until somebody
-/// sends nothing.
+/// Plays an agent that says who it is and knows nobody: the salts of what it is asked, until
+/// somebody sends nothing.
 fn salts(socket: &UdpSocket) -> Vec<Vec<u8>> {
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let (mut seen, mut buffer) = (Vec::new(), [0; 2048]);
@@ -87,10 +87,13 @@ fn value(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
 fn report(counter: u8, message: &[u8], request: &[u8]) -> Vec<u8> {
     let integer = |bytes: &[u8]| value(INTEGER, &[bytes]);
     let empty = value(TEXT, &[]);
-    let header =
-        value(SEQUENCE, &[&integer(message), &integer(&[0x7f, 0xff]), &value(TEXT, &[&[0]]), &integer(&[3])]);
+    let header = value(
+        SEQUENCE,
+        &[&integer(message), &integer(&[0x7f, 0xff]), &value(TEXT, &[&[0]]), &integer(&[3])],
+    );
     let engine = value(TEXT, &[ENGINE]);
-    let security = value(SEQUENCE, &[&engine, &integer(&[1]), &integer(&[1]), &empty, &empty, &empty]);
+    let security =
+        value(SEQUENCE, &[&engine, &integer(&[1]), &integer(&[1]), &empty, &empty, &empty]);
     let counter = value(6, &[&[0x2b, 6, 1, 6, 3, 15, 1, 1, counter, 0]]);
     let counted = value(SEQUENCE, &[&value(SEQUENCE, &[&counter, &value(0x41, &[&[1]])])]);
     let report = value(0xa8, &[&integer(request), &integer(&[0]), &integer(&[0]), &counted]);

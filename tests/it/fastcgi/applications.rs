@@ -9,7 +9,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::harness::{
-    Kind, Process, Server, Setup, check, crc32, eventually, get, in_parallel, numbered, post, row, tests,
+    Kind, Process, Server, Setup, check, crc32, eventually, get, in_parallel, numbered, post, row,
+    tests,
 };
 
 /// Far above what a loaded machine needs.
@@ -28,8 +29,11 @@ impl Application {
     /// Starts the program of `command`; its last argument is the socket.
     pub(super) fn start(command: impl FnOnce(&Path) -> Vec<String>) -> Application {
         let directory = tempfile::Builder::new().prefix("tokamak-application-").tempdir().unwrap();
-        std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-            .unwrap();
+        std::fs::set_permissions(
+            directory.path(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .unwrap();
         let socket = directory.path().join("socket");
         let mut command = command(directory.path());
         command.push(socket.display().to_string());
@@ -49,7 +53,8 @@ impl Application {
     }
 
     fn wait(&self) {
-        let said = || std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+        let said =
+            || std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
         let there = || UnixStream::connect(&self.socket).ok().map(drop);
         eventually(PATIENCE, there).unwrap_or_else(|| panic!("it does not listen: {}", said()));
     }
@@ -66,7 +71,10 @@ impl Application {
 /// The path of an example.
 pub(super) fn example(name: &str) -> String {
     let path = tests().join("../examples/fastcgi").join(name);
-    path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()
+    path.canonicalize()
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        .display()
+        .to_string()
 }
 
 fn c() -> Application {
@@ -77,10 +85,24 @@ fn c() -> Application {
 pub(super) fn built(source: &str, directory: &Path) -> String {
     let program = directory.join("app").display().to_string();
     let built = Command::new("gcc")
-        .args(["-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-o", &program, &example(source), "-lfcgi"])
+        .args([
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-O1",
+            "-pthread",
+            "-o",
+            &program,
+            &example(source),
+            "-lfcgi",
+        ])
         .output()
         .expect("gcc runs");
-    assert!(built.status.success(), "libfcgi-dev is needed: {}", String::from_utf8_lossy(&built.stderr));
+    assert!(
+        built.status.success(),
+        "libfcgi-dev is needed: {}",
+        String::from_utf8_lossy(&built.stderr)
+    );
     program
 }
 
@@ -94,13 +116,18 @@ fn python() -> Application {
 
 /// What every one of the examples does. `processes` is how many requests each serves at once.
 fn behaves(application: &Application, processes: usize) {
-    for lines in ["", &format!("connections = {processes}"), "requests = 1", "requests = 3\nidle = \"1s\""] {
+    for lines in
+        ["", &format!("connections = {processes}"), "requests = 1", "requests = 3\nidle = \"1s\""]
+    {
         let server = application.serve(lines);
         answers(&server, "/app");
         let before: usize = server.text("/app/count").trim().parse().unwrap();
         in_parallel(100, |number| {
             let body = format!("body of {number}");
-            assert_eq!(server.send(&post("/app/echo", "text/plain", body.clone())).expect(200).text(), body);
+            assert_eq!(
+                server.send(&post("/app/echo", "text/plain", body.clone())).expect(200).text(),
+                body
+            );
             server.get("/app/count").expect(200);
         });
         let after: usize = server.text("/app/count").trim().parse().unwrap();
@@ -148,7 +175,8 @@ fn in_python() {
     behaves(&python(), 8);
 }
 
-/// Two of four applications are killed and started again under load, and no repeatable request notices.
+/// Two of four applications are killed and started again under load, and no repeatable request
+/// notices.
 #[test]
 fn some_are_killed_and_come_back() {
     let mut applications: Vec<Application> = (0..4).map(|_| c()).collect();
@@ -170,8 +198,12 @@ fn some_are_killed_and_come_back() {
                         return;
                     }
                     let mine = format!("QUERY_STRING={client}-{number}-\n");
-                    let response = connection.exchange(&get(&format!("/app/env?{client}-{number}-")));
-                    assert!(response.expect(200).text().contains(&mine), "an answer to another request");
+                    let response =
+                        connection.exchange(&get(&format!("/app/env?{client}-{number}-")));
+                    assert!(
+                        response.expect(200).text().contains(&mine),
+                        "an answer to another request"
+                    );
                     served.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -222,7 +254,8 @@ fn php_cgi() {
     server.get("/none.php").expect(404);
 }
 
-/// php-fpm is killed and comes back while requests are under way: no repeatable request notices its recycled processes.
+/// php-fpm is killed and comes back while requests are under way: no repeatable request notices its
+/// recycled processes.
 #[test]
 fn php_fpm_recycles_its_processes() {
     let server = Setup::new(Kind::Fastcgi).workers(3).fpm_line("pm.max_requests = 5").start();

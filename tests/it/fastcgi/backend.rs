@@ -1,4 +1,5 @@
-//! A FastCGI application in a thread of the test: it reads requests as any other, and answers with the bytes it is told to.
+//! A FastCGI application in a thread of the test: it reads requests as any other, and answers with
+//! the bytes it is told to.
 
 use std::collections::BTreeMap;
 use std::fs::{Permissions, set_permissions};
@@ -151,7 +152,8 @@ impl Client {
                     Message::Stream { stream: Stream::Data, bytes, .. } => {
                         asked.data.extend_from_slice(bytes)
                     }
-                    Message::StreamEnd { stream: Stream::Stdin, .. } if asked.role == Role::Filter => {}
+                    Message::StreamEnd { stream: Stream::Stdin, .. }
+                        if asked.role == Role::Filter => {}
                     Message::StreamEnd { stream: Stream::Stdin | Stream::Data, .. } => {
                         assert!(rest.is_empty(), "one request at a time");
                         self.requests.fetch_add(1, Ordering::Relaxed);
@@ -238,7 +240,8 @@ impl Client {
                 }
                 Some(Message::Stream { id, stream, bytes }) => {
                     let asked = begun.get_mut(&id).expect("a request that has begun");
-                    let all = if stream == Stream::Params { &mut asked.data } else { &mut asked.body };
+                    let all =
+                        if stream == Stream::Params { &mut asked.data } else { &mut asked.body };
                     all.extend_from_slice(bytes);
                     None
                 }
@@ -247,7 +250,9 @@ impl Client {
                     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                     let mut pairs = Pairs::new(Limits { bytes: 1 << 20, pairs: 1000 });
                     let params = std::mem::take(&mut asked.data);
-                    let add = |name: &[u8], value: &[u8]| drop(asked.params.insert(text(name), text(value)));
+                    let add = |name: &[u8], value: &[u8]| {
+                        drop(asked.params.insert(text(name), text(value)))
+                    };
                     pairs.feed(&params, add).expect("sound parameters");
                     self.requests.fetch_add(1, Ordering::Relaxed);
                     Some(Heard::Request(id, asked))

@@ -33,15 +33,23 @@ fn each_address_has_its_share() {
     let pools = several(3, 1);
     let [a, b, c] = [&pools[0], &pools[1], &pools[2]].map(Fpm::address);
     let server = in_front_of(&pools, "").start();
-    assert_eq!(shares(&server, 30), [("a", 10), ("b", 10), ("c", 10)].map(|(k, n)| (k.into(), n)).into());
+    assert_eq!(
+        shares(&server, 30),
+        [("a", 10), ("b", 10), ("c", 10)].map(|(k, n)| (k.into(), n)).into()
+    );
     drop(server); // and the connections that it keeps
     for policy in ["round_robin", "least_busy"] {
         let addresses = format!(
-            "address = [{{ address = \"{a}\", weight = 3 }}, \"{b}\", {{ address = \"{c}\", weight = 2 }}]\n\
+            "address = [{{ address = \"{a}\", weight = 3 }}, \"{b}\", {{ address = \"{c}\", \
+                weight = 2 }}]\n\
              balance = \"{policy}\""
         );
-        let server = Setup::new(Kind::Fastcgi).upstream(&addresses).site_line("upstream = \"app\"").start();
-        assert_eq!(shares(&server, 30), [("a", 15), ("b", 5), ("c", 10)].map(|(k, n)| (k.into(), n)).into());
+        let server =
+            Setup::new(Kind::Fastcgi).upstream(&addresses).site_line("upstream = \"app\"").start();
+        assert_eq!(
+            shares(&server, 30),
+            [("a", 15), ("b", 5), ("c", 10)].map(|(k, n)| (k.into(), n)).into()
+        );
     }
 }
 
@@ -79,7 +87,8 @@ fn requests_are_bound_by_what_is_in_them() {
         ("prefix:/pool[.]php/[0-9]+", |key| (format!("/pool.php/{key}"), None)),
         ("user", |key| {
             // `0:x`, `1:x`, …
-            let users = ["MDp4", "MTp4", "Mjp4", "Mzp4", "NDp4", "NTp4", "Njp4", "Nzp4", "ODp4", "OTp4"];
+            let users =
+                ["MDp4", "MTp4", "Mjp4", "Mzp4", "NDp4", "NTp4", "Njp4", "Nzp4", "ODp4", "OTp4"];
             ("/pool.php".into(), Some(("Authorization", format!("Basic {}", users[key]))))
         }),
     ];
@@ -98,7 +107,8 @@ fn requests_are_bound_by_what_is_in_them() {
         let used: std::collections::BTreeSet<_> = homes.values().collect();
         assert!(used.len() > 1, "{affinity}: {homes:?}");
         // Without the key they are spread as ever.
-        let spread: std::collections::BTreeSet<_> = (0..4).map(|_| ask(&server, "/pool.php", None)).collect();
+        let spread: std::collections::BTreeSet<_> =
+            (0..4).map(|_| ask(&server, "/pool.php", None)).collect();
         assert_eq!(spread.len(), 4, "{affinity}");
     }
     let server = in_front_of(&pools, "affinity = [\"cookie:session\", \"client\"]").start();
@@ -124,13 +134,14 @@ fn a_script_may_say_what_binds_a_request() {
     assert_eq!(spread.len(), 4);
 }
 
-/// Pools are killed and come back under load: no repeatable request notices, no answer is somebody else's, and keys move only
-/// from the dead, and back.
+/// Pools are killed and come back under load: no repeatable request notices, no answer is somebody
+/// else's, and keys move only from the dead, and back.
 #[test]
 fn keys_move_only_from_the_dead() {
     const KEYS: usize = 40;
     let mut pools = several(4, 2);
-    let server = in_front_of(&pools, "affinity = \"query:key\"\nconnections = 2\npause = \"100ms\"").start();
+    let server =
+        in_front_of(&pools, "affinity = \"query:key\"\nconnections = 2\npause = \"100ms\"").start();
     let home = |key: usize| pool_of(&server, &format!("/pool.php?key={key}"));
     let homes: Vec<String> = (0..KEYS).map(home).collect();
     let (done, served) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -169,7 +180,8 @@ fn keys_move_only_from_the_dead() {
             let goes_on = more(100).is_some();
             pools[nth].restart();
             let key = (0..KEYS).find(|key| homes[*key] == pools[nth].name).expect("it has a key");
-            let is_back = eventually(SOON, || (home(key) == pools[nth].name).then_some(())).is_some();
+            let is_back =
+                eventually(SOON, || (home(key) == pools[nth].name).then_some(())).is_some();
             victim.store(usize::MAX, Ordering::SeqCst);
             if !goes_on || !is_back || more(100).is_none() {
                 done.store(true, Ordering::Relaxed);
@@ -189,8 +201,10 @@ fn bound_requests_wait_or_spill() {
     let pools = several(3, 1);
     let lines = "affinity = \"query:key\"\nconnections = 1";
     for (spill, homes) in [(false, 1), (true, 3)] {
-        // Two event loops that choose in the same microsecond may both see the last free connection, and one waits.
-        let server = in_front_of(&pools, &format!("{lines}\nspill = {spill}")).line("loops = 1").start();
+        // Two event loops that choose in the same microsecond may both see the last free
+        // connection, and one waits.
+        let server =
+            in_front_of(&pools, &format!("{lines}\nspill = {spill}")).line("loops = 1").start();
         let seen = std::sync::Mutex::new(std::collections::BTreeSet::new());
         in_parallel(3, |_| {
             let pool = pool_of(&server, "/pool.php?key=1&ms=400");
@@ -200,7 +214,8 @@ fn bound_requests_wait_or_spill() {
     }
 }
 
-/// An address whose requests are lost is left out, tried by one request at a time, and taken back when that is answered.
+/// An address whose requests are lost is left out, tried by one request at a time, and taken back
+/// when that is answered.
 #[test]
 fn a_failing_address_is_left_out_and_tried_again() {
     let healthy = AtomicBool::new(false);
@@ -211,8 +226,10 @@ fn a_failing_address_is_left_out_and_tried_again() {
         }
     });
     let good = Backend::answering(|_| text("good"));
-    let lines =
-        format!("address = [\"{}\", \"{}\"]\nfailures = 2\npause = \"400ms\"", bad.address, good.address);
+    let lines = format!(
+        "address = [\"{}\", \"{}\"]\nfailures = 2\npause = \"400ms\"",
+        bad.address, good.address
+    );
     let server = Setup::new(Kind::Fastcgi)
         .upstream(&lines)
         .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
@@ -238,7 +255,11 @@ fn when_all_are_out_they_are_asked_all_the_same() {
     pools.iter_mut().for_each(Fpm::kill);
     server.get("/pool.php").expect(502);
     pools.iter_mut().for_each(Fpm::restart);
-    assert_eq!(shares(&server, 10).len(), 1, "the first that answered; the other one still has its pause");
+    assert_eq!(
+        shares(&server, 10).len(),
+        1,
+        "the first that answered; the other one still has its pause"
+    );
 }
 
 /// Checks find out that an address is gone, and that it is back, without any request.

@@ -25,7 +25,8 @@ fn states(server: &Server) -> Vec<(String, String)> {
     addresses.iter().map(|one| (text(&one["address"]), text(&one["state"]))).collect()
 }
 
-/// Clients whose requests may not be repeated; every one must be answered, and that by its own answer.
+/// Clients whose requests may not be repeated; every one must be answered, and that by its own
+/// answer.
 fn under_load<T>(server: &Server, work: impl FnOnce(&AtomicUsize) -> T) -> T {
     let (done, served) = (AtomicBool::new(false), AtomicUsize::new(0));
     /// Ends the clients, whatever happens.
@@ -45,7 +46,8 @@ fn under_load<T>(server: &Server, work: impl FnOnce(&AtomicUsize) -> T) -> T {
                 while !done.load(Ordering::Relaxed) {
                     number += 1;
                     let target = format!("/pool.php?{client}-{number}");
-                    let response = connection.exchange(&post(&target, "text/plain", "once")).expect(200);
+                    let response =
+                        connection.exchange(&post(&target, "text/plain", "once")).expect(200);
                     assert!(response.text().ends_with(&target), "an answer to another request");
                     if response.header("connection") == Some("close") {
                         connection = server.connect();
@@ -60,7 +62,8 @@ fn under_load<T>(server: &Server, work: impl FnOnce(&AtomicUsize) -> T) -> T {
 
 fn goes_on(served: &AtomicUsize) {
     let before = served.load(Ordering::Relaxed);
-    eventually(SOON, || (served.load(Ordering::Relaxed) > before + 100).then_some(())).expect("it goes on");
+    eventually(SOON, || (served.load(Ordering::Relaxed) > before + 100).then_some(()))
+        .expect("it goes on");
 }
 
 /// The pools that answer.
@@ -72,7 +75,8 @@ fn names<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
     names.map(str::to_owned).into()
 }
 
-/// An address is drained, its processes end, they come back, and no request notices, not even one that could not be repeated.
+/// An address is drained, its processes end, they come back, and no request notices, not even one
+/// that could not be repeated.
 #[test]
 fn no_request_is_lost_when_addresses_come_and_go() {
     let mut pools = several(2, 3);
@@ -87,7 +91,8 @@ fn no_request_is_lost_when_addresses_come_and_go() {
             upstream(&server, &[verb, "app", &addresses[old]]).unwrap();
             if round < 2 {
                 let drained = (addresses[old].clone(), "drained".to_owned());
-                eventually(SOON, || states(&server).contains(&drained).then_some(())).expect("it is drained");
+                eventually(SOON, || states(&server).contains(&drained).then_some(()))
+                    .expect("it is drained");
             } else {
                 assert_eq!(states(&server).len(), 1);
                 // Forgotten at once; what it still had takes a moment.
@@ -111,13 +116,17 @@ fn status_shows_the_addresses() {
     for (one, pool) in shown["upstreams"][0]["addresses"].as_array().unwrap().iter().zip(&pools) {
         assert_eq!(one["address"], pool.address());
         assert_eq!((&one["state"], &one["weight"]), (&"up".into(), &1.into()));
-        assert_eq!((&one["requests"], &one["failures"], &one["idle"]), (&5.into(), &0.into(), &1.into()));
+        assert_eq!(
+            (&one["requests"], &one["failures"], &one["idle"]),
+            (&5.into(), &0.into(), &1.into())
+        );
         assert_eq!((&one["in_use"], &one["waiting"]), (&0.into(), &0.into()));
     }
     let table = String::from_utf8(command(&server, &["status"]).stdout).unwrap();
     let below = table.split_once("\nUPSTREAM").expect("a list of addresses").1;
     for shown in [upstream(&server, &["list"]).unwrap(), format!("UPSTREAM{below}")] {
-        let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        let rows: Vec<Vec<&str>> =
+            shown.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0][..5], ["UPSTREAM", "ADDRESS", "WEIGHT", "STATE", "SECONDS"]);
         assert_eq!(rows[1][..4], ["app", &pools[0].address(), "1", "up"]);
         assert_eq!(rows[2][5..], ["5", "0", "0", "1", "0"]);
@@ -135,12 +144,19 @@ fn a_wrong_command_says_why_and_changes_nothing() {
         (&["list", "other"][..], "there is no upstream `other`"),
         (&["add", "other", "unix:/x"], "there is no upstream `other`"),
         (&["add", "app", "nowhere"], "`nowhere` is no address; write HOST:PORT"),
-        (&["add", "app", "name.example:9000"], "`name.example:9000` has a name; write an IP address"),
+        (
+            &["add", "app", "name.example:9000"],
+            "`name.example:9000` has a name; write an IP address",
+        ),
         (&["add", "app", "unix:x.sock"], "`unix:x.sock` must be absolute"),
         (&["drain", "app", "unix:/x"], "`unix:/x` is no address of this upstream"),
         (&["remove", "app", "127.0.0.1:1"], "`127.0.0.1:1` is no address of this upstream"),
     ] {
-        assert_eq!(upstream(&server, words).unwrap_err().lines().next().unwrap().find(why), Some(9), "{why}");
+        assert_eq!(
+            upstream(&server, words).unwrap_err().lines().next().unwrap().find(why),
+            Some(9),
+            "{why}"
+        );
     }
     assert_eq!(states(&server), [(pools[0].address(), "up".into())]);
 }
@@ -156,7 +172,8 @@ fn changes_outlive_a_front_but_not_a_reload() {
     let before = status(&server);
     kill("KILL", before["front_pid"].as_u64().unwrap());
     let after = status_when(&server, "another front", |status| {
-        status["front_pid"] != before["front_pid"] && !status["upstreams"][0]["addresses"][0].is_null()
+        status["front_pid"] != before["front_pid"]
+            && !status["upstreams"][0]["addresses"][0].is_null()
     });
     assert_eq!(after["upstreams"][0]["addresses"][1]["weight"], 3);
     assert_eq!(seen(&server), names(["b"]));

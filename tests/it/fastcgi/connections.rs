@@ -171,10 +171,12 @@ fn a_full_queue_and_a_long_wait_are_503() {
             client.send(&text("served"));
         }
     });
-    let server = in_front_of(&backend, "connections = 1\nqueue = 1\nqueue_timeout = \"200ms\"").start();
+    let server =
+        in_front_of(&backend, "connections = 1\nqueue = 1\nqueue_timeout = \"200ms\"").start();
     std::thread::scope(|scope| {
         let first = scope.spawn(|| server.get("/app").status());
-        eventually(SOON, || (backend.requests() == 1).then_some(())).expect("the first is being served");
+        eventually(SOON, || (backend.requests() == 1).then_some(()))
+            .expect("the first is being served");
         let waited = scope.spawn(|| server.get("/app").status());
         server.log_line(&["no connection to the application became free in time"]);
         assert_eq!(waited.join().unwrap(), 503);
@@ -270,7 +272,8 @@ fn an_application_that_is_not_there_is_502() {
 fn one_of_several_addresses_may_be_gone() {
     let one = Backend::answering(|_| text("one"));
     let two = Backend::answering(|_| text("two"));
-    let addresses = format!("address = [\"{}\", \"unix:/nowhere\", \"{}\"]", one.address, two.address);
+    let addresses =
+        format!("address = [\"{}\", \"unix:/nowhere\", \"{}\"]", one.address, two.address);
     let server = Setup::new(Kind::Fastcgi)
         .upstream(&addresses)
         .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
@@ -297,7 +300,8 @@ fn a_client_that_goes_away_ends_the_request() {
     for (number, path) in ["/app/waiting", "/app/begun"].into_iter().enumerate() {
         let mut connection = server.connect();
         connection.send(get(path).bytes());
-        eventually(SOON, || (backend.requests() == number + 1).then_some(())).expect("it is being served");
+        eventually(SOON, || (backend.requests() == number + 1).then_some(()))
+            .expect("it is being served");
         if path == "/app/begun" {
             connection.head().expect("the head has come");
         }
@@ -318,9 +322,11 @@ fn a_slow_client_holds_no_connection() {
     let server = in_front_of(&backend, "connections = 1").start();
     let mut slow: Vec<_> = (0..5).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     for stream in &mut slow {
-        std::io::Write::write_all(stream, &get("/app/large").header("Connection", "close").bytes()).unwrap();
+        std::io::Write::write_all(stream, &get("/app/large").header("Connection", "close").bytes())
+            .unwrap();
     }
-    eventually(SOON, || (backend.requests() == 5).then_some(())).expect("none waits for another's client");
+    eventually(SOON, || (backend.requests() == 5).then_some(()))
+        .expect("none waits for another's client");
     assert_eq!(server.text("/app/small"), "small");
     for mut stream in slow {
         let mut all = Vec::new();
@@ -336,7 +342,8 @@ fn a_slow_client_holds_no_connection() {
 fn a_large_response_flows() {
     let body = numbered(8 << 20);
     let sent = body.clone();
-    let backend = Backend::answering(move |_| [stdout("A: b\r\n\r\n"), stdout(&sent), end()].concat());
+    let backend =
+        Backend::answering(move |_| [stdout("A: b\r\n\r\n"), stdout(&sent), end()].concat());
     let server = in_front_of(&backend, "").line("limits.buffer = \"64KiB\"").start();
     for _ in 0..2 {
         assert!(server.get("/app").expect(200).body == body);

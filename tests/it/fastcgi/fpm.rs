@@ -27,7 +27,8 @@ impl Fpm {
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
         let user = if is_root() { "user = www-data\ngroup = www-data\n" } else { "" };
         let configuration = format!(
-            "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[{name}]\nlisten = {}\nlisten.mode = 0666\n{user}\
+            "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[{name}]\nlisten = \
+                {}\nlisten.mode = 0666\n{user}\
              pm = static\npm.max_children = {children}\nenv[POOL] = {name}\nping.path = /ping\n",
             directory.path().join("socket").display()
         );
@@ -60,7 +61,8 @@ impl Fpm {
         let file = |name: &str| self.directory.path().join(name);
         let arguments =
             ["--nodaemonize".into(), "--fpm-config".into(), file("fpm.conf").display().to_string()];
-        let process = Process::start(Path::new("/usr/sbin/php-fpm8.2"), &arguments, &[], &file("log"));
+        let process =
+            Process::start(Path::new("/usr/sbin/php-fpm8.2"), &arguments, &[], &file("log"));
         self.process = Some(process);
         eventually(PATIENCE, || self.socket().exists().then_some(())).expect("php-fpm listens");
     }
@@ -73,7 +75,8 @@ pub fn several(count: usize, children: usize) -> Vec<Fpm> {
 
 /// A server that sends its scripts to all of them; `lines` are more lines of its upstream.
 pub fn in_front_of(pools: &[Fpm], lines: &str) -> Setup {
-    let addresses: Vec<String> = pools.iter().map(|pool| format!("\"{}\"", pool.address())).collect();
+    let addresses: Vec<String> =
+        pools.iter().map(|pool| format!("\"{}\"", pool.address())).collect();
     Setup::new(Kind::Fastcgi)
         .upstream(&format!("address = [{}]\n{lines}", addresses.join(", ")))
         .site_line("upstream = \"app\"")

@@ -1,4 +1,5 @@
-//! Every way of being wrong: the request gets 502 or is cut, one line of the log says why, and the next request is served.
+//! Every way of being wrong: the request gets 502 or is cut, one line of the log says why, and the
+//! next request is served.
 
 use tokamak_fastcgi::{Kind, ProtocolStatus, Values, encode};
 
@@ -67,7 +68,11 @@ fn lies() -> Vec<Lie> {
         lie("type-0", record(1, 0, 1, 0, b""), "a record of the unknown type 0"),
         lie("other-id", record(1, 6, 2, 1, b"x"), "a record of another request"),
         lie("id-0", record(1, 6, 0, 1, b"x"), "a record of type 6 with the request id 0"),
-        lie("management-id-1", record(1, 10, 1, 0, b""), "a record of type 10 with the request id 1"),
+        lie(
+            "management-id-1",
+            record(1, 10, 1, 0, b""),
+            "a record of type 10 with the request id 1",
+        ),
         lie("end-7", record(1, 3, 1, 7, b""), "a record of type 3 with 7 bytes"),
         lie("end-9", record(1, 3, 1, 9, b""), "a record of type 3 with 9 bytes"),
         lie("end-of-another", record(1, 3, 9, 8, &[0; 8]), "a record of another request"),
@@ -75,7 +80,11 @@ fn lies() -> Vec<Lie> {
         lie("params", record(1, 4, 1, 2, b"\0\0"), "only a web server sends"),
         lie("stdin-end", record(1, 5, 1, 0, b""), "only a web server sends"),
         lie("abort", record(1, 2, 1, 0, b""), "only a web server sends"),
-        lie("values", made(|out| encode::values(out, Values::default())), "only a web server sends"),
+        lie(
+            "values",
+            made(|out| encode::values(out, Values::default())),
+            "only a web server sends",
+        ),
         lie(
             "values-that-lie",
             record(1, 10, 0, 3, b"\x05\x05a"),
@@ -90,7 +99,11 @@ fn lies() -> Vec<Lie> {
             "after the end of it",
         ),
         kept("nothing", end(), "the application sent no response"),
-        kept("nothing-but-end", ended(ProtocolStatus::Complete), "the application sent no response"),
+        kept(
+            "nothing-but-end",
+            ended(ProtocolStatus::Complete),
+            "the application sent no response",
+        ),
         lie("overloaded", ended(ProtocolStatus::Overloaded), "the application is overloaded"),
         lie("no-responder", ended(ProtocolStatus::UnknownRole), "does not answer requests"),
         lie("not-a-second", ended(ProtocolStatus::CannotMultiplex), "refused a second request"),
@@ -111,8 +124,16 @@ fn lies() -> Vec<Lie> {
         lie("folded-colon", whole("A: b\r\n c: d\r\n\r\n"), "a header name that is none"),
         lie("bare-cr", whole("A: b\rEvil: c\r\n\r\n"), "a header value with control characters"),
         lie("nul", whole("A: b\0c\r\n\r\n"), "a header value with control characters"),
-        lie("status-1000", whole("Status: 1000\r\n\r\n"), "a status that is no number of three digits"),
-        lie("status-abc", whole("Status: abc\r\n\r\n"), "a status that is no number of three digits"),
+        lie(
+            "status-1000",
+            whole("Status: 1000\r\n\r\n"),
+            "a status that is no number of three digits",
+        ),
+        lie(
+            "status-abc",
+            whole("Status: abc\r\n\r\n"),
+            "a status that is no number of three digits",
+        ),
         lie("two-statuses", whole("Status: 200\r\nStatus: 404\r\n\r\n"), "two statuses"),
         lie("status-101", whole("Status: 101\r\n\r\nA: b\r\n\r\n"), "an interim status"),
         kept("only-interim", whole("Status: 103\r\nLink: </x>\r\n\r\n"), "no response"),
@@ -133,7 +154,11 @@ fn broken_off() -> Vec<Lie> {
         cut("late-end-missing", begun(), cut_off),
         cut("late-in-content", [begun(), record(1, 6, 1, 100, b"more")].concat(), cut_off),
         cut("late-stdout-end-but-no-end", [begun(), record(1, 6, 1, 0, b"")].concat(), cut_off),
-        lie("late-other-id", [begun(), record(1, 6, 2, 1, b"x")].concat(), "a record of another request"),
+        lie(
+            "late-other-id",
+            [begun(), record(1, 6, 2, 1, b"x")].concat(),
+            "a record of another request",
+        ),
         lie("late-version", [begun(), record(9, 6, 1, 1, b"x")].concat(), "a record of version 9"),
         lie(
             "late-kind",
@@ -155,7 +180,11 @@ fn liar(lies: Vec<Lie>) -> Backend {
                     match lie.then {
                         Then::Kept => {}
                         Then::Refused => {
-                            assert!(client.is_closed(), "{}: the server does not listen any more", lie.name);
+                            assert!(
+                                client.is_closed(),
+                                "{}: the server does not listen any more",
+                                lie.name
+                            );
                             return;
                         }
                         Then::Closed => return,
@@ -179,7 +208,8 @@ fn a_lie_is_answered_502_and_told_once() {
             wrong.push(format!("{}: {}", lie.name, response.status()));
         }
         let line = server.log_line(&[lie.log, &format!("url={target}")]);
-        let lines = server.log().lines().filter(|line| line.contains(&format!("url={target}"))).count();
+        let lines =
+            server.log().lines().filter(|line| line.contains(&format!("url={target}"))).count();
         let expected = 1 + usize::from(lie.name == "closed-behind-complaint");
         if lines != expected || !line.contains("status=502") {
             wrong.push(format!("{}: {lines} lines, one is {line}", lie.name));
@@ -199,7 +229,8 @@ fn a_response_that_is_cut_is_not_taken_for_whole() {
         let target = format!("/app/{}", lie.name);
         let mut connection = server.connect();
         connection.send(get(&target).bytes());
-        // All of it may come before the front has sent the status; then there is still another to send.
+        // All of it may come before the front has sent the status; then there is still another to
+        // send.
         if let Ok(response) = connection.try_response("GET") {
             assert_eq!(response.status(), 502, "{}: {response}", lie.name);
         }
@@ -238,7 +269,11 @@ fn the_truth_may_come_in_any_shape() {
             [stdout("A: b\r\n\r\n"), padded(6, &long, 255), end()].concat(),
             String::from_utf8(long.clone()).unwrap(),
         ),
-        ("/between", [stdout("A: b\r\n\r\nbo"), stderr("a\n"), stdout("dy"), end()].concat(), "body".into()),
+        (
+            "/between",
+            [stdout("A: b\r\n\r\nbo"), stderr("a\n"), stdout("dy"), end()].concat(),
+            "body".into(),
+        ),
     ];
     let answers = truths.clone();
     let backend = Backend::start(move |client| {
@@ -247,9 +282,12 @@ fn the_truth_may_come_in_any_shape() {
                 Some(path) => (path, true),
                 None => (asked.path(), false),
             };
-            let Some((_, said, _)) = answers.iter().find(|(name, ..)| *name == path) else { return };
+            let Some((_, said, _)) = answers.iter().find(|(name, ..)| *name == path) else {
+                return;
+            };
             if bytewise {
-                said.chunks(if said.len() > 1000 { 977 } else { 1 }).for_each(|bytes| client.send(bytes));
+                said.chunks(if said.len() > 1000 { 977 } else { 1 })
+                    .for_each(|bytes| client.send(bytes));
             } else {
                 client.send(said);
             }

@@ -1,5 +1,6 @@
-//! FastCGI applications behind the front. What PHP sees through php-fpm is tested with everything else about PHP, as one more
-//! kind of server; here are the other applications, the connections, and what a peer may do wrong.
+//! FastCGI applications behind the front. What PHP sees through php-fpm is tested with everything
+//! else about PHP, as one more kind of server; here are the other applications, the connections,
+//! and what a peer may do wrong.
 
 /// Real applications in several languages.
 mod applications;
@@ -29,7 +30,8 @@ mod spawn;
 use crate::harness::{Kind, Setup};
 use backend::Backend;
 
-/// A server that sends everything below `/app` to a backend; `lines` are more lines of its upstream.
+/// A server that sends everything below `/app` to a backend; `lines` are more lines of its
+/// upstream.
 fn in_front_of(backend: &Backend, lines: &str) -> Setup {
     Setup::new(Kind::Fastcgi)
         .upstream(&format!("address = \"{}\"\n{lines}", backend.address))

@@ -26,7 +26,8 @@ fn answer_to_the_question(values: Values) -> Vec<u8> {
     out
 }
 
-/// An application that takes several requests at once; `hear` gets all that comes on a connection, but for the question.
+/// An application that takes several requests at once; `hear` gets all that comes on a connection,
+/// but for the question.
 fn shared(
     values: Values,
     hear: impl Fn(&mut Client, Heard, &mut Vec<(u16, Asked)>) + Send + Sync + 'static,
@@ -54,7 +55,8 @@ fn requests_share_a_connection() {
         let Heard::Request(id, asked) = heard else { panic!("{heard:?}") };
         held.push((id, asked));
         if held.len() == 8 {
-            let all: Vec<_> = held.drain(..).map(|(id, asked)| (id, asked.path().to_owned())).collect();
+            let all: Vec<_> =
+                held.drain(..).map(|(id, asked)| (id, asked.path().to_owned())).collect();
             for (id, _) in &all {
                 client.send(&about(*id, stdout("Content-Type: text/plain\r\n\r\n")));
             }
@@ -118,7 +120,8 @@ fn who_cannot_is_not_made_to() {
 #[test]
 fn php_is_not_made_to() {
     let start = "umask 0; PHP_FCGI_CHILDREN=2 exec php-cgi -b \"$1\"";
-    let application = Application::start(|_| ["/bin/sh", "-c", start, "php"].map(str::to_owned).to_vec());
+    let application =
+        Application::start(|_| ["/bin/sh", "-c", start, "php"].map(str::to_owned).to_vec());
     let server = Setup::new(Kind::Fastcgi)
         .upstream(&format!("address = \"unix:{}\"\nmultiplex = true", application.socket.display()))
         .site_line("upstream = \"app\"")
@@ -162,7 +165,8 @@ fn a_slow_client_holds_up_nobody() {
     let server = on_one_connection(&backend).line("limits.buffer = \"64KiB\"").start();
     let mut slow: Vec<_> = (0..3).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     for stream in &mut slow {
-        std::io::Write::write_all(stream, &get("/app/large").header("Connection", "close").bytes()).unwrap();
+        std::io::Write::write_all(stream, &get("/app/large").header("Connection", "close").bytes())
+            .unwrap();
     }
     eventually(SOON, || (backend.requests() == 3).then_some(())).expect("all are answered at once");
     for _ in 0..20 {
@@ -228,14 +232,30 @@ fn a_client_that_goes_away_aborts_its_request_alone() {
     assert!(!server.log().contains("ERROR"), "{}", server.log());
 }
 
-/// What is wrong about one request is its own affair; what is wrong about the connection ends it, and the next one is sound.
+/// What is wrong about one request is its own affair; what is wrong about the connection ends it,
+/// and the next one is sound.
 #[test]
 fn lies_are_found_out() {
     for (name, lie, log, is_lost) in [
         ("a version", vec![2, 6, 0, 1, 0, 0, 0, 0], "a record of version 2", true),
-        ("an unknown id", about(77, stdout("x")), "a record of a request that it does not have", true),
-        ("the end of an unknown id", about(2, end()), "a record of a request that it does not have", true),
-        ("a request", vec![1, 1, 0, 1, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0], "only a web server sends", true),
+        (
+            "an unknown id",
+            about(77, stdout("x")),
+            "a record of a request that it does not have",
+            true,
+        ),
+        (
+            "the end of an unknown id",
+            about(2, end()),
+            "a record of a request that it does not have",
+            true,
+        ),
+        (
+            "a request",
+            vec![1, 1, 0, 1, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0],
+            "only a web server sends",
+            true,
+        ),
         ("an id after its end", [end(), end()].concat(), "no response", true),
         (
             "more after the end",
@@ -291,8 +311,9 @@ fn an_unused_connection_is_closed_and_a_used_up_one_replaced() {
         let Heard::Request(id, _) = heard else { panic!("{heard:?}") };
         client.send(&about(id, text("served")));
     });
-    let server =
-        in_front_of(&backend, "multiplex = true\nconnections = 1\nrequests = 3").line("loops = 1").start();
+    let server = in_front_of(&backend, "multiplex = true\nconnections = 1\nrequests = 3")
+        .line("loops = 1")
+        .start();
     (0..9).for_each(|_| assert_eq!(server.text("/app"), "served"));
     assert_eq!(backend.connections(), 4);
 
@@ -326,8 +347,8 @@ fn time_limits_hold_for_each_request() {
         Heard::Abort(id) => client.send(&about(id, end())),
         Heard::Question => {}
     });
-    let limits =
-        "multiplex = true\nconnections = 1\nfirst_byte_timeout = \"300ms\"\nread_timeout = \"300ms\"";
+    let limits = "multiplex = true\nconnections = 1\nfirst_byte_timeout = \"300ms\"\nread_timeout \
+        = \"300ms\"";
     let server = in_front_of(&backend, limits).start();
     server.get("/app/silent").expect(504);
     server.log_line(&["did not begin to answer in time", "url=/app/silent"]);
@@ -372,7 +393,10 @@ fn in_python() {
         let before: usize = server.text("/app/count").trim().parse().unwrap();
         in_parallel(100, |number| {
             let body = numbered(number * 1000);
-            assert!(server.send(&post("/app/echo", "text/plain", body.clone())).expect(200).body == body);
+            assert!(
+                server.send(&post("/app/echo", "text/plain", body.clone())).expect(200).body
+                    == body
+            );
             server.get("/app/count").expect(200);
         });
         let after: usize = server.text("/app/count").trim().parse().unwrap();

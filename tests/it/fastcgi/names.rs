@@ -13,7 +13,8 @@ use crate::operate::{reload, status, status_when};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A name server that knows what the test tells it. Addresses are of the loopback network, one for each application.
+/// A name server that knows what the test tells it. Addresses are of the loopback network, one for
+/// each application.
 struct NameServer {
     address: SocketAddr,
     process: Option<Process>,
@@ -43,7 +44,8 @@ impl NameServer {
         self.process = Some(Process::start(Path::new("/usr/sbin/dnsmasq"), &arguments, &[], &log));
         let listens = || std::net::TcpStream::connect(self.address).is_ok().then_some(());
         let said = || fs::read_to_string(&log).unwrap_or_default();
-        eventually(SOON, listens).unwrap_or_else(|| panic!("no name server (dnsmasq-base): {}", said()));
+        eventually(SOON, listens)
+            .unwrap_or_else(|| panic!("no name server (dnsmasq-base): {}", said()));
     }
 
     fn stop(&mut self) {
@@ -65,7 +67,8 @@ fn applications(numbers: std::ops::RangeInclusive<u8>) -> Applications {
     let start = |number: u8| {
         let file = directory.path().join(format!("{number}.conf"));
         let text = format!(
-            "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[app]\nlisten = 127.0.0.{number}:{port}\n{user}\
+            "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[app]\nlisten = \
+                127.0.0.{number}:{port}\n{user}\
              pm = static\npm.max_children = 2\nenv[POOL] = {number}\n"
         );
         fs::write(&file, text).unwrap();
@@ -101,17 +104,24 @@ fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
 #[test]
 fn a_host_stands_for_all_its_addresses_as_they_come_and_go() {
     let applications = applications(2..=4);
-    let mut names = NameServer::start("host-record=app.example,127.0.0.2\nhost-record=app.example,127.0.0.3");
+    let mut names =
+        NameServer::start("host-record=app.example,127.0.0.2\nhost-record=app.example,127.0.0.3");
     let server = in_front_of(&names, &format!("app.example:{}", applications.port));
     assert_eq!(seen(&server), set(["2", "3"]));
     names.know("host-record=app.example,127.0.0.3\nhost-record=app.example,127.0.0.4");
     eventually(SOON, || (seen(&server) == set(["3", "4"])).then_some(())).expect("it follows");
     let addresses = status(&server)["upstreams"][0]["addresses"].as_array().unwrap().clone();
-    assert!(addresses[0]["requests"].as_u64().unwrap() > 6, "the one that stays is the same: {addresses:#?}");
+    assert!(
+        addresses[0]["requests"].as_u64().unwrap() > 6,
+        "the one that stays is the same: {addresses:#?}"
+    );
 
     // A name server that is away, or does not know the name any more, changes nothing.
     names.stop();
-    server.log_line(&["upstream app: app.example:", "cannot be resolved, its addresses stay as they are"]);
+    server.log_line(&[
+        "upstream app: app.example:",
+        "cannot be resolved, its addresses stay as they are",
+    ]);
     assert_eq!(seen(&server), set(["3", "4"]));
     let refused = reload(&server).unwrap_err();
     assert!(refused.contains("app.example") && refused.contains("cannot be resolved"), "{refused}");
@@ -140,7 +150,11 @@ fn a_service_has_hosts_ports_and_weights() {
     ));
     let server = in_front_of(&names, "srv:_app._tcp.example");
     let count = |name: &str| (0..12).filter(|_| server.text("/pool.php").starts_with(name)).count();
-    assert_eq!([count("5"), count("6"), count("7")], [9, 3, 0], "by weight, and the best priority only");
+    assert_eq!(
+        [count("5"), count("6"), count("7")],
+        [9, 3, 0],
+        "by weight, and the best priority only"
+    );
     names.know(&format!("{hosts}srv-host=_app._tcp.example,seven.example,{port},20,1"));
     eventually(SOON, || (seen(&server) == set(["7"])).then_some(())).expect("it follows");
 }

@@ -23,7 +23,9 @@ fn headers_pass() {
     check(
         &server,
         vec![
-            row("plain", "Content-Type: text/x\r\n\r\nbody").header("content-type", "text/x").body("body"),
+            row("plain", "Content-Type: text/x\r\n\r\nbody")
+                .header("content-type", "text/x")
+                .body("body"),
             row("length", "A: b\r\n\r\nbody").header("content-length", "4"),
             row("line feeds", "A: b\n\nbody").header("a", "b").body("body"),
             row("status", "Status: 404 Not Found\r\n\r\ngone").status(404).body("gone"),
@@ -74,8 +76,11 @@ fn a_head_has_no_body() {
 #[test]
 fn parameters_are_those_of_nginx() {
     let backend = Backend::answering(|asked| text(&serde_json::to_string(&asked.params).unwrap()));
-    let server =
-        in_front_of(&backend, "params = { HTTPS = \"on\", SERVER_SOFTWARE = \"\", ADDED = \"x y\" }").start();
+    let server = in_front_of(
+        &backend,
+        "params = { HTTPS = \"on\", SERVER_SOFTWARE = \"\", ADDED = \"x y\" }",
+    )
+    .start();
     let root = server.places.root();
     let root = root.to_str().unwrap();
     check(
@@ -102,7 +107,8 @@ fn parameters_are_those_of_nginx() {
             row("a body", post("/app", "text/x", "12345"))
                 .json("/CONTENT_LENGTH", "5")
                 .json("/CONTENT_TYPE", "text/x"),
-            row("a body in chunks", post("/app", "text/x", "12345").chunked(2)).json("/CONTENT_LENGTH", "5"),
+            row("a body in chunks", post("/app", "text/x", "12345").chunked(2))
+                .json("/CONTENT_LENGTH", "5"),
             row(
                 "headers",
                 get("/app")
@@ -115,12 +121,18 @@ fn parameters_are_those_of_nginx() {
             .json("/HTTP_COOKIE", "a; b"),
             row("not Proxy", get("/app").header("Proxy", "evil"))
                 .json("/HTTP_PROXY", serde_json::Value::Null),
-            row("no underscores", get("/app").header("X_Real_IP", "evil").header("X-Real-IP", "good"))
-                .json("/HTTP_X_REAL_IP", "good"),
+            row(
+                "no underscores",
+                get("/app").header("X_Real_IP", "evil").header("X-Real-IP", "good"),
+            )
+            .json("/HTTP_X_REAL_IP", "good"),
             row("the user", get("/app").basic_auth("me:secret")).json("/REMOTE_USER", "me"),
-            row("not the operator's", get("/app").header("Script-Name", "evil").header("PHP-Value", "evil"))
-                .json("/SCRIPT_NAME", "/app")
-                .json("/PHP_VALUE", serde_json::Value::Null),
+            row(
+                "not the operator's",
+                get("/app").header("Script-Name", "evil").header("PHP-Value", "evil"),
+            )
+            .json("/SCRIPT_NAME", "/app")
+            .json("/PHP_VALUE", serde_json::Value::Null),
         ],
     );
 }
@@ -140,7 +152,8 @@ fn parameters_of_any_length() {
     });
     let server = in_front_of(&backend, "").line("limits.head = \"256KiB\"").start();
     let many = |count: usize, len: usize| {
-        (0..count).fold(get("/app"), |request, n| request.header(&format!("X-{n}"), &"v".repeat(len)))
+        (0..count)
+            .fold(get("/app"), |request, n| request.header(&format!("X-{n}"), &"v".repeat(len)))
     };
     for (count, len) in [(1, 127), (1, 128), (1, 60_000), (4, 50_000), (50, 4000)] {
         assert_eq!(server.send(&many(count, len)).expect(200).text(), (count * len).to_string());
@@ -151,7 +164,9 @@ fn parameters_of_any_length() {
 #[test]
 fn complaints_are_in_the_log_with_the_url() {
     let backend = Backend::answering(|asked| match asked.path() {
-        "/flood" => [stderr(&format!("{}\n", "x".repeat(1000)).repeat(1000)), text("said")].concat(),
+        "/flood" => {
+            [stderr(&format!("{}\n", "x".repeat(1000)).repeat(1000)), text("said")].concat()
+        }
         _ => [
             stderr("first\nsec"),
             stdout("A: b\r\n\r\n"),
@@ -178,7 +193,8 @@ fn files_are_sent_in_the_place_of_a_body() {
     fs::set_permissions(kept.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     fs::write(kept.path().join("report.pdf"), "0123456789").unwrap();
     let directory = kept.path().display();
-    let server = in_front_of(&backend, &format!("internal = {{ \"/kept\" = \"{directory}\" }}")).start();
+    let server =
+        in_front_of(&backend, &format!("internal = {{ \"/kept\" = \"{directory}\" }}")).start();
     fs::write(server.places.root().join("public.txt"), "public").unwrap();
     fs::write(server.places.root().join("secret.php"), "<?php").unwrap();
     let root = server.places.root();
@@ -188,8 +204,12 @@ fn files_are_sent_in_the_place_of_a_body() {
     check(
         &server,
         vec![
-            accel("a file", "/kept/report.pdf").body("0123456789").header("content-type", "application/pdf"),
-            accel("encoded", "/kept/r%65port.pdf?x").body("0123456789").headers("x-accel-redirect", &[]),
+            accel("a file", "/kept/report.pdf")
+                .body("0123456789")
+                .header("content-type", "application/pdf"),
+            accel("encoded", "/kept/r%65port.pdf?x")
+                .body("0123456789")
+                .headers("x-accel-redirect", &[]),
             row(
                 "its own type",
                 "X-Accel-Redirect: /kept/report.pdf\r\nContent-Type: text/x\r\nA: b\r\n\r\n".into(),
@@ -207,16 +227,18 @@ fn files_are_sent_in_the_place_of_a_body() {
             sendfile("a file by its path", format!("{directory}/report.pdf"))
                 .body("0123456789")
                 .headers("x-sendfile", &[]),
-            sendfile("of the site by its path", format!("{}/public.txt", root.display())).body("public"),
+            sendfile("of the site by its path", format!("{}/public.txt", root.display()))
+                .body("public"),
             sendfile("source by its path", format!("{}/secret.php", root.display())).status(404),
             sendfile("any file", "/etc/passwd".into()).status(404),
-            sendfile("any file, by way of a good one", format!("{directory}/../../etc/passwd")).status(404),
+            sendfile("any file, by way of a good one", format!("{directory}/../../etc/passwd"))
+                .status(404),
             sendfile("no path", "report.pdf".into()).status(404),
         ],
     );
     server.log_line(&["X-Sendfile: /etc/passwd", "url=/app"]);
-    let part =
-        post("/app", "text/plain", "X-Accel-Redirect: /kept/report.pdf\r\n\r\n").header("Range", "bytes=2-4");
+    let part = post("/app", "text/plain", "X-Accel-Redirect: /kept/report.pdf\r\n\r\n")
+        .header("Range", "bytes=2-4");
     assert_eq!(server.send(&part).expect(206).text(), "234");
     assert_eq!(backend.connections(), 1, "the connection is kept");
 }

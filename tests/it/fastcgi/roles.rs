@@ -1,5 +1,5 @@
-//! The other two roles of FastCGI: applications that say whether a request may be served, and applications through which files
-//! are sent.
+//! The other two roles of FastCGI: applications that say whether a request may be served, and
+//! applications through which files are sent.
 
 use tokamak_fastcgi::{Role, Stream, encode};
 
@@ -13,7 +13,8 @@ fn authorizer() -> Backend {
         assert_eq!(asked.role, Role::Authorizer);
         match asked.params.get("HTTP_X_WORD").map(String::as_str) {
             Some("please") => whole(
-                "Status: 200 OK\r\nVariable-AUTH_METHOD: a word\r\nVariable-REMOTE_USER: ada\r\nX-Other: lost\r\n\r\nlost",
+                "Status: 200 OK\r\nVariable-AUTH_METHOD: a word\r\nVariable-REMOTE_USER: \
+                    ada\r\nX-Other: lost\r\n\r\nlost",
             ),
             Some("half") => stdout("Status: 200 OK\r\n\r\n"),
             _ => whole("Status: 403 Forbidden\r\nX-Why: no word\r\n\r\nSay please."),
@@ -23,8 +24,13 @@ fn authorizer() -> Backend {
 
 /// What an application is told, line by line.
 fn told(asked: &Asked) -> Vec<u8> {
-    let params: String = asked.params.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
-    whole(format!("Content-Type: text/plain\r\n\r\n{:?}\n{params}body={}", asked.role, asked.body.len()))
+    let params: String =
+        asked.params.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+    whole(format!(
+        "Content-Type: text/plain\r\n\r\n{:?}\n{params}body={}",
+        asked.role,
+        asked.body.len()
+    ))
 }
 
 /// A server with two upstreams, `app` and `guard`, at these addresses.
@@ -34,7 +40,8 @@ fn guarded(kind: Kind, app: &str, guard: &str) -> Setup {
 
 /// The same, with these lines for `guard`.
 fn guarded_with(kind: Kind, app: &str, guard: &str) -> Setup {
-    Setup::new(kind).upstream(&format!("address = \"{app}\"\n[[upstream]]\nname = \"guard\"\n{guard}"))
+    Setup::new(kind)
+        .upstream(&format!("address = \"{app}\"\n[[upstream]]\nname = \"guard\"\n{guard}"))
 }
 
 #[test]
@@ -43,10 +50,13 @@ fn an_authorizer_is_told_of_the_request_and_not_of_its_body() {
         assert_eq!((asked.role, asked.body.len()), (Role::Authorizer, 0));
         whole([&b"Status: 401\r\nContent-Type: text/plain\r\n\r\n"[..], &told(asked)].concat())
     });
-    let server =
-        guarded(Kind::Fastcgi, "unix:/nowhere", &guard.address).site_line("authorizer = \"guard\"").start();
-    let seen =
-        server.send(&post("/a//b%20c/?d=e", "text/plain", "hello").basic_auth("ada:x")).expect(401).text();
+    let server = guarded(Kind::Fastcgi, "unix:/nowhere", &guard.address)
+        .site_line("authorizer = \"guard\"")
+        .start();
+    let seen = server
+        .send(&post("/a//b%20c/?d=e", "text/plain", "hello").basic_auth("ada:x"))
+        .expect(401)
+        .text();
     for line in [
         "REQUEST_METHOD=POST",
         "REQUEST_URI=/a//b%20c/?d=e",
@@ -58,7 +68,9 @@ fn an_authorizer_is_told_of_the_request_and_not_of_its_body() {
     ] {
         assert!(seen.lines().any(|told| told == line), "{line}: {seen}");
     }
-    for name in ["SCRIPT_NAME", "SCRIPT_FILENAME", "PATH_INFO", "CONTENT_LENGTH", "HTTP_CONTENT_LENGTH"] {
+    for name in
+        ["SCRIPT_NAME", "SCRIPT_FILENAME", "PATH_INFO", "CONTENT_LENGTH", "HTTP_CONTENT_LENGTH"]
+    {
         assert!(!seen.contains(&format!("\n{name}=")), "{name}: {seen}");
     }
 }
@@ -70,13 +82,19 @@ fn an_application_is_asked_only_if_the_authorizer_allows_it() {
         .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"\nauthorizer = \"guard\"")
         .start();
     let refused = server.get("/app/x").expect(403);
-    assert_eq!((refused.text().as_str(), refused.header("x-why")), ("Say please.", Some("no word")));
+    assert_eq!(
+        (refused.text().as_str(), refused.header("x-why")),
+        ("Say please.", Some("no word"))
+    );
     server.send(&post("/app/x", "text/plain", numbered(300_000))).expect(403);
     assert_eq!((app.requests(), guard.requests()), (0, 2));
-    let allowed = server.send(&get("/app/x").header("X-Word", "please").basic_auth("eve:x")).expect(200);
+    let allowed =
+        server.send(&get("/app/x").header("X-Word", "please").basic_auth("eve:x")).expect(200);
     assert_eq!(allowed.header("x-other"), None);
     let text = allowed.text();
-    for line in ["Responder", "AUTH_METHOD=a word", "REMOTE_USER=ada", "SCRIPT_NAME=/app", "PATH_INFO=/x"] {
+    for line in
+        ["Responder", "AUTH_METHOD=a word", "REMOTE_USER=ada", "SCRIPT_NAME=/app", "PATH_INFO=/x"]
+    {
         assert!(text.lines().any(|told| told == line), "{line}: {text}");
     }
     assert_eq!(text.matches("REMOTE_USER").count(), 1);
@@ -90,8 +108,9 @@ fn an_application_is_asked_only_if_the_authorizer_allows_it() {
 fn everything_of_a_site_can_be_guarded() {
     let guard = authorizer();
     for kind in [Kind::Classic, Kind::Worker, Kind::Sealed] {
-        let server =
-            guarded(kind, "unix:/nowhere", &guard.address).site_line("authorizer = \"guard\"").start();
+        let server = guarded(kind, "unix:/nowhere", &guard.address)
+            .site_line("authorizer = \"guard\"")
+            .start();
         for path in ["/server.php", "/dir/file.txt", "/none", "/dir", "/", "/hello.php/x"] {
             assert_eq!(server.get(path).expect(403).text(), "Say please.", "{path}");
         }
@@ -114,7 +133,8 @@ fn variables_do_not_stay_in_a_php_process() {
         .site_line("[[site.route]]\npath = \"/server.php/in\"\nauthorizer = \"guard\"")
         .start();
     for _ in 0..3 {
-        let seen = server.send(&get("/server.php/in").header("X-Word", "please")).expect(200).json();
+        let seen =
+            server.send(&get("/server.php/in").header("X-Word", "please")).expect(200).json();
         assert_eq!(seen["REMOTE_USER"], "ada");
         let seen = server.get("/server.php/out").expect(200).json();
         assert_eq!((&seen["REMOTE_USER"], seen.get("AUTH_METHOD")), (&"".into(), None));
@@ -127,7 +147,9 @@ fn no_spelling_of_a_path_goes_around_its_authorizer() {
     let server = guarded(Kind::Fastcgi, &app.address, &guard.address)
         .site_line("authorizer = \"guard\"")
         .site_line("[[site.route]]\npath = \"/open\"\nauthorizer = \"none\"\nupstream = \"app\"")
-        .site_line("[[site.route]]\npath = \"/open/in\"\nauthorizer = \"guard\"\nupstream = \"app\"")
+        .site_line(
+            "[[site.route]]\npath = \"/open/in\"\nauthorizer = \"guard\"\nupstream = \"app\"",
+        )
         .site_line("[[site.route]]\npath = \"/open/in/deep\"\nupstream = \"app\"")
         .start();
     for path in ["/open", "/open/", "/open/x", "/open/inn", "//open", "/closed/../open/x"] {
@@ -158,8 +180,9 @@ fn an_authorizer_that_fails_allows_nothing() {
         client.request();
         client.send(&stdout("Status: 200 OK\r\n\r\n"));
     });
-    let talks =
-        Backend::answering(|_| [stdout("Status: 200\r\n\r\n"), stdout(numbered(100_000)), end()].concat());
+    let talks = Backend::answering(|_| {
+        [stdout("Status: 200\r\n\r\n"), stdout(numbered(100_000)), end()].concat()
+    });
     // Behind headers that name a file, which is not what an authorizer is for.
     let garbles = Backend::answering(|_| {
         let mut other = Vec::new();
@@ -176,7 +199,9 @@ fn an_authorizer_that_fails_allows_nothing() {
         (&*silent.address, 502, "sent no response"),
     ] {
         let server = guarded(Kind::Fastcgi, &app.address, guard)
-            .site_line("authorizer = \"guard\"\n[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
+            .site_line(
+                "authorizer = \"guard\"\n[[site.route]]\npath = \"/app\"\nupstream = \"app\"",
+            )
             .start();
         server.get("/app").expect(status);
         server.log_line(&[log, "url=/app"]);
@@ -197,12 +222,16 @@ fn an_authorizer_in_perl() {
             assert_eq!(refused.header("www-authenticate"), Some("Basic realm=\"example\""));
             server.send(&get("/server.php").basic_auth("ada:moth")).expect(401);
             let seen = server.send(&get("/server.php").basic_auth("grace:moth")).expect(200).json();
-            assert_eq!((&seen["REMOTE_USER"], &seen["AUTH_TYPE"]), (&"grace".into(), &"Basic".into()));
+            assert_eq!(
+                (&seen["REMOTE_USER"], &seen["AUTH_TYPE"]),
+                (&"grace".into(), &"Basic".into())
+            );
         }
     }
 }
 
-/// A server whose files below `/dir` go through the filter; with lines of the upstream and more of that route.
+/// A server whose files below `/dir` go through the filter; with lines of the upstream and more of
+/// that route.
 fn filtering(filter: &str, lines: &str) -> Setup {
     Setup::new(Kind::Fastcgi)
         .upstream(filter)
@@ -217,7 +246,10 @@ fn a_filter_gets_the_file() {
         assert!(asked.params["FCGI_DATA_LAST_MOD"].parse::<u64>().unwrap() > 1_500_000_000);
         let text = String::from_utf8_lossy(&asked.data).to_uppercase();
         let name = &asked.params["SCRIPT_NAME"];
-        whole(format!("Content-Type: text/plain\r\nX-Sum: {}\r\n\r\n{name} {text}", crc32(&asked.data)))
+        whole(format!(
+            "Content-Type: text/plain\r\nX-Sum: {}\r\n\r\n{name} {text}",
+            crc32(&asked.data)
+        ))
     });
     let server = filtering(&format!("address = \"{}\"", filter.address), "").start();
     let root = server.places.root();
@@ -250,9 +282,12 @@ fn only_some_extensions_are_filtered() {
     let filter = Backend::answering(|_| whole("Content-Type: text/plain\r\n\r\nfiltered"));
     let address = format!("address = \"{}\"", filter.address);
     let server = filtering(&address, "filter_extensions = [\".html\", \".shtml\"]").start();
-    for (name, expected) in
-        [("a.html", "filtered"), ("a.shtml", "filtered"), ("a.txt", "as it is"), ("html", "as it is")]
-    {
+    for (name, expected) in [
+        ("a.html", "filtered"),
+        ("a.shtml", "filtered"),
+        ("a.txt", "as it is"),
+        ("html", "as it is"),
+    ] {
         std::fs::write(server.places.root().join("dir").join(name), "as it is").unwrap();
         assert_eq!(server.text(&format!("/dir/{name}")), expected, "{name}");
     }
@@ -263,12 +298,15 @@ fn a_filter_in_c() {
     let filter = Application::start(|directory| vec![built("c/filter.c", directory)]);
     for lines in ["", "requests = 1"] {
         let server =
-            filtering(&format!("address = \"unix:{}\"\n{lines}", filter.socket.display()), "").start();
+            filtering(&format!("address = \"unix:{}\"\n{lines}", filter.socket.display()), "")
+                .start();
         let page = "<p>$(REQUEST_METHOD) $(QUERY_STRING), $5 $(none) $(open".repeat(5_000);
         std::fs::write(server.places.root().join("dir/page.html"), &page).unwrap();
         std::fs::write(server.places.root().join("dir/empty.html"), "").unwrap();
-        let expected =
-            page.replace("$(REQUEST_METHOD)", "GET").replace("$(QUERY_STRING)", "a=b").replace("$(none)", "");
+        let expected = page
+            .replace("$(REQUEST_METHOD)", "GET")
+            .replace("$(QUERY_STRING)", "a=b")
+            .replace("$(none)", "");
         for _ in 0..3 {
             let response = server.get("/dir/page.html?a=b").expect(200);
             assert_eq!(response.header("content-type"), Some("text/html; charset=utf-8"));

@@ -1,5 +1,5 @@
-//! Applications that the server starts: their sockets, environment and output; what happens when they die, hang, or are
-//! replaced.
+//! Applications that the server starts: their sockets, environment and output; what happens when
+//! they die, hang, or are replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::applications::{answers, built};
-use crate::harness::{Kind, Server, Setup, eventually, get, in_parallel, is_root, post, program, tests};
+use crate::harness::{
+    Kind, Server, Setup, eventually, get, in_parallel, is_root, post, program, tests,
+};
 use crate::operate::{command, configure, kill, reload, status, status_when};
 
 /// Far above what a loaded machine needs.
@@ -58,7 +60,10 @@ fn example(name: &str) -> (String, String) {
     let blocks: Vec<&str> = text.split("\n\n").collect();
     let find = |heading: &str, line: String| {
         let found = blocks.iter().find(|block| block.starts_with(heading) && block.contains(&line));
-        found.unwrap_or_else(|| panic!("no {heading} of {name}")).replace(heading, "").replace(&line, "")
+        found
+            .unwrap_or_else(|| panic!("no {heading} of {name}"))
+            .replace(heading, "")
+            .replace(&line, "")
     };
     (
         find("[[upstream]]", format!("name = \"{name}\"")),
@@ -69,17 +74,22 @@ fn example(name: &str) -> (String, String) {
 /// The example in one language, started as its own configuration says.
 fn behaves(name: &str, counts: bool) {
     let build = tempfile::Builder::new().prefix("tokamak-built-").tempdir().unwrap();
-    std::fs::set_permissions(build.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(build.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
     let (mut upstream, route) = example(name);
     if name == "c" {
         upstream = upstream.replace("c/app", &built("c/app.c", build.path()));
     }
     let server = Setup::new(Kind::Fastcgi)
         .site("../examples/fastcgi")
-        // As a service has it: a user's own may name programs that the application's user may not start.
+        // As a service has it: a user's own may name programs that the application's user may not
+        // start.
         .server_env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .upstream(&format!("{upstream}\ndirectory = \"site\""))
-        .site_line(&format!("[[site.route]]{}upstream = \"app\"", route.replace("\"php/", "\"site/php/")))
+        .site_line(&format!(
+            "[[site.route]]{}upstream = \"app\"",
+            route.replace("\"php/", "\"site/php/")
+        ))
         .start();
     let path = format!("/{name}");
     answers(&server, &path);
@@ -128,7 +138,9 @@ fn processes_that_end_by_themselves_are_replaced() {
     let lines = "spawn = [\"php-cgi\"]\nprocesses = 2\nenv = { PHP_FCGI_MAX_REQUESTS = \"50\" }";
     let server = Setup::new(Kind::Fastcgi).upstream(lines).site_line("upstream = \"app\"").start();
     in_parallel(400, |_| assert_eq!(server.text("/hello.php"), "Hello from PHP"));
-    status_when(&server, "restarts", |status| status["applications"][0]["restarts"].as_u64() >= Some(4));
+    status_when(&server, "restarts", |status| {
+        status["applications"][0]["restarts"].as_u64() >= Some(4)
+    });
     server.log_line(&["[app] a process ended", "exit status 0"]);
 }
 
@@ -188,7 +200,8 @@ fn each_process_takes_its_share() {
         assert_eq!(served.keys().copied().collect::<BTreeSet<_>>(), all, "{lines}");
         assert!(served.values().all(|count| *count >= 4), "{lines}: {served:?}");
         let seen = processes(&status(&server));
-        let different: BTreeSet<&str> = seen.iter().map(|one| one["address"].as_str().unwrap()).collect();
+        let different: BTreeSet<&str> =
+            seen.iter().map(|one| one["address"].as_str().unwrap()).collect();
         assert_eq!(different.len(), addresses, "{seen:?}");
         for address in different {
             let path = Path::new(address.strip_prefix("unix:").unwrap());
@@ -246,7 +259,10 @@ fn one_that_is_killed_is_replaced_and_no_repeatable_request_notices() {
     assert!(table.contains("upstream app: 4 process(es) started in place of others"), "{table}");
     for pid in before {
         let row = table.lines().find(|line| line.contains(&format!("  {pid}  running")));
-        assert!(row.is_some_and(|row| row.starts_with("app ") && row.contains("  unix:/")), "{table}");
+        assert!(
+            row.is_some_and(|row| row.starts_with("app ") && row.contains("  unix:/")),
+            "{table}"
+        );
     }
 }
 
@@ -305,7 +321,8 @@ fn a_reload_starts_new_ones_and_loses_no_request() {
     assert!(!server.log().contains("ERROR"), "{}", server.log());
 }
 
-/// A deployment moves a symbolic link: processes that are replaced before the reload belong to the old release.
+/// A deployment moves a symbolic link: processes that are replaced before the reload belong to the
+/// old release.
 #[test]
 fn a_generation_keeps_to_its_release() {
     let place = tempfile::Builder::new().prefix("tokamak-releases-").tempdir().unwrap();
@@ -317,7 +334,8 @@ fn a_generation_keeps_to_its_release() {
         std::fs::copy(tests().join("sites/spawned/app.pl"), at(release).join("app.pl")).unwrap();
     }
     std::os::unix::fs::symlink(at("one"), at("current")).unwrap();
-    let lines = format!("spawn = [\"perl\", \"app.pl\"]\ndirectory = \"{}\"", at("current").display());
+    let lines =
+        format!("spawn = [\"perl\", \"app.pl\"]\ndirectory = \"{}\"", at("current").display());
     let server = Setup::new(Kind::Fastcgi)
         .upstream(&lines)
         .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
@@ -350,7 +368,10 @@ fn a_reload_with_a_broken_one_is_refused() {
 
     configure(&server, "\"perl\"", "\"nowhere/perl\"");
     let refusal = reload(&server).unwrap_err();
-    assert!(refusal.contains("upstream.spawn: there is no program `nowhere/perl` in "), "{refusal}");
+    assert!(
+        refusal.contains("upstream.spawn: there is no program `nowhere/perl` in "),
+        "{refusal}"
+    );
     server.get("/app/pid").expect(200);
 }
 
@@ -372,7 +393,8 @@ fn they_end_with_the_server() {
         if let Some(text) = said {
             server.log_line(&[text]);
         }
-        let directory = Path::new(address.as_str().unwrap().strip_prefix("unix:").unwrap()).parent().unwrap();
+        let directory =
+            Path::new(address.as_str().unwrap().strip_prefix("unix:").unwrap()).parent().unwrap();
         if signal == "KILL" {
             // Nobody was left to do it; the next server does.
             spawned("").start().get("/app/pid").expect(200);
@@ -387,15 +409,21 @@ fn a_program_that_is_not_there_is_named_at_the_start() {
     let file = directory.path().join("tokamak.toml");
     let root = directory.path().join("index.html");
     std::fs::write(root, "").unwrap();
-    std::fs::write(&file, "[[upstream]]\nname = \"shop\"\nspawn = [\"no-such-program\"]\n").unwrap();
+    std::fs::write(&file, "[[upstream]]\nname = \"shop\"\nspawn = [\"no-such-program\"]\n")
+        .unwrap();
     let output = Command::new(program()).args(["serve", "--config"]).arg(&file).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success());
     let expected = format!(
-        "{}:3: upstream.spawn: there is no program `no-such-program` in PATH; install it or correct the name",
+        "{}:3: upstream.spawn: there is no program `no-such-program` in PATH; install it or \
+            correct the name",
         file.display()
     );
-    assert_eq!(said.lines().find(|line| line.contains("no-such-program")), Some(expected.as_str()), "{said}");
+    assert_eq!(
+        said.lines().find(|line| line.contains("no-such-program")),
+        Some(expected.as_str()),
+        "{said}"
+    );
 }
 
 #[test]

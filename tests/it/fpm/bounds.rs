@@ -30,13 +30,17 @@ fn the_limits_of_a_pool_are_those_of_its_workers() {
     if is_root() {
         assert_eq!(nice(&pid), 7);
     } else {
-        server.log_line(&["'process.priority' directive is ignored when FPM is not running as root"]);
+        server
+            .log_line(&["'process.priority' directive is ignored when FPM is not running as root"]);
     }
 }
 
 #[test]
 fn the_limits_of_the_master_are_those_of_all_processes() {
-    let setup = pool(1).fpm_line("[global]").fpm_line("rlimit_files = 321").fpm_line("process.priority = 5");
+    let setup = pool(1)
+        .fpm_line("[global]")
+        .fpm_line("rlimit_files = 321")
+        .fpm_line("process.priority = 5");
     let server = setup.fpm_line("[tests]").start();
     let pid = Client::connect(&server).ask(&Request::new(&server, "/pid.php")).body();
     assert_eq!(limit(&pid, "Max open files"), "321");

@@ -142,7 +142,9 @@ impl Client {
     fn look(&mut self) -> Option<Heard> {
         let read = std::mem::take(&mut self.read);
         let mut rest = &read[..];
-        while let Some(message) = self.messages.next(&mut rest).expect("the other side sends FastCGI") {
+        while let Some(message) =
+            self.messages.next(&mut rest).expect("the other side sends FastCGI")
+        {
             let heard = match message {
                 Message::Stream { id, stream: Stream::Stdout, bytes } => {
                     self.coming.entry(id).or_default().stdout.extend_from_slice(bytes);
@@ -254,7 +256,8 @@ impl Request {
 
     /// Sends a body, and says how long it is.
     pub fn post(self, body: &[u8]) -> Request {
-        let request = self.param("REQUEST_METHOD", "POST").param("CONTENT_TYPE", "application/octet-stream");
+        let request =
+            self.param("REQUEST_METHOD", "POST").param("CONTENT_TYPE", "application/octet-stream");
         let mut request = request.param("CONTENT_LENGTH", &body.len().to_string());
         request.body = body.to_vec();
         request

@@ -31,13 +31,16 @@ fn greets(name: &str, command: &[&str]) {
     let address = free_address();
     let folder = copy(address);
     let tokamak = program().display().to_string();
-    let _fpm =
-        start(&folder, &[&tokamak, "fpm", "--nodaemonize", "--prefix", "$PWD", "--fpm-config", "fpm.conf"]);
+    let _fpm = start(
+        &folder,
+        &[&tokamak, "fpm", "--nodaemonize", "--prefix", "$PWD", "--fpm-config", "fpm.conf"],
+    );
     let there = |name: &str| folder.path().join(name).exists().then_some(());
     let said = || fs::read_to_string(folder.path().join("log")).unwrap_or_default();
     eventually(PATIENCE, || there("php.sock")).unwrap_or_else(|| panic!("no socket: {}", said()));
     let _web_server = start(&folder, command);
-    eventually(PATIENCE, || TcpStream::connect(address).ok()).unwrap_or_else(|| panic!("{}", said()));
+    eventually(PATIENCE, || TcpStream::connect(address).ok())
+        .unwrap_or_else(|| panic!("{}", said()));
     let mut connection = Connection::open(address);
     for target in ["/?name=Ada", "/index.php?name=Ada"] {
         let text = connection.exchange(&get(target)).expect(200).text();
@@ -53,7 +56,8 @@ fn copy(address: SocketAddr) -> TempDir {
     fs::create_dir(folder.path().join("public")).unwrap();
     for name in ["fpm.conf", "nginx.conf", "apache.conf", "lighttpd.conf", "public/index.php"] {
         let text = fs::read_to_string(example.join(name)).unwrap();
-        fs::write(folder.path().join(name), text.replace("8080", &address.port().to_string())).unwrap();
+        fs::write(folder.path().join(name), text.replace("8080", &address.port().to_string()))
+            .unwrap();
     }
     folder
 }

@@ -1,4 +1,5 @@
-//! Every way of being wrong: the connection is closed or the request refused, one line of the log says why, and others are served.
+//! Every way of being wrong: the connection is closed or the request refused, one line of the log
+//! says why, and others are served.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -62,7 +63,10 @@ fn lies() -> Vec<Lie> {
         ),
         lie(after_begin(&record(1, 6, 1, 1, b"x")), "an application's stream"),
         lie(after_begin(&record(1, 7, 1, 1, b"x")), "an application's stream"),
-        lie(made(|out| encode::end(out, 1, 0, ProtocolStatus::Complete)), "only an application sends"),
+        lie(
+            made(|out| encode::end(out, 1, 0, ProtocolStatus::Complete)),
+            "only an application sends",
+        ),
         lie(made(|out| encode::values(out, Values::default())), "only an application sends"),
         lie(made(|out| encode::unknown_type(out, 9)), "only an application sends"),
         // The sum of the lengths passes 32 bits: CVE-2025-23016.
@@ -89,7 +93,8 @@ fn a_lie_closes_the_connection_and_is_told() {
         let mut client = Client::connect(&server);
         client.send(&said);
         assert!(client.is_closed(), "{log}");
-        let told = eventually(Duration::from_secs(5), || (lines(&server, log) > before).then_some(()));
+        let told =
+            eventually(Duration::from_secs(5), || (lines(&server, log) > before).then_some(()));
         assert!(told.is_some(), "no line says: {log}");
         assert_eq!(lines(&server, log), before + 1, "{log}");
     }

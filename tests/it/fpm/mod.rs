@@ -1,5 +1,5 @@
-//! `tokamak fpm` in php-fpm's place. What PHP sees is tested with everything else about PHP, as one more kind of server; here are the
-//! protocol, the web servers in front, and what an operator does.
+//! `tokamak fpm` in php-fpm's place. What PHP sees is tested with everything else about PHP, as one
+//! more kind of server; here are the protocol, the web servers in front, and what an operator does.
 
 /// What processes may use.
 mod bounds;

@@ -18,9 +18,12 @@ fn ask(server: &Server, request: &Request) -> Answer {
 
 #[test]
 fn what_workers_print_is_in_the_log_if_it_is_caught() {
-    for (line, is_caught) in [("catch_workers_output = yes", true), ("catch_workers_output = no", false)] {
+    for (line, is_caught) in
+        [("catch_workers_output = yes", true), ("catch_workers_output = no", false)]
+    {
         let server = pool(1).fpm_line(line).fpm_line("decorate_workers_output = yes").start();
-        let code = "<?php file_put_contents('php://stderr', \"one\\ntwo\\n\"); file_put_contents('php://stdout', 'three');
+        let code = "<?php file_put_contents('php://stderr', \"one\\ntwo\\n\"); \
+            file_put_contents('php://stdout', 'three');
             error_log('four'); echo getmypid();";
         write(&server, "print.php", code);
         let answer = ask(&server, &Request::new(&server, "/print.php"));
@@ -32,17 +35,28 @@ fn what_workers_print_is_in_the_log_if_it_is_caught() {
             }
             server.log_line(&[&head, "stderr: \"NOTICE: PHP message: four\""]);
         } else {
-            assert!(!server.log().contains("said into") && !server.log().contains("two"), "{}", server.log());
+            assert!(
+                !server.log().contains("said into") && !server.log().contains("two"),
+                "{}",
+                server.log()
+            );
         }
     }
 }
 
 #[test]
 fn the_end_of_a_request_ends_the_line_that_it_printed() {
-    let server =
-        pool(1).fpm_line("catch_workers_output = yes").fpm_line("decorate_workers_output = yes").start();
-    // The supervisor has read it before the end, or has not; and the request after it, which prints nothing, begins no line.
-    write(&server, "early.php", "<?php file_put_contents('php://stderr', 'early'); usleep(300000);");
+    let server = pool(1)
+        .fpm_line("catch_workers_output = yes")
+        .fpm_line("decorate_workers_output = yes")
+        .start();
+    // The supervisor has read it before the end, or has not; and the request after it, which prints
+    // nothing, begins no line.
+    write(
+        &server,
+        "early.php",
+        "<?php file_put_contents('php://stderr', 'early'); usleep(300000);",
+    );
     write(&server, "late.php", "<?php file_put_contents('php://stderr', 'late');");
     for name in ["early", "late"] {
         ask(&server, &Request::new(&server, &format!("/{name}.php")));
@@ -57,13 +71,21 @@ fn a_slow_request_is_in_the_slow_log() {
     let file = directory.path().join("slow.log");
     let slow = format!("slowlog = {}", file.display());
     let server = pool(1).fpm_line(&slow).fpm_line("request_slowlog_timeout = 1s").start();
-    write(&server, "slow.php", "<?php function wait() { usleep(2500000); }\nwait(); echo getmypid();");
+    write(
+        &server,
+        "slow.php",
+        "<?php function wait() { usleep(2500000); }\nwait(); echo getmypid();",
+    );
     let pid = ask(&server, &Request::new(&server, "/slow.php")).body();
     let said = || fs::read_to_string(&file).unwrap_or_default();
-    let said = eventually(Duration::from_secs(5), || Some(said()).filter(|said| !said.is_empty())).unwrap();
+    let said = eventually(Duration::from_secs(5), || Some(said()).filter(|said| !said.is_empty()))
+        .unwrap();
     let lines: Vec<&str> = said.lines().collect();
     let script = server.places.root().join("slow.php").display().to_string();
-    assert!(lines[0].is_empty() && lines[1].ends_with(&format!("]  [pool tests] pid {pid}")), "{said}");
+    assert!(
+        lines[0].is_empty() && lines[1].ends_with(&format!("]  [pool tests] pid {pid}")),
+        "{said}"
+    );
     assert_eq!(lines[2], format!("script_filename = {script}"));
     assert!(
         lines[3].starts_with("[0x0000") && lines[3].ends_with(&format!("] usleep() {script}:1")),
@@ -72,11 +94,16 @@ fn a_slow_request_is_in_the_slow_log() {
     assert!(lines[4].ends_with(&format!("] wait() {script}:2")) && lines.len() == 5, "{said}");
 }
 
-/// CVE-2019-11043 and its like: no length of what is behind the script, and of PATH_INFO, makes anything of what is beside it.
+/// CVE-2019-11043 and its like: no length of what is behind the script, and of PATH_INFO, makes
+/// anything of what is beside it.
 #[test]
 fn a_path_info_of_any_length_is_what_was_sent() {
     let server = pool(1).start();
-    write(&server, "info.php", "<?php echo $_SERVER['PATH_INFO'], '|', $_SERVER['HTTP_X'], '|', getmypid();");
+    write(
+        &server,
+        "info.php",
+        "<?php echo $_SERVER['PATH_INFO'], '|', $_SERVER['HTTP_X'], '|', getmypid();",
+    );
     let mut client = Client::connect(&server);
     let file = server.places.root().join("info.php").display().to_string();
     let mut pids = Vec::new();
@@ -137,9 +164,11 @@ fn a_pool_may_have_a_root_directory_of_its_own() {
     let address = free_address();
     let setup = pool(1);
     let directory = tempfile::tempdir().unwrap();
-    fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
     fs::create_dir(directory.path().join("site")).unwrap();
-    let code = "<?php echo __FILE__, ' ', getcwd(), ' ', json_encode(is_dir('/usr')), ' ', posix_getuid();";
+    let code = "<?php echo __FILE__, ' ', getcwd(), ' ', json_encode(is_dir('/usr')), ' ', \
+        posix_getuid();";
     fs::write(directory.path().join("site/a.php"), code).unwrap();
     let root = format!("chroot = {}", directory.path().display());
     let server = with_second(setup, address, &[&root, "chdir = /site"]).start();

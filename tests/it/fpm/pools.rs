@@ -43,7 +43,10 @@ fn only_allowed_clients_connect() {
     let user = if is_root() { "user = nobody\ngroup = nogroup" } else { "" };
     let setup = setup.fpm_line("[third]").fpm_line(&third).fpm_line(user);
     let server = setup.fpm_line("listen.allowed_clients = 127.0.0.9").fpm_line("[tests]").start();
-    assert_eq!(Client::tcp(allowed).ask(&Request::new(&server, "/hello.php")).body(), "Hello from PHP");
+    assert_eq!(
+        Client::tcp(allowed).ask(&Request::new(&server, "/hello.php")).body(),
+        "Hello from PHP"
+    );
     let mut client = Client::tcp(refused);
     client.send(&Request::new(&server, "/hello.php").bytes(1));
     assert!(client.is_closed());
@@ -66,7 +69,8 @@ fn a_pool_on_demand_has_processes_when_they_are_needed() {
     let pid = client.ask(&Request::new(&server, "/pid.php")).body();
     let process = format!("/proc/{pid}");
     assert!(fs::exists(&process).unwrap());
-    let gone = eventually(Duration::from_secs(10), || (!fs::exists(&process).unwrap()).then_some(()));
+    let gone =
+        eventually(Duration::from_secs(10), || (!fs::exists(&process).unwrap()).then_some(()));
     assert!(gone.is_some(), "it rests no longer than a second");
     assert_eq!(client.ask(&Request::new(&server, "/hello.php")).body(), "Hello from PHP");
 }
@@ -86,7 +90,11 @@ fn the_access_log_has_the_format_that_is_said() {
     let format = r#"access.format = "%R %u %m %r%Q%q %s %l %n %{X-Answer}o %{HTTP_X_ASKED}e %f""#;
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("access.log");
-    let lines = [&*format!("access.log = {}", file.display()), format, "access.suppress_path[] = /hello.php"];
+    let lines = [
+        &*format!("access.log = {}", file.display()),
+        format,
+        "access.suppress_path[] = /hello.php",
+    ];
     let server = with_second(pool(1), address, &lines).start();
     let mut client = Client::tcp(address);
     let script = server.places.root().join("echo.php");
@@ -99,7 +107,11 @@ fn the_access_log_has_the_format_that_is_said() {
     let lines: Vec<&str> = said.lines().collect();
     let first = format!("127.0.0.1  POST /echo.php?a=b 200 5 second - yes {}", script.display());
     assert_eq!(lines[0], first);
-    assert!(lines[1].starts_with("127.0.0.1  GET /status.php?code=418 418 0 second - - "), "{}", lines[1]);
+    assert!(
+        lines[1].starts_with("127.0.0.1  GET /status.php?code=418 418 0 second - - "),
+        "{}",
+        lines[1]
+    );
     assert_eq!(lines.len(), 2, "{said}");
 }
 
@@ -109,7 +121,10 @@ fn a_silent_connection_costs_nothing() {
     let server = with_second(pool(1), address, &[]).start();
     let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
     sleep(Duration::from_millis(100));
-    assert_eq!(Client::tcp(address).ask(&Request::new(&server, "/hello.php")).body(), "Hello from PHP");
+    assert_eq!(
+        Client::tcp(address).ask(&Request::new(&server, "/hello.php")).body(),
+        "Hello from PHP"
+    );
     drop(silent);
 }
 
@@ -127,10 +142,19 @@ fn the_status_is_told_even_when_all_workers_are_busy() {
     assert!(ping.head().contains("Cache-Control: no-cache"), "{}", ping.head());
     let page = client.ask(&Request::new(&server, "/pool-status?json&full")).body();
     let told: serde_json::Value = serde_json::from_str(&page).unwrap();
-    let number = |name: &str| told[name].as_u64().unwrap_or_else(|| panic!("{name} is missing in {page}"));
-    assert_eq!((told["pool"].as_str(), told["process manager"].as_str()), (Some("tests"), Some("static")));
-    let seen =
-        ["accepted conn", "idle processes", "active processes", "total processes", "max active processes"];
+    let number =
+        |name: &str| told[name].as_u64().unwrap_or_else(|| panic!("{name} is missing in {page}"));
+    assert_eq!(
+        (told["pool"].as_str(), told["process manager"].as_str()),
+        (Some("tests"), Some("static"))
+    );
+    let seen = [
+        "accepted conn",
+        "idle processes",
+        "active processes",
+        "total processes",
+        "max active processes",
+    ];
     assert_eq!(seen.map(number), [4, 0, 1, 1, 1], "{page}");
     let process = &told["processes"][0];
     assert_eq!(process["state"], "Running");

@@ -17,7 +17,11 @@ fn a_kept_connection_serves_one_request_after_the_other() {
         let body = format!("body {nth}");
         let answer = client.ask(&Request::new(&server, "/echo.php").post(body.as_bytes()));
         assert_eq!(answer.body(), body);
-        assert!(answer.head().contains("Content-Type: application/octet-stream"), "{}", answer.head());
+        assert!(
+            answer.head().contains("Content-Type: application/octet-stream"),
+            "{}",
+            answer.head()
+        );
         assert!(
             !answer.head().contains("Status:"),
             "only another status than 200 is said: {}",
@@ -47,7 +51,10 @@ fn the_values_are_told_at_any_time() {
     let mut question = Vec::new();
     encode::get_values(&mut question, Wanted { mpxs_conns: true, ..Wanted::default() });
     client.send(&question);
-    assert_eq!(client.hear(), Heard::Values(Values { mpxs_conns: Some(true), ..Values::default() }));
+    assert_eq!(
+        client.hear(),
+        Heard::Values(Values { mpxs_conns: Some(true), ..Values::default() })
+    );
     let mut rest = Vec::new();
     encode::stream(&mut rest, 1, Stream::Stdin, b"abc");
     encode::stream_end(&mut rest, 1, Stream::Stdin);
@@ -83,7 +90,9 @@ fn many_requests_share_a_connection_record_by_record() {
     let server = pool(2).start();
     let mut client = Client::connect(&server);
     let requests: Vec<Vec<u8>> = (1..=100u16)
-        .map(|id| Request::new(&server, "/input.php").post(&numbered(usize::from(id) * 997)).bytes(id))
+        .map(|id| {
+            Request::new(&server, "/input.php").post(&numbered(usize::from(id) * 997)).bytes(id)
+        })
         .collect();
     // A piece of each in turn, cut where no record ends, would be no FastCGI; so records in turn.
     let mut records: Vec<Vec<&[u8]>> = requests.iter().map(|bytes| split(bytes)).collect();
@@ -268,7 +277,8 @@ fn a_web_server_that_goes_away_aborts_its_requests() {
 #[test]
 fn a_request_whose_connection_is_gone_is_not_begun() {
     let server = pool(1).start();
-    let write = |name: &str, code: &str| std::fs::write(server.places.root().join(name), code).unwrap();
+    let write =
+        |name: &str, code: &str| std::fs::write(server.places.root().join(name), code).unwrap();
     write("long.php", "<?php usleep(1500000); echo 'done';");
     write("ran.php", "<?php file_put_contents(getenv('STATE') . '/ran', 'yes');");
     let mut first = Client::connect(&server);
@@ -280,7 +290,10 @@ fn a_request_whose_connection_is_gone_is_not_begun() {
     drop(second);
     assert_eq!(first.answer().body(), "done");
     assert!(first.is_closed());
-    assert_eq!(Client::connect(&server).ask(&Request::new(&server, "/hello.php")).body(), "Hello from PHP");
+    assert_eq!(
+        Client::connect(&server).ask(&Request::new(&server, "/hello.php")).body(),
+        "Hello from PHP"
+    );
     assert!(!server.state_file("ran").exists(), "nobody would have read its answer");
 }
 
@@ -304,7 +317,8 @@ fn the_length_of_a_body_counts() {
     let server = pool(1).start();
     let mut client = Client::connect(&server);
     let said = |length: &str| {
-        let mut request = Request::new(&server, "/echo.php").post(b"").param("CONTENT_LENGTH", length);
+        let mut request =
+            Request::new(&server, "/echo.php").post(b"").param("CONTENT_LENGTH", length);
         request.body = b"12345678".to_vec();
         request
     };
@@ -316,7 +330,8 @@ fn the_length_of_a_body_counts() {
     assert_eq!(client.ask(&said("8")).body(), "12345678");
 }
 
-/// It has no standard input (section 6.3 of the specification); some web servers end it all the same.
+/// It has no standard input (section 6.3 of the specification); some web servers end it all the
+/// same.
 #[test]
 fn an_authorizer_waits_for_no_body() {
     let server = pool(1).start();
@@ -338,8 +353,9 @@ fn a_body_without_measure_is_refused_at_once() {
     let server = pool(1).start();
     let mut client = Client::connect(&server);
     let length = (16_u64 << 30) + 1;
-    let request =
-        Request::new(&server, "/echo.php").post(b"some").param("CONTENT_LENGTH", &length.to_string());
+    let request = Request::new(&server, "/echo.php")
+        .post(b"some")
+        .param("CONTENT_LENGTH", &length.to_string());
     // Its body is still to come.
     client.send(&request.head(1));
     let answer = client.answer();

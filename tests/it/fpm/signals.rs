@@ -71,7 +71,8 @@ fn sigterm_overrides_sigquit() {
 
 #[test]
 fn process_control_timeout_bounds_the_waiting() {
-    let setup = pool(1).fpm_line("[global]").fpm_line("process_control_timeout = 1s").fpm_line("[tests]");
+    let setup =
+        pool(1).fpm_line("[global]").fpm_line("process_control_timeout = 1s").fpm_line("[tests]");
     let mut server = setup.start();
     let mut client = Client::connect(&server);
     client.send(&Request::new(&server, "/sleep.php?ms=20000").bytes(1));
@@ -102,7 +103,10 @@ fn a_reload_reads_the_configuration_again() {
     fs::write(&file, format!("{text}\nno_such_thing = 1\n")).unwrap();
     server.first_process().signal("USR2");
     server.log_line(&["no_such_thing"]);
-    assert_eq!(Client::connect(&server).ask(&Request::new(&server, "/hello.php")).body(), "Hello from PHP");
+    assert_eq!(
+        Client::connect(&server).ask(&Request::new(&server, "/hello.php")).body(),
+        "Hello from PHP"
+    );
 }
 
 #[test]
@@ -130,15 +134,25 @@ fn a_second_master_does_not_take_a_living_socket() {
 
 #[test]
 fn faults_of_memory_restart_everything() {
-    let lines = ["[global]", "emergency_restart_threshold = 2", "emergency_restart_interval = 1m", "[tests]"];
+    let lines = [
+        "[global]",
+        "emergency_restart_threshold = 2",
+        "emergency_restart_interval = 1m",
+        "[tests]",
+    ];
     let server = lines.iter().fold(pool(1), |setup, line| setup.fpm_line(line)).start();
     for _ in 0..2 {
         // The socket stays, a worker that has just died may be answered for.
         let worker = eventually(PATIENCE, || {
-            Client::connect(&server).ask(&Request::new(&server, "/pid.php")).body().parse::<u32>().ok()
+            Client::connect(&server)
+                .ask(&Request::new(&server, "/pid.php"))
+                .body()
+                .parse::<u32>()
+                .ok()
         });
         let worker = worker.expect("a worker").to_string();
-        // The first one only takes away the handler that every Rust program has for overflows of its stack.
+        // The first one only takes away the handler that every Rust program has for overflows of
+        // its stack.
         let gone = eventually(PATIENCE, || {
             let sent = Command::new("kill").args(["-SEGV", &worker]).output().expect("kill");
             (!sent.status.success()).then_some(())
@@ -146,7 +160,9 @@ fn faults_of_memory_restart_everything() {
         assert!(gone.is_some());
         server.log_line(&[&worker, "exited on signal 11 (SIGSEGV"]);
     }
-    server.log_line(&["WARNING: failed processes threshold (2 in 60 sec) is reached, initiating reload"]);
+    server.log_line(&[
+        "WARNING: failed processes threshold (2 in 60 sec) is reached, initiating reload",
+    ]);
     server.log_line(&["NOTICE: Reloading in progress ..."]);
     let answer = eventually(PATIENCE, || {
         let body = Client::connect(&server).ask(&Request::new(&server, "/hello.php")).body();

@@ -32,7 +32,8 @@ fn pages_are_served(web_server: WebServer) {
     for _ in 0..3 {
         assert_eq!(connection.exchange(&get("/hello.php")).expect(200).text(), "Hello from PHP");
         let body = numbered(200_000);
-        let response = connection.exchange(&post("/input.php", "application/octet-stream", body.clone()));
+        let response =
+            connection.exchange(&post("/input.php", "application/octet-stream", body.clone()));
         let told: serde_json::Value = serde_json::from_str(&response.expect(200).text()).unwrap();
         assert_eq!(told["crc32"], crc32(&body));
         let response = connection.exchange(&get("/status.php?code=418"));
@@ -79,8 +80,8 @@ fn a_reload_loses_nothing(web_server: WebServer) {
                     let mut connection = crate::harness::Connection::open(address);
                     for nth in 0..400 {
                         let body = format!("{thread} {nth}");
-                        let response =
-                            connection.exchange(&get(&format!("/request.php?q={body}").replace(' ', "+")));
+                        let response = connection
+                            .exchange(&get(&format!("/request.php?q={body}").replace(' ', "+")));
                         assert_eq!(response.status(), 200, "{response}");
                         std::thread::sleep(std::time::Duration::from_millis(5));
                     }

@@ -98,7 +98,8 @@ impl Connection {
             Framing::Length(length) => {
                 while (response.body.len() as u64) < length {
                     let missing = length as usize - response.body.len();
-                    let piece = self.take(missing).map_err(|failure| cut_short(failure, &response))?;
+                    let piece =
+                        self.take(missing).map_err(|failure| cut_short(failure, &response))?;
                     response.arrived(&piece);
                 }
             }
@@ -131,8 +132,9 @@ impl Connection {
     fn chunk(&mut self, response: &mut Response) -> Result<bool, Failure> {
         let line = self.line()?;
         let size = line.split(';').next().unwrap_or_default().trim();
-        let size = usize::from_str_radix(size, 16)
-            .map_err(|_| Failure::Malformed(format!("chunk size {line:?} after {}", show(&response.body))))?;
+        let size = usize::from_str_radix(size, 16).map_err(|_| {
+            Failure::Malformed(format!("chunk size {line:?} after {}", show(&response.body)))
+        })?;
         let mut missing = size;
         while missing > 0 {
             let piece = self.take(missing).map_err(|failure| cut_short(failure, response))?;
@@ -171,7 +173,8 @@ impl Connection {
         Ok(self.buffer.drain(..count).collect())
     }
 
-    /// A socket with a time limit is not read again by the kernel when the machine was paused meanwhile.
+    /// A socket with a time limit is not read again by the kernel when the machine was paused
+    /// meanwhile.
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         loop {
             match self.stream.read(into) {

@@ -1,8 +1,9 @@
-//! What every end-to-end test stands on: a server that starts on a free port and ends with its test, an HTTP
-//! client that sends exact bytes, and tables of behaviours.
+//! What every end-to-end test stands on: a server that starts on a free port and ends with its
+//! test, an HTTP client that sends exact bytes, and tables of behaviours.
 //!
 //! The servers are Tokamak in each mode, and nginx with php-fpm as the *peer* that says what PHP
-//! applications are used to. A behaviour that all of them share is written once: see [`on_every_server`].
+//! applications are used to. A behaviour that all of them share is written once: see
+//! [`on_every_server`].
 
 mod connection;
 #[path = "../../extensions.rs"]
@@ -36,8 +37,8 @@ macro_rules! of_kinds {
     )* };
 }
 
-/// Turns one function of a [`Kind`] into tests: `NAME::classic`, `NAME::worker`, `NAME::sealed`, `NAME::fastcgi`, `NAME::fpm`,
-/// `NAME::peer`.
+/// Turns one function of a [`Kind`] into tests: `NAME::classic`, `NAME::worker`, `NAME::sealed`,
+/// `NAME::fastcgi`, `NAME::fpm`, `NAME::peer`.
 macro_rules! on_every_server {
     ($($name:ident),* $(,)?) => { $(
         mod $name {
@@ -49,7 +50,8 @@ macro_rules! on_every_server {
     )* };
 }
 
-/// Turns one function of a [`Kind`] into a test for each mode of our own: `NAME::classic`, `NAME::worker`, `NAME::sealed`.
+/// Turns one function of a [`Kind`] into a test for each mode of our own: `NAME::classic`,
+/// `NAME::worker`, `NAME::sealed`.
 macro_rules! in_every_mode {
     ($($name:ident),* $(,)?) => { $(
         mod $name {
@@ -58,8 +60,8 @@ macro_rules! in_every_mode {
     )* };
 }
 
-/// Turns one function of a [`Kind`] into three tests: `NAME::tokamak` (classic mode), `NAME::fastcgi` and `NAME::peer`, for what
-/// does not depend on the mode.
+/// Turns one function of a [`Kind`] into three tests: `NAME::tokamak` (classic mode),
+/// `NAME::fastcgi` and `NAME::peer`, for what does not depend on the mode.
 macro_rules! on_tokamak_and_peer {
     ($($name:ident),* $(,)?) => { $(
         mod $name {
@@ -90,7 +92,8 @@ pub fn in_parallel(count: usize, work: impl Fn(usize) + Sync) {
 
 /// A text of this length in which every place is different: 16-byte lines that are numbered.
 pub fn numbered(length: usize) -> Vec<u8> {
-    let mut text: Vec<u8> = (0..=length / 16).flat_map(|line| format!("{line:015}\n").into_bytes()).collect();
+    let mut text: Vec<u8> =
+        (0..=length / 16).flat_map(|line| format!("{line:015}\n").into_bytes()).collect();
     text.truncate(length);
     text
 }

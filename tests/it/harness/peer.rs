@@ -1,5 +1,5 @@
-//! Starts nginx in front of php-fpm, as Debian sets them up: the behaviour that applications expect. Or in front of `tokamak fpm`,
-//! with the same configuration.
+//! Starts nginx in front of php-fpm, as Debian sets them up: the behaviour that applications
+//! expect. Or in front of `tokamak fpm`, with the same configuration.
 
 use std::fmt::Write;
 use std::fs;
@@ -16,7 +16,9 @@ pub(super) fn start(setup: &Setup, places: Places) -> Server {
     let address = free_address();
     let (fpm, socket) = start_fpm(setup, &places);
     let web_server = match setup.web_server {
-        WebServer::Nginx | WebServer::NginxThatKeeps => start_nginx(setup, &places, &socket, address),
+        WebServer::Nginx | WebServer::NginxThatKeeps => {
+            start_nginx(setup, &places, &socket, address)
+        }
         WebServer::Apache => web_servers::start_apache(&places, &socket, address),
         WebServer::Lighttpd => web_servers::start_lighttpd(&places, &socket, address),
     };
@@ -41,7 +43,8 @@ pub(super) fn start_fpm(setup: &Setup, places: &Places) -> (Process, PathBuf) {
         _ => (installed("php-fpm8.2"), None),
     };
     let arguments = ["--nodaemonize", "--fpm-config", pool.to_str().unwrap()];
-    let mut arguments: Vec<String> = command.into_iter().chain(arguments).map(String::from).collect();
+    let mut arguments: Vec<String> =
+        command.into_iter().chain(arguments).map(String::from).collect();
     if setup.kind == Kind::FpmSealed {
         let pools = places.top().join("pools.toml");
         fs::write(&pools, sealed_pool(setup, places)).unwrap();
@@ -50,7 +53,9 @@ pub(super) fn start_fpm(setup: &Setup, places: &Places) -> (Process, PathBuf) {
     let fpm = Process::start(&program, &arguments, &setup.server_environment, &places.log());
     // Its socket is there before anybody accepts from it.
     let said = || fs::read_to_string(places.log()).unwrap_or_default();
-    eventually(Duration::from_secs(20), || said().contains("ready to handle connections").then_some(()));
+    eventually(Duration::from_secs(20), || {
+        said().contains("ready to handle connections").then_some(())
+    });
     (fpm, socket)
 }
 
@@ -71,13 +76,17 @@ fn sealed_pool(setup: &Setup, places: &Places) -> String {
     };
     let warm: Vec<String> = setup.warm.iter().map(|target| tokamak::quoted(target)).collect();
     let (root, warm) = (tokamak::quoted_path(&root), warm.join(", "));
-    format!("[[pool]]\nname = \"tests\"\nroot = {root}\nmode = \"sealed\"\n{script}\nwarm = [{warm}]\n")
+    format!(
+        "[[pool]]\nname = \"tests\"\nroot = {root}\nmode = \"sealed\"\n{script}\nwarm = [{warm}]\n"
+    )
 }
 
 fn fpm_configuration(setup: &Setup, places: &Places, socket: &Path) -> String {
     let mut text = format!(
-        "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[tests]\nlisten = {}\nlisten.mode = 0666\n\
-         pm = static\npm.max_children = {}\ncatch_workers_output = yes\ndecorate_workers_output = no\n",
+        "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[tests]\nlisten = {}\nlisten.mode = \
+            0666\n\
+         pm = static\npm.max_children = {}\ncatch_workers_output = yes\ndecorate_workers_output = \
+         no\n",
         socket.display(),
         setup.workers.expect("php-fpm asks for a number")
     );
@@ -109,7 +118,11 @@ fn nginx_configuration(setup: &Setup, places: &Places, socket: &Path, address: &
         None => "=404".into(),
     };
     let sites = std::iter::once(("localhost".to_string(), setup.document_root(places)));
-    let more = setup.more_sites.iter().enumerate().map(|(i, site)| (site.host.clone(), places.more_root(i)));
+    let more = setup
+        .more_sites
+        .iter()
+        .enumerate()
+        .map(|(i, site)| (site.host.clone(), places.more_root(i)));
     let mut servers = String::new();
     for (host, root) in sites.chain(more) {
         let root = root.display();

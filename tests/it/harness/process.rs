@@ -17,15 +17,16 @@ pub struct Process {
 impl Process {
     /// Starts a program; both output streams are appended to `log`.
     ///
-    /// `setpriv` (util-linux) asks the kernel to end the program when the test's thread dies, however it
-    /// dies: so start it on the test's own thread.
+    /// `setpriv` (util-linux) asks the kernel to end the program when the test's thread dies,
+    /// however it dies: so start it on the test's own thread.
     pub fn start(
         program: &Path,
         arguments: &[String],
         environment: &[(String, String)],
         log: &Path,
     ) -> Process {
-        let output = || File::options().append(true).create(true).open(log).expect("the log can be opened");
+        let output =
+            || File::options().append(true).create(true).open(log).expect("the log can be opened");
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "TERM"])
             .arg(program)
@@ -79,7 +80,8 @@ impl Drop for Process {
     }
 }
 
-/// Sends a signal to a process (or, with a minus sign, a group); one that is gone already is no error.
+/// Sends a signal to a process (or, with a minus sign, a group); one that is gone already is no
+/// error.
 fn signal(name: &str, target: &str) {
     // The shell's own `kill`: the program of that name is not on every machine.
     let script = "kill -s \"$1\" -- \"$2\" 2>/dev/null";

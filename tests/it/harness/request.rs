@@ -68,7 +68,8 @@ impl Request {
     /// The head alone, as sent.
     pub fn head_bytes(&self) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
-        let given = |wanted: &str| self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        let given =
+            |wanted: &str| self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
         if !given("host") {
             head.push_str("Host: localhost\r\n");
         }
@@ -118,14 +119,25 @@ impl Multipart {
     }
 
     /// Adds a file.
-    pub fn file(mut self, name: &str, filename: &str, content_type: &str, content: &[u8]) -> Multipart {
-        self.part(&format!("name=\"{name}\"; filename=\"{filename}\""), Some(content_type), content);
+    pub fn file(
+        mut self,
+        name: &str,
+        filename: &str,
+        content_type: &str,
+        content: &[u8],
+    ) -> Multipart {
+        self.part(
+            &format!("name=\"{name}\"; filename=\"{filename}\""),
+            Some(content_type),
+            content,
+        );
         self
     }
 
     fn part(&mut self, disposition: &str, content_type: Option<&str>, content: &[u8]) {
         let kind = content_type.map(|kind| format!("Content-Type: {kind}\r\n")).unwrap_or_default();
-        let head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; {disposition}\r\n{kind}\r\n");
+        let head =
+            format!("--{BOUNDARY}\r\nContent-Disposition: form-data; {disposition}\r\n{kind}\r\n");
         self.body.extend_from_slice(head.as_bytes());
         self.body.extend_from_slice(content);
         self.body.extend_from_slice(b"\r\n");
@@ -142,8 +154,8 @@ fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for group in bytes.chunks(3) {
-        let word =
-            group.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        let word = group.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte))
+            << (8 * (3 - group.len()));
         for position in 0..4 {
             let digit = ALPHABET[(word >> (18 - 6 * position)) as usize & 63];
             text.push(if position <= group.len() { digit as char } else { '=' });

@@ -61,7 +61,9 @@ impl Head {
         let reason = status_line.next().unwrap_or_default();
         let headers = lines
             .take_while(|line| !line.is_empty())
-            .map(|line| line.split_once(':').map(|(name, value)| (name.into(), value.trim().into())))
+            .map(|line| {
+                line.split_once(':').map(|(name, value)| (name.into(), value.trim().into()))
+            })
             .collect::<Option<_>>()?;
         Some(Head { version: version.into(), status, reason: reason.into(), headers })
     }
@@ -112,7 +114,8 @@ impl Response {
 
     /// The body as JSON.
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("not JSON ({error}): {self}"))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("not JSON ({error}): {self}"))
     }
 
     /// How long before the end of the body the first `length` bytes of it had arrived.

@@ -18,7 +18,8 @@ pub struct Server {
     pub kind: Kind,
     /// Where it listens.
     pub address: SocketAddr,
-    /// The processes that were started, in order; the last one listens. They end before the files go.
+    /// The processes that were started, in order; the last one listens. They end before the files
+    /// go.
     pub(super) processes: Vec<Process>,
     /// Its files.
     pub places: Places,
@@ -26,9 +27,15 @@ pub struct Server {
 
 impl Server {
     /// Takes charge of started processes and waits until the server answers.
-    pub(super) fn new(kind: Kind, address: SocketAddr, processes: Vec<Process>, places: Places) -> Server {
+    pub(super) fn new(
+        kind: Kind,
+        address: SocketAddr,
+        processes: Vec<Process>,
+        places: Places,
+    ) -> Server {
         let mut server = Server { kind, address, processes, places };
-        // No request line at all: every server refuses it by itself, so no script and no counter sees it.
+        // No request line at all: every server refuses it by itself, so no script and no counter
+        // sees it.
         let answers = |address| {
             let mut connection = Connection::open(address);
             connection.patience(Duration::from_millis(500));
@@ -85,8 +92,9 @@ impl Server {
     #[track_caller]
     pub fn log_line(&self, texts: &[&str]) -> String {
         let matches = |line: &&str| texts.iter().all(|text| line.contains(text));
-        let found =
-            eventually(Duration::from_secs(5), || self.log().lines().find(matches).map(str::to_string));
+        let found = eventually(Duration::from_secs(5), || {
+            self.log().lines().find(matches).map(str::to_string)
+        });
         found.unwrap_or_else(|| panic!("no log line with {texts:?}"))
     }
 
@@ -98,8 +106,10 @@ impl Server {
     /// Waits until a script has written this file into its state directory, and reads it.
     #[track_caller]
     pub fn state(&self, name: &str) -> String {
-        let read = || fs::read_to_string(self.state_file(name)).ok().filter(|text| !text.is_empty());
-        eventually(Duration::from_secs(10), read).unwrap_or_else(|| panic!("no script wrote {name}"))
+        let read =
+            || fs::read_to_string(self.state_file(name)).ok().filter(|text| !text.is_empty());
+        eventually(Duration::from_secs(10), read)
+            .unwrap_or_else(|| panic!("no script wrote {name}"))
     }
 }
 
@@ -118,8 +128,8 @@ impl Drop for Server {
 
 /// An address on the loopback interface that nobody listens on.
 ///
-/// The ports are below the range from which the kernel takes ports for outgoing connections, and two test
-/// programs start at different places, so nobody takes the port before the server does.
+/// The ports are below the range from which the kernel takes ports for outgoing connections, and
+/// two test programs start at different places, so nobody takes the port before the server does.
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let (first, count) = (12_000u32, 20_000u32);

@@ -137,7 +137,8 @@ impl Setup {
         self
     }
 
-    /// In sealed mode, runs this script of the site before the image is taken, and no worker script.
+    /// In sealed mode, runs this script of the site before the image is taken, and no worker
+    /// script.
     pub fn boot(mut self, script: &str) -> Setup {
         self.image = Image::Boot(script.into());
         self
@@ -197,8 +198,8 @@ impl Setup {
         self
     }
 
-    /// Adds a line to the top of Tokamak's configuration, such as `limits.head = 4096`; `$PORT` in it is the port
-    /// that the server was given.
+    /// Adds a line to the top of Tokamak's configuration, such as `limits.head = 4096`; `$PORT` in
+    /// it is the port that the server was given.
     pub fn line(mut self, line: &str) -> Setup {
         self.lines.push(line.into());
         self
@@ -210,7 +211,8 @@ impl Setup {
         self
     }
 
-    /// With [`Kind::Fastcgi`], no php-fpm but an application that runs already: these lines describe the upstream `app`.
+    /// With [`Kind::Fastcgi`], no php-fpm but an application that runs already: these lines
+    /// describe the upstream `app`.
     pub fn upstream(mut self, lines: &str) -> Setup {
         self.upstream = Some(lines.into());
         self
@@ -234,7 +236,8 @@ impl Setup {
         self
     }
 
-    /// Serves the same root in classic mode too, under this host name, and makes that the site's fallback.
+    /// Serves the same root in classic mode too, under this host name, and makes that the site's
+    /// fallback.
     pub fn fallback(mut self, host: &str) -> Setup {
         self.fallback = Some(host.into());
         self
@@ -245,7 +248,9 @@ impl Setup {
         let places = Places::new(&self);
         match self.kind {
             Kind::Fpm | Kind::FpmSealed | Kind::Peer => peer::start(&self, places),
-            Kind::Classic | Kind::Worker | Kind::Sealed | Kind::Fastcgi => tokamak::start(&self, places),
+            Kind::Classic | Kind::Worker | Kind::Sealed | Kind::Fastcgi => {
+                tokamak::start(&self, places)
+            }
         }
     }
 
@@ -254,8 +259,8 @@ impl Setup {
         if self.public.is_empty() { places.root() } else { places.root().join(&self.public) }
     }
 
-    /// `php.ini` values that every server of these tests starts from, so that none depends on the machine's
-    /// `php.ini`; what the test itself sets comes after them.
+    /// `php.ini` values that every server of these tests starts from, so that none depends on the
+    /// machine's `php.ini`; what the test itself sets comes after them.
     pub(super) fn all_php_values(&self, places: &Places) -> Vec<(String, String)> {
         let state = places.state();
         let state = state.to_str().expect("a temporary path is text");
@@ -277,11 +282,13 @@ impl Setup {
         base.filter(|(name, _)| !given(name)).chain(self.php_value.iter().cloned()).collect()
     }
 
-    /// Locked `php.ini` values: large bodies are wanted, and temporary files stay in the test's own directory.
+    /// Locked `php.ini` values: large bodies are wanted, and temporary files stay in the test's own
+    /// directory.
     pub(super) fn all_php_admin_values(&self, places: &Places) -> Vec<(String, String)> {
         let state = places.state();
         let state = state.to_str().expect("a temporary path is text");
-        let base = [("post_max_size", "64M"), ("upload_max_filesize", "64M"), ("upload_tmp_dir", state)];
+        let base =
+            [("post_max_size", "64M"), ("upload_max_filesize", "64M"), ("upload_tmp_dir", state)];
         let base = base.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         let given = |name: &str| self.php_admin_value.iter().any(|(has, _)| has == name);
         base.filter(|(name, _)| !given(name)).chain(self.php_admin_value.iter().cloned()).collect()
@@ -296,7 +303,8 @@ impl Setup {
 
 impl Places {
     fn new(setup: &Setup) -> Places {
-        let places = Places { directory: tempfile::Builder::new().prefix("tokamak-it-").tempdir().unwrap() };
+        let places =
+            Places { directory: tempfile::Builder::new().prefix("tokamak-it-").tempdir().unwrap() };
         allow(places.top(), 0o755);
         copy(&setup.site, &places.root());
         for (position, more) in setup.more_sites.iter().enumerate() {
@@ -312,7 +320,8 @@ impl Places {
         self.directory.path()
     }
 
-    /// A copy of the site, so that a test may change it; the document root unless [`Setup::public`] chose another.
+    /// A copy of the site, so that a test may change it; the document root unless [`Setup::public`]
+    /// chose another.
     pub fn root(&self) -> PathBuf {
         self.top().join("site")
     }

@@ -13,7 +13,11 @@ use super::setup::{Image, Kind, Places, Setup, is_root};
 pub fn program() -> PathBuf {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_tokamak"));
     let worker = program.with_file_name("tokamak-php");
-    assert!(worker.exists(), "{} is missing: run `cargo build -p tokamak-php` first", worker.display());
+    assert!(
+        worker.exists(),
+        "{} is missing: run `cargo build -p tokamak-php` first",
+        worker.display()
+    );
     program
 }
 
@@ -84,13 +88,18 @@ fn write_site(
     }
     match kind {
         Kind::Worker => {
-            writeln!(text, "mode = \"worker\"\nworker = {}", quoted_path(&root.join(worker))).unwrap();
+            writeln!(text, "mode = \"worker\"\nworker = {}", quoted_path(&root.join(worker)))
+                .unwrap();
         }
         Kind::Sealed => {
             text.push_str("mode = \"sealed\"\n");
             match &setup.image {
-                Image::Worker => writeln!(text, "worker = {}", quoted_path(&root.join(worker))).unwrap(),
-                Image::Boot(script) => writeln!(text, "boot = {}", quoted_path(&root.join(script))).unwrap(),
+                Image::Worker => {
+                    writeln!(text, "worker = {}", quoted_path(&root.join(worker))).unwrap()
+                }
+                Image::Boot(script) => {
+                    writeln!(text, "boot = {}", quoted_path(&root.join(script))).unwrap()
+                }
                 Image::Bare => {}
             }
             let warm: Vec<String> = setup.warm.iter().map(|target| quoted(target)).collect();
@@ -98,7 +107,9 @@ fn write_site(
         }
         Kind::Fastcgi if setup.upstream.is_some() => text.push_str("mode = \"fastcgi\"\n"),
         Kind::Fastcgi => text.push_str("upstream = \"php-fpm\"\n"),
-        Kind::Classic | Kind::Fpm | Kind::FpmSealed | Kind::Peer => text.push_str("mode = \"classic\"\n"),
+        Kind::Classic | Kind::Fpm | Kind::FpmSealed | Kind::Peer => {
+            text.push_str("mode = \"classic\"\n")
+        }
     }
     let front_controller = setup.front_controller.as_deref().unwrap_or("none");
     writeln!(text, "front_controller = {}", quoted(front_controller)).unwrap();

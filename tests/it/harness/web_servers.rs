@@ -52,7 +52,11 @@ DirectoryIndex index.php index.html
 pub(super) fn start_lighttpd(places: &Places, socket: &Path, address: SocketAddr) -> Process {
     let (root, state) = (places.root(), places.state());
     let (root, state, socket) = (root.display(), state.display(), socket.display());
-    let user = if is_root() { "server.username = \"www-data\"\nserver.groupname = \"www-data\"" } else { "" };
+    let user = if is_root() {
+        "server.username = \"www-data\"\nserver.groupname = \"www-data\""
+    } else {
+        ""
+    };
     let text = format!(
         r#"server.modules = ("mod_fastcgi")
 server.bind = "{ip}"

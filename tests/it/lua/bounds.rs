@@ -1,4 +1,5 @@
-//! Scripts that go wrong cost their own request: an answer, a log line with script, line and URL, and nothing else.
+//! Scripts that go wrong cost their own request: an answer, a log line with script, line and URL,
+//! and nothing else.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -60,8 +61,10 @@ fn an_error_is_answered_500_with_place_and_address_in_the_log() {
 #[test]
 fn bad_headers_do_not_reach_anybody() {
     let server = with_script(
-        "lighty.header['X-Split'] = 'a\\r\\nX-Evil: 1' lighty.header['Bad Name'] = '1' lighty.header['X-Good'] = '1' \
-         lighty.header['Transfer-Encoding'] = 'chunked' lighty.header['Content-Length'] = '5' return 200",
+        "lighty.header['X-Split'] = 'a\\r\\nX-Evil: 1' lighty.header['Bad Name'] = '1' \
+            lighty.header['X-Good'] = '1' \
+         lighty.header['Transfer-Encoding'] = 'chunked' lighty.header['Content-Length'] = '5' \
+         return 200",
     );
     let response = server.send("deny", &get("/"));
     assert_eq!(response.header("x-good"), Some("1"));
@@ -97,7 +100,8 @@ fn restarts_have_an_end() {
 fn an_assigned_path_does_not_outlive_a_restart() {
     let server = with_script(
         "local env = lighty.r.req_attr if lighty.r.req_header['X-Again'] then return 204 end \
-         lighty.r.req_header['X-Again'] = 'yes' env['uri.path'] = '/other' return lighty.RESTART_REQUEST",
+         lighty.r.req_header['X-Again'] = 'yes' env['uri.path'] = '/other' return \
+         lighty.RESTART_REQUEST",
     );
     assert_eq!(server.send("deny", &get("/page.html")).status(), 204);
     server.log_line(&["the assigned uri.path has no effect", "url=/page.html"]);
@@ -108,7 +112,8 @@ fn an_assigned_path_does_not_outlive_a_restart() {
 fn scripts_see_the_paths_of_hidden_names() {
     let server = Scripted::tokamak_with("", &[("deny", Hook::Physical)]);
     let text = "local env = lighty.r.req_attr if env['uri.query'] ~= 'show' then return 0 end \
-                lighty.r.resp_body.set(env['uri.path'] .. ' ' .. env['physical.rel-path']) return 200";
+                lighty.r.resp_body.set(env['uri.path'] .. ' ' .. env['physical.rel-path']) return \
+                200";
     fs::write(server.script("deny"), text).unwrap();
     let expected = "/a/.well /a/.well";
     let seen = || {

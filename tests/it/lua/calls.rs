@@ -1,5 +1,6 @@
-//! Calls of scripts, straight-line for the script: to nginx, to Redis, to this server itself, and to peers that behave
-//! badly. One event loop serves all of it, so whatever held it up would be seen.
+//! Calls of scripts, straight-line for the script: to nginx, to Redis, to this server itself, and
+//! to peers that behave badly. One event loop serves all of it, so whatever held it up would be
+//! seen.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -36,13 +37,15 @@ impl Nginx {
         let top = folder.path().to_str().unwrap();
         let text = format!(
             "daemon off; worker_processes 1; pid {top}/pid; error_log stderr; events {{}}\n\
-             http {{ access_log off; client_body_temp_path {top}; proxy_temp_path {top}; fastcgi_temp_path {top};\n\
+             http {{ access_log off; client_body_temp_path {top}; proxy_temp_path {top}; \
+             fastcgi_temp_path {top};\n\
              uwsgi_temp_path {top}; scgi_temp_path {top}; server {{ listen {address}; {} }} }}",
             lines.replace("TOP", top)
         );
         let configuration = folder.path().join("nginx.conf");
         fs::write(&configuration, text).unwrap();
-        let arguments = ["-p", top, "-c", configuration.to_str().unwrap(), "-e", "stderr"].map(String::from);
+        let arguments =
+            ["-p", top, "-c", configuration.to_str().unwrap(), "-e", "stderr"].map(String::from);
         let log = folder.path().join("log");
         let process = Process::start(Path::new("/usr/sbin/nginx"), &arguments, &[], &log);
         let there = eventually(Duration::from_secs(10), || TcpStream::connect(address).ok());
@@ -53,7 +56,8 @@ impl Nginx {
 
 fn folder() -> TempDir {
     let folder = tempfile::Builder::new().prefix("tokamak-calls-").tempdir().unwrap();
-    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
     folder
 }
 
@@ -92,7 +96,8 @@ fn lines(text: &str) -> Vec<&str> {
 #[test]
 fn http_requests_arrive_as_they_are_meant() {
     let nginx = Nginx::start(
-        "location / { add_header X-Asked \"$request_method $request_uri $host $http_x_test $content_length\";\n\
+        "location / { add_header X-Asked \"$request_method $request_uri $host $http_x_test \
+            $content_length\";\n\
          add_header Set-Cookie a=1; add_header Set-Cookie b=2; return 200 'hello'; }\n\
          location /missing { return 404 'none'; }",
     );
@@ -104,28 +109,53 @@ fn http_requests_arrive_as_they_are_meant() {
             (
                 "get",
                 &format!(
-                    "local r, problem = tokamak.http.get('http://{service}/a%20b?c=d', {{ headers = {{ ['X-Test'] = 'x y' }} }})
-                     return show(problem, r.status, r.body, r.headers['X-Asked'], r.headers['set-cookie'])"
+                    "local r, problem = tokamak.http.get('http://{service}/a%20b?c=d', {{ headers \
+                        = {{ ['X-Test'] = 'x y' }} }})
+                     return show(problem, r.status, r.body, r.headers['X-Asked'], \
+                     r.headers['set-cookie'])"
                 ),
             ),
             (
                 "post",
                 &format!(
-                    "local r = tokamak.http.post('http://{service}', ('x'):rep(5000), {{ headers = {{ Host = 'other' }} }})
+                    "local r = tokamak.http.post('http://{service}', ('x'):rep(5000), {{ headers \
+                        = {{ Host = 'other' }} }})
                      return show(r.headers['x-asked'])"
                 ),
             ),
-            ("missing", &format!("local r = tokamak.http.get('http://{service}/missing') return show(r.status, r.body)")),
-            ("head", &format!(
-                "local r = tokamak.http.request {{ url = 'http://{service}/', method = 'HEAD' }} return show(r.status, #r.body)")),
+            (
+                "missing",
+                &format!(
+                    "local r = tokamak.http.get('http://{service}/missing') return \
+                show(r.status, r.body)"
+                ),
+            ),
+            (
+                "head",
+                &format!(
+                    "local r = tokamak.http.request {{ url = 'http://{service}/', method = 'HEAD' }} \
+                    return show(r.status, #r.body)"
+                ),
+            ),
             // What another script of this server has received.
-            ("body", "local r = tokamak.http.request { url = self .. '/echo', method = 'PUT', body = 'a\\0b' } return show(#r.body, r.body)"),
-            ("echo", "if not lighty.r.req_body.collect then return 0 end return show(lighty.r.req_body.get)"),
+            (
+                "body",
+                "local r = tokamak.http.request { url = self .. '/echo', method = 'PUT', \
+                body = 'a\\0b' } return show(#r.body, r.body)",
+            ),
+            (
+                "echo",
+                "if not lighty.r.req_body.collect then return 0 end return \
+                show(lighty.r.req_body.get)",
+            ),
         ],
     );
     let host = service.ip();
     let shown = server.shown("/get");
-    assert_eq!(lines(&shown), ["nil", "200", "hello", &format!("GET /a%20b?c=d {host} x y"), "[a=1 b=2]"]);
+    assert_eq!(
+        lines(&shown),
+        ["nil", "200", "hello", &format!("GET /a%20b?c=d {host} x y"), "[a=1 b=2]"]
+    );
     assert_eq!(server.shown("/post").trim(), "POST / other  5000");
     assert_eq!(server.shown("/missing"), "404\nnone");
     assert_eq!(server.shown("/head"), "200\n0");
@@ -165,12 +195,15 @@ fn a_closed_connection_costs_no_repeatable_request() {
         &[
             (
                 "get",
-                &format!("local r, problem = tokamak.http.get('{url}') return show(r and r.body, problem)"),
+                &format!(
+                    "local r, problem = tokamak.http.get('{url}') return show(r and r.body, problem)"
+                ),
             ),
             (
                 "post",
                 &format!(
-                    "local r, problem = tokamak.http.post('{url}', 'x') return show(r and r.body, problem)"
+                    "local r, problem = tokamak.http.post('{url}', 'x') return show(r and r.body, \
+                        problem)"
                 ),
             ),
         ],
@@ -195,7 +228,9 @@ fn bad_peers_give_a_message() {
             "/nothing" => Vec::new(),
             "/short" => b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort".to_vec(),
             "/chunks" => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n".to_vec(),
-            "/lengths" => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc".to_vec(),
+            "/lengths" => {
+                b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc".to_vec()
+            }
             "/claims" => b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n".to_vec(),
             "/head" => [b"HTTP/1.1 200 OK\r\n".to_vec(), b"X: y\r\n".repeat(100_000)].concat(),
             "/endless" => {
@@ -226,19 +261,23 @@ fn bad_peers_give_a_message() {
             (
                 "header",
                 &format!(
-                    "return show(tokamak.http.get('http://{service}/', {{ headers = {{ [lighty.c.urldec(lighty.env['uri.query'])] = lighty.c.urldec(lighty.env['uri.query']) }} }}))"
+                    "return show(tokamak.http.get('http://{service}/', {{ headers = {{ \
+                        [lighty.c.urldec(lighty.env['uri.query'])] = \
+                        lighty.c.urldec(lighty.env['uri.query']) }} }}))"
                 ),
             ),
             (
                 "split",
                 &format!(
-                    "return show(tokamak.http.get('http://{service}/', {{ headers = {{ x = 'a\\r\\nb: c' }} }}))"
+                    "return show(tokamak.http.get('http://{service}/', {{ headers = {{ x = \
+                        'a\\r\\nb: c' }} }}))"
                 ),
             ),
             (
                 "method",
                 &format!(
-                    "return show(tokamak.http.request {{ url = 'http://{service}/', method = 'GET / HTTP' }})"
+                    "return show(tokamak.http.request {{ url = 'http://{service}/', method = 'GET \
+                        / HTTP' }})"
                 ),
             ),
             ("url", &format!("return show(tokamak.http.get('http://{service}/a\\r\\nX: y'))")),
@@ -293,7 +332,8 @@ fn an_answer_counts_before_the_body_is_sent() {
     assert_eq!(server.shown("/ask"), "413\nlarge\nnil");
 }
 
-/// Bytes behind a response are not the answer to the next request, whether they come with it or later.
+/// Bytes behind a response are not the answer to the next request, whether they come with it or
+/// later.
 #[test]
 fn unasked_bytes_end_a_connection() {
     let service = peer(|number, mut stream| {
@@ -311,7 +351,8 @@ fn unasked_bytes_end_a_connection() {
         }
     });
     let script = format!(
-        "local r, problem = tokamak.http.get('http://{service}/') tokamak.sleep(0.3) return show(r and r.body, problem)"
+        "local r, problem = tokamak.http.get('http://{service}/') tokamak.sleep(0.3) return \
+            show(r and r.body, problem)"
     );
     let server = Scripted::answering("", &[], &[("ask", &script)]);
     for expected in ["0\nnil", "1\nnil", "2\nnil", "2\nnil"] {
@@ -331,7 +372,8 @@ fn a_slow_service_holds_up_nobody() {
             (
                 "both",
                 "local function ask() return tokamak.http.get(self .. '/slow').body end
-                      local got = tokamak.all { one = ask, other = ask } return show(got.one, got.other)",
+                      local got = tokamak.all { one = ask, other = ask } return show(got.one, \
+                      got.other)",
             ),
             ("late", "return show(tokamak.http.get(self .. '/slow', { timeout = 0.1 }))"),
         ],
@@ -341,7 +383,11 @@ fn a_slow_service_holds_up_nobody() {
     assert!(began.elapsed() < Duration::from_secs(3), "one after the other: {:?}", began.elapsed());
     let began = Instant::now();
     assert_eq!(server.shown("/both"), "slow\nslow");
-    assert!(began.elapsed() < Duration::from_millis(950), "one after the other: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_millis(950),
+        "one after the other: {:?}",
+        began.elapsed()
+    );
     assert_eq!(server.shown("/late"), "nil\nno response within 100ms");
 }
 
@@ -371,7 +417,8 @@ fn calls_end_with_their_script() {
 
 #[test]
 fn sockets_are_named_by_the_script_alone() {
-    let nginx = Nginx::start("listen unix:TOP/socket; location / { return 200 '$host$request_uri'; }");
+    let nginx =
+        Nginx::start("listen unix:TOP/socket; location / { return 200 '$host$request_uri'; }");
     let socket = nginx.folder.path().join("socket");
     fs::set_permissions(&socket, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let socket = socket.display();
@@ -381,9 +428,14 @@ fn sockets_are_named_by_the_script_alone() {
         &[
             (
                 "ask",
-                &format!("return show(tokamak.http.get('http://app/x', {{ socket = '{socket}' }}).body)"),
+                &format!(
+                    "return show(tokamak.http.get('http://app/x', {{ socket = '{socket}' }}).body)"
+                ),
             ),
-            ("none", "return show(tokamak.http.get('http://app/', { socket = '/nonexistent/socket' }))"),
+            (
+                "none",
+                "return show(tokamak.http.get('http://app/', { socket = '/nonexistent/socket' }))",
+            ),
         ],
     );
     assert_eq!(server.shown("/ask"), "app/x");
@@ -395,7 +447,12 @@ fn certificates_are_looked_at() {
     let folder = folder();
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"])
-        .args(["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args([
+            "-addext",
+            "subjectAltName=DNS:localhost",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+        ])
         .args(["-keyout", "key.pem", "-out", "cert.pem"])
         .current_dir(folder.path())
         .output()
@@ -415,19 +472,22 @@ fn certificates_are_looked_at() {
         (
             "named",
             format!(
-                "local r, problem = tokamak.http.get('https://localhost:{port}/') return show(r and r.body, problem)"
+                "local r, problem = tokamak.http.get('https://localhost:{port}/') return show(r \
+                    and r.body, problem)"
             ),
         ),
         (
             "other",
             format!(
-                "local r, problem = tokamak.http.get('https://127.0.0.1:{port}/') return show(r and r.body, problem)"
+                "local r, problem = tokamak.http.get('https://127.0.0.1:{port}/') return show(r \
+                    and r.body, problem)"
             ),
         ),
         (
             "clear",
             format!(
-                "local r, problem = tokamak.http.get('https://{}/') return show(r and r.body, problem)",
+                "local r, problem = tokamak.http.get('https://{}/') return show(r and r.body, \
+                    problem)",
                 nginx.address
             ),
         ),
@@ -452,20 +512,49 @@ fn the_server_is_asked_by_itself() {
         "[[site]]\nhost = \"php\"\nroot = \"TOP/scripts\"",
         &[],
         &[
-            ("file", "local r = tokamak.fetch('/page.html') return show(r.status, r.headers['Content-Type'], r.body)"),
+            (
+                "file",
+                "local r = tokamak.fetch('/page.html') return show(r.status, \
+                r.headers['Content-Type'], r.body)",
+            ),
             ("missing", "local r = tokamak.fetch('/none.html') return show(r.status)"),
-            ("script", "local r = tokamak.fetch('/echo?a=b', { body = 'text', headers = { ['X-Test'] = 'x' } })
-                        return show(r.status, r.body)"),
-            ("echo", "if not lighty.r.req_body.collect then return 0 end
-                      return show(lighty.r.req_attr['request.method'], lighty.r.req_attr['uri.query'], lighty.r.req_body.get,
-                          lighty.request['X-Test'], lighty.request['Host'], lighty.env['request.remote-ip'])"),
-            ("php", "local r = tokamak.fetch('/page.php?n=7', { method = 'PUT', body = 'hello', headers = { Host = 'php' } })
-                     return show(r.status, r.headers['x-powered'], r.body)"),
-            ("again", "local r, problem = tokamak.fetch('/again') return show(r and r.body or problem)"),
+            (
+                "script",
+                "local r = tokamak.fetch('/echo?a=b', { body = 'text', headers = { \
+                ['X-Test'] = 'x' } })
+                        return show(r.status, r.body)",
+            ),
+            (
+                "echo",
+                "if not lighty.r.req_body.collect then return 0 end
+                      return show(lighty.r.req_attr['request.method'], \
+                      lighty.r.req_attr['uri.query'], lighty.r.req_body.get,
+                          lighty.request['X-Test'], lighty.request['Host'], \
+                          lighty.env['request.remote-ip'])",
+            ),
+            (
+                "php",
+                "local r = tokamak.fetch('/page.php?n=7', { method = 'PUT', body = 'hello', \
+                headers = { Host = 'php' } })
+                     return show(r.status, r.headers['x-powered'], r.body)",
+            ),
+            (
+                "again",
+                "local r, problem = tokamak.fetch('/again') return show(r and r.body or \
+                problem)",
+            ),
             ("large", "return show(tokamak.fetch('/page.html', { max_body = 3 }))"),
-            ("short", "return show(tokamak.fetch('/length.php?length=9', { headers = { Host = 'php' } }))"),
-            ("long", "local r = tokamak.fetch('/length.php?length=3', { headers = { Host = 'php' } })
-                      return show(r.status, r.body)"),
+            (
+                "short",
+                "return show(tokamak.fetch('/length.php?length=9', { headers = { Host = \
+                'php' } }))",
+            ),
+            (
+                "long",
+                "local r = tokamak.fetch('/length.php?length=3', { headers = { Host = 'php' \
+                } })
+                      return show(r.status, r.body)",
+            ),
             ("slow", "tokamak.sleep(5)"),
             ("late", "return show(tokamak.fetch('/slow', { timeout = 0.1 }))"),
             ("url", "return show(tokamak.fetch('http://elsewhere/'))"),
@@ -508,33 +597,86 @@ fn redis_answers() {
     let port = redis.port();
     let script = |text: &str| format!("{open} {text}");
     let scripts = [
-        ("values", script("return show(redis:set('a', 'x\\0y'), redis:get('a'), redis:incr('n'), redis:incrby('n', 41),
-            redis:rpush('l', 1, 2, 3), redis:lrange('l', 0, -1), redis:hset('h', 'k', 0.5), redis:hgetall('h'), redis:get('none'),
-            #redis:mget('a', 'none', 'n'), redis:mget('none')[1] == tokamak.null, redis:eval('return {1, {2}}', 0))")),
-        ("wrong", script("local value, problem = redis:incr('l') return show(value, problem, redis:nonsense())")),
-        ("pipeline", script("return show(redis:pipeline { { 'set', 'p', 1 }, { 'incr', 'l' }, { 'get', 'p' } })")),
-        ("transaction", script("return show(redis:transaction { { 'incr', 't' }, { 'incr', 't' } }, redis:get('t'))")),
+        (
+            "values",
+            script(
+                "return show(redis:set('a', 'x\\0y'), redis:get('a'), redis:incr('n'), \
+            redis:incrby('n', 41),
+            redis:rpush('l', 1, 2, 3), redis:lrange('l', 0, -1), redis:hset('h', 'k', 0.5), \
+            redis:hgetall('h'), redis:get('none'),
+            #redis:mget('a', 'none', 'n'), redis:mget('none')[1] == tokamak.null, \
+            redis:eval('return {1, {2}}', 0))",
+            ),
+        ),
+        (
+            "wrong",
+            script(
+                "local value, problem = redis:incr('l') return show(value, problem, \
+            redis:nonsense())",
+            ),
+        ),
+        (
+            "pipeline",
+            script(
+                "return show(redis:pipeline { { 'set', 'p', 1 }, { 'incr', 'l' }, { \
+            'get', 'p' } })",
+            ),
+        ),
+        (
+            "transaction",
+            script(
+                "return show(redis:transaction { { 'incr', 't' }, { 'incr', 't' } \
+            }, redis:get('t'))",
+            ),
+        ),
         ("broken", script("return show(redis:transaction { { 'incr', 't' }, { 'nonsense' } })")),
         ("block", script("return show(redis:blpop('l', 0))")),
         ("multi", script("return show(redis:multi())")),
-        ("database", format!("local other = tokamak.redis {{ port = {port}, password = '{PASSWORD}', database = 3 }}
-            other:set('where', 'three') {open} return show(other:get('where'), redis:get('where'))")),
+        (
+            "database",
+            format!(
+                "local other = tokamak.redis {{ port = {port}, password = \
+            '{PASSWORD}', database = 3 }}
+            other:set('where', 'three') {open} return show(other:get('where'), redis:get('where'))"
+            ),
+        ),
         ("stranger", format!("return show(tokamak.redis('127.0.0.1:{port}'):get('a'))")),
-        ("password", format!("return show(tokamak.redis {{ port = {port}, password = 'wrong' }}:get('a'))")),
-        ("nobody", format!("return show(tokamak.redis('127.0.0.1:{}'):get('a'))", free_address().port())),
+        (
+            "password",
+            format!(
+                "return show(tokamak.redis {{ port = {port}, password = 'wrong' \
+            }}:get('a'))"
+            ),
+        ),
+        (
+            "nobody",
+            format!("return show(tokamak.redis('127.0.0.1:{}'):get('a'))", free_address().port()),
+        ),
     ];
-    let server = Scripted::answering("", &[], &scripts.each_ref().map(|(name, text)| (*name, text.as_str())));
+    let server = Scripted::answering(
+        "",
+        &[],
+        &scripts.each_ref().map(|(name, text)| (*name, text.as_str())),
+    );
     assert_eq!(
         lines(&server.shown("/values")),
         ["OK", "x\0y", "1", "42", "3", "[1 2 3]", "1", "[k 0.5]", "nil", "3", "true", "[1 [2]]"]
     );
     let wrong = server.shown("/wrong");
-    assert!(wrong.starts_with("nil\nWRONGTYPE ") && wrong.contains("\nnil\nERR unknown command"), "{wrong}");
+    assert!(
+        wrong.starts_with("nil\nWRONGTYPE ") && wrong.contains("\nnil\nERR unknown command"),
+        "{wrong}"
+    );
     let pipeline = server.shown("/pipeline");
-    assert!(pipeline.starts_with("[OK [false WRONGTYPE ") && pipeline.ends_with("] 1]"), "{pipeline}");
+    assert!(
+        pipeline.starts_with("[OK [false WRONGTYPE ") && pipeline.ends_with("] 1]"),
+        "{pipeline}"
+    );
     assert_eq!(server.shown("/transaction"), "[1 2]\n2");
     assert!(server.shown("/broken").starts_with("nil\nEXECABORT"), "{}", server.shown("/broken"));
-    assert!(server.shown("/block").contains("BLPOP is not for a connection that all requests share"));
+    assert!(
+        server.shown("/block").contains("BLPOP is not for a connection that all requests share")
+    );
     assert!(server.shown("/multi").contains("use transaction"));
     assert_eq!(server.shown("/database"), "three\nnil");
     assert!(server.shown("/stranger").starts_with("nil\nNOAUTH"));
@@ -550,9 +692,11 @@ fn redis_answers() {
 fn all_requests_share_one_connection_to_redis() {
     let redis = Redis::start();
     let open = redis_of(&redis);
-    let ask =
-        format!("{open} local n = redis:incr('n') tokamak.sleep(0.05) return show(n, redis:get('n') ~= nil)");
-    let count = format!("{open} return show((redis:info('clients'):match('connected_clients:(%d+)')))");
+    let ask = format!(
+        "{open} local n = redis:incr('n') tokamak.sleep(0.05) return show(n, redis:get('n') ~= nil)"
+    );
+    let count =
+        format!("{open} return show((redis:info('clients'):match('connected_clients:(%d+)')))");
     let server = Scripted::answering("", &[], &[("ask", &ask), ("count", &count)]);
     in_parallel(64, |_| assert!(server.shown("/ask").ends_with("\ntrue")));
     assert_eq!(server.shown("/count"), "1");
@@ -579,12 +723,16 @@ fn a_redis_that_talks_nonsense_or_nothing_gives_a_message() {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         let _ = stream.read(&mut [0; 1024]);
     });
-    let silent = peer(|_, mut stream| while stream.read(&mut [0; 1024]).is_ok_and(|length| length > 0) {});
+    let silent =
+        peer(|_, mut stream| while stream.read(&mut [0; 1024]).is_ok_and(|length| length > 0) {});
     let script = |peer: SocketAddr| {
         format!("return show(tokamak.redis {{ port = {}, timeout = 0.3 }}:get('a'))", peer.port())
     };
-    let server =
-        Scripted::answering("", &[], &[("nonsense", &script(nonsense)), ("silent", &script(silent))]);
+    let server = Scripted::answering(
+        "",
+        &[],
+        &[("nonsense", &script(nonsense)), ("silent", &script(silent))],
+    );
     for _ in 0..2 {
         let shown = server.shown("/nonsense");
         assert!(shown.starts_with("nil\n") && shown.len() > 6, "{shown}");
@@ -597,11 +745,15 @@ fn files_are_read() {
     let folder = folder();
     let top = folder.path().display().to_string();
     fs::write(folder.path().join("file"), b"some\0thing").unwrap();
-    fs::set_permissions(folder.path().join("file"), std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .unwrap();
+    fs::set_permissions(
+        folder.path().join("file"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o644),
+    )
+    .unwrap();
     let made = Command::new("mkfifo").args(["-m", "666", &format!("{top}/pipe")]).status().unwrap();
     assert!(made.success());
-    let script = format!("return show(tokamak.file.read('{top}/' .. (lighty.env['uri.query'] or ''), 10))");
+    let script =
+        format!("return show(tokamak.file.read('{top}/' .. (lighty.env['uri.query'] or ''), 10))");
     let server = Scripted::answering("", &[], &[("ask", &script)]);
     assert_eq!(server.shown("/ask?file"), "some\0thing");
     fs::write(folder.path().join("file"), b"some more things").unwrap();
@@ -614,7 +766,8 @@ fn files_are_read() {
 #[test]
 fn the_last_stage_may_wait_too() {
     let nginx = Nginx::start("location / { return 200 'remote'; }");
-    let script = format!("lighty.header['X-Called'] = tokamak.http.get('http://{}/').body", nginx.address);
+    let script =
+        format!("lighty.header['X-Called'] = tokamak.http.get('http://{}/').body", nginx.address);
     let server = Scripted::tokamak(&[("deny", super::servers::Hook::Response)]);
     fs::write(server.script("deny"), script).unwrap();
     let called = eventually(Duration::from_secs(10), || {

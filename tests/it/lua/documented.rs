@@ -1,5 +1,5 @@
-//! Scripts of the kind that lighttpd documents for mod_magnet, written anew: each answers the same requests in the same
-//! way under lighttpd and under Tokamak.
+//! Scripts of the kind that lighttpd documents for mod_magnet, written anew: each answers the same
+//! requests in the same way under lighttpd and under Tokamak.
 
 use super::servers::{Hook, Scripted};
 use crate::harness::{Request, Response, get, post};
@@ -26,7 +26,8 @@ fn seen(response: &Response) -> String {
     let mut text = format!("{}\n", response.status());
     let is_error = response.status() >= 400;
     for name in HEADERS {
-        // Each server has its own error pages. With its own, lighttpd drops the other fields that a script has set.
+        // Each server has its own error pages. With its own, lighttpd drops the other fields that a
+        // script has set.
         if !is_error || name == "www-authenticate" {
             for value in response.head.all(name) {
                 text.push_str(&format!("{name}: {value}\n"));
@@ -38,20 +39,27 @@ fn seen(response: &Response) -> String {
     }
     if !is_error {
         // Tokamak says the charset of files, too.
-        let kind = response.header("content-type").map(|kind| kind.split(';').next().unwrap_or_default());
+        let kind =
+            response.header("content-type").map(|kind| kind.split(';').next().unwrap_or_default());
         text.push_str(&format!("{kind:?}\n{}", response.text()));
     }
     text
 }
 
-/// Sends the same requests to both servers, one after the other; each with a word of what must be in the response.
+/// Sends the same requests to both servers, one after the other; each with a word of what must be
+/// in the response.
 #[track_caller]
 fn agree(name: &str, hook: Hook, requests: Vec<(Request, &str)>) {
     let servers = [Scripted::lighttpd(&[(name, hook)]), Scripted::tokamak(&[(name, hook)])];
     for (request, expected) in requests {
-        let [theirs, ours] = [&servers[0], &servers[1]].map(|server| seen(&server.send(name, &request)));
+        let [theirs, ours] =
+            [&servers[0], &servers[1]].map(|server| seen(&server.send(name, &request)));
         let target = &request.target;
-        assert!(theirs.contains(expected), "lighttpd answers {target} with {theirs}\n{}", servers[0].log());
+        assert!(
+            theirs.contains(expected),
+            "lighttpd answers {target} with {theirs}\n{}",
+            servers[0].log()
+        );
         // The port is part of an address that a server makes up.
         assert_eq!(ours, theirs, "{target}\n{}", servers[1].log());
     }
@@ -59,7 +67,11 @@ fn agree(name: &str, hook: Hook, requests: Vec<(Request, &str)>) {
 
 #[test]
 fn a_text_file_as_a_page() {
-    agree("pre", Hook::Physical, vec![(get("/notes.txt"), "<pre>plain\n</pre>"), (get("/nothing"), "<pre>")]);
+    agree(
+        "pre",
+        Hook::Physical,
+        vec![(get("/notes.txt"), "<pre>plain\n</pre>"), (get("/nothing"), "<pre>")],
+    );
 }
 
 #[test]
@@ -69,7 +81,8 @@ fn a_maintenance_page() {
 
 #[test]
 fn a_film_from_its_middle() {
-    let requests = vec![(get("/movie.bin?start=7"), "HEAD789"), (get("/page.html?x=1"), "<p>page</p>")];
+    let requests =
+        vec![(get("/movie.bin?start=7"), "HEAD789"), (get("/page.html?x=1"), "<p>page</p>")];
     agree("seek", Hook::Physical, requests);
 }
 
@@ -80,7 +93,8 @@ fn a_random_file() {
 
 #[test]
 fn an_injection_is_refused() {
-    let requests = vec![(get("/page.html"), "<p>page</p>"), (get("/page.html?q=UNION%20SELECT"), "400")];
+    let requests =
+        vec![(get("/page.html"), "<p>page</p>"), (get("/page.html?q=UNION%20SELECT"), "400")];
     agree("deny", Hook::RawUrl, requests);
 }
 
@@ -91,7 +105,11 @@ fn a_host_without_traffic() {
 
 #[test]
 fn a_file_that_is_not_there_yet() {
-    agree("rewrite", Hook::Physical, vec![(get("/page.html"), "<p>page</p>"), (get("/new"), "dispatched")]);
+    agree(
+        "rewrite",
+        Hook::Physical,
+        vec![(get("/page.html"), "<p>page</p>"), (get("/new"), "dispatched")],
+    );
 }
 
 #[test]
@@ -116,8 +134,11 @@ fn counters_of_the_server() {
 
 #[test]
 fn a_cache_that_decides() {
-    let requests =
-        vec![(get("/hit"), "<cached>"), (get("/miss"), "<p>page</p>"), (get("/page.html"), "<p>page</p>")];
+    let requests = vec![
+        (get("/hit"), "<cached>"),
+        (get("/miss"), "<p>page</p>"),
+        (get("/page.html"), "<p>page</p>"),
+    ];
     agree("cml", Hook::RawUrl, requests);
 }
 
@@ -160,7 +181,8 @@ fn a_signed_cookie() {
 }
 
 /// `ada`, signed with the script's secret by another program.
-const SIGNED: &str = "user=ada; code=42b46fa075ab4e8426055055ab985908e87bc805b2a09f30f44f3e2e37b80161";
+const SIGNED: &str =
+    "user=ada; code=42b46fa075ab4e8426055055ab985908e87bc805b2a09f30f44f3e2e37b80161";
 
 #[test]
 fn a_password() {
@@ -252,7 +274,11 @@ fn what_is_set() {
 #[test]
 fn a_page_of_parts() {
     let expected = "plain\n<b>/parts.html</b>[an error occurred]";
-    agree("ssi", Hook::Physical, vec![(get("/parts.html?x"), expected), (get("/page.html"), "<p>page</p>")]);
+    agree(
+        "ssi",
+        Hook::Physical,
+        vec![(get("/parts.html?x"), expected), (get("/page.html"), "<p>page</p>")],
+    );
 }
 
 #[test]
@@ -274,8 +300,11 @@ fn several_files_as_one() {
 
 #[test]
 fn another_address_for_a_folder() {
-    let requests =
-        vec![(get("/docs/1"), "PNG"), (get("/page.html~"), "403"), (get("/page.html"), "<p>page</p>")];
+    let requests = vec![
+        (get("/docs/1"), "PNG"),
+        (get("/page.html~"), "403"),
+        (get("/page.html"), "<p>page</p>"),
+    ];
     agree("alias", Hook::Physical, requests);
 }
 

@@ -1,4 +1,5 @@
-//! Lua in the server: the same scripts under lighttpd's mod_magnet and under Tokamak, and what only Tokamak does.
+//! Lua in the server: the same scripts under lighttpd's mod_magnet and under Tokamak, and what only
+//! Tokamak does.
 
 /// What scripts may not do, and what becomes of it.
 mod bounds;

@@ -40,9 +40,12 @@ impl Hook {
 }
 
 /// Shows values: one a line, those of a list between brackets.
-const SHOW: &str = "local function text(v) if type(v) ~= 'table' then return tostring(v) end local t = {} \
-                    for n = 1, #v do t[n] = text(v[n]) end return '[' .. table.concat(t, ' ') .. ']' end \
-                    local function show(...) local t = {} for n = 1, select('#', ...) do t[n] = text((select(n, ...))) end \
+const SHOW: &str = "local function text(v) if type(v) ~= 'table' then return tostring(v) end \
+    local t = {} \
+                    for n = 1, #v do t[n] = text(v[n]) end return '[' .. table.concat(t, ' ') .. \
+                    ']' end \
+                    local function show(...) local t = {} for n = 1, select('#', ...) do t[n] = \
+                    text((select(n, ...))) end \
                     lighty.r.resp_body.set(table.concat(t, '\\n')) return 200 end";
 
 /// A running server with scripts.
@@ -59,15 +62,20 @@ impl Scripted {
         let top = folder.path().display();
         let port = address.port();
         let mut text = format!(
-            "server.modules = (\"mod_magnet\")\nserver.document-root = \"{top}/public\"\nserver.bind = \"127.0.0.1\"\n\
+            "server.modules = (\"mod_magnet\")\nserver.document-root = \
+                \"{top}/public\"\nserver.bind = \"127.0.0.1\"\n\
              server.port = {port}\nserver.upload-dirs = (\"{top}\")\n\
              mimetype.assign = (\".html\" => \"text/html\", \".txt\" => \"text/plain\")\n"
         );
         for (name, hook) in scripts {
             let hook = hook.of_lighttpd();
             let script = script(&folder, name);
-            writeln!(text, "$HTTP[\"host\"] == \"{name}\" {{ {hook} = (\"{}\") }}", script.display())
-                .unwrap();
+            writeln!(
+                text,
+                "$HTTP[\"host\"] == \"{name}\" {{ {hook} = (\"{}\") }}",
+                script.display()
+            )
+            .unwrap();
         }
         let configuration = folder.path().join("lighttpd.conf");
         fs::write(&configuration, text).unwrap();
@@ -101,7 +109,8 @@ impl Scripted {
             let script = script(&folder, name);
             writeln!(
                 text,
-                "[[site]]\nhost = \"{name}\"\nroot = \"{top}/public\"\nmode = \"fastcgi\"\n{hook} = [\"{}\"]",
+                "[[site]]\nhost = \"{name}\"\nroot = \"{top}/public\"\nmode = \"fastcgi\"\n{hook} \
+                    = [\"{}\"]",
                 script.display()
             )
             .unwrap();
@@ -110,10 +119,15 @@ impl Scripted {
         Scripted::serve(&text, &[], address, folder)
     }
 
-    /// Starts Tokamak with one site, where each of these scripts answers at the path `/NAME`. `show(…)` ends a script with
-    /// its arguments as the body, one a line; `self` in a script is the server's address. `lines` may begin another site,
-    /// in whose folder `TOP` are scripts and `public`.
-    pub fn answering(lines: &str, environment: &[(String, String)], scripts: &[(&str, &str)]) -> Scripted {
+    /// Starts Tokamak with one site, where each of these scripts answers at the path `/NAME`.
+    /// `show(…)` ends a script with its arguments as the body, one a line; `self` in a script is
+    /// the server's address. `lines` may begin another site, in whose folder `TOP` are scripts and
+    /// `public`.
+    pub fn answering(
+        lines: &str,
+        environment: &[(String, String)],
+        scripts: &[(&str, &str)],
+    ) -> Scripted {
         let (folder, address) = (folder(), free_address());
         let lines = lines.replace("TOP", folder.path().to_str().unwrap());
         let mut text = first_lines(&folder, address, &lines);
@@ -126,13 +140,22 @@ impl Scripted {
         for (name, source) in scripts {
             let path = script(&folder, name);
             fs::write(&path, format!("{SHOW} local self = 'http://{address}' {source}")).unwrap();
-            writeln!(text, "[[site.route]]\npath = \"/{name}\"\nlua_content = [\"{}\"]", path.display())
-                .unwrap();
+            writeln!(
+                text,
+                "[[site.route]]\npath = \"/{name}\"\nlua_content = [\"{}\"]",
+                path.display()
+            )
+            .unwrap();
         }
         Scripted::serve(&text, environment, address, folder)
     }
 
-    fn serve(text: &str, environment: &[(String, String)], address: SocketAddr, folder: TempDir) -> Scripted {
+    fn serve(
+        text: &str,
+        environment: &[(String, String)],
+        address: SocketAddr,
+        folder: TempDir,
+    ) -> Scripted {
         let configuration = folder.path().join("tokamak.toml");
         fs::write(&configuration, text).unwrap();
         let arguments = ["serve", "--config", configuration.to_str().unwrap()].map(String::from);
@@ -190,7 +213,8 @@ impl Scripted {
     /// Waits for a log line that contains all of these texts.
     #[track_caller]
     pub fn log_line(&self, texts: &[&str]) {
-        let is_told = |log: String| log.lines().any(|line| texts.iter().all(|text| line.contains(text)));
+        let is_told =
+            |log: String| log.lines().any(|line| texts.iter().all(|text| line.contains(text)));
         let told = eventually(Duration::from_secs(5), || is_told(self.log()).then_some(()));
         assert!(told.is_some(), "no log line with {texts:?}: {}", self.log());
     }
@@ -207,7 +231,8 @@ fn script(folder: &TempDir, name: &str) -> PathBuf {
     folder.path().join("scripts").join(format!("{name}.lua"))
 }
 
-/// The lines above the sites. Scripts that count do so in one event loop, as in lighttpd's one process.
+/// The lines above the sites. Scripts that count do so in one event loop, as in lighttpd's one
+/// process.
 fn first_lines(folder: &TempDir, address: SocketAddr, lines: &str) -> String {
     let top = folder.path().display();
     let user = if is_root() { "user = \"www-data\"\n" } else { "" };

@@ -11,18 +11,22 @@ fn behind(kind: Kind, script: &str) -> (Server, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("change.lua");
     fs::write(&path, script).unwrap();
-    let server = Setup::new(kind).site_line(&format!("lua_raw_url = [\"{}\"]", path.display())).start();
+    let server =
+        Setup::new(kind).site_line(&format!("lua_raw_url = [\"{}\"]", path.display())).start();
     (server, folder)
 }
 
 fn told(server: &Server) -> serde_json::Value {
-    serde_json::from_str(&server.send(&get("/server.php").header("Host", "here.test")).expect(200).text())
-        .unwrap()
+    serde_json::from_str(
+        &server.send(&get("/server.php").header("Host", "here.test")).expect(200).text(),
+    )
+    .unwrap()
 }
 
 fn changed_attributes(kind: Kind) {
     let script = "local a = lighty.r.req_attr \
-                  a['request.remote-addr'] = '192.0.2.7' a['uri.scheme'] = 'https' a['uri.authority'] = 'Public.test:81'";
+                  a['request.remote-addr'] = '192.0.2.7' a['uri.scheme'] = 'https' \
+                  a['uri.authority'] = 'Public.test:81'";
     let (server, _folder) = behind(kind, script);
     let told = told(&server);
     let expected = [

@@ -1,4 +1,5 @@
-//! Scripts, and web servers, that do what they should not: a 500 or 503 and a line in the log, and others are served.
+//! Scripts, and web servers, that do what they should not: a 500 or 503 and a line in the log, and
+//! others are served.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,11 @@ fn a_response_without_headers_is_an_error() {
     ] {
         let launcher = Launcher::start(&["--threads", "1"], &[("test.lua", text), HELLO]);
         let answer = launcher.connect().ask(&launcher.request("/test.lua"));
-        assert!(answer.head().starts_with("Status: 500 Internal Server Error"), "{text}: {}", answer.head());
+        assert!(
+            answer.head().starts_with("Status: 500 Internal Server Error"),
+            "{text}: {}",
+            answer.head()
+        );
         assert!(String::from_utf8_lossy(&answer.stderr).contains(said), "{text}: {answer:?}");
         launcher.log_line(&["test.lua: ", said, "url=/test.lua"]);
         assert_eq!(launcher.status("/hello.lua"), 200);
@@ -103,7 +108,9 @@ fn a_script_that_fails_in_the_middle_is_broken_off() {
     let launcher = Launcher::start(&["--threads", "1"], &[("test.lua", text), HELLO]);
     let mut client = launcher.connect();
     client.send(&launcher.request("/test.lua").bytes(1));
-    let crate::fpm::client::Heard::Closed(begun) = client.hear() else { panic!("it was not broken off") };
+    let crate::fpm::client::Heard::Closed(begun) = client.hear() else {
+        panic!("it was not broken off")
+    };
     assert!(begun[&1].stdout.ends_with(b"first"), "{begun:?}");
     launcher.log_line(&["test.lua:1: oh"]);
     assert_eq!(launcher.status("/hello.lua"), 200);

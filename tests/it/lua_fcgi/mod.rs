@@ -68,7 +68,10 @@ impl Launcher {
     #[track_caller]
     fn log_line(&self, words: &[&str]) {
         let found = eventually(PATIENCE, || {
-            self.log().lines().any(|line| words.iter().all(|word| line.contains(word))).then_some(())
+            self.log()
+                .lines()
+                .any(|line| words.iter().all(|word| line.contains(word)))
+                .then_some(())
         });
         assert!(found.is_some(), "no line with {words:?}: {}", self.log());
     }

@@ -11,7 +11,8 @@ use crate::harness::{eventually, in_parallel, numbered};
 
 const HELLO: (&str, &str) =
     ("hello.lua", "print('Content-Type: text/plain\\r\\n\\r\\n', 'Hello', ' ', 'you')");
-const ECHO: (&str, &str) = ("echo.lua", "print('Content-Type: text/plain\\n\\n') io.write(io.read('*a'))");
+const ECHO: (&str, &str) =
+    ("echo.lua", "print('Content-Type: text/plain\\n\\n') io.write(io.read('*a'))");
 const SLOW: (&str, &str) = ("slow.lua", "tokamak.sleep(1.5) print('A: b\\r\\n\\r\\nslept')");
 
 #[test]
@@ -70,8 +71,8 @@ fn values_are_told_and_what_is_unknown_is_answered_so() {
 
 #[test]
 fn a_request_that_is_aborted_ends_and_its_script_with_it() {
-    let marks =
-        "local file = os.getenv('DOCUMENT_ROOT') .. '/mark' tokamak.sleep(1) io.open(file, 'w'):close()";
+    let marks = "local file = os.getenv('DOCUMENT_ROOT') .. '/mark' tokamak.sleep(1) \
+        io.open(file, 'w'):close()";
     let launcher = Launcher::start(&[], &[("marks.lua", marks), HELLO]);
     let mut client = launcher.connect();
     client.send(&launcher.request("/marks.lua").bytes(1));
@@ -93,7 +94,8 @@ fn a_request_that_is_aborted_ends_and_its_script_with_it() {
 
 #[test]
 fn bodies_of_any_length_arrive_and_leave() {
-    let count = "local n, piece = 0 repeat piece = io.read(10000) n = n + #(piece or '') until not piece
+    let count =
+        "local n, piece = 0 repeat piece = io.read(10000) n = n + #(piece or '') until not piece
                  print('A: b\\r\\n\\r\\n', n)";
     let large = "print('A: b\\r\\n\\r\\n') for n = 1, 3000 do io.write(('x'):rep(9999), '\\n') end";
     let launcher = Launcher::start(&[], &[ECHO, ("count.lua", count), ("large.lua", large)]);
@@ -101,7 +103,10 @@ fn bodies_of_any_length_arrive_and_leave() {
     for length in [0, 1, 65_535, 65_536, 3_000_000] {
         let body = numbered(length);
         let answer = client.ask(&launcher.request("/echo.lua").post(&body));
-        assert!(answer.stdout == [&b"Content-Type: text/plain\n\n"[..], &body].concat(), "{length}");
+        assert!(
+            answer.stdout == [&b"Content-Type: text/plain\n\n"[..], &body].concat(),
+            "{length}"
+        );
     }
     let body = numbered(40_000_000);
     assert_eq!(client.ask(&launcher.request("/count.lua").post(&body)).body(), "40000000");
@@ -115,8 +120,8 @@ fn bodies_of_any_length_arrive_and_leave() {
 
 #[test]
 fn parameters_are_the_scripts_variables() {
-    let text =
-        "print('A: b\\r\\n\\r\\n', os.getenv('QUERY_STRING'), os.getenv('HTTP_X'), os.getenv('HOME') or '-',
+    let text = "print('A: b\\r\\n\\r\\n', os.getenv('QUERY_STRING'), os.getenv('HTTP_X'), \
+            os.getenv('HOME') or '-',
                       os.getenv('FCGI_ROLE'))";
     let launcher = Launcher::start(&[], &[("vars.lua", text)]);
     let request = launcher.request("/vars.lua?a=b").param("HTTP_X", "{x}");
@@ -125,8 +130,8 @@ fn parameters_are_the_scripts_variables() {
 
 #[test]
 fn an_authorizer_is_a_script_like_any_other() {
-    let text =
-        "if os.getenv('HTTP_KEY') == 'good' then print('Status: 200 OK\\r\\nVariable-USER: ada\\r\\n\\r\\n')
+    let text = "if os.getenv('HTTP_KEY') == 'good' then print('Status: 200 OK\\r\\nVariable-USER: \
+            ada\\r\\n\\r\\n')
                 else print('Status: 403 Forbidden\\r\\n\\r\\nno') end";
     let launcher = Launcher::start(&[], &[("auth.lua", text)]);
     let mut request = launcher.request("/auth.lua");
@@ -179,14 +184,18 @@ fn changes_are_seen_and_broken_ones_change_nothing() {
     assert!(said.is_some(), "{}", launcher.log());
     launcher.log_line(&["hello.lua:", "near"]);
     fs::remove_file(&file).unwrap();
-    assert!(eventually(PATIENCE, || (launcher.status("/hello.lua") == 404).then_some(())).is_some());
+    assert!(
+        eventually(PATIENCE, || (launcher.status("/hello.lua") == 404).then_some(())).is_some()
+    );
 }
 
 #[test]
 fn scripts_share_their_globals_in_each_thread() {
-    let count = "_G.n = (_G.n or 0) + 1 mine = (mine or 0) + 1 print('A: b\\r\\n\\r\\n', n, ' ', mine)";
+    let count =
+        "_G.n = (_G.n or 0) + 1 mine = (mine or 0) + 1 print('A: b\\r\\n\\r\\n', n, ' ', mine)";
     let shown = "print('A: b\\r\\n\\r\\n', n, ' ', tostring(mine), ' ', magnet.conns_served)";
-    let launcher = Launcher::start(&["--threads", "1"], &[("count.lua", count), ("shown.lua", shown)]);
+    let launcher =
+        Launcher::start(&["--threads", "1"], &[("count.lua", count), ("shown.lua", shown)]);
     for nth in 1..=3 {
         assert!(launcher.answer("/count.lua").ends_with(&format!("\r\n{nth} 1")));
     }

@@ -31,7 +31,9 @@ fn a_socket_on_descriptor_0_is_taken() {
     fs::write(folder.path().join(HELLO.0), HELLO.1).unwrap();
     let start = |socket: OwnedFd| {
         let mut command = Command::new(program());
-        Started(command.arg("lua-fcgi").arg(folder.path()).stdin(Stdio::from(socket)).spawn().unwrap())
+        Started(
+            command.arg("lua-fcgi").arg(folder.path()).stdin(Stdio::from(socket)).spawn().unwrap(),
+        )
     };
     let request = Request::below(folder.path(), "/hello.lua");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -52,7 +54,10 @@ fn it_listens_on_tcp() {
     command.arg("lua-fcgi").arg(folder.path()).args(["--listen", &address.to_string()]);
     let _started = Started(command.spawn().unwrap());
     assert!(eventually(PATIENCE, || TcpStream::connect(address).ok()).is_some());
-    assert_eq!(Client::tcp(address).ask(&Request::below(folder.path(), "/hello.lua")).body(), "Hello");
+    assert_eq!(
+        Client::tcp(address).ask(&Request::below(folder.path(), "/hello.lua")).body(),
+        "Hello"
+    );
 }
 
 #[test]
@@ -80,7 +85,11 @@ fn mistakes_are_told() {
         (&[root, "--shared", "x=1"], "a dictionary has at least 4096 bytes", 2),
     ] {
         let mut command = Command::new(program());
-        let output = command.arg("lua-fcgi").args(arguments).stdin(File::open("/dev/null").unwrap()).output();
+        let output = command
+            .arg("lua-fcgi")
+            .args(arguments)
+            .stdin(File::open("/dev/null").unwrap())
+            .output();
         let output = output.unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(text.contains(said), "{arguments:?}: {text}");

@@ -12,8 +12,14 @@ use crate::harness::{
     Connection, Process, eventually, free_address, get, in_parallel, numbered, post, program, tests,
 };
 
-const FILES: [&str; 6] =
-    ["nginx.conf", "apache.conf", "lighttpd.conf", "tokamak.toml", "public/hello.lua", "public/length.lua"];
+const FILES: [&str; 6] = [
+    "nginx.conf",
+    "apache.conf",
+    "lighttpd.conf",
+    "tokamak.toml",
+    "public/hello.lua",
+    "public/length.lua",
+];
 
 #[test]
 fn nginx() {
@@ -53,7 +59,8 @@ fn tokamak() {
 
 fn behaves(name: &str, folder: &TempDir, address: SocketAddr) {
     let there = || TcpStream::connect(address).ok();
-    eventually(PATIENCE, there).unwrap_or_else(|| panic!("{name} does not listen: {}", log(folder)));
+    eventually(PATIENCE, there)
+        .unwrap_or_else(|| panic!("{name} does not listen: {}", log(folder)));
     let mut connection = Connection::open(address);
     for _ in 0..3 {
         let text = connection.exchange(&get("/hello.lua?name=Ada")).expect(200).text();
@@ -61,7 +68,11 @@ fn behaves(name: &str, folder: &TempDir, address: SocketAddr) {
         let response = connection.exchange(&post("/length.lua", "text/plain", numbered(300_000)));
         assert_eq!(response.expect(200).text(), "300000 bytes\n");
         let response = connection.exchange(&get("/length.lua"));
-        assert_eq!((response.status(), response.header("allow")), (405, Some("POST")), "{response}");
+        assert_eq!(
+            (response.status(), response.header("allow")),
+            (405, Some("POST")),
+            "{response}"
+        );
     }
     assert_eq!(connection.exchange(&get("/no.lua")).status(), 404);
     in_parallel(64, |number| {

@@ -1,6 +1,9 @@
-//! Scripts that end badly: what they wrote arrives with the right status, and no other request pays.
+//! Scripts that end badly: what they wrote arrives with the right status, and no other request
+//! pays.
 
-use crate::harness::{Kind, Setup, check, get, in_every_mode, in_parallel, on_every_server, post, row};
+use crate::harness::{
+    Kind, Setup, check, get, in_every_mode, in_parallel, on_every_server, post, row,
+};
 
 on_every_server! { shown, hidden, next_request_is_served, killed_worker }
 in_every_mode! { killed_get_is_tried_once_more, others_are_not_disturbed }
@@ -20,7 +23,10 @@ const WAYS: [(&str, &str); 16] = [
     ("memory", "Allowed memory size"),
     ("time", "Maximum execution time of 1 second exceeded"),
     ("shutdown-exit", "begun [shutdown] [exit in shutdown]"),
-    ("shutdown-exception", "begun [shutdown]PHP Fatal error:  Uncaught LogicException: in shutdown"),
+    (
+        "shutdown-exception",
+        "begun [shutdown]PHP Fatal error:  Uncaught LogicException: in shutdown",
+    ),
     ("destructor", " [destructor]"),
     ("", "begun [shutdown]"),
 ];

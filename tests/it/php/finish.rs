@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Kind, Setup, check, get, in_every_mode, in_parallel, on_every_server, post, row};
+use crate::harness::{
+    Kind, Setup, check, get, in_every_mode, in_parallel, on_every_server, post, row,
+};
 
 on_every_server! { response_ends_and_the_script_goes_on, execution_time, many_finish_at_once }
 in_every_mode! { wall_time_is_limited_from_outside }
@@ -13,13 +15,17 @@ fn response_ends_and_the_script_goes_on(kind: Kind) {
     for name in ["one", "two"] {
         let started = Instant::now();
         let body = format!("body of {name}");
-        let response =
-            connection.exchange(&post(&format!("/finish.php?name={name}"), "text/plain", body.clone()));
+        let response = connection.exchange(&post(
+            &format!("/finish.php?name={name}"),
+            "text/plain",
+            body.clone(),
+        ));
         let took = started.elapsed();
         assert!(took < Duration::from_millis(400), "the response took {took:?}");
         let response = response.expect(200);
         assert_eq!((response.text().as_str(), response.header("X-Before")), ("before", Some("1")));
-        let seen: serde_json::Value = serde_json::from_str(&server.state(&format!("finish-{name}"))).unwrap();
+        let seen: serde_json::Value =
+            serde_json::from_str(&server.state(&format!("finish-{name}"))).unwrap();
         assert!(started.elapsed() >= Duration::from_millis(500));
         assert_eq!(seen["first"], true);
         // php-fpm looks whether the connection is closed, and a kept one never is.
@@ -55,7 +61,8 @@ fn execution_time(kind: Kind) {
     );
 }
 
-/// `request_timeout` ends the worker wherever it is; the client gets an answer and the next request a worker.
+/// `request_timeout` ends the worker wherever it is; the client gets an answer and the next request
+/// a worker.
 fn wall_time_is_limited_from_outside(kind: Kind) {
     let server = Setup::new(kind).workers(1).site_line("pool.request_timeout = \"1s\"").start();
     let started = Instant::now();

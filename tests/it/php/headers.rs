@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::harness::{
-    Framing, Kind, Request, Setup, TOKAMAK, check, get, in_every_mode, in_parallel, on_every_server, row,
+    Framing, Kind, Request, Setup, TOKAMAK, check, get, in_every_mode, in_parallel,
+    on_every_server, row,
 };
 
 on_every_server! {
@@ -37,7 +38,9 @@ fn response_fields(kind: Kind) {
                 .headers("X-One", &[])
                 .headers("Set-Cookie", &[])
                 .header("Content-Type", "text/html; charset=UTF-8"),
-            row("HEAD has the fields", Request::new("HEAD", "/headers.php")).status(201).header("X-One", "1"),
+            row("HEAD has the fields", Request::new("HEAD", "/headers.php"))
+                .status(201)
+                .header("X-One", "1"),
             row("redirect", get("/header.php?line[]=Location:%20/elsewhere"))
                 .status(302)
                 .header("Location", "/elsewhere"),
@@ -46,16 +49,23 @@ fn response_fields(kind: Kind) {
                 get("/header.php?line[]=HTTP/1.1%20301%20Gone%20on&line[]=Location:%20/x"),
             )
             .status(301),
-            row("Location keeps 201", get("/header.php?line[]=HTTP/1.1%20201&line[]=Location:%20/x"))
-                .status(201),
+            row(
+                "Location keeps 201",
+                get("/header.php?line[]=HTTP/1.1%20201&line[]=Location:%20/x"),
+            )
+            .status(201),
             row("authentication", get("/header.php?line[]=WWW-Authenticate:%20Basic%20realm=x"))
                 .status(401)
                 .header("WWW-Authenticate", "Basic realm=x"),
-            row("type with a charset", get("/header.php?line[]=Content-Type:%20text/css;charset=latin1"))
-                .header("Content-Type", "text/css;charset=latin1"),
+            row(
+                "type with a charset",
+                get("/header.php?line[]=Content-Type:%20text/css;charset=latin1"),
+            )
+            .header("Content-Type", "text/css;charset=latin1"),
             row("type that is no text", get("/header.php?line[]=Content-Type:%20image/png"))
                 .header("Content-Type", "image/png"),
-            row("no type at all", get("/header.php?line[]=Content-Type:")).headers("Content-Type", &[]),
+            row("no type at all", get("/header.php?line[]=Content-Type:"))
+                .headers("Content-Type", &[]),
             row("too late", get("/header_after_output.php"))
                 .headers("X-Late", &[])
                 .contains("headers already sent")
@@ -73,14 +83,18 @@ fn status_lines(kind: Kind) {
                 .status(420)
                 .body("420"),
             row("short", get("/header.php?line[]=HTTP/1.1%20404")).status(404).body("404"),
-            row("older version", get("/header.php?line[]=HTTP/1.0%20503%20Busy")).status(503).body("503"),
+            row("older version", get("/header.php?line[]=HTTP/1.0%20503%20Busy"))
+                .status(503)
+                .body("503"),
             row("newer version", get("/header.php?line[]=HTTP/2%20410")).status(410).body("410"),
             row("Status field", get("/header.php?line[]=Status:%20404%20Not%20Found")).status(404),
             row("number", get("/status.php?code=299")).status(299).body("status 299"),
             row("304 has no body", get("/status.php?code=304")).status(304).body(""),
         ],
     );
-    for code in [200, 201, 202, 203, 206, 300, 303, 307, 400, 403, 409, 422, 451, 500, 502, 507, 599] {
+    for code in
+        [200, 201, 202, 203, 206, 300, 303, 307, 400, 403, 409, 422, 451, 500, 502, 507, 599]
+    {
         assert_eq!(
             server.get(&format!("/status.php?code={code}")).expect(code).text(),
             format!("status {code}")
@@ -114,14 +128,17 @@ fn request_fields(kind: Kind) {
             .json("/same", true),
             row(
                 "type and length",
-                Request::new("POST", "/request_headers.php").header("Content-Type", "a/b").body("12"),
+                Request::new("POST", "/request_headers.php")
+                    .header("Content-Type", "a/b")
+                    .body("12"),
             )
             .json("/headers/Content-Type", "a/b")
             .json("/headers/Content-Length", "2"),
             row("nothing of it stays", get("/request_headers.php"))
                 .json("/server/HTTP_X_CUSTOM", serde_json::Value::Null)
                 .json("/headers/X-Custom", serde_json::Value::Null),
-            // `X_Real` and `X-Real` would be the same variable: the underscore is how one spoofs the other.
+            // `X_Real` and `X-Real` would be the same variable: the underscore is how one spoofs
+            // the other.
             row(
                 "underscores cannot spoof",
                 get("/request_headers.php").header("X_Real", "spoofed").header("X-Other", "1"),
@@ -143,13 +160,19 @@ fn request_fields(kind: Kind) {
 /// A line break in a header value would start a header, or a body, of somebody else's choice.
 fn injection(kind: Kind) {
     let server = Setup::new(kind).start();
-    for evil in
-        ["%0d%0aX-Injected:%20yes", "%0aX-Injected:%20yes", "%0dX-Injected:%20yes", "%00X-Injected:%20yes"]
-    {
+    for evil in [
+        "%0d%0aX-Injected:%20yes",
+        "%0aX-Injected:%20yes",
+        "%0dX-Injected:%20yes",
+        "%00X-Injected:%20yes",
+    ] {
         let response = server.get(&format!("/header.php?line[]=X-Start:%20a{evil}")).expect(200);
         assert_eq!(response.header("X-Injected"), None, "{evil}: {response}");
         assert_eq!(response.header("X-Start"), None, "{evil}: {response}");
-        assert!(response.text().contains("Warning"), "{evil}: PHP does not say that it refused: {response}");
+        assert!(
+            response.text().contains("Warning"),
+            "{evil}: PHP does not say that it refused: {response}"
+        );
     }
     let split = "%0d%0a%0d%0a%3Cscript%3E";
     let response = server.get(&format!("/header.php?line[]=Location:%20/{split}")).expect(200);
@@ -183,7 +206,8 @@ fn headers_do_not_mix(kind: Kind) {
     let server = Setup::new(kind).start();
     in_parallel(100, |number| {
         let own = format!("value-{number}");
-        let target = format!("/header.php?line[]=X-Own:%20{own}&line[]=HTTP/1.1%20{}", 400 + number % 50);
+        let target =
+            format!("/header.php?line[]=X-Own:%20{own}&line[]=HTTP/1.1%20{}", 400 + number % 50);
         let response = server.send(&get(&target));
         assert_eq!(usize::from(response.status()), 400 + number % 50);
         assert_eq!(response.head.all("X-Own").collect::<Vec<_>>(), [own.as_str()]);
@@ -200,8 +224,8 @@ fn early_hints_to_an_old_client(kind: Kind) {
     assert_eq!(connection.head().unwrap().status, 200);
 }
 
-/// A script that sets an interim status sends no response with it: 101 would end HTTP on the connection, and behind
-/// any other the next response would be taken for this one's.
+/// A script that sets an interim status sends no response with it: 101 would end HTTP on the
+/// connection, and behind any other the next response would be taken for this one's.
 fn statuses_that_end_no_request(kind: Kind) {
     let server = Setup::new(kind).start();
     for code in [100, 101] {
@@ -236,10 +260,17 @@ fn early_hints(kind: Kind) {
         assert_eq!(hints.header("Link"), Some("</style.css>; rel=preload; as=style"));
         let response = connection.response().expect(200);
         let ahead = response.started.duration_since(arrived);
-        assert!(ahead > Duration::from_millis(200), "the hints came only {ahead:?} before the response");
+        assert!(
+            ahead > Duration::from_millis(200),
+            "the hints came only {ahead:?} before the response"
+        );
         assert_eq!(response.text(), "final 200 int");
         assert_eq!(response.header("X-Final"), Some("1"));
-        assert_eq!(response.header("Link"), hints.header("Link"), "the fields are still set: {response}");
+        assert_eq!(
+            response.header("Link"),
+            hints.header("Link"),
+            "the fields are still set: {response}"
+        );
         assert_eq!(response.header("X-Hint-Only"), None, "{response}");
     }
 }
@@ -263,7 +294,8 @@ fn response_headers_function(kind: Kind) {
 fn many_response_fields(kind: Kind) {
     let server = Setup::new(kind).start();
     for (count, size) in [(150, 100), (20, 4000), (1, 30_000)] {
-        let response = server.get(&format!("/many_headers.php?count={count}&size={size}")).expect(200);
+        let response =
+            server.get(&format!("/many_headers.php?count={count}&size={size}")).expect(200);
         assert_eq!(response.text(), "done");
         let last = format!("X-Number-{}", count - 1);
         assert_eq!(response.header(&last).map(str::len), Some(size), "{count} fields of {size}");

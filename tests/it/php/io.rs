@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::harness::{
-    Framing, Kind, Multipart, Request, Setup, check, crc32, eventually, form, get, in_parallel, numbered,
-    on_every_server, post, row,
+    Framing, Kind, Multipart, Request, Setup, check, crc32, eventually, form, get, in_parallel,
+    numbered, on_every_server, post, row,
 };
 
 on_every_server! {
@@ -50,14 +50,18 @@ fn post_fields(kind: Kind) {
     check(
         &server,
         vec![
-            row("form", form("/superglobals.php?q=1&both=get", "a=1&b%5B%5D=x&b%5B%5D=y+z&both=post"))
-                .json("/get/q", "1")
-                .json("/post/a", "1")
-                .json("/post/b/1", "y z")
-                .json("/request/both", "post")
-                .json("/request/q", "1")
-                .json("/input", "a=1&b%5B%5D=x&b%5B%5D=y+z&both=post"),
-            row("form in chunks", form("/superglobals.php", "a=1&b=2").chunked(3)).json("/post/b", "2"),
+            row(
+                "form",
+                form("/superglobals.php?q=1&both=get", "a=1&b%5B%5D=x&b%5B%5D=y+z&both=post"),
+            )
+            .json("/get/q", "1")
+            .json("/post/a", "1")
+            .json("/post/b/1", "y z")
+            .json("/request/both", "post")
+            .json("/request/q", "1")
+            .json("/input", "a=1&b%5B%5D=x&b%5B%5D=y+z&both=post"),
+            row("form in chunks", form("/superglobals.php", "a=1&b=2").chunked(3))
+                .json("/post/b", "2"),
             row("JSON is no form", post("/superglobals.php", "application/json", "{\"a\":1}"))
                 .json("/post", serde_json::json!([]))
                 .json("/input", "{\"a\":1}"),
@@ -94,7 +98,12 @@ fn uploads(kind: Kind) {
     let server = Setup::new(kind).php_admin_value("upload_max_filesize", "7M").start();
     let large = numbered(6 << 20);
     let upload = |content: &[u8]| {
-        Multipart::default().field("field", "beside").file("document", "äö ü.txt", "text/plain", content)
+        Multipart::default().field("field", "beside").file(
+            "document",
+            "äö ü.txt",
+            "text/plain",
+            content,
+        )
     };
     check(
         &server,
@@ -122,16 +131,21 @@ fn uploads(kind: Kind) {
                 .json("/field", "beside"),
         ],
     );
-    assert!(std::fs::read(server.state_file("moved")).unwrap() == large, "the moved file has other content");
+    assert!(
+        std::fs::read(server.state_file("moved")).unwrap() == large,
+        "the moved file has other content"
+    );
 }
 
 fn upload_files_go_away(kind: Kind) {
     let server = Setup::new(kind).start();
-    let request = Multipart::default().file("document", "a", "text/plain", b"content").post("/upload.php");
+    let request =
+        Multipart::default().file("document", "a", "text/plain", b"content").post("/upload.php");
     server.send(&request).expect(200);
     let name = server.state("upload-name");
     assert!(name.starts_with(server.state_file("").to_str().unwrap()), "{name}");
-    let gone = eventually(Duration::from_secs(2), || (!std::fs::exists(&name).unwrap()).then_some(()));
+    let gone =
+        eventually(Duration::from_secs(2), || (!std::fs::exists(&name).unwrap()).then_some(()));
     assert!(gone.is_some(), "{name} is still there after its request");
 }
 
@@ -149,7 +163,11 @@ fn very_large_bodies(kind: Kind) {
 fn bodies_of(server: &crate::harness::Server, size: usize) {
     let text = numbered(size);
     let response = server.get(&format!("/large.php?bytes={size}")).expect(200);
-    assert!(response.body == text, "a response of {size} bytes is spoilt ({} came)", response.body.len());
+    assert!(
+        response.body == text,
+        "a response of {size} bytes is spoilt ({} came)",
+        response.body.len()
+    );
 
     let sent = post("/input.php", "application/octet-stream", text.clone());
     for request in [sent.clone(), sent.chunked(50_000)] {
@@ -157,7 +175,8 @@ fn bodies_of(server: &crate::harness::Server, size: usize) {
         assert_eq!(seen["length"], size);
         assert_eq!(seen["crc32"], crc32(&text));
     }
-    let echoed = server.send(&post("/echo.php", "application/octet-stream", text.clone())).expect(200);
+    let echoed =
+        server.send(&post("/echo.php", "application/octet-stream", text.clone())).expect(200);
     assert!(echoed.body == text, "an echo of {size} bytes is spoilt ({} came)", echoed.body.len());
 }
 
@@ -168,10 +187,16 @@ fn flush_sends_at_once(kind: Kind) {
         let response = server.get(target).expect(200);
         assert_eq!(response.text(), "first middle last");
         let ahead = response.ahead("first".len());
-        assert!(ahead > Duration::from_millis(600), "the first part came only {ahead:?} before the end");
+        assert!(
+            ahead > Duration::from_millis(600),
+            "the first part came only {ahead:?} before the end"
+        );
         if target == "/flush.php" {
             let ahead = response.ahead("first middle".len());
-            assert!(ahead > Duration::from_millis(200), "the second part came only {ahead:?} before the end");
+            assert!(
+                ahead > Duration::from_millis(200),
+                "the second part came only {ahead:?} before the end"
+            );
         }
     }
 }
@@ -188,8 +213,8 @@ fn flushed_response_has_no_length(kind: Kind) {
     assert_eq!(response.text(), "first middle last");
 }
 
-/// A client that hangs up is seen by `connection_status()`, ends only its own script, and not even that one
-/// if the script asked to go on; the only worker serves the next request.
+/// A client that hangs up is seen by `connection_status()`, ends only its own script, and not even
+/// that one if the script asked to go on; the only worker serves the next request.
 fn client_that_goes_away(kind: Kind) {
     let server = Setup::new(kind).workers(1).start();
     for name in ["ignore", "plain"] {
@@ -210,7 +235,10 @@ fn many_at_once(kind: Kind) {
     in_parallel(100, |number| {
         assert_eq!(server.text("/hello.php"), "Hello from PHP");
         let body = format!("number {number}");
-        assert_eq!(server.send(&post("/echo.php", "text/plain", body.clone())).expect(200).text(), body);
+        assert_eq!(
+            server.send(&post("/echo.php", "text/plain", body.clone())).expect(200).text(),
+            body
+        );
         let large = server.get(&format!("/large.php?bytes={}", 1000 * number)).expect(200);
         assert!(large.body == numbered(1000 * number), "response {number} is spoilt");
     });

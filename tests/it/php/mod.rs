@@ -1,6 +1,6 @@
-//! What PHP scripts see and do. The scripts are in `tests/php`; under worker mode `worker.php` includes the
-//! requested one, so each behaviour is seen in both modes, and under nginx with php-fpm, whose answers are
-//! the expectation.
+//! What PHP scripts see and do. The scripts are in `tests/php`; under worker mode `worker.php`
+//! includes the requested one, so each behaviour is seen in both modes, and under nginx with
+//! php-fpm, whose answers are the expectation.
 
 /// Scripts that exit, throw, run out of something or are killed.
 mod failures;

@@ -49,12 +49,13 @@ fn keep_leaves_state_alone() {
         ("encodings", &["encodings"]),
         ("env", &["env"]),
     ] {
-        let server = Setup::new(Kind::Worker).workers(1).site_line(&format!("keep = [\"{key}\"]")).start();
+        let server =
+            Setup::new(Kind::Worker).workers(1).site_line(&format!("keep = [\"{key}\"]")).start();
         let before = server.get("/probe.php").expect(200).json();
         server.get("/pollute.php").expect(418);
         let mut after = server.get("/probe.php").expect(200).json();
-        // Kinds that others are made of: mb_language, ignore_user_abort and session_name are settings too, and $_SERVER has the
-        // environment in it.
+        // Kinds that others are made of: mb_language, ignore_user_abort and session_name are
+        // settings too, and $_SERVER has the environment in it.
         let affected: &[&str] = match key {
             "ini" => &["encodings", "abort", "session"],
             "env" => &["superglobals"],

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::harness::{
-    Connection, Kind, Request, Server, Setup, check, form, get, in_every_mode, on_every_server, post, row,
+    Connection, Kind, Request, Server, Setup, check, form, get, in_every_mode, on_every_server,
+    post, row,
 };
 
 on_every_server! { path_matrix, authentication, request_time, hostile_fields }
@@ -83,7 +84,8 @@ fn authentication(kind: Kind) {
                 .json("/PHP_AUTH_USER", Value::Null),
             row("no Base64", get("/server.php").header("Authorization", "Basic !!!"))
                 .json("/PHP_AUTH_USER", Value::Null),
-            row("no password", get("/server.php").basic_auth("user:")).json("/PHP_AUTH_USER", "user"),
+            row("no password", get("/server.php").basic_auth("user:"))
+                .json("/PHP_AUTH_USER", "user"),
         ],
     );
 }
@@ -181,14 +183,16 @@ fn same_as_the_peer(kind: Kind) {
 
 fn same_as_the_peer_with_a_front_controller(kind: Kind) {
     let peer = Setup::new(Kind::Peer).front_controller("index.php").start();
-    let server = Setup::new(kind).front_controller("index.php").site_line("inherit_env = false").start();
-    let pretty = ["/pretty", "/pretty/url?x=1", "/pretty%20url/", "/a/b/c.html?d", "/dir", "/no.php/x?y"];
+    let server =
+        Setup::new(kind).front_controller("index.php").site_line("inherit_env = false").start();
+    let pretty =
+        ["/pretty", "/pretty/url?x=1", "/pretty%20url/", "/a/b/c.html?d", "/dir", "/no.php/x?y"];
     let requests: Vec<Request> = pretty.into_iter().map(get).chain(requests()).collect();
     compare(&server, &peer, requests);
 }
 
-/// Variables that differ for a good reason: they name the server, its ports or the time, or belong to the
-/// FastCGI protocol or to php-fpm's own environment.
+/// Variables that differ for a good reason: they name the server, its ports or the time, or belong
+/// to the FastCGI protocol or to php-fpm's own environment.
 const DIFFERENT: [&str; 9] = [
     "SERVER_SOFTWARE",
     "SERVER_PORT",
@@ -219,8 +223,8 @@ fn compare(server: &Server, peer: &Server, requests: Vec<Request>) {
     assert!(wrong.is_empty(), "{} differences\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The variables of a response; the document root is written `ROOT`. A response that is not the script's is
-/// its status alone.
+/// The variables of a response; the document root is written `ROOT`. A response that is not the
+/// script's is its status alone.
 fn variables(server: &Server, request: &Request) -> BTreeMap<String, String> {
     let response = server.send(request);
     let Ok(Value::Object(dump)) = serde_json::from_slice(&response.body) else {

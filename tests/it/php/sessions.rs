@@ -14,7 +14,8 @@ fn visit(server: &Server, query: &str, cookie: Option<&str>) -> (String, String)
         None => request,
     };
     let response = server.send(&request);
-    let set = response.header("Set-Cookie").and_then(|value| value.split(';').next()).map(str::to_string);
+    let set =
+        response.header("Set-Cookie").and_then(|value| value.split(';').next()).map(str::to_string);
     (response.text(), set.or(cookie.map(str::to_string)).unwrap_or_default())
 }
 

@@ -27,24 +27,32 @@ fn environment(kind: Kind) {
                 .json("/SITE_VAR/getenv", "of the site"),
         ],
     );
-    let server = Setup::new(kind).env("SITE_VAR", "x").php_value("variables_order", "EGPCS").start();
-    check(&server, vec![row("in $_ENV when asked for", get("/env.php")).json("/SITE_VAR/env", "x")]);
+    let server =
+        Setup::new(kind).env("SITE_VAR", "x").php_value("variables_order", "EGPCS").start();
+    check(
+        &server,
+        vec![row("in $_ENV when asked for", get("/env.php")).json("/SITE_VAR/env", "x")],
+    );
 }
 
-/// `PHP_INI_SCAN_DIR` counts in whatever environment the server is started. Workers of php-fpm do not see
-/// it, unless `clear_env = no` gives them the environment.
+/// `PHP_INI_SCAN_DIR` counts in whatever environment the server is started. Workers of php-fpm do
+/// not see it, unless `clear_env = no` gives them the environment.
 fn folder_of_settings(kind: Kind) {
     let server = Setup::new(kind).start();
-    let script = "<?php echo trim(php_ini_scanned_files()), ' ', getenv('PHP_INI_SCAN_DIR') ?: 'hidden';";
+    let script =
+        "<?php echo trim(php_ini_scanned_files()), ' ', getenv('PHP_INI_SCAN_DIR') ?: 'hidden';";
     fs::write(server.places.root().join("scanned.php"), script).unwrap();
     let folder = scan_directory();
-    let seen = if matches!(kind, Kind::Fpm | Kind::Fastcgi | Kind::Peer) { "hidden" } else { folder };
+    let seen =
+        if matches!(kind, Kind::Fpm | Kind::Fastcgi | Kind::Peer) { "hidden" } else { folder };
     assert_eq!(server.text("/scanned.php"), format!("{folder}/tests.ini {seen}"));
 }
 
 /// The server's own environment is passed on, or not, as `inherit_env` says.
 fn environment_of_the_server(kind: Kind) {
-    for (inherit, expected) in [("true", Value::from("of the server")), ("false", Value::from(false))] {
+    for (inherit, expected) in
+        [("true", Value::from("of the server")), ("false", Value::from(false))]
+    {
         let setup = Setup::new(kind).server_env("SITE_VAR", "of the server");
         let server = setup.site_line(&format!("inherit_env = {inherit}")).start();
         let seen = server.get("/env.php").expect(200).json();
@@ -63,7 +71,9 @@ fn environment_changes_last_one_request(kind: Kind) {
             row("is as before", get("/env.php")).json("/SITE_VAR/getenv", "of the site"),
             row("removed", get("/env.php?put=SITE_VAR")).json("/SITE_VAR/getenv", false),
             row("is back", get("/env.php")).json("/SITE_VAR/getenv", "of the site"),
-            row("edited", get("/env.php?edit=1")).json("/EDITED/env", "yes").json("/EDITED/server", "yes"),
+            row("edited", get("/env.php?edit=1"))
+                .json("/EDITED/env", "yes")
+                .json("/EDITED/server", "yes"),
             row("is gone", get("/env.php"))
                 .json("/EDITED/env", Value::Null)
                 .json("/EDITED/server", Value::Null),
@@ -112,8 +122,9 @@ fn memory_limit(kind: Kind) {
 fn prepended_and_appended(kind: Kind) {
     let setup = Setup::new(kind).workers(1);
     // Relative names are looked up in the include path.
-    let include =
-        setup.php_value("auto_prepend_file", "prepend.php").php_value("auto_append_file", "append.php");
+    let include = setup
+        .php_value("auto_prepend_file", "prepend.php")
+        .php_value("auto_append_file", "append.php");
     let server = include.php_value("include_path", ".").start();
     if kind.has_loop() {
         // The worker script is the only one that is started, so it is the one that is prepended to.
@@ -137,7 +148,8 @@ fn errors_are_logged_with_their_request(kind: Kind) {
 }
 
 fn disabled_functions(kind: Kind) {
-    let server = Setup::new(kind).php_admin_value("disable_functions", "phpversion, system").start();
+    let server =
+        Setup::new(kind).php_admin_value("disable_functions", "phpversion, system").start();
     assert_eq!(server.get("/settings.php").json()["disabled"], false, "phpversion() is disabled");
     let server = Setup::new(kind).start();
     assert_eq!(server.get("/settings.php").json()["disabled"], true, "phpversion() is there");

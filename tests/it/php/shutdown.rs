@@ -2,8 +2,8 @@
 
 use crate::harness::{Kind, Multipart, Server, Setup, check, get, on_every_server, row};
 
-/// Turns one function of a [`Kind`] into tests for servers on which each script is a program of its own: none is included
-/// from a loop.
+/// Turns one function of a [`Kind`] into tests for servers on which each script is a program of its
+/// own: none is included from a loop.
 macro_rules! of_scripts {
     ($($name:ident),* $(,)?) => { $(
         mod $name {
@@ -25,15 +25,16 @@ fn scripts(kind: Kind) -> Setup {
     Setup::new(kind).workers(1).boot("shutdown/boot.php")
 }
 
-/// Global variables go first, the last one first, and take along what they alone hold. The rest goes in the order in which
-/// it was made; after a fatal error nothing does.
+/// Global variables go first, the last one first, and take along what they alone hold. The rest
+/// goes in the order in which it was made; after a fatal error nothing does.
 fn order_of_destruction(kind: Kind) {
     let server = scripts(kind).start();
     let all = "last statement connection in-an-array held-twice static of-static circle ";
     let script = server.places.root().join("shutdown/order.php");
     let thrown = format!(
         "\nFatal error: Uncaught LogicException: in a destructor in {0}:25\nStack trace:\n\
-         #0 [internal function]: class@anonymous->__destruct()\n#1 {{main}}\n  thrown in {0} on line 25\n",
+         #0 [internal function]: class@anonymous->__destruct()\n#1 {{main}}\n  thrown in {0} on \
+         line 25\n",
         script.display()
     );
     check(
@@ -47,11 +48,15 @@ fn order_of_destruction(kind: Kind) {
         ],
     );
     if matches!(kind, Kind::Sealed | Kind::FpmSealed) {
-        assert!(!server.state_file("kept-destroyed").exists(), "the boot's object outlives requests");
+        assert!(
+            !server.state_file("kept-destroyed").exists(),
+            "the boot's object outlives requests"
+        );
     }
 }
 
-/// An archive is written, a document flushed, a database's log merged: also by classes that inherit from an extension's.
+/// An archive is written, a document flushed, a database's log merged: also by classes that inherit
+/// from an extension's.
 fn objects_reach_their_files(kind: Kind) {
     let mut setups = vec![scripts(kind)];
     if kind == Kind::Sealed {
@@ -65,19 +70,24 @@ fn objects_reach_their_files(kind: Kind) {
     }
 }
 
-/// What a request writes to a stream that the boot has opened arrives, though filters, compression and wrappers hold it
-/// back until the stream is closed or flushed.
+/// What a request writes to a stream that the boot has opened arrives, though filters, compression
+/// and wrappers hold it back until the stream is closed or flushed.
 fn streams_of_the_boot(kind: Kind) {
     let server = scripts(kind).start();
     let lines = ["first", "second", "third"];
-    for (name, file) in [("filtered", "filtered"), ("wrapped", "wrapped"), ("compressed", "compressed.gz")] {
+    for (name, file) in
+        [("filtered", "filtered"), ("wrapped", "wrapped"), ("compressed", "compressed.gz")]
+    {
         for line in lines {
             let target = format!("/shutdown/streams.php?to={name}&line={line}");
             assert_eq!(server.text(&target), "written", "{name}");
         }
         let written = server.text(&format!("/shutdown/written.php?file={file}"));
-        let encoded =
-            if name == "filtered" { "Zmlyc3QKc2Vjb25kCg==dGhpcmQK" } else { "first\nsecond\nthird\n" };
+        let encoded = if name == "filtered" {
+            "Zmlyc3QKc2Vjb25kCg==dGhpcmQK"
+        } else {
+            "first\nsecond\nthird\n"
+        };
         assert_eq!(written, encoded, "{name}");
     }
 }
@@ -122,8 +132,8 @@ fn late_messages(kind: Kind) {
     }
 }
 
-/// What a session handler may do wrong when the session is written, and what PHP says of it: in a shutdown function, and
-/// later, in no function.
+/// What a session handler may do wrong when the session is written, and what PHP says of it: in a
+/// shutdown function, and later, in no function.
 fn invalid_session_handlers(kind: Kind) {
     let server = Setup::new(kind).workers(1).start();
     let root = format!("{}/", server.places.root().display());
@@ -136,12 +146,15 @@ fn invalid_session_handlers(kind: Kind) {
         let thrown = format!("  thrown in {file} on line {line}\n");
         format!("\nFatal error: Uncaught {what} in {file}:{line}\nStack trace:\n{frames}{thrown}")
     };
-    let warning =
-        |function: &str, what: &str| format!("\nWarning: {function}: {what} in Unknown on line 0\n");
+    let warning = |function: &str, what: &str| {
+        format!("\nWarning: {function}: {what} in Unknown on line 0\n")
+    };
     let nowhere = ("[no active file]", 0);
     let closing = "[internal function]: session_write_close()";
     let of_type = |found: &str| {
-        format!("TypeError: Session callback must have a return value of type bool, {found} returned")
+        format!(
+            "TypeError: Session callback must have a return value of type bool, {found} returned"
+        )
     };
     let method = |name: &str| format!("[internal function]: {handler}->{name}()");
     let failed = format!(
@@ -162,27 +175,43 @@ fn invalid_session_handlers(kind: Kind) {
     ] {
         ways.push((how, uncaught(&what, nowhere, &[closing]), uncaught(&what, nowhere, &[])));
     }
-    for (how, name, line, more) in [("throw", "write", 19, again.as_str()), ("close-throws", "close", 8, "")]
+    for (how, name, line, more) in
+        [("throw", "write", 19, again.as_str()), ("close-throws", "close", 8, "")]
     {
         let (what, place) = (format!("LogicException: in {name}"), ("shutdown/session.php", line));
         let late = uncaught(&what, place, &[&method(name)]);
-        ways.push((how, uncaught(&what, place, &[&method(name), closing]), format!("{late}{more}")));
+        ways.push((
+            how,
+            uncaught(&what, place, &[&method(name), closing]),
+            format!("{late}{more}"),
+        ));
     }
     ways.push(("none", String::new(), String::new()));
     ways.push(("exit", " exit".into(), format!(" exit{again}")));
-    ways.push(("fatal", format!("{fatal}{again}{}", warning(LATE, &failed)), format!("{fatal}{again}")));
+    ways.push((
+        "fatal",
+        format!("{fatal}{again}{}", warning(LATE, &failed)),
+        format!("{fatal}{again}"),
+    ));
     ways.push(("false", warning("session_write_close()", &failed), warning(LATE, &failed)));
 
     let body = |target: String| server.text(&target).replace(&root, "");
     for (how, early, late) in ways {
-        assert_eq!(body(format!("/shutdown/session.php?how={how}")), format!("body{early}"), "{how}");
+        assert_eq!(
+            body(format!("/shutdown/session.php?how={how}")),
+            format!("body{early}"),
+            "{how}"
+        );
         assert_eq!(
             body(format!("/shutdown/session.php?late&how={how}")),
             format!("body{late}"),
             "{how}, late"
         );
     }
-    server.log_line(&["Fatal error:  Uncaught TypeError: Session callback must have", "null returned"]);
+    server.log_line(&[
+        "Fatal error:  Uncaught TypeError: Session callback must have",
+        "null returned",
+    ]);
 }
 
 /// Whether the response is compressed by PHP; it is as long as `compressed.php` has it otherwise.
@@ -225,7 +254,12 @@ fn upload_progress(kind: Kind) {
         .file("file", "name.bin", "application/octet-stream", &[7; 100_000])
         .post("/shutdown/upload.php");
     server.send(&upload.header("Cookie", "PHPSESSID=upload")).expect(200);
-    let seen: serde_json::Value = serde_json::from_str(&server.text("/shutdown/upload.php")).unwrap();
-    assert_eq!((&seen["done"], &seen["files"][0]["name"]), (&true.into(), &"name.bin".into()), "{seen}");
+    let seen: serde_json::Value =
+        serde_json::from_str(&server.text("/shutdown/upload.php")).unwrap();
+    assert_eq!(
+        (&seen["done"], &seen["files"][0]["name"]),
+        (&true.into(), &"name.bin".into()),
+        "{seen}"
+    );
     assert_eq!(seen["bytes_processed"], seen["content_length"]);
 }

@@ -36,9 +36,12 @@ fn cookies(kind: Kind) {
             row("array", cookie("a[x]=1; a[y]=2")).body(r#"{"a":{"x":"1","y":"2"}}"#),
             row("malformed", cookie("=x; lonely; b=; c=1=2; ;; d e=f;g=h"))
                 .body(r#"{"lonely":"","b":"","c":"1=2","d_e":"f","g":"h"}"#),
-            row("several fields", get("/cookies.php").header("Cookie", "a=1").header("Cookie", "b=2"))
-                .body(r#"{"a":"1","b":"2"}"#)
-                .only(TOKAMAK),
+            row(
+                "several fields",
+                get("/cookies.php").header("Cookie", "a=1").header("Cookie", "b=2"),
+            )
+            .body(r#"{"a":"1","b":"2"}"#)
+            .only(TOKAMAK),
         ],
     );
 }

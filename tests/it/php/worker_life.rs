@@ -27,8 +27,8 @@ fn state_persists() {
     assert_eq!(lines.len(), 5, "the file goes on where it was: {lines:?}");
 }
 
-/// Symfony's and Laravel's scripts look for the marker before the loop; inside a request it would tell the
-/// application that it is to start a loop.
+/// Symfony's and Laravel's scripts look for the marker before the loop; inside a request it would
+/// tell the application that it is to start a loop.
 #[test]
 fn marker_is_there_before_the_loop_only() {
     let server = worker().start();
@@ -54,7 +54,10 @@ fn loop_ends_with_the_server() {
         assert_eq!(server.text("/?do=count"), count.to_string());
     }
     server.main_process().signal("TERM");
-    assert!(server.main_process().wait(Duration::from_secs(10)).is_some(), "the server does not end");
+    assert!(
+        server.main_process().wait(Duration::from_secs(10)).is_some(),
+        "the server does not end"
+    );
     assert_eq!(server.state("left"), r#"[3,["bool"],false]"#);
 }
 
@@ -73,7 +76,10 @@ fn loop_in_classic_mode_is_refused() {
 
 fn sapi_name(kind: Kind) {
     let server = Setup::new(kind).start();
-    check(&server, vec![row("applications take the web path", get("/sapi.php")).body("fpm-fcgi fpm-fcgi")]);
+    check(
+        &server,
+        vec![row("applications take the web path", get("/sapi.php")).body("fpm-fcgi fpm-fcgi")],
+    );
 }
 
 /// A worker serves `max_requests` requests and no more; no request notices.
@@ -96,7 +102,10 @@ fn workers_share_the_load(kind: Kind) {
     let started = Instant::now();
     in_parallel(4, |_| assert_eq!(server.text("/sleep.php?ms=700"), "slept"));
     let took = started.elapsed();
-    assert!(took < Duration::from_millis(2000), "four workers need {took:?} for four sleeps of 0.7 s");
+    assert!(
+        took < Duration::from_millis(2000),
+        "four workers need {took:?} for four sleeps of 0.7 s"
+    );
 }
 
 fn death_is_logged(kind: Kind) {
@@ -110,7 +119,9 @@ fn death_is_logged(kind: Kind) {
 /// A worker script that cannot boot is no endless loop of attempts, and its requests are answered.
 #[test]
 fn worker_that_cannot_boot() {
-    for (script, said) in [("broken.php", "the boot of this worker fails"), ("no_loop.php", "no_loop.php")] {
+    for (script, said) in
+        [("broken.php", "the boot of this worker fails"), ("no_loop.php", "no_loop.php")]
+    {
         let setup = worker().worker(script).site_line("pool.queue_timeout = \"1s\"");
         let server = setup.also("other.test", "php").start();
         server.log_line(&[said]);

@@ -1,4 +1,5 @@
-//! A real browser, headless: what a page looks like after its scripts have run and its images have loaded.
+//! A real browser, headless: what a page looks like after its scripts have run and its images have
+//! loaded.
 
 use std::process::{Command, Stdio};
 
@@ -7,15 +8,17 @@ pub fn document(url: &str) -> String {
     load(url, &[])
 }
 
-/// The same, after scripts have had this many milliseconds more. The browser's own clock counts them: it
-/// stands still while a request is under way, and jumps when there is nothing to wait for.
+/// The same, after scripts have had this many milliseconds more. The browser's own clock counts
+/// them: it stands still while a request is under way, and jumps when there is nothing to wait for.
 pub fn document_after(url: &str, milliseconds: u32) -> String {
     load(url, &[&format!("--virtual-time-budget={milliseconds}")])
 }
 
 fn load(url: &str, options: &[&str]) -> String {
-    let profile =
-        tempfile::Builder::new().prefix("tokamak-browser-").tempdir().expect("a directory for Chromium");
+    let profile = tempfile::Builder::new()
+        .prefix("tokamak-browser-")
+        .tempdir()
+        .expect("a directory for Chromium");
     let run = Command::new("timeout")
         .args(["--kill-after=5", "60", "chromium"])
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
@@ -28,6 +31,9 @@ fn load(url: &str, options: &[&str]) -> String {
         .expect("timeout runs (package coreutils)");
     let document = String::from_utf8_lossy(&run.stdout).into_owned();
     let said = String::from_utf8_lossy(&run.stderr);
-    assert!(!document.trim().is_empty(), "Chromium (package chromium) could not load {url}: {said}");
+    assert!(
+        !document.trim().is_empty(),
+        "Chromium (package chromium) could not load {url}: {said}"
+    );
     document
 }

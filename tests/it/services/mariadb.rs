@@ -1,8 +1,9 @@
 //! A MariaDB server of one's own.
 //!
-//! It can be stopped and killed under the application's feet and comes back on the same port with the same
-//! data, which is what the tests of stale connections are about. Initialising a data directory takes half
-//! a second and a start less than a tenth, so every test has its own and nothing is cached.
+//! It can be stopped and killed under the application's feet and comes back on the same port with
+//! the same data, which is what the tests of stale connections are about. Initialising a data
+//! directory takes half a second and a start less than a tenth, so every test has its own and
+//! nothing is cached.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,11 +33,17 @@ pub struct MariaDb {
 impl MariaDb {
     /// Initialises a data directory and starts a server on a free port.
     pub fn start() -> MariaDb {
-        let dir =
-            tempfile::Builder::new().prefix("tokamak-mariadb-").tempdir().expect("a directory for MariaDB");
+        let dir = tempfile::Builder::new()
+            .prefix("tokamak-mariadb-")
+            .tempdir()
+            .expect("a directory for MariaDB");
         let installed = Command::new("mariadb-install-db")
             .args(common_options(dir.path()))
-            .args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"])
+            .args([
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+                "--skip-name-resolve",
+            ])
             .stdin(Stdio::null())
             .output()
             .expect("mariadb-install-db runs (package mariadb-server)");
@@ -57,7 +64,8 @@ impl MariaDb {
         self.port
     }
 
-    /// Creates a database and a user of the same name who may do everything in it; see [`PASSWORD`].
+    /// Creates a database and a user of the same name who may do everything in it; see
+    /// [`PASSWORD`].
     pub fn create(&self, name: &str) {
         self.query(&format!(
             "CREATE DATABASE {name}; CREATE USER {name}@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'; \
@@ -94,8 +102,8 @@ impl MariaDb {
         arguments.push(format!("--port={}", self.port));
         arguments.push(format!("--socket={}", self.path("socket").display()));
         arguments.push(format!("--pid-file={}", self.path("pid").display()));
-        // Small, and written to the system at each commit without waiting for the disk: a killed server
-        // loses nothing, only a crashed machine would.
+        // Small, and written to the system at each commit without waiting for the disk: a killed
+        // server loses nothing, only a crashed machine would.
         let fixed = [
             "--bind-address=127.0.0.1",
             "--skip-name-resolve",
@@ -118,8 +126,12 @@ impl MariaDb {
             if ended {
                 return Some(false);
             }
-            let answer = self.client("SELECT 1").stdout(Stdio::null()).stderr(Stdio::null()).status();
-            answer.expect("the mariadb client runs (package mariadb-client)").success().then_some(true)
+            let answer =
+                self.client("SELECT 1").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            answer
+                .expect("the mariadb client runs (package mariadb-client)")
+                .success()
+                .then_some(true)
         });
         if answers != Some(true) {
             self.process = None;
@@ -130,13 +142,23 @@ impl MariaDb {
     fn end(&mut self, signal: &str) {
         let Some(mut process) = self.process.take() else { return };
         process.signal(signal);
-        assert!(process.wait(PATIENCE).is_some(), "MariaDB does not stop; its log:\n{}", self.log());
+        assert!(
+            process.wait(PATIENCE).is_some(),
+            "MariaDB does not stop; its log:\n{}",
+            self.log()
+        );
     }
 
     fn client(&self, sql: &str) -> Command {
         let mut client = Command::new("mariadb");
         client
-            .args(["--no-defaults", "--batch", "--skip-column-names", "--connect-timeout=5", "--user=root"])
+            .args([
+                "--no-defaults",
+                "--batch",
+                "--skip-column-names",
+                "--connect-timeout=5",
+                "--user=root",
+            ])
             .arg(format!("--socket={}", self.path("socket").display()))
             .args(["-e", sql])
             .stdin(Stdio::null());
@@ -166,7 +188,8 @@ fn common_options(dir: &Path) -> Vec<String> {
     let mut options = vec![
         "--no-defaults".to_owned(),
         format!("--datadir={}", dir.join("data").display()),
-        // A starting server removes what it takes for its own left-overs in the directory for temporary files.
+        // A starting server removes what it takes for its own left-overs in the directory for
+        // temporary files.
         format!("--tmpdir={}", dir.display()),
         "--innodb-log-file-size=4M".to_owned(),
     ];

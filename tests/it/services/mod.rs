@@ -1,7 +1,7 @@
 //! What tests of real applications lean on: services of their own, and visitors.
 //!
-//! Each service belongs to the test that starts it (own directory, own port on 127.0.0.1) and is gone when
-//! the value is dropped.
+//! Each service belongs to the test that starts it (own directory, own port on 127.0.0.1) and is
+//! gone when the value is dropped.
 
 pub mod browser;
 pub mod mariadb;

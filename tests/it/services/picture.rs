@@ -1,4 +1,5 @@
-//! A picture to upload: a valid PNG of any size, made here so that no binary file lies in the repository.
+//! A picture to upload: a valid PNG of any size, made here so that no binary file lies in the
+//! repository.
 
 use crate::harness::crc32;
 

@@ -24,7 +24,8 @@ pub struct PostgreSql {
 impl PostgreSql {
     /// Initialises a data directory and starts a server on a free port.
     pub fn start() -> PostgreSql {
-        let dir = tempfile::Builder::new().prefix("tokamak-postgresql-").tempdir().expect("a directory");
+        let dir =
+            tempfile::Builder::new().prefix("tokamak-postgresql-").tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name).display().to_string();
         fs::write(at("password"), PASSWORD).unwrap();
         if is_root() {
@@ -35,7 +36,8 @@ impl PostgreSql {
             );
         }
         let mut initdb = as_ordinary_user("initdb");
-        initdb.extend(["--no-sync", "--auth=scram-sha-256", "--username=reactor"].map(str::to_owned));
+        initdb
+            .extend(["--no-sync", "--auth=scram-sha-256", "--username=reactor"].map(str::to_owned));
         initdb.extend([format!("--pgdata={}", at("data")), format!("--pwfile={}", at("password"))]);
         let made = Command::new(&initdb[0]).args(&initdb[1..]).stdin(Stdio::null()).output();
         let made = made.expect("initdb runs (package postgresql)");
@@ -44,12 +46,16 @@ impl PostgreSql {
         let mut server = as_ordinary_user("postgres");
         server.extend(["-D".to_owned(), at("data"), "-p".to_owned(), port.to_string()]);
         let directory = format!("unix_socket_directories={}", dir.path().display());
-        for setting in ["listen_addresses=127.0.0.1", "fsync=off", "shared_buffers=16MB", &directory] {
+        for setting in
+            ["listen_addresses=127.0.0.1", "fsync=off", "shared_buffers=16MB", &directory]
+        {
             server.extend(["-c".to_owned(), setting.to_owned()]);
         }
-        let process = Process::start(Path::new(&server[0]), &server[1..], &[], Path::new(&at("log")));
+        let process =
+            Process::start(Path::new(&server[0]), &server[1..], &[], Path::new(&at("log")));
         let server = PostgreSql { _process: process, dir, port };
-        let ready = eventually(Duration::from_secs(30), || server.psql("postgres", "SELECT 1").ok());
+        let ready =
+            eventually(Duration::from_secs(30), || server.psql("postgres", "SELECT 1").ok());
         assert!(ready.is_some(), "PostgreSQL does not start; its log:\n{}", server.log());
         server.psql("postgres", "CREATE DATABASE reactor").unwrap();
         server
@@ -67,7 +73,13 @@ impl PostgreSql {
 
     fn psql(&self, database: &str, sql: &str) -> Result<String, String> {
         let answer = Command::new(program("psql"))
-            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--host=127.0.0.1", "--username=reactor"])
+            .args([
+                "--no-psqlrc",
+                "--tuples-only",
+                "--no-align",
+                "--host=127.0.0.1",
+                "--username=reactor",
+            ])
             .args([&format!("--port={}", self.port), database, "-c", sql])
             .env("PGPASSWORD", PASSWORD)
             .stdin(Stdio::null())
@@ -86,7 +98,8 @@ fn as_ordinary_user(name: &str) -> Vec<String> {
     let mut words = Vec::new();
     if is_root() {
         // The change of the user takes back what the kernel was asked for the test's end.
-        let change = ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups", "--pdeathsig", "QUIT"];
+        let change =
+            ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups", "--pdeathsig", "QUIT"];
         words.extend(change.map(str::to_owned));
     }
     words.push(program(name).display().to_string());
@@ -96,8 +109,10 @@ fn as_ordinary_user(name: &str) -> Vec<String> {
 /// Debian keeps each version's programs in a directory of its own.
 fn program(name: &str) -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> =
-        versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.exists()).collect();
+    let mut found: Vec<PathBuf> = versions
+        .map(|version| version.path().join("bin").join(name))
+        .filter(|path| path.exists())
+        .collect();
     found.sort();
     found.pop().unwrap_or_else(|| PathBuf::from(name))
 }

@@ -28,11 +28,13 @@ impl Redis {
         let dir = tempfile::Builder::new().prefix("tokamak-redis-").tempdir().expect("a directory");
         let configuration = dir.path().join("redis.conf");
         let place = dir.path().display();
-        let lines =
-            format!("port {port}\nbind 127.0.0.1\nrequirepass \"{PASSWORD}\"\nsave \"\"\ndir {place}\n");
+        let lines = format!(
+            "port {port}\nbind 127.0.0.1\nrequirepass \"{PASSWORD}\"\nsave \"\"\ndir {place}\n"
+        );
         std::fs::write(&configuration, lines).unwrap();
         let arguments = [configuration.display().to_string()];
-        let process = Process::start(Path::new("redis-server"), &arguments, &[], &dir.path().join("log"));
+        let process =
+            Process::start(Path::new("redis-server"), &arguments, &[], &dir.path().join("log"));
         let answers = eventually(Duration::from_secs(10), || {
             let port = port.to_string();
             let asked = Command::new("redis-cli")

@@ -26,12 +26,14 @@ impl Visitor {
         }
     }
 
-    /// Makes a connection for each request: a server that renews itself may close an idle one at any time.
+    /// Makes a connection for each request: a server that renews itself may close an idle one at
+    /// any time.
     pub fn keep_no_connection(&mut self) {
         self.keeps = false;
     }
 
-    /// Uses this host name from now on. Cookies go there too: a browser sends them if the names have one address.
+    /// Uses this host name from now on. Cookies go there too: a browser sends them if the names
+    /// have one address.
     pub fn call(&mut self, host: &str) {
         self.host = host.to_owned();
     }
@@ -46,7 +48,8 @@ impl Visitor {
         self.send(get(target))
     }
 
-    /// Sends a request with the cookies and the site's own address as `Host`, unless another was chosen.
+    /// Sends a request with the cookies and the site's own address as `Host`, unless another was
+    /// chosen.
     pub fn send(&mut self, mut request: Request) -> Response {
         request = request.header("Host", &self.host);
         if !self.cookies.is_empty() {

@@ -87,8 +87,10 @@ impl Reader<'_> {
         let low = &self.low.cache;
         let (memory, largest) = (low.memory.value.0, &low.largest);
         if largest.value.0 > memory / TIMES {
-            let problem =
-                format!("a response may take a quarter of `memory` at most, {} bytes", memory / TIMES);
+            let problem = format!(
+                "a response may take a quarter of `memory` at most, {} bytes",
+                memory / TIMES
+            );
             self.complain("cache", "largest", largest.origin, problem);
         }
         if let Some(Endpoint::Srv(_)) = low.redis.value {

@@ -20,7 +20,8 @@ impl Reader<'_> {
             return None;
         };
         if !values.address.value.is_empty() {
-            let problem = "the sockets of `spawn` are made by the server; remove this key, or `spawn`";
+            let problem =
+                "the sockets of `spawn` are made by the server; remove this key, or `spawn`";
             self.complain("upstream", "address", values.address.origin, problem.into());
         }
         let given = &values.directory;
@@ -33,14 +34,18 @@ impl Reader<'_> {
             self.complain("upstream", "group", values.group.origin, problem.into());
         }
         if !directory.is_dir() {
-            let problem =
-                format!("{} is not a directory; create it or correct the path", directory.display());
+            let problem = format!(
+                "{} is not a directory; create it or correct the path",
+                directory.display()
+            );
             self.complain("upstream", "directory", given.origin, problem);
         }
         let found = self.program(name, &directory, values);
         if found.is_none() {
-            let place = if name.contains('/') { directory.display().to_string() } else { "PATH".into() };
-            let problem = format!("there is no program `{name}` in {place}; install it or correct the name");
+            let place =
+                if name.contains('/') { directory.display().to_string() } else { "PATH".into() };
+            let problem =
+                format!("there is no program `{name}` in {place}; install it or correct the name");
             self.complain("upstream", "spawn", values.spawn.origin, problem);
         }
         Some(Spawn {
@@ -61,7 +66,8 @@ impl Reader<'_> {
     /// A name is looked up in the `PATH` that the application will have, a path in its directory.
     fn program(&self, name: &str, directory: &Path, values: &option::Upstream) -> Option<PathBuf> {
         let is_program = |path: &PathBuf| {
-            path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+            path.metadata()
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
         };
         if name.contains('/') {
             return Some(super::clean(&directory.join(name))).filter(is_program);
@@ -77,7 +83,9 @@ impl Reader<'_> {
     /// Keys that say how to start it where there is nothing to start.
     fn nothing_to_start(&mut self, values: &option::Upstream) {
         let usual = option::Upstream::defaults();
-        let option::Upstream { processes, shared, directory, env, inherit_env, user, group, .. } = values;
+        let option::Upstream {
+            processes, shared, directory, env, inherit_env, user, group, ..
+        } = values;
         for (name, is_usual, origin) in [
             ("processes", processes.value == usual.processes.value, processes.origin),
             ("shared", shared.value == usual.shared.value, shared.origin),
@@ -86,7 +94,11 @@ impl Reader<'_> {
             ("inherit_env", inherit_env.value == usual.inherit_env.value, inherit_env.origin),
             ("user", user.value.is_none(), user.origin),
             ("group", group.value.is_none(), group.origin),
-            ("stop_signal", values.stop_signal.value == usual.stop_signal.value, values.stop_signal.origin),
+            (
+                "stop_signal",
+                values.stop_signal.value == usual.stop_signal.value,
+                values.stop_signal.origin,
+            ),
             (
                 "stop_timeout",
                 values.stop_timeout.value == usual.stop_timeout.value,
@@ -94,8 +106,8 @@ impl Reader<'_> {
             ),
         ] {
             if !is_usual {
-                let problem =
-                    "only an application that is started here has it; set `spawn`, or remove this key";
+                let problem = "only an application that is started here has it; set `spawn`, or \
+                    remove this key";
                 self.complain("upstream", name, origin, problem.into());
             }
         }

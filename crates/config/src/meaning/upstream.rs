@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Reader, number, or};
 use crate::high::{
-    Address, Caching, Check, Endpoint, Filter, Health, Mode, Route, Scripts, Upstream, UpstreamTimeouts,
+    Address, Caching, Check, Endpoint, Filter, Health, Mode, Route, Scripts, Upstream,
+    UpstreamTimeouts,
 };
 use crate::low::LowSite;
 use crate::option;
@@ -24,7 +25,12 @@ impl Reader<'_> {
             let name = match &given.value {
                 Some(Text(name)) => name.clone(),
                 None => {
-                    self.complain("upstream", "name", table.origin, "not set; sites name it by this".into());
+                    self.complain(
+                        "upstream",
+                        "name",
+                        table.origin,
+                        "not set; sites name it by this".into(),
+                    );
                     continue;
                 }
             };
@@ -89,7 +95,12 @@ impl Reader<'_> {
         let Some(Text(path)) = &values.check.value else {
             if !values.check_params.value.is_empty() {
                 let problem = "nothing is checked; set `check`, or remove this key";
-                self.complain("upstream", "check_params", values.check_params.origin, problem.into());
+                self.complain(
+                    "upstream",
+                    "check_params",
+                    values.check_params.origin,
+                    problem.into(),
+                );
             }
             return None;
         };
@@ -117,13 +128,15 @@ impl Reader<'_> {
                 Endpoint::Tcp(_) | Endpoint::Srv(_) => endpoint.clone(),
             };
             if addresses.iter().any(|other| other.endpoint == endpoint) {
-                let problem = format!("`{endpoint}` is there twice; for a greater share give it a `weight`");
+                let problem =
+                    format!("`{endpoint}` is there twice; for a greater share give it a `weight`");
                 self.complain("upstream", "address", origin, problem);
             }
             addresses.push(Address { endpoint, weight: *weight });
         }
         if values.spill.value && values.affinity.value.is_empty() {
-            let problem = "nothing binds requests to an address; set `affinity`, or remove this key";
+            let problem =
+                "nothing binds requests to an address; set `affinity`, or remove this key";
             self.complain("upstream", "spill", values.spill.origin, problem.into());
         }
         addresses
@@ -138,8 +151,10 @@ impl Reader<'_> {
                 let problem = format!("`{path}` must begin with `/`, as in \"/protected/\"");
                 self.complain("upstream", "internal", given.origin, problem);
             } else if !directory.is_dir() {
-                let problem =
-                    format!("{} is not a directory; create it or correct the path", directory.display());
+                let problem = format!(
+                    "{} is not a directory; create it or correct the path",
+                    directory.display()
+                );
                 self.complain("upstream", "internal", given.origin, problem);
             }
             all.insert(format!("{}/", path.trim_end_matches('/')), directory);
@@ -151,9 +166,11 @@ impl Reader<'_> {
     pub(super) fn upstream(&mut self, site: &option::Site, mode: Mode) -> Option<usize> {
         let Text(name) = site.upstream.value.as_ref()?;
         if mode != Mode::Fastcgi {
-            // A mode that is tried from outside leaves what the file says of another without effect.
+            // A mode that is tried from outside leaves what the file says of another without
+            // effect.
             if matches!(site.mode.origin, Origin::File(_)) {
-                let problem = "only fastcgi mode sends scripts to an upstream; remove `mode` or this key";
+                let problem =
+                    "only fastcgi mode sends scripts to an upstream; remove `mode` or this key";
                 self.complain("site", "upstream", site.upstream.origin, problem.into());
             }
             return None;
@@ -178,10 +195,16 @@ impl Reader<'_> {
             };
             let clean = text.trim_end_matches('/');
             if !text.starts_with('/') || clean.contains("//") || clean.contains("/.") {
-                let problem = format!("`{text}` must begin with `/`, and have no empty or hidden part");
+                let problem =
+                    format!("`{text}` must begin with `/`, and have no empty or hidden part");
                 self.complain("site.route", "path", path.origin, problem);
             } else if routes.iter().any(|(route, _)| route.path == clean) {
-                self.complain("site.route", "path", path.origin, format!("`{text}` is there twice"));
+                self.complain(
+                    "site.route",
+                    "path",
+                    path.origin,
+                    format!("`{text}` is there twice"),
+                );
             }
             let option::Route { authorizer: guard, filter, .. } = &table.values;
             let scripts = self.route_scripts(&table.values);
@@ -189,7 +212,9 @@ impl Reader<'_> {
             let is_plain = upstream.value.is_none() && filter.value.is_none() && caching == *cache;
             if is_plain && matches!(guard.value, Auto::Word) && scripts.all().next().is_none() {
                 let problem =
-                    "not set; a route needs an `upstream`, an `authorizer`, a `filter`, a script or its own `cache`".into();
+                    "not set; a route needs an `upstream`, an `authorizer`, a `filter`, a script \
+                        or its own `cache`"
+                        .into();
                 self.complain("site.route", "upstream", table.origin, problem);
             }
             let own = match &guard.value {
@@ -233,19 +258,24 @@ impl Reader<'_> {
         let option::Route { filter, filter_extensions: extensions, .. } = route;
         if filter.value.is_none() && !extensions.value.is_empty() {
             let problem =
-                "says which files are filtered, but not by whom; set `filter`, or remove this".into();
+                "says which files are filtered, but not by whom; set `filter`, or remove this"
+                    .into();
             self.complain("site.route", "filter_extensions", extensions.origin, problem);
         }
         for Text(extension) in &extensions.value {
             if extension.len() < 2 || !extension.starts_with('.') || extension.contains('/') {
-                let problem =
-                    format!("`{extension}` is no extension; write it with its dot, as in \".html\"");
+                let problem = format!(
+                    "`{extension}` is no extension; write it with its dot, as in \".html\""
+                );
                 self.complain("site.route", "filter_extensions", extensions.origin, problem);
             }
         }
         let upstream =
             self.optional_upstream("site.route", "filter", filter.value.as_ref(), filter.origin)?;
-        Some(Filter { upstream, extensions: extensions.value.iter().map(|text| text.0.clone()).collect() })
+        Some(Filter {
+            upstream,
+            extensions: extensions.value.iter().map(|text| text.0.clone()).collect(),
+        })
     }
 
     /// The upstream that an option names, if it names one.
@@ -260,20 +290,23 @@ impl Reader<'_> {
     }
 
     fn named(&mut self, section: &str, option: &str, name: &str, origin: Origin) -> Option<usize> {
-        let names = |table: &crate::low::Repeated<option::Upstream>| table.values.name.value.clone();
-        let names: Vec<String> = self.low.upstreams.iter().filter_map(names).map(|text| text.0).collect();
+        let names =
+            |table: &crate::low::Repeated<option::Upstream>| table.values.name.value.clone();
+        let names: Vec<String> =
+            self.low.upstreams.iter().filter_map(names).map(|text| text.0).collect();
         let found = names.iter().position(|other| other == name);
         if found.is_none() {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let problem = format!("there is no [[upstream]] `{name}`{}", did_you_mean(name, &names));
+            let problem =
+                format!("there is no [[upstream]] `{name}`{}", did_you_mean(name, &names));
             self.complain(section, option, origin, problem);
         }
         found
     }
 }
 
-/// Gives routes that say nothing of an authorizer that of the route around them, or the site's. The longest route comes first;
-/// `true`: it says nothing.
+/// Gives routes that say nothing of an authorizer that of the route around them, or the site's. The
+/// longest route comes first; `true`: it says nothing.
 fn inherit(routes: Vec<(Route, bool)>, site: Option<usize>) -> Vec<Route> {
     let is_around = |outer: &Route, inner: &Route| {
         inner.path.strip_prefix(outer.path.as_str()).is_some_and(|rest| rest.starts_with('/'))

@@ -14,7 +14,9 @@ fn read_entries<T>(
     let entries = match literal {
         Literal::Word(word) if word.is_empty() => return Ok(BTreeMap::new()),
         Literal::Table(entries) => entries,
-        other => return wrong(format!("must be a table of names and {what}, not {}", other.sort())),
+        other => {
+            return wrong(format!("must be a table of names and {what}, not {}", other.sort()));
+        }
     };
     let mut values = BTreeMap::new();
     let mut complaints = Vec::new();
@@ -22,7 +24,8 @@ fn read_entries<T>(
         match read(entry) {
             Ok(value) => drop(values.insert(entry.name.clone(), value)),
             Err(problem) => {
-                complaints.push(Complaint { inside: Some((entry.name.clone(), entry.offset)), problem });
+                complaints
+                    .push(Complaint { inside: Some((entry.name.clone(), entry.offset)), problem });
             }
         }
     }
@@ -30,7 +33,8 @@ fn read_entries<T>(
 }
 
 fn show<'a>(entries: impl Iterator<Item = (&'a String, toml_edit::Value)>) -> Option<String> {
-    let table: toml_edit::InlineTable = entries.map(|(name, value)| (name.as_str(), value)).collect();
+    let table: toml_edit::InlineTable =
+        entries.map(|(name, value)| (name.as_str(), value)).collect();
     Some(table.to_string())
 }
 
@@ -45,7 +49,12 @@ impl Value for BTreeMap<String, String> {
                 Literal::Float(number) => number.to_string(),
                 // As `php.ini` reads `On` and `Off`.
                 Literal::Boolean(flag) => u8::from(*flag).to_string(),
-                other => return Err(format!("must be a text, a number or a boolean, not {}", other.sort())),
+                other => {
+                    return Err(format!(
+                        "must be a text, a number or a boolean, not {}",
+                        other.sort()
+                    ));
+                }
             };
             if entry.name.is_empty() || entry.name.contains(['=', '\0', '\n', '\r']) {
                 return Err("the name must not be empty nor contain `=`, line breaks or NUL".into());
@@ -74,7 +83,11 @@ impl Value for BTreeMap<String, Size> {
                 return Err("the name must be one of Lua: letters, digits and `_`".into());
             }
             Size::read(&entry.value, bounds).map_err(|complaints| {
-                complaints.into_iter().map(|complaint| complaint.problem).collect::<Vec<_>>().join("; ")
+                complaints
+                    .into_iter()
+                    .map(|complaint| complaint.problem)
+                    .collect::<Vec<_>>()
+                    .join("; ")
             })
         })
     }

@@ -1,4 +1,5 @@
-//! What is written about an application's addresses: where they are, how much each gets, what binds a request to one.
+//! What is written about an application's addresses: where they are, how much each gets, what binds
+//! a request to one.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -25,7 +26,8 @@ impl FromStr for Endpoint {
                 Ok(Endpoint::Tcp(text.into()))
             }
             _ => Err(format!(
-                "`{text}` is no address; write HOST:PORT as in \"127.0.0.1:9000\", \"srv:NAME\" or \"unix:/run/app.sock\""
+                "`{text}` is no address; write HOST:PORT as in \"127.0.0.1:9000\", \"srv:NAME\" \
+                    or \"unix:/run/app.sock\""
             )),
         }
     }
@@ -69,9 +71,14 @@ impl Value for Address {
                     Ok(read) => endpoint = Some(read),
                     Err(wrong) => wrong.into_iter().for_each(|wrong| complain(wrong.problem)),
                 },
-                ("weight", Literal::Integer(number @ 1..=HEAVIEST)) => weight = number.unsigned_abs() as u32,
+                ("weight", Literal::Integer(number @ 1..=HEAVIEST)) => {
+                    weight = number.unsigned_abs() as u32
+                }
                 ("weight", other) => {
-                    complain(format!("must be a whole number from 1 to {HEAVIEST}, not {}", other.sort()));
+                    complain(format!(
+                        "must be a whole number from 1 to {HEAVIEST}, not {}",
+                        other.sort()
+                    ));
                 }
                 _ => complain(format!("unknown key{}", did_you_mean(name, &["address", "weight"]))),
             }
@@ -79,7 +86,9 @@ impl Value for Address {
         match endpoint {
             _ if !complaints.is_empty() => Err(complaints),
             Some(endpoint) => Ok(Address { endpoint, weight }),
-            None => wrong("a table needs its `address`, as in { address = \"10.0.0.1:9000\", weight = 2 }"),
+            None => wrong(
+                "a table needs its `address`, as in { address = \"10.0.0.1:9000\", weight = 2 }",
+            ),
         }
     }
 
@@ -106,7 +115,9 @@ impl Value for Affinity {
             None => (text.to_owned(), ""),
         };
         if kind.ends_with(':') && rest.is_empty() {
-            return wrong(format!("`{text}` needs something behind the colon, as in \"cookie:session\""));
+            return wrong(format!(
+                "`{text}` needs something behind the colon, as in \"cookie:session\""
+            ));
         }
         Ok(match kind.as_str() {
             "cookie:" => Affinity::Cookie(rest.into()),
@@ -114,18 +125,28 @@ impl Value for Affinity {
             "query:" => Affinity::Query(rest.into()),
             "segment:" => match rest.parse() {
                 Ok(number @ 1..=100) => Affinity::Segment(number),
-                _ => return wrong(format!("`{rest}` is no number of a path's part; write 1 to 100")),
+                _ => {
+                    return wrong(format!(
+                        "`{rest}` is no number of a path's part; write 1 to 100"
+                    ));
+                }
             },
             "prefix:" => match Pattern::new(rest) {
                 Ok(pattern) => Affinity::Prefix(pattern),
-                Err(problem) => return wrong(format!("`{rest}` is no regular expression: {problem}")),
+                Err(problem) => {
+                    return wrong(format!("`{rest}` is no regular expression: {problem}"));
+                }
             },
             "variable:" => Affinity::Variable(rest.into()),
             "user" => Affinity::User,
             "client" => Affinity::Client,
             _ => {
-                let known = "cookie:NAME, header:NAME, query:NAME, segment:N, prefix:REGEX, variable:NAME, user or client";
-                return wrong(format!("`{text}` is unknown; use {known}{}", did_you_mean(&kind, KINDS)));
+                let known = "cookie:NAME, header:NAME, query:NAME, segment:N, prefix:REGEX, \
+                    variable:NAME, user or client";
+                return wrong(format!(
+                    "`{text}` is unknown; use {known}{}",
+                    did_you_mean(&kind, KINDS)
+                ));
             }
         })
     }

@@ -5,7 +5,8 @@ use tokamak_fastcgi::{Decoder, Error, Header, Message, Messages, Part, Stream, e
 
 const LIMITS: Limits = Limits { bytes: 1 << 16, pairs: 1000 };
 
-/// One message with its bytes copied and the pieces of a stream joined, so that it does not depend on how the bytes came.
+/// One message with its bytes copied and the pieces of a stream joined, so that it does not depend
+/// on how the bytes came.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
     Bytes(u16, Stream, Vec<u8>),
@@ -33,9 +34,15 @@ pub fn records<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Record>, 
                 }
                 Ok(Some(Part::Content(bytes))) => {
                     assert!(!bytes.is_empty());
-                    records.last_mut().expect("a head comes first").content.extend_from_slice(bytes);
+                    records
+                        .last_mut()
+                        .expect("a head comes first")
+                        .content
+                        .extend_from_slice(bytes);
                 }
-                Ok(Some(Part::End)) => records.last_mut().expect("a head comes first").complete = true,
+                Ok(Some(Part::End)) => {
+                    records.last_mut().expect("a head comes first").complete = true
+                }
                 Err(error) => {
                     assert_eq!(decoder.next(&mut &b"\x01"[..]), Err(error), "an error stays");
                     return (records, Err(error));
@@ -114,7 +121,9 @@ pub fn written(said: &[Said]) -> Vec<u8> {
                 Message::Begin { id, role, keep } => encode::begin(&mut out, id, role, keep),
                 Message::Abort { id } => encode::abort(&mut out, id),
                 Message::StreamEnd { id, stream } => encode::stream_end(&mut out, id, stream),
-                Message::End { id, app_status, status } => encode::end(&mut out, id, app_status, status),
+                Message::End { id, app_status, status } => {
+                    encode::end(&mut out, id, app_status, status)
+                }
                 Message::GetValues(wanted) => encode::get_values(&mut out, wanted),
                 Message::Values(values) => encode::values(&mut out, values),
                 Message::UnknownType(kind) => encode::unknown_type(&mut out, kind),
@@ -126,7 +135,8 @@ pub fn written(said: &[Said]) -> Vec<u8> {
     out
 }
 
-/// Nothing panics, the way in which the bytes are cut changes nothing, and what was understood can be said again.
+/// Nothing panics, the way in which the bytes are cut changes nothing, and what was understood can
+/// be said again.
 pub fn run(bytes: &[u8]) {
     let one = || bytes.chunks(1);
     assert_eq!(records([bytes]), records(one()));
@@ -134,8 +144,11 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(whole, messages(one()));
     assert_eq!(whole, messages(bytes.chunks(7)));
 
-    let known: Vec<Said> =
-        whole.0.into_iter().filter(|said| !matches!(said, Said::Other(Message::Foreign(_)))).collect();
+    let known: Vec<Said> = whole
+        .0
+        .into_iter()
+        .filter(|said| !matches!(said, Said::Other(Message::Foreign(_))))
+        .collect();
     let again = written(&known);
     assert!(again.len().is_multiple_of(8), "records are aligned");
     let (said, result) = messages([again.as_slice()]);
@@ -143,7 +156,8 @@ pub fn run(bytes: &[u8]) {
     // Streams that a foreign record had cut in two are joined now.
     assert_eq!(written(&said), written(&joined(known)));
 
-    // A limit may strike earlier or later in a piece, so only what all agree on to be pairs is compared.
+    // A limit may strike earlier or later in a piece, so only what all agree on to be pairs is
+    // compared.
     let (found, result) = pairs([bytes]);
     if result.is_ok() {
         assert_eq!(pairs(one()), (found.clone(), Ok(())));

@@ -57,7 +57,10 @@ fn every_token() {
         assert_eq!(line(format), expected, "{format}");
     }
     let default = line("%R - %u %t \"%m %r\" %s");
-    assert!(default.starts_with("127.0.0.1 -  ") && default.ends_with(" \"GET /a.php\" 200"), "{default}");
+    assert!(
+        default.starts_with("127.0.0.1 -  ") && default.ends_with(" \"GET /a.php\" 200"),
+        "{default}"
+    );
 }
 
 #[test]
@@ -66,11 +69,13 @@ fn what_cannot_be_understood_is_named() {
         ("%{x}C", "only 'total', 'user' or 'system' are allowed as a modifier for %C ('x')"),
         (
             "%{X}d",
-            "only 'seconds', 'milli', 'milliseconds', 'micro' or 'microseconds' are allowed as a modifier for %d ('X')",
+            "only 'seconds', 'milli', 'milliseconds', 'micro' or 'microseconds' are allowed as a \
+                modifier for %d ('X')",
         ),
         (
             "%{x}M",
-            "only 'bytes', 'kilo', 'kilobytes', 'mega' or 'megabytes' are allowed as a modifier for %M ('x')",
+            "only 'bytes', 'kilo', 'kilobytes', 'mega' or 'megabytes' are allowed as a modifier \
+                for %M ('x')",
         ),
         ("%e", "the name of the environment variable must be set between embraces for %e"),
         ("%o", "the name of the header must be set between embraces for %o"),
@@ -92,7 +97,10 @@ fn a_line_is_cut() {
     let line = format.line(&Request { uri: &long, ..request() }).expect("a line");
     assert!(line.is_cut);
     assert_eq!(line.bytes.len(), 1025);
-    assert_eq!(format.line(&Request { uri: b"x", ..request() }).map(|line| line.is_cut), Some(false));
+    assert_eq!(
+        format.line(&Request { uri: b"x", ..request() }).map(|line| line.is_cut),
+        Some(false)
+    );
     let nothing = Format::compile("%u").expect("a format");
     assert_eq!(nothing.line(&request()), None);
 }

@@ -1,8 +1,9 @@
-//! One line of a php-fpm configuration, read as PHP reads it: php-fpm gives PHP's INI parser one line after the other,
-//! in its "normal" mode, where constants, `${VARIABLE}` and `|&^~!()` are worked out.
+//! One line of a php-fpm configuration, read as PHP reads it: php-fpm gives PHP's INI parser one
+//! line after the other, in its "normal" mode, where constants, `${VARIABLE}` and `|&^~!()` are
+//! worked out.
 //!
-//! Differences, all for want of a running PHP: of PHP's constants only `E_*` are known, others stay as they are
-//! written, and `${name}` is looked up in the environment, not in `php.ini` before.
+//! Differences, all for want of a running PHP: of PHP's constants only `E_*` are known, others stay
+//! as they are written, and `${name}` is looked up in the environment, not in `php.ini` before.
 
 mod scan;
 

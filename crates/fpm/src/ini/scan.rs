@@ -1,5 +1,5 @@
-//! The tokens of an INI line. What a character means depends on where it stands, and of several readings the longest
-//! wins; of equally long ones the first in the order of the functions below.
+//! The tokens of an INI line. What a character means depends on where it stands, and of several
+//! readings the longest wins; of equally long ones the first in the order of the functions below.
 
 use std::fmt;
 
@@ -43,7 +43,10 @@ impl fmt::Display for Token {
             Token::End => f.write_str("end of file"),
             Token::EndOfLine => f.write_str("end of line"),
             Token::Section => f.write_str("'['"),
-            Token::Label(text) | Token::Offset(text) | Token::Constant(text) | Token::Text(text) => {
+            Token::Label(text)
+            | Token::Offset(text)
+            | Token::Constant(text)
+            | Token::Text(text) => {
                 write!(f, "'{text}'")
             }
             Token::True => f.write_str("a true value"),
@@ -122,9 +125,9 @@ fn keyword(text: &str) -> Option<(Token, usize)> {
         ("no", Token::False),
         ("null", Token::Null),
     ];
-    let found = words
-        .into_iter()
-        .filter(|(word, _)| text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word)));
+    let found = words.into_iter().filter(|(word, _)| {
+        text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
+    });
     found
         .map(|(word, token)| (token, word.len() + run(&text[word.len()..], is_blank)))
         .max_by_key(|(_, length)| *length)
@@ -135,8 +138,8 @@ fn constant(text: &str) -> usize {
     if text.starts_with(|first: char| first.is_ascii_digit()) { 0 } else { word }
 }
 
-/// A run of characters of which `plain` says whether one passes alone; `$` passes with the character behind it,
-/// unless that is `{`, and so does `\` where `escapes`.
+/// A run of characters of which `plain` says whether one passes alone; `$` passes with the
+/// character behind it, unless that is `{`, and so does `\` where `escapes`.
 fn words(text: &str, plain: impl Fn(char) -> bool, escapes: bool) -> usize {
     let mut chars = text.char_indices().peekable();
     let mut end = 0;

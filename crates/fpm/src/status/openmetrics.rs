@@ -10,7 +10,12 @@ pub fn page(snapshot: &Snapshot) -> String {
     let up = format!("Could pool {pool} using a {} PM on PHP-FPM be reached?", snapshot.manager);
     let rows: [(&str, &str, &str, u64); 12] = [
         ("up", "gauge", &up, 1),
-        ("start_since", "counter", "The number of seconds since FPM has started.", snapshot.since_start()),
+        (
+            "start_since",
+            "counter",
+            "The number of seconds since FPM has started.",
+            snapshot.since_start(),
+        ),
         (
             "accepted_connections",
             "counter",
@@ -26,7 +31,8 @@ pub fn page(snapshot: &Snapshot) -> String {
         (
             "max_listen_queue",
             "counter",
-            "The maximum number of requests in the queue of pending connections since FPM has started.",
+            "The maximum number of requests in the queue of pending connections since FPM has \
+                started.",
             snapshot.max_listen_queue,
         ),
         (
@@ -52,7 +58,8 @@ pub fn page(snapshot: &Snapshot) -> String {
         (
             "max_children_reached",
             "counter",
-            "The number of times, the process limit has been reached, when pm tries to start more children \
+            "The number of times, the process limit has been reached, when pm tries to start more \
+                children \
              (works only for pm 'dynamic' and 'ondemand').",
             snapshot.max_children_reached,
         ),
@@ -67,7 +74,8 @@ pub fn page(snapshot: &Snapshot) -> String {
     for (name, kind, help, value) in rows {
         let help = format!("# HELP phpfpm_{name} {help}\n");
         let kind = format!("# TYPE phpfpm_{name} {kind}\n");
-        let (first, second) = if name == "listen_queue_length" { (kind, help) } else { (help, kind) };
+        let (first, second) =
+            if name == "listen_queue_length" { (kind, help) } else { (help, kind) };
         let _ = writeln!(page, "{first}{second}phpfpm_{name} {value}");
     }
     page.push_str("# EOF\n");

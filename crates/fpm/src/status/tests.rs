@@ -17,7 +17,8 @@ fn snapshot() -> Snapshot {
         memory: 4096,
         ..Process::default()
     };
-    let idle = Process { pid: 13, state: State::Idle, cpu: 12.345, memory: 4096, ..Process::default() };
+    let idle =
+        Process { pid: 13, state: State::Idle, cpu: 12.345, memory: 4096, ..Process::default() };
     Snapshot {
         pool: "www".into(),
         manager: "dynamic",
@@ -85,13 +86,13 @@ fn a_line_cannot_be_forged() {
 fn html() {
     let page = page("html&full");
     assert!(page.starts_with("<!DOCTYPE html PUBLIC"));
+    assert!(page.contains(
+        "<tr><th>pool</th><td>www</td></tr>\n<tr><th>process manager</th><td>dynamic</td></tr>\n"
+    ));
     assert!(
         page.contains(
-            "<tr><th>pool</th><td>www</td></tr>\n<tr><th>process manager</th><td>dynamic</td></tr>\n"
-        )
-    );
-    assert!(
-        page.contains("<td>/&lt;script&gt;a&lt;/script&gt;?x=&quot;1&quot;&amp;y=&#039;\u{fffd}</td>"),
+            "<td>/&lt;script&gt;a&lt;/script&gt;?x=&quot;1&quot;&amp;y=&#039;\u{fffd}</td>"
+        ),
         "{page}"
     );
     assert!(page.contains("<td>/srv/a&amp;b.php</td>"));
@@ -102,7 +103,9 @@ fn html() {
 #[test]
 fn xml() {
     let page = page("xml&full");
-    assert!(page.starts_with("<?xml version=\"1.0\" ?>\n<status>\n<pool>www</pool>\n<process-manager>"));
+    assert!(
+        page.starts_with("<?xml version=\"1.0\" ?>\n<status>\n<pool>www</pool>\n<process-manager>")
+    );
     assert!(page.contains("<start-time>1795176000</start-time>\n"));
     assert!(page.contains("<processes>\n<process><pid>12</pid><state>Running</state>"));
     assert!(page.contains("<request-uri>/&lt;script&gt;"));
@@ -117,10 +120,9 @@ fn json() {
     assert_eq!(value["listen queue len"], 511);
     assert_eq!(value["processes"][0]["request uri"], "/<script>a</script>?x=\"1\"&y='\u{fffd}");
     assert_eq!(value["processes"][1]["last request cpu"], 12.35);
-    assert!(
-        page("json")
-            .starts_with("{\"pool\":\"www\",\"process manager\":\"dynamic\",\"start time\":1795176000,")
-    );
+    assert!(page("json").starts_with(
+        "{\"pool\":\"www\",\"process manager\":\"dynamic\",\"start time\":1795176000,"
+    ));
     assert!(page("json").ends_with(",\"slow requests\":0}"));
     assert!(page("json&full").contains("\"request uri\":\"\\/<script>a<\\/script>"));
 }
@@ -129,10 +131,12 @@ fn json() {
 fn openmetrics() {
     let page = page("openmetrics");
     assert!(page.starts_with(
-        "# HELP phpfpm_up Could pool www using a dynamic PM on PHP-FPM be reached?\n# TYPE phpfpm_up gauge\nphpfpm_up 1\n"
+        "# HELP phpfpm_up Could pool www using a dynamic PM on PHP-FPM be reached?\n# TYPE \
+            phpfpm_up gauge\nphpfpm_up 1\n"
     ));
     assert!(page.contains(
-        "# TYPE phpfpm_listen_queue_length gauge\n# HELP phpfpm_listen_queue_length The size of the socket queue of pending \
+        "# TYPE phpfpm_listen_queue_length gauge\n# HELP phpfpm_listen_queue_length The size of \
+            the socket queue of pending \
          connections.\nphpfpm_listen_queue_length 511\n"
     ));
     assert!(page.ends_with("phpfpm_slow_requests 0\n# EOF\n"));

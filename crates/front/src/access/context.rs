@@ -19,7 +19,11 @@ pub struct LogContext {
 impl LogContext {
     /// The lines will be about this request.
     pub fn new<B>(site: &Arc<Site>, request: &Request<B>) -> LogContext {
-        LogContext { site: site.clone(), method: request.method().clone(), uri: request.uri().clone() }
+        LogContext {
+            site: site.clone(),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+        }
     }
 
     /// The response ended in its middle, after its status had been sent.

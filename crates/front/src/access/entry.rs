@@ -47,7 +47,18 @@ impl Entry {
             part
         });
         let protocol = if self.version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
-        Line { client, user, host, method, target, protocol, status: self.status, bytes, referer, agent }
+        Line {
+            client,
+            user,
+            host,
+            method,
+            target,
+            protocol,
+            status: self.status,
+            bytes,
+            referer,
+            agent,
+        }
     }
 }
 
@@ -95,7 +106,8 @@ mod tests {
         let mut entry = Entry::new("192.0.2.1", &request, Some("h"));
         entry.status = 404;
         let line = entry.line(7);
-        let texts = [line.client, line.user, line.host, line.method, line.target, line.referer, line.agent];
+        let texts =
+            [line.client, line.user, line.host, line.method, line.target, line.referer, line.agent];
         assert_eq!(texts, [&b"192.0.2.1"[..], b"user", b"h", b"GET", b"/a?b", b"", b"agent"]);
         assert_eq!((line.status, line.bytes, line.protocol), (404, 7, "HTTP/1.0"));
     }

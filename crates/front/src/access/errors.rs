@@ -1,5 +1,6 @@
-//! The front's lines in the error log, which is its standard error. A thread writes them, as those of the
-//! access log: standard error may be a pipe that is full, above all when every request fails.
+//! The front's lines in the error log, which is its standard error. A thread writes them, as those
+//! of the access log: standard error may be a pipe that is full, above all when every request
+//! fails.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,8 +17,8 @@ use super::writer::Log;
 use crate::clock::Clock;
 use crate::failure::{Failure, Side};
 
-/// Refused requests that are told each second. Above it they are only counted: whoever sends garbage
-/// shall not fill the disk.
+/// Refused requests that are told each second. Above it they are only counted: whoever sends
+/// garbage shall not fill the disk.
 const REFUSALS: u64 = 20;
 
 /// How php-fpm writes, in a server that stands in for it.
@@ -32,8 +33,8 @@ pub fn write_as_fpm(style: Style) {
 /// The log, while event loops run.
 static LOG: Mutex<Option<Log>> = Mutex::new(None);
 
-/// As long as it lives, a thread writes the lines. Dropping it waits until they are written, but not for
-/// long.
+/// As long as it lives, a thread writes the lines. Dropping it waits until they are written, but
+/// not for long.
 #[derive(Debug)]
 pub struct Open(());
 
@@ -81,7 +82,8 @@ pub fn refused(client: &SocketAddr, status: u16, reason: &str) {
     }
 }
 
-/// Tells of a web server that may not connect, in php-fpm's words; as seldom as of [`refused`] ones.
+/// Tells of a web server that may not connect, in php-fpm's words; as seldom as of [`refused`]
+/// ones.
 pub fn disallowed(pool: &str, client: &str) {
     let now = SystemTime::now();
     let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -101,8 +103,8 @@ pub fn garbled(site: &str, client: &str, reason: &str) {
     }
 }
 
-/// Tells of a request that got an error page, and why. A client's own mistakes are told as seldom as
-/// [`refused`] ones.
+/// Tells of a request that got an error page, and why. A client's own mistakes are told as seldom
+/// as [`refused`] ones.
 pub fn failed<B>(site: &str, failure: Failure, reason: &str, request: &Request<B>) {
     let now = SystemTime::now();
     let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -128,8 +130,11 @@ pub fn failed<B>(site: &str, failure: Failure, reason: &str, request: &Request<B
 /// Tells of a response that ended in its middle, after its status had been sent.
 pub fn broken_off(site: &str, failure: Failure, reason: &str, method: &str, target: &str) {
     let status = failure.status();
-    let pairs =
-        [("status", status.as_str().as_bytes()), ("method", method.as_bytes()), ("url", target.as_bytes())];
+    let pairs = [
+        ("status", status.as_str().as_bytes()),
+        ("method", method.as_bytes()),
+        ("url", target.as_bytes()),
+    ];
     put(&compose(SystemTime::now(), "ERROR", site, reason, &pairs));
 }
 
@@ -170,8 +175,8 @@ fn put(line: &[u8]) {
     }
 }
 
-/// Writes lines to standard error, each by itself, so that lines of several processes do not mix. It
-/// goes past the lock of the standard library: while this waits, a panic can still be told.
+/// Writes lines to standard error, each by itself, so that lines of several processes do not mix.
+/// It goes past the lock of the standard library: while this waits, a panic can still be told.
 pub fn write(lines: &[u8]) -> io::Result<()> {
     for mut line in lines.split_inclusive(|byte| *byte == b'\n') {
         while !line.is_empty() {
@@ -185,7 +190,13 @@ pub fn write(lines: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn compose(now: SystemTime, level: &str, site: &str, message: &str, pairs: &[(&str, &[u8])]) -> Vec<u8> {
+fn compose(
+    now: SystemTime,
+    level: &str,
+    site: &str,
+    message: &str,
+    pairs: &[(&str, &[u8])],
+) -> Vec<u8> {
     let mut line = head(now, level, site);
     escape(message.as_bytes(), &mut line);
     for (key, value) in pairs {
@@ -217,15 +228,16 @@ fn head(now: SystemTime, level: &str, site: &str) -> Vec<u8> {
     format!("{}[pool {site}] ", style.head(now, level)).into_bytes()
 }
 
-/// So many a second, over all threads. Two threads that meet at the change of a second may let a few more
-/// pass, which does no harm.
+/// So many a second, over all threads. Two threads that meet at the change of a second may let a
+/// few more pass, which does no harm.
 struct Throttle {
     second: AtomicU64,
     count: AtomicU64,
 }
 
 impl Throttle {
-    /// Whether one more may pass; if so, how many did not in the last second before this one that had any.
+    /// Whether one more may pass; if so, how many did not in the last second before this one that
+    /// had any.
     fn pass(&self, second: u64) -> Option<u64> {
         if self.second.swap(second, Ordering::Relaxed) != second {
             return Some(self.count.swap(1, Ordering::Relaxed).saturating_sub(REFUSALS));
@@ -241,11 +253,17 @@ mod tests {
     #[test]
     fn lines_have_the_shape_of_the_error_log() {
         let now = UNIX_EPOCH + std::time::Duration::from_millis(1_795_176_000_123);
-        let line =
-            compose(now, "ERROR", "shop", "the worker died", &[("url", b"/a"), ("referer", b"x y\n\"")]);
+        let line = compose(
+            now,
+            "ERROR",
+            "shop",
+            "the worker died",
+            &[("url", b"/a"), ("referer", b"x y\n\"")],
+        );
         assert_eq!(
             String::from_utf8(line).unwrap(),
-            "2026-11-20T12:00:00.123Z ERROR [shop] the worker died url=/a referer=\"x y\\x0A\\x22\"\n"
+            "2026-11-20T12:00:00.123Z ERROR [shop] the worker died url=/a referer=\"x \
+                y\\x0A\\x22\"\n"
         );
     }
 

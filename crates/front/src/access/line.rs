@@ -1,5 +1,5 @@
-//! One line of the access log, in either format, with values that nobody can forge: what a client sent
-//! never ends a field or a line.
+//! One line of the access log, in either format, with values that nobody can forge: what a client
+//! sent never ends a field or a line.
 
 use std::time::SystemTime;
 
@@ -104,8 +104,8 @@ impl Line<'_> {
     }
 }
 
-/// Appends a number in at least `width` digits. By hand, because the formatting machinery costs more than
-/// all the rest of a line.
+/// Appends a number in at least `width` digits. By hand, because the formatting machinery costs
+/// more than all the rest of a line.
 fn number(mut number: u64, width: usize, out: &mut Vec<u8>) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
@@ -121,7 +121,8 @@ fn escape_or_dash(text: &[u8], out: &mut Vec<u8>) {
     if text.is_empty() { out.push(b'-') } else { escape(text, out) }
 }
 
-/// Appends text for use between double quotes: everything but visible ASCII and spaces becomes `\xHH`.
+/// Appends text for use between double quotes: everything but visible ASCII and spaces becomes
+/// `\xHH`.
 pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) {
     escape_where(text, |byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\'), out);
 }
@@ -130,7 +131,12 @@ fn escape_where(mut text: &[u8], is_bad: impl Fn(u8) -> bool, out: &mut Vec<u8>)
     while let Some(at) = text.iter().position(|&byte| is_bad(byte)) {
         let byte = text[at];
         out.extend_from_slice(&text[..at]);
-        out.extend_from_slice(&[b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        out.extend_from_slice(&[
+            b'\\',
+            b'x',
+            HEX[usize::from(byte >> 4)],
+            HEX[usize::from(byte & 15)],
+        ]);
         text = &text[at + 1..];
     }
     out.extend_from_slice(text);
@@ -152,7 +158,8 @@ fn json_text(text: &[u8], out: &mut Vec<u8>) {
 
 fn json_str(text: &str, out: &mut Vec<u8>) {
     let mut text = text.as_bytes();
-    while let Some(at) = text.iter().position(|byte| matches!(byte, 0..0x20 | 0x7f | b'"' | b'\\')) {
+    while let Some(at) = text.iter().position(|byte| matches!(byte, 0..0x20 | 0x7f | b'"' | b'\\'))
+    {
         let byte = text[at];
         out.extend_from_slice(&text[..at]);
         out.extend_from_slice(b"\\u00");
@@ -204,13 +211,15 @@ mod tests {
     fn lines_look_as_others_write_them() {
         assert_eq!(
             combined(&line()),
-            "192.0.2.1 - - [20/Nov/2026:12:00:00 +0000] \"GET /a?b=c HTTP/1.1\" 200 1234 \"http://example.org/\" \
+            "192.0.2.1 - - [20/Nov/2026:12:00:00 +0000] \"GET /a?b=c HTTP/1.1\" 200 1234 \
+                \"http://example.org/\" \
              \"Browser/1.0 (like \\x22another\\x22)\"\n"
         );
         let bare = Line { user: b"ann b", referer: b"", agent: b"", ..line() };
         assert_eq!(
             combined(&bare),
-            "192.0.2.1 - ann\\x20b [20/Nov/2026:12:00:00 +0000] \"GET /a?b=c HTTP/1.1\" 200 1234 \"-\" \"-\"\n"
+            "192.0.2.1 - ann\\x20b [20/Nov/2026:12:00:00 +0000] \"GET /a?b=c HTTP/1.1\" 200 1234 \
+                \"-\" \"-\"\n"
         );
     }
 
@@ -223,7 +232,8 @@ mod tests {
             json(&Line { user: b"", ..line() }, &ledger),
             "{\"time\":\"2026-11-20T12:00:00.123Z\",\"client\":\"192.0.2.1\",\"host\":\"example.org\",\
              \"method\":\"GET\",\"target\":\"/a?b=c\",\"protocol\":\"HTTP/1.1\",\"referer\":\"http://example.org/\",\
-             \"agent\":\"Browser/1.0 (like \\u0022another\\u0022)\",\"status\":200,\"bytes\":1234,\"duration_us\":1012,\
+             \"agent\":\"Browser/1.0 (like \
+             \\u0022another\\u0022)\",\"status\":200,\"bytes\":1234,\"duration_us\":1012,\
              \"phases_us\":{\"head\":12.345,\"php\":1000.000}}\n"
         );
     }

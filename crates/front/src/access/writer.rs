@@ -1,6 +1,7 @@
-//! The way of a line to the disk, off the hot path: lines wait in memory, and one thread writes them. An
-//! event loop never waits, neither for a disk nor for a pipe that is not read. When the disk is slower
-//! than the requests, lines are lost and counted, and the error log tells the number as soon as it can.
+//! The way of a line to the disk, off the hot path: lines wait in memory, and one thread writes
+//! them. An event loop never waits, neither for a disk nor for a pipe that is not read. When the
+//! disk is slower than the requests, lines are lost and counted, and the error log tells the number
+//! as soon as it can.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,9 +16,11 @@ use tokamak_cost::Ledger;
 use super::{Entry, errors};
 use crate::clock::Clock;
 
-/// Size at which an event loop hands its lines over: some 150 lines, so that the lock is taken seldom.
+/// Size at which an event loop hands its lines over: some 150 lines, so that the lock is taken
+/// seldom.
 const FULL: usize = 32 * 1024;
-/// Bytes that may wait for the disk: seconds of a busy server, and no memory that anybody would miss.
+/// Bytes that may wait for the disk: seconds of a busy server, and no memory that anybody would
+/// miss.
 const WAITING: usize = 2 << 20;
 /// How long a closing log waits for the disk.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -140,7 +143,9 @@ impl Drop for Log {
         self.queue.state().is_closing = true;
         self.queue.news.notify_one();
         let until = Instant::now() + LAST_WORDS;
-        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+            && Instant::now() < until
+        {
             sleep(Duration::from_millis(1));
         }
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {

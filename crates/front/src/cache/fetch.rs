@@ -18,7 +18,8 @@ use crate::failure::{Failure, Side};
 use crate::response::Source;
 use crate::server::Loop;
 
-/// What comes of a request that goes past scripts and applications: an answer, or nothing because it begins anew.
+/// What comes of a request that goes past scripts and applications: an answer, or nothing because
+/// it begins anew.
 pub type Outcome = Option<Result<Response<Source>, Failure>>;
 
 /// Header fields by which applications tag their responses, and what divides the tags.
@@ -47,7 +48,8 @@ fn tags(headers: &mut HeaderMap) -> Vec<Box<str>> {
         }
         for value in headers.get_all(&name) {
             let words = value.as_bytes().split(|byte| dividers.contains(byte));
-            let words = words.filter(|word| !word.is_empty()).filter_map(|word| str::from_utf8(word).ok());
+            let words =
+                words.filter(|word| !word.is_empty()).filter_map(|word| str::from_utf8(word).ok());
             tags.extend(words.map(Box::from));
         }
         headers.remove(name);
@@ -102,8 +104,9 @@ impl Shelf {
     /// What the response becomes in the cache, once its body is there. `None`: it cannot be kept.
     fn plan(&self, response: &Response<Source>, tags: Vec<Box<str>>) -> Option<Plan> {
         let (status, headers) = (response.status(), response.headers());
-        let length =
-            headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        let length = headers
+            .get(header::CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         if length.is_some_and(|length| length > self.content.store.largest()) {
             return None;
         }
@@ -162,7 +165,9 @@ impl Plan {
     fn entry(self, body: bytes::Bytes) -> Arc<Entry> {
         let Plan { status, headers, selection, tags, lifetimes, asked } = self;
         let now = tokamak_cost::now();
-        Arc::new(Entry::new((status, headers, body), selection, tags, lifetimes, now).asked_at(asked))
+        Arc::new(
+            Entry::new((status, headers, body), selection, tags, lifetimes, now).asked_at(asked),
+        )
     }
 }
 
@@ -284,7 +289,8 @@ impl Fetch {
         }
     }
 
-    /// The request to ask with: for all of the response, or for the word that what is here is still right.
+    /// The request to ask with: for all of the response, or for the word that what is here is still
+    /// right.
     pub fn request(&self, request: &Request<()>) -> Request<()> {
         let mut other = Request::new(());
         *other.method_mut() = request.method().clone();
@@ -301,8 +307,8 @@ impl Fetch {
         headers
     }
 
-    /// Asks, in a task of its own: others may want the response when the client has left. Scripts may then want something else
-    /// for what has come.
+    /// Asks, in a task of its own: others may want the response when the client has left. Scripts
+    /// may then want something else for what has come.
     pub async fn run<T: Send + 'static>(
         mut self,
         ledger: &mut Ledger,
@@ -321,7 +327,9 @@ impl Fetch {
             }
         });
         // As everywhere, a panic ends the connection; the log has it.
-        let Ok((got, booked, rest)) = told.await else { panic!("asking for the cache has panicked") };
+        let Ok((got, booked, rest)) = told.await else {
+            panic!("asking for the cache has panicked")
+        };
         *ledger = booked;
         let outcome = match got {
             Got::Response(response) => Some(Ok(response)),
@@ -372,17 +380,20 @@ impl Fetch {
         let Fetch { shelf, lead, .. } = self;
         Counts::count(&shelf.counts().revalidated);
         let now = tokamak_cost::now();
-        let mut said = stale.freshened(response.headers(), tokamak_cache::Lifetimes::default(), now).headers;
+        let mut said =
+            stale.freshened(response.headers(), tokamak_cache::Lifetimes::default(), now).headers;
         // Of what it says of its age only what it says now counts.
         if !response.headers().contains_key(header::DATE) {
             said.insert(header::DATE, date());
         }
         said.extend(response.headers().get(header::AGE).map(|age| (header::AGE, age.clone())));
         let answer = (stale.status, &said);
-        let lifetimes = judge(&shelf.policy.rules, &shelf.wish, &shelf.facts, answer, shelf.received());
+        let lifetimes =
+            judge(&shelf.policy.rules, &shelf.wish, &shelf.facts, answer, shelf.received());
         NOT_KEPT.iter().for_each(|name| drop(said.remove(name)));
-        let entry =
-            lifetimes.map(|lifetimes| Arc::new(stale.freshened(&said, lifetimes, now).asked_at(shelf.asked)));
+        let entry = lifetimes.map(|lifetimes| {
+            Arc::new(stale.freshened(&said, lifetimes, now).asked_at(shelf.asked))
+        });
         let is_stored = entry.as_ref().is_some_and(|entry| shelf.put(entry, lead.as_ref()));
         let entry = entry.unwrap_or_else(|| stale.clone());
         if let Some(lead) = lead.filter(|_| is_stored) {
@@ -422,11 +433,16 @@ impl Fetch {
                 // As it will be sent from the cache, but for what is not known yet.
                 *response.headers_mut() = plan.headers.clone();
                 if plan.lifetimes.is_aged {
-                    response.headers_mut().insert(header::AGE, HeaderValue::from(plan.lifetimes.age));
+                    response
+                        .headers_mut()
+                        .insert(header::AGE, HeaderValue::from(plan.lifetimes.age));
                 }
                 reply::mark(response.headers_mut(), kept, None);
                 *response.body_mut() = Source::Growing(growing);
-                (Got::Response(response), Some(Unfinished { shelf, lead, home, plan, source, grower }))
+                (
+                    Got::Response(response),
+                    Some(Unfinished { shelf, lead, home, plan, source, grower }),
+                )
             }
         }
     }
@@ -449,7 +465,8 @@ struct Unfinished {
 impl Unfinished {
     async fn finish(self, ledger: &mut Ledger) {
         let Unfinished { shelf, lead, home, plan, source, grower } = self;
-        let Some(body) = grower.fill(source, shelf.content.store.largest(), &home, ledger).await else {
+        let Some(body) = grower.fill(source, shelf.content.store.largest(), &home, ledger).await
+        else {
             return shelf.pass();
         };
         let entry = plan.entry(body);

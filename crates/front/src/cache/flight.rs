@@ -18,8 +18,8 @@ pub enum Landing {
     Lost,
 }
 
-/// The flights, by what they are for: requests that are somebody's own do not wait for those that are nobody's, since their
-/// responses may not be for them.
+/// The flights, by what they are for: requests that are somebody's own do not wait for those that
+/// are nobody's, since their responses may not be for them.
 type Map = HashMap<(Key, bool), Flight>;
 
 struct Flight {
@@ -64,7 +64,10 @@ impl Flights {
     pub fn outdate(&self, key: &[u8]) {
         let map = self.map();
         let flights = [false, true].map(|is_own| map.get(&(Key::of(key), is_own)));
-        flights.into_iter().flatten().for_each(|flight| flight.is_outdated.store(true, Ordering::Release));
+        flights
+            .into_iter()
+            .flatten()
+            .for_each(|flight| flight.is_outdated.store(true, Ordering::Release));
     }
 }
 
@@ -152,8 +155,12 @@ mod tests {
     #[tokio::test]
     async fn one_leads_and_the_others_wait() {
         let flights = Flights::default();
-        let Joined::Lead(lead) = flights.join(key(), &Request::default()) else { panic!("the first leads") };
-        let Joined::Wait(mut second) = flights.join(key(), &Request::default()) else { panic!("it waits") };
+        let Joined::Lead(lead) = flights.join(key(), &Request::default()) else {
+            panic!("the first leads")
+        };
+        let Joined::Wait(mut second) = flights.join(key(), &Request::default()) else {
+            panic!("it waits")
+        };
         let own = Request { has_cookies: true, ..Request::default() };
         assert!(matches!(flights.join(key(), &own), Joined::Lead(_)), "not for somebody's own");
         lead.land(entry());
@@ -167,8 +174,12 @@ mod tests {
     #[tokio::test]
     async fn a_lead_that_gives_up_frees_the_others() {
         let flights = Flights::default();
-        let Joined::Lead(lead) = flights.join(key(), &Request::default()) else { panic!("the first leads") };
-        let Joined::Wait(mut second) = flights.join(key(), &Request::default()) else { panic!("it waits") };
+        let Joined::Lead(lead) = flights.join(key(), &Request::default()) else {
+            panic!("the first leads")
+        };
+        let Joined::Wait(mut second) = flights.join(key(), &Request::default()) else {
+            panic!("it waits")
+        };
         flights.outdate(b"b/");
         assert!(!lead.is_outdated());
         flights.outdate(b"a/");

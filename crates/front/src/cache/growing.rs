@@ -1,5 +1,5 @@
-//! A response's body that is read into the cache while a client is sent it: the client never waits for the cache, nor the cache for
-//! the client.
+//! A response's body that is read into the cache while a client is sent it: the client never waits
+//! for the cache, nor the cache for the client.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
@@ -97,8 +97,9 @@ impl Grower {
                 Some(Ok(bytes)) => {
                     length += bytes.len() as u64;
                     let is_too_long = length > most;
-                    let end = is_too_long
-                        .then(|| End::Rest(Box::new(std::mem::replace(&mut source, Source::Empty))));
+                    let end = is_too_long.then(|| {
+                        End::Rest(Box::new(std::mem::replace(&mut source, Source::Empty)))
+                    });
                     self.tell(Some(bytes), end);
                     if is_too_long {
                         return None;

@@ -1,5 +1,6 @@
-//! The content cache in a request's way: what an application has said is said again, as long as HTTP, the operator and scripts
-//! allow it. Of several requests that miss the same response one asks, and the others wait for it.
+//! The content cache in a request's way: what an application has said is said again, as long as
+//! HTTP, the operator and scripts allow it. Of several requests that miss the same response one
+//! asks, and the others wait for it.
 //!
 //! ```text
 //! begin ──┬─ Answer   from the cache; if it is stale, a request of the server's own fetches it anew
@@ -19,7 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING};
+use http::header::{
+    CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING,
+};
 use http::{Method, Request, Response};
 use tokamak_cache::{Counts, Entry, Found, Freshness, Key, Purge, Store, Wish};
 use tokamak_config as config;
@@ -40,8 +43,8 @@ pub use policy::{Policy, SitePolicies};
 use reply::How;
 use tier::Tier;
 
-/// How long it is remembered that what is under a key cannot be kept. Chosen arbitrarily: long enough that a busy page makes nobody
-/// wait, short enough that an error page is forgotten soon.
+/// How long it is remembered that what is under a key cannot be kept. Chosen arbitrarily: long
+/// enough that a busy page makes nobody wait, short enough that an error page is forgotten soon.
 const PASSED: u64 = 10_000_000_000;
 
 thread_local! {
@@ -61,8 +64,9 @@ pub struct Content {
 impl Content {
     /// An empty one; nothing if no site wants it.
     pub fn new(server: &config::Server) -> Option<Arc<Content>> {
-        let wants =
-            |site: &config::Site| site.cache.is_on || site.routes.iter().any(|route| route.cache.is_on);
+        let wants = |site: &config::Site| {
+            site.cache.is_on || site.routes.iter().any(|route| route.cache.is_on)
+        };
         server.sites.iter().any(wants).then(|| {
             let config::Cache { memory, largest, wait, .. } = server.cache;
             let store = Store::new(memory as u64, largest as u64, server.loops);
@@ -91,7 +95,8 @@ impl Content {
         self.flights.outdate(key);
     }
 
-    /// Does on this node what the others tell it to, if they share a second tier. One event loop does it for all.
+    /// Does on this node what the others tell it to, if they share a second tier. One event loop
+    /// does it for all.
     pub fn attend(self: &Arc<Content>) {
         let (content, Some(tier)) = (self.clone(), self.tier.clone()) else { return };
         tokio::spawn(async move {
@@ -209,11 +214,14 @@ impl Query<'_> {
                 self.count(|counts| &counts.misses);
                 return Ok(Turn::Pass(Note::miss(self, facts, is_whole)));
             }
-            let waits = !has_waited && !stale.as_ref().is_some_and(|entry| entry.is_always_checked());
-            let joined = if waits { self.content.flights.join(self.key(), &facts) } else { Joined::Alone };
+            let waits =
+                !has_waited && !stale.as_ref().is_some_and(|entry| entry.is_always_checked());
+            let joined =
+                if waits { self.content.flights.join(self.key(), &facts) } else { Joined::Alone };
             match joined {
                 Joined::Alone => return Ok(self.fetch(facts, stale, None)),
-                // Another event loop may have stored it since we looked: then we look again, and lead nobody.
+                // Another event loop may have stored it since we looked: then we look again, and
+                // lead nobody.
                 Joined::Lead(_) if self.has_news(&facts, stale.as_ref(), now) => {}
                 Joined::Lead(lead) => {
                     let Some(entry) = self.shared(&facts).await else {
@@ -243,7 +251,8 @@ impl Query<'_> {
     async fn shared(&self, facts: &tokamak_cache::Request) -> Option<Arc<Entry>> {
         let store = &self.content.store;
         let (key, purges) = (self.key(), store.purges());
-        let entry = self.content.tier.as_ref()?.find(self.arrival.home.index, &key, self.request.headers());
+        let entry =
+            self.content.tier.as_ref()?.find(self.arrival.home.index, &key, self.request.headers());
         let entry = Arc::new(entry.await?);
         let is_wanted = match &facts.said {
             _ if self.is_outdated(&entry) => false,
@@ -273,13 +282,19 @@ impl Query<'_> {
         self.with_key(|key| self.content.store.find(key, facts, self.request.headers(), now))
     }
 
-    /// Whether a script knows that something which the response depends on has changed since it was asked for.
+    /// Whether a script knows that something which the response depends on has changed since it was
+    /// asked for.
     fn is_outdated(&self, entry: &Entry) -> bool {
         self.wish.since.is_some_and(|since| entry.is_older(since))
     }
 
     /// Whether there is something else than this by now.
-    fn has_news(&self, facts: &tokamak_cache::Request, known: Option<&Arc<Entry>>, now: u64) -> bool {
+    fn has_news(
+        &self,
+        facts: &tokamak_cache::Request,
+        known: Option<&Arc<Entry>>,
+        now: u64,
+    ) -> bool {
         match self.find(facts, now) {
             Found::Entry(entry) => !known.is_some_and(|known| Arc::ptr_eq(known, &entry)),
             Found::Nothing | Found::Passed => false,
@@ -305,7 +320,12 @@ impl Query<'_> {
         Turn::Pass(Note::bypass())
     }
 
-    fn fetch(&self, facts: tokamak_cache::Request, stale: Option<Arc<Entry>>, lead: Option<Lead>) -> Turn {
+    fn fetch(
+        &self,
+        facts: tokamak_cache::Request,
+        stale: Option<Arc<Entry>>,
+        lead: Option<Lead>,
+    ) -> Turn {
         self.count(|counts| &counts.misses);
         Turn::Fetch(Box::new(Fetch::new(self, facts, stale, lead)))
     }

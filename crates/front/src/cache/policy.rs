@@ -44,7 +44,10 @@ impl SitePolicies {
     /// What the configuration says.
     pub fn new(site: &config::Site) -> SitePolicies {
         let of_route = |route: &config::Route| (route.path.clone(), Policy::new(&route.cache));
-        SitePolicies { own: Policy::new(&site.cache), routes: site.routes.iter().map(of_route).collect() }
+        SitePolicies {
+            own: Policy::new(&site.cache),
+            routes: site.routes.iter().map(of_route).collect(),
+        }
     }
 
     /// The one for a clean path; nothing where no response is kept.

@@ -1,11 +1,12 @@
-//! A stored response as it is sent: whole, a part of it, or the word that the client has it already; with its age and where it
-//! comes from (RFC 9111 section 5.1, RFC 9211).
+//! A stored response as it is sent: whole, a part of it, or the word that the client has it
+//! already; with its age and where it comes from (RFC 9111 section 5.1, RFC 9211).
 
 use std::fmt::Write;
 
 use bytes::BytesMut;
 use http::header::{
-    self, ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    self, ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue,
 };
 use http::{Method, Response, StatusCode};
 use tokamak_cache::{Entry, OWN_CONTROL};
@@ -62,7 +63,13 @@ pub fn mark(headers: &mut HeaderMap, how: How, ttl: Option<i64>) {
 }
 
 /// The answer to a request that a stored response is for.
-pub fn answer(entry: &Entry, method: &Method, request: &HeaderMap, how: How, now: u64) -> Response<Source> {
+pub fn answer(
+    entry: &Entry,
+    method: &Method,
+    request: &HeaderMap,
+    how: How,
+    now: u64,
+) -> Response<Source> {
     let mut response = Response::new(Source::Empty);
     *response.status_mut() = entry.status;
     *response.headers_mut() = entry.headers.clone();
@@ -72,7 +79,8 @@ pub fn answer(entry: &Entry, method: &Method, request: &HeaderMap, how: How, now
         respond(entry, method, request, &mut response);
     }
     let headers = response.headers_mut();
-    // It says that the application was not asked for this very request, or that another cache had it.
+    // It says that the application was not asked for this very request, or that another cache had
+    // it.
     if matches!(how, How::Hit | How::Shared | How::Collapsed | How::Error) || entry.is_aged() {
         headers.insert(AGE, HeaderValue::from(entry.age(now)));
     }
@@ -89,7 +97,9 @@ fn respond(entry: &Entry, method: &Method, request: &HeaderMap, response: &mut R
     let (etag, modified) = (text(header::ETAG), text(header::LAST_MODIFIED));
     if conditions::is_known(etag, modified, request) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        for name in [CONTENT_LENGTH, CONTENT_TYPE, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE] {
+        for name in
+            [CONTENT_LENGTH, CONTENT_TYPE, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE]
+        {
             response.headers_mut().remove(name);
         }
         return;
@@ -110,7 +120,8 @@ fn respond(entry: &Entry, method: &Method, request: &HeaderMap, response: &mut R
             let start = range.offset as usize;
             Source::Whole(entry.body.slice(start..start + range.len as usize))
         }
-        // Several parts of something small are as quickly sent whole, which is allowed (RFC 9110 section 14.2).
+        // Several parts of something small are as quickly sent whole, which is allowed (RFC 9110
+        // section 14.2).
         Ranges::Some(_) | Ranges::Whole => Source::Whole(entry.body.clone()),
         Ranges::None => {
             let (status, page_headers, page) = pages::answer(Failure::RangeUnsatisfiable);

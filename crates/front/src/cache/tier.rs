@@ -1,9 +1,11 @@
-//! The second tier: a Redis server by which several nodes share what one of them has asked an application for.
+//! The second tier: a Redis server by which several nodes share what one of them has asked an
+//! application for.
 //!
-//! A response is kept there under its key, as bytes. If it varies, what is there is its `Vary`, and the response is under the key
-//! with what the request has in those fields. What is to be forgotten is told in a stream that every node reads: each entry of it
-//! is one purge. A response says how far in the stream its node had read when it asked for it. So a node that finds a response
-//! knows by the purges behind that place whether it still counts, without any clock.
+//! A response is kept there under its key, as bytes. If it varies, what is there is its `Vary`, and
+//! the response is under the key with what the request has in those fields. What is to be forgotten
+//! is told in a stream that every node reads: each entry of it is one purge. A response says how
+//! far in the stream its node had read when it asked for it. So a node that finds a response knows
+//! by the purges behind that place whether it still counts, without any clock.
 //!
 //! A node that cannot read the stream does not use the tier.
 
@@ -32,7 +34,8 @@ const READ_EVERY: Duration = Duration::from_millis(200);
 /// Time for a look at the stream: the first one brings all of it. Chosen arbitrarily.
 const STREAM_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Entries that the stream has, about: a node that has missed more forgets everything. Chosen arbitrarily.
+/// Entries that the stream has, about: a node that has missed more forgets everything. Chosen
+/// arbitrarily.
 const LONGEST: usize = 10_000;
 
 /// What may wait to be told. Chosen arbitrarily.
@@ -42,9 +45,11 @@ const MOST_ERRANDS: usize = 1000;
 const ENTRY: u8 = b'E';
 const VARYING: u8 = b'V';
 
-/// Removes a key, and tells the others if it was there: a purge that removes nothing is none of their business.
+/// Removes a key, and tells the others if it was there: a purge that removes nothing is none of
+/// their business.
 const FORGET: &[u8] = b"if redis.call('DEL', KEYS[1]) == 0 then return false end \
-                        return redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], '*', 'what', ARGV[2])";
+                        return redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], '*', 'what', \
+                        ARGV[2])";
 
 /// The second tier, as all event loops use it.
 pub struct Tier {
@@ -111,7 +116,8 @@ impl Tier {
             }
         };
         let (position, entry) = *entry;
-        let counts = entry.selection.fits(headers) && !self.log().forgets(position, key, &entry.tags);
+        let counts =
+            entry.selection.fits(headers) && !self.log().forgets(position, key, &entry.tags);
         counts.then_some(entry)
     }
 
@@ -131,7 +137,9 @@ impl Tier {
             commands.push(set(self.name(key, &Selection::default()), vary));
         }
         let tier = self.clone();
-        tokio::spawn(async move { tier.ask(tier.clients.get(index)?, commands, Together::Pipeline).await });
+        tokio::spawn(async move {
+            tier.ask(tier.clients.get(index)?, commands, Together::Pipeline).await
+        });
     }
 
     /// Tells the other nodes to forget what is under a key, if the tier has it; soon.
@@ -161,7 +169,9 @@ impl Tier {
             return;
         }
         let commands = errands.iter().map(|errand| self.command(errand)).collect();
-        let Some(Value::Array(replies)) = self.ask(&self.follower, commands, Together::Pipeline).await else {
+        let Some(Value::Array(replies)) =
+            self.ask(&self.follower, commands, Together::Pipeline).await
+        else {
             lock(&self.errands).splice(..0, errands);
             return;
         };
@@ -193,7 +203,8 @@ impl Tier {
         }
     }
 
-    /// Adds to the stream what this node has to tell and reads it, for ever, and has `forget` do what others say.
+    /// Adds to the stream what this node has to tell and reads it, for ever, and has `forget` do
+    /// what others say.
     pub async fn follow(self: Arc<Tier>, forget: impl Fn(&Purge)) {
         let mut tick = tokio::time::interval(READ_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -205,15 +216,30 @@ impl Tier {
             let command = match position {
                 Some(position) => {
                     let last = position.text();
-                    vec![b"XREAD".to_vec(), b"COUNT".into(), b"1000".into(), b"STREAMS".into(), stream, last]
+                    vec![
+                        b"XREAD".to_vec(),
+                        b"COUNT".into(),
+                        b"1000".into(),
+                        b"STREAMS".into(),
+                        stream,
+                        last,
+                    ]
                 }
                 // All of it, from the newest on.
                 None => {
                     let count = LONGEST.to_string().into_bytes();
-                    vec![b"XREVRANGE".to_vec(), stream, b"+".into(), b"-".into(), b"COUNT".into(), count]
+                    vec![
+                        b"XREVRANGE".to_vec(),
+                        stream,
+                        b"+".into(),
+                        b"-".into(),
+                        b"COUNT".into(),
+                        count,
+                    ]
                 }
             };
-            let Some(reply) = self.ask(&self.follower, vec![command], Together::Single).await else {
+            let Some(reply) = self.ask(&self.follower, vec![command], Together::Single).await
+            else {
                 self.log().lose();
                 continue;
             };
@@ -249,7 +275,12 @@ impl Tier {
     }
 
     /// Asks the server, unless it has just failed.
-    async fn ask(&self, client: &Client, commands: Vec<Vec<Vec<u8>>>, together: Together) -> Option<Value> {
+    async fn ask(
+        &self,
+        client: &Client,
+        commands: Vec<Vec<Vec<u8>>>,
+        together: Together,
+    ) -> Option<Value> {
         let now = tokamak_cost::now();
         if now < self.rests_until.load(Ordering::Relaxed) {
             return None;

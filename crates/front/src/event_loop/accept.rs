@@ -1,5 +1,5 @@
-//! Accepting connections: HTTP sockets and FastCGI sockets alike. One event loop accepts a connection, and
-//! another may serve it.
+//! Accepting connections: HTTP sockets and FastCGI sockets alike. One event loop accepts a
+//! connection, and another may serve it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -63,13 +63,18 @@ impl Listener {
         matches!(self, Listener::Http(_))
     }
 
-    /// Takes the socket out of the event loop until `rest` is over, because each new connection wakes
-    /// every event loop that watches the socket. If it cannot be watched again (no descriptors, no
-    /// memory), it tries again after each `pause`; other event loops accept meanwhile.
+    /// Takes the socket out of the event loop until `rest` is over, because each new connection
+    /// wakes every event loop that watches the socket. If it cannot be watched again (no
+    /// descriptors, no memory), it tries again after each `pause`; other event loops accept
+    /// meanwhile.
     ///
     /// # Errors
     /// The socket cannot be taken out of the event loop.
-    pub async fn suspended(self, rest: impl Future<Output = ()>, pause: Duration) -> io::Result<Listener> {
+    pub async fn suspended(
+        self,
+        rest: impl Future<Output = ()>,
+        pause: Duration,
+    ) -> io::Result<Listener> {
         let Listener::Http(listener) = self else { return Ok(self) };
         let listener = listener.into_std()?;
         rest.await;
@@ -87,8 +92,12 @@ impl Listener {
     /// As accept(2).
     pub async fn accept(&self) -> io::Result<Accepted> {
         Ok(match self {
-            Listener::Http(listener) => Accepted::Http(listener.accept().await?.0, ConnHistory::default()),
-            Listener::Fastcgi(listener, index) => Accepted::Fastcgi(listener.accept().await?, *index),
+            Listener::Http(listener) => {
+                Accepted::Http(listener.accept().await?.0, ConnHistory::default())
+            }
+            Listener::Fastcgi(listener, index) => {
+                Accepted::Fastcgi(listener.accept().await?, *index)
+            }
         })
     }
 }

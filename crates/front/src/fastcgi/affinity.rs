@@ -10,7 +10,8 @@ use crate::access;
 /// The variable by which an authorizer says who it is; it knows better than the client.
 const USER: &str = "REMOTE_USER";
 
-/// The key of the first of `wanted` that the request has; `variables` are a script's or an authorizer's, `client` is the client's IP address.
+/// The key of the first of `wanted` that the request has; `variables` are a script's or an
+/// authorizer's, `client` is the client's IP address.
 pub fn key<B>(
     wanted: &[Affinity],
     request: &Request<B>,
@@ -32,9 +33,12 @@ fn find<B>(
         Affinity::Cookie(name) => cookie(headers, name),
         Affinity::Header(name) => headers.get(name).map(|value| value.as_bytes()),
         Affinity::Query(name) => argument(uri.query()?, name),
-        Affinity::Segment(number) => {
-            uri.path().split('/').filter(|segment| !segment.is_empty()).nth(number - 1).map(str::as_bytes)
-        }
+        Affinity::Segment(number) => uri
+            .path()
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+            .nth(number - 1)
+            .map(str::as_bytes),
         Affinity::Prefix(pattern) => pattern.find(uri.path()).map(str::as_bytes),
         Affinity::Variable(name) => variable(variables, name),
         Affinity::User => match variable(variables, USER) {
@@ -56,7 +60,10 @@ fn variable<'a>(variables: &'a [(String, HeaderValue)], name: &str) -> Option<&'
 
 /// The value of a cookie (RFC 6265 section 4.2).
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
-    let all = headers.get_all(COOKIE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b';'));
+    let all = headers
+        .get_all(COOKIE)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b';'));
     pairs(all).find_map(|(found, value)| (found == name.as_bytes()).then_some(value))
 }
 
@@ -121,7 +128,8 @@ mod tests {
 
     #[test]
     fn the_first_that_is_there_counts() {
-        let wanted = [Affinity::Cookie("none".into()), Affinity::Query("id".into()), Affinity::Client];
+        let wanted =
+            [Affinity::Cookie("none".into()), Affinity::Query("id".into()), Affinity::Client];
         assert_eq!(key(&wanted, &request(), &[], "192.0.2.1"), Some(Key::of(b"7")));
         assert_eq!(key(&wanted[..1], &request(), &[], "192.0.2.1"), None);
     }
@@ -130,8 +138,14 @@ mod tests {
     fn variables_are_a_key_and_know_the_user_best() {
         let variables = [("REMOTE_USER".to_owned(), HeaderValue::from_static("ada"))];
         for affinity in [Affinity::User, Affinity::Variable("REMOTE_USER".into())] {
-            assert_eq!(key(&[affinity], &request(), &variables, "192.0.2.1"), Some(Key::of(b"ada")));
+            assert_eq!(
+                key(&[affinity], &request(), &variables, "192.0.2.1"),
+                Some(Key::of(b"ada"))
+            );
         }
-        assert_eq!(key(&[Affinity::Variable("OTHER".into())], &request(), &variables, "192.0.2.1"), None);
+        assert_eq!(
+            key(&[Affinity::Variable("OTHER".into())], &request(), &variables, "192.0.2.1"),
+            None
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What an authorizer says (FastCGI specification §6.3): status 200 lets the request pass, and headers that begin with
-//! `Variable-` become variables of it. Anything else is the response.
+//! What an authorizer says (FastCGI specification §6.3): status 200 lets the request pass, and
+//! headers that begin with `Variable-` become variables of it. Anything else is the response.
 
 use bytes::Bytes;
 use http::Response;
@@ -19,8 +19,8 @@ pub enum Verdict {
     Refused(Response<Source>),
 }
 
-/// What a response with status 200 allows, once it is complete: a body says nothing, but an authorizer that dies in its response
-/// has not allowed anything.
+/// What a response with status 200 allows, once it is complete: a body says nothing, but an
+/// authorizer that dies in its response has not allowed anything.
 pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, Trouble> {
     let Begun { head, pieces, fault, mut exchange, mut complaints, .. } = begun;
     if let Some(fault) = fault {
@@ -37,7 +37,8 @@ pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, Trou
     Err(broken("the authorizer sent a body that is too long"))
 }
 
-/// The variables, in capitals and with underscores as CGI has them: names of headers know no difference.
+/// The variables, in capitals and with underscores as CGI has them: names of headers know no
+/// difference.
 fn variables(headers: &HeaderMap) -> Variables {
     let plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     headers
@@ -65,7 +66,9 @@ mod tests {
         ];
         let headers: HeaderMap = headers
             .iter()
-            .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value)))
+            .map(|(name, value)| {
+                (name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value))
+            })
             .collect();
         let mut found = variables(&headers);
         found.sort();

@@ -12,7 +12,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::head::Block;
 use super::params::CONSTANT;
 
-/// Checks the application at this place of `upstreams`, as long as the result is polled. `home` is the calling event loop.
+/// Checks the application at this place of `upstreams`, as long as the result is polled. `home` is
+/// the calling event loop.
 pub async fn run(upstreams: Arc<[Upstream]>, index: usize, home: usize, config: config::Upstream) {
     let Some(check) = config.check else { return };
     let keep = upstreams[index].keeps();
@@ -30,7 +31,10 @@ pub async fn run(upstreams: Arc<[Upstream]>, index: usize, home: usize, config: 
                 let (upstreams, call) = (upstreams.clone(), call.clone());
                 tokio::spawn(async move {
                     let upstream = &upstreams[index];
-                    let asked = timeout(check.timeout, ask(upstream, &checkup, home, &call, expected, most));
+                    let asked = timeout(
+                        check.timeout,
+                        ask(upstream, &checkup, home, &call, expected, most),
+                    );
                     let outcome = match asked.await {
                         Ok(outcome) => outcome,
                         Err(_) => Some(Err(silence(check.timeout))),
@@ -114,7 +118,9 @@ fn call(check: &config::Check, params: &BTreeMap<String, String>, keep: bool) ->
     let mut all: BTreeMap<&str, &[u8]> =
         plain.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     all.extend(CONSTANT);
-    all.extend(params.iter().chain(&check.params).map(|(name, value)| (name.as_str(), value.as_bytes())));
+    all.extend(
+        params.iter().chain(&check.params).map(|(name, value)| (name.as_str(), value.as_bytes())),
+    );
     let operators = |name: &str| params.contains_key(name) || check.params.contains_key(name);
     // What the operator leaves empty is left out.
     all.retain(|name, value| !value.is_empty() || !operators(name));

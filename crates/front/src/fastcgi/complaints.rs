@@ -1,4 +1,5 @@
-//! What an application complains about (FCGI_STDERR), as lines of the error log with the URL of the request.
+//! What an application complains about (FCGI_STDERR), as lines of the error log with the URL of the
+//! request.
 
 use std::sync::Arc;
 
@@ -7,7 +8,8 @@ use tokamak_config::Site;
 
 use crate::access::LogContext;
 
-/// Most bytes of complaints about one request that are told. Chosen arbitrarily; above what PHP says in a bad hour.
+/// Most bytes of complaints about one request that are told. Chosen arbitrarily; above what PHP
+/// says in a bad hour.
 const MOST: usize = 64 * 1024;
 
 /// Most bytes of one line; a longer one is told in parts. Chosen arbitrarily.

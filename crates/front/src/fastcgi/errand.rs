@@ -22,7 +22,8 @@ pub fn run(upstreams: &[Upstream], errand: &Errand) -> Result<(), String> {
         }
         config::Endpoint::Unix(path) => Endpoint::Unix(path),
     };
-    let upstream = upstreams.get(usize::from(errand.upstream)).ok_or("there is no such upstream")?;
+    let upstream =
+        upstreams.get(usize::from(errand.upstream)).ok_or("there is no such upstream")?;
     let is_there = match errand.deed {
         Deed::Add { weight } => {
             upstream.add(Address { endpoint, weight });

@@ -1,5 +1,6 @@
-//! The headers of a CGI response (RFC 3875 section 6): found at the front of a stream that is cut anywhere, and judged.
-//! What would be another response to somebody behind us is refused, not repaired.
+//! The headers of a CGI response (RFC 3875 section 6): found at the front of a stream that is cut
+//! anywhere, and judged. What would be another response to somebody behind us is refused, not
+//! repaired.
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
@@ -112,7 +113,8 @@ fn parse(block: &[u8]) -> Result<Head, &'static str> {
         if line.is_empty() {
             continue;
         }
-        let colon = memchr::memchr(b':', line).ok_or("the application sent a header without a colon")?;
+        let colon =
+            memchr::memchr(b':', line).ok_or("the application sent a header without a colon")?;
         // Also refuses a blank before the colon, and a line that continues the one before it.
         let name = HeaderName::from_bytes(&line[..colon])
             .map_err(|_| "the application sent a header name that is none")?;
@@ -166,7 +168,12 @@ mod tests {
             Ok(Some((Head { status, headers }, rest))) => {
                 let headers: Vec<String> =
                     headers.iter().map(|(n, v)| format!("{n}={}", v.to_str().unwrap())).collect();
-                format!("{} {} {}", status.as_u16(), headers.join(" "), String::from_utf8_lossy(&rest))
+                format!(
+                    "{} {} {}",
+                    status.as_u16(),
+                    headers.join(" "),
+                    String::from_utf8_lossy(&rest)
+                )
             }
             Ok(None) => "more".into(),
             Err(_) => "wrong".into(),

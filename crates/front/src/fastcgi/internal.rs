@@ -1,5 +1,6 @@
-//! A file in the place of a response's body: the application says which (`X-Accel-Redirect` as nginx knows it, `X-Sendfile` as
-//! Apache and lighttpd do), the front sends it, with ranges and conditions as for any file.
+//! A file in the place of a response's body: the application says which (`X-Accel-Redirect` as
+//! nginx knows it, `X-Sendfile` as Apache and lighttpd do), the front sends it, with ranges and
+//! conditions as for any file.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -34,7 +35,8 @@ pub fn wanted(headers: &HeaderMap) -> Option<Wanted> {
         .or_else(|| text(SENDFILE).map(|path| Wanted::File(path.into())))
 }
 
-/// The response with that file; its headers are the application's, but for those that say what the file is.
+/// The response with that file; its headers are the application's, but for those that say what the
+/// file is.
 ///
 /// # Errors
 /// There is no such file, or it is none that the application may have sent.
@@ -51,7 +53,9 @@ pub fn send(
     let found = found.ok_or_else(|| Trouble {
         failure: Failure::NotFound,
         reason: match wanted {
-            Wanted::Url(url) => format!("the application sent X-Accel-Redirect: {url}, where no file is"),
+            Wanted::Url(url) => {
+                format!("the application sent X-Accel-Redirect: {url}, where no file is")
+            }
             Wanted::File(path) => {
                 format!(
                     "the application sent X-Sendfile: {}, which is no file that it may have sent",
@@ -62,7 +66,8 @@ pub fn send(
         .into(),
     })?;
     let method = if call.request.method() == Method::HEAD { Method::HEAD } else { Method::GET };
-    let files::Plan { status, headers, body } = files::plan(found, &method, call.request.headers())?;
+    let files::Plan { status, headers, body } =
+        files::plan(found, &method, call.request.headers())?;
     let mut response = Response::new(Source::from(body));
     *response.status_mut() = status;
     *response.headers_mut() = headers;

@@ -1,4 +1,5 @@
-//! A request to a FastCGI application: told as CGI variables, its answer read as that of a CGI program (RFC 3875).
+//! A request to a FastCGI application: told as CGI variables, its answer read as that of a CGI
+//! program (RFC 3875).
 
 mod affinity;
 mod authorizer;
@@ -102,8 +103,9 @@ impl From<Fault> for Unread {
     }
 }
 
-/// Asks, and reads the headers of the response and what comes with them. As long as no client has seen anything of it, another
-/// process may be asked in place of one that died. The time that this takes is booked on `ledger`.
+/// Asks, and reads the headers of the response and what comes with them. As long as no client has
+/// seen anything of it, another process may be asked in place of one that died. The time that this
+/// takes is booked on `ledger`.
 async fn begin(
     index: usize,
     call: &Call<'_>,
@@ -111,8 +113,12 @@ async fn begin(
     mut ledger: Option<&mut Ledger>,
 ) -> Result<Begun, Trouble> {
     let (upstream, config) = (&call.home.upstreams[index], &call.home.server.upstreams[index]);
-    let key =
-        affinity::key(&config.affinity, call.request, call.variables, &call.caller.addresses().text.peer);
+    let key = affinity::key(
+        &config.affinity,
+        call.request,
+        call.variables,
+        &call.caller.addresses().text.peer,
+    );
     let mut inquiry = upstream.inquire(call.home.index, Arc::new(request), key);
     loop {
         let answer = inquiry.answer().await?;
@@ -139,7 +145,9 @@ async fn read(call: &Call<'_>, most: usize, answer: Answer) -> Result<Begun, Unr
     let first = if rest.is_empty() { Vec::new() } else { vec![rest] };
     let taken = take(&mut exchange, first, call.home.server.limits.buffer, &mut complaints);
     let ((pieces, is_whole), fault) = match taken {
-        Err(fault) if internal::wanted(&head.headers).is_some() => ((Vec::new(), true), Some(fault)),
+        Err(fault) if internal::wanted(&head.headers).is_some() => {
+            ((Vec::new(), true), Some(fault))
+        }
         taken => (taken?, None),
     };
     Ok(Begun { head, pieces, is_whole, fault, exchange, complaints })
@@ -147,7 +155,11 @@ async fn read(call: &Call<'_>, most: usize, answer: Answer) -> Result<Begun, Unr
 
 impl Begun {
     /// The response, or the file that stands for it.
-    fn respond(self, call: &Call<'_>, config: &config::Upstream) -> Result<Response<Source>, Trouble> {
+    fn respond(
+        self,
+        call: &Call<'_>,
+        config: &config::Upstream,
+    ) -> Result<Response<Source>, Trouble> {
         match internal::wanted(&self.head.headers) {
             Some(wanted) => internal::send(call, config, self.head, &wanted),
             None => Ok(respond(call, self)),
@@ -182,7 +194,8 @@ fn unfit(reason: &'static str) -> Unread {
     Unread::Unfit(broken(reason))
 }
 
-/// Reads up to the end of the headers, passing interim responses on. Gives what had come behind them, too.
+/// Reads up to the end of the headers, passing interim responses on. Gives what had come behind
+/// them, too.
 async fn read_head(
     call: &Call<'_>,
     most: usize,
@@ -238,7 +251,9 @@ fn take(
 }
 
 fn respond(call: &Call<'_>, begun: Begun) -> Response<Source> {
-    let Begun { head: Head { status, headers }, pieces, is_whole, exchange, mut complaints, .. } = begun;
+    let Begun {
+        head: Head { status, headers }, pieces, is_whole, exchange, mut complaints, ..
+    } = begun;
     let mut response = Response::new(Source::Empty);
     *response.status_mut() = status;
     *response.headers_mut() = headers;

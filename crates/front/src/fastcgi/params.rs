@@ -1,5 +1,5 @@
-//! The variables of a request as FastCGI parameters: those that nginx's `fastcgi_params` gives, the headers as `HTTP_…`, and
-//! what the operator adds.
+//! The variables of a request as FastCGI parameters: those that nginx's `fastcgi_params` gives, the
+//! headers as `HTTP_…`, and what the operator adds.
 
 use std::collections::BTreeMap;
 
@@ -37,12 +37,16 @@ pub fn responder(
     request(call, config, keep, Role::Responder, body, &[])
 }
 
-/// The request as it goes to an application that says whether it may be served (§6.3): without its body, and without what is
-/// only for those who answer.
+/// The request as it goes to an application that says whether it may be served (§6.3): without its
+/// body, and without what is only for those who answer.
 ///
 /// # Errors
 /// As [`responder`].
-pub fn authorizer(call: &Call<'_>, config: &config::Upstream, keep: bool) -> Result<fcgi::Call, Failure> {
+pub fn authorizer(
+    call: &Call<'_>,
+    config: &config::Upstream,
+    keep: bool,
+) -> Result<fcgi::Call, Failure> {
     request(call, config, keep, Role::Authorizer, Body::Empty, &[])
 }
 
@@ -56,8 +60,10 @@ pub fn filter(
     keep: bool,
     file: Found,
 ) -> Result<fcgi::Call, Failure> {
-    let about =
-        [("FCGI_DATA_LAST_MOD", u64::try_from(file.modified).unwrap_or(0)), ("FCGI_DATA_LENGTH", file.len)];
+    let about = [
+        ("FCGI_DATA_LAST_MOD", u64::try_from(file.modified).unwrap_or(0)),
+        ("FCGI_DATA_LENGTH", file.len),
+    ];
     let data = if file.len == 0 { Body::Empty } else { Body::spooled(file.file, file.len) };
     Ok(request(call, config, keep, Role::Filter, Body::Empty, &about)?.with_data(data))
 }
@@ -83,9 +89,11 @@ fn request(
             fits: true,
         };
         cgi::describe(&mut parameters, call, length);
-        // What the client calls itself; the application checks whether that is true, as behind nginx.
+        // What the client calls itself; the application checks whether that is true, as behind
+        // nginx.
         let authorization = call.request.headers().get(AUTHORIZATION);
-        let user = authorization.and_then(|value| access::user(value.as_bytes())).unwrap_or_default();
+        let user =
+            authorization.and_then(|value| access::user(value.as_bytes())).unwrap_or_default();
         parameters.add(b"REMOTE_USER", &user);
         for (name, number) in about {
             parameters.add(name.as_bytes(), Decimal::default().text(*number));
@@ -127,7 +135,8 @@ impl Parameters<'_, '_> {
 
     fn flush_header(&mut self) {
         if !self.header.is_empty() {
-            let (header, value) = (std::mem::take(&mut self.header), std::mem::take(&mut self.value));
+            let (header, value) =
+                (std::mem::take(&mut self.header), std::mem::take(&mut self.value));
             self.add(&header, &value);
             (self.header, self.value) = (header, value);
             self.header.clear();
@@ -162,18 +171,26 @@ impl Told for Parameters<'_, '_> {
         }
     }
 
-    /// nginx's rule: a name of other characters is dropped. An underscore could spoof a dash (`X_Real_Ip`). `Proxy` would
-    /// become HTTP_PROXY, which libraries take for a setting (CVE-2016-5385).
+    /// nginx's rule: a name of other characters is dropped. An underscore could spoof a dash
+    /// (`X_Real_Ip`). `Proxy` would become HTTP_PROXY, which libraries take for a setting
+    /// (CVE-2016-5385).
     fn header(&mut self, name: &[u8], value: &[u8]) {
         let is_plain = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
-        let is_withheld = self.role == Role::Authorizer && name.eq_ignore_ascii_case(b"content-length");
+        let is_withheld =
+            self.role == Role::Authorizer && name.eq_ignore_ascii_case(b"content-length");
         if !is_plain || is_withheld || name.eq_ignore_ascii_case(b"proxy") {
             return;
         }
-        let variable = name.iter().map(|byte| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() });
-        let is_same = self.header.get(5..).is_some_and(|last| last.iter().copied().eq(variable.clone()));
+        let variable =
+            name.iter().map(|byte| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() });
+        let is_same =
+            self.header.get(5..).is_some_and(|last| last.iter().copied().eq(variable.clone()));
         if is_same {
-            self.value.extend_from_slice(if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " });
+            self.value.extend_from_slice(if name.eq_ignore_ascii_case(b"cookie") {
+                b"; "
+            } else {
+                b", "
+            });
         } else {
             self.flush_header();
             self.header.extend_from_slice(b"HTTP_");

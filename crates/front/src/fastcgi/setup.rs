@@ -26,7 +26,9 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
                     addresses.push(Address { endpoint: Endpoint::Tcp(address), weight });
                     continue;
                 }
-                (Err(_), Some((host, port))) => Name::Host(host.to_owned(), port.parse().unwrap_or_default()),
+                (Err(_), Some((host, port))) => {
+                    Name::Host(host.to_owned(), port.parse().unwrap_or_default())
+                }
                 // The configuration has refused what has no port.
                 (Err(_), None) => continue,
             },
@@ -84,7 +86,8 @@ pub fn resolve(upstreams: &[Upstream], server: &config::Server) -> io::Result<()
     })
 }
 
-/// Does what is to be done for the applications beside requests, in tasks of the calling event loop, which is `home`.
+/// Does what is to be done for the applications beside requests, in tasks of the calling event
+/// loop, which is `home`.
 pub fn attend(upstreams: &Arc<[Upstream]>, server: &config::Server, home: usize) {
     let names = Names { servers: server.resolver.clone() };
     for (index, config) in server.upstreams.iter().enumerate() {

@@ -28,7 +28,8 @@ pub(super) enum Verdict {
 }
 
 impl Validators {
-    /// The coding is part of the tag: two representations never share one, even with equal length and time.
+    /// The coding is part of the tag: two representations never share one, even with equal length
+    /// and time.
     pub(super) fn of(found: &Found, coding: Option<&str>) -> Validators {
         let modified = found.modified.clamp(0, LAST) as u64;
         let (dash, coding) = coding.map_or(("", ""), |coding| ("-", coding));
@@ -62,14 +63,20 @@ pub fn is_known(etag: Option<&str>, last_modified: Option<&str>, request: &Heade
         tag.strip_prefix("W/").unwrap_or(tag)
     }
     if request.contains_key(IF_NONE_MATCH) {
-        return names(request, IF_NONE_MATCH, |tag| etag.is_some_and(|etag| strong(etag) == strong(tag)));
+        return names(request, IF_NONE_MATCH, |tag| {
+            etag.is_some_and(|etag| strong(etag) == strong(tag))
+        });
     }
     let Some(since) = date(request, IF_MODIFIED_SINCE) else { return false };
     last_modified.and_then(seconds).is_some_and(|modified| modified <= since)
 }
 
 /// Whether a range may be sent, or `If-Range` tells that the client has a part of something else.
-pub fn is_range_wanted(etag: Option<&str>, last_modified: Option<&str>, request: &HeaderMap) -> bool {
+pub fn is_range_wanted(
+    etag: Option<&str>,
+    last_modified: Option<&str>,
+    request: &HeaderMap,
+) -> bool {
     let Some(value) = request.get(IF_RANGE) else { return true };
     match value.to_str() {
         Ok(tag) if tag.starts_with('"') => etag == Some(tag),
@@ -161,7 +168,10 @@ mod tests {
             (vec!["If-Match: \"a-b\"", "If-None-Match: \"a-b\""], NotModified),
             (vec!["If-Match: \"x\"", "If-None-Match: \"a-b\""], Failed),
             (
-                vec![&format!("If-Unmodified-Since: {SAME}"), &format!("If-Modified-Since: {SAME}")],
+                vec![
+                    &format!("If-Unmodified-Since: {SAME}"),
+                    &format!("If-Modified-Since: {SAME}"),
+                ],
                 NotModified,
             ),
         ] {
@@ -191,11 +201,21 @@ mod tests {
 
     #[test]
     fn validators_stand_any_time() {
-        let found =
-            |modified| Found { file: tempfile::tempfile().unwrap(), len: 255, modified, path: "x".into() };
+        let found = |modified| Found {
+            file: tempfile::tempfile().unwrap(),
+            len: 255,
+            modified,
+            path: "x".into(),
+        };
         assert_eq!(Validators::of(&found(0x10), None).etag, "\"10-ff\"");
         assert_eq!(Validators::of(&found(0x10), Some("br")).etag, "\"10-ff-br\"");
-        assert_eq!(Validators::of(&found(i64::MIN), None).last_modified, "Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(Validators::of(&found(i64::MAX), None).last_modified, "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(
+            Validators::of(&found(i64::MIN), None).last_modified,
+            "Thu, 01 Jan 1970 00:00:00 GMT"
+        );
+        assert_eq!(
+            Validators::of(&found(i64::MAX), None).last_modified,
+            "Fri, 31 Dec 9999 23:59:59 GMT"
+        );
     }
 }

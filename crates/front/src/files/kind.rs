@@ -18,7 +18,8 @@ pub(super) fn with_charset(kind: &'static str) -> Cow<'static, str> {
     if is_text(kind) { Cow::Owned(format!("{kind}; charset=utf-8")) } else { Cow::Borrowed(kind) }
 }
 
-/// Whether a compressed file may lie beside it, so that what is sent depends on what the client takes.
+/// Whether a compressed file may lie beside it, so that what is sent depends on what the client
+/// takes.
 pub(super) fn is_compressible(kind: &str) -> bool {
     is_text(kind)
         || matches!(
@@ -70,7 +71,11 @@ mod tests {
             ("a", "application/octet-stream", false),
         ] {
             let found = of(Path::new(name));
-            assert_eq!((&*with_charset(found), is_compressible(found)), (kind, compressible), "{name}");
+            assert_eq!(
+                (&*with_charset(found), is_compressible(found)),
+                (kind, compressible),
+                "{name}"
+            );
         }
     }
 }

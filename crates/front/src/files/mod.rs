@@ -1,8 +1,8 @@
 //! Static files: what a request for one gets, as a plan that somebody else carries out.
 //!
-//! The order of decisions is that of RFC 9110: the method, the representation (a compressed file beside
-//! the asked one, if the client takes it), the conditions, the ranges. The file has been opened before, so
-//! all of the answer is about the same file, whatever happens to its name.
+//! The order of decisions is that of RFC 9110: the method, the representation (a compressed file
+//! beside the asked one, if the client takes it), the conditions, the ranges. The file has been
+//! opened before, so all of the answer is about the same file, whatever happens to its name.
 
 pub mod conditions;
 mod kind;
@@ -21,8 +21,8 @@ use std::io;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_RANGES, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED,
-    VARY,
+    ACCEPT_RANGES, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    LAST_MODIFIED, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
@@ -32,7 +32,8 @@ use conditions::{Validators, Verdict};
 use ranges::Ranges;
 use slices::Part;
 
-/// Largest body that is read at once: below it, streaming costs more than it saves. Chosen arbitrarily.
+/// Largest body that is read at once: below it, streaming costs more than it saves. Chosen
+/// arbitrarily.
 const SMALL: u64 = 64 * 1024;
 
 /// A response for a file.
@@ -61,7 +62,10 @@ pub enum Body {
 ///
 /// # Errors
 /// A method that files do not know, a condition that does not hold, a file that cannot be read.
-pub fn respond<T, B: From<Body>>(found: Found, request: &Request<T>) -> Result<Response<B>, Failure> {
+pub fn respond<T, B: From<Body>>(
+    found: Found,
+    request: &Request<T>,
+) -> Result<Response<B>, Failure> {
     let plan = plan(found, request.method(), request.headers())?;
     let mut response = Response::new(B::from(plan.body));
     *response.status_mut() = plan.status;
@@ -77,7 +81,8 @@ pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, 
     match *method {
         Method::GET | Method::HEAD => {}
         Method::OPTIONS => {
-            let headers = HeaderMap::from_iter([(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"))]);
+            let headers =
+                HeaderMap::from_iter([(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"))]);
             return Ok(Plan { status: StatusCode::NO_CONTENT, headers, body: Body::Empty });
         }
         _ => return Err(Failure::MethodNotAllowed),
@@ -121,12 +126,21 @@ pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, 
             [range] => {
                 headers.insert(CONTENT_TYPE, text(&kind)?);
                 headers.insert(CONTENT_RANGE, text(&range.described(found.len))?);
-                (StatusCode::PARTIAL_CONTENT, vec![Part::File { offset: range.offset, len: range.len }])
+                (
+                    StatusCode::PARTIAL_CONTENT,
+                    vec![Part::File { offset: range.offset, len: range.len }],
+                )
             }
             _ => {
                 let boundary = boundary();
-                headers.insert(CONTENT_TYPE, text(&format!("multipart/byteranges; boundary={boundary}"))?);
-                (StatusCode::PARTIAL_CONTENT, ranges::multipart(&ranges, found.len, &kind, &boundary))
+                headers.insert(
+                    CONTENT_TYPE,
+                    text(&format!("multipart/byteranges; boundary={boundary}"))?,
+                );
+                (
+                    StatusCode::PARTIAL_CONTENT,
+                    ranges::multipart(&ranges, found.len, &kind, &boundary),
+                )
             }
         },
         Ranges::None => return unsatisfiable(found.len),
@@ -136,7 +150,8 @@ pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, 
     let body = match slices.left() {
         _ if *method == Method::HEAD => Body::Empty,
         0 => Body::Empty,
-        // Reading fails when the file has just become shorter; the next request sees its new length.
+        // Reading fails when the file has just become shorter; the next request sees its new
+        // length.
         1..=SMALL => Body::Bytes(all(slices).map_err(|_| Failure::Internal)?),
         _ => Body::Files(slices),
     };
@@ -175,7 +190,8 @@ fn text(value: &str) -> Result<HeaderValue, Failure> {
     HeaderValue::from_str(value).map_err(|_| Failure::Internal)
 }
 
-/// Text that does not occur in the file, but for a chance of one to 2^128, and that nobody can guess.
+/// Text that does not occur in the file, but for a chance of one to 2^128, and that nobody can
+/// guess.
 fn boundary() -> String {
     let (left, right) = (RandomState::new(), RandomState::new());
     format!("{:016x}{:016x}", left.hash_one(1), right.hash_one(2))

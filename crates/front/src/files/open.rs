@@ -41,7 +41,12 @@ pub fn open(path: &Path) -> io::Result<Opened> {
     let meta = file.metadata()?;
     let kind = meta.file_type();
     Ok(if kind.is_file() {
-        Opened::Regular(Found { file, len: meta.len(), modified: meta.mtime(), path: path.to_owned() })
+        Opened::Regular(Found {
+            file,
+            len: meta.len(),
+            modified: meta.mtime(),
+            path: path.to_owned(),
+        })
     } else if kind.is_dir() {
         Opened::Directory
     } else {
@@ -57,7 +62,9 @@ mod tests {
     fn only_regular_files_are_given_out() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("file"), "x").unwrap();
-        assert!(matches!(open(&dir.path().join("file")), Ok(Opened::Regular(found)) if found.len == 1));
+        assert!(
+            matches!(open(&dir.path().join("file")), Ok(Opened::Regular(found)) if found.len == 1)
+        );
         assert!(matches!(open(dir.path()), Ok(Opened::Directory)));
         assert!(matches!(open(Path::new("/dev/null")), Ok(Opened::Special)));
         let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();

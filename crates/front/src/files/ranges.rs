@@ -6,8 +6,8 @@ use http::header::RANGE;
 
 use super::slices::Part;
 
-/// Most ranges in one request; with more the whole file is sent. Chosen arbitrarily: readers of documents
-/// and resumed downloads ask for a few.
+/// Most ranges in one request; with more the whole file is sent. Chosen arbitrarily: readers of
+/// documents and resumed downloads ask for a few.
 const MOST: usize = 16;
 
 /// One range of a file.
@@ -57,7 +57,9 @@ fn parse(value: &str, len: u64) -> Option<Ranges> {
         let (first, last) = spec.split_once('-')?;
         let range = match (number(first)?, number(last)?) {
             (None, None) => return None,
-            (None, Some(suffix)) => Range { offset: len.saturating_sub(suffix), len: suffix.min(len) },
+            (None, Some(suffix)) => {
+                Range { offset: len.saturating_sub(suffix), len: suffix.min(len) }
+            }
             (Some(first), Some(last)) if last < first => return None,
             (Some(first), last) if first < len => {
                 let last = last.unwrap_or(u64::MAX).min(len - 1);

@@ -76,7 +76,11 @@ fn other_methods_are_told_which_ones_there_are() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir, "a.txt", "hello", TIME);
     for method in ["POST", "PUT", "DELETE", "PATCH", "PROPFIND"] {
-        assert_eq!(ask(&dir, "a.txt", method, &[]).unwrap_err(), Failure::MethodNotAllowed, "{method}");
+        assert_eq!(
+            ask(&dir, "a.txt", method, &[]).unwrap_err(),
+            Failure::MethodNotAllowed,
+            "{method}"
+        );
     }
     let mut options = ask(&dir, "a.txt", "OPTIONS", &[]).unwrap();
     assert_eq!(shown(&mut options, [ALLOW]), (204, Vec::new(), ["GET, HEAD, OPTIONS".to_owned()]));
@@ -109,9 +113,13 @@ fn conditions_come_before_ranges() {
     write(&dir, "a.txt", "0123456789", TIME);
     const TAG: &str = "\"6b003640-a\"";
     const RANGE: &str = "Range: bytes=2-3";
-    let mut not_modified = ask(&dir, "a.txt", "GET", &[&format!("If-None-Match: {TAG}"), RANGE]).unwrap();
+    let mut not_modified =
+        ask(&dir, "a.txt", "GET", &[&format!("If-None-Match: {TAG}"), RANGE]).unwrap();
     assert_eq!(shown(&mut not_modified, [ETAG]), (304, Vec::new(), [TAG.to_owned()]));
-    assert!(not_modified.headers.contains_key(VARY) && !not_modified.headers.contains_key(CONTENT_LENGTH));
+    assert!(
+        not_modified.headers.contains_key(VARY)
+            && !not_modified.headers.contains_key(CONTENT_LENGTH)
+    );
     let failed = ask(&dir, "a.txt", "GET", &["If-Match: \"other\"", RANGE]).unwrap_err();
     assert_eq!(failed, Failure::PreconditionFailed);
 
@@ -119,7 +127,10 @@ fn conditions_come_before_ranges() {
     let expected = ["bytes 2-3/10".to_owned(), "2".to_owned()];
     assert_eq!(shown(&mut part, [CONTENT_RANGE, CONTENT_LENGTH]), (206, b"23".to_vec(), expected));
     let mut whole = ask(&dir, "a.txt", "GET", &["If-Range: \"other\"", RANGE]).unwrap();
-    assert_eq!(shown(&mut whole, [CONTENT_LENGTH]), (200, b"0123456789".to_vec(), ["10".to_owned()]));
+    assert_eq!(
+        shown(&mut whole, [CONTENT_LENGTH]),
+        (200, b"0123456789".to_vec(), ["10".to_owned()])
+    );
 }
 
 #[test]
@@ -140,9 +151,13 @@ fn several_ranges_come_as_parts() {
     let (status, body, [kind, length]) = shown(&mut plan, [CONTENT_TYPE, CONTENT_LENGTH]);
     let boundary = kind.strip_prefix("multipart/byteranges; boundary=").unwrap();
     let part = |range| {
-        format!("--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Range: {range}\r\n\r\n")
+        format!(
+            "--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Range: \
+                {range}\r\n\r\n"
+        )
     };
-    let expected = format!("{}01\r\n{}789\r\n--{boundary}--\r\n", part("bytes 0-1/10"), part("bytes 7-9/10"));
+    let expected =
+        format!("{}01\r\n{}789\r\n--{boundary}--\r\n", part("bytes 0-1/10"), part("bytes 7-9/10"));
     assert_eq!((status, String::from_utf8(body).unwrap()), (206, expected.clone()));
     assert_eq!(length, expected.len().to_string());
 }
@@ -155,7 +170,8 @@ fn a_compressed_file_is_sent_if_the_client_takes_it() {
     write(&dir, "a.css.gz", "gzip!", TIME + 5);
     write(&dir, "a.css.zst", "stale", TIME - 1);
     let names = [CONTENT_TYPE, CONTENT_LENGTH, VARY];
-    let common = |length: &str| ["text/css; charset=utf-8", length, "Accept-Encoding"].map(str::to_owned);
+    let common =
+        |length: &str| ["text/css; charset=utf-8", length, "Accept-Encoding"].map(str::to_owned);
     for (accept, content, coding) in [
         ("br, gzip", "brotli", Some("br")),
         ("gzip", "gzip!", Some("gzip")),
@@ -165,22 +181,32 @@ fn a_compressed_file_is_sent_if_the_client_takes_it() {
     ] {
         let mut plan = ask(&dir, "a.css", "GET", &[&format!("Accept-Encoding: {accept}")]).unwrap();
         let length = content.len().to_string();
-        assert_eq!(shown(&mut plan, names.clone()), (200, content.into(), common(&length)), "{accept}");
+        assert_eq!(
+            shown(&mut plan, names.clone()),
+            (200, content.into(), common(&length)),
+            "{accept}"
+        );
         assert_eq!(
             plan.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap()),
             coding,
             "{accept}"
         );
     }
-    // Each representation has a tag of its own, and conditions and ranges are about the one that is sent.
+    // Each representation has a tag of its own, and conditions and ranges are about the one that is
+    // sent.
     let tags: std::collections::HashSet<_> = ["br", "gzip", "identity"]
         .map(|accept| {
-            ask(&dir, "a.css", "GET", &[&format!("Accept-Encoding: {accept}")]).unwrap().headers[ETAG].clone()
+            ask(&dir, "a.css", "GET", &[&format!("Accept-Encoding: {accept}")]).unwrap().headers
+                [ETAG]
+                .clone()
         })
         .into();
     assert_eq!(tags.len(), 3);
     let mut part = ask(&dir, "a.css", "GET", &["Accept-Encoding: br", "Range: bytes=0-2"]).unwrap();
-    assert_eq!(shown(&mut part, [CONTENT_RANGE]), (206, b"bro".to_vec(), ["bytes 0-2/6".to_owned()]));
+    assert_eq!(
+        shown(&mut part, [CONTENT_RANGE]),
+        (206, b"bro".to_vec(), ["bytes 0-2/6".to_owned()])
+    );
 }
 
 #[test]
@@ -191,7 +217,10 @@ fn a_compressed_file_beside_an_image_is_no_variant() {
     let mut plan = ask(&dir, "a.png", "GET", &["Accept-Encoding: gzip"]).unwrap();
     assert_eq!(body(&mut plan), b"plain");
     let mut direct = ask(&dir, "a.png.gz", "GET", &["Accept-Encoding: gzip"]).unwrap();
-    assert_eq!(shown(&mut direct, [CONTENT_TYPE]), (200, b"gzip".to_vec(), ["application/gzip".to_owned()]));
+    assert_eq!(
+        shown(&mut direct, [CONTENT_TYPE]),
+        (200, b"gzip".to_vec(), ["application/gzip".to_owned()])
+    );
 }
 
 #[test]

@@ -10,8 +10,8 @@ use super::{Found, Opened, open};
 /// Codings and the names of their files, best first.
 const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
 
-/// The best representation that the client takes. A compressed file that is older than the plain one has
-/// been forgotten by whoever changed that, and is passed over.
+/// The best representation that the client takes. A compressed file that is older than the plain
+/// one has been forgotten by whoever changed that, and is passed over.
 pub(super) fn choose(found: Found, request: &HeaderMap) -> (Found, Option<&'static str>) {
     for (coding, suffix) in wanted(request) {
         let mut path = found.path.clone().into_os_string();

@@ -1,4 +1,5 @@
-//! The attributes of a request by the names that scripts know: read from the request as it is, or as scripts changed it.
+//! The attributes of a request by the names that scripts know: read from the request as it is, or
+//! as scripts changed it.
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
@@ -66,7 +67,9 @@ impl Origin<'_> {
             Attribute::ServerAddr => &self.addresses.text.local,
             Attribute::ServerPort => return Some(self.addresses.local.port().to_string().into()),
             Attribute::Protocol => self.protocol(),
-            Attribute::ServerName => host_of(uri, &self.parts.headers).unwrap_or(&self.place.site.name),
+            Attribute::ServerName => {
+                host_of(uri, &self.parts.headers).unwrap_or(&self.place.site.name)
+            }
             Attribute::Stage => "handle-req",
         };
         Some(text.as_bytes().to_vec())
@@ -161,7 +164,12 @@ impl Changes {
     }
 
     /// Does what a script's assignment means.
-    pub fn set(&mut self, parts: &mut Parts, attribute: Attribute, value: &[u8]) -> Result<(), String> {
+    pub fn set(
+        &mut self,
+        parts: &mut Parts,
+        attribute: Attribute,
+        value: &[u8],
+    ) -> Result<(), String> {
         let name = attribute.name();
         match attribute {
             Attribute::Uri => {
@@ -190,8 +198,8 @@ impl Changes {
                 return Ok(());
             }
             Attribute::RemoteAddr | Attribute::RemoteIp => {
-                let is_address =
-                    str::from_utf8(value).is_ok_and(|text| text.parse::<std::net::IpAddr>().is_ok());
+                let is_address = str::from_utf8(value)
+                    .is_ok_and(|text| text.parse::<std::net::IpAddr>().is_ok());
                 if !is_address {
                     let value = value.escape_ascii();
                     return Err(format!("r.req_attr['remote-addr'] invalid addr: {value}"));
@@ -199,7 +207,9 @@ impl Changes {
                 self.put(Attribute::RemoteAddr, value.to_vec());
                 self.put(Attribute::RemoteIp, value.to_vec());
             }
-            Attribute::UriScheme | Attribute::UriAuthority => self.put(attribute, value.to_ascii_lowercase()),
+            Attribute::UriScheme | Attribute::UriAuthority => {
+                self.put(attribute, value.to_ascii_lowercase())
+            }
             _ => self.put(attribute, value.to_vec()),
         }
         Ok(())

@@ -14,7 +14,8 @@ use crate::cache::Content;
 use crate::response::Source;
 use crate::service::host_of;
 
-/// How much earlier than it was made a file may say that it was: the system's clock for files stands still between two ticks.
+/// How much earlier than it was made a file may say that it was: the system's clock for files
+/// stands still between two ticks.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Adds what a script wants to what scripts have wanted.
@@ -76,7 +77,8 @@ pub fn kept(work: &Work, key: Option<&[u8]>) -> Option<Kept> {
 /// Makes what is kept under a key the response; its status, if there is something.
 pub fn send(work: &mut Work, key: &[u8]) -> Option<u16> {
     let entry = entry(work, Some(key))?;
-    let (parts, source) = crate::cache::answer(&entry, &work.parts.method, &work.parts.headers).into_parts();
+    let (parts, source) =
+        crate::cache::answer(&entry, &work.parts.method, &work.parts.headers).into_parts();
     work.fields = parts.headers;
     // Scripts may still change the body.
     work.fields.remove(CONTENT_LENGTH);

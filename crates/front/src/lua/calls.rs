@@ -17,8 +17,8 @@ use tokamak_outbound::{Names, redis};
 
 use super::timers::Timers;
 
-/// Redis servers that scripts may use, counting each database, user and time limit: more look like a mistake. Chosen
-/// arbitrarily.
+/// Redis servers that scripts may use, counting each database, user and time limit: more look like
+/// a mistake. Chosen arbitrarily.
 const MOST_SERVERS: usize = 64;
 
 /// The clients and the timers of one event loop.
@@ -46,7 +46,9 @@ impl Calls {
             Call::Redis { server, commands, together } => {
                 let client = self.clients().get(server as usize).cloned();
                 Box::pin(async move {
-                    let Some(client) = client else { return Err("there is no such server".to_owned()) };
+                    let Some(client) = client else {
+                        return Err("there is no such server".to_owned());
+                    };
                     command(&client, &commands, together).await
                 })
             }
@@ -102,7 +104,8 @@ fn request(call: HttpCall) -> Result<Request, Fault> {
     Ok(request)
 }
 
-/// A service's answer as scripts see it. Written out, as it is smaller than what the compiler makes of an `async` block.
+/// A service's answer as scripts see it. Written out, as it is smaller than what the compiler makes
+/// of an `async` block.
 struct Answer(Sending);
 
 impl Future for Answer {
@@ -110,7 +113,8 @@ impl Future for Answer {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(context).map(|result| {
-            let http::Response { status, fields, body } = result.map_err(|fault| fault.to_string())?;
+            let http::Response { status, fields, body } =
+                result.map_err(|fault| fault.to_string())?;
             Ok(Value::Response(Response { status, fields, body }))
         })
     }
@@ -152,12 +156,14 @@ fn reply(value: redis::Value) -> Value {
             Value::Bytes(text.into_bytes())
         }
         redis::Value::Okay => Value::Bytes(b"OK".to_vec()),
-        redis::Value::Array(values) | redis::Value::Set(values) | redis::Value::Push { data: values, .. } => {
+        redis::Value::Array(values)
+        | redis::Value::Set(values)
+        | redis::Value::Push { data: values, .. } => {
             Value::List(values.into_iter().map(reply).collect())
         }
-        redis::Value::Map(pairs) => {
-            Value::List(pairs.into_iter().flat_map(|(key, value)| [reply(key), reply(value)]).collect())
-        }
+        redis::Value::Map(pairs) => Value::List(
+            pairs.into_iter().flat_map(|(key, value)| [reply(key), reply(value)]).collect(),
+        ),
         redis::Value::Attribute { data, .. } => reply(*data),
         redis::Value::Double(number) => Value::Number(number),
         redis::Value::Boolean(truth) => Value::Boolean(truth),

@@ -1,5 +1,5 @@
-//! Requests that scripts make to this server itself: routes, scripts, files and applications answer as they would a client,
-//! but no socket is between.
+//! Requests that scripts make to this server itself: routes, scripts, files and applications answer
+//! as they would a client, but no socket is between.
 
 use std::sync::Arc;
 
@@ -17,7 +17,12 @@ use crate::server::Loop;
 use crate::service::{self, TooDeep};
 
 /// Begins a request on behalf of one to that host.
-pub fn begin(home: &Arc<Loop>, caller: &Caller, host: Option<&HeaderValue>, call: HttpCall) -> Waiting {
+pub fn begin(
+    home: &Arc<Loop>,
+    caller: &Caller,
+    host: Option<&HeaderValue>,
+    call: HttpCall,
+) -> Waiting {
     let (home, caller, host) = (home.clone(), caller.clone(), host.cloned());
     Box::pin(async move {
         let (limit, most) = (call.timeout, call.most);
@@ -36,7 +41,8 @@ fn request(host: Option<HeaderValue>, call: HttpCall) -> Result<Request<Body>, F
     fields.extend(host.map(|host| (HOST, host)));
     for (name, value) in &call.fields {
         let bad = || Fault::Field(String::from_utf8_lossy(name).into_owned());
-        let name = HeaderName::from_bytes(name).ok().filter(|name| !is_reserved(name)).ok_or_else(bad)?;
+        let name =
+            HeaderName::from_bytes(name).ok().filter(|name| !is_reserved(name)).ok_or_else(bad)?;
         let value = HeaderValue::from_bytes(value).map_err(|_| bad())?;
         if name == HOST {
             fields.insert(name, value);
@@ -68,7 +74,11 @@ async fn answer(
     let (head, body) =
         response.map_err(|TooDeep| "requests are made for each other without end")?.into_parts();
     let body = Limited::new(body, most).collect().await.map_err(|error| {
-        if error.is::<LengthLimitError>() { Fault::Large(most).to_string() } else { error.to_string() }
+        if error.is::<LengthLimitError>() {
+            Fault::Large(most).to_string()
+        } else {
+            error.to_string()
+        }
     })?;
     Ok(received(head.status.as_u16(), &head.headers, body.to_bytes().into()))
 }

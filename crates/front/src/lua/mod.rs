@@ -1,5 +1,5 @@
-//! Lua scripts in a request's way: asked before its path is looked up, when its file is known, when an application would
-//! be asked, and when the response's head is about to be sent.
+//! Lua scripts in a request's way: asked before its path is looked up, when its file is known, when
+//! an application would be asked, and when the response's head is about to be sent.
 //!
 //! A site without scripts never comes here.
 
@@ -25,7 +25,9 @@ use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use tokamak_config as config;
 use tokamak_cost::{Ledger, Phase};
-use tokamak_lua::{Engine, Host, Limits, MOST_RESTARTS, Outcome, Run, ScriptId, Stage, State, Trouble};
+use tokamak_lua::{
+    Engine, Host, Limits, MOST_RESTARTS, Outcome, Run, ScriptId, Stage, State, Trouble,
+};
 
 use crate::access;
 use crate::application::Arrival;
@@ -43,7 +45,8 @@ pub use presence::{Attendance, Presence};
 pub use series::Series;
 pub use work::Work;
 
-/// The Lua of a whole server, which runs the scripts of a folder or those of its sites; absent if these have none.
+/// The Lua of a whole server, which runs the scripts of a folder or those of its sites; absent if
+/// these have none.
 pub fn engine(server: &config::Server, folder: Option<&Path>) -> Option<Engine> {
     let config::Lua { time, total, memory, ref shared } = server.lua;
     let limits = Limits { stretch: time, total, memory };
@@ -76,7 +79,10 @@ impl SiteHooks {
     /// The scripts of a site, which the engine was made for.
     pub fn new(engine: Option<&Engine>, site: &config::Site) -> SiteHooks {
         let of_route = |route: &config::Route| (route.path.clone(), Hooks::new(engine, &route.lua));
-        SiteHooks { own: Hooks::new(engine, &site.lua), routes: site.routes.iter().map(of_route).collect() }
+        SiteHooks {
+            own: Hooks::new(engine, &site.lua),
+            routes: site.routes.iter().map(of_route).collect(),
+        }
     }
 
     /// Whether there are none.
@@ -192,7 +198,8 @@ enum First {
     Waiting(Box<Run>),
 }
 
-/// Begins to serve a request of a site that has scripts; the response, if the first script gives it at once.
+/// Begins to serve a request of a site that has scripts; the response, if the first script gives it
+/// at once.
 ///
 /// # Errors
 /// What [`serve`] goes on with.
@@ -220,7 +227,8 @@ pub fn begin(home: &Loop, work: Box<Work>, ledger: &mut Ledger) -> Result<Respon
     Err(Begun { place, route, work: None, first: Some(first) })
 }
 
-/// Serves a request of a site that has scripts. `incoming` is where its body is read from, if it has not been.
+/// Serves a request of a site that has scripts. `incoming` is where its body is read from, if it
+/// has not been.
 ///
 /// # Errors
 /// The failure that the client is to be told. The operator has been told.
@@ -234,7 +242,8 @@ pub async fn serve(
     let Begun { place, route, work, first } = begun;
     let place = &home.places[place];
     let hooks = place.hooks.on(route);
-    let mut way = Way { home, place, caller, incoming, hooks, work, first, restarts: 0, is_asked: false };
+    let mut way =
+        Way { home, place, caller, incoming, hooks, work, first, restarts: 0, is_asked: false };
     let answer = way.answer(ledger).await;
     if way.hooks.response.is_empty() {
         return answer;
@@ -272,8 +281,10 @@ impl Way<'_> {
                     decision = other;
                 }
             }
-            let is_open =
-                matches!(decision.target, Target::Script(_) | Target::Application(..) | Target::NotFound);
+            let is_open = matches!(
+                decision.target,
+                Target::Script(_) | Target::Application(..) | Target::NotFound
+            );
             // Boxed, both: what scripts have answered needs none of their room.
             if !is_open {
                 ledger.mark(Phase::Route);
@@ -285,8 +296,8 @@ impl Way<'_> {
         }
     }
 
-    /// The answer to a request that is for no file: from the content cache, by scripts or by an application. `None`: it begins
-    /// anew.
+    /// The answer to a request that is for no file: from the content cache, by scripts or by an
+    /// application. `None`: it begins anew.
     async fn make(
         &mut self,
         decision: Decision,
@@ -295,7 +306,8 @@ impl Way<'_> {
         // What is guarded is looked for only behind the guard.
         let policy = self.work().policy().filter(|_| decision.authorizer.is_none());
         match policy {
-            // Boxed: a connection has room for the largest request, and most need none for the cache.
+            // Boxed: a connection has room for the largest request, and most need none for the
+            // cache.
             Some(policy) => Box::pin(self.make_or_find(&policy, decision, ledger)).await,
             None => self.content(decision, ledger).await,
         }
@@ -355,7 +367,8 @@ impl Way<'_> {
             let hooks = hooks.unwrap_or_else(|| unreachable!("no script is running"));
             let incoming = None;
             let (home, caller, first) = (&home, &caller, None);
-            let mut way = Way { home, place, caller, incoming, hooks, work, first, restarts, is_asked: true };
+            let mut way =
+                Way { home, place, caller, incoming, hooks, work, first, restarts, is_asked: true };
             let answer = match way.content(decision, &mut booked).await {
                 Ok(Some(response)) => way.judge(response, &mut booked).await.map(Some),
                 answer => answer,
@@ -387,7 +400,11 @@ impl Way<'_> {
     }
 
     /// What comes when the scripts have let a request pass.
-    async fn go_on(&mut self, decision: Decision, ledger: &mut Ledger) -> Result<Response<Source>, Failure> {
+    async fn go_on(
+        &mut self,
+        decision: Decision,
+        ledger: &mut Ledger,
+    ) -> Result<Response<Source>, Failure> {
         let (parts, given) = self.work().lend();
         let wish = std::mem::take(&mut self.work().wish);
         let asks = (!self.is_asked).then_some(&wish);
@@ -525,7 +542,8 @@ fn time_of_day(moment: u64) -> (i64, i64) {
 
 /// Bytes of a request's head whose target was `original`.
 fn head_length(parts: &Parts, original: &Uri) -> u64 {
-    presence::length(&parts.headers) + (original.to_string().len() + parts.method.as_str().len() + 14) as u64
+    presence::length(&parts.headers)
+        + (original.to_string().len() + parts.method.as_str().len() + 14) as u64
 }
 
 /// What a client is told when a script could not do its work.

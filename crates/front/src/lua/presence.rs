@@ -1,5 +1,5 @@
-//! Who is being served by all event loops, for scripts that show it. Nothing is noted unless one has asked lately, so that a
-//! server whose scripts do not ask pays for one look at a number.
+//! Who is being served by all event loops, for scripts that show it. Nothing is noted unless one
+//! has asked lately, so that a server whose scripts do not ask pays for one look at a number.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ use super::attributes::Origin;
 use crate::connection::{Addresses, Link};
 use crate::server::{Loop, Place};
 
-/// For how long requests are noted after a script has asked, in nanoseconds. Chosen arbitrarily: longer than people look away from
-/// a status page.
+/// For how long requests are noted after a script has asked, in nanoseconds. Chosen arbitrarily:
+/// longer than people look away from a status page.
 const LATELY: u64 = 600_000_000_000;
 
 /// Requests that a script is shown at most. Chosen arbitrarily.
@@ -120,8 +120,12 @@ pub fn others(home: &Loop, own: &Addresses) -> Vec<Other> {
 
 impl Visit {
     fn other(&self, place: &Place) -> Other {
-        let origin =
-            Origin { place, addresses: &self.addresses, parts: &self.parts, original: &self.parts.uri };
+        let origin = Origin {
+            place,
+            addresses: &self.addresses,
+            parts: &self.parts,
+            original: &self.parts.uri,
+        };
         let value = |attribute: Attribute| match attribute {
             // In lighttpd's words.
             Attribute::Stage if self.status.load(Ordering::Relaxed) > 0 => Some(b"write".to_vec()),
@@ -142,7 +146,9 @@ impl Visit {
         let head = self.head.load(Ordering::Relaxed);
         let number = match item {
             Item::StartTime => return super::time_of_day(self.began),
-            Item::BytesIn | Item::RequestHeaderLen => super::head_length(&self.parts, &self.parts.uri),
+            Item::BytesIn | Item::RequestHeaderLen => {
+                super::head_length(&self.parts, &self.parts.uri)
+            }
             Item::BytesOut => head + self.sent.load(Ordering::Relaxed),
             Item::ResponseHeaderLen => head,
             Item::RequestCount => self.count.into(),

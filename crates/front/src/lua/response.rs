@@ -53,7 +53,8 @@ impl Work {
         let fields = std::mem::take(&mut self.fields);
         let pieces = self.pieces.take().unwrap_or_default();
         let mut response = Response::new(Series::of(pieces));
-        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() =
+            StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         *response.headers_mut() = fields;
         self.finish(&mut response);
         response
@@ -70,15 +71,17 @@ impl Work {
         {
             let text = status.canonical_reason().unwrap_or("Something went wrong.");
             *response.body_mut() = Source::Whole(pages::page(status, text));
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+            response
+                .headers_mut()
+                .insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
         }
         if self.closes {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
     }
 
-    /// Adds what scripts have set to a response that somebody else gave. What the response says itself counts, but for
-    /// fields of which there may be several.
+    /// Adds what scripts have set to a response that somebody else gave. What the response says
+    /// itself counts, but for fields of which there may be several.
     pub fn add_fields(&mut self, headers: &mut HeaderMap) {
         let fields = std::mem::take(&mut self.fields);
         for name in fields.keys() {
@@ -94,7 +97,8 @@ impl Work {
         }
     }
 
-    /// Takes over a response whose head is about to be sent; its body, which scripts may replace, is given back.
+    /// Takes over a response whose head is about to be sent; its body, which scripts may replace,
+    /// is given back.
     pub fn adopt(&mut self, response: Response<Source>) -> Source {
         let (parts, source) = response.into_parts();
         self.status = parts.status.as_u16();
@@ -122,7 +126,9 @@ impl Work {
             return response;
         }
         // How long it was, how it was packed and which part of what it was no longer holds.
-        for name in [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_RANGE, header::ETAG] {
+        for name in
+            [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_RANGE, header::ETAG]
+        {
             self.fields.remove(name);
         }
         self.answer(status)

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 
 use http::HeaderMap;
 
-/// Most maps that an event loop keeps, and most fields that one of them has room for. Chosen arbitrarily.
+/// Most maps that an event loop keeps, and most fields that one of them has room for. Chosen
+/// arbitrarily.
 const MOST: usize = 64;
 
 thread_local! {

@@ -1,5 +1,5 @@
-//! The timers of one event loop's scripts, each used again and again: to put one off costs much less than to make one, and
-//! those that bound the time of a script hardly ever go off.
+//! The timers of one event loop's scripts, each used again and again: to put one off costs much
+//! less than to make one, and those that bound the time of a script hardly ever go off.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -10,7 +10,9 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Uri, Version};
 use tokamak_cache::{Key, Wish};
-use tokamak_lua::{Attribute, Call, Exchange, Host, Item, Other, Piece, RedisServer, Side, Waiting, cache};
+use tokamak_lua::{
+    Attribute, Call, Exchange, Host, Item, Other, Piece, RedisServer, Side, Waiting, cache,
+};
 use tokamak_upstream::body::Body;
 
 use crate::access;
@@ -46,7 +48,8 @@ pub struct Work {
     wants_body: bool,
     /// CGI variables that scripts have set; empty ones are taken away.
     variables: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Header fields of the response: those that scripts have set or, in the last stage, all of them.
+    /// Header fields of the response: those that scripts have set or, in the last stage, all of
+    /// them.
     pub(super) fields: HeaderMap,
     /// The body that scripts have given; `None`: they have not said anything about it.
     pub(super) pieces: Option<Pieces>,
@@ -162,13 +165,15 @@ impl Work {
         self.parts = parts;
     }
 
-    /// What the content cache is asked with, as scripts have left the request: one that they have led elsewhere is not the
-    /// request for its URL.
+    /// What the content cache is asked with, as scripts have left the request: one that they have
+    /// led elsewhere is not the request for its URL.
     pub(super) fn cache_wish(&self, policy: &Policy) -> Wish {
         let mut wish = self.wish.clone();
         let path = self.changes.get(Attribute::UriPath);
-        let file =
-            self.changes.get(Attribute::PhysicalPath).filter(|file| Some(file) != self.located.as_ref());
+        let file = self
+            .changes
+            .get(Attribute::PhysicalPath)
+            .filter(|file| Some(file) != self.located.as_ref());
         if wish.key.is_none() && (path.is_some() || file.is_some()) {
             let mut key = Vec::new();
             let host = host_of(&self.parts.uri, &self.parts.headers).unwrap_or_default();
@@ -187,7 +192,9 @@ impl Work {
     pub fn restart(&mut self) {
         if self.changes.get(Attribute::UriPath).is_some() {
             // As in lighttpd, which forgets the path silently.
-            self.log("RESTART_REQUEST begins with request.uri: the assigned uri.path has no effect");
+            self.log(
+                "RESTART_REQUEST begins with request.uri: the assigned uri.path has no effect",
+            );
         }
         self.changes.forget_places();
     }
@@ -217,8 +224,8 @@ impl Work {
         }
     }
 
-    /// What whoever answers is told beside the request: the variables that scripts have set, and those that follow from
-    /// attributes that they have changed.
+    /// What whoever answers is told beside the request: the variables that scripts have set, and
+    /// those that follow from attributes that they have changed.
     fn told(&self) -> Cow<'_, [(Vec<u8>, Vec<u8>)]> {
         let implied = self.changes.variables();
         if implied.is_empty() {
@@ -303,7 +310,9 @@ impl Exchange for Work {
     }
 
     fn add_field(&mut self, side: Side, name: &[u8], value: &[u8]) {
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        {
             self.fields_of_mut(side).append(name, value);
         }
     }
@@ -375,7 +384,9 @@ impl Exchange for Work {
     }
 
     fn response_body(&self) -> Option<Vec<u8>> {
-        let Some(pieces) = &self.pieces else { return self.present.as_ref().map(|bytes| bytes.to_vec()) };
+        let Some(pieces) = &self.pieces else {
+            return self.present.as_ref().map(|bytes| bytes.to_vec());
+        };
         let mut all = Vec::new();
         for piece in pieces {
             match piece {
@@ -394,7 +405,9 @@ impl Exchange for Work {
     }
 
     fn response_length(&self) -> Option<u64> {
-        let Some(pieces) = &self.pieces else { return self.present.as_ref().map(|bytes| bytes.len() as u64) };
+        let Some(pieces) = &self.pieces else {
+            return self.present.as_ref().map(|bytes| bytes.len() as u64);
+        };
         let length = |piece: &Piece| match piece {
             Piece::Bytes(bytes) => bytes.len() as u64,
             Piece::File { length, .. } => *length,

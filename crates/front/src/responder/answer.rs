@@ -11,7 +11,8 @@ use crate::application::Trouble;
 use crate::failure::Failure;
 use crate::pages;
 
-/// Bytes that may wait for the web server on one connection before workers have to wait. Chosen arbitrarily.
+/// Bytes that may wait for the web server on one connection before workers have to wait. Chosen
+/// arbitrarily.
 pub const MOST_WAITING: usize = 256 * 1024;
 
 /// A request in the hands of the pool's workers.
@@ -87,13 +88,17 @@ impl Answer {
             };
             stdout.finish();
             match event {
-                Some(Ok(Event::Complaint(bytes))) => encode::stream(out, id, Stream::Stderr, &bytes),
+                Some(Ok(Event::Complaint(bytes))) => {
+                    encode::stream(out, id, Stream::Stderr, &bytes)
+                }
                 Some(Ok(Event::End(Outcome::Complete))) => {
                     end(out, id);
                     return Poll::Ready(End::Complete);
                 }
                 Some(Ok(Event::End(Outcome::Broken))) => {
-                    return Poll::Ready(End::BrokenOff("the worker broke the response off".to_owned()));
+                    return Poll::Ready(End::BrokenOff(
+                        "the worker broke the response off".to_owned(),
+                    ));
                 }
                 Some(Err(fault)) if self.head.is_some() => {
                     return Poll::Ready(End::BrokenOff(fault.to_string()));
@@ -118,9 +123,9 @@ pub fn fail(out: &mut Vec<u8>, id: u16, failure: Failure) {
     let reason = status.canonical_reason().unwrap_or("Error");
     let mut stdout = Pieces::new(out, id, Stream::Stdout);
     stdout.put(format!("Status: {} {reason}\r\n", status.as_u16()).as_bytes());
-    headers
-        .iter()
-        .for_each(|(name, value)| put_header(&mut stdout, name.as_str().as_bytes(), value.as_bytes()));
+    headers.iter().for_each(|(name, value)| {
+        put_header(&mut stdout, name.as_str().as_bytes(), value.as_bytes())
+    });
     stdout.put(b"\r\n");
     stdout.put(&body);
     stdout.finish();
@@ -130,7 +135,9 @@ pub fn fail(out: &mut Vec<u8>, id: u16, failure: Failure) {
 /// Answers a request with a page of our own; one that asks for the headers alone gets no more.
 pub fn page(out: &mut Vec<u8>, id: u16, headers: &[(String, String)], body: &[u8]) {
     let mut stdout = Pieces::new(out, id, Stream::Stdout);
-    headers.iter().for_each(|(name, value)| put_header(&mut stdout, name.as_bytes(), value.as_bytes()));
+    headers
+        .iter()
+        .for_each(|(name, value)| put_header(&mut stdout, name.as_bytes(), value.as_bytes()));
     stdout.put(b"\r\n");
     stdout.put(body);
     stdout.finish();

@@ -29,7 +29,8 @@ use crate::server::{Loop, OpenConnection, Place};
 /// Largest piece read at once; the size of the event loop's one read buffer.
 const PIECE: usize = 64 * 1024;
 
-/// Most requests at once on a connection. Chosen arbitrarily: a web server that multiplexes more has a second connection.
+/// Most requests at once on a connection. Chosen arbitrarily: a web server that multiplexes more
+/// has a second connection.
 const MOST_REQUESTS: usize = 256;
 
 /// Turns of reading, answering and writing before other connections get theirs.
@@ -42,7 +43,8 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 const DRAIN_BUSY: Duration = Duration::from_secs(5);
 
 thread_local! {
-    /// Records land here and are read without a pause: one buffer for all connections of an event loop.
+    /// Records land here and are read without a pause: one buffer for all connections of an event
+    /// loop.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
 }
 
@@ -78,7 +80,8 @@ struct Conversation {
     written: usize,
     /// Whether the connection ends with the requests that are under way.
     closing: bool,
-    /// Requests that have begun and not come whole: more of them may be on its way, even if they are answered.
+    /// Requests that have begun and not come whole: more of them may be on its way, even if they
+    /// are answered.
     incoming: usize,
     /// Whether there are new lines for the access log.
     has_lines: bool,
@@ -112,7 +115,8 @@ impl From<io::Error> for Over {
 impl Conversation {
     fn new(home: Arc<Loop>, stream: Socket, socket: usize, heart: Arc<Heart>) -> Conversation {
         let socket = home.server.fpm.as_ref().map(|fpm| &fpm.sockets[socket]);
-        let (place, is_for_status) = socket.map_or((0, false), |socket| (socket.site, socket.is_for_status));
+        let (place, is_for_status) =
+            socket.map_or((0, false), |socket| (socket.site, socket.is_for_status));
         Conversation {
             home,
             place,
@@ -135,7 +139,8 @@ impl Conversation {
         &self.home.places[self.place]
     }
 
-    /// Goes on until the connection is to be closed; an error if there is nobody left to close it politely for.
+    /// Goes on until the connection is to be closed; an error if there is nobody left to close it
+    /// politely for.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Over>> {
         let mut moved = false;
         for _ in 0..TURNS {
@@ -158,8 +163,9 @@ impl Conversation {
         Poll::Pending
     }
 
-    /// Hands over the lines of the access log before their answers leave: whoever has an answer may look for its line, and the
-    /// line of its next request follows it, whichever event loop serves that.
+    /// Hands over the lines of the access log before their answers leave: whoever has an answer may
+    /// look for its line, and the line of its next request follows it, whichever event loop serves
+    /// that.
     fn tell_journal(&mut self) {
         if std::mem::take(&mut self.has_lines)
             && let Some(journal) = &self.place().journal
@@ -173,7 +179,8 @@ impl Conversation {
         let (pulse, since) = if !self.out.is_empty() {
             (Pulse::Sending, None)
         } else if let Some((pulse, since)) = self.awaited().min_by_key(|(_, since)| *since) {
-            // The slowest request counts: neither single bytes of its own nor other requests renew it.
+            // The slowest request counts: neither single bytes of its own nor other requests renew
+            // it.
             (pulse, Some(since))
         } else if !self.messages.is_between_records() {
             (Pulse::Head, Some(self.ahead))
@@ -232,8 +239,9 @@ impl Conversation {
         })
     }
 
-    /// Whether nothing more can come but the web server's farewell: all that is under way was asked, and is the last. A short answer is
-    /// quicker than asking the kernel for that; on a long one the sweeper calls.
+    /// Whether nothing more can come but the web server's farewell: all that is under way was
+    /// asked, and is the last. A short answer is quicker than asking the kernel for that; on a long
+    /// one the sweeper calls.
     fn is_deaf(&self) -> bool {
         self.closing
             && self.incoming == 0
@@ -301,7 +309,11 @@ impl Conversation {
         } else {
             let limits = &self.home.server.limits;
             let gathering = Box::new(Gathering::new(role, limits));
-            self.requests.push(Request { id, begun: tokamak_cost::now(), stage: Stage::Coming(gathering) });
+            self.requests.push(Request {
+                id,
+                begun: tokamak_cost::now(),
+                stage: Stage::Coming(gathering),
+            });
         }
         Ok(())
     }
@@ -310,7 +322,8 @@ impl Conversation {
         self.requests.iter().position(|request| request.id == id)
     }
 
-    /// The request of this id, if it is still coming. Records of inactive requests mean nothing (§3.3).
+    /// The request of this id, if it is still coming. Records of inactive requests mean nothing
+    /// (§3.3).
     fn coming(&mut self, id: u16) -> Option<&mut Gathering> {
         let at = self.find(id)?;
         match &mut self.requests[at].stage {
@@ -430,7 +443,8 @@ impl Conversation {
             Stage::Scripted(script) => (None, script.body_len),
         };
         let head = answer.and_then(|answer| answer.head());
-        let status = failure.map(|failure| failure.status().as_u16()).or(head.map(ResponseHead::status));
+        let status =
+            failure.map(|failure| failure.status().as_u16()).or(head.map(ResponseHead::status));
         journal.write(&Entry {
             record: request.stage.record(),
             begun: request.begun,
@@ -449,8 +463,9 @@ impl Conversation {
         access::broken_off(site, failure, reason, &text(b"REQUEST_METHOD"), &text(b"REQUEST_URI"));
     }
 
-    /// A request has ended. A draining front cannot tell the web server that it is about to close the connection, and the next
-    /// request may be on its way: so it waits for an idle moment, which the sweeper finds, but not for ever.
+    /// A request has ended. A draining front cannot tell the web server that it is about to close
+    /// the connection, and the next request may be on its way: so it waits for an idle moment,
+    /// which the sweeper finds, but not for ever.
     fn ended(&mut self) {
         let draining = self.home.draining_for(tokamak_cost::now());
         self.closing |= draining.is_some_and(|time| time > DRAIN_BUSY.as_nanos() as u64);
@@ -485,7 +500,8 @@ impl Conversation {
                     let request = self.requests.swap_remove(at);
                     self.tell(request.stage.record(), Failure::WorkerGone, &reason);
                     self.log(&request, None);
-                    // Without an END_REQUEST nobody takes the part for the whole. Others on the connection must not suffer.
+                    // Without an END_REQUEST nobody takes the part for the whole. Others on the
+                    // connection must not suffer.
                     if self.requests.is_empty() {
                         return Err(Over);
                     }
@@ -522,10 +538,12 @@ impl Conversation {
         Ok(moved)
     }
 
-    /// Closes the connection. Bytes that nobody has read would reset it, and take the end of the answer along; so it waits for what
-    /// may still come.
+    /// Closes the connection. Bytes that nobody has read would reset it, and take the end of the
+    /// answer along; so it waits for what may still come.
     async fn part(mut self) {
-        if (self.incoming == 0 && self.messages.is_between_records()) || self.stream.end_writing().is_err() {
+        if (self.incoming == 0 && self.messages.is_between_records())
+            || self.stream.end_writing().is_err()
+        {
             return;
         }
         let farewell = poll_fn(|context| {

@@ -68,8 +68,8 @@ impl Gathering {
         Gathering { record, pairs, length: None, spool, most: limits.body, pace: None, role, open }
     }
 
-    /// Whether more of it may follow although it is complete: some web servers end the standard input of
-    /// an authorizer, which has none.
+    /// Whether more of it may follow although it is complete: some web servers end the standard
+    /// input of an authorizer, which has none.
     pub fn may_go_on(&self) -> bool {
         self.role == Role::Authorizer
     }
@@ -107,7 +107,9 @@ impl Gathering {
             }
             Stream::Stdin if self.open.contains(&Stream::Stdin) => self.body(bytes)?,
             Stream::Stdin | Stream::Data => {}
-            Stream::Stdout | Stream::Stderr => return Err(Wrong::Records("an application's stream")),
+            Stream::Stdout | Stream::Stderr => {
+                return Err(Wrong::Records("an application's stream"));
+            }
         }
         Ok(())
     }
@@ -127,7 +129,10 @@ impl Gathering {
         }
         self.open.retain(|open| *open != stream);
         if stream == Stream::Stdin && self.length.is_some_and(|said| said > self.spool.len()) {
-            return Err(Wrong::Request(Failure::BadRequest, "the body is shorter than CONTENT_LENGTH says"));
+            return Err(Wrong::Request(
+                Failure::BadRequest,
+                "the body is shorter than CONTENT_LENGTH says",
+            ));
         }
         Ok(())
     }
@@ -257,7 +262,10 @@ mod tests {
 
     #[test]
     fn streams_out_of_order_are_no_fastcgi() {
-        assert!(matches!(gathering(Role::Responder).bytes(Stream::Stdin, b"x"), Err(Wrong::Records(_))));
+        assert!(matches!(
+            gathering(Role::Responder).bytes(Stream::Stdin, b"x"),
+            Err(Wrong::Records(_))
+        ));
         assert!(matches!(gathering(Role::Responder).end(Stream::Stdin), Err(Wrong::Records(_))));
         assert!(matches!(with_length("").bytes(Stream::Params, b"x"), Err(Wrong::Records(_))));
         assert!(matches!(with_length("").bytes(Stream::Stdout, b"x"), Err(Wrong::Records(_))));
@@ -274,6 +282,9 @@ mod tests {
         cut.bytes(Stream::Params, b"\x05\x05abc").unwrap();
         assert!(matches!(cut.end(Stream::Params), Err(Wrong::Codec(_))));
         let mut many = Gathering::new(Role::Responder, &config::Limits { head: 1 << 20, ..LIMITS });
-        assert!(matches!(many.bytes(Stream::Params, &[0; 2 * MOST_PARAMETERS + 2]), Err(Wrong::Codec(_))));
+        assert!(matches!(
+            many.bytes(Stream::Params, &[0; 2 * MOST_PARAMETERS + 2]),
+            Err(Wrong::Codec(_))
+        ));
     }
 }

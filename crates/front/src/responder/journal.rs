@@ -62,7 +62,10 @@ impl Journal {
         let duration = Duration::from_nanos(tokamak_cost::now().saturating_sub(entry.begun));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let request = of_fpm::Request {
-            cpu: (Duration::from_micros(account.user_cpu), Duration::from_micros(account.system_cpu)),
+            cpu: (
+                Duration::from_micros(account.user_cpu),
+                Duration::from_micros(account.system_cpu),
+            ),
             duration,
             memory: account.memory,
             script: &or(account.script, "SCRIPT_FILENAME"),

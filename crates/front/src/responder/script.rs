@@ -1,7 +1,7 @@
 //! A request that a Lua script answers in a program's place: what it prints as records.
 //!
-//! The script runs inside the event loop. What it prints is held back until it waits or ends, so that one which fails
-//! before that is answered with an error, and nothing else.
+//! The script runs inside the event loop. What it prints is held back until it waits or ends, so
+//! that one which fails before that is answered with an error, and nothing else.
 
 use std::future::{poll_fn, ready};
 use std::io;
@@ -11,7 +11,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokamak_fastcgi::{Stream, encode};
-use tokamak_lua::{Absent, Call, Host, Outcome, Program, RedisServer, Run, Stage, State, Value, Waiting};
+use tokamak_lua::{
+    Absent, Call, Host, Outcome, Program, RedisServer, Run, Stage, State, Value, Waiting,
+};
 use tokamak_upstream::body::Body;
 use tokamak_upstream::record::Writer;
 
@@ -83,7 +85,8 @@ impl Script {
             Err(absent) => return Err((record, absent)),
         };
         let body_len = body.left();
-        let around = Arc::new(Around { home: home.clone(), place, record, output: Mutex::default() });
+        let around =
+            Arc::new(Around { home: home.clone(), place, record, output: Mutex::default() });
         let streams = Streams { around: around.clone(), body, read: 0 };
         let run = lua.run(id, Stage::Content, Box::new(streams));
         Ok(Script { run, around, has_begun: false, body_len })
@@ -94,8 +97,8 @@ impl Script {
         &self.around.record
     }
 
-    /// Lets the script go on, and writes what there is of its response at the end of `out`, at most a little more than
-    /// [`MOST_WAITING`] as long as the script can wait.
+    /// Lets the script go on, and writes what there is of its response at the end of `out`, at most
+    /// a little more than [`MOST_WAITING`] as long as the script can wait.
     pub fn poll(&mut self, id: u16, out: &mut Vec<u8>, context: &mut Context<'_>) -> Poll<End> {
         while out.len() < MOST_WAITING {
             let before = out.len();
@@ -198,7 +201,8 @@ impl Host for Streams {
     }
 
     fn call(&mut self, call: Call) -> Waiting {
-        let nobody = |_| -> Waiting { Box::pin(ready(Err("this server serves no HTTP".to_owned()))) };
+        let nobody =
+            |_| -> Waiting { Box::pin(ready(Err("this server serves no HTTP".to_owned()))) };
         self.around.home.calls.begin(call, nobody)
     }
 
@@ -217,7 +221,10 @@ impl Program for Streams {
     fn write(&mut self, bytes: &[u8]) -> Result<bool, String> {
         let mut output = self.around.output();
         if output.response.len() + bytes.len() > MOST_UNSENT {
-            return Err(format!("more than {} MiB printed where a script cannot wait", MOST_UNSENT >> 20));
+            return Err(format!(
+                "more than {} MiB printed where a script cannot wait",
+                MOST_UNSENT >> 20
+            ));
         }
         output.response.extend_from_slice(bytes);
         Ok(output.response.len() >= FULL)
@@ -231,7 +238,11 @@ impl Program for Streams {
         let around = self.around.clone();
         // Nobody has to be woken: the conversation asks again when it has made room.
         Box::pin(poll_fn(move |_| {
-            if around.output().response.is_empty() { Poll::Ready(Ok(Value::Nil)) } else { Poll::Pending }
+            if around.output().response.is_empty() {
+                Poll::Ready(Ok(Value::Nil))
+            } else {
+                Poll::Pending
+            }
         }))
     }
 }
@@ -241,8 +252,12 @@ pub fn failure(absent: Absent) -> (Failure, &'static str) {
     match absent {
         Absent::Unnamed => (Failure::BadRequest, "SCRIPT_FILENAME names no file"),
         Absent::Missing => (Failure::NotFound, "there is no such script"),
-        Absent::Forbidden => (Failure::Forbidden, "the script is outside the folder, unreadable, or no file"),
-        Absent::Unreadable => (Failure::ScriptUnreadable, "the script cannot be read at the moment"),
+        Absent::Forbidden => {
+            (Failure::Forbidden, "the script is outside the folder, unreadable, or no file")
+        }
+        Absent::Unreadable => {
+            (Failure::ScriptUnreadable, "the script cannot be read at the moment")
+        }
     }
 }
 

@@ -48,7 +48,8 @@ impl Overview {
         let segment = self.segment();
         let workers = usize::from(segment.geometry().workers);
         segment.raise_pool_number(PoolNumber::MaxActive, running.min(workers) as u64);
-        segment.raise_pool_number(PoolNumber::MaxListenQueue, running.saturating_sub(workers) as u64);
+        segment
+            .raise_pool_number(PoolNumber::MaxListenQueue, running.saturating_sub(workers) as u64);
         Running(self.clone())
     }
 
@@ -69,7 +70,8 @@ impl Overview {
     /// The header lines of a page.
     pub fn head(&self, page: &Page) -> Vec<(String, String)> {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let version = self.version.iter().map(|version| pair("X-Powered-By", &format!("PHP/{version}")));
+        let version =
+            self.version.iter().map(|version| pair("X-Powered-By", &format!("PHP/{version}")));
         let fields = FIELDS.map(|(name, value)| pair(name, value));
         let charset = if page.content_type.contains("charset") { "" } else { ";charset=UTF-8" };
         let kind = pair("Content-type", &format!("{}{charset}", page.content_type));

@@ -1,8 +1,8 @@
 //! The length that an application announces: its body has to have it, whichever way it comes.
 //!
-//! A body that is shorter is cut: the client, the content cache and scripts must not take it for the
-//! whole one. Of a body that is longer the announced part is the response, as nginx and lighttpd do
-//! it: more bytes would be taken for the next response on the connection.
+//! A body that is shorter is cut: the client, the content cache and scripts must not take it for
+//! the whole one. Of a body that is longer the announced part is the response, as nginx and
+//! lighttpd do it: more bytes would be taken for the next response on the connection.
 
 use std::task::{Context, Poll, ready};
 
@@ -27,11 +27,14 @@ pub fn give(call: &Call<'_>, response: &mut Response<Source>, source: Source) {
         response.headers_mut().remove(CONTENT_LENGTH);
     }
     // These announce the length of a body that they do not have.
-    let is_bodiless = call.request.method() == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
+    let is_bodiless =
+        call.request.method() == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
     let announced = if is_bodiless { None } else { announced(response.headers()) };
     *response.body_mut() = match (announced, source) {
         (None, source) => source,
-        (Some(length), Source::Whole(bytes)) if bytes.len() as u64 == length => Source::Whole(bytes),
+        (Some(length), Source::Whole(bytes)) if bytes.len() as u64 == length => {
+            Source::Whole(bytes)
+        }
         (Some(left), source) => {
             let log = LogContext::new(&call.place.site, call.request);
             Source::Measured(Box::new(Measured { source, left, log }))

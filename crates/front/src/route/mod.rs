@@ -2,21 +2,23 @@
 //!
 //! The rules are those of the usual `try_files $uri $uri/ /index.php` in front of php-fpm:
 //!
-//! 1. A segment that ends in `.php` and is an existing file is the script; what follows it is PATH_INFO.
-//!    Without such a file the answer is 404, unless the front controller is to answer for it.
+//! 1. A segment that ends in `.php` and is an existing file is the script; what follows it is
+//!    PATH_INFO. Without such a file the answer is 404, unless the front controller is to answer
+//!    for it.
 //! 2. A file is sent, unless it could be PHP source.
-//! 3. A directory answers with its first index file, `/dir` after a redirect to `/dir/`. One without an
-//!    index file is not redirected.
+//! 3. A directory answers with its first index file, `/dir` after a redirect to `/dir/`. One
+//!    without an index file is not redirected.
 //! 4. Everything else goes to the front controller, without PATH_INFO, or is 404.
 //!
-//! Before all of them come the site's routes: what lies below the path of one with an upstream is that application's. A route
-//! also says, like the site, who is asked first whether a request may be served, and who filters files.
+//! Before all of them come the site's routes: what lies below the path of one with an upstream is
+//! that application's. A route also says, like the site, who is asked first whether a request may
+//! be served, and who filters files.
 //!
-//! Hidden files are 404 or the front controller's, and a path cannot leave the root by its text. Symbolic links are followed, also out
-//! of the root: whoever may place them may place files too.
+//! Hidden files are 404 or the front controller's, and a path cannot leave the root by its text.
+//! Symbolic links are followed, also out of the root: whoever may place them may place files too.
 //!
-//! At most one system call is made for a path that is no file, and none for a script that was found within
-//! the last second.
+//! At most one system call is made for a path that is no file, and none for a script that was found
+//! within the last second.
 
 mod cache;
 mod path;
@@ -38,8 +40,16 @@ use crate::files::{self, Found, Opened};
 use cache::Cache;
 
 /// What is encoded in the path of a redirect: all that could end the path or leave the header.
-const REDIRECT_PATH: &AsciiSet =
-    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`').add(b'\\');
+const REDIRECT_PATH: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'`')
+    .add(b'\\');
 
 /// What answers a request.
 #[derive(Debug)]
@@ -96,8 +106,8 @@ pub struct Router {
     routes: Vec<Route>,
     /// The application that is asked before, where no route says otherwise.
     authorizer: Option<usize>,
-    /// Locked only for a moment, by the one thread of its loop: the lock makes the router shareable, nobody
-    /// ever waits for it.
+    /// Locked only for a moment, by the one thread of its loop: the lock makes the router
+    /// shareable, nobody ever waits for it.
     scripts: Mutex<Cache>,
 }
 
@@ -110,8 +120,8 @@ enum Look {
 }
 
 impl Router {
-    /// The routes of `site`. A symbolic link in the root's own path is resolved now, and not again, so that
-    /// all requests of one generation see the same release.
+    /// The routes of `site`. A symbolic link in the root's own path is resolved now, and not again,
+    /// so that all requests of one generation see the same release.
     pub fn new(site: &Site) -> Router {
         Router {
             routes: site.routes.clone(),
@@ -150,14 +160,16 @@ impl Router {
         self.find_at(encoded.as_bytes(), query, Instant::now())
     }
 
-    /// Decides what answers if a request is for a file, wherever that is. Below the root it is as if its path had been asked
-    /// for; nothing for a file elsewhere that is none.
+    /// Decides what answers if a request is for a file, wherever that is. Below the root it is as
+    /// if its path had been asked for; nothing for a file elsewhere that is none.
     pub fn find_file(&self, file: &Path) -> Decision {
         if let Ok(below) = file.strip_prefix(&self.root) {
             return self.find_decoded(&[b"/", below.as_os_str().as_bytes()].concat(), None);
         }
         let target = match files::open(file) {
-            Ok(Opened::Regular(_)) if path::is_source(file.as_os_str().as_bytes()) => Target::NotFound,
+            Ok(Opened::Regular(_)) if path::is_source(file.as_os_str().as_bytes()) => {
+                Target::NotFound
+            }
             Ok(Opened::Regular(found)) => Target::File(found),
             Err(error) if is_denied(&error) => Target::Forbidden,
             Ok(_) | Err(_) => Target::NotFound,
@@ -176,14 +188,16 @@ impl Router {
     }
 
     fn find_at(&self, encoded: &[u8], query: Option<&str>, now: Instant) -> Decision {
-        let nothing = |target| Decision { target, path: Vec::new(), authorizer: None, filter: None };
+        let nothing =
+            |target| Decision { target, path: Vec::new(), authorizer: None, filter: None };
         let Ok(path) = path::resolved(encoded) else { return nothing(Target::BadRequest) };
         let is_hidden = path::refuse_hidden(&path).is_err();
         if is_hidden && !self.leftovers.contains(&Leftover::Hidden) {
             return nothing(Target::NotFound);
         }
         let Some(route) = self.routes.iter().find(|route| is_below(&path, &route.path)) else {
-            let target = if is_hidden { self.front_controller(now) } else { self.decide(&path, query, now) };
+            let target =
+                if is_hidden { self.front_controller(now) } else { self.decide(&path, query, now) };
             return Decision { authorizer: self.authorizer, path, ..nothing(target) };
         };
         let target = match route.upstream {
@@ -194,7 +208,9 @@ impl Router {
             None => self.decide(&path, query, now),
         };
         let filter = match (&target, &route.filter) {
-            (Target::File(found), Some(filter)) if is_filtered(&found.path, filter) => Some(filter.upstream),
+            (Target::File(found), Some(filter)) if is_filtered(&found.path, filter) => {
+                Some(filter.upstream)
+            }
             _ => None,
         };
         Decision { target, path, authorizer: route.authorizer, filter }
@@ -211,10 +227,12 @@ impl Router {
         let end = match &route.split {
             Split::Path => route.path.len(),
             Split::Whole => path.len(),
-            Split::Extension(extension) => match path::extension_ends(path, extension.as_bytes()).next() {
-                Some(end) => end,
-                None => return Target::NotFound,
-            },
+            Split::Extension(extension) => {
+                match path::extension_ends(path, extension.as_bytes()).next() {
+                    Some(end) => end,
+                    None => return Target::NotFound,
+                }
+            }
         };
         let (script_name, path_info) = path.split_at(end);
         let filename = route.script.clone().unwrap_or_else(|| self.full(script_name));
@@ -257,8 +275,8 @@ impl Router {
         }
     }
 
-    /// A directory that was asked for as if it were a file. Without an index file there is no redirect:
-    /// the front controller may well redirect back.
+    /// A directory that was asked for as if it were a file. Without an index file there is no
+    /// redirect: the front controller may well redirect back.
     fn directory(&self, path: &[u8], query: Option<&str>, now: Instant) -> Target {
         let slashed = [path, b"/"].concat();
         match self.index(&slashed, now) {
@@ -313,8 +331,11 @@ impl Router {
         let full = self.full(path);
         match files::open(&full) {
             Ok(Opened::Regular(_)) => {
-                let script =
-                    Script { filename: full.into(), script_name: path.into(), path_info: Vec::new() };
+                let script = Script {
+                    filename: full.into(),
+                    script_name: path.into(),
+                    path_info: Vec::new(),
+                };
                 self.scripts().put(script.clone(), now);
                 Look::Script(script)
             }
@@ -336,14 +357,16 @@ impl Router {
     }
 }
 
-/// The path from an encoded one, as [`Router::find`] sees it, hidden or not; nothing for an invalid one.
+/// The path from an encoded one, as [`Router::find`] sees it, hidden or not; nothing for an invalid
+/// one.
 pub fn clean(encoded: &[u8]) -> Option<Vec<u8>> {
     path::resolved(encoded).ok()
 }
 
 fn is_filtered(path: &Path, filter: &Filter) -> bool {
     let name = path.as_os_str().as_bytes();
-    filter.extensions.is_empty() || filter.extensions.iter().any(|end| name.ends_with(end.as_bytes()))
+    filter.extensions.is_empty()
+        || filter.extensions.iter().any(|end| name.ends_with(end.as_bytes()))
 }
 
 /// Whether a path is a route's own, or below it.

@@ -13,10 +13,11 @@ pub(super) enum Unusable {
 const SOURCE: [&[u8]; 10] =
     [b"php", b"phar", b"phtml", b"phps", b"php3", b"php4", b"php5", b"php6", b"php7", b"php8"];
 
-/// The decoded path, with `.`, `..` and double slashes resolved. It starts with a slash, and ends with
-/// one exactly if a directory was asked for.
+/// The decoded path, with `.`, `..` and double slashes resolved. It starts with a slash, and ends
+/// with one exactly if a directory was asked for.
 ///
-/// Decoding comes first and happens once, so `%2e%2e%2f` is as powerless as `../`, and `%252e` is a name.
+/// Decoding comes first and happens once, so `%2e%2e%2f` is as powerless as `../`, and `%252e` is a
+/// name.
 pub(super) fn resolved(encoded: &[u8]) -> Result<Vec<u8>, Unusable> {
     let mut path = decode(encoded)?;
     if path.first() != Some(&b'/') {
@@ -32,7 +33,8 @@ fn decode(encoded: &[u8]) -> Result<Vec<u8>, Unusable> {
     let mut path = Vec::with_capacity(encoded.len());
     let mut rest = encoded;
     while let Some(at) = memchr::memchr(b'%', rest) {
-        let (&[high, low], after) = rest[at + 1..].split_first_chunk().ok_or(Unusable::Malformed)?;
+        let (&[high, low], after) =
+            rest[at + 1..].split_first_chunk().ok_or(Unusable::Malformed)?;
         let digit = |byte| char::from(byte).to_digit(16).ok_or(Unusable::Malformed);
         path.extend_from_slice(&rest[..at]);
         path.push((digit(high)? * 16 + digit(low)?) as u8);
@@ -46,7 +48,8 @@ fn decode(encoded: &[u8]) -> Result<Vec<u8>, Unusable> {
 fn resolve(path: &mut Vec<u8>) -> Result<(), Unusable> {
     let mut done = 0;
     let mut from = 0;
-    // Invariant: path[..done] is resolved and empty or without a slash at its end; path[from] is a slash.
+    // Invariant: path[..done] is resolved and empty or without a slash at its end; path[from] is a
+    // slash.
     loop {
         let start = from + 1;
         let end = memchr::memchr(b'/', &path[start..]).map_or(path.len(), |at| start + at);
@@ -74,8 +77,8 @@ fn resolve(path: &mut Vec<u8>) -> Result<(), Unusable> {
     }
 }
 
-/// Hidden names hold what was never meant for visitors (`.git`, `.env`), but for the one that RFC 8615
-/// keeps for them.
+/// Hidden names hold what was never meant for visitors (`.git`, `.env`), but for the one that RFC
+/// 8615 keeps for them.
 pub(super) fn refuse_hidden(path: &[u8]) -> Result<(), Unusable> {
     let visible = match path.strip_prefix(b"/.well-known") {
         Some(rest) if rest.is_empty() || rest[0] == b'/' => rest,
@@ -84,7 +87,8 @@ pub(super) fn refuse_hidden(path: &[u8]) -> Result<(), Unusable> {
     if has_segment_with(visible, |first| first == b'.') { Err(Unusable::Hidden) } else { Ok(()) }
 }
 
-/// Whether a slash is followed by such a byte. Paths are short: preparing a search for two bytes takes longer than this one.
+/// Whether a slash is followed by such a byte. Paths are short: preparing a search for two bytes
+/// takes longer than this one.
 fn has_segment_with(path: &[u8], is_it: impl Fn(u8) -> bool) -> bool {
     path.windows(2).any(|pair| pair[0] == b'/' && is_it(pair[1]))
 }
@@ -95,7 +99,10 @@ pub(super) fn script_ends(path: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 /// The ends of all prefixes of `path` whose last segment ends in `extension`, byte by byte.
-pub(super) fn extension_ends<'a>(path: &'a [u8], extension: &'a [u8]) -> impl Iterator<Item = usize> {
+pub(super) fn extension_ends<'a>(
+    path: &'a [u8],
+    extension: &'a [u8],
+) -> impl Iterator<Item = usize> {
     memchr::memmem::find_iter(path, extension)
         .map(|at| at + extension.len())
         .filter(|&end| end == path.len() || path[end] == b'/')
@@ -202,7 +209,9 @@ mod tests {
         ] {
             assert!(is_source(name.as_bytes()), "{name}");
         }
-        for name in ["/php", "/x.phpx", "/x.html", "/a.php/x.css", "/x.graphphp", "/phpinfo.css", "/x.php9"] {
+        for name in
+            ["/php", "/x.phpx", "/x.html", "/a.php/x.css", "/x.graphphp", "/phpinfo.css", "/x.php9"]
+        {
             assert!(!is_source(name.as_bytes()), "{name}");
         }
     }

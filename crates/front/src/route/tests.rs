@@ -60,8 +60,12 @@ fn told(router: &Router, target: &str) -> String {
             format!("script {name} {info}").trim_end().to_owned()
         }
         Target::Application(script, upstream) => {
-            let [name, info] = [&*script.script_name, &script.path_info].map(String::from_utf8_lossy);
-            format!("upstream {upstream} {} {name} {info}", short(script.filename.as_os_str().as_bytes()))
+            let [name, info] =
+                [&*script.script_name, &script.path_info].map(String::from_utf8_lossy);
+            format!(
+                "upstream {upstream} {} {name} {info}",
+                short(script.filename.as_os_str().as_bytes())
+            )
         }
         Target::Redirect(to) => format!("to {to}"),
         Target::NotFound => "404".into(),
@@ -123,7 +127,11 @@ fn targets_find_their_answer() {
         ("/.git/config", "404", "404"),
         ("/docs/%2e%2e/.git/config", "404", "404"),
         ("/.none", "404", "404"),
-        ("/.well-known/security.txt", "file /.well-known/security.txt", "file /.well-known/security.txt"),
+        (
+            "/.well-known/security.txt",
+            "file /.well-known/security.txt",
+            "file /.well-known/security.txt",
+        ),
         ("/.well-known/none", "script /index.php", "404"),
         ("/../secret.txt", "400", "400"),
         ("/docs/..%2f..%2fsecret.txt", "400", "400"),
@@ -178,7 +186,9 @@ fn pipes_and_unreadable_files_are_not_sent() {
     let dir = site();
     let root = dir.path().join("public");
     for name in ["pipe", "pipe.php"] {
-        assert!(std::process::Command::new("mkfifo").arg(root.join(name)).status().unwrap().success());
+        assert!(
+            std::process::Command::new("mkfifo").arg(root.join(name)).status().unwrap().success()
+        );
     }
     let router = router(&dir, None);
     assert_eq!(told(&router, "/pipe"), "404");

@@ -4,8 +4,8 @@ use super::bytes::value_span;
 use super::state::State;
 use super::{Screen, Violation, line_feed, stray};
 
-/// Most bytes of chunk extensions in one body. Nobody is known to use any; chosen arbitrarily, below the
-/// HTTP library's own bound of 16 KiB.
+/// Most bytes of chunk extensions in one body. Nobody is known to use any; chosen arbitrarily,
+/// below the HTTP library's own bound of 16 KiB.
 const EXTENSIONS_MOST: usize = 4096;
 /// Most hexadecimal digits of a chunk size: what fits into 64 bits.
 const SIZE_DIGITS: u8 = 16;
@@ -86,7 +86,8 @@ impl Screen {
         }
         self.state = match byte {
             b'\r' if self.digits > 0 => State::ChunkSizeLf,
-            // White space before the semicolon is legal and never seen, but for attempts at smuggling.
+            // White space before the semicolon is legal and never seen, but for attempts at
+            // smuggling.
             b';' if self.digits > 0 => State::ChunkExtension,
             b'\n' => return Err(Violation::BareLf),
             _ => return Err(Violation::BadChunkSize),

@@ -22,8 +22,8 @@ const VALUE: [bool; 256] = {
     map[b'\t' as usize] = true;
     map
 };
-/// Byte may stand unencoded in a path. A few more than RFC 3986 has, because clients send them; never
-/// more than the HTTP library takes, so that it finds nothing left to refuse.
+/// Byte may stand unencoded in a path. A few more than RFC 3986 has, because clients send them;
+/// never more than the HTTP library takes, so that it finds nothing left to refuse.
 pub(super) const PATH: [bool; 256] = high(table(b"!$%&'()*+,-./:;=@[\\]^_|~\"{}"));
 /// Byte may stand unencoded in a query; as with [`PATH`].
 pub(super) const QUERY: [bool; 256] = high(table(b"!$%&'()*+,-./:;=?@[\\]^_`{|}~"));
@@ -67,8 +67,8 @@ pub(super) fn value_span(bytes: &[u8]) -> usize {
     span(bytes, &VALUE, |byte| (byte < b' ') | (byte == 0x7f))
 }
 
-/// Skips blocks without a suspicious byte, which the compiler turns into vector instructions, and looks
-/// closer only where there is one. `suspicious` holds for every byte that the table refuses.
+/// Skips blocks without a suspicious byte, which the compiler turns into vector instructions, and
+/// looks closer only where there is one. `suspicious` holds for every byte that the table refuses.
 fn span(bytes: &[u8], table: &[bool; 256], suspicious: impl Fn(u8) -> bool) -> usize {
     let (blocks, _) = bytes.as_chunks::<16>();
     let mut at = 0;

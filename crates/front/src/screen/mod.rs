@@ -1,14 +1,15 @@
 //! The strict reader in front of the HTTP library.
 //!
 //! The library parses requests leniently: it takes a bare line feed as a line end, drops a
-//! `Content-Length` beside a `Transfer-Encoding`, and merges equal lengths. Each of these is a way to make
-//! two servers disagree about where a request ends. The screen sees every byte of a client first, follows
-//! the framing to the end of each body and into the next head, and stops at the first byte that a careful
-//! client would not have sent. So whatever passes has one meaning.
+//! `Content-Length` beside a `Transfer-Encoding`, and merges equal lengths. Each of these is a way
+//! to make two servers disagree about where a request ends. The screen sees every byte of a client
+//! first, follows the framing to the end of each body and into the next head, and stops at the
+//! first byte that a careful client would not have sent. So whatever passes has one meaning.
 //!
-//! It promises: the same verdict however the bytes are split; every head and body that it lets pass ends
-//! for the library at the same byte (see the tests); no allocation unless a line is split over two reads.
-//! It does not keep, change or answer anything. All limits are in bytes as the client sent them.
+//! It promises: the same verdict however the bytes are split; every head and body that it lets pass
+//! ends for the library at the same byte (see the tests); no allocation unless a line is split over
+//! two reads. It does not keep, change or answer anything. All limits are in bytes as the client
+//! sent them.
 //!
 //! ```text
 //! Start ─▶ Method ─▶ Target ─▶ Version ─▶ LineLf ─▶ FieldStart ─▶ Name ─▶ Value
@@ -35,7 +36,8 @@ use bytes::{target_span, token_span, trim, value_span};
 use rules::{Field, Method};
 use state::{Framing, State};
 
-/// Longest request target in bytes: the HTTP library's own bound, so that it finds nothing to refuse.
+/// Longest request target in bytes: the HTTP library's own bound, so that it finds nothing to
+/// refuse.
 const TARGET_MOST: usize = 65_534;
 /// Most bytes of trailers; chosen arbitrarily, below the library's own bound of 16 KiB.
 const TRAILERS_MOST: usize = 8192;
@@ -125,7 +127,8 @@ impl Screen {
         }
     }
 
-    /// Looks at the next bytes of the client. After a violation every further call answers with it too.
+    /// Looks at the next bytes of the client. After a violation every further call answers with it
+    /// too.
     pub fn feed(&mut self, input: &[u8]) -> Result<(), Violation> {
         if let Some(fault) = self.fault {
             return Err(fault);
@@ -147,8 +150,8 @@ impl Screen {
         Ok(())
     }
 
-    /// How many bytes at the front of the last read end with a complete request: those may still go on
-    /// when what follows them is a violation.
+    /// How many bytes at the front of the last read end with a complete request: those may still go
+    /// on when what follows them is a violation.
     pub fn clean(&self) -> usize {
         self.clean
     }
@@ -167,13 +170,14 @@ impl Screen {
         }
     }
 
-    /// Bytes of the current, or else the last, request's body so far, without the framing of chunks.
+    /// Bytes of the current, or else the last, request's body so far, without the framing of
+    /// chunks.
     pub fn body(&self) -> u64 {
         self.body
     }
 
-    /// One stretch of the message: lines up to their end, or a piece of a body. Answers how far it came,
-    /// always at least one byte.
+    /// One stretch of the message: lines up to their end, or a piece of a body. Answers how far it
+    /// came, always at least one byte.
     fn step(&mut self, input: &[u8]) -> Result<usize, Violation> {
         if self.state.is_payload() { self.payload(input) } else { self.lines(input) }
     }
@@ -214,8 +218,8 @@ impl Screen {
         Ok(at)
     }
 
-    /// The first byte of a request, or of the one empty line that may stand before it: some old clients
-    /// end a body with a line end that they do not count (RFC 9112, 2.2).
+    /// The first byte of a request, or of the one empty line that may stand before it: some old
+    /// clients end a body with a line end that they do not count (RFC 9112, 2.2).
     fn first(&mut self, byte: u8) -> Result<usize, Violation> {
         match (byte, self.state) {
             (b'\r', State::Start) => {
@@ -255,7 +259,9 @@ impl Screen {
         match rest.get(end) {
             None => self.carry.extend_from_slice(rest),
             Some(b' ') => {
-                if let Some(authority) = rules::target(whole(&mut self.carry, &rest[..end]), self.method)? {
+                if let Some(authority) =
+                    rules::target(whole(&mut self.carry, &rest[..end]), self.method)?
+                {
                     self.authority.extend_from_slice(authority);
                 }
                 self.carry.clear();

@@ -31,8 +31,8 @@ pub(super) enum Method {
     Other,
 }
 
-/// CONNECT asks for a tunnel and TRACE for an echo of the head with its cookies; no application serves
-/// either. Every other token is a method for the application to judge.
+/// CONNECT asks for a tunnel and TRACE for an echo of the head with its cookies; no application
+/// serves either. Every other token is a method for the application to judge.
 pub(super) fn method(name: &[u8]) -> Result<Method, Violation> {
     match name {
         b"" => Err(Violation::BadMethod),
@@ -42,7 +42,8 @@ pub(super) fn method(name: &[u8]) -> Result<Method, Violation> {
     }
 }
 
-/// A request target in origin form, in absolute form with its authority as answer, or `*` for OPTIONS.
+/// A request target in origin form, in absolute form with its authority as answer, or `*` for
+/// OPTIONS.
 pub(super) fn target(target: &[u8], method: Method) -> Result<Option<&[u8]>, Violation> {
     if target.first() == Some(&b'/') {
         path_and_query(target)?;
@@ -77,8 +78,8 @@ fn path_and_query(target: &[u8]) -> Result<(), Violation> {
     good.then_some(()).ok_or(Violation::BadTarget)
 }
 
-/// A host and an optional port. Stricter than RFC 3986, which lets a registered name hold quotes, commas
-/// and parentheses: the name ends up in links, logs and caches, and no real name has those.
+/// A host and an optional port. Stricter than RFC 3986, which lets a registered name hold quotes,
+/// commas and parentheses: the name ends up in links, logs and caches, and no real name has those.
 pub(super) fn host(value: &[u8]) -> Result<(), Violation> {
     let (good, port) = match value.strip_prefix(b"[") {
         Some(rest) => {
@@ -109,8 +110,8 @@ pub(super) fn length(value: &[u8]) -> Result<u64, Violation> {
     Ok(value.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
 }
 
-/// A `Transfer-Encoding` that is exactly `chunked`. A well-formed list with another coding is honest but
-/// not served; anything else is a trick.
+/// A `Transfer-Encoding` that is exactly `chunked`. A well-formed list with another coding is
+/// honest but not served; anything else is a trick.
 pub(super) fn coding(value: &[u8]) -> Result<(), Violation> {
     let value = trim(value);
     if value.eq_ignore_ascii_case(b"chunked") {

@@ -1,8 +1,8 @@
 /* The image manager at work, without PHP. Each case is a process: `cases NAME`.
  *
- * A case boots something, takes the image, forks a worker. The worker runs request() again and again; after each
- * roll-back every byte is compared with the image, and holds() looks at what the case itself cares about. Whatever must
- * survive a roll-back lies in kept memory.
+ * A case boots something, takes the image, forks a worker. The worker runs request() again and
+ * again; after each roll-back every byte is compared with the image, and holds() looks at what the
+ * case itself cares about. Whatever must survive a roll-back lies in kept memory.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -30,12 +30,12 @@ typedef struct {
 
 static lasting *life;
 
-#define EXPECT(condition)                                                                                             \
-    do {                                                                                                              \
-        if (!(condition)) {                                                                                           \
-            dprintf(2, "%s:%d: round %u: %s\n", __FILE__, __LINE__, life->round, #condition);                         \
-            life->failures++;                                                                                         \
-        }                                                                                                             \
+#define EXPECT(condition) \
+    do { \
+        if (!(condition)) { \
+            dprintf(2, "%s:%d: round %u: %s\n", __FILE__, __LINE__, life->round, #condition); \
+            life->failures++; \
+        } \
     } while (0)
 
 /* Pages that are mapped, but for the stack, and for what the next request may have again. */
@@ -140,7 +140,8 @@ static void data_holds(void)
     EXPECT(getenv("IMAGE_CASE") == NULL && getenv("PATH") != NULL);
 }
 
-/* ---- depth: rolled back from deep below, and from a frame above the one that took the image ---- */
+/* ---- depth: rolled back from deep below, and from a frame above the one that took the image
+ * ---- */
 
 static unsigned from_below(unsigned depth)
 {
@@ -168,7 +169,8 @@ static char *boot_mapping;
 
 static void mappings_boot(void)
 {
-    boot_mapping = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    boot_mapping =
+        mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(boot_mapping, 'b', 64 * PAGE);
 }
 
@@ -190,7 +192,8 @@ static void mappings_request(void)
     memset(boot_mapping, 'x', 64 * PAGE);
 }
 
-/* A library that seeds itself anew when it finds zeros: it has to after a roll-back as after a fork. */
+/* A library that seeds itself anew when it finds zeros: it has to after a roll-back as after a
+ * fork. */
 static char *mark_of_forks;
 
 static void forks_boot(void)
@@ -347,7 +350,8 @@ static void rounds_hold(void)
 {
     image_stats stats;
     image_get_stats(&stats);
-    /* Pages that are not written to any more leave the hot set again: it stays far below all that ever was in it. */
+    /* Pages that are not written to any more leave the hot set again: it stays far below all that
+     * ever was in it. */
     if (life->round == 10000) {
         EXPECT(stats.hot_pages < FIELD / PAGE / 2);
         EXPECT(stats.roll_backs >= 10000);
@@ -380,7 +384,8 @@ static void chunks_boot(void)
 /* Made as PHP's allocator makes it: wider, then cut to alignment. */
 static char *aligned_chunk(void)
 {
-    char *wide = mmap(NULL, 2 * CHUNK - PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *wide =
+        mmap(NULL, 2 * CHUNK - PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *chunk = (char *)(((uintptr_t)wide + CHUNK - 1) / CHUNK * CHUNK);
 
     EXPECT(wide != MAP_FAILED);
@@ -422,7 +427,8 @@ static void changed_chunks_request(void)
 
     for (int i = 0; i < 4; i++) {
         chunks[i] = life->round == 1 ? aligned_chunk()
-                                     : mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                                     : mmap(NULL, CHUNK, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memset(chunks[i], 1, CHUNK); /* all of it is there, and can be written to */
     }
     if (life->round == 1) {
@@ -430,12 +436,14 @@ static void changed_chunks_request(void)
     }
     EXPECT(munmap(chunks[0] + CHUNK / 2, CHUNK / 2) == 0);
     EXPECT(mprotect(chunks[1], PAGE, PROT_READ) == 0);
-    EXPECT(mmap(chunks[2], PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == chunks[2]);
+    EXPECT(mmap(chunks[2], PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+           chunks[2]);
     grown = mremap(chunks[3], CHUNK, 2 * CHUNK, MREMAP_MAYMOVE);
     EXPECT(grown != MAP_FAILED && munmap(grown, 2 * CHUNK) == 0);
 }
 
-/* ---- spare memory: the same mappings at each request cost no look at the page map, and are zero each time; nor do files ---- */
+/* ---- spare memory: the same mappings at each request cost no look at the page map, and are zero
+ * each time; nor do files ---- */
 
 static char *mapped(size_t len, int protection)
 {
@@ -494,7 +502,8 @@ static void spare_holds(void)
     } else if (life->round > 5 && life->round < 64) { /* then hot pages are looked at */
         EXPECT(stats.scans == life->seen);
     }
-    EXPECT(stats.new_bytes < (1 << 20) || (life->round >= 100 && life->round < 166) || life->round == 300);
+    EXPECT(stats.new_bytes < (1 << 20) || (life->round >= 100 && life->round < 166) ||
+           life->round == 300);
 }
 
 /* ---- signals: a worker can signal itself, although libc's notes are the zygote's ---- */
@@ -640,7 +649,8 @@ static void extend_holds(void)
     EXPECT(strcmp(in_data, "the addition's") == 0);
     EXPECT(in_tls == 70);
     EXPECT(boot_mapping[3 * PAGE] == 'o' && boot_mapping[4 * PAGE] == 'b');
-    EXPECT(own_mapping[0] == 'm' && own_mapping[CHUNK / 2 - 1] == 'm' && own_mapping[CHUNK - 1] == 0);
+    EXPECT(own_mapping[0] == 'm' && own_mapping[CHUNK / 2 - 1] == 'm' &&
+           own_mapping[CHUNK - 1] == 0);
     EXPECT(own_block[0] == 'h' && own_block[(8 << 20) - 1] == 'h');
     EXPECT((uintptr_t)sbrk(0) == kept->program_break);
     no_mapping_stays();
@@ -714,7 +724,8 @@ static int work(size_t number)
         for (int worker = 0; worker < 3; worker++) {
             fflush(stdout);
             if (fork() == 0) {
-                life->random += (unsigned)worker * 977 + 1; /* shared until adopted: only this worker writes now */
+                /* shared until adopted: only this worker writes now */
+                life->random += (unsigned)worker * 977 + 1;
                 if (image_adopt(page_map()) != 0) {
                     perror("image_adopt");
                     _exit(1);

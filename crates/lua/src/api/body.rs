@@ -43,11 +43,15 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     // The usual body is one text: one call instead of two.
     host.set("set_text", text_function::<SetText, 1>(lua)?)?;
     set(lua, host, "add_file", |lua, (name, offset, length): (mlua::String, f64, f64)| {
-        let is_there =
-            exchange(|exchange| add_file(exchange, &name.as_bytes(), offset as i64, length as i64))?;
+        let is_there = exchange(|exchange| {
+            add_file(exchange, &name.as_bytes(), offset as i64, length as i64)
+        })?;
         if !is_there {
             let name = name.as_bytes();
-            remark(place_in(lua), &format!("error opening file '{}'", String::from_utf8_lossy(&name)))?;
+            remark(
+                place_in(lua),
+                &format!("error opening file '{}'", String::from_utf8_lossy(&name)),
+            )?;
         }
         Ok(is_there)
     })?;
@@ -69,7 +73,9 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
 
 fn request(lua: &Lua, host: &Table) -> mlua::Result<()> {
     set(lua, host, "collect_body", |_, ()| exchange(|exchange| exchange.collect_body()))?;
-    set(lua, host, "has_request_body", |_, ()| exchange(|exchange| exchange.request_body().is_some()))?;
+    set(lua, host, "has_request_body", |_, ()| {
+        exchange(|exchange| exchange.request_body().is_some())
+    })?;
     set(lua, host, "request_body", |lua, ()| {
         let body = exchange(|exchange| exchange.request_body())?;
         body.map(|body| lua.create_string(body)).transpose()
@@ -79,9 +85,15 @@ fn request(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })?;
     set(lua, host, "request_bytes", |_, name: mlua::String| {
         let has_come = *name.as_bytes() == b"bytes_in"[..];
-        exchange(|exchange| if has_come { exchange.request_body().map_or(0, |body| body.len()) } else { 0 })
+        exchange(
+            |exchange| {
+                if has_come { exchange.request_body().map_or(0, |body| body.len()) } else { 0 }
+            },
+        )
     })?;
-    set(lua, host, "clear_request_body", |_, ()| exchange(|exchange| exchange.set_request_body(Vec::new())))?;
+    set(lua, host, "clear_request_body", |_, ()| {
+        exchange(|exchange| exchange.set_request_body(Vec::new()))
+    })?;
     set(lua, host, "add_request_body", |_, text: mlua::String| {
         exchange(|exchange| {
             let mut body = exchange.request_body().unwrap_or_default();
@@ -91,13 +103,16 @@ fn request(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })
 }
 
-/// Adds a part of a file to the response's body; a negative offset counts from the file's end, a negative length means
-/// all that follows. Whether it can be read.
+/// Adds a part of a file to the response's body; a negative offset counts from the file's end, a
+/// negative length means all that follows. Whether it can be read.
 fn add_file(exchange: &mut dyn Exchange, name: &[u8], offset: i64, length: i64) -> bool {
     let path = Path::new(OsStr::from_bytes(name));
     let Some((file, size)) = open(path) else { return false };
-    let offset =
-        if offset < 0 { size.saturating_sub(offset.unsigned_abs()) } else { size.min(offset as u64) };
+    let offset = if offset < 0 {
+        size.saturating_sub(offset.unsigned_abs())
+    } else {
+        size.min(offset as u64)
+    };
     let rest = size - offset;
     let length = if length < 0 { rest } else { rest.min(length as u64) };
     if length > 0 {

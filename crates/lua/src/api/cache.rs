@@ -1,4 +1,5 @@
-//! `tokamak.cache`: what scripts say to the content cache. What they give is checked in the prelude.
+//! `tokamak.cache`: what scripts say to the content cache. What they give is checked in the
+//! prelude.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +19,9 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })?;
     set(lua, host, "cache_find", |lua, key: Option<mlua::String>| {
         let key = key.as_ref().map(|key| key.as_bytes());
-        let Some(kept) = exchange(|exchange| exchange.kept(key.as_deref()))? else { return Ok(None) };
+        let Some(kept) = exchange(|exchange| exchange.kept(key.as_deref()))? else {
+            return Ok(None);
+        };
         let table = lua.create_table_with_capacity(0, 4)?;
         table.raw_set("status", kept.status)?;
         table.raw_set("age", kept.age)?;

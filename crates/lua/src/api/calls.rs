@@ -96,8 +96,12 @@ fn bytes(text: &Text) -> Vec<u8> {
 }
 
 fn lists(lua: &Lua, calls: &Table) -> mlua::Result<()> {
-    set(lua, calls, "urldec_query", |lua, text: Text| named(lua, codec::decode_query(&bytes(&text))))?;
-    set(lua, calls, "cookie_tokens", |lua, text: Text| named(lua, codec::cookie_tokens(&bytes(&text))))?;
+    set(lua, calls, "urldec_query", |lua, text: Text| {
+        named(lua, codec::decode_query(&bytes(&text)))
+    })?;
+    set(lua, calls, "cookie_tokens", |lua, text: Text| {
+        named(lua, codec::cookie_tokens(&bytes(&text)))
+    })?;
     set(lua, calls, "header_tokens", |lua, text: Text| {
         let list = lua.create_table()?;
         for token in codec::header_tokens(&bytes(&text)) {

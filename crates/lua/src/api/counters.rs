@@ -1,4 +1,5 @@
-//! `lighty.server.plugin_stats`, also known as `lighty.status`: numbers that all scripts of an engine share.
+//! `lighty.server.plugin_stats`, also known as `lighty.status`: numbers that all scripts of an
+//! engine share.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,8 @@ use mlua::{Lua, Table};
 use super::request::Pairs;
 use super::set;
 
-/// Names that there may be, and bytes of each, so that names made of requests cannot take all memory.
+/// Names that there may be, and bytes of each, so that names made of requests cannot take all
+/// memory.
 const MOST: usize = 4096;
 const LONGEST: usize = 256;
 

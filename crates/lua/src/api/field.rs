@@ -2,13 +2,15 @@
 
 use crate::host::{Exchange, Side};
 
-/// Fields that frame a message, or that are the other side's to send: assignments to them are ignored.
+/// Fields that frame a message, or that are the other side's to send: assignments to them are
+/// ignored.
 fn is_refused(side: Side, name: &[u8]) -> bool {
     let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
     is("content-length")
         || is("connection")
         || is("transfer-encoding")
-        // A script that copies all fields of a response would tell the application a cookie that nobody sent.
+        // A script that copies all fields of a response would tell the application a cookie that
+        // nobody sent.
         || side == Side::Request && is("set-cookie")
 }
 
@@ -18,8 +20,9 @@ fn is_token(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(is_part)
 }
 
-/// The values in what a script assigned. Several values of one field are written as the lines that they become:
-/// `one\r\nName: two`. Anything else that holds a line's end, or another control character, is nothing.
+/// The values in what a script assigned. Several values of one field are written as the lines that
+/// they become: `one\r\nName: two`. Anything else that holds a line's end, or another control
+/// character, is nothing.
 fn values<'a>(name: &[u8], text: &'a [u8]) -> Option<Vec<&'a [u8]>> {
     let mut all = Vec::new();
     let mut rest = text;
@@ -42,7 +45,12 @@ fn is_clean(value: &[u8]) -> bool {
 ///
 /// # Errors
 /// It cannot be meant, and is ignored.
-pub fn assign(exchange: &mut dyn Exchange, side: Side, name: &[u8], text: &[u8]) -> Result<(), String> {
+pub fn assign(
+    exchange: &mut dyn Exchange,
+    side: Side,
+    name: &[u8],
+    text: &[u8],
+) -> Result<(), String> {
     let is_host = side == Side::Request && name.eq_ignore_ascii_case(b"host");
     if is_refused(side, name) || is_host && text.is_empty() {
         return Ok(());
@@ -78,7 +86,9 @@ pub fn joined(exchange: &dyn Exchange, side: Side, name: &[u8]) -> Option<Vec<u8
         None => all = Some(value.to_vec()),
         Some(all) => {
             match side {
-                Side::Request if name.eq_ignore_ascii_case(b"cookie") => all.extend_from_slice(b"; "),
+                Side::Request if name.eq_ignore_ascii_case(b"cookie") => {
+                    all.extend_from_slice(b"; ")
+                }
                 Side::Request => all.extend_from_slice(b", "),
                 Side::Response => {
                     all.extend_from_slice(b"\r\n");
@@ -100,9 +110,16 @@ mod tests {
     fn several_values_are_told_from_a_smuggled_line() {
         assert_eq!(values(b"X", b"1"), Some(vec![&b"1"[..]]));
         assert_eq!(values(b"X-A", b"1\r\nx-a: 2\r\nX-A:3"), Some(vec![&b"1"[..], b"2", b"3"]));
-        for bad in
-            [&b"1\r\nX-B: 2"[..], b"1\r\n", b"1\n", b"1\r", b"1\r\n 2", b"1\r\nX-A 2", b"\0", b"1\r\n\r\n<p>"]
-        {
+        for bad in [
+            &b"1\r\nX-B: 2"[..],
+            b"1\r\n",
+            b"1\n",
+            b"1\r",
+            b"1\r\n 2",
+            b"1\r\nX-A 2",
+            b"\0",
+            b"1\r\n\r\n<p>",
+        ] {
             assert_eq!(values(b"X-A", bad), None, "{}", bad.escape_ascii());
         }
     }

@@ -37,7 +37,9 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })?;
     set(lua, host, "readdir", |lua, name: mlua::String| {
         let name = name.as_bytes();
-        let Ok(entries) = fs::read_dir(Path::new(OsStr::from_bytes(&name))) else { return Ok(None) };
+        let Ok(entries) = fs::read_dir(Path::new(OsStr::from_bytes(&name))) else {
+            return Ok(None);
+        };
         let names = lua.create_table()?;
         for entry in entries.flatten().take(MOST_NAMES) {
             names.raw_push(lua.create_string(entry.file_name().as_bytes())?)?;

@@ -1,5 +1,5 @@
-//! The functions that the prelude builds the scripts' tables of. They know no request: each asks for the one that is
-//! current on its thread.
+//! The functions that the prelude builds the scripts' tables of. They know no request: each asks
+//! for the one that is current on its thread.
 
 mod body;
 mod cache;
@@ -26,7 +26,11 @@ use crate::shared::Dictionaries;
 const LONGEST_LINE: usize = 8192;
 
 /// All functions, by the names that the prelude uses.
-pub fn functions(lua: &Lua, counters: &Arc<Counters>, dictionaries: &Dictionaries) -> mlua::Result<Table> {
+pub fn functions(
+    lua: &Lua,
+    counters: &Arc<Counters>,
+    dictionaries: &Dictionaries,
+) -> mlua::Result<Table> {
     let host = lua.create_table()?;
     request::add(lua, &host)?;
     body::add(lua, &host)?;
@@ -48,7 +52,8 @@ pub fn functions(lua: &Lua, counters: &Arc<Counters>, dictionaries: &Dictionarie
     Ok(host)
 }
 
-/// What a pattern finds in a text from a place on, both counted from 1: first and last byte, then what was captured.
+/// What a pattern finds in a text from a place on, both counted from 1: first and last byte, then
+/// what was captured.
 fn search(
     lua: &Lua,
     (text, pattern, from, anchors): (mlua::String, mlua::String, usize, bool),

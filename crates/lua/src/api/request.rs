@@ -1,4 +1,5 @@
-//! `lighty.r.req_header`, `resp_header`, `req_attr`, `req_item`, `req_env`, and `lighty.server.stats`.
+//! `lighty.r.req_header`, `resp_header`, `req_attr`, `req_item`, `req_env`, and
+//! `lighty.server.stats`.
 
 use mlua::{Lua, Table};
 
@@ -60,9 +61,9 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
         Ok(match &*name {
             b"uptime" => mlua::Value::Integer(exchange(|exchange| exchange.uptime())? as _),
             b"clients_open" => mlua::Value::Integer(exchange(|exchange| exchange.clients())? as _),
-            b"version" => {
-                mlua::Value::String(lua.create_string(concat!("tokamak/", env!("CARGO_PKG_VERSION")))?)
-            }
+            b"version" => mlua::Value::String(
+                lua.create_string(concat!("tokamak/", env!("CARGO_PKG_VERSION")))?,
+            ),
             _ => mlua::Value::Nil,
         })
     })
@@ -120,7 +121,9 @@ fn headers(lua: &Lua, host: &Table) -> mlua::Result<()> {
     host.set("set_response_header", text_function::<SetResponseHeader, 2>(lua)?)?;
     set(lua, host, "headers", |lua, which: u8| {
         let mut pairs = Pairs::default();
-        exchange(|exchange| exchange.fields(side(which), &mut |name, value| pairs.push(name, value)))?;
+        exchange(|exchange| {
+            exchange.fields(side(which), &mut |name, value| pairs.push(name, value))
+        })?;
         pairs.table(lua)
     })
 }

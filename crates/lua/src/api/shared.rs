@@ -51,7 +51,9 @@ fn operations(lua: &Lua, dictionary: &Arc<Dictionary>) -> mlua::Result<Table> {
     for (name, keys) in [("set", Keys::Any), ("add", Keys::Absent), ("replace", Keys::Present)] {
         let own = dictionary.clone();
         set(lua, &table, name, move |_, (key, given, seconds): (mlua::String, Given, f64)| {
-            let Some(value) = value(&given) else { return Ok((false, Some("bad value type"), false)) };
+            let Some(value) = value(&given) else {
+                return Ok((false, Some("bad value type"), false));
+            };
             Ok(match own.set(keys, &key.as_bytes(), value, lifetime(seconds)) {
                 Ok(forced) => (true, None, forced),
                 Err(refusal) => (false, Some(refusal.text()), false),
@@ -108,7 +110,12 @@ fn whole(lua: &Lua, table: &Table, dictionary: &Arc<Dictionary>) -> mlua::Result
         Ok(())
     })?;
     let own = dictionary.clone();
-    set(lua, table, "flush_expired", move |_, most: usize| Ok(own.remove_expired(number_of(most))))?;
+    set(
+        lua,
+        table,
+        "flush_expired",
+        move |_, most: usize| Ok(own.remove_expired(number_of(most))),
+    )?;
     let own = dictionary.clone();
     set(lua, table, "capacity", move |_, ()| Ok(own.capacity()))?;
     let own = dictionary.clone();

@@ -1,4 +1,5 @@
-//! What the functions of `tokamak` are built of: each begins something, and gives the number to wait for it by.
+//! What the functions of `tokamak` are built of: each begins something, and gives the number to
+//! wait for it by.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -57,7 +58,9 @@ fn bytes(text: &Text) -> Vec<u8> {
 
 type HttpArguments = (Text, Text, Option<Text>, Option<Table>, Option<Text>, f64, f64);
 
-fn http((method, url, socket, fields, body, timeout, most): HttpArguments) -> mlua::Result<HttpCall> {
+fn http(
+    (method, url, socket, fields, body, timeout, most): HttpArguments,
+) -> mlua::Result<HttpCall> {
     let mut list = Vec::new();
     if let Some(fields) = fields {
         let texts = fields.sequence_values::<Text>().collect::<mlua::Result<Vec<_>>>()?;
@@ -84,9 +87,10 @@ fn redis(_: &Lua, (server, kind, values): (u32, u8, Variadic<Value>)) -> mlua::R
             Some(Value::Table(list)) => list
                 .sequence_values::<Table>()
                 .map(|command| {
-                    let command =
-                        command.map_err(|_| "each command is a list of its arguments".to_string())?;
-                    let values = command.sequence_values::<Value>().collect::<mlua::Result<Vec<_>>>();
+                    let command = command
+                        .map_err(|_| "each command is a list of its arguments".to_string())?;
+                    let values =
+                        command.sequence_values::<Value>().collect::<mlua::Result<Vec<_>>>();
                     arguments(values.map_err(|error| error.to_string())?.iter())
                 })
                 .collect(),

@@ -19,8 +19,8 @@ pub fn encode(alphabet: &[u8; 64], bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Decodes up to the first padding; white space does not count. Nothing if a character is of no alphabet, or if the last
-/// one has no byte to itself.
+/// Decodes up to the first padding; white space does not count. Nothing if a character is of no
+/// alphabet, or if the last one has no byte to itself.
 pub fn decode(alphabet: &[u8; 64], text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
     let (mut word, mut sextets) = (0u32, 0);

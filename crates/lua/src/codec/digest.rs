@@ -46,8 +46,8 @@ impl Algorithm {
 /// The message authentication code of `data`, as hexadecimal digits.
 pub fn hmac(algorithm: Algorithm, key: &[u8], data: &[u8]) -> Vec<u8> {
     fn code<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
-        let mut code =
-            <M as Mac>::new_from_slice(key).unwrap_or_else(|_| unreachable!("a key may have any length"));
+        let mut code = <M as Mac>::new_from_slice(key)
+            .unwrap_or_else(|_| unreachable!("a key may have any length"));
         code.update(data);
         hex(&code.finalize().into_bytes())
     }

@@ -32,7 +32,8 @@ pub fn quote(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a quoted string says; text without quotes is as it is, and a quoted string with a wrong end is nothing.
+/// What a quoted string says; text without quotes is as it is, and a quoted string with a wrong end
+/// is nothing.
 pub fn unquote(text: &[u8]) -> Option<Vec<u8>> {
     let Some(rest) = text.strip_prefix(b"\"") else { return Some(text.to_vec()) };
     let mut out = Vec::with_capacity(rest.len());
@@ -79,8 +80,8 @@ fn escape(text: &[u8], prefix: &[u8], is_plain: fn(u8) -> bool) -> Vec<u8> {
     out
 }
 
-/// `lighty.c.bsenc`: `\u00XX` for control characters. One would expect this of the function for JSON; lighttpd has the two
-/// the wrong way round, and scripts may rely on what they see.
+/// `lighty.c.bsenc`: `\u00XX` for control characters. One would expect this of the function for
+/// JSON; lighttpd has the two the wrong way round, and scripts may rely on what they see.
 pub fn backslash(text: &[u8]) -> Vec<u8> {
     escape(text, b"\\u00", |byte| byte >= 0x20)
 }
@@ -90,7 +91,8 @@ pub fn backslash_json(text: &[u8]) -> Vec<u8> {
     escape(text, b"\\x", |byte| (0x20..0x7f).contains(&byte))
 }
 
-/// Undoes backslash escapes, inside of quotes or not. What is no escape stays without its backslash.
+/// Undoes backslash escapes, inside of quotes or not. What is no escape stays without its
+/// backslash.
 pub fn unbackslash(text: &[u8]) -> Vec<u8> {
     let text = match text {
         [b'"', inner @ .., b'"'] => inner,

@@ -1,7 +1,7 @@
 //! Paths without detours.
 
-/// Takes `//`, `/./` and `/../` out of a path, which gets a slash in front if it has a detour at its beginning; nothing
-/// leads above the root.
+/// Takes `//`, `/./` and `/../` out of a path, which gets a slash in front if it has a detour at
+/// its beginning; nothing leads above the root.
 pub fn simplify(path: &[u8]) -> Vec<u8> {
     if matches!(path, b"" | b"." | b"..") {
         return Vec::new();

@@ -18,7 +18,8 @@ fn digests() {
     assert_eq!(&md(b"sha512").expect("known")[..16], "DDAF35A193617ABA");
     assert_eq!(md(b"crc"), None);
     let code = |name: &[u8]| text(hmac(Algorithm::named(name).expect("known"), b"k", b"abc"));
-    // By RFC 2104; lighttpd 1.4.69 as Debian has it answers something else here, and as we do for the others.
+    // By RFC 2104; lighttpd 1.4.69 as Debian has it answers something else here, and as we do for
+    // the others.
     assert_eq!(code(b"md5"), "75972C9C6569F2F407752DDB02AC79DE");
     assert_eq!(code(b"sha1"), "F9BEF091FE00D9F5128593836DBA99E193F08174");
     assert_eq!(code(b"sha256"), "342E519CE0AD6C03A36B98EEB3F1D130DB4813B9DF4D1160EDA488D712DC78EE");
@@ -46,7 +47,9 @@ fn base64() {
     }
     assert_eq!(base64_decode(URL, b"-_xhYg").as_deref(), Some(&b"\xfb\xfcab"[..]));
     assert_eq!(base64_decode(URL, b"+/xhYg"), None);
-    for (encoded, decoded) in [("YQ==", "a"), ("YQ=", "a"), ("YR", "a"), ("YWI", "ab"), ("YWI=", "ab")] {
+    for (encoded, decoded) in
+        [("YQ==", "a"), ("YQ=", "a"), ("YR", "a"), ("YWI", "ab"), ("YWI=", "ab")]
+    {
         assert_eq!(decode(encoded.as_bytes()).as_deref(), Some(decoded.as_bytes()), "{encoded}");
     }
     assert_eq!(decode(b"a"), None);
@@ -136,7 +139,10 @@ fn paths() {
 
 #[test]
 fn escapes() {
-    assert_eq!(text(xml(b"a<b>&\"'`\x01\x7f\n")), "a&#x3C;b&#x3E;&#x26;&#x22;&#x27;&#x60;&#x01;&#x7F;&#x0A;");
+    assert_eq!(
+        text(xml(b"a<b>&\"'`\x01\x7f\n")),
+        "a&#x3C;b&#x3E;&#x26;&#x22;&#x27;&#x60;&#x01;&#x7F;&#x0A;"
+    );
     assert_eq!(text(quote(b"a\"b\\c")), "\"a\\\"b\\\\c\"");
     for (quoted, plain) in [
         (r#""a\"b""#, Some(r#"a"b"#)),
@@ -151,7 +157,10 @@ fn escapes() {
         assert_eq!(unquote(quoted.as_bytes()).map(text).as_deref(), plain, "{quoted}");
     }
     assert_eq!(text(backslash(b"\x01\x07\n\x1f\"\\ a\x7f")), "\\u0001\\a\\n\\u001F\\\"\\\\ a\x7f");
-    assert_eq!(text(backslash_json(b"\x01\x07\n\"\\ a\x7f\xe9")), "\\x01\\a\\n\\\"\\\\ a\\x7F\\xE9");
+    assert_eq!(
+        text(backslash_json(b"\x01\x07\n\"\\ a\x7f\xe9")),
+        "\\x01\\a\\n\\\"\\\\ a\\x7F\\xE9"
+    );
     for (escaped, plain) in [
         (r"\n\t\x41\u00e9\u20ac\101\0\q\", "\n\tAé€A\0q\\"),
         (r#""quoted\"""#, "quoted\""),
@@ -167,7 +176,8 @@ fn escapes() {
 #[test]
 fn tokens() {
     let cookies = cookie_tokens(br#"a=1; b="x;y\"z"; c ; d=; =5; a=2; e = f g; h="unterminated"#);
-    let cookies: Vec<(String, String)> = cookies.into_iter().map(|(a, b)| (text(a), text(b))).collect();
+    let cookies: Vec<(String, String)> =
+        cookies.into_iter().map(|(a, b)| (text(a), text(b))).collect();
     let expected = [
         ("a", "1"),
         ("b", r#""x;y\"z""#),

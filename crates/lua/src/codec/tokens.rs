@@ -92,7 +92,9 @@ pub fn header_tokens(text: &[u8]) -> Vec<Vec<u8>> {
                 separator.to_vec()
             }
             Some(b'"') => cursor.quoted(),
-            Some(_) => cursor.take(|byte| matches!(byte, b',' | b';' | b'=') || is_space(byte)).to_vec(),
+            Some(_) => {
+                cursor.take(|byte| matches!(byte, b',' | b';' | b'=') || is_space(byte)).to_vec()
+            }
         };
         all.push(token);
     }

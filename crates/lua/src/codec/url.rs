@@ -89,8 +89,8 @@ fn is_plain(byte: u8, is_query: bool) -> bool {
     }
 }
 
-/// Writes a path with its query in one of the ways in which it could be written: nothing encoded that need not be, no
-/// detours, no fragment.
+/// Writes a path with its query in one of the ways in which it could be written: nothing encoded
+/// that need not be, no detours, no fragment.
 pub fn normalize(url: &[u8]) -> Vec<u8> {
     let url = &url[..url.iter().position(|&byte| byte == b'#').unwrap_or(url.len())];
     let (before, query) = match url.iter().position(|&byte| byte == b'?') {
@@ -113,7 +113,8 @@ fn normalize_part(text: &[u8], is_query: bool) -> Vec<u8> {
         let (byte, length) = decoded.map_or((first, 1), |byte| (byte, 3));
         rest = &rest[length..];
         // What separates the parts of a query means something else when it is encoded.
-        let keeps_apart = is_query && decoded.is_some() && matches!(byte, b'&' | b'+' | b';' | b'=');
+        let keeps_apart =
+            is_query && decoded.is_some() && matches!(byte, b'&' | b'+' | b';' | b'=');
         if is_query && byte == b' ' {
             out.push(b'+');
         } else if is_plain(byte, is_query) && !keeps_apart {

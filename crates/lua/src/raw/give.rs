@@ -1,7 +1,7 @@
 //! What a wait has brought, given to the script.
 //!
-//! mlua would make each text in a protected call of its own, for which it makes a function. Here Lua has called, so the lack of
-//! memory is raised as an error of the script.
+//! mlua would make each text in a protected call of its own, for which it makes a function. Here
+//! Lua has called, so the lack of memory is raised as an error of the script.
 
 use std::ffi::c_int;
 
@@ -13,7 +13,8 @@ use crate::current::brought;
 /// Stack places that one value takes while it is made, without those of its elements.
 const PLACES: c_int = 3;
 
-/// Makes the function, which gives one value, or nil and a message; of a response status, body and header fields.
+/// Makes the function, which gives one value, or nil and a message; of a response status, body and
+/// header fields.
 ///
 /// # Errors
 /// The state has no memory left.
@@ -30,7 +31,8 @@ unsafe extern "C-unwind" fn give(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: a function finds room for twenty values.
     unsafe {
         match value {
-            // Not a nil more than there has to be: what a call gives is often handed on to a function.
+            // Not a nil more than there has to be: what a call gives is often handed on to a
+            // function.
             Value::Nil => ffi::lua_pushnil(state),
             Value::Problem(message) => {
                 ffi::lua_pushnil(state);
@@ -63,7 +65,9 @@ unsafe fn element(state: *mut ffi::lua_State, value: &Value) {
             Value::Integer(number) => ffi::lua_pushinteger(state, *number as ffi::lua_Integer),
             Value::Number(number) => ffi::lua_pushnumber(state, *number),
             // Nobody gives lists of responses.
-            Value::Bytes(bytes) | Value::Response(Response { body: bytes, .. }) => text(state, bytes),
+            Value::Bytes(bytes) | Value::Response(Response { body: bytes, .. }) => {
+                text(state, bytes)
+            }
             Value::List(values) => {
                 ffi::lua_createtable(state, values.len() as c_int, 0);
                 for (place, value) in (1..).zip(values) {

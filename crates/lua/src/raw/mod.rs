@@ -1,4 +1,5 @@
-//! All `unsafe` of this crate: opening a Lua state, ending runs from outside, taking text from Lua, and finding out where a script is.
+//! All `unsafe` of this crate: opening a Lua state, ending runs from outside, taking text from Lua,
+//! and finding out where a script is.
 
 mod give;
 mod open;

@@ -1,7 +1,8 @@
 //! Functions for scripts that take text and give nothing back.
 //!
-//! Nearly every run calls some of them. mlua would hold each argument in a place of its own, with an allocation and a lock;
-//! here a function looks at the bytes where Lua has them, for as long as the call takes.
+//! Nearly every run calls some of them. mlua would hold each argument in a place of its own, with
+//! an allocation and a lock; here a function looks at the bytes where Lua has them, for as long as
+//! the call takes.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -56,8 +57,8 @@ pub fn go_on_panicking() {
     }
 }
 
-/// Makes a function that is called when something is assigned to a field of a table (`__newindex`): of the field's name and of
-/// what is assigned, where nil is an empty text.
+/// Makes a function that is called when something is assigned to a field of a table (`__newindex`):
+/// of the field's name and of what is assigned, where nil is an empty text.
 ///
 /// # Errors
 /// The state has no memory left.
@@ -68,7 +69,9 @@ pub fn assign_function<C: TextCall<2>>(lua: &Lua) -> mlua::Result<Function> {
 
 /// # Safety
 /// Lua calls it. It holds nothing that would have to be dropped when it raises an error.
-unsafe extern "C-unwind" fn enter<C: TextCall<N>, const N: usize>(state: *mut ffi::lua_State) -> c_int {
+unsafe extern "C-unwind" fn enter<C: TextCall<N>, const N: usize>(
+    state: *mut ffi::lua_State,
+) -> c_int {
     let mut texts: [&[u8]; N] = [&[]; N];
     for (text, at) in texts.iter_mut().zip(1..) {
         // SAFETY: it stays on the stack until we return.
@@ -97,7 +100,12 @@ unsafe extern "C-unwind" fn assign<C: TextCall<2>>(state: *mut ffi::lua_State) -
             let kind = ffi::lua_type(state, at);
             if kind != ffi::LUA_TNIL || at < 3 {
                 let problem = c"bad argument #%d to 'newindex' (string expected, got %s)";
-                return ffi::luaL_error(state, problem.as_ptr(), at, ffi::lua_typename(state, kind));
+                return ffi::luaL_error(
+                    state,
+                    problem.as_ptr(),
+                    at,
+                    ffi::lua_typename(state, kind),
+                );
             }
         }
     }
@@ -119,7 +127,10 @@ unsafe fn text_at<'a>(state: *mut ffi::lua_State, at: c_int) -> Option<&'a [u8]>
 
 /// # Safety
 /// Lua has called the caller, which holds nothing that would have to be dropped.
-unsafe fn call<C: TextCall<N>, const N: usize>(state: *mut ffi::lua_State, texts: [&[u8]; N]) -> c_int {
+unsafe fn call<C: TextCall<N>, const N: usize>(
+    state: *mut ffi::lua_State,
+    texts: [&[u8]; N],
+) -> c_int {
     match catch_unwind(AssertUnwindSafe(|| C::call(&Caller { state }, texts))) {
         Ok(Ok(())) => return 0,
         Ok(Err(problem)) => {

@@ -1,25 +1,32 @@
 //! Ends scripts whose time is up, from outside.
 //!
-//! A loop that LuaJIT has compiled calls nobody, so nothing that runs inside it can look at a clock. But compiled loops
-//! look at a flag (LuaJIT is built with `LUAJIT_ENABLE_CHECKHOOK` for that), and `lua_sethook` raises it. That function
-//! may only be called by the thread that runs the state, or by a signal handler on that thread. So:
+//! A loop that LuaJIT has compiled calls nobody, so nothing that runs inside it can look at a
+//! clock. But compiled loops look at a flag (LuaJIT is built with `LUAJIT_ENABLE_CHECKHOOK` for
+//! that), and `lua_sethook` raises it. That function may only be called by the thread that runs the
+//! state, or by a signal handler on that thread. So:
 //!
-//! 1. A [`Slot`] belongs to one Lua state and holds the tick at which the present run must have ended, and the thread
-//!    that runs it. A run sets and clears it without a system call.
-//! 2. The keeper's thread counts the ticks, looks at all slots, and sends the thread of one that is overdue a signal.
-//! 3. The signal's handler finds the state in a variable of its own thread, and sets a hook for the next instruction.
-//! 4. The hook looks again whether the run is overdue, because a signal may arrive late, when another run is on. It
-//!    raises an error if so. Otherwise it takes itself away.
+//! 1. A [`Slot`] belongs to one Lua state and holds the tick at which the present run must have
+//!    ended, and the thread that runs it. A run sets and clears it without a system call.
+//! 2. The keeper's thread counts the ticks, looks at all slots, and sends the thread of one that is
+//!    overdue a signal.
+//! 3. The signal's handler finds the state in a variable of its own thread, and sets a hook for the
+//!    next instruction.
+//! 4. The hook looks again whether the run is overdue, because a signal may arrive late, when
+//!    another run is on. It raises an error if so. Otherwise it takes itself away.
 //!
 //! Invariants:
 //!
-//! - A. [`ACTIVE`] is null, or points to a state that the same thread is inside of: only [`Slot::enter`] sets it, for a
-//!   state that its caller holds, and the guard that it returns clears it before the caller can let go of the state.
-//! - B. The handler does nothing but read that variable and call `lua_sethook`, which LuaJIT allows in a handler. If it
-//!   comes while LuaJIT itself changes its dispatch table, the hook may be lost; the next tick sends another signal.
-//! - C. The hook's frame holds nothing that would have to be dropped, since the error unwinds through it.
-//! - D. A hook that has raised its error stays, so that a script cannot catch it and go on: each further instruction
-//!   raises it again, until the run has left Lua and the guard takes the hook away.
+//! - A. [`ACTIVE`] is null, or points to a state that the same thread is inside of: only
+//!   [`Slot::enter`] sets it, for a state that its caller holds, and the guard that it returns
+//!   clears it before the caller can let go of the state.
+//! - B. The handler does nothing but read that variable and call `lua_sethook`, which LuaJIT allows
+//!   in a handler. If it comes while LuaJIT itself changes its dispatch table, the hook may be
+//!   lost; the next tick sends another signal.
+//! - C. The hook's frame holds nothing that would have to be dropped, since the error unwinds
+//!   through it.
+//! - D. A hook that has raised its error stays, so that a script cannot catch it and go on: each
+//!   further instruction raises it again, until the run has left Lua and the guard takes the hook
+//!   away.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
@@ -73,8 +80,8 @@ pub struct Slot {
     shared: Arc<Shared>,
 }
 
-// SAFETY: the pointer is used only by `enter`'s guard, which stays on one thread; `_lua` keeps what it points to alive, and
-// is itself made to be shared.
+// SAFETY: the pointer is used only by `enter`'s guard, which stays on one thread; `_lua` keeps what
+// it points to alive, and is itself made to be shared.
 unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
@@ -153,8 +160,8 @@ impl Drop for Stay<'_> {
         self.slot.shared.due.store(0, Ordering::Release);
         DUE.set(0);
         ACTIVE.set(ptr::null_mut());
-        // SAFETY: `_lua` keeps the state alive, and this thread has left it but for this call. A hook that a late signal
-        // has set is taken away as well.
+        // SAFETY: `_lua` keeps the state alive, and this thread has left it but for this call. A
+        // hook that a late signal has set is taken away as well.
         unsafe {
             if ffi::lua_gethookmask(self.slot.state) != 0 {
                 ffi::lua_sethook(self.slot.state, None, 0, 0);
@@ -169,8 +176,8 @@ pub fn is_due() -> bool {
     due != 0 && TICK.load(Ordering::Relaxed) >= due
 }
 
-/// Ends the run on this thread with its next instruction, if its time is up: for functions that look at the time themselves
-/// and would not wait for the signal.
+/// Ends the run on this thread with its next instruction, if its time is up: for functions that
+/// look at the time themselves and would not wait for the signal.
 pub fn end_now() {
     let state = ACTIVE.get();
     if !state.is_null() {
@@ -197,8 +204,8 @@ fn own_thread() -> i32 {
 }
 
 fn remind(thread: i32) {
-    // SAFETY: a signal to a thread of this process. Should the thread have ended, the call fails; should its number be
-    // another thread's now, the handler there finds no state.
+    // SAFETY: a signal to a thread of this process. Should the thread have ended, the call fails;
+    // should its number be another thread's now, the handler there finds no state.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
 }
 
@@ -206,8 +213,8 @@ fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: zero is a valid `sigaction`, and the fields that matter are set; `on_signal` does only what a handler
-        // may do. System calls that it interrupts are begun again.
+        // SAFETY: zero is a valid `sigaction`, and the fields that matter are set; `on_signal` does
+        // only what a handler may do. System calls that it interrupts are begun again.
         unsafe {
             (*action.as_mut_ptr()).sa_sigaction = on_signal as extern "C" fn(c_int) as usize;
             (*action.as_mut_ptr()).sa_flags = libc::SA_RESTART;
@@ -234,6 +241,7 @@ unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_De
         // SAFETY: as above.
         PLACE.set(unsafe { place(state) });
     }
-    // SAFETY: LuaJIT catches the error at the nearest protected call, which every run is inside of; invariant C.
+    // SAFETY: LuaJIT catches the error at the nearest protected call, which every run is inside of;
+    // invariant C.
     unsafe { ffi::luaL_error(state, c"the script's time is up".as_ptr()) };
 }

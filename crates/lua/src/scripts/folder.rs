@@ -1,7 +1,8 @@
 //! Scripts of a folder, by the names that web servers have for them.
 //!
-//! A name is followed once, links included, and remembered. Once a second all names are followed again, away from
-//! requests: what a deployment has moved is found then, and what has been deleted is forgotten.
+//! A name is followed once, links included, and remembered. Once a second all names are followed
+//! again, away from requests: what a deployment has moved is found then, and what has been deleted
+//! is forgotten.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -13,7 +14,8 @@ use std::sync::{PoisonError, RwLock};
 
 use super::ScriptId;
 
-/// Most names that are remembered: requests may write one name in any number of ways. Chosen arbitrarily.
+/// Most names that are remembered: requests may write one name in any number of ways. Chosen
+/// arbitrarily.
 const MOST_NAMES: usize = 4096;
 
 /// Why there is no script to run.
@@ -33,7 +35,9 @@ impl Absent {
     /// What an error of the system means.
     pub fn of(error: &io::Error) -> Absent {
         match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidInput => Absent::Missing,
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidInput => {
+                Absent::Missing
+            }
             ErrorKind::PermissionDenied => Absent::Forbidden,
             ErrorKind::IsADirectory => Absent::Unnamed,
             _ => Absent::Unreadable,
@@ -93,7 +97,8 @@ impl Folder {
     /// Follows all names again, and forgets those that lead elsewhere now.
     pub fn look(&self) {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
-        let known: Vec<_> = names.iter().map(|(name, named)| (name.clone(), named.path.clone())).collect();
+        let known: Vec<_> =
+            names.iter().map(|(name, named)| (name.clone(), named.path.clone())).collect();
         drop(names);
         for (name, path) in known {
             if self.follow(&name) != Ok(path) {

@@ -1,7 +1,8 @@
 //! Dictionaries that the scripts of all event loops share: `tokamak.shared`.
 //!
-//! A dictionary is split into parts by its keys, each with a lock that is held for one operation: so those that read
-//! and write are atomic, and loops rarely meet. A part that is full lets go of what was not used for the longest time.
+//! A dictionary is split into parts by its keys, each with a lock that is held for one operation:
+//! so those that read and write are atomic, and loops rarely meet. A part that is full lets go of
+//! what was not used for the longest time.
 
 mod part;
 
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 use part::Part;
 
-/// Bytes that a part has at least, so that a value of that size fits into every dictionary that is larger.
+/// Bytes that a part has at least, so that a value of that size fits into every dictionary that is
+/// larger.
 const SMALLEST_PART: usize = 1 << 20;
 
 /// Parts of a dictionary, at most. Chosen arbitrarily.
@@ -107,7 +109,13 @@ impl Dictionary {
     ///
     /// # Errors
     /// The key is not one of `keys`, or there is no room.
-    pub fn set(&self, keys: Keys, key: &[u8], value: Value, lifetime: Lifetime) -> Result<bool, Refusal> {
+    pub fn set(
+        &self,
+        keys: Keys,
+        key: &[u8],
+        value: Value,
+        lifetime: Lifetime,
+    ) -> Result<bool, Refusal> {
         let mut part = self.part(key);
         match keys {
             Keys::Absent if part.get(key).is_some() => Err(Refusal::Exists),
@@ -121,12 +129,17 @@ impl Dictionary {
         self.part(key).remove(key);
     }
 
-    /// Adds to the number that a key has, or to `initial` if it has none, which then lives as long as that says. The sum,
-    /// and whether another key lost its value for want of room.
+    /// Adds to the number that a key has, or to `initial` if it has none, which then lives as long
+    /// as that says. The sum, and whether another key lost its value for want of room.
     ///
     /// # Errors
     /// There is nothing to add to, or no room.
-    pub fn add(&self, key: &[u8], by: f64, initial: Option<(f64, Lifetime)>) -> Result<(f64, bool), Refusal> {
+    pub fn add(
+        &self,
+        key: &[u8],
+        by: f64,
+        initial: Option<(f64, Lifetime)>,
+    ) -> Result<(f64, bool), Refusal> {
         let mut part = self.part(key);
         match (part.get(key).map(|entry| &mut entry.value), initial) {
             (Some(Value::Number(number)), _) => {
@@ -227,7 +240,10 @@ mod tests {
             let key = key.as_bytes();
             let brief = (state & 4 == 0).then_some(Duration::ZERO);
             match state >> 8 & 7 {
-                0..3 => drop(dictionary.set(Keys::Any, key, text((state >> 12 & 2047) as usize), brief)),
+                0..3 => {
+                    let value = text((state >> 12 & 2047) as usize);
+                    let _ = dictionary.set(Keys::Any, key, value, brief);
+                }
                 3 => drop(dictionary.add(key, 1.0, Some((0.0, brief)))),
                 4 => dictionary.remove(key),
                 5 => drop(dictionary.set(Keys::Absent, key, Value::Boolean(true), None)),

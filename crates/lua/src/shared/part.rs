@@ -6,8 +6,8 @@ use lru::LruCache;
 
 use super::{Lifetime, Refusal, Value};
 
-/// What an entry needs beside its key and its text: its place in the table and in the list, and the allocator's share.
-/// Seen where a dictionary was full of short ones.
+/// What an entry needs beside its key and its text: its place in the table and in the list, and the
+/// allocator's share. Seen where a dictionary was full of short ones.
 const PER_ENTRY: usize = 160;
 
 /// Entries in the order of their use, and how much room they take.

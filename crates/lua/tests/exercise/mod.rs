@@ -1,4 +1,5 @@
-//! What must hold for any bytes at all that scripts hand on: the fuzz target and the stable test both run this.
+//! What must hold for any bytes at all that scripts hand on: the fuzz target and the stable test
+//! both run this.
 
 use tokamak_lua::{Limits, Outcome, Stage};
 

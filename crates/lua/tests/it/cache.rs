@@ -7,7 +7,8 @@ use tokamak_lua::{Limits, Outcome, Trouble};
 
 use crate::harness::{Memory, Site};
 
-/// Asks until the answer is as expected: a change must be seen within 1.2 seconds, and the machine may be busy.
+/// Asks until the answer is as expected: a change must be seen within 1.2 seconds, and the machine
+/// may be busy.
 fn ask_until(site: &Site, expected: impl Fn(&Outcome, &Memory) -> bool) -> Memory {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
@@ -100,15 +101,19 @@ fn modules_are_found_beside_the_script_and_loaded_once() {
         &[
             (
                 "test.lua",
-                "lighty.content = { tostring(require('lib.part').n), require('lib.part').n } return 200",
+                "lighty.content = { tostring(require('lib.part').n), require('lib.part').n } \
+                    return 200",
             ),
             ("loop.lua", "require 'loop'"),
             ("none.lua", "require 'nothing'"),
         ],
     );
     std::fs::create_dir(site.folder.path().join("lib")).expect("a writable folder");
-    std::fs::write(site.folder.path().join("lib/part.lua"), "_G.n = (_G.n or 0) + 1 return { n = _G.n }")
-        .expect("a writable folder");
+    std::fs::write(
+        site.folder.path().join("lib/part.lua"),
+        "_G.n = (_G.n or 0) + 1 return { n = _G.n }",
+    )
+    .expect("a writable folder");
     assert_eq!(site.ask("test.lua").1.text(), "11");
     assert_eq!(site.ask("test.lua").1.text(), "11");
     let (_, memory) = site.ask("loop.lua");

@@ -16,14 +16,16 @@ fn raised(script: &str) -> String {
 #[test]
 fn requests_are_made_as_asked() {
     let body = show(
-        "local r = tokamak.http.request { url = 'http://a/b?c', method = 'PUT', body = 'text', timeout = 0.25,
+        "local r = tokamak.http.request { url = 'http://a/b?c', method = 'PUT', body = 'text', \
+            timeout = 0.25,
          max_body = 99, socket = '/run/s', headers = { ['X-One'] = 1 } } return show(r.body)",
     );
     for part in ["(PUT)", "method: [80, 85, 84]", "socket: Some", "timeout: 250ms", "most: 99"] {
         assert!(part == "(PUT)" || body.contains(part), "{part}: {body}");
     }
     let methods = "local function method(r) return (r.body:match('method: %[([%d, ]+)%]')) end
-                   return show(method(tokamak.http.get('http://a/')), method(tokamak.http.post('http://a/', 'x')),
+                   return show(method(tokamak.http.get('http://a/')), \
+                   method(tokamak.http.post('http://a/', 'x')),
                        method(tokamak.http.request { url = 'http://a/', body = '' }))";
     assert_eq!(show(methods), r#""71, 69, 84" "80, 79, 83, 84" "80, 79, 83, 84""#);
     let own = "local r = tokamak.fetch('/page?x', { headers = { a = 'b' } })
@@ -33,16 +35,24 @@ fn requests_are_made_as_asked() {
 
 #[test]
 fn responses_have_their_fields_in_any_spelling() {
-    let script = "local r, problem = tokamak.http.get('http://a/', { headers = { accept = { 'one', 'two' }, n = 5 } })
-                  return show(r.status, problem, r.headers.Accept[1], r.headers.ACCEPT[2], r.headers.N, r.headers.other,
+    let script = "local r, problem = tokamak.http.get('http://a/', { headers = { accept = { \
+        'one', 'two' }, n = 5 } })
+                  return show(r.status, problem, r.headers.Accept[1], r.headers.ACCEPT[2], \
+                  r.headers.N, r.headers.other,
                       r.headers[1])";
     assert_eq!(show(script), r#"203 nil "one" "two" "5" nil nil"#);
 }
 
 #[test]
 fn trouble_is_nil_and_a_message() {
-    assert_eq!(show("return show(tokamak.http.get('http://down/'))"), r#"nil "no connection to down""#);
-    assert!(show("return show(tokamak.file.read('/nonexistent/x'))").starts_with("nil \"/nonexistent/x: "));
+    assert_eq!(
+        show("return show(tokamak.http.get('http://down/'))"),
+        r#"nil "no connection to down""#
+    );
+    assert!(
+        show("return show(tokamak.file.read('/nonexistent/x'))")
+            .starts_with("nil \"/nonexistent/x: ")
+    );
 }
 
 #[test]
@@ -68,7 +78,10 @@ fn what_can_never_succeed_is_an_error_with_its_line() {
         ("tokamak.file.read()", "string expected, got nil"),
         ("tokamak.all(5)", "table expected, got number"),
         ("tokamak.all { 5 }", "functions expected, got a number"),
-        ("local f = {} for n = 1, 101 do f[n] = print end tokamak.all(f)", "more than 100 functions"),
+        (
+            "local f = {} for n = 1, 101 do f[n] = print end tokamak.all(f)",
+            "more than 100 functions",
+        ),
     ] {
         let log = raised(&format!("\n{script}"));
         assert!(log.contains(message) && log.contains("test.lua:2:"), "{script}: {log}");
@@ -80,10 +93,12 @@ fn redis_commands_are_methods() {
     let script = "local redis = tokamak.redis('127.0.0.1:6379')
                   assert(redis == tokamak.redis('127.0.0.1:6379'))
                   assert(redis == tokamak.redis { host = '127.0.0.1', port = 6379 })
-                  return show(redis:set('k', 1, 2.5, -0.1, 2^53), redis:call('hGet', 'h', 'a\\0b'), redis:nothing())";
+                  return show(redis:set('k', 1, 2.5, -0.1, 2^53), redis:call('hGet', 'h', \
+                  'a\\0b'), redis:nothing())";
     assert_eq!(show(script), r#""set k 1 2.5 -0.1 9007199254740992" "hGet h a\0b" nil"#);
     let script =
-        "local redis = tokamak.redis('h') return show(redis:pipeline { { 'set', 'a', 1 }, { 'get', 'a' } },
+        "local redis = tokamak.redis('h') return show(redis:pipeline { { 'set', 'a', 1 }, { \
+            'get', 'a' } },
                   (redis:transaction { { 'incr', 'n' } }))";
     assert_eq!(show(script), r#""7 Pipeline: set a 1; get a" "7 Transaction: incr n""#);
 }
@@ -92,7 +107,8 @@ fn redis_commands_are_methods() {
 fn redis_replies_are_values() {
     assert_eq!(show("return show(tokamak.redis('h'):wrong())"), r#"nil "ERR wrong""#);
     let script = "local v = tokamak.redis('h'):values()
-                  return show(#v, v[1], v[2] == tokamak.null, #v[3], v[4], v[5], v[6][1][1], v[6][1][2])";
+                  return show(#v, v[1], v[2] == tokamak.null, #v[3], v[4], v[5], v[6][1][1], \
+                  v[6][1][2])";
     assert_eq!(show(script), r#"6 -3 true 2 true 0.5 false "ERR inner""#);
 }
 
@@ -109,7 +125,8 @@ fn redis_servers_are_named_in_several_ways() {
         ("tokamak.redis('[::1]:99')", r#"place: Ok(("::1", 99))"#),
         ("tokamak.redis('unix:/run/redis.sock')", r#"place: Err("/run/redis.sock")"#),
         (
-            "tokamak.redis { socket = '/s', user = 'u', password = 'p', database = 3, timeout = 0.5 }",
+            "tokamak.redis { socket = '/s', user = 'u', password = 'p', database = 3, timeout = \
+                0.5 }",
             r#"place: Err("/s"), user: Some("u"), password: Some("p"), database: 3, timeout: 500ms"#,
         ),
         (
@@ -126,31 +143,42 @@ fn functions_run_side_by_side() {
     let began = Instant::now();
     let script = "local function after(seconds, ...) local results = { ... }
                       return function() tokamak.sleep(seconds) return unpack(results) end end
-                  local got, problems = tokamak.all { slow = after(0.4, 'a'), after(0.3, nil, 'missing'), quick = after(0, 1),
-                      call = function() return tokamak.redis('h'):get('k') end, none = function() end,
+                  local got, problems = tokamak.all { slow = after(0.4, 'a'), after(0.3, nil, \
+                  'missing'), quick = after(0, 1),
+                      call = function() return tokamak.redis('h'):get('k') end, none = function() \
+                      end,
                       both = function()
                           local inner = tokamak.all { after(0.3, 'x'), after(0.4, 'y') }
                           return inner[1] .. inner[2]
                       end }
                   local empty = tokamak.all {}
                   tokamak.sleep(0.01)
-                  return show(got.slow, got[1], problems[1], got.quick, got.call, got.none, got.both, next(empty))";
+                  return show(got.slow, got[1], problems[1], got.quick, got.call, got.none, \
+                  got.both, next(empty))";
     assert_eq!(show(script), r#""a" nil "missing" 1 "get k" nil "xy" nil"#);
-    assert!(began.elapsed() < Duration::from_millis(1500), "one after the other: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_millis(1500),
+        "one after the other: {:?}",
+        began.elapsed()
+    );
 }
 
 #[test]
 fn an_error_in_one_of_several_is_an_error_after_all_have_ended() {
     let script = "local ended
                   local good, problem = pcall(tokamak.all, {
-                      function() tokamak.sleep(0.05) ended = true end, function() error('broken') end })
+                      function() tokamak.sleep(0.05) ended = true end, function() error('broken') \
+                      end })
                   return show(good, problem:match('test.lua:%d+: (%a+)'), ended)";
     assert_eq!(show(script), r#"false "broken" true"#);
     for bad in ["coroutine.yield()", "coroutine.wrap(function() tokamak.sleep(0) end)()"] {
         let script = format!("tokamak.all {{ function() {bad} end }}");
         assert!(raised(&script).contains("coroutine"), "{bad}");
     }
-    assert!(raised("coroutine.wrap(function() tokamak.all {} end)()").contains("not a coroutine of its own"));
+    assert!(
+        raised("coroutine.wrap(function() tokamak.all {} end)()")
+            .contains("not a coroutine of its own")
+    );
 }
 
 #[test]
@@ -165,7 +193,8 @@ fn what_a_script_changes_no_other_sees() {
             ),
             (
                 "good.lua",
-                "tokamak.sleep(0) assert(tokamak.http.get('http://a/')) assert(tokamak.redis('h'):get('k'))
+                "tokamak.sleep(0) assert(tokamak.http.get('http://a/')) \
+                    assert(tokamak.redis('h'):get('k'))
                           assert(not tokamak.file.read('/nonexistent')) return 204",
             ),
         ],
@@ -178,8 +207,8 @@ fn what_a_script_changes_no_other_sees() {
 /// A script that could resume one of the coroutines that it runs in would run in two places.
 #[test]
 fn nobody_gets_hold_of_a_branch() {
-    let script =
-        "local got = tokamak.all { function() tokamak.sleep(0.01) return tostring(coroutine.running()) end }
+    let script = "local got = tokamak.all { function() tokamak.sleep(0.01) return \
+            tostring(coroutine.running()) end }
                   return show(got[1], coroutine.running())";
     assert_eq!(show(script), r#""nil" nil"#);
 }
@@ -196,10 +225,17 @@ fn branches_are_bounded_as_scripts_are() {
         &[
             (
                 "spin.lua",
-                "tokamak.all { function() tokamak.sleep(0.05) while true do end end, function() tokamak.sleep(9) end }",
+                "tokamak.all { function() tokamak.sleep(0.05) while true do end end, function() \
+                    tokamak.sleep(9) end }",
             ),
-            ("wait.lua", "tokamak.all { function() tokamak.sleep(9) end, function() tokamak.sleep(8) end }"),
-            ("good.lua", "local t = tokamak.all { function() tokamak.sleep(0) return 204 end } return t[1]"),
+            (
+                "wait.lua",
+                "tokamak.all { function() tokamak.sleep(9) end, function() tokamak.sleep(8) end }",
+            ),
+            (
+                "good.lua",
+                "local t = tokamak.all { function() tokamak.sleep(0) return 204 end } return t[1]",
+            ),
         ],
     );
     for name in ["spin.lua", "wait.lua", "spin.lua"] {

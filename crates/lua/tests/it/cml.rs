@@ -7,7 +7,11 @@ use tokamak_lua::{Limits, Outcome, Stage, Trouble};
 use crate::harness::{Memory, Site, request};
 
 /// Answers a request for a script of mod_cml that is this text, in a folder with these files.
-fn serve(script: &str, files: &[(&str, &str)], change: impl FnOnce(&mut Memory)) -> (Outcome, Memory) {
+fn serve(
+    script: &str,
+    files: &[(&str, &str)],
+    change: impl FnOnce(&mut Memory),
+) -> (Outcome, Memory) {
     let hook = "return require('cml').serve { memory = tokamak.shared.main }";
     let site = Site::new(Limits::default(), &[("hook.lua", hook)]);
     for (name, text) in files.iter().chain(&[("index.cml", script)]) {
@@ -31,16 +35,24 @@ const FILES: [(&str, &str); 2] = [("head.html", "<h1>"), ("tail.html", "</h1>")]
 
 #[test]
 fn a_hit_is_the_files() {
-    let script = "output_contenttype = 'text/html' output_include = { 'head.html', request.CWD .. 'tail.html' } return CACHE_HIT";
+    let script = "output_contenttype = 'text/html' output_include = { 'head.html', request.CWD .. \
+        'tail.html' } return CACHE_HIT";
     let (outcome, memory) = serve(script, &FILES, |_| {});
-    assert_eq!((outcome, memory.text().as_str()), (Outcome::Answer(200), "<h1></h1>"), "{:?}", memory.log);
+    assert_eq!(
+        (outcome, memory.text().as_str()),
+        (Outcome::Answer(200), "<h1></h1>"),
+        "{:?}",
+        memory.log
+    );
     assert_eq!(memory.header("content-type"), ["text/html"]);
     let modified = memory.header("last-modified").remove(0);
     assert!(modified.ends_with(" GMT"), "{modified}");
 
     let known = "output_include = { 'head.html' } return 0";
     let same = |memory: &mut Memory| {
-        memory.request.push(("If-Modified-Since".into(), b"Thu, 01 Jan 1970 00:16:40 GMT".to_vec()));
+        memory
+            .request
+            .push(("If-Modified-Since".into(), b"Thu, 01 Jan 1970 00:16:40 GMT".to_vec()));
         let root = String::from_utf8(memory.attributes["physical.doc-root"].clone()).unwrap();
         let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000);
         fs::File::options()
@@ -60,7 +72,10 @@ fn a_miss_goes_to_the_handler() {
     for script in [miss, gone] {
         let (outcome, memory) = serve(script, &FILES, |_| {});
         assert_eq!(outcome, Outcome::Restart, "{script}: {:?}", memory.log);
-        assert_eq!(memory.attribute("request.uri").as_deref(), Some("/make%20page.php?id=7&name=a%20b"));
+        assert_eq!(
+            memory.attribute("request.uri").as_deref(),
+            Some("/make%20page.php?id=7&name=a%20b")
+        );
     }
 }
 
@@ -83,15 +98,19 @@ fn scripts_that_cannot_decide_are_errors() {
 #[test]
 fn what_scripts_may_ask() {
     let check = "assert(get.id == '7' and get.name == 'a%20b') \
-        assert(request.REQUEST_URI == '/se%61rch?q=lua' and request.SCRIPT_NAME == '/' and request.BASEURL == '/') \
-        assert(request.SCRIPT_FILENAME == request.CWD .. 'index.cml' and request.DOCUMENT_ROOT .. '/' == request.CWD) \
+        assert(request.REQUEST_URI == '/se%61rch?q=lua' and request.SCRIPT_NAME == '/' and \
+        request.BASEURL == '/') \
+        assert(request.SCRIPT_FILENAME == request.CWD .. 'index.cml' and request.DOCUMENT_ROOT .. \
+        '/' == request.CWD) \
         assert(md5('a') == '0cc175b9c0f1b6a831c399e269772661') \
         assert(file_mtime(request.CWD .. 'head.html') > 1e9 and file_mtime('/nothing') == nil) \
         assert(file_isreg(request.CWD .. 'head.html') == 1 and file_isreg(request.CWD) == 0) \
         assert(file_isdir(request.CWD) == 1 and file_isdir('/nothing') == nil) \
         local n = 0 for name in dir_files(request.CWD) do n = n + 1 end assert(n == 4, n) \
-        assert(not memcache_exists('a')) tokamak.shared.main:set('a', '12') tokamak.shared.main:set('b', 'x') \
-        assert(memcache_exists('a') and memcache_get_string('a') == '12' and memcache_get_long('a') == 12) \
+        assert(not memcache_exists('a')) tokamak.shared.main:set('a', '12') \
+        tokamak.shared.main:set('b', 'x') \
+        assert(memcache_exists('a') and memcache_get_string('a') == '12' and \
+        memcache_get_long('a') == 12) \
         assert(memcache_get_long('b') == nil and memcache_get_string('c') == nil) \
         own = 1 assert(_G.own == nil) output_include = { 'head.html' } return CACHE_HIT";
     let (outcome, memory) = serve(check, &FILES, |_| {});

@@ -35,7 +35,8 @@ fn what_a_page_depends_on() {
     let scripts = [
         (
             "files.lua",
-            "local d = package.path:match('^(.*)/%?.lua;') tokamak.cache.depends { files = { d .. '/files.lua', d .. '/old' } }",
+            "local d = package.path:match('^(.*)/%?.lua;') tokamak.cache.depends { files = { d .. \
+                '/files.lua', d .. '/old' } }",
         ),
         ("gone.lua", "tokamak.cache.depends { files = '/nothing' }"),
         (
@@ -56,7 +57,8 @@ fn what_a_page_depends_on() {
         }
     };
     let changed = fs::metadata(site.folder.path().join("files.lua")).unwrap().modified().unwrap();
-    let difference = since("files.lua").duration_since(changed).unwrap_or_else(|error| error.duration());
+    let difference =
+        since("files.lua").duration_since(changed).unwrap_or_else(|error| error.duration());
     assert!(difference < Duration::from_micros(10), "{difference:?}");
     assert!(since("gone.lua") > SystemTime::now() + Duration::from_secs(3600));
     assert_eq!(since("keys.lua"), SystemTime::UNIX_EPOCH + Duration::from_millis(1_000_500));
@@ -73,7 +75,12 @@ fn purges() {
     ] {
         let (outcome, memory) =
             run(&format!("lighty.r.resp_body.set('' .. tokamak.cache.purge {script}) return 200"));
-        assert_eq!((outcome, memory.text().as_str()), (Outcome::Answer(200), "3"), "{:?}", memory.log);
+        assert_eq!(
+            (outcome, memory.text().as_str()),
+            (Outcome::Answer(200), "3"),
+            "{:?}",
+            memory.log
+        );
         assert_eq!(memory.purges, [expected], "{script}");
     }
 }

@@ -16,7 +16,8 @@ fn nothing_and_small_numbers_go_on_with_headers_set() {
 
 #[test]
 fn ninety_nine_restarts_with_the_request_as_it_is_now() {
-    let (outcome, memory) = run("lighty.env['request.uri'] = '/other' return lighty.RESTART_REQUEST");
+    let (outcome, memory) =
+        run("lighty.env['request.uri'] = '/other' return lighty.RESTART_REQUEST");
     assert_eq!(outcome, Outcome::Restart);
     assert_eq!(memory.attribute("request.uri").as_deref(), Some("/other"));
     assert_eq!(run("return 99").0, Outcome::Restart);
@@ -24,14 +25,17 @@ fn ninety_nine_restarts_with_the_request_as_it_is_now() {
 
 #[test]
 fn a_hundred_and_some_is_interim() {
-    let (outcome, memory) = run("lighty.r.resp_header['Link'] = '</a.css>; rel=preload' return 103");
+    let (outcome, memory) =
+        run("lighty.r.resp_header['Link'] = '</a.css>; rel=preload' return 103");
     assert_eq!(outcome, Outcome::Interim(103));
     assert_eq!(memory.header("link").len(), 1);
 }
 
 #[test]
 fn a_status_answers() {
-    for (returned, status) in [("200", 200), ("'200'", 200), ("200.0", 200), ("404", 404), ("999", 999)] {
+    for (returned, status) in
+        [("200", 200), ("'200'", 200), ("200.0", 200), ("404", 404), ("999", 999)]
+    {
         assert_eq!(run(&format!("return {returned}")).0, Outcome::Answer(status), "{returned}");
     }
 }
@@ -68,7 +72,10 @@ fn an_error_is_logged_with_place_and_traceback() {
     for (script, said) in [
         ("error({})", "error object is a table"),
         ("error(nil)", "error object is a nil"),
-        ("error(setmetatable({}, {__tostring = function() error('twice') end}))", "error object is a table"),
+        (
+            "error(setmetatable({}, {__tostring = function() error('twice') end}))",
+            "error object is a table",
+        ),
         ("local a = nil + 1", "arithmetic on a nil value"),
         ("lighty.c.urlenc({})", "error converting"),
         ("return coroutine.yield(5)", "yield from outside a coroutine"),
@@ -85,7 +92,10 @@ fn an_error_is_logged_with_place_and_traceback() {
 fn the_body_is_the_content_or_what_was_set() {
     let body = |script: &str| run(script).1.text();
     assert_eq!(body("lighty.content = { 'a', 1, 'b' } return 200"), "a1b");
-    assert_eq!(body("lighty.r.resp_body.set('x') lighty.r.resp_body.add({'y', 2}) return 200"), "xy2");
+    assert_eq!(
+        body("lighty.r.resp_body.set('x') lighty.r.resp_body.add({'y', 2}) return 200"),
+        "xy2"
+    );
     assert_eq!(body("lighty.content = { 'a', true, 'b' } return 200"), "a");
     assert_eq!(body("lighty.content = { 'a', nil, 'b' } return 200"), "a");
     assert_eq!(body("lighty.content = 'no table' return 200"), "");
@@ -102,9 +112,10 @@ fn parts_of_files() {
     let part = |script: &str, piece: &str| {
         let mut memory = request();
         let folder = site.folder.path().to_string_lossy().into_owned();
-        memory
-            .request
-            .push(("x-piece".into(), piece.replace("FILE", &format!("filename='{folder}/file'")).into()));
+        memory.request.push((
+            "x-piece".into(),
+            piece.replace("FILE", &format!("filename='{folder}/file'")).into(),
+        ));
         let (outcome, memory) = site.ask_at(Stage::Physical, script, memory);
         assert_eq!(outcome, Outcome::Answer(200), "{:?}", memory.log);
         (memory.text(), memory.log.join("\n"))
@@ -132,11 +143,16 @@ fn parts_of_files() {
     assert_eq!(body("FILE, offset=3, length=5").0, "<34567>");
     assert_eq!(body("FILE, offset=-3").0, "<789>");
     assert_eq!(body("FILE, offset=3, length=-1").0, "<3456789>");
-    for missing in ["filename='/nonexistent/file'", "filename='/dev/null'", "filename=''", "filename=5", ""] {
+    for missing in
+        ["filename='/nonexistent/file'", "filename='/dev/null'", "filename=''", "filename=5", ""]
+    {
         for script in ["content.lua", "body.lua"] {
             let (text, log) = part(script, missing);
             assert_eq!(text, "<", "{missing}");
-            assert!(log.contains("error opening file") || log.contains("must be a string"), "{log}");
+            assert!(
+                log.contains("error opening file") || log.contains("must be a string"),
+                "{log}"
+            );
         }
     }
 }

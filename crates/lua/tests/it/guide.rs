@@ -20,7 +20,8 @@ fn page(name: &str) -> String {
 fn table(page: &str, head: &str) -> Vec<Vec<String>> {
     let lines = page.lines().skip_while(|line| !line.starts_with(&format!("| {head} |"))).skip(2);
     let rows = lines.take_while(|line| line.starts_with('|'));
-    rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_string()).collect()).collect()
+    rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_string()).collect())
+        .collect()
 }
 
 #[test]
@@ -31,12 +32,18 @@ fn attributes_and_items_are_listed() {
         .iter()
         .map(|attribute| {
             let assignable = if attribute.is_writable() { "yes" } else { "no" };
-            vec![format!("`{}`", attribute.name()), assignable.to_string(), attribute.meaning().to_string()]
+            vec![
+                format!("`{}`", attribute.name()),
+                assignable.to_string(),
+                attribute.meaning().to_string(),
+            ]
         })
         .collect();
     assert_eq!(listed, there);
-    let there: Vec<Vec<String>> =
-        Item::ALL.iter().map(|item| vec![format!("`{}`", item.name()), item.meaning().to_string()]).collect();
+    let there: Vec<Vec<String>> = Item::ALL
+        .iter()
+        .map(|item| vec![format!("`{}`", item.name()), item.meaning().to_string()])
+        .collect();
     assert_eq!(table(&page, "item"), there);
 }
 
@@ -48,7 +55,8 @@ fn functions_are_listed() {
         .map(|row| row[0].trim_matches('`').split('(').next().unwrap_or_default().to_string())
         .collect();
     let there = show(
-        "local t = {} for name in next, lighty.c do t[#t + 1] = name end return show(table.concat(t, ' '))",
+        "local t = {} for name in next, lighty.c do t[#t + 1] = name end return \
+            show(table.concat(t, ' '))",
     );
     let there: BTreeSet<String> = there.trim_matches('"').split(' ').map(str::to_string).collect();
     assert_eq!(listed, there);
@@ -62,7 +70,8 @@ fn methods_are_listed() {
         .map(|row| row[0].trim_matches('`').split('(').next().unwrap_or_default().to_string())
         .collect();
     let there = show(
-        "local t = {} for name in next, tokamak.shared.main do t[#t + 1] = name end return show(table.concat(t, ' '))",
+        "local t = {} for name in next, tokamak.shared.main do t[#t + 1] = name end return \
+            show(table.concat(t, ' '))",
     );
     let there: BTreeSet<String> = there.trim_matches('"').split(' ').map(str::to_string).collect();
     assert_eq!(listed, there);
@@ -71,24 +80,35 @@ fn methods_are_listed() {
 #[test]
 fn tables_are_listed() {
     let page = guide();
-    let listed: BTreeSet<String> =
-        table(&page, "name").iter().map(|row| row[0].trim_matches('`').replace("lighty.r.", "")).collect();
+    let listed: BTreeSet<String> = table(&page, "name")
+        .iter()
+        .map(|row| row[0].trim_matches('`').replace("lighty.r.", ""))
+        .collect();
     let there = show(
-        "local t = {} for name in next, lighty.r do t[#t + 1] = name end return show(table.concat(t, ' '))",
+        "local t = {} for name in next, lighty.r do t[#t + 1] = name end return \
+            show(table.concat(t, ' '))",
     );
     let there: BTreeSet<String> = there.trim_matches('"').split(' ').map(str::to_string).collect();
     assert_eq!(listed, there);
     let names = show(
-        "local t = {} for name in next, lighty do t[#t + 1] = name end return show(table.concat(t, ' '))",
+        "local t = {} for name in next, lighty do t[#t + 1] = name end return \
+            show(table.concat(t, ' '))",
     );
     for name in names.trim_matches('"').split(' ') {
-        assert!(page.contains(&format!("lighty.{name}")), "the guide does not mention lighty.{name}");
+        assert!(
+            page.contains(&format!("lighty.{name}")),
+            "the guide does not mention lighty.{name}"
+        );
     }
     let names = show(
-        "local t = {} for name in next, tokamak do t[#t + 1] = name end return show(table.concat(t, ' '))",
+        "local t = {} for name in next, tokamak do t[#t + 1] = name end return \
+            show(table.concat(t, ' '))",
     );
     for name in names.trim_matches('"').split(' ') {
-        assert!(page.contains(&format!("tokamak.{name}")), "the guide does not mention tokamak.{name}");
+        assert!(
+            page.contains(&format!("tokamak.{name}")),
+            "the guide does not mention tokamak.{name}"
+        );
     }
 }
 
@@ -96,10 +116,13 @@ fn tables_are_listed() {
 fn what_is_said_to_the_cache_is_listed() {
     let listed: BTreeSet<String> = table(&page("lua-cache.md"), "function")
         .iter()
-        .map(|row| row[0].trim_matches('`').split([' ', '{', '(']).next().unwrap_or_default().to_string())
+        .map(|row| {
+            row[0].trim_matches('`').split([' ', '{', '(']).next().unwrap_or_default().to_string()
+        })
         .collect();
     let there = show(
-        "local t = {} for name in next, tokamak.cache do t[#t + 1] = 'tokamak.cache.' .. name end return show(table.concat(t, ' '))",
+        "local t = {} for name in next, tokamak.cache do t[#t + 1] = 'tokamak.cache.' .. name end \
+            return show(table.concat(t, ' '))",
     );
     let there: BTreeSet<String> = there.trim_matches('"').split(' ').map(str::to_string).collect();
     assert_eq!(listed, there);

@@ -18,8 +18,10 @@ fn patient() -> Limits {
 /// Runs a script that must be ended, and a good one after it in the same state.
 fn ended(script: &str, trouble: Trouble) -> String {
     let limits = if trouble == Trouble::TooLong { strict() } else { patient() };
-    let site =
-        Site::new(limits, &[("bad.lua", script), ("good.lua", "lighty.content = {'fine'} return 200")]);
+    let site = Site::new(
+        limits,
+        &[("bad.lua", script), ("good.lua", "lighty.content = {'fine'} return 200")],
+    );
     let mut log = String::new();
     for _ in 0..2 {
         let began = Instant::now();
@@ -38,7 +40,8 @@ fn ended(script: &str, trouble: Trouble) -> String {
     log
 }
 
-/// Fails if LuaJIT was built without `LUAJIT_ENABLE_CHECKHOOK`: then a compiled loop looks at nothing, and never ends.
+/// Fails if LuaJIT was built without `LUAJIT_ENABLE_CHECKHOOK`: then a compiled loop looks at
+/// nothing, and never ends.
 #[test]
 fn a_compiled_loop_ends() {
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -65,7 +68,10 @@ fn endless_loops_end() {
 #[test]
 fn the_end_cannot_be_caught() {
     ended("while true do pcall(function() while true do end end) end", Trouble::TooLong);
-    ended("local function f() return pcall(f) end while true do xpcall(f, f) end", Trouble::TooLong);
+    ended(
+        "local function f() return pcall(f) end while true do xpcall(f, f) end",
+        Trouble::TooLong,
+    );
     ended(
         "while true do coroutine.wrap(function() pcall(function() while true do end end) end)() end",
         Trouble::TooLong,
@@ -102,19 +108,27 @@ fn what_grows_slowly_ends_in_one_way_or_another() {
         "local function f() return pcall(f) end f()",
         "local function f() pcall(f) end f()",
         "local function f() return (('x'):gsub('.', f)) end f()",
-        "local t = setmetatable({}, {}) getmetatable(t).__index = function() return (('x'):gsub('.', t)) end return t.x",
+        "local t = setmetatable({}, {}) getmetatable(t).__index = function() return \
+            (('x'):gsub('.', t)) end return t.x",
         "local function f() table.sort({1, 2}, f) end f()",
-        "local t = setmetatable({}, {}) getmetatable(t).__lt = function(a, b) table.sort({a, b}) end table.sort({t, t})",
-        "local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) return ('%s'):format(t) end tostring(t)",
-        "local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) print(t) end print(t)",
-        "local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) return tostring(t) end tostring(t)",
+        "local t = setmetatable({}, {}) getmetatable(t).__lt = function(a, b) table.sort({a, b}) \
+            end table.sort({t, t})",
+        "local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) return \
+            ('%s'):format(t) end tostring(t)",
+        "local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) print(t) end \
+            print(t)",
+        "local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) return \
+            tostring(t) end tostring(t)",
         "local function h() xpcall(error, h) end xpcall(error, h)",
         "local function h() local a = nil + 1 end xpcall(h, function() xpcall(h, h) end)",
-        "local t = setmetatable({}, {}) getmetatable(t).__concat = function(a, b) return a .. b end return t .. t",
-        "local t = setmetatable({}, {}) getmetatable(t).__pairs = function(t) return pairs(t) end pairs(t)",
+        "local t = setmetatable({}, {}) getmetatable(t).__concat = function(a, b) return a .. b \
+            end return t .. t",
+        "local t = setmetatable({}, {}) getmetatable(t).__pairs = function(t) return pairs(t) end \
+            pairs(t)",
         "local t = setmetatable({}, {}) getmetatable(t).__newindex = t t.x = 1",
         "local function f() return load(function() f() return nil end) end f()",
-        "local function f() return require('x' .. tostring(f)) end package.preload = setmetatable({}, {__index = f}) f()",
+        "local function f() return require('x' .. tostring(f)) end package.preload = \
+            setmetatable({}, {__index = f}) f()",
         "local s = ('('):rep(1e5) .. (')'):rep(1e5) return load('return ' .. s)",
         "return (('('):rep(1e5)):find(('('):rep(1e5))",
         "return (('x'):rep(1e5)):find(('x?'):rep(1e5))",
@@ -122,7 +136,10 @@ fn what_grows_slowly_ends_in_one_way_or_another() {
     ] {
         let site = Site::new(strict(), &[("bad.lua", script), ("good.lua", "return 200")]);
         for _ in 0..2 {
-            assert!(matches!(site.ask("bad.lua").0, Outcome::Failed(_) | Outcome::GoOn), "{script}");
+            assert!(
+                matches!(site.ask("bad.lua").0, Outcome::Failed(_) | Outcome::GoOn),
+                "{script}"
+            );
             assert_eq!(site.ask("good.lua").0, Outcome::Answer(200), "{script}");
         }
     }
@@ -132,7 +149,8 @@ fn what_grows_slowly_ends_in_one_way_or_another() {
 fn endless_memory_is_no_memory() {
     for script in [
         "local t = {} while true do t[#t + 1] = ('x'):rep(100000) .. #t end",
-        "local t = {} while true do t[#t + 1] = tokamak.http.post('http://a', ('x'):rep(20000) .. #t).body end",
+        "local t = {} while true do t[#t + 1] = tokamak.http.post('http://a', ('x'):rep(20000) .. \
+            #t).body end",
         "return ('x'):rep(1e9)",
         "local s = 'x' while true do s = s .. s end",
         "local t = {} for i = 1, 1e9 do t[i] = i end",
@@ -167,7 +185,10 @@ fn a_state_that_is_full_is_replaced() {
     let site = Site::new(
         patient(),
         &[
-            ("hoard.lua", "_G.t = _G.t or {} while true do _G.t[#_G.t + 1] = ('x'):rep(10000) .. #_G.t end"),
+            (
+                "hoard.lua",
+                "_G.t = _G.t or {} while true do _G.t[#_G.t + 1] = ('x'):rep(10000) .. #_G.t end",
+            ),
             ("good.lua", "lighty.content = { ('y'):rep(5e6) } return 200"),
         ],
     );
@@ -211,9 +232,13 @@ fn what_could_end_or_open_the_process_is_not_there() {
     ] {
         assert_eq!(show(&format!("return show({gone})")), "nil", "{gone}");
     }
-    for refused in
-        ["os.exit()", "os.execute('true')", "io.popen('true')", "require 'ffi'", "require 'jit.opt'"]
-    {
+    for refused in [
+        "os.exit()",
+        "os.execute('true')",
+        "io.popen('true')",
+        "require 'ffi'",
+        "require 'jit.opt'",
+    ] {
         assert!(
             show(&format!("return show(pcall(function() {refused} end))")).starts_with("false"),
             "{refused}"
@@ -267,15 +292,19 @@ fn globals_of_one_run_never_reach_another() {
         "lighty.x = 'leak'",
         "lighty.header.x = 'leak' lighty.content = {'leak'}",
         "coroutine.wrap(function() x = 'leak' getfenv(0).x = 'leak' end)()",
-        "debug.getinfo(1, 'f') local i = debug.getinfo(2, 'f') if i and i.func then setfenv(i.func, {x = 'leak'}) end",
+        "debug.getinfo(1, 'f') local i = debug.getinfo(2, 'f') if i and i.func then \
+            setfenv(i.func, {x = 'leak'}) end",
         "local env = _ENV _ENV = {x = 'leak'}",
         "function string.find() return 'leak' end",
         "math.random = function() return 'leak' end",
         "pairs = function() return 'leak' end error = 'leak'",
     ];
-    let look = "local t = {} for _, v in ipairs { tostring(x), tostring(string.x), tostring(lighty.x), ('a'):upper(), \
-                string.upper('a'), table.concat({'b'}), lighty.c.urlenc('c'), tostring(lighty.header.x), tostring(('a').x), \
-                tostring(package.loaded.x), type(math.random()), type(pairs), type(error), type(getfenv), \
+    let look = "local t = {} for _, v in ipairs { tostring(x), tostring(string.x), \
+        tostring(lighty.x), ('a'):upper(), \
+                string.upper('a'), table.concat({'b'}), lighty.c.urlenc('c'), \
+                tostring(lighty.header.x), tostring(('a').x), \
+                tostring(package.loaded.x), type(math.random()), type(pairs), type(error), \
+                type(getfenv), \
                 tostring(('x'):find('x')) } do t[#t + 1] = v end \
                 lighty.r.resp_body.set(table.concat(t, ' ')) return 200";
     let clean = "nil nil nil A A b c nil nil nil number function function function 1";
@@ -302,7 +331,8 @@ fn globals_of_one_run_never_reach_another() {
     }
 }
 
-/// What a run leaves behind still belongs to it: a function that is kept sees the environment of its own run.
+/// What a run leaves behind still belongs to it: a function that is kept sees the environment of
+/// its own run.
 #[test]
 fn a_kept_function_keeps_its_environment() {
     let site = Site::new(
@@ -321,7 +351,8 @@ fn a_kept_function_keeps_its_environment() {
 fn coroutines_of_scripts_work_and_stay_theirs() {
     assert_eq!(
         show(
-            "local f = coroutine.wrap(function(a) local b = coroutine.yield(a + 1) return b * 2 end) return show(f(1), f(5))"
+            "local f = coroutine.wrap(function(a) local b = coroutine.yield(a + 1) return b * 2 \
+                end) return show(f(1), f(5))"
         ),
         "2 10"
     );
@@ -331,13 +362,17 @@ fn coroutines_of_scripts_work_and_stay_theirs() {
         &[(
             "test.lua",
             "if _G.co then coroutine.resume(_G.co) end \
-             _G.co = coroutine.create(function() coroutine.yield() error('x') end) coroutine.resume(_G.co) return 200",
+             _G.co = coroutine.create(function() coroutine.yield() error('x') end) \
+             coroutine.resume(_G.co) return 200",
         )],
     );
     for _ in 0..3 {
         assert_eq!(site.ask("test.lua").0, Outcome::Answer(200));
     }
-    assert_eq!(run("coroutine.wrap(function() error('inside') end)()").0, Outcome::Failed(Trouble::Error));
+    assert_eq!(
+        run("coroutine.wrap(function() error('inside') end)()").0,
+        Outcome::Failed(Trouble::Error)
+    );
 }
 
 /// A function that a script has kept may be called by a later run, but not when no run is on.
@@ -347,7 +382,8 @@ fn tables_of_one_run_show_the_present_request() {
         Limits::default(),
         &[(
             "test.lua",
-            "_G.r = _G.r or lighty.r _G.set = _G.set or lighty.r.resp_body.set _G.set('here') return 200",
+            "_G.r = _G.r or lighty.r _G.set = _G.set or lighty.r.resp_body.set _G.set('here') \
+                return 200",
         )],
     );
     for _ in 0..3 {

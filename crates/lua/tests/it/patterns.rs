@@ -6,7 +6,8 @@ use tokamak_lua::{Limits, Outcome};
 
 use crate::harness::{Site, show};
 
-/// Calls each function as it is and by a way on which the other matcher is asked, and tells where they differ.
+/// Calls each function as it is and by a way on which the other matcher is asked, and tells where
+/// they differ.
 const COMPARE: &str = r##"
 local texts = { "", "abc", "key=value&other=5", "  spaced  out ", "f(a(b)c)d", "THE (quick) fox", "x.y.z", "aaa", "a\nb\0c" }
 local patterns = {
@@ -50,7 +51,8 @@ return 200
 
 #[test]
 fn both_matchers_agree() {
-    // A pattern that begins with 20 optional characters that are nowhere is judged to take long on any text.
+    // A pattern that begins with 20 optional characters that are nowhere is judged to take long on
+    // any text.
     let slowly = r#"
 local rare = ("\1?"):rep(20)
 local function slow(pattern) return pattern:sub(1, 1) == "^" and "^" .. rare .. pattern:sub(2) or rare .. pattern end
@@ -76,13 +78,18 @@ fn long_texts_are_matched() {
     );
     assert_eq!(
         show(
-            "local s = ('k=v&'):rep(500) local n = 0 for k, v in s:gmatch('(%w+)=(%w+)') do n = n + 1 end return show(n)"
+            "local s = ('k=v&'):rep(500) local n = 0 for k, v in s:gmatch('(%w+)=(%w+)') do n = n \
+                + 1 end return show(n)"
         ),
         "500"
     );
-    assert_eq!(show("local s = ('a b '):rep(500) return show(#(s:gsub('(%w+) (%w+)', '%2%1')))"), "1500");
+    assert_eq!(
+        show("local s = ('a b '):rep(500) return show(#(s:gsub('(%w+) (%w+)', '%2%1')))"),
+        "1500"
+    );
     for bad in ["(", ")", "[a", "%", "%1*a*a*", "%b", "%fa"] {
-        let said = show(&format!("return show(pcall(string.find, ('a'):rep(50000), 'x*x*' .. '{bad}'))"));
+        let said =
+            show(&format!("return show(pcall(string.find, ('a'):rep(50000), 'x*x*' .. '{bad}'))"));
         assert!(said.starts_with("false"), "{bad}: {said}");
     }
 }

@@ -1,4 +1,5 @@
-//! Scripts that take the place of programs: their streams, their variables, and the globals that they share.
+//! Scripts that take the place of programs: their streams, their variables, and the globals that
+//! they share.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokamak_lua::{
-    Absent, Call, Engine, Host, Limits, Outcome, Program, RedisServer, Stage, State, Trouble, Value, Waiting,
+    Absent, Call, Engine, Host, Limits, Outcome, Program, RedisServer, Stage, State, Trouble,
+    Value, Waiting,
 };
 
 use crate::harness::wait_for;
@@ -183,7 +185,11 @@ fn the_body_is_read_as_a_file_is() {
             "abc||defghij|nil",
         ),
         ("print(io.read(0) or 'end')", "", "end"),
-        ("for line in io.lines() do print('[', line, ']') end", "a\n\nlong line\n", "[a][][long line]"),
+        (
+            "for line in io.lines() do print('[', line, ']') end",
+            "a\n\nlong line\n",
+            "[a][][long line]",
+        ),
         (
             "local a, b = io.read('*n', '*n') print(a, ' ', b, '|', io.read('*a'))",
             "  12 -3.5e1 rest",
@@ -213,13 +219,18 @@ fn variables_are_the_requests_alone() {
 
 #[test]
 fn errors_go_to_the_error_stream_and_to_the_log() {
-    let programs =
-        Programs::new(&[("test.lua", "io.stderr:write('oh', 1) print('x')\nlocal t = nil\nt.x = 1")]);
+    let programs = Programs::new(&[(
+        "test.lua",
+        "io.stderr:write('oh', 1) print('x')\nlocal t = nil\nt.x = 1",
+    )]);
     let (outcome, console) = programs.run("test.lua", Console::default());
     assert_eq!(outcome, Outcome::Failed(Trouble::Error));
     assert_eq!(console.errors, b"oh1");
     let said = &console.log[0];
-    assert!(said.contains("test.lua:3: attempt to index local 't'") && said.contains("traceback"), "{said}");
+    assert!(
+        said.contains("test.lua:3: attempt to index local 't'") && said.contains("traceback"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -237,7 +248,8 @@ fn scripts_share_one_global_environment_and_keep_their_own_apart() {
 fn the_cache_and_the_number_of_requests_can_be_looked_at() {
     let programs = Programs::new(&[(
         "test.lua",
-        "local e for path, entry in pairs(magnet.cache) do e = entry assert(path:find('test.lua')) end
+        "local e for path, entry in pairs(magnet.cache) do e = entry \
+            assert(path:find('test.lua')) end
          print(e.hits, type(e.script), e.mtime > 1e9, magnet.conns_served)",
     )]);
     assert_eq!(programs.prints("test.lua"), "1functiontrue1");
@@ -249,8 +261,10 @@ fn what_scripts_do_to_the_cache_harms_nobody() {
     let programs = Programs::new(&[(
         "test.lua",
         "if not magnet then return print('fine') end
-         for path in pairs(magnet.cache) do magnet.cache[path].hits = 'x' magnet.cache[path] = nil end
-         magnet.conns_served = nil setmetatable(magnet, { __newindex = error }) _G.magnet = nil print('fine')",
+         for path in pairs(magnet.cache) do magnet.cache[path].hits = 'x' magnet.cache[path] = \
+         nil end
+         magnet.conns_served = nil setmetatable(magnet, { __newindex = error }) _G.magnet = nil \
+         print('fine')",
     )]);
     for _ in 0..3 {
         assert_eq!(programs.prints("test.lua"), "fine");
@@ -260,7 +274,10 @@ fn what_scripts_do_to_the_cache_harms_nobody() {
 #[test]
 fn modules_are_found_in_the_folder() {
     let programs = Programs::new(&[
-        ("test.lua", "local greeting = require 'greeting' print(greeting.text, lighty.c.md('md5', ''))"),
+        (
+            "test.lua",
+            "local greeting = require 'greeting' print(greeting.text, lighty.c.md('md5', ''))",
+        ),
         ("greeting.lua", "return { text = 'hello' }"),
     ]);
     assert_eq!(programs.prints("test.lua"), "helloD41D8CD98F00B204E9800998ECF8427E");
@@ -274,7 +291,10 @@ fn only_files_below_the_folder_are_scripts() {
     std::os::unix::fs::symlink("/etc/hostname", folder.join("link.lua")).expect("a link");
     std::os::unix::fs::symlink("test.lua", folder.join("inner.lua")).expect("a link");
     assert!(
-        std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().is_ok_and(|s| s.success())
+        std::process::Command::new("mkfifo")
+            .arg(folder.join("pipe"))
+            .status()
+            .is_ok_and(|s| s.success())
     );
     for (name, found) in [
         ("test.lua", Ok(())),
@@ -321,7 +341,8 @@ fn a_folder_may_be_a_link_that_moves() {
     let at = |name: &str| top.path().join(name);
     for release in ["one", "two"] {
         std::fs::create_dir(at(release)).expect("a writable folder");
-        std::fs::write(at(release).join("test.lua"), format!("print('{release}')")).expect("a file");
+        std::fs::write(at(release).join("test.lua"), format!("print('{release}')"))
+            .expect("a file");
     }
     std::os::unix::fs::symlink("one", at("current")).expect("a link");
     let engine = Engine::below(Limits::default(), &BTreeMap::new(), &at("current"));
@@ -365,7 +386,8 @@ fn what_has_been_printed_is_on_its_way_while_a_script_waits() {
     let programs = Programs::limited(limits, &[("test.lua", "print('before') tokamak.sleep(100)")]);
     let script = programs.folder.path().join("test.lua");
     let script = programs.state.find(script.as_os_str().as_encoded_bytes()).expect("a script");
-    let mut run = Box::pin(programs.state.run(script, Stage::Content, Box::new(Console::default())));
+    let mut run =
+        Box::pin(programs.state.run(script, Stage::Content, Box::new(Console::default())));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(run.as_mut().poll(&mut context).is_pending());
     drop(run);
@@ -376,7 +398,8 @@ fn what_has_been_printed_is_on_its_way_while_a_script_waits() {
 
 #[test]
 fn endless_scripts_end() {
-    let limits = Limits { stretch: Duration::from_millis(200), memory: 16 << 20, ..Limits::default() };
+    let limits =
+        Limits { stretch: Duration::from_millis(200), memory: 16 << 20, ..Limits::default() };
     for (script, trouble) in [
         ("while true do end", Trouble::TooLong),
         ("local function f() return f() + 1 end f()", Trouble::Error),
@@ -384,11 +407,16 @@ fn endless_scripts_end() {
         ("print(io.read('*a'):rep(1e9))", Trouble::NoMemory),
         ("os.exit()", Trouble::Error),
     ] {
-        let programs = Programs::limited(limits, &[("test.lua", script), ("fine.lua", "print('fine')")]);
+        let programs =
+            Programs::limited(limits, &[("test.lua", script), ("fine.lua", "print('fine')")]);
         let console = Console { input: b"x".to_vec(), ..Console::default() };
         let (outcome, console) = programs.run("test.lua", console);
         assert_eq!(outcome, Outcome::Failed(trouble), "{script}: {:?}", console.log);
-        assert!(console.log[0].contains("test.lua") || trouble == Trouble::NoMemory, "{:?}", console.log);
+        assert!(
+            console.log[0].contains("test.lua") || trouble == Trouble::NoMemory,
+            "{:?}",
+            console.log
+        );
         assert_eq!(programs.prints("fine.lua"), "fine", "after {script}");
     }
 }

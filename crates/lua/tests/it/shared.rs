@@ -82,20 +82,34 @@ fn a_dictionary_as_a_whole() {
         r#""a" "b""#,
     );
     shown("for i = 1, 9 do d:set(i, 1) end return show(#d:get_keys(3), #d:get_keys(0))", "3 9");
-    shown("d:set('a', 1) d:flush_all() return show(d:get('a'), d:free_space() == d:capacity())", "nil true");
     shown(
-        "d:set('a', 1, 0.001) d:set('b', 1) tokamak.sleep(0.02) return show(#d:get_keys(), d:flush_expired())",
+        "d:set('a', 1) d:flush_all() return show(d:get('a'), d:free_space() == d:capacity())",
+        "nil true",
+    );
+    shown(
+        "d:set('a', 1, 0.001) d:set('b', 1) tokamak.sleep(0.02) return show(#d:get_keys(), \
+            d:flush_expired())",
         "1 1",
     );
-    shown("local s = tokamak.shared.small return show(s:capacity(), tokamak.shared.other)", "4096 nil");
+    shown(
+        "local s = tokamak.shared.small return show(s:capacity(), tokamak.shared.other)",
+        "4096 nil",
+    );
 }
 
 #[test]
 fn what_is_full_lets_go_of_the_least_used() {
-    let fill = "local s = tokamak.shared.small local x = ('x'):rep(900) s:set('a', x) s:set('b', x) s:set('c', x) s:get('a')";
+    let fill = "local s = tokamak.shared.small local x = ('x'):rep(900) s:set('a', x) s:set('b', \
+        x) s:set('c', x) s:get('a')";
     assert_eq!(show(&format!("{fill} return show(s:set('d', x))")), "true nil true");
-    assert_eq!(show(&format!("{fill} s:set('d', x) return show(s:get('b'), #s:get('a'))")), "nil 900");
-    assert_eq!(show(&format!("{fill} return show(s:set('a', x:rep(5)))")), r#"false "no memory" false"#);
+    assert_eq!(
+        show(&format!("{fill} s:set('d', x) return show(s:get('b'), #s:get('a'))")),
+        "nil 900"
+    );
+    assert_eq!(
+        show(&format!("{fill} return show(s:set('a', x:rep(5)))")),
+        r#"false "no memory" false"#
+    );
 }
 
 #[test]
@@ -126,7 +140,8 @@ fn event_loops_and_scripts_share() {
     let site = Site::new(Limits::default(), &[("add.lua", add), ("tell.lua", tell)]);
     let other = Arc::new(State::new(&site.engine).expect("memory for Lua"));
     assert_eq!(site.ask("add.lua").0, Outcome::GoOn);
-    let (_, outcome) = wait_for(other.run(site.script("add.lua"), Stage::RawUrl, Box::new(request())));
+    let (_, outcome) =
+        wait_for(other.run(site.script("add.lua"), Stage::RawUrl, Box::new(request())));
     assert_eq!(outcome, Outcome::GoOn);
     assert_eq!(site.ask("tell.lua").1.text(), "2");
 }

@@ -13,14 +13,17 @@ fn request_headers() {
     assert_eq!(show("return show(lighty.request.Accept)"), r#""text/html, text/plain""#);
     assert_eq!(
         show(
-            "local h = lighty.r.req_header h['X-A'] = 'b' local set = h['x-a'] h['X-A'] = nil return show(set, h['x-a'])"
+            "local h = lighty.r.req_header h['X-A'] = 'b' local set = h['x-a'] h['X-A'] = nil \
+                return show(set, h['x-a'])"
         ),
         r#""b" nil"#
     );
-    let names = "local t = {} for k, v in pairs(lighty.request) do t[#t+1] = k .. '=' .. v end return show(table.concat(t, '|'))";
+    let names = "local t = {} for k, v in pairs(lighty.request) do t[#t+1] = k .. '=' .. v end \
+        return show(table.concat(t, '|'))";
     assert_eq!(show(names), r#""host=example.org|accept=text/html|accept=text/plain|cookie=id=7""#);
     let (_, memory) = run("local h = lighty.request \
-                           h['Content-Length'] = '5' h.Connection = 'x' h['Transfer-Encoding'] = 'x' h['Set-Cookie'] = 'x' \
+                           h['Content-Length'] = '5' h.Connection = 'x' h['Transfer-Encoding'] = \
+                           'x' h['Set-Cookie'] = 'x' \
                            h.Host = '' h['Bad Name'] = '1' h.X = 'a\\r\\nY: b' h.X = 'a\\nb'");
     assert_eq!(memory.request, request().request);
     assert_eq!(memory.log.len(), 3, "{:?}", memory.log);
@@ -37,8 +40,10 @@ fn request_headers() {
 #[test]
 fn response_headers() {
     let (_, memory) = run("local h = lighty.r.resp_header \
-                           h['X-M'] = '1\\r\\nX-M: 2' h['Set-Cookie'] = 'a=1' h['Content-Length'] = '9' \
-                           h.Gone = '1' h.Gone = '' h.Split = 'a\\r\\n\\r\\n<script>' lighty.header.Number = 5");
+                           h['X-M'] = '1\\r\\nX-M: 2' h['Set-Cookie'] = 'a=1' h['Content-Length'] \
+                           = '9' \
+                           h.Gone = '1' h.Gone = '' h.Split = 'a\\r\\n\\r\\n<script>' \
+                           lighty.header.Number = 5");
     assert_eq!(memory.header("x-m"), ["1", "2"]);
     assert_eq!(memory.header("set-cookie"), ["a=1"]);
     assert_eq!(memory.header("number"), ["5"]);
@@ -65,11 +70,15 @@ fn response_headers() {
 fn attributes() {
     assert_eq!(
         show(
-            "local e = lighty.env return show(e['uri.path'], e['physical.path'], e['no.such'], e['request.method'])"
+            "local e = lighty.env return show(e['uri.path'], e['physical.path'], e['no.such'], \
+                e['request.method'])"
         ),
         r#""/search" nil nil "GET""#
     );
-    assert_eq!(show("lighty.env['uri.query'] = 'x' return show(lighty.r.req_attr['uri.query'])"), r#""x""#);
+    assert_eq!(
+        show("lighty.env['uri.query'] = 'x' return show(lighty.r.req_attr['uri.query'])"),
+        r#""x""#
+    );
     assert_eq!(
         show("lighty.env['request.method'] = 'PUT' return show(lighty.env['request.method'])"),
         r#""GET""#
@@ -80,7 +89,8 @@ fn attributes() {
     );
     let wrong = show("return show(pcall(function() lighty.env['request.remote-addr'] = 'x' end))");
     assert!(wrong.contains("invalid addr: x"), "{wrong}");
-    let count = "local n, none = 0, 0 for k, v in pairs(lighty.env) do n = n + 1 if v == nil then none = none + 1 end end \
+    let count = "local n, none = 0, 0 for k, v in pairs(lighty.env) do n = n + 1 if v == nil then \
+        none = none + 1 end end \
                  return show(n, none)";
     assert_eq!(show(count), "21 11");
 }
@@ -100,10 +110,14 @@ fn items_and_statistics() {
         );
     }
     assert_eq!(
-        show("local s = lighty.server.stats return show(s.uptime, s.clients_open, type(s.version))"),
+        show(
+            "local s = lighty.server.stats return show(s.uptime, s.clients_open, type(s.version))"
+        ),
         r#"12 3 "string""#
     );
-    assert!(show("return show(pcall(function() return lighty.server.stats.x end))").contains("invalid"));
+    assert!(
+        show("return show(pcall(function() return lighty.server.stats.x end))").contains("invalid")
+    );
     assert_eq!(
         show(
             "local s = lighty.status s['test.a'] = s['test.a'] + 2 s['test.a'] = s['test.a'] + 1 \
@@ -112,14 +126,18 @@ fn items_and_statistics() {
         "3 0"
     );
     let several = show(
-        "local t = {} for r in lighty.server.irequests() do t[#t + 1] = r.req_attr['uri.path'] end return show(unpack(t))",
+        "local t = {} for r in lighty.server.irequests() do t[#t + 1] = r.req_attr['uri.path'] \
+            end return show(unpack(t))",
     );
     assert_eq!(several, r#""/search" "/other""#);
     let other = show(
-        "local _, other for r in lighty.server.irequests() do other = r end local a, i = other.req_attr, other.req_item \
+        "local _, other for r in lighty.server.irequests() do other = r end local a, i = \
+            other.req_attr, other.req_item \
          local n = 0 for k, v in pairs(other.req_header) do n = n + 1 end \
-         assert(not pcall(function() a['uri.path'] = '/x' end) and not pcall(function() return i.nothing end)) \
-         return show(other.req_header['X-Kind'], i.bytes_out, i.start_time(), a['uri.query'], other.resp_header.x, n)",
+         assert(not pcall(function() a['uri.path'] = '/x' end) and not pcall(function() return \
+         i.nothing end)) \
+         return show(other.req_header['X-Kind'], i.bytes_out, i.start_time(), a['uri.query'], \
+         other.resp_header.x, n)",
     );
     assert_eq!(other, r#""other" 70 5 nil nil 1"#);
 }
@@ -128,7 +146,8 @@ fn items_and_statistics() {
 fn variables() {
     assert_eq!(
         show(
-            "local e = lighty.req_env e.A = '1' e.B = '2' e.B = nil local n = 0 for k, v in pairs(e) do n = n + 1 end \
+            "local e = lighty.req_env e.A = '1' e.B = '2' e.B = nil local n = 0 for k, v in \
+                pairs(e) do n = n + 1 end \
               return show(lighty.r.req_env.A, e.B, n)"
         ),
         r#""1" nil 1"#
@@ -172,11 +191,15 @@ fn what_is_read_only_stays() {
         let said = show(&format!("return show(pcall(function() {table}.x = 1 end))"));
         assert!(said.contains("lua table is read-only"), "{table}: {said}");
     }
-    for table in ["lighty", "lighty.r", "lighty.c", "lighty.request", "lighty.env", "getfenv(1)", "''"] {
+    for table in
+        ["lighty", "lighty.r", "lighty.c", "lighty.request", "lighty.env", "getfenv(1)", "''"]
+    {
         assert_eq!(
-            show(&format!("return show(getmetatable({table}), pcall(setmetatable, {table}, {{}}))"))
-                .split(' ')
-                .next(),
+            show(&format!(
+                "return show(getmetatable({table}), pcall(setmetatable, {table}, {{}}))"
+            ))
+            .split(' ')
+            .next(),
             Some("false")
         );
     }
@@ -193,7 +216,8 @@ fn files() {
     let path = path.display();
     assert_eq!(
         show(&format!(
-            "local s = lighty.stat('{path}') return show(s.is_file, s.is_dir, s.is_link, s.st_size, s['content-type'], \
+            "local s = lighty.stat('{path}') return show(s.is_file, s.is_dir, s.is_link, \
+                s.st_size, s['content-type'], \
              select('#', s.st_mtim()), type(s.etag))"
         )),
         r#"true false false 5 "text/html" 2 "string""#
@@ -206,25 +230,29 @@ fn files() {
         show("return show(lighty.c.stat('/nonexistent'), lighty.c.stat(''), lighty.c.stat(nil))"),
         "nil nil nil"
     );
-    let (outcome, memory) = run(&format!("return lighty.c.stat('{path}')['http-response-send-file']"));
+    let (outcome, memory) =
+        run(&format!("return lighty.c.stat('{path}')['http-response-send-file']"));
     assert_eq!((outcome, memory.text().as_str()), (Outcome::Answer(200), "hello"));
     assert_eq!(memory.header("content-type"), ["text/html"]);
     let folder = folder.path().display();
     assert_eq!(
         show(&format!(
-            "local t = {{}} for n in lighty.c.readdir('{folder}') do t[#t+1] = n end table.sort(t) return show(table.concat(t, ','))"
+            "local t = {{}} for n in lighty.c.readdir('{folder}') do t[#t+1] = n end \
+                table.sort(t) return show(table.concat(t, ','))"
         )),
         r#""link,x.html""#
     );
     assert_eq!(
         show(&format!(
-            "return show(lighty.c.readlink('{folder}/link') == '{path}', lighty.c.readdir('/nonexistent'))"
+            "return show(lighty.c.readlink('{folder}/link') == '{path}', \
+                lighty.c.readdir('/nonexistent'))"
         )),
         "true nil"
     );
     assert_eq!(
         show(&format!(
-            "local lfs = require 'lfs' return show(lfs.attributes('{path}', 'mode'), lfs.attributes('{folder}').mode, \
+            "local lfs = require 'lfs' return show(lfs.attributes('{path}', 'mode'), \
+                lfs.attributes('{folder}').mode, \
                        lfs.attributes('{path}').size, lfs.attributes('/nonexistent'))"
         )),
         r#""file" "directory" 5 nil "cannot obtain information from file '/nonexistent'" 2"#
@@ -272,19 +300,33 @@ fn calls() {
         assert_eq!(show(&format!("local c = lighty.c return show({call})")), result, "{call}");
     }
     let nothing = show(
-        "local t = {} for name, call in next, lighty.c do t[#t+1] = name end table.sort(t) return show(table.concat(t, ' '))",
+        "local t = {} for name, call in next, lighty.c do t[#t+1] = name end table.sort(t) return \
+            show(table.concat(t, ' '))",
     );
     assert_eq!(
         nothing,
-        "\"b64dec b64enc b64urldec b64urlenc bsdec bsenc bsenc_json cookie_tokens digest_eq fspath_simplify header_tokens \
-         hexdec hexenc hmac hrtime md quoteddec quotedenc rand readdir readlink secret_eq stat time urldec urldec_query urlenc \
+        "\"b64dec b64enc b64urldec b64urlenc bsdec bsenc bsenc_json cookie_tokens digest_eq \
+            fspath_simplify header_tokens \
+         hexdec hexenc hmac hrtime md quoteddec quotedenc rand readdir readlink secret_eq stat \
+         time urldec urldec_query urlenc \
          urlenc_normalize urlenc_query xmlenc\""
     );
-    for name in
-        ["b64dec", "b64enc", "bsdec", "bsenc", "hexdec", "hexenc", "quoteddec", "urldec", "urlenc", "xmlenc"]
-    {
+    for name in [
+        "b64dec",
+        "b64enc",
+        "bsdec",
+        "bsenc",
+        "hexdec",
+        "hexenc",
+        "quoteddec",
+        "urldec",
+        "urlenc",
+        "xmlenc",
+    ] {
         assert_eq!(
-            show(&format!("return show(lighty.c.{name}(), lighty.c.{name}(nil), lighty.c.{name}(''))")),
+            show(&format!(
+                "return show(lighty.c.{name}(), lighty.c.{name}(nil), lighty.c.{name}(''))"
+            )),
             r#""" "" """#
         );
     }

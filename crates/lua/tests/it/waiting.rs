@@ -36,7 +36,8 @@ impl Future for Together {
 
 const SLEEPER: &str = "n = lighty.request['X-N'] lighty.header.Before = n \
                        local good = pcall(function() tokamak.sleep(0.3) end) assert(good) \
-                       lighty.header.After = n lighty.content = { lighty.request['X-N'], ' ', n } return 200";
+                       lighty.header.After = n lighty.content = { lighty.request['X-N'], ' ', n } \
+                       return 200";
 
 #[test]
 fn runs_overlap_and_do_not_mix() {
@@ -57,7 +58,11 @@ fn runs_overlap_and_do_not_mix() {
             (vec![n.to_string()], vec![n.to_string()])
         );
     }
-    assert!(began.elapsed() < Duration::from_secs(3), "they waited for each other: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(3),
+        "they waited for each other: {:?}",
+        began.elapsed()
+    );
 }
 
 #[test]
@@ -88,7 +93,8 @@ fn only_the_script_itself_waits() {
     let (outcome, memory) = run("coroutine.wrap(function() tokamak.sleep(0) end)()");
     assert_eq!(outcome, Outcome::Failed(Trouble::Error));
     assert!(memory.log[0].contains("not a coroutine of its own"), "{:?}", memory.log);
-    for bad in ["tokamak.sleep()", "tokamak.sleep('x')", "tokamak.sleep(-1)", "tokamak.sleep(0/0)"] {
+    for bad in ["tokamak.sleep()", "tokamak.sleep('x')", "tokamak.sleep(-1)", "tokamak.sleep(0/0)"]
+    {
         assert_eq!(run(bad).0, Outcome::Failed(Trouble::Error), "{bad}");
     }
 }

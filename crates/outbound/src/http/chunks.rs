@@ -27,11 +27,17 @@ enum Part {
 }
 
 impl Chunks {
-    /// Takes bytes into a body that may have `most`; how many it took, and whether that was the last of them.
+    /// Takes bytes into a body that may have `most`; how many it took, and whether that was the
+    /// last of them.
     ///
     /// # Errors
     /// These are no chunks, or too many.
-    pub fn take(&mut self, bytes: &[u8], body: &mut Vec<u8>, most: usize) -> Result<(usize, bool), Fault> {
+    pub fn take(
+        &mut self,
+        bytes: &[u8],
+        body: &mut Vec<u8>,
+        most: usize,
+    ) -> Result<(usize, bool), Fault> {
         let mut taken = 0;
         loop {
             let rest = &bytes[taken..];

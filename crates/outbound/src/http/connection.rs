@@ -1,7 +1,7 @@
 //! One connection to a peer, and one exchange after the other over it.
 //!
-//! Nothing works on a connection in the background: whoever waits for a response drives it meanwhile. So an exchange
-//! costs no task, and no message between tasks.
+//! Nothing works on a connection in the background: whoever waits for a response drives it
+//! meanwhile. So an exchange costs no task, and no message between tasks.
 
 use std::future::Future;
 use std::io;
@@ -16,7 +16,8 @@ use super::fault::Fault;
 use super::response::{Decoder, Response};
 use super::stream::Stream;
 
-/// Room for what is read at once: usual responses, and a body of which much is to come. Chosen arbitrarily.
+/// Room for what is read at once: usual responses, and a body of which much is to come. Chosen
+/// arbitrarily.
 const ROOM: usize = 8 << 10;
 const MOST_ROOM: usize = 128 << 10;
 
@@ -25,10 +26,11 @@ pub struct Connection {
     stream: Stream,
     /// What has come and was not taken.
     input: Vec<u8>,
-    /// Whether another request may follow: the last response is here to its end, with nothing behind it.
+    /// Whether another request may follow: the last response is here to its end, with nothing
+    /// behind it.
     is_clean: bool,
-    /// When the present exchange has taken too long. It stays with the connection, as to put off a timer costs much less than
-    /// to make one.
+    /// When the present exchange has taken too long. It stays with the connection, as to put off a
+    /// timer costs much less than to make one.
     pub deadline: Pin<Box<Sleep>>,
 }
 
@@ -50,8 +52,8 @@ impl Connection {
         self.is_clean
     }
 
-    /// Whether it can be used: nothing is left over from the last exchange, the peer has not closed it, and has not sent
-    /// anything that nobody asked for.
+    /// Whether it can be used: nothing is left over from the last exchange, the peer has not closed
+    /// it, and has not sent anything that nobody asked for.
     pub fn is_reusable(&mut self) -> bool {
         let mut byte = [0];
         // Only what is known already counts; nobody is woken.
@@ -61,7 +63,12 @@ impl Connection {
     }
 
     /// Sends the rest of a message.
-    fn send(&mut self, message: &[u8], sent: &mut usize, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn send(
+        &mut self,
+        message: &[u8],
+        sent: &mut usize,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         while *sent < message.len() {
             match ready!(Pin::new(&mut self.stream).poll_write(context, &message[*sent..]))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -71,13 +78,21 @@ impl Connection {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    fn receive(&mut self, decoder: &mut Decoder, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+    fn receive(
+        &mut self,
+        decoder: &mut Decoder,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>> {
         while !decoder.is_done() {
             let expected = usize::try_from(decoder.expected()).unwrap_or(MOST_ROOM);
             self.input.reserve(expected.clamp(ROOM, MOST_ROOM));
             match ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context)) {
                 Ok(0) if decoder.has_begun() => decoder.close()?,
-                Ok(0) => return Poll::Ready(Err(Fault::Unanswered(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(0) => {
+                    return Poll::Ready(Err(Fault::Unanswered(
+                        io::ErrorKind::UnexpectedEof.into(),
+                    )));
+                }
                 Ok(_) => {
                     let count = decoder.take(&self.input)?;
                     self.input.drain(..count);

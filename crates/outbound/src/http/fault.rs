@@ -32,8 +32,8 @@ impl Fault {
         Fault::Broken(reason.to_owned())
     }
 
-    /// Whether the request may be sent again over another connection: the peer had closed this one, and would do nothing
-    /// twice.
+    /// Whether the request may be sent again over another connection: the peer had closed this one,
+    /// and would do nothing twice.
     pub(super) fn may_repeat(&self, method: &Method) -> bool {
         matches!(self, Fault::Unanswered(_)) && method.is_idempotent()
     }
@@ -44,7 +44,9 @@ impl fmt::Display for Fault {
         match self {
             Fault::Method => write!(out, "there is no such method"),
             Fault::Url(reason) => write!(out, "the URL cannot be asked: {reason}"),
-            Fault::Field(name) => write!(out, "the header field '{}' cannot be sent", name.escape_debug()),
+            Fault::Field(name) => {
+                write!(out, "the header field '{}' cannot be sent", name.escape_debug())
+            }
             Fault::Connect(peer, error) => write!(out, "no connection to {peer}: {error}"),
             Fault::Time(limit) => write!(out, "no response within {limit:?}"),
             Fault::Large(most) => write!(out, "the response has more than {most} bytes"),

@@ -1,4 +1,5 @@
-//! Requests to other services over HTTP/1.1, in the clear or over TLS, whose connections are kept for the next one.
+//! Requests to other services over HTTP/1.1, in the clear or over TLS, whose connections are kept
+//! for the next one.
 
 mod chunks;
 mod connection;

@@ -16,7 +16,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The connections of one event loop that are not in use.
 #[derive(Default)]
 pub struct Pool {
-    /// The one that was used last at the end. There are few peers, so comparing costs less than hashing.
+    /// The one that was used last at the end. There are few peers, so comparing costs less than
+    /// hashing.
     idle: BTreeMap<Peer, Vec<(Instant, Connection)>>,
     count: usize,
 }

@@ -10,7 +10,8 @@ use super::fault::Fault;
 use super::stream::Peer;
 use super::url;
 
-/// Fields by which a caller could break the framing of its request, or ask for what this client does not do.
+/// Fields by which a caller could break the framing of its request, or ask for what this client
+/// does not do.
 const RESERVED: &[HeaderName] = &[
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -57,7 +58,8 @@ impl Request {
         let host = head.len()..head.len() + url.authority.len();
         head.extend_from_slice(url.authority.as_bytes());
         head.extend_from_slice(b"\r\n");
-        let peer = Peer { port: url.port, tls: url.tls, host: url.host.to_ascii_lowercase(), socket };
+        let peer =
+            Peer { port: url.port, tls: url.tls, host: url.host.to_ascii_lowercase(), socket };
         Ok(Request { peer, method, head, host, body: Vec::new() })
     }
 

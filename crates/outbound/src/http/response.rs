@@ -1,7 +1,7 @@
 //! Responses from bytes, in whatever pieces these come. No sockets here.
 //!
-//! What is wrong with a response ends its connection, and so does everything that another peer might read differently: a
-//! length beside chunks, or bytes behind the end.
+//! What is wrong with a response ends its connection, and so does everything that another peer
+//! might read differently: a length beside chunks, or bytes behind the end.
 
 use std::mem::MaybeUninit;
 
@@ -22,7 +22,8 @@ const MOST_TRUSTED: usize = 1 << 20;
 pub struct Response {
     /// The status.
     pub status: u16,
-    /// The header fields: names in small letters and values in turn, each with a line feed behind it.
+    /// The header fields: names in small letters and values in turn, each with a line feed behind
+    /// it.
     pub fields: Vec<u8>,
     /// The body.
     pub body: Vec<u8>,
@@ -53,7 +54,8 @@ enum Part {
 }
 
 impl Decoder {
-    /// A decoder for the answer to `HEAD`, which has no body, or to any other method, with at most so many bytes of body.
+    /// A decoder for the answer to `HEAD`, which has no body, or to any other method, with at most
+    /// so many bytes of body.
     pub fn new(is_for_head: bool, most: usize) -> Decoder {
         Decoder {
             part: Part::Head,
@@ -66,8 +68,8 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes, beginning with those that the last call left; how many it took. What it leaves it wants to see again
-    /// when there are more, or it belongs to no response.
+    /// Takes bytes, beginning with those that the last call left; how many it took. What it leaves
+    /// it wants to see again when there are more, or it belongs to no response.
     ///
     /// # Errors
     /// This is no response, or too much of it.
@@ -85,7 +87,8 @@ impl Decoder {
                     None => return Ok(taken),
                 },
                 Part::Length(left) => {
-                    let count = usize::try_from(*left).map_or(rest.len(), |left| left.min(rest.len()));
+                    let count =
+                        usize::try_from(*left).map_or(rest.len(), |left| left.min(rest.len()));
                     self.response.body.extend_from_slice(&rest[..count]);
                     *left -= count as u64;
                     (count, *left == 0)
@@ -176,7 +179,11 @@ impl Decoder {
         if bytes.len() > LARGEST_HEAD { Err(malformed()) } else { Ok(None) }
     }
 
-    fn understand(&mut self, head: &httparse::Response<'_, '_>, length: usize) -> Result<(), Fault> {
+    fn understand(
+        &mut self,
+        head: &httparse::Response<'_, '_>,
+        length: usize,
+    ) -> Result<(), Fault> {
         let status = head.code.unwrap_or_default();
         match status {
             101 => return Err(Fault::broken("it changes the protocol")),
@@ -198,7 +205,9 @@ impl Decoder {
             flat[start..].make_ascii_lowercase();
             match &flat[start..] {
                 b"content-length" => announced = Some(self::length(value, announced)?),
-                b"transfer-encoding" if is_old || is_chunked || !value.eq_ignore_ascii_case(b"chunked") => {
+                b"transfer-encoding"
+                    if is_old || is_chunked || !value.eq_ignore_ascii_case(b"chunked") =>
+                {
                     return Err(Fault::broken("its transfer encoding is unknown"));
                 }
                 b"transfer-encoding" => is_chunked = true,

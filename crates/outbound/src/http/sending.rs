@@ -1,4 +1,5 @@
-//! A request on its way: over a kept connection if there is one, else, or if the peer had closed that, over a new one.
+//! A request on its way: over a kept connection if there is one, else, or if the peer had closed
+//! that, over a new one.
 
 use std::future::Future;
 use std::mem;
@@ -16,7 +17,8 @@ use super::response::{Decoder, Response};
 use super::stream::{self, Peer, Stream};
 use super::{Client, Limits};
 
-/// A request on its way, and all of its response. If it is dropped before, its connection is closed.
+/// A request on its way, and all of its response. If it is dropped before, its connection is
+/// closed.
 pub struct Sending {
     client: Arc<Client>,
     peer: Peer,
@@ -85,7 +87,10 @@ impl Future for Sending {
                 }
                 State::Talking { connection, exchange, .. } => {
                     let received = exchange.poll(connection, &sending.message, context);
-                    (received.map(|response| response.map(Event::Response)), &mut connection.deadline)
+                    (
+                        received.map(|response| response.map(Event::Response)),
+                        &mut connection.deadline,
+                    )
                 }
                 State::Done => unreachable!("a request was polled after its end"),
             };
@@ -107,7 +112,8 @@ impl Future for Sending {
                     }
                     return Poll::Ready(Ok(response));
                 }
-                // A peer may close a connection while a request is on its way to it. A second time would be no accident.
+                // A peer may close a connection while a request is on its way to it. A second time
+                // would be no accident.
                 (Err(fault), State::Talking { connection, is_kept: true, .. })
                     if fault.may_repeat(&sending.method) =>
                 {

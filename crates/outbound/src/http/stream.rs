@@ -69,20 +69,23 @@ async fn open(names: &Names, peer: &Peer) -> io::Result<Stream> {
 /// Whom the system trusts, read once.
 async fn configuration() -> io::Result<Arc<ClientConfig>> {
     static CONFIGURATION: OnceCell<Arc<ClientConfig>> = OnceCell::const_new();
-    let made = CONFIGURATION
-        .get_or_try_init(|| async { tokio::task::spawn_blocking(trusting).await.map_err(io::Error::other)? });
+    let made = CONFIGURATION.get_or_try_init(|| async {
+        tokio::task::spawn_blocking(trusting).await.map_err(io::Error::other)?
+    });
     made.await.cloned()
 }
 
 fn trusting() -> io::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
-    // A file that cannot be read, or a certificate of an odd kind, is no reason to trust none of the others.
+    // A file that cannot be read, or a certificate of an odd kind, is no reason to trust none of
+    // the others.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(io::Error::other("the system has no certificates to trust"));
     }
     let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let mut configuration =
         builder.map_err(io::Error::other)?.with_root_certificates(roots).with_no_client_auth();
     configuration.alpn_protocols = vec![b"http/1.1".to_vec()];

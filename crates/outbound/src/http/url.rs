@@ -47,7 +47,10 @@ pub fn parse(url: &[u8]) -> Result<Url<'_>, &'static str> {
         }
         None => {
             let (host, port) = authority.split_at(authority.find(':').unwrap_or(authority.len()));
-            if !host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')) {
+            if !host
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
+            {
                 return Err(MALFORMED);
             }
             (host, port)
@@ -60,8 +63,9 @@ pub fn parse(url: &[u8]) -> Result<Url<'_>, &'static str> {
         "" | ":" if tls => 443,
         "" | ":" => 80,
         named => {
-            let digits =
-                named.strip_prefix(':').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+            let digits = named
+                .strip_prefix(':')
+                .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
             digits.and_then(|digits| digits.parse().ok()).ok_or(MALFORMED)?
         }
     };

@@ -96,7 +96,8 @@ pub fn refusal(command: &[Vec<u8>]) -> Option<String> {
         let name = of(&["XREAD", "XREADGROUP"])?;
         let arguments = &command[1..];
         // What follows STREAMS are names.
-        let options = arguments.iter().take_while(|argument| !argument.eq_ignore_ascii_case(b"STREAMS"));
+        let options =
+            arguments.iter().take_while(|argument| !argument.eq_ignore_ascii_case(b"STREAMS"));
         let mut options = options.filter(|argument| argument.eq_ignore_ascii_case(b"BLOCK"));
         options.next().map(|_| (name, "leave BLOCK out, and use tokamak.sleep"))
     };
@@ -119,14 +120,23 @@ mod tests {
 
     #[test]
     fn what_would_disturb_others_is_refused() {
-        for bad in
-            ["multi", "BLPOP list 0", "subscribe news", "Select 3", "XREAD COUNT 2 BLOCK 0 STREAMS a 0"]
-        {
+        for bad in [
+            "multi",
+            "BLPOP list 0",
+            "subscribe news",
+            "Select 3",
+            "XREAD COUNT 2 BLOCK 0 STREAMS a 0",
+        ] {
             let reason = refusal(&command(bad)).unwrap_or_default();
             assert!(reason.contains("all requests share: "), "{bad}: {reason}");
         }
-        for good in ["GET multi", "XREAD COUNT 2 STREAMS block 0", "LPOP list", "EVAL 0 0", "PUBLISH news x"]
-        {
+        for good in [
+            "GET multi",
+            "XREAD COUNT 2 STREAMS block 0",
+            "LPOP list",
+            "EVAL 0 0",
+            "PUBLISH news x",
+        ] {
             assert_eq!(refusal(&command(good)), None, "{good}");
         }
     }

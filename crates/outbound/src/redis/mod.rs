@@ -1,5 +1,5 @@
-//! A Redis server, to which an event loop has one connection for all callers: what they send at the same time travels
-//! together, and nobody waits for another's reply to ask.
+//! A Redis server, to which an event loop has one connection for all callers: what they send at the
+//! same time travels together, and nobody waits for another's reply to ask.
 
 mod commands;
 
@@ -84,11 +84,16 @@ impl Client {
         &self.server
     }
 
-    /// Sends commands, each with its arguments, and waits for their replies: for a single one its reply, else a list.
+    /// Sends commands, each with its arguments, and waits for their replies: for a single one its
+    /// reply, else a list.
     ///
     /// # Errors
     /// There is no reply.
-    pub async fn call(&self, commands: &[Vec<Vec<u8>>], together: Together) -> Result<Value, Fault> {
+    pub async fn call(
+        &self,
+        commands: &[Vec<Vec<u8>>],
+        together: Together,
+    ) -> Result<Value, Fault> {
         if let Some(refusal) = commands.iter().find_map(|command| refusal(command)) {
             return Err(Fault::Refused(refusal));
         }
@@ -116,7 +121,8 @@ impl Client {
             (*used, was_open) = self.link();
             let link = used.get_or_try_init(|| self.connect()).await?;
             match link.send(commands, together).await {
-                // The server may have closed it while the command was on its way. A second time would be no accident.
+                // The server may have closed it while the command was on its way. A second time
+                // would be no accident.
                 Err(error) if error.is_unrecoverable_error() && was_open && is_repeatable => {
                     is_repeatable = false;
                     link.give_up();

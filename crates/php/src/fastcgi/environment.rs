@@ -1,7 +1,8 @@
-//! A request's parameters: looked up by name, changed and removed, in memory that is kept from request to request.
+//! A request's parameters: looked up by name, changed and removed, in memory that is kept from
+//! request to request.
 //!
-//! As in php-fpm, a parameter that comes twice has the last value at the first one's place, and scripts see them in
-//! the reverse order.
+//! As in php-fpm, a parameter that comes twice has the last value at the first one's place, and
+//! scripts see them in the reverse order.
 
 use std::ops::Range;
 
@@ -31,7 +32,8 @@ impl Span {
     }
 }
 
-/// Lists by the hash of a name; a power of two, chosen for the forty or so parameters of a web server.
+/// Lists by the hash of a name; a power of two, chosen for the forty or so parameters of a web
+/// server.
 const LISTS: usize = 64;
 const NONE: u32 = u32::MAX;
 
@@ -63,7 +65,8 @@ impl Environment {
         self.bytes.extend_from_slice(record);
         self.entries.clear();
         self.lists.fill(NONE);
-        let Some(reader) = Reader::new(record).filter(|reader| reader.origin() == Origin::FastCgi) else {
+        let Some(reader) = Reader::new(record).filter(|reader| reader.origin() == Origin::FastCgi)
+        else {
             return false;
         };
         // The copy has everything where the record has it.
@@ -71,11 +74,13 @@ impl Environment {
             at: (text.as_ptr().addr() - record.as_ptr().addr()) as u32,
             len: text.len() as u32,
         };
-        // The first, thus the last that scripts see; whoever took the request may have said otherwise.
+        // The first, thus the last that scripts see; whoever took the request may have said
+        // otherwise.
         let (role, responder) = (self.keep(&[b"FCGI_ROLE"]), self.keep(&[b"RESPONDER"]));
         self.put(role, Some(responder));
         for (name, value) in reader.pairs() {
-            // Libraries would take the client's `Proxy` header for a setting of their own (CVE-2016-5385).
+            // Libraries would take the client's `Proxy` header for a setting of their own
+            // (CVE-2016-5385).
             if !name.is_empty() && !name.eq_ignore_ascii_case(b"HTTP_PROXY") {
                 self.put(span(name), Some(span(value)));
             }
@@ -210,7 +215,11 @@ mod tests {
 
     #[test]
     fn the_clients_proxy_is_nobodys_setting() {
-        let e = environment(&[(b"HTTP_PROXY", b"evil"), (b"http_proxy", b"evil"), (b"HTTP_PROX", b"kept")]);
+        let e = environment(&[
+            (b"HTTP_PROXY", b"evil"),
+            (b"http_proxy", b"evil"),
+            (b"HTTP_PROX", b"kept"),
+        ]);
         assert!(e.pairs().map(|(name, _)| name).eq([&b"HTTP_PROX"[..], b"FCGI_ROLE"]));
     }
 

@@ -1,7 +1,8 @@
 //! Which script the parameters of a request mean, and what scripts are told of it: php-fpm's rules.
 //!
-//! Web servers describe the same request in different ways: some send the script's file, some the whole URL as a file, some a
-//! proxy's address with the file behind it. What is changed here is kept as `ORIG_…`. All of it works on bytes.
+//! Web servers describe the same request in different ways: some send the script's file, some the
+//! whole URL as a file, some a proxy's address with the file behind it. What is changed here is
+//! kept as `ORIG_…`. All of it works on bytes.
 
 use super::environment::{Environment, Span};
 
@@ -82,7 +83,8 @@ pub fn resolve(env: &mut Environment, rules: &Rules, look: impl Fn(&[u8]) -> Kin
     if let (Some(_), Some(uri), [b'/', ..]) = (asked, search.uri, &rules.doc_root[..]) {
         let root = rules.doc_root.strip_suffix(b"/").unwrap_or(&rules.doc_root);
         let root = env.keep(&[root, if env.text(uri).starts_with(b"/") { b"" } else { b"/" }]);
-        search.script = Some(env.join(root, root.len(), Some(uri))).filter(|at| is_plain(env.text(*at)));
+        search.script =
+            Some(env.join(root, root.len(), Some(uri))).filter(|at| is_plain(env.text(*at)));
     }
     let may_run = |file: Span| {
         let ends = |ending: &Vec<u8>| file.len() > ending.len() && env.text(file).ends_with(ending);
@@ -143,7 +145,8 @@ impl Search {
         self.script = Some(path);
     }
 
-    /// What `cgi.fix_pathinfo` is about: `/docroot/a.php/info` is a script and a path behind its name.
+    /// What `cgi.fix_pathinfo` is about: `/docroot/a.php/info` is a script and a path behind its
+    /// name.
     fn fix(&mut self, env: &mut Environment, rules: &Rules, look: impl Fn(&[u8]) -> Kind) {
         if env.get(b"DOCUMENT_ROOT").is_none() && !rules.doc_root.is_empty() {
             let root = env.keep(&[&rules.doc_root]);
@@ -198,7 +201,8 @@ impl Search {
             // PATH_INFO does not exist then, or is not to be believed.
             Some(path.tail(behind)).filter(|info| !is_same(env, told.info, *info))
         } else {
-            // Only a part of what was sent: that it is long enough was once forgotten (CVE-2019-11043).
+            // Only a part of what was sent: that it is long enough was once forgotten
+            // (CVE-2019-11043).
             self.info.filter(|info| info.len() > behind).map(|info| info.tail(behind))
         };
         if let Some(info) = info {
@@ -228,11 +232,13 @@ impl Search {
                 self.uri = Some(name);
             }
         } else if let (true, Some(name)) = (self.is_proxied, self.name) {
-            // Apache's ProxyPass: what is behind the script's file is behind its name, too, there decoded.
+            // Apache's ProxyPass: what is behind the script's file is behind its name, too, there
+            // decoded.
             let (text, info) = (env.text(name), env.text(info));
             let decoded = decoded(info);
             let ends = |end: &[u8]| text.len() > end.len() && text.ends_with(end);
-            let Some(cut) = [info, &decoded].into_iter().find(|end| ends(end)).map(<[u8]>::len) else {
+            let Some(cut) = [info, &decoded].into_iter().find(|end| ends(end)).map(<[u8]>::len)
+            else {
                 return;
             };
             env.keep_original(b"ORIG_SCRIPT_NAME", told.name);

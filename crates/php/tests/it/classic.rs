@@ -32,8 +32,10 @@ fn an_echo_comes_back() {
 #[test]
 fn server_variables_are_those_of_php_fpm_behind_nginx() {
     let mut site = script(
-        "<?php foreach ($_SERVER as $k => $v) echo \"$k=$v\\n\"; echo 'env=', getenv('REQUEST_METHOD'), '|',
-         getenv('HTTP_X_A'), '|', getenv('POOL_VARIABLE'), '|', count($_ENV), \"\\n\"; echo 'dir=', getcwd();",
+        "<?php foreach ($_SERVER as $k => $v) echo \"$k=$v\\n\"; echo 'env=', \
+            getenv('REQUEST_METHOD'), '|',
+         getenv('HTTP_X_A'), '|', getenv('POOL_VARIABLE'), '|', count($_ENV), \"\\n\"; echo \
+         'dir=', getcwd();",
     );
     let mut ask = get("/a.php?a=1&b=2")
         .header("X-A", "1")
@@ -93,10 +95,13 @@ fn server_variables_are_those_of_php_fpm_behind_nginx() {
 
 #[test]
 fn cookies_post_and_request_superglobals() {
-    let mut site =
-        script("<?php echo json_encode([$_GET, $_POST, $_COOKIE, $_REQUEST, $_SERVER['CONTENT_TYPE']]);");
+    let mut site = script(
+        "<?php echo json_encode([$_GET, $_POST, $_COOKIE, $_REQUEST, $_SERVER['CONTENT_TYPE']]);",
+    );
     let form = "application/x-www-form-urlencoded";
-    let ask = post("/a.php?g=1", form, b"p=2&q[]=3&q[]=4").header("Cookie", "c=5").header("Cookie", "d=6");
+    let ask = post("/a.php?g=1", form, b"p=2&q[]=3&q[]=4")
+        .header("Cookie", "c=5")
+        .header("Cookie", "d=6");
     let expected = r#"[{"g":"1"},{"p":"2","q":["3","4"]},{"c":"5","d":"6"},{"g":"1","p":"2","q":["3","4"]},"application\/x-www-form-urlencoded"]"#;
     assert_eq!(site.ask(ask).text(), expected);
     assert_eq!(site.get("/a.php").text(), "[[],[],[],[],\"\"]");
@@ -104,7 +109,8 @@ fn cookies_post_and_request_superglobals() {
 
 #[test]
 fn the_filter_extension_sees_server_variables() {
-    let code = "<?php echo filter_input(INPUT_SERVER, 'REQUEST_METHOD'), ' ', filter_input(INPUT_GET, 'x', FILTER_VALIDATE_INT),
+    let code = "<?php echo filter_input(INPUT_SERVER, 'REQUEST_METHOD'), ' ', \
+        filter_input(INPUT_GET, 'x', FILTER_VALIDATE_INT),
                 ' ', filter_has_var(INPUT_SERVER, 'HTTP_HOST') ? 'y' : 'n';";
     let mut site = script(code);
     assert_eq!(site.get("/a.php?x=7").text(), "GET 7 y");
@@ -115,7 +121,8 @@ fn status_and_headers() {
     let mut site = Site::classic(&[
         (
             "code.php",
-            "<?php http_response_code(404); header('X-A: 1'); header('X-A: 2', false); header('X-B:3'); header('X-C: '); header_remove('X-D');",
+            "<?php http_response_code(404); header('X-A: 1'); header('X-A: 2', false); \
+                header('X-B:3'); header('X-C: '); header_remove('X-D');",
         ),
         ("line.php", "<?php header('HTTP/1.1 418 Teapot'); echo 'x';"),
         ("short.php", "<?php header('HTTP/1.1 404'); echo 'x';"),
@@ -123,17 +130,22 @@ fn status_and_headers() {
         ("not.php", "<?php header('Content-Type: a/b'); http_response_code(304);"),
         (
             "bad.php",
-            "<?php @header(\"X-E: 1\\r\\nX-F: 2\"); @header(\"X-G: a\\0b\"); header('NoColon'); header('Two Words: 1'); header('X-H: ok');",
+            "<?php @header(\"X-E: 1\\r\\nX-F: 2\"); @header(\"X-G: a\\0b\"); header('NoColon'); \
+                header('Two Words: 1'); header('X-H: ok');",
         ),
         ("where.php", "<?php header('Location: /there');"),
         ("odd.php", "<?php http_response_code(42);"),
         (
             "list.php",
-            "<?php header('X-A: 1'); header('Set-Cookie: a=1'); echo json_encode([headers_list(), apache_response_headers(), http_response_code()]);",
+            "<?php header('X-A: 1'); header('Set-Cookie: a=1'); echo json_encode([headers_list(), \
+                apache_response_headers(), http_response_code()]);",
         ),
     ]);
     let code = site.get("/code.php");
-    assert_eq!((code.status, code.header("X-A").as_str(), code.header("X-B").as_str()), (404, "1, 2", "3"));
+    assert_eq!(
+        (code.status, code.header("X-A").as_str(), code.header("X-B").as_str()),
+        (404, "1, 2", "3")
+    );
     assert!(code.headers.iter().any(|(n, v)| n == "X-C" && v.is_empty()));
     assert_eq!(site.get("/line.php").status, 418);
     assert_eq!(site.get("/short.php").status, 404);
@@ -155,7 +167,8 @@ fn status_and_headers() {
 #[test]
 fn request_headers_in_the_usual_spelling() {
     let mut site = script(
-        "<?php echo json_encode([getallheaders(), apache_request_headers() == frankenphp_request_headers()]);",
+        "<?php echo json_encode([getallheaders(), apache_request_headers() == \
+            frankenphp_request_headers()]);",
     );
     let ask = get("/a.php").header("x-some-thing", "1").header("ACCEPT", "*/*").header("X_Y", "no");
     assert_eq!(
@@ -170,7 +183,10 @@ fn a_missing_script_is_404_and_an_unreadable_one_403() {
     let missing = site.get("/nope.php");
     assert_eq!((missing.status, missing.text().as_str()), (404, "File not found.\n"));
     let line = site.wait_for_log("Primary script unknown");
-    assert!(line.contains(" ERROR [test.site] ") && line.contains("request=\"GET /nope.php\""), "{line}");
+    assert!(
+        line.contains(" ERROR [test.site] ") && line.contains("request=\"GET /nope.php\""),
+        "{line}"
+    );
     fs::create_dir(site.file("dir.php")).unwrap();
     assert_eq!(site.get("/dir.php").status, 404);
     // The superuser may read everything.
@@ -194,13 +210,17 @@ fn a_deleted_script_is_404_soon() {
 fn head_has_headers_and_no_body() {
     let mut site = script("<?php header('X-A: 1'); echo 'body';");
     let response = site.ask(Ask { method: "HEAD", ..get("/a.php") });
-    assert_eq!((response.status, response.header("X-A").as_str(), response.text().as_str()), (200, "1", ""));
+    assert_eq!(
+        (response.status, response.header("X-A").as_str(), response.text().as_str()),
+        (200, "1", "")
+    );
 }
 
 #[test]
 fn flush_really_flushes() {
     let mut site = script(
-        "<?php echo 'one'; ob_flush(); flush(); while (!file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); } echo 'two';",
+        "<?php echo 'one'; ob_flush(); flush(); while (!file_exists(__DIR__ . '/go')) { \
+            usleep(1000); clearstatcache(); } echo 'two';",
     );
     let ask = get("/a.php");
     let handed = site.submit(&ask);
@@ -216,14 +236,24 @@ fn output_buffers_nest_and_large_responses_stream() {
     let mut site = Site::classic(&[
         (
             "nest.php",
-            "<?php ob_start(fn($b) => strtoupper($b)); echo 'a'; ob_start(); echo 'b'; ob_end_flush(); echo 'c';",
+            "<?php ob_start(fn($b) => strtoupper($b)); echo 'a'; ob_start(); echo 'b'; \
+                ob_end_flush(); echo 'c';",
         ),
-        ("large.php", "<?php for ($i = 0; $i < 6 * 1024; $i++) echo str_repeat(chr(65 + $i % 26), 1024);"),
+        (
+            "large.php",
+            "<?php for ($i = 0; $i < 6 * 1024; $i++) echo str_repeat(chr(65 + $i % 26), 1024);",
+        ),
     ]);
     assert_eq!(site.get("/nest.php").text(), "ABC");
     let large = site.get("/large.php");
     assert_eq!(large.body.len(), 6 << 20);
-    assert!(large.body.chunks(1024).enumerate().all(|(n, c)| c.iter().all(|b| *b == 65 + (n % 26) as u8)));
+    assert!(
+        large
+            .body
+            .chunks(1024)
+            .enumerate()
+            .all(|(n, c)| c.iter().all(|b| *b == 65 + (n % 26) as u8))
+    );
 }
 
 #[test]
@@ -231,7 +261,8 @@ fn bodies_of_any_size_arrive() {
     let mut site = Site::classic(&[
         (
             "raw.php",
-            "<?php $b = file_get_contents('php://input'); echo strlen($b), ' ', md5($b), ' ', $_SERVER['CONTENT_LENGTH'];",
+            "<?php $b = file_get_contents('php://input'); echo strlen($b), ' ', md5($b), ' ', \
+                $_SERVER['CONTENT_LENGTH'];",
         ),
         ("skip.php", "<?php echo 'not read';"),
     ]);
@@ -243,7 +274,10 @@ fn bodies_of_any_size_arrive() {
     assert_eq!(site.ask(ask.clone()).text(), expected);
     ask.target = "/skip.php".to_owned();
     assert_eq!(site.ask(ask).text(), "not read");
-    assert_eq!(site.ask(post("/raw.php", "text/plain", b"x")).text(), "1 9dd4e461268c8034f5c8564e155c67a6 1");
+    assert_eq!(
+        site.ask(post("/raw.php", "text/plain", b"x")).text(),
+        "1 9dd4e461268c8034f5c8564e155c67a6 1"
+    );
 }
 
 /// By PHP itself, which is not what is tested here.
@@ -257,9 +291,11 @@ fn md5_of(bytes: &[u8]) -> String {
 fn uploads_are_files_and_are_deleted_afterwards() {
     let mut site = script(
         "<?php $f = $_FILES['f']; echo json_encode([$_POST, $f['name'], $f['size'], $f['error'],
-         is_uploaded_file($f['tmp_name']), file_get_contents($f['tmp_name'])]); file_put_contents(__DIR__ . '/name', $f['tmp_name']);",
+         is_uploaded_file($f['tmp_name']), file_get_contents($f['tmp_name'])]); \
+         file_put_contents(__DIR__ . '/name', $f['tmp_name']);",
     );
-    let body = "--B\r\nContent-Disposition: form-data; name=\"v\"\r\n\r\n1\r\n--B\r\nContent-Disposition: form-data; \
+    let body = "--B\r\nContent-Disposition: form-data; \
+        name=\"v\"\r\n\r\n1\r\n--B\r\nContent-Disposition: form-data; \
                 name=\"f\"; filename=\"x.txt\"\r\nContent-Type: text/plain\r\n\r\nhello\r\n--B--\r\n";
     let response = site.ask(post("/a.php", "multipart/form-data; boundary=B", body.as_bytes()));
     assert_eq!(response.text(), r#"[{"v":"1"},"x.txt",5,0,true,"hello"]"#);
@@ -286,9 +322,11 @@ fn a_post_beyond_post_max_size_is_empty_and_logged() {
 #[test]
 fn finish_request_ends_the_response_and_the_script_goes_on() {
     let mut site = script(
-        "<?php echo 'seen'; var_dump(PHP_SAPI); $r = [fastcgi_finish_request(), fastcgi_finish_request()]; echo 'dropped';
+        "<?php echo 'seen'; var_dump(PHP_SAPI); $r = [fastcgi_finish_request(), \
+            fastcgi_finish_request()]; echo 'dropped';
          while (!file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); }
-         $r[] = file_get_contents('php://input'); $r[] = connection_aborted(); $r[] = $_SERVER['REQUEST_URI']; $r[] = $_GET['q'];
+         $r[] = file_get_contents('php://input'); $r[] = connection_aborted(); $r[] = \
+         $_SERVER['REQUEST_URI']; $r[] = $_GET['q'];
          file_put_contents(__DIR__ . '/result', json_encode($r));",
     );
     let response = site.ask(post("/a.php?q=7", "text/plain", b"the body"));
@@ -307,10 +345,14 @@ fn finish_request_ends_the_response_and_the_script_goes_on() {
 
 #[test]
 fn early_hints_come_before_the_response() {
-    let mut site =
-        script("<?php header('Link: </s.css>; rel=preload'); echo headers_send(103); header('X-A: 1');");
+    let mut site = script(
+        "<?php header('Link: </s.css>; rel=preload'); echo headers_send(103); header('X-A: 1');",
+    );
     let response = site.get("/a.php");
-    assert_eq!((response.status, response.header("X-A").as_str(), response.text().as_str()), (200, "1", "1"));
+    assert_eq!(
+        (response.status, response.header("X-A").as_str(), response.text().as_str()),
+        (200, "1", "1")
+    );
     assert_eq!(response.interim.len(), 1);
     assert_eq!(response.interim[0].0, 103);
     assert_eq!(response.interim[0].1[0], ("Link".to_owned(), "</s.css>; rel=preload".to_owned()));
@@ -319,7 +361,8 @@ fn early_hints_come_before_the_response() {
 #[test]
 fn handle_request_outside_a_worker_script_throws() {
     let text = text_of(
-        "<?php try { frankenphp_handle_request(fn() => 1); } catch (RuntimeException $e) { echo get_class($e); }",
+        "<?php try { frankenphp_handle_request(fn() => 1); } catch (RuntimeException $e) { echo \
+            get_class($e); }",
     );
     assert_eq!(text, "RuntimeException");
 }

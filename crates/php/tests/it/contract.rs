@@ -1,5 +1,6 @@
-//! No jump may cross a Rust frame: what Rust calls returns. `shim_run_script` is the one exception. It takes the image
-//! itself, so the way back ends in a frame that it has made, after the last one of Rust.
+//! No jump may cross a Rust frame: what Rust calls returns. `shim_run_script` is the one exception.
+//! It takes the image itself, so the way back ends in a frame that it has made, after the last one
+//! of Rust.
 
 use std::fs;
 use std::path::Path;

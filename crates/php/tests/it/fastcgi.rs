@@ -19,7 +19,8 @@ fn pool(code: &str, settings: &[(&str, &str)]) -> Site {
     Site::start(&[("a.php", code)], &all, 1)
 }
 
-/// Parameters as nginx sends them for `/a.php`; others take the place of those with their name, `-` removes one.
+/// Parameters as nginx sends them for `/a.php`; others take the place of those with their name, `-`
+/// removes one.
 fn parameters(site: &Site, others: &[(&str, &str)]) -> Vec<u8> {
     let root = site.root().to_str().unwrap();
     let script = format!("{root}/a.php");
@@ -105,14 +106,19 @@ fn server_variables_are_the_parameters_in_php_fpms_order() {
     }
     assert!(text.contains("POOL_VARIABLE=from the pool\n") && !text.contains("evil"), "{text}");
     assert_eq!(response.header("Status"), "");
-    assert_eq!(response.account.unwrap(), [format!("{root}/a.php"), "/a.php".into(), "user".into()]);
+    assert_eq!(
+        response.account.unwrap(),
+        [format!("{root}/a.php"), "/a.php".into(), "user".into()]
+    );
     assert_eq!((site.log(), response.complaints), (String::new(), String::new()));
 }
 
 #[test]
 fn superglobals_and_bodies_come_as_over_http() {
-    let mut site =
-        pool("<?php echo json_encode([$_GET, $_POST, $_COOKIE, file_get_contents('php://input')]);", &[]);
+    let mut site = pool(
+        "<?php echo json_encode([$_GET, $_POST, $_COOKIE, file_get_contents('php://input')]);",
+        &[],
+    );
     let form = [
         ("REQUEST_METHOD", "POST"),
         ("CONTENT_TYPE", "application/x-www-form-urlencoded"),
@@ -124,26 +130,35 @@ fn superglobals_and_bodies_come_as_over_http() {
     // Nothing of it is left.
     assert_eq!(ask(&mut site, &[]).text(), r#"[{"a":"1"},[],[],""]"#);
     let large = vec![b'x'; 500_000];
-    let response = ask_with(&mut site, &[("REQUEST_METHOD", "PUT"), ("CONTENT_LENGTH", "500000")], &large);
+    let response =
+        ask_with(&mut site, &[("REQUEST_METHOD", "PUT"), ("CONTENT_LENGTH", "500000")], &large);
     assert!(response.text().ends_with(&format!("{}\"]", "x".repeat(500_000))));
 }
 
 #[test]
 fn a_path_behind_the_script_is_its_path_info() {
     let mut site = pool(
-        "<?php foreach (['PATH_INFO', 'SCRIPT_NAME', 'PHP_SELF', 'ORIG_PATH_INFO', 'PATH_TRANSLATED', 'SCRIPT_FILENAME'] as $k)
-             echo \"$k=\", $_SERVER[$k] ?? '-', ' ', getenv($k) === ($_SERVER[$k] ?? false) ? '' : 'getenv differs', \"\\n\";",
+        "<?php foreach (['PATH_INFO', 'SCRIPT_NAME', 'PHP_SELF', 'ORIG_PATH_INFO', \
+            'PATH_TRANSLATED', 'SCRIPT_FILENAME'] as $k)
+             echo \"$k=\", $_SERVER[$k] ?? '-', ' ', getenv($k) === ($_SERVER[$k] ?? false) ? '' \
+             : 'getenv differs', \"\\n\";",
         &[],
     );
-    let sent =
-        [("SCRIPT_FILENAME", "%root%/a.php/x"), ("SCRIPT_NAME", "/a.php/x"), ("PATH_INFO", "/a.php/x")];
+    let sent = [
+        ("SCRIPT_FILENAME", "%root%/a.php/x"),
+        ("SCRIPT_NAME", "/a.php/x"),
+        ("PATH_INFO", "/a.php/x"),
+    ];
     let text = ask(&mut site, &sent).text();
     let root = site.root().display().to_string();
     for line in ["PATH_INFO=/x \n", "SCRIPT_NAME=/a.php \n", "ORIG_PATH_INFO=/a.php/x \n"] {
         assert!(text.contains(line), "{text}");
     }
     assert!(text.contains("PHP_SELF=/a.php/x "), "{text}");
-    assert!(text.contains(&format!("PATH_TRANSLATED={root}/x \nSCRIPT_FILENAME={root}/a.php \n")), "{text}");
+    assert!(
+        text.contains(&format!("PATH_TRANSLATED={root}/x \nSCRIPT_FILENAME={root}/a.php \n")),
+        "{text}"
+    );
     // Again, now that the file is known.
     assert_eq!(ask(&mut site, &sent).text(), text);
 }
@@ -156,7 +171,9 @@ fn without_a_script_the_answer_says_why_and_so_does_the_log() {
     let root = site.root().display().to_string();
     let unknown = (404, "File not found.\n", "Primary script unknown".to_owned());
     let denied = |file: &str| {
-        let why = format!("Access to the script '{file}' has been denied (see security.limit_extensions)");
+        let why = format!(
+            "Access to the script '{file}' has been denied (see security.limit_extensions)"
+        );
         (403, "Access denied.\n", why)
     };
     let cases = [
@@ -171,7 +188,9 @@ fn without_a_script_the_answer_says_why_and_so_does_the_log() {
             (
                 404,
                 "No input file specified.\n",
-                format!("Unable to open primary script: {root}/dir.php (No such file or directory)"),
+                format!(
+                    "Unable to open primary script: {root}/dir.php (No such file or directory)"
+                ),
             ),
         ),
     ];
@@ -180,7 +199,10 @@ fn without_a_script_the_answer_says_why_and_so_does_the_log() {
         assert_eq!((response.status, &response.text()[..]), (status, body), "{file}");
         assert_eq!(response.complaints, complaint, "{file}");
         let reason = if status == 404 { "404 Not Found" } else { "403 Forbidden" };
-        assert_eq!((&response.header("Status")[..], response.outcome), (reason, Some(Outcome::Complete)));
+        assert_eq!(
+            (&response.header("Status")[..], response.outcome),
+            (reason, Some(Outcome::Complete))
+        );
     }
     // No request of a web server.
     let response = ask(&mut site, &[("REQUEST_METHOD", "-")]);
@@ -193,14 +215,18 @@ fn without_a_script_the_answer_says_why_and_so_does_the_log() {
 fn the_head_is_the_one_that_php_fpm_writes() {
     let mut site = pool(
         "<?php parse_str($_SERVER['QUERY_STRING'], $q); foreach ($q['h'] ?? [] as $h) header($h);
-         if (isset($q['s'])) http_response_code((int)$q['s']); if (isset($q['early'])) headers_send(103); echo 'x';",
+         if (isset($q['s'])) http_response_code((int)$q['s']); if (isset($q['early'])) \
+         headers_send(103); echo 'x';",
         &[],
     );
     let mut head = |query: &str| {
         let response = ask(&mut site, &[("QUERY_STRING", query)]);
         let headers = response.headers.iter().map(|(n, v)| format!("{n}: {v}"));
         assert!(response.interim.is_empty() && response.text() == "x");
-        (response.status, headers.filter(|h| !h.starts_with("X-Powered-By")).collect::<Vec<_>>().join("|"))
+        (
+            response.status,
+            headers.filter(|h| !h.starts_with("X-Powered-By")).collect::<Vec<_>>().join("|"),
+        )
     };
     let html = "Content-type: text/html; charset=UTF-8";
     assert_eq!(head(""), (200, html.into()));
@@ -212,7 +238,10 @@ fn the_head_is_the_one_that_php_fpm_writes() {
     assert_eq!(head("h[]=Status:+503+Busy"), (503, format!("Status: 503 Busy|{html}")));
     assert_eq!(head("s=404&h[]=Status:+503+Busy"), (503, format!("Status: 503 Busy|{html}")));
     assert_eq!(head("s=304&h[]=ETag:+1"), (304, "Status: 304 Not Modified|ETag: 1".into()));
-    assert_eq!(head("h[]=X-A:1&h[]=nonsense&h[]=X-Empty:"), (200, format!("X-A: 1|X-Empty: |{html}")));
+    assert_eq!(
+        head("h[]=X-A:1&h[]=nonsense&h[]=X-Empty:"),
+        (200, format!("X-A: 1|X-Empty: |{html}"))
+    );
     assert_eq!(head("s=302&h[]=Location:+/x").0, 302);
     // An interim response has no place in CGI.
     assert_eq!(head("early"), (200, html.into()));
@@ -220,7 +249,8 @@ fn the_head_is_the_one_that_php_fpm_writes() {
 
 #[test]
 fn a_status_line_of_its_own_is_sent_when_asked_for() {
-    let settings = [("ini.cgi.rfc2616_headers", "1"), ("ini.cgi.nph", "1"), ("ini.expose_php", "0")];
+    let settings =
+        [("ini.cgi.rfc2616_headers", "1"), ("ini.cgi.nph", "1"), ("ini.expose_php", "0")];
     let mut site = pool("<?php header($_GET['h'] ?? 'X-A: 1');", &settings);
     let mut first = |query: &str| {
         let response = ask(&mut site, &[("QUERY_STRING", query)]);
@@ -232,7 +262,8 @@ fn a_status_line_of_its_own_is_sent_when_asked_for() {
 
 #[test]
 fn what_php_logs_goes_to_whoever_sent_the_request() {
-    let code = "<?php echo $a; error_log('two lines\nof it'); fastcgi_finish_request(); error_log('late');";
+    let code = "<?php echo $a; error_log('two lines\nof it'); fastcgi_finish_request(); \
+        error_log('late');";
     let mut site = pool(code, &[("ini.log_errors", "1"), ("ini.display_errors", "0")]);
     let response = ask(&mut site, &[]);
     let file = site.file("a.php").display().to_string();
@@ -261,9 +292,12 @@ fn a_fatal_error_may_have_a_status_of_its_own() {
 }
 
 /// Asked for so that opcache does not take the answer for constant.
-const INI: &str = "echo ini_get($_GET['n'] ?? 'memory_limit'), ' ', ini_get('precision'), ' ', var_export(ini_set('memory_limit', '77M'), true);";
-const VALUES: &[(&str, &str)] =
-    &[("PHP_VALUE", "precision = 5\nerror_append_string=\"a;b\""), ("PHP_ADMIN_VALUE", "memory_limit=33M")];
+const INI: &str = "echo ini_get($_GET['n'] ?? 'memory_limit'), ' ', ini_get('precision'), ' ', \
+    var_export(ini_set('memory_limit', '77M'), true);";
+const VALUES: &[(&str, &str)] = &[
+    ("PHP_VALUE", "precision = 5\nerror_append_string=\"a;b\""),
+    ("PHP_ADMIN_VALUE", "memory_limit=33M"),
+];
 
 #[test]
 fn settings_that_come_with_a_request_are_its_own() {
@@ -280,11 +314,13 @@ fn settings_that_come_with_a_request_are_its_own() {
     says("unable to set 'extension'");
 }
 
-/// In worker mode the boot may have changed the same settings; in sealed mode they go with the memory.
+/// In worker mode the boot may have changed the same settings; in sealed mode they go with the
+/// memory.
 #[test]
 fn settings_that_come_with_a_request_are_its_own_in_every_mode() {
-    let script =
-        format!("<?php ini_set('precision', '9'); while (tokamak_handle_request(function () {{ {INI} }}));");
+    let script = format!(
+        "<?php ini_set('precision', '9'); while (tokamak_handle_request(function () {{ {INI} }}));"
+    );
     for (mode, keep) in [("worker", ""), ("worker", "ini"), ("sealed", "")] {
         let settings = [
             ("mode", mode),
@@ -305,7 +341,8 @@ fn settings_that_come_with_a_request_are_its_own_in_every_mode() {
 #[test]
 fn a_request_may_disable_functions_for_itself() {
     let mut site = pool(
-        "<?php echo strlen('ab'), class_exists('SplQueue') ? ' y' : ' n', ' ', function_exists('phpinfo');",
+        "<?php echo strlen('ab'), class_exists('SplQueue') ? ' y' : ' n', ' ', \
+            function_exists('phpinfo');",
         &[],
     );
     let disabled = ("PHP_ADMIN_VALUE", "disable_functions=phpinfo,phpversion");
@@ -317,8 +354,10 @@ fn a_request_may_disable_functions_for_itself() {
 
 #[test]
 fn user_ini_files_are_read_below_the_document_root() {
-    let mut site =
-        pool("<?php echo ini_get('precision'), ini_get('memory_limit');", &[("admin.memory_limit", "40M")]);
+    let mut site = pool(
+        "<?php echo ini_get('precision'), ini_get('memory_limit');",
+        &[("admin.memory_limit", "40M")],
+    );
     fs::write(site.file(".user.ini"), "precision=3\nmemory_limit=41M").unwrap();
     assert_eq!(ask(&mut site, &[("DOCUMENT_ROOT", "-")]).text(), "1440M");
     assert_eq!(ask(&mut site, &[]).text(), "340M");
@@ -358,14 +397,17 @@ fn the_status_has_php_fpms_keys() {
 #[test]
 fn worker_scripts_serve_fastcgi() {
     let script = "<?php $n = 0; while (tokamak_handle_request(function () use (&$n) {
-        echo ++$n, $_SERVER['SCRIPT_FILENAME'], '|', $_SERVER['REQUEST_URI'], '|', $_SERVER['X'] ?? '-', '|',
+        echo ++$n, $_SERVER['SCRIPT_FILENAME'], '|', $_SERVER['REQUEST_URI'], '|', $_SERVER['X'] \
+        ?? '-', '|',
             count(getallheaders()); }));";
-    for mode in ["worker", "sealed"].into_iter().filter(|mode| *mode == "worker" || can_be_sealed()) {
+    for mode in ["worker", "sealed"].into_iter().filter(|mode| *mode == "worker" || can_be_sealed())
+    {
         let settings = [("mode", mode), ("fpm", "1"), ("script", "%root%/worker.php")];
         let mut site = Site::start(&[("worker.php", script), ("index.php", "")], &settings, 1);
         let root = site.root().display().to_string();
         let file = ("SCRIPT_FILENAME", "%root%/index.php");
-        let first = ask(&mut site, &[file, ("REQUEST_URI", "/one"), ("X", "y"), ("HTTP_HOST", "h")]);
+        let first =
+            ask(&mut site, &[file, ("REQUEST_URI", "/one"), ("X", "y"), ("HTTP_HOST", "h")]);
         assert_eq!(first.text(), format!("1{root}/index.php|/one|y|3"), "{mode}");
         assert_eq!(first.account.unwrap()[0], format!("{root}/index.php"));
         let second = ask(&mut site, &[file, ("REQUEST_URI", "/two")]);
@@ -379,10 +421,16 @@ fn sealed_scripts_serve_fastcgi() {
     if !can_be_sealed() {
         return;
     }
-    let files =
-        [("boot.php", "<?php $booted = 'booted';"), ("a.php", "<?php echo $booted, $_SERVER['PHP_SELF'];")];
-    let settings =
-        [("mode", "sealed"), ("fpm", "1"), ("boot", "%root%/boot.php"), ("limit_extensions", ".php")];
+    let files = [
+        ("boot.php", "<?php $booted = 'booted';"),
+        ("a.php", "<?php echo $booted, $_SERVER['PHP_SELF'];"),
+    ];
+    let settings = [
+        ("mode", "sealed"),
+        ("fpm", "1"),
+        ("boot", "%root%/boot.php"),
+        ("limit_extensions", ".php"),
+    ];
     let mut site = Site::start(&files, &settings, 1);
     for _ in 0..3 {
         assert_eq!(ask(&mut site, &[]).text(), "booted/a.php");
@@ -403,14 +451,18 @@ fn read_all(fds: Vec<OwnedFd>) -> Vec<String> {
 
 #[test]
 fn what_workers_print_is_caught_or_dropped_and_never_in_the_log() {
-    let code = "<?php fwrite(fopen('php://stderr', 'w'), 'err'); file_put_contents('php://stdout', 'out');
+    let code =
+        "<?php fwrite(fopen('php://stderr', 'w'), 'err'); file_put_contents('php://stdout', 'out');
         error_log('logged'); echo 'x';";
     let mut dropped = pool(code, &[]);
     assert_eq!(ask(&mut dropped, &[]).text(), "x");
     assert_eq!(dropped.log(), "");
 
-    let settings = [ANY, &[("catch_output", "1"), ("max_requests", "2"), ("log_level", "notice")]].concat();
-    for mode in ["classic", "sealed"].into_iter().filter(|mode| *mode == "classic" || can_be_sealed()) {
+    let settings =
+        [ANY, &[("catch_output", "1"), ("max_requests", "2"), ("log_level", "notice")]].concat();
+    for mode in
+        ["classic", "sealed"].into_iter().filter(|mode| *mode == "classic" || can_be_sealed())
+    {
         let settings: Vec<_> =
             settings.iter().map(|(k, v)| (*k, if *k == "mode" { mode } else { v })).collect();
         let mut site = Site::start(&[("a.php", code)], &settings, 0);
@@ -419,8 +471,12 @@ fn what_workers_print_is_caught_or_dropped_and_never_in_the_log() {
         let missing = ask(&mut site, &[("SCRIPT_FILENAME", "%root%/none.php")]);
         assert_eq!(missing.complaints, "Primary script unknown");
         let response = ask(&mut site, &[]);
-        assert_eq!((response.text(), &response.complaints[..]), ("x".into(), "PHP message: logged"));
-        // The worker leaves, so both end. A line of level debug is not among them, and no mark of the request that printed nothing.
+        assert_eq!(
+            (response.text(), &response.complaints[..]),
+            ("x".into(), "PHP message: logged")
+        );
+        // The worker leaves, so both end. A line of level debug is not among them, and no mark of
+        // the request that printed nothing.
         let error = "errNOTICE: PHP message: logged\n\0fscf\0";
         assert_eq!(read_all(output), ["out", error], "{mode}");
         assert_eq!(site.log(), "");
@@ -430,8 +486,12 @@ fn what_workers_print_is_caught_or_dropped_and_never_in_the_log() {
 #[test]
 fn the_servers_own_lines_look_like_php_fpms() {
     let script = "<?php echo 'boot'; while (tokamak_handle_request(function () { echo 1; }));";
-    let settings =
-        [("mode", "worker"), ("fpm", "1"), ("script", "%root%/worker.php"), ("ini.output_buffering", "0")];
+    let settings = [
+        ("mode", "worker"),
+        ("fpm", "1"),
+        ("script", "%root%/worker.php"),
+        ("ini.output_buffering", "0"),
+    ];
     let site = Site::start(&[("worker.php", script)], &settings, 1);
     let line = site.wait_for_log("output of the worker script");
     assert!(
@@ -443,9 +503,11 @@ fn the_servers_own_lines_look_like_php_fpms() {
 
 #[test]
 fn an_aborted_request_is_noticed() {
-    let code = "<?php ignore_user_abort((bool)($_GET['go'] ?? 0)); register_shutdown_function(fn() =>
+    let code = "<?php ignore_user_abort((bool)($_GET['go'] ?? 0)); \
+        register_shutdown_function(fn() =>
         file_put_contents(__DIR__ . '/status', connection_status() . (defined('ON') ? ' on' : '')));
-        echo 'x'; flush(); for ($i = 0; $i < 500 && !connection_aborted(); $i++) { usleep(10000); echo 'x'; flush(); }
+        echo 'x'; flush(); for ($i = 0; $i < 500 && !connection_aborted(); $i++) { usleep(10000); \
+        echo 'x'; flush(); }
         define('ON', 1);";
     let mut site = pool(code, &[("ini.output_buffering", "0")]);
     for (query, expected) in [("", "1"), ("go=1", "1 on")] {
@@ -457,7 +519,11 @@ fn an_aborted_request_is_noticed() {
         site.collect(handed, b"", |_| false);
         let until = std::time::Instant::now() + Duration::from_secs(10);
         while fs::read_to_string(site.file("status")).unwrap_or_default() != expected {
-            assert!(std::time::Instant::now() < until, "{:?}", fs::read_to_string(site.file("status")));
+            assert!(
+                std::time::Instant::now() < until,
+                "{:?}",
+                fs::read_to_string(site.file("status"))
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -470,7 +536,8 @@ fn workers_have_their_own_root_and_user() {
     if unsafe { libc::geteuid() } != 0 {
         return;
     }
-    let code = "<?php echo getcwd(), ' ', posix_getuid(), ':', posix_getgid(), ':', implode(',', posix_getgroups()), ' ',
+    let code = "<?php echo getcwd(), ' ', posix_getuid(), ':', posix_getgid(), ':', implode(',', \
+        posix_getgroups()), ' ',
         __FILE__, ' ', json_encode(is_dir('/usr')), ' ', $_SERVER['SCRIPT_FILENAME'];";
     let files = [("a.php", code)];
     for mode in ["classic", "sealed"] {
@@ -511,24 +578,35 @@ fn php_tells_of_itself_as_php_fpm_does() {
     let text = show("version", &["no_ini=1"]);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("PHP 8.") && lines[0].contains(" (fpm-fcgi) (built: "), "{text}");
-    assert!(lines[1] == "Copyright (c) The PHP Group" && lines[2].starts_with("Zend Engine v4."), "{text}");
+    assert!(
+        lines[1] == "Copyright (c) The PHP Group" && lines[2].starts_with("Zend Engine v4."),
+        "{text}"
+    );
     assert!(!lines[0].contains("unknown") && lines[2].ends_with("Zend Technologies"), "{text}");
     let text = show("modules", &["no_ini=1"]);
     assert!(text.starts_with("[PHP Modules]\n") && text.contains("\nCore\n"), "{text}");
     assert!(text.contains("\n\n[Zend Modules]\n"), "{text}");
     let text = show("info", &["no_ini=1", "define.precision=7"]);
     assert!(text.starts_with("phpinfo()\nPHP Version => 8."), "{text}");
-    assert!(text.contains("\nprecision => 7 => 7\n") && text.contains("\ncgi.fix_pathinfo => On => On\n"));
+    assert!(
+        text.contains("\nprecision => 7 => 7\n")
+            && text.contains("\ncgi.fix_pathinfo => On => On\n")
+    );
     assert!(text.contains("Loaded Configuration File => (none)"));
 }
 
 #[test]
 fn php_ini_can_be_chosen_and_left_out() {
-    let code =
-        "<?php echo php_ini_loaded_file() ?: 'none', '|', ini_get('precision'), '|', ini_get('user_agent');";
+    let code = "<?php echo php_ini_loaded_file() ?: 'none', '|', ini_get('precision'), '|', \
+        ini_get('user_agent');";
     let mut none = pool(
         code,
-        &[("no_ini", "1"), ("define.user_agent", "a b"), ("define.precision", "7"), ("ini.precision", "8")],
+        &[
+            ("no_ini", "1"),
+            ("define.user_agent", "a b"),
+            ("define.precision", "7"),
+            ("ini.precision", "8"),
+        ],
     );
     assert_eq!(ask(&mut none, &[]).text(), "none|8|a b");
     let folder = tempfile::tempdir().unwrap();
@@ -540,7 +618,8 @@ fn php_ini_can_be_chosen_and_left_out() {
 
 #[test]
 fn a_slow_requests_calls_are_told_for_the_slow_log() {
-    let code = "<?php function slow() { file_put_contents(__DIR__ . '/begun', ''); usleep(400000); }\n\
+    let code = "<?php function slow() { file_put_contents(__DIR__ . '/begun', ''); \
+        usleep(400000); }\n\
         array_map(function () {\nslow(); }, [1]); include __DIR__ . '/b.php';";
     let mut site = pool(code, &[]);
     fs::write(site.file("b.php"), "<?php\nslow();").unwrap();

@@ -13,10 +13,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokamak_sys::channel::{Channel, Watch, bell, poll};
 use tokamak_sys::control::{
-    FromZygote, Heard, Signal, Status, ToZygote, ZYGOTE_ARGUMENT, ZYGOTE_CHANNEL, key, receive_within, send,
+    FromZygote, Heard, Signal, Status, ToZygote, ZYGOTE_ARGUMENT, ZYGOTE_CHANNEL, key,
+    receive_within, send,
 };
 use tokamak_sys::queue::record::{Field, Writer};
-use tokamak_sys::queue::{Drained, Frame, Geometry, Outcome, Producer, Segment, SlotId, split_frame};
+use tokamak_sys::queue::{
+    Drained, Frame, Geometry, Outcome, Producer, Segment, SlotId, split_frame,
+};
 
 use extensions::{SCAN_DIRECTORY, scan_directory};
 
@@ -98,7 +101,12 @@ pub fn get(target: &str) -> Ask {
 }
 
 pub fn post(target: &str, content_type: &str, body: &[u8]) -> Ask {
-    Ask { method: "POST", body: body.to_vec(), content_type: content_type.to_owned(), ..get(target) }
+    Ask {
+        method: "POST",
+        body: body.to_vec(),
+        content_type: content_type.to_owned(),
+        ..get(target)
+    }
 }
 
 impl Ask {
@@ -115,8 +123,9 @@ impl Site {
         for (name, content) in files {
             fs::write(directory.path().join(name), content).unwrap();
         }
-        let segment =
-            Arc::new(Segment::create("test", Geometry::new(1, 16, 16, 64 << 10, 64 << 10)).unwrap());
+        let segment = Arc::new(
+            Segment::create("test", Geometry::new(1, 16, 16, 64 << 10, 64 << 10)).unwrap(),
+        );
         let bell = bell().unwrap();
         let (channel, theirs) = Channel::pair().unwrap();
         let log = File::create(directory.path().join("error.log")).unwrap();
@@ -134,12 +143,15 @@ impl Site {
         let zygote = command.spawn().unwrap();
         drop(theirs);
         let root = directory.path().to_str().unwrap().to_owned();
-        let mut pairs =
-            vec![(key::SITE.to_owned(), "test.site".to_owned()), (key::ROOT.to_owned(), root.clone())];
+        let mut pairs = vec![
+            (key::SITE.to_owned(), "test.site".to_owned()),
+            (key::ROOT.to_owned(), root.clone()),
+        ];
         pairs.extend(settings.iter().map(|(k, v)| ((*k).to_owned(), v.replace("%root%", &root))));
         send(&channel, &ToZygote::Settings(pairs), &[]).unwrap();
         let producer = Producer::new(segment, 0, Arc::new(AtomicU32::new(0)));
-        let mut site = Site { directory, zygote, channel, producer, bell, spawned: 0, pids: Vec::new() };
+        let mut site =
+            Site { directory, zygote, channel, producer, bell, spawned: 0, pids: Vec::new() };
         match site.hear() {
             FromZygote::Ready { .. } => {}
             other => panic!("{other:?}\n{}", site.log()),
@@ -234,7 +246,11 @@ impl Site {
             let value = match field {
                 Field::Method => ask.method.to_owned(),
                 Field::Uri => {
-                    format!("{path}{}{}", ask.path_info, ask.target.strip_prefix(path).unwrap_or(""))
+                    format!(
+                        "{path}{}{}",
+                        ask.path_info,
+                        ask.target.strip_prefix(path).unwrap_or("")
+                    )
                 }
                 Field::Query => query.to_owned(),
                 Field::ScriptFilename => format!("{root}{path}"),
@@ -299,7 +315,8 @@ impl Site {
             let mut any = false;
             self.producer.for_each_ready(|_| any = true);
             if !any {
-                poll(&mut [Watch::read(self.bell.as_fd())], Some(Duration::from_millis(100))).unwrap();
+                poll(&mut [Watch::read(self.bell.as_fd())], Some(Duration::from_millis(100)))
+                    .unwrap();
             }
             self.producer.wake_up();
         }
@@ -320,7 +337,10 @@ impl Response {
         let own = |headers: &mut dyn Iterator<Item = (&[u8], &[u8])>| {
             headers
                 .map(|(n, v)| {
-                    (String::from_utf8_lossy(n).into_owned(), String::from_utf8_lossy(v).into_owned())
+                    (
+                        String::from_utf8_lossy(n).into_owned(),
+                        String::from_utf8_lossy(v).into_owned(),
+                    )
                 })
                 .collect::<Vec<_>>()
         };
@@ -337,7 +357,8 @@ impl Response {
                 Frame::Complaint(bytes) => self.complaints += &String::from_utf8_lossy(bytes),
                 Frame::Account(account) => {
                     let texts = [account.script, account.uri, account.user];
-                    self.account = Some(texts.map(|text| String::from_utf8_lossy(text).into_owned()));
+                    self.account =
+                        Some(texts.map(|text| String::from_utf8_lossy(text).into_owned()));
                 }
             }
             rest = tail;

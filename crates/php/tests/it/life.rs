@@ -23,19 +23,27 @@ fn errors_go_to_the_log_in_one_line_with_the_request() {
     let files = [
         (
             "a.php",
-            "<?php error_log(\"two\\nlines\"); echo $undefined, error_reporting() === (E_ALL & ~E_NOTICE) ? 'as set' : 'not'; trigger_error('quiet', E_USER_NOTICE);",
+            "<?php error_log(\"two\\nlines\"); echo $undefined, error_reporting() === (E_ALL & \
+                ~E_NOTICE) ? 'as set' : 'not'; trigger_error('quiet', E_USER_NOTICE);",
         ),
         (
             "log.php",
-            "<?php frankenphp_log('said', FRANKENPHP_LOG_LEVEL_WARN, ['k' => 'v\"', 'n' => 1]); tokamak_log('plain');",
+            "<?php frankenphp_log('said', FRANKENPHP_LOG_LEVEL_WARN, ['k' => 'v\"', 'n' => 1]); \
+                tokamak_log('plain');",
         ),
     ];
     let mut site = Site::start(&files, &settings, 1);
     assert_eq!(site.get("/a.php?x=1").text(), "as set");
     let line = site.wait_for_log("Undefined variable");
-    assert!(line.contains(" WARN [test.site] PHP Warning:  Undefined variable $undefined in /"), "{line}");
     assert!(
-        line.ends_with(&format!("request=\"GET /a.php?x=1\" script=\"{}\"", site.file("a.php").display())),
+        line.contains(" WARN [test.site] PHP Warning:  Undefined variable $undefined in /"),
+        "{line}"
+    );
+    assert!(
+        line.ends_with(&format!(
+            "request=\"GET /a.php?x=1\" script=\"{}\"",
+            site.file("a.php").display()
+        )),
         "{line}"
     );
     site.wait_for_log(" INFO [test.site] two\\nlines request=");
@@ -56,7 +64,8 @@ fn whatever_ends_a_script_the_worker_lives_on() {
     let files = [
         (
             "exit.php",
-            "<?php register_shutdown_function(function () { echo ' shutdown'; }); echo 'so far'; exit(3);",
+            "<?php register_shutdown_function(function () { echo ' shutdown'; }); echo 'so far'; \
+                exit(3);",
         ),
         ("die.php", "<?php die('message');"),
         ("throw.php", "<?php throw new Exception('boom');"),
@@ -64,7 +73,10 @@ fn whatever_ends_a_script_the_worker_lives_on() {
         ("fatal.php", "<?php nope();"),
         ("parse.php", "<?php ]"),
         ("memory.php", "<?php $a = []; while (true) $a[] = str_repeat('x', 100000);"),
-        ("deep.php", "<?php class D { function __destruct() { echo 'destructed'; } } $d = new D; exit;"),
+        (
+            "deep.php",
+            "<?php class D { function __destruct() { echo 'destructed'; } } $d = new D; exit;",
+        ),
         ("ok.php", "<?php echo getmypid();"),
     ];
     let mut site = Site::start(&files, &settings, 1);
@@ -112,7 +124,10 @@ fn time_limits_strike_on_cpu_time_only() {
         let before = cpu(site.pids[0]);
         assert_eq!(site.get(target).status, 500);
         let used = Duration::from_nanos(cpu(site.pids[0]) - before);
-        assert!(used > Duration::from_millis(900) && used < Duration::from_millis(2500), "{used:?}");
+        assert!(
+            used > Duration::from_millis(900) && used < Duration::from_millis(2500),
+            "{used:?}"
+        );
         site.wait_for_log("Maximum execution time of 1 second exceeded");
     }
     assert_eq!(site.get("/sleep.php").text(), "awake");
@@ -122,9 +137,11 @@ fn time_limits_strike_on_cpu_time_only() {
 #[test]
 fn a_worker_is_replaced_after_what_cannot_be_undone_and_only_then() {
     let settings = [("mode", "classic"), ("ini.ffi.enable", "1")];
-    let c = "$c = FFI::cdef('int setenv(const char *, const char *, int); int open(const char *, int); int close(int);');";
+    let c = "$c = FFI::cdef('int setenv(const char *, const char *, int); int open(const char *, \
+        int); int close(int);');";
     let undone = format!(
-        "<?php {c} $c->setenv('A', 'b', 1); $c->close($c->open(__FILE__, 0)); fopen(__FILE__, 'r'); putenv('B=c');
+        "<?php {c} $c->setenv('A', 'b', 1); $c->close($c->open(__FILE__, 0)); fopen(__FILE__, \
+            'r'); putenv('B=c');
          umask(0077); pfsockopen('udp://127.0.0.1', 9); echo getenv('A'), getenv('B');"
     );
     let files = [
@@ -141,7 +158,8 @@ fn a_worker_is_replaced_after_what_cannot_be_undone_and_only_then() {
     }
     assert_eq!(site.get("/nice.php").text().len(), 100_000);
     site.wait_for_log(
-        "INFO [test.site] worker replaced, because a request changed the priority, which cannot be undone",
+        "INFO [test.site] worker replaced, because a request changed the priority, which cannot \
+            be undone",
     );
     assert_eq!(site.hear_exit(), Status::Code(EXIT_DOUBT));
     site.spawn();
@@ -153,10 +171,18 @@ fn a_worker_is_replaced_after_what_cannot_be_undone_and_only_then() {
 #[test]
 fn an_aborted_client_ends_the_script_unless_it_says_no() {
     let mut site = Site::classic(&[
-        ("a.php", "<?php register_shutdown_function(fn() => file_put_contents(__DIR__ . '/a', connection_status()));
-                   while (true) { echo 'x'; flush(); usleep(1000); }"),
-        ("b.php", "<?php ignore_user_abort(true); while (!connection_aborted()) { echo 'x'; flush(); usleep(1000); }
-                   file_put_contents(__DIR__ . '/b', connection_status());"),
+        (
+            "a.php",
+            "<?php register_shutdown_function(fn() => file_put_contents(__DIR__ . '/a', \
+            connection_status()));
+                   while (true) { echo 'x'; flush(); usleep(1000); }",
+        ),
+        (
+            "b.php",
+            "<?php ignore_user_abort(true); while (!connection_aborted()) { echo 'x'; \
+            flush(); usleep(1000); }
+                   file_put_contents(__DIR__ . '/b', connection_status());",
+        ),
         ("ok.php", "<?php echo 'ok', connection_status();"),
     ]);
     for name in ["a", "b"] {
@@ -179,7 +205,8 @@ fn settings_are_kept_and_locked_ones_cannot_be_changed() {
         ("admin.disable_functions", "exec,shell_exec"),
         ("admin.user_agent", "a b; \"c\""),
     ];
-    let code = "<?php echo json_encode([ini_get('precision'), ini_set('precision', '7'), ini_get('precision'), @ini_set('memory_limit', '1G'),
+    let code = "<?php echo json_encode([ini_get('precision'), ini_set('precision', '7'), \
+        ini_get('precision'), @ini_set('memory_limit', '1G'),
                 ini_get('memory_limit'), function_exists('exec'), ini_get('user_agent')]);";
     let mut site = Site::start(&[("a.php", code)], &settings, 1);
     for _ in 0..2 {
@@ -196,7 +223,8 @@ fn user_ini_files_hold_for_their_directory() {
 
 #[test]
 fn sessions_are_kept_between_requests() {
-    let mut site = script("<?php session_start(); echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;");
+    let mut site =
+        script("<?php session_start(); echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;");
     let first = site.get("/a.php");
     let cookie = first.header("Set-Cookie");
     let cookie = cookie.split(';').next().unwrap();
@@ -207,10 +235,14 @@ fn sessions_are_kept_between_requests() {
 
 #[test]
 fn nothing_leaks_into_the_next_request() {
-    let code = "<?php $seen = [getenv('PUT'), ini_get('precision'), getcwd() === __DIR__, umask(), defined('C'), date_default_timezone_get(),
-                setlocale(LC_ALL, 0), mb_internal_encoding(), isset($GLOBALS['left']), http_response_code(), error_get_last()];
-                putenv('PUT=1'); ini_set('precision', '3'); chdir('/'); umask(0); define('C', 1); date_default_timezone_set('Asia/Tokyo');
-                setlocale(LC_ALL, 'C.UTF-8'); mb_internal_encoding('SJIS'); $left = 1; @trigger_error('x'); http_response_code(201);
+    let code = "<?php $seen = [getenv('PUT'), ini_get('precision'), getcwd() === __DIR__, \
+        umask(), defined('C'), date_default_timezone_get(),
+                setlocale(LC_ALL, 0), mb_internal_encoding(), isset($GLOBALS['left']), \
+                http_response_code(), error_get_last()];
+                putenv('PUT=1'); ini_set('precision', '3'); chdir('/'); umask(0); define('C', 1); \
+                date_default_timezone_set('Asia/Tokyo');
+                setlocale(LC_ALL, 'C.UTF-8'); mb_internal_encoding('SJIS'); $left = 1; \
+                @trigger_error('x'); http_response_code(201);
                 echo json_encode($seen);";
     let mut site = script(code);
     let first = site.get("/a.php").text();
@@ -221,8 +253,12 @@ fn nothing_leaks_into_the_next_request() {
 
 #[test]
 fn the_pool_can_be_looked_at() {
-    let mut site = script("<?php $s = fpm_get_status(); echo json_encode([$s['pool'], $s['active-processes'], $s['procs'][0]['state'],
-                           $s['procs'][0]['request-uri'], $s['procs'][0]['pid'] === getmypid(), $s['accepted-conn']]);");
+    let mut site = script(
+        "<?php $s = fpm_get_status(); echo json_encode([$s['pool'], \
+        $s['active-processes'], $s['procs'][0]['state'],
+                           $s['procs'][0]['request-uri'], $s['procs'][0]['pid'] === getmypid(), \
+                           $s['accepted-conn']]);",
+    );
     site.get("/a.php");
     assert_eq!(site.get("/a.php?b").text(), r#"["test.site",1,"Running","\/a.php?b",true,1]"#);
 }
@@ -230,7 +266,8 @@ fn the_pool_can_be_looked_at() {
 #[test]
 fn a_backtrace_comes_from_anywhere_and_disturbs_nobody() {
     let mut site = script(
-        "<?php function slow($n) { touch(__DIR__ . '/in'); return sleep($n); } class A { static function b() { return slow(1); } } echo A::b();",
+        "<?php function slow($n) { touch(__DIR__ . '/in'); return sleep($n); } class A { static \
+            function b() { return slow(1); } } echo A::b();",
     );
     let start = Instant::now();
     let handed = site.submit(&get("/a.php?slow"));
@@ -241,7 +278,9 @@ fn a_backtrace_comes_from_anywhere_and_disturbs_nobody() {
     site.kill(0, Signal::Backtrace);
     let line = site.wait_for_log("slow request");
     assert!(
-        line.contains(" WARN [test.site] slow request request=\"GET /a.php?slow\" script_filename="),
+        line.contains(
+            " WARN [test.site] slow request request=\"GET /a.php?slow\" script_filename="
+        ),
         "{line}"
     );
     let file = site.file("a.php").display().to_string();
@@ -274,8 +313,11 @@ fn a_killed_worker_is_reported_and_the_zygote_forks_another() {
 
 #[test]
 fn after_max_requests_a_worker_retires() {
-    let mut site =
-        Site::start(&[("a.php", "<?php echo 1;")], &[("mode", "classic"), ("max_requests", "3")], 1);
+    let mut site = Site::start(
+        &[("a.php", "<?php echo 1;")],
+        &[("mode", "classic"), ("max_requests", "3")],
+        1,
+    );
     for _ in 0..3 {
         assert_eq!(site.get("/a.php").text(), "1");
     }
@@ -301,7 +343,8 @@ fn a_bad_setting_is_refused_with_its_reason() {
 
 #[test]
 fn a_forked_child_leaves_the_request_to_its_parent() {
-    let fork = "<?php echo 'a'; $p = pcntl_fork(); if ($p === 0) { echo 'child'; file_put_contents(__DIR__ . '/child', '1'); exit(7); }
+    let fork = "<?php echo 'a'; $p = pcntl_fork(); if ($p === 0) { echo 'child'; \
+        file_put_contents(__DIR__ . '/child', '1'); exit(7); }
                 pcntl_waitpid($p, $s); echo pcntl_wexitstatus($s);";
     let mut site = Site::classic(&[("a.php", fork), ("b.php", "<?php echo 'next', getmypid();")]);
     for _ in 0..2 {
@@ -309,7 +352,8 @@ fn a_forked_child_leaves_the_request_to_its_parent() {
         assert_eq!(site.get("/b.php").text(), format!("next{}", site.pids[0]));
     }
     assert!(site.file("child").exists());
-    let worker = format!("<?php while (tokamak_handle_request(function () {{ {} }})) {{}}", &fork[6..]);
+    let worker =
+        format!("<?php while (tokamak_handle_request(function () {{ {} }})) {{}}", &fork[6..]);
     let mut site = Site::worker(&worker, &[]);
     for _ in 0..2 {
         assert_eq!(site.get("/a.php").text(), "a7");
@@ -326,7 +370,8 @@ fn opcache_restarts_while_workers_are_busy() {
     let files = [
         (
             "count.php",
-            "<?php $s = opcache_get_status(false); echo $s['opcache_statistics']['manual_restarts'], ' ', (int) $s['restart_pending'];",
+            "<?php $s = opcache_get_status(false); echo \
+                $s['opcache_statistics']['manual_restarts'], ' ', (int) $s['restart_pending'];",
         ),
         ("reset.php", "<?php echo (int) opcache_reset();"),
         ("a.php", "<?php echo 'x';"),
@@ -350,7 +395,11 @@ fn opcache_restarts_while_workers_are_busy() {
             if site.get("/count.php").text() == expected {
                 break;
             }
-            assert!(Instant::now() < until, "{expected} expected, got {}", site.get("/count.php").text());
+            assert!(
+                Instant::now() < until,
+                "{expected} expected, got {}",
+                site.get("/count.php").text()
+            );
         }
     }
 }
@@ -358,13 +407,15 @@ fn opcache_restarts_while_workers_are_busy() {
 #[test]
 fn a_worker_writes_its_own_backtrace_where_nobody_else_may() {
     let mut site = script(
-        "<?php function spin() { touch(__DIR__ . '/in'); while (!file_exists(__DIR__ . '/go')) clearstatcache(); } spin(); echo 'done';",
+        "<?php function spin() { touch(__DIR__ . '/in'); while (!file_exists(__DIR__ . '/go')) \
+            clearstatcache(); } spin(); echo 'done';",
     );
     let handed = site.submit(&get("/a.php"));
     while !site.file("in").exists() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // SAFETY: a worker of this test, which its zygote has not reaped: it is in the middle of a request.
+    // SAFETY: a worker of this test, which its zygote has not reaped: it is in the middle of a
+    // request.
     unsafe { libc::kill(site.pids[0] as libc::pid_t, Signal::Backtrace.number()) };
     site.wait_for_log("slow request request=\"GET /a.php\"");
     site.wait_for_log(" spin() /");

@@ -1,4 +1,5 @@
-//! The real program, asked through a real queue. What HTTP makes of it is tested with the whole server.
+//! The real program, asked through a real queue. What HTTP makes of it is tested with the whole
+//! server.
 
 mod classic;
 mod contract;

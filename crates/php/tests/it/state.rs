@@ -75,14 +75,16 @@ fn start(settings: &[(&str, &str)]) -> Site {
 
 #[test]
 fn everything_that_php_can_reach_is_listed() {
-    // By default opcache leaves out a file that is younger than two seconds; what is listed must not depend on that.
+    // By default opcache leaves out a file that is younger than two seconds; what is listed must
+    // not depend on that.
     for protection in ["0", "2"] {
         lists_everything(protection);
     }
 }
 
 fn lists_everything(protection: &str) {
-    let mut site = start(&[("report", "visitor-"), ("ini.opcache.file_update_protection", protection)]);
+    let mut site =
+        start(&[("report", "visitor-"), ("ini.opcache.file_update_protection", protection)]);
     let text = site.ask(state()).text();
     let names: Vec<_> = text.lines().map(|line| line.split('\t').nth(6).unwrap_or("")).collect();
     for name in [
@@ -115,7 +117,10 @@ fn lists_everything(protection: &str) {
     for (number, line) in text.lines().enumerate() {
         let fields: Vec<_> = line.split('\t').collect();
         assert_eq!(fields.len(), 7, "{line:?}");
-        assert!(fields[0].parse::<i64>().unwrap() < number as i64, "{line:?} stands before its parent");
+        assert!(
+            fields[0].parse::<i64>().unwrap() < number as i64,
+            "{line:?} stands before its parent"
+        );
     }
     assert!(!text.contains("\tt\t"), "a token before the first request");
 }

@@ -15,21 +15,29 @@ fn cannot_be_put_back(setting: &str) -> bool {
 fn sites(code: &str, more: &[(&str, &str)]) -> Vec<(&'static str, Site)> {
     let script = format!("<?php while (tokamak_handle_request(function () {{ {code} }}));");
     let front = format!("<?php {code}");
-    let files =
-        [("a.php", front.as_str()), ("worker.php", script.as_str()), ("boot.php", "<?php $booted = 1;")];
+    let files = [
+        ("a.php", front.as_str()),
+        ("worker.php", script.as_str()),
+        ("boot.php", "<?php $booted = 1;"),
+    ];
     let modes = [
         ("classic", "classic", ("", "")),
         ("worker", "worker", ("script", "%root%/worker.php")),
         ("sealed, worker script", "sealed", ("script", "%root%/worker.php")),
         ("sealed, boot script", "sealed", ("boot", "%root%/boot.php")),
     ];
-    let start = |(name, mode, script): (&'static str, &'static str, (&'static str, &'static str))| {
-        let mut settings = vec![("mode", mode), ("fpm", "1")];
-        settings.extend(Some(script).filter(|(key, _)| !key.is_empty()));
-        settings.extend_from_slice(more);
-        (name, Site::start(&files, &settings, 1))
-    };
-    modes.into_iter().filter(|(_, mode, _)| *mode != "sealed" || can_be_sealed()).map(start).collect()
+    let start =
+        |(name, mode, script): (&'static str, &'static str, (&'static str, &'static str))| {
+            let mut settings = vec![("mode", mode), ("fpm", "1")];
+            settings.extend(Some(script).filter(|(key, _)| !key.is_empty()));
+            settings.extend_from_slice(more);
+            (name, Site::start(&files, &settings, 1))
+        };
+    modes
+        .into_iter()
+        .filter(|(_, mode, _)| *mode != "sealed" || can_be_sealed())
+        .map(start)
+        .collect()
 }
 
 /// PHP frees the value that `error_reporting()` replaces as memory of the request.
@@ -57,14 +65,19 @@ fn a_script_may_change_what_came_with_its_request() {
 fn ini_restore_falls_back_to_the_request_and_not_to_the_boot() {
     let code = "$got = ini_get('precision'); ini_set('precision', 8); ini_restore('precision');
          echo $got, ' ', ini_get('precision');";
-    let script =
-        format!("<?php ini_set('precision', 9); while (tokamak_handle_request(function () {{ {code} }}));");
+    let script = format!(
+        "<?php ini_set('precision', 9); while (tokamak_handle_request(function () {{ {code} }}));"
+    );
     for mode in ["worker", "sealed"] {
         if mode == "sealed" && !can_be_sealed() {
             continue;
         }
-        let settings =
-            [("mode", mode), ("fpm", "1"), ("script", "%root%/worker.php"), ("ini.precision", "11")];
+        let settings = [
+            ("mode", mode),
+            ("fpm", "1"),
+            ("script", "%root%/worker.php"),
+            ("ini.precision", "11"),
+        ];
         let mut site = Site::start(&[("worker.php", &script[..]), ("a.php", "")], &settings, 1);
         for _ in 0..2 {
             assert_eq!(ask(&mut site, &[("PHP_VALUE", "precision=10")]).text(), "10 10", "{mode}");
@@ -102,14 +115,17 @@ fn values_are_there_before_the_request_begins() {
     let code = "mb_internal_encoding();
          echo json_encode([$_GET, $_POST, file_get_contents('php://input'),
              session_status(), session_id() === '', date_default_timezone_get(),
-             opcache_get_status(false)['opcache_enabled'], ob_get_level(), mb_substitute_character(), mb_http_output(), mb_language(), ini_get('mbstring.language')]);";
+             opcache_get_status(false)['opcache_enabled'], ob_get_level(), \
+             mb_substitute_character(), mb_http_output(), mb_language(), \
+             ini_get('mbstring.language')]);";
     let form = [
         ("REQUEST_METHOD", "POST"),
         ("CONTENT_TYPE", "application/x-www-form-urlencoded"),
         ("CONTENT_LENGTH", "4"),
         ("QUERY_STRING", "a=<b>"),
     ];
-    let plain = r#"[{"a":"<b>"},{"p":"<q"},"p=<q",1,true,"UTC",true,0,63,"UTF-8","neutral","neutral"]"#;
+    let plain =
+        r#"[{"a":"<b>"},{"p":"<q"},"p=<q",1,true,"UTC",true,0,63,"UTF-8","neutral","neutral"]"#;
     let changed = [
         ("post_max_size=3", r#"{"a":"<b>"},[],"#),
         ("enable_post_data_reading=0", r#"{"a":"<b>"},[],"p=<q""#),
@@ -124,8 +140,11 @@ fn values_are_there_before_the_request_begins() {
         ("mbstring.language=Japanese", r#""Japanese","Japanese"]"#),
         ("output_handler=ob_gzhandler", r#""UTC",true,1"#),
     ];
-    let settings =
-        [("ini.date.timezone", "UTC"), ("ini.session.save_path", "%root%"), ("ini.output_buffering", "0")];
+    let settings = [
+        ("ini.date.timezone", "UTC"),
+        ("ini.session.save_path", "%root%"),
+        ("ini.output_buffering", "0"),
+    ];
     for (name, mut site) in sites(code, &settings) {
         for (value, part) in changed {
             if (name, value) == ("worker", "opcache.enable=0") {
@@ -133,7 +152,11 @@ fn values_are_there_before_the_request_begins() {
             }
             let sent = [&form[..], &[("PHP_VALUE", value)]].concat();
             let response = ask_with(&mut site, &sent, b"p=<q");
-            assert!(response.text().contains(part), "{name}, {value}: {response:?}\n{}", site.log());
+            assert!(
+                response.text().contains(part),
+                "{name}, {value}: {response:?}\n{}",
+                site.log()
+            );
             assert_eq!(ask_with(&mut site, &form, b"p=<q").text(), plain, "{name}, after {value}");
         }
     }
@@ -161,7 +184,8 @@ fn a_request_may_name_the_output_handler() {
     }
 }
 
-/// Where a script is looked for. It is read while PHP begins the request, in sealed mode as elsewhere.
+/// Where a script is looked for. It is read while PHP begins the request, in sealed mode as
+/// elsewhere.
 #[test]
 fn user_ini_is_there_before_the_request_begins() {
     let code = "echo session_status(), ob_get_level(), ini_get($_GET['b'] ?? 'precision');";
@@ -213,7 +237,12 @@ fn every_setting_can_come_with_a_request() {
             for value in &values[..if setting == "session.save_handler" { 2 } else { 1 }] {
                 let sent = format!("{setting}={value}");
                 let response = ask(&mut site, &[("PHP_VALUE", &sent)]);
-                assert_eq!(response.outcome, Some(Outcome::Complete), "{name}, {sent}: {}", site.log());
+                assert_eq!(
+                    response.outcome,
+                    Some(Outcome::Complete),
+                    "{name}, {sent}: {}",
+                    site.log()
+                );
                 if cannot_be_put_back(setting) && name != "worker" {
                     assert_eq!(site.hear_exit(), Status::Code(EXIT_DOUBT), "{name}, {sent}");
                     site.spawn();
@@ -234,7 +263,10 @@ fn what_cannot_be_put_back_replaces_the_worker() {
         if name == "worker" {
             let response = ask(&mut site, &protect);
             assert_eq!(response.text(), "0");
-            assert!(response.complaints.contains("unable to set 'opcache.protect_memory'"), "{response:?}");
+            assert!(
+                response.complaints.contains("unable to set 'opcache.protect_memory'"),
+                "{response:?}"
+            );
             continue;
         }
         assert_eq!(ask(&mut site, &protect).text(), "1", "{name}");

@@ -11,8 +11,8 @@ use tokamak_sys::queue::Outcome;
 use crate::harness::*;
 
 /// A worker whose handler includes the file that the URL names: each test brings its own.
-const INCLUDE: &str =
-    "<?php while (tokamak_handle_request(function () { include __DIR__ . $_SERVER['SCRIPT_NAME']; })) {}";
+const INCLUDE: &str = "<?php while (tokamak_handle_request(function () { include __DIR__ . \
+    $_SERVER['SCRIPT_NAME']; })) {}";
 
 fn handler(files: &[(&str, &str)], settings: &[(&str, &str)]) -> Site {
     let mut all = vec![
@@ -30,12 +30,15 @@ fn handler(files: &[(&str, &str)], settings: &[(&str, &str)]) -> Site {
 #[test]
 fn state_stays_and_superglobals_are_new() {
     let mut site = Site::worker(
-        "<?php $boot = [$_SERVER['FRANKENPHP_WORKER'] ?? 0, $_SERVER['TOKAMAK_WORKER'] ?? 0, PHP_SAPI, getcwd() === __DIR__, isset($_SERVER['REQUEST_METHOD'])];
+        "<?php $boot = [$_SERVER['FRANKENPHP_WORKER'] ?? 0, $_SERVER['TOKAMAK_WORKER'] ?? 0, \
+            PHP_SAPI, getcwd() === __DIR__, isset($_SERVER['REQUEST_METHOD'])];
          $n = 0;
          while (frankenphp_handle_request(function () use (&$n, $boot) {
              $n++;
-             echo json_encode([$n, $boot, $_GET, $_POST, $_COOKIE, $_REQUEST, $_FILES, $_SERVER['REQUEST_URI'],
-                 isset($_SERVER['FRANKENPHP_WORKER']), $_SERVER['HTTP_X_A'] ?? null, file_get_contents('php://input')]);
+             echo json_encode([$n, $boot, $_GET, $_POST, $_COOKIE, $_REQUEST, $_FILES, \
+             $_SERVER['REQUEST_URI'],
+                 isset($_SERVER['FRANKENPHP_WORKER']), $_SERVER['HTTP_X_A'] ?? null, \
+                 file_get_contents('php://input')]);
          })) {}",
         &[],
     );
@@ -44,8 +47,9 @@ fn state_stays_and_superglobals_are_new() {
         site.get("/a?x=1").text(),
         format!(r#"[1,{boot},{{"x":"1"}},[],[],{{"x":"1"}},[],"\/a?x=1",false,null,""]"#)
     );
-    let ask =
-        post("/b", "application/x-www-form-urlencoded", b"p=2").header("X-A", "y").header("Cookie", "c=3");
+    let ask = post("/b", "application/x-www-form-urlencoded", b"p=2")
+        .header("X-A", "y")
+        .header("Cookie", "c=3");
     assert_eq!(
         site.ask(ask).text(),
         format!(r#"[2,{boot},[],{{"p":"2"}},{{"c":"3"}},{{"p":"2"}},[],"\/b",false,"y","p=2"]"#)
@@ -75,7 +79,8 @@ fn request_is_made_when_first_named_and_never_stale() {
 #[test]
 fn boot_output_goes_to_the_log() {
     let mut site = Site::worker(
-        "<?php echo \"booting\\nmore\"; header('X-Boot: 1'); while (tokamak_handle_request(function () { echo 'x'; })) { echo 'between'; }",
+        "<?php echo \"booting\\nmore\"; header('X-Boot: 1'); while \
+            (tokamak_handle_request(function () { echo 'x'; })) { echo 'between'; }",
         &[],
     );
     for _ in 0..2 {
@@ -93,11 +98,13 @@ fn headers_status_and_buffers_belong_to_their_request() {
         &[
             (
                 "a.php",
-                "<?php http_response_code(404); header('X-A: 1'); ob_start(); echo 'in a buffer'; ob_start(); echo ' of a buffer';",
+                "<?php http_response_code(404); header('X-A: 1'); ob_start(); echo 'in a buffer'; \
+                    ob_start(); echo ' of a buffer';",
             ),
             (
                 "b.php",
-                "<?php echo json_encode([http_response_code(), headers_list(), ob_get_level(), headers_sent(), connection_status()]);",
+                "<?php echo json_encode([http_response_code(), headers_list(), ob_get_level(), \
+                    headers_sent(), connection_status()]);",
             ),
         ],
         &[("ini.output_buffering", "0"), ("ini.expose_php", "0")],
@@ -116,7 +123,8 @@ fn headers_status_and_buffers_belong_to_their_request() {
 /// One request changes it, the next looks.
 fn leaks(look: &str, change: &str, settings: &[(&str, &str)]) -> (String, String) {
     let code = format!(
-        "<?php if ($_SERVER['QUERY_STRING'] === 'change') {{ {change} }} else {{ echo json_encode({look}); }}"
+        "<?php if ($_SERVER['QUERY_STRING'] === 'change') {{ {change} }} else {{ echo \
+            json_encode({look}); }}"
     );
     let mut site = handler(&[("a.php", &code)], settings);
     let before = site.get("/a.php").text();
@@ -163,13 +171,19 @@ fn what_a_request_changes_is_reset() {
 #[test]
 fn what_the_boot_set_up_stays() {
     let mut site = Site::worker(
-        "<?php ini_set('precision', '5'); date_default_timezone_set('Europe/Rome'); setlocale(LC_ALL, 'C.UTF-8'); putenv('BOOT=1'); $_ENV['B'] = 'b';
-         umask(027); mb_internal_encoding('SJIS'); set_error_handler(function ($n, $m) { echo \"<$m>\"; return true; }); chdir('/tmp'); error_reporting(E_ALL);
+        "<?php ini_set('precision', '5'); date_default_timezone_set('Europe/Rome'); \
+            setlocale(LC_ALL, 'C.UTF-8'); putenv('BOOT=1'); $_ENV['B'] = 'b';
+         umask(027); mb_internal_encoding('SJIS'); set_error_handler(function ($n, $m) { echo \
+         \"<$m>\"; return true; }); chdir('/tmp'); error_reporting(E_ALL);
          while (tokamak_handle_request(function () {
-             echo json_encode([ini_get('precision'), date_default_timezone_get(), setlocale(LC_ALL, 0), getenv('BOOT'), $_ENV['B'], umask(), mb_internal_encoding(), getcwd()]);
+             echo json_encode([ini_get('precision'), date_default_timezone_get(), \
+             setlocale(LC_ALL, 0), getenv('BOOT'), $_ENV['B'], umask(), mb_internal_encoding(), \
+             getcwd()]);
              trigger_error('caught');
-             ini_set('precision', '3'); date_default_timezone_set('Asia/Tokyo'); setlocale(LC_ALL, 'C'); putenv('BOOT=2'); putenv('BOOT'); $_ENV['B'] = 'c';
-             umask(0); mb_internal_encoding('UTF-8'); set_error_handler(null); restore_error_handler(); restore_error_handler(); chdir('/'); error_reporting(0);
+             ini_set('precision', '3'); date_default_timezone_set('Asia/Tokyo'); \
+             setlocale(LC_ALL, 'C'); putenv('BOOT=2'); putenv('BOOT'); $_ENV['B'] = 'c';
+             umask(0); mb_internal_encoding('UTF-8'); set_error_handler(null); \
+             restore_error_handler(); restore_error_handler(); chdir('/'); error_reporting(0);
          })) {}",
         &[],
     );
@@ -182,7 +196,8 @@ fn what_the_boot_set_up_stays() {
 #[test]
 fn the_place_of_sessions_stays_and_other_session_settings_do_not() {
     // Symfony sets session.save_path once, in the first request that needs a session.
-    let (before, after) = leaks("ini_get('session.save_path')", "ini_set('session.save_path', '/tmp');", &[]);
+    let (before, after) =
+        leaks("ini_get('session.save_path')", "ini_set('session.save_path', '/tmp');", &[]);
     assert_ne!(before, after);
     let (before, after) = leaks("session_name()", "session_name('OTHER');", &[]);
     assert_eq!(before, after);
@@ -196,8 +211,14 @@ fn sessions_are_written_closed_and_never_shared() {
     let mut site = handler(
         &[
             ("s.php", "<?php session_start(); echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;"),
-            ("exit.php", "<?php session_start(); echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; exit(1);"),
-            ("none.php", "<?php echo json_encode([isset($_SESSION), session_status(), session_id()]);"),
+            (
+                "exit.php",
+                "<?php session_start(); echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; exit(1);",
+            ),
+            (
+                "none.php",
+                "<?php echo json_encode([isset($_SESSION), session_status(), session_id()]);",
+            ),
         ],
         &[],
     );
@@ -217,11 +238,14 @@ fn sessions_are_written_closed_and_never_shared() {
 fn a_save_handler_set_at_boot_stays() {
     let mut site = Site::worker(
         "<?php class H implements SessionHandlerInterface { static $log = []; static $data = [];
-             function open($p, $n): bool { self::$log[] = 'o'; return true; } function close(): bool { self::$log[] = 'c'; return true; }
-             function read($id): string|false { return self::$data[$id] ?? ''; } function write($id, $d): bool { self::$data[$id] = $d; return true; }
+             function open($p, $n): bool { self::$log[] = 'o'; return true; } function close(): \
+             bool { self::$log[] = 'c'; return true; }
+             function read($id): string|false { return self::$data[$id] ?? ''; } function \
+             write($id, $d): bool { self::$data[$id] = $d; return true; }
              function destroy($id): bool { return true; } function gc($m): int|false { return 0; } }
          session_set_save_handler(new H, false);
-         while (tokamak_handle_request(function () { session_id('fixed'); session_start(); echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1, implode(H::$log); H::$log = []; })) {}",
+         while (tokamak_handle_request(function () { session_id('fixed'); session_start(); echo \
+         $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1, implode(H::$log); H::$log = []; })) {}",
         &[],
     );
     assert_eq!(site.get("/a").text(), "1o");
@@ -232,8 +256,11 @@ fn a_save_handler_set_at_boot_stays() {
 #[test]
 fn shutdown_functions_run_at_the_end_of_their_request() {
     let mut site = Site::worker(
-        "<?php register_shutdown_function(fn() => file_put_contents(__DIR__ . '/end', 'boot')); $n = 0;
-         while (tokamak_handle_request(function () use (&$n) { $n++; register_shutdown_function(function () use ($n) { echo \"s$n\"; register_shutdown_function(fn() => print('t')); }); echo 'x'; })) {}",
+        "<?php register_shutdown_function(fn() => file_put_contents(__DIR__ . '/end', 'boot')); \
+            $n = 0;
+         while (tokamak_handle_request(function () use (&$n) { $n++; \
+         register_shutdown_function(function () use ($n) { echo \"s$n\"; \
+         register_shutdown_function(fn() => print('t')); }); echo 'x'; })) {}",
         &[("max_requests", "3")],
     );
     for n in 1..=3 {
@@ -250,12 +277,17 @@ fn exit_ends_the_request_and_not_the_worker() {
         &[
             (
                 "exit.php",
-                "<?php register_shutdown_function(function () { echo ' shutdown'; exit(2); }); echo 'so far'; exit(1);",
+                "<?php register_shutdown_function(function () { echo ' shutdown'; exit(2); }); \
+                    echo 'so far'; exit(1);",
             ),
-            ("die.php", "<?php function f() { try { die('dead'); } finally { echo 'finally'; } } f();"),
+            (
+                "die.php",
+                "<?php function f() { try { die('dead'); } finally { echo 'finally'; } } f();",
+            ),
             (
                 "dd.php",
-                "<?php class D { function __destruct() { echo 'dumped'; } } function dd() { $d = new D; header('HTTP/1.1 500 Internal Server Error'); exit(1); } dd();",
+                "<?php class D { function __destruct() { echo 'dumped'; } } function dd() { $d = \
+                    new D; header('HTTP/1.1 500 Internal Server Error'); exit(1); } dd();",
             ),
             ("n.php", "<?php echo $GLOBALS['n'] = ($GLOBALS['n'] ?? 0) + 1;"),
         ],
@@ -278,11 +310,13 @@ fn an_uncaught_exception_is_reported_and_the_worker_goes_on() {
             ("throw.php", "<?php echo 'part'; throw new DomainException('boom');"),
             (
                 "shut.php",
-                "<?php register_shutdown_function(function () { throw new Exception('late'); }); echo 'x';",
+                "<?php register_shutdown_function(function () { throw new Exception('late'); }); \
+                    echo 'x';",
             ),
             (
                 "handled.php",
-                "<?php set_exception_handler(function ($e) { http_response_code(503); echo 'handled ', $e->getMessage(); }); throw new Exception('it');",
+                "<?php set_exception_handler(function ($e) { http_response_code(503); echo \
+                    'handled ', $e->getMessage(); }); throw new Exception('it');",
             ),
             ("n.php", "<?php echo $GLOBALS['n'] = ($GLOBALS['n'] ?? 0) + 1;"),
         ],
@@ -290,7 +324,11 @@ fn an_uncaught_exception_is_reported_and_the_worker_goes_on() {
     );
     assert_eq!(site.get("/n.php").text(), "1");
     let thrown = site.get("/throw.php");
-    assert_eq!((thrown.status, thrown.text().as_str()), (200, "part"), "headers were sent with the output");
+    assert_eq!(
+        (thrown.status, thrown.text().as_str()),
+        (200, "part"),
+        "headers were sent with the output"
+    );
     let line = site.wait_for_log("Uncaught DomainException: boom");
     assert!(line.contains("request=\"GET /throw.php\""), "{line}");
     assert_eq!(site.get("/shut.php").text(), "x");
@@ -306,11 +344,13 @@ fn a_fatal_error_boots_the_script_again_in_the_same_process() {
         &[
             (
                 "fatal.php",
-                "<?php register_shutdown_function(function () { echo 'shut ', error_get_last()['type']; }); function f() {} eval('function f() {}');",
+                "<?php register_shutdown_function(function () { echo 'shut ', \
+                    error_get_last()['type']; }); function f() {} eval('function f() {}');",
             ),
             (
                 "memory.php",
-                "<?php ini_set('memory_limit', '16M'); $a = []; while (true) $a[] = str_repeat('x', 100000);",
+                "<?php ini_set('memory_limit', '16M'); $a = []; while (true) $a[] = \
+                    str_repeat('x', 100000);",
             ),
             ("n.php", "<?php echo $GLOBALS['n'] = ($GLOBALS['n'] ?? 0) + 1, ' ', getmypid();"),
         ],
@@ -319,7 +359,10 @@ fn a_fatal_error_boots_the_script_again_in_the_same_process() {
     let first = site.get("/n.php").text();
     for (page, status) in [("/fatal.php", 500), ("/memory.php", 500)] {
         let response = site.get(page);
-        assert_eq!((page, response.status, response.outcome), (page, status, Some(Outcome::Complete)));
+        assert_eq!(
+            (page, response.status, response.outcome),
+            (page, status, Some(Outcome::Complete))
+        );
         assert_eq!(site.get("/n.php").text(), first, "same process, counting from one");
     }
     site.wait_for_log("worker script was ended by an error after 2 requests, starting it again");
@@ -332,7 +375,10 @@ fn a_time_limit_ends_the_request_and_is_armed_for_each() {
         &[
             ("loop.php", "<?php while (true);"),
             ("ok.php", "<?php echo 'ok';"),
-            ("burn.php", "<?php $t = hrtime(true); while (hrtime(true) - $t < 700e6); echo 'burnt';"),
+            (
+                "burn.php",
+                "<?php $t = hrtime(true); while (hrtime(true) - $t < 700e6); echo 'burnt';",
+            ),
         ],
         &[("ini.max_execution_time", "2")],
     );
@@ -351,7 +397,8 @@ fn a_script_that_does_not_loop_is_a_boot_failure() {
         ("<?php throw new Exception('no boot');", "Uncaught Exception: no boot"),
         ("<?php ]", "Parse error"),
     ] {
-        let mut site = Site::worker(script, &[("ini.log_errors", "1"), ("ini.display_errors", "0")]);
+        let mut site =
+            Site::worker(script, &[("ini.log_errors", "1"), ("ini.display_errors", "0")]);
         assert_eq!(site.hear_exit(), Status::Code(EXIT_BOOT_FAILED));
         site.wait_for_log(reason);
         site.spawn();
@@ -364,7 +411,8 @@ fn a_script_that_does_not_loop_is_a_boot_failure() {
 #[test]
 fn a_loop_that_ends_is_started_again() {
     let mut site = Site::worker(
-        "<?php for ($n = 0; $n < 2 && tokamak_handle_request(function () use (&$n) { echo $n; }); $n++) {}",
+        "<?php for ($n = 0; $n < 2 && tokamak_handle_request(function () use (&$n) { echo $n; }); \
+            $n++) {}",
         &[],
     );
     let texts: Vec<_> = (0..5).map(|_| site.get("/a").text()).collect();
@@ -374,9 +422,11 @@ fn a_loop_that_ends_is_started_again() {
 #[test]
 fn finish_request_and_code_after_the_response() {
     let mut site = Site::worker(
-        "<?php while (tokamak_handle_request(function () { echo 'seen'; tokamak_finish_request(); echo 'dropped';
+        "<?php while (tokamak_handle_request(function () { echo 'seen'; tokamak_finish_request(); \
+            echo 'dropped';
              while (!file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); }
-             file_put_contents(__DIR__ . '/after' . $_SERVER['QUERY_STRING'], file_get_contents('php://input') . $_SERVER['REQUEST_URI']); })) {}",
+             file_put_contents(__DIR__ . '/after' . $_SERVER['QUERY_STRING'], \
+             file_get_contents('php://input') . $_SERVER['REQUEST_URI']); })) {}",
         &[],
     );
     let response = site.ask(post("/a?1", "text/plain", b"body"));
@@ -392,16 +442,21 @@ fn uploads_and_bodies_leave_nothing_behind() {
         &[
             (
                 "up.php",
-                "<?php global $kept; $kept = fopen('php://input', 'r'); echo $_FILES['f']['name'], filesize($_FILES['f']['tmp_name']); file_put_contents(__DIR__ . '/name', $_FILES['f']['tmp_name']);",
+                "<?php global $kept; $kept = fopen('php://input', 'r'); echo \
+                    $_FILES['f']['name'], filesize($_FILES['f']['tmp_name']); \
+                    file_put_contents(__DIR__ . '/name', $_FILES['f']['tmp_name']);",
             ),
             (
                 "raw.php",
-                "<?php global $kept; echo is_resource($kept) ? 'open' : 'closed', strlen(file_get_contents('php://input')), count(get_resources('stream')) < 5 ? 'few' : 'many';",
+                "<?php global $kept; echo is_resource($kept) ? 'open' : 'closed', \
+                    strlen(file_get_contents('php://input')), count(get_resources('stream')) < 5 \
+                    ? 'few' : 'many';",
             ),
         ],
         &[],
     );
-    let body = "--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"x\"\r\n\r\nhello\r\n--B--\r\n";
+    let body = "--B\r\nContent-Disposition: form-data; name=\"f\"; \
+        filename=\"x\"\r\n\r\nhello\r\n--B--\r\n";
     for _ in 0..3 {
         assert_eq!(
             site.ask(post("/up.php", "multipart/form-data; boundary=B", body.as_bytes())).text(),
@@ -423,7 +478,8 @@ fn an_aborted_client_does_not_end_the_script() {
         &[
             (
                 "a.php",
-                "<?php while (!connection_aborted()) { echo 'x'; flush(); usleep(1000); } global $n; $n = 'went on';",
+                "<?php while (!connection_aborted()) { echo 'x'; flush(); usleep(1000); } global \
+                    $n; $n = 'went on';",
             ),
             ("b.php", "<?php global $n; echo $n, connection_status();"),
         ],
@@ -441,7 +497,8 @@ fn handle_request_cannot_be_nested() {
     let mut site = handler(
         &[(
             "a.php",
-            "<?php try { tokamak_handle_request(fn() => 1); } catch (RuntimeException $e) { echo 'refused'; }",
+            "<?php try { tokamak_handle_request(fn() => 1); } catch (RuntimeException $e) { echo \
+                'refused'; }",
         )],
         &[],
     );
@@ -455,7 +512,8 @@ fn a_closed_connection_of_an_idle_worker_replaces_it() {
     let port = listener.local_addr().unwrap().port().to_string();
     let script = format!(
         "<?php $c = stream_socket_client('tcp://127.0.0.1:{port}');
-         while (tokamak_handle_request(function () use ($c) {{ fwrite($c, 'q'); echo fread($c, 1); }})) {{}}"
+         while (tokamak_handle_request(function () use ($c) {{ fwrite($c, 'q'); echo fread($c, \
+         1); }})) {{}}"
     );
     let mut site = Site::worker(&script, &[]);
     let (mut peer, _) = listener.accept().unwrap();
@@ -480,7 +538,8 @@ fn a_closed_connection_of_an_idle_worker_replaces_it() {
 #[test]
 fn a_retired_worker_leaves_at_once() {
     let mut site = Site::worker(
-        "<?php while (tokamak_handle_request(function () { echo 'x'; })) {} file_put_contents(__DIR__ . '/left', '1');",
+        "<?php while (tokamak_handle_request(function () { echo 'x'; })) {} \
+            file_put_contents(__DIR__ . '/left', '1');",
         &[],
     );
     assert_eq!(site.get("/a").text(), "x");
@@ -497,7 +556,9 @@ fn memory_does_not_grow() {
         &[
             (
                 "a.php",
-                "<?php session_start(); ini_set('precision', '3'); header('X-A: 1'); set_error_handler(fn() => true); ob_start(); echo strlen(file_get_contents('php://input')), ' ', $_COOKIE['b'] ?? '';",
+                "<?php session_start(); ini_set('precision', '3'); header('X-A: 1'); \
+                    set_error_handler(fn() => true); ob_start(); echo \
+                    strlen(file_get_contents('php://input')), ' ', $_COOKIE['b'] ?? '';",
             ),
             ("m.php", "<?php echo memory_get_usage();"),
         ],
@@ -541,7 +602,8 @@ fn opcache_restarts_although_a_worker_script_never_ends() {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
         let handed: Vec<_> = (0..8).map(|_| site.submit(&get("/count.php"))).collect();
-        let texts: Vec<_> = handed.into_iter().map(|one| site.collect(one, &[], |_| false).text()).collect();
+        let texts: Vec<_> =
+            handed.into_iter().map(|one| site.collect(one, &[], |_| false).text()).collect();
         if texts.iter().all(|text| text == "1") {
             break;
         }

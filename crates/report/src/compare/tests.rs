@@ -2,7 +2,8 @@ use super::*;
 
 /// A listing with one global, an array with these elements, below a root of this kind.
 fn listing(kind: &str, own: u64, elements: &[(&str, u64, &str)]) -> Listing {
-    let mut text = format!("-1\t0\t0\t0\t-\tr\t{kind}\n0\t{own}\t{:x}\t0\t-\tv\tlist\n", elements.len());
+    let mut text =
+        format!("-1\t0\t0\t0\t-\tr\t{kind}\n0\t{own}\t{:x}\t0\t-\tv\tlist\n", elements.len());
     for (name, size, content) in elements {
         let digest = content.bytes().fold(7_u64, |sum, byte| sum * 31 + u64::from(byte));
         let foreign = if content.contains("token") { 't' } else { '-' };
@@ -38,9 +39,13 @@ fn a_table_that_takes_an_entry_a_request_is_named_and_not_its_entries() {
 
 #[test]
 fn an_entry_that_grows_is_named_and_not_its_table() {
-    let rounds: Vec<_> =
-        (0..20).map(|n| listing("globals", 56, &[("log", 1000 + 24 * n, "x"), ("b", 1, "")])).collect();
-    assert_eq!(found(&leaks(&rounds[0], &rounds, 1)), [(Verdict::Grows, "$list['log']", 1456, 24.0)]);
+    let rounds: Vec<_> = (0..20)
+        .map(|n| listing("globals", 56, &[("log", 1000 + 24 * n, "x"), ("b", 1, "")]))
+        .collect();
+    assert_eq!(
+        found(&leaks(&rounds[0], &rounds, 1)),
+        [(Verdict::Grows, "$list['log']", 1456, 24.0)]
+    );
 }
 
 #[test]
@@ -49,15 +54,25 @@ fn what_changes_without_growing_carries_over_and_a_token_in_it_is_foreign() {
         (0..20).map(|n| listing("globals", 56, &[("user", 40, &format!("{prefix}{n}"))])).collect()
     };
     let names = with("name");
-    assert_eq!(found(&leaks(&names[0], &names, 1)), [(Verdict::CarriesOver, "$list['user']", 40, 0.0)]);
+    assert_eq!(
+        found(&leaks(&names[0], &names, 1)),
+        [(Verdict::CarriesOver, "$list['user']", 40, 0.0)]
+    );
     let tokens = with("token");
-    assert_eq!(found(&leaks(&names[0], &tokens, 1)), [(Verdict::Foreign, "$list['user']", 40, 0.0)]);
+    assert_eq!(
+        found(&leaks(&names[0], &tokens, 1)),
+        [(Verdict::Foreign, "$list['user']", 40, 0.0)]
+    );
 }
 
 #[test]
 fn the_first_visitor_s_token_is_foreign_though_it_never_changes() {
-    let rounds: Vec<_> = (0..20).map(|_| listing("globals", 56, &[("user", 40, "token1")])).collect();
-    assert_eq!(found(&leaks(&rounds[0], &rounds, 1)), [(Verdict::Foreign, "$list['user']", 40, 0.0)]);
+    let rounds: Vec<_> =
+        (0..20).map(|_| listing("globals", 56, &[("user", 40, "token1")])).collect();
+    assert_eq!(
+        found(&leaks(&rounds[0], &rounds, 1)),
+        [(Verdict::Foreign, "$list['user']", 40, 0.0)]
+    );
 }
 
 #[test]
@@ -73,8 +88,9 @@ fn what_was_filled_before_the_rounds_is_a_cache_and_a_setting_stays() {
 
 #[test]
 fn one_step_in_ten_may_be_flat_and_a_cache_that_is_full_is_no_leak() {
-    let of =
-        |sizes: &[u64]| -> Vec<Listing> { sizes.iter().map(|size| listing("globals", *size, &[])).collect() };
+    let of = |sizes: &[u64]| -> Vec<Listing> {
+        sizes.iter().map(|size| listing("globals", *size, &[])).collect()
+    };
     let mut sizes: Vec<u64> = (0..21).collect();
     (sizes[5], sizes[12]) = (sizes[4], sizes[11]);
     assert_eq!(leaks(&of(&sizes)[0], &of(&sizes), 1)[0].verdict, Verdict::Grows);

@@ -1,4 +1,5 @@
-//! The directory for the sockets of applications. Nobody else writes to it, and the front alone passes through it.
+//! The directory for the sockets of applications. Nobody else writes to it, and the front alone
+//! passes through it.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -12,14 +13,16 @@ use super::socket::Socket;
 
 /// How the directory's name begins.
 const PREFIX: &str = "tokamak-spawn-";
-/// A socket that listens for as long as its server lives, so that others can tell what a killed one has left behind.
+/// A socket that listens for as long as its server lives, so that others can tell what a killed one
+/// has left behind.
 const ALIVE: &str = "alive";
 /// Characters of the upstream's name in a socket's: the path of a socket is short.
 const NAME: usize = 24;
 /// How many names are tried for the directory: each of them somebody else may have taken.
 const ATTEMPTS: u32 = 100;
 
-/// The directory. It ends with the server; what killed servers of this user have left behind ends with it.
+/// The directory. It ends with the server; what killed servers of this user have left behind ends
+/// with it.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -49,8 +52,8 @@ impl Folder {
         Ok(Folder { path, _alive: alive })
     }
 
-    /// Where the socket number `nth` of an upstream is. `index` tells it from other upstreams, `generation` from that of
-    /// other generations.
+    /// Where the socket number `nth` of an upstream is. `index` tells it from other upstreams,
+    /// `generation` from that of other generations.
     pub fn socket(&self, name: &str, index: usize, generation: u32, nth: usize) -> PathBuf {
         let plain: String = name.chars().filter(char::is_ascii_alphanumeric).take(NAME).collect();
         self.path.join(format!("{plain}-{index}-{generation}-{nth}.sock"))
@@ -70,7 +73,9 @@ fn make(base: &Path) -> io::Result<PathBuf> {
         let path = base.join(format!("{PREFIX}{}-{attempt}", std::process::id()));
         match DirBuilder::new().mode(0o711).create(&path) {
             Ok(()) => return Ok(path),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => failure = Some((path, error)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                failure = Some((path, error))
+            }
             Err(error) => {
                 failure = Some((path, error));
                 break;
@@ -78,7 +83,10 @@ fn make(base: &Path) -> io::Result<PathBuf> {
         }
     }
     let (path, error) = failure.expect("there was an attempt");
-    Err(io::Error::new(error.kind(), format!("cannot make the directory {}: {error}", path.display())))
+    Err(io::Error::new(
+        error.kind(),
+        format!("cannot make the directory {}: {error}", path.display()),
+    ))
 }
 
 /// Removes the directories of servers that were killed.

@@ -1,7 +1,9 @@
-//! A FastCGI application that the server starts: its sockets, its processes, and when to start one again.
+//! A FastCGI application that the server starts: its sockets, its processes, and when to start one
+//! again.
 //!
-//! The sockets belong to the supervisor, so a connection that is made while a process is replaced waits for the next
-//! one. While processes die at once there is no socket either: whoever asks hears that nobody is there.
+//! The sockets belong to the supervisor, so a connection that is made while a process is replaced
+//! waits for the next one. While processes die at once there is no socket either: whoever asks
+//! hears that nobody is there.
 
 mod folder;
 mod output;
@@ -27,8 +29,9 @@ pub use process::State;
 
 /// A process that has lived so long works.
 const PROOF: Duration = Duration::from_secs(1);
-/// One that ends well after so long has served its share, as php-cgi does when it ends after a number of requests.
-/// Chosen arbitrarily, so that a program that does nothing is not started more than twenty times a second.
+/// One that ends well after so long has served its share, as php-cgi does when it ends after a
+/// number of requests. Chosen arbitrarily, so that a program that does nothing is not started more
+/// than twenty times a second.
 const SHARE: Duration = Duration::from_millis(50);
 /// How often to look while a process is missing.
 const RESTLESS: Duration = Duration::from_millis(50);
@@ -55,8 +58,8 @@ pub struct Application {
 }
 
 impl Application {
-    /// The application of an upstream, without processes; its sockets are made at `paths`. `identity` is who its
-    /// processes are, `client` who the front is.
+    /// The application of an upstream, without processes; its sockets are made at `paths`.
+    /// `identity` is who its processes are, `client` who the front is.
     ///
     /// # Errors
     /// A socket cannot be made.
@@ -69,8 +72,9 @@ impl Application {
     ) -> io::Result<Application> {
         let open = |path: &PathBuf| Socket::open(path, client).map(Some);
         let sockets: io::Result<_> = paths.iter().map(open).collect();
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("upstream {}: {error}", upstream.name));
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("upstream {}: {error}", upstream.name))
+        };
         Ok(Application {
             name: upstream.name.clone(),
             identity: identity.cloned(),
@@ -89,7 +93,8 @@ impl Application {
 
     /// Where it listens.
     pub fn addresses(&self) -> Vec<Address> {
-        let address = |path: &PathBuf| Address { endpoint: Endpoint::Unix(path.clone()), weight: 1 };
+        let address =
+            |path: &PathBuf| Address { endpoint: Endpoint::Unix(path.clone()), weight: 1 };
         self.paths.iter().map(address).collect()
     }
 
@@ -158,7 +163,8 @@ impl Application {
         }
         let young = |process: &&Process| process.age(now).is_some_and(|age| age < PROOF);
         let missing = self.processes.iter().filter(|process| process.is_down()).count();
-        let mut allowed = self.storm.allowed(missing, self.processes.iter().filter(young).count(), now);
+        let mut allowed =
+            self.storm.allowed(missing, self.processes.iter().filter(young).count(), now);
         for nth in 0..self.processes.len() {
             if allowed > 0 && self.processes[nth].is_down() {
                 allowed -= 1;
@@ -187,7 +193,9 @@ impl Application {
 
     /// A child has ended: is it one of these?
     pub fn child_exited(&mut self, pid: u32, status: Status, now: u64) -> bool {
-        let Some(process) = self.processes.iter_mut().find(|process| process.is(pid)) else { return false };
+        let Some(process) = self.processes.iter_mut().find(|process| process.is(pid)) else {
+            return false;
+        };
         let age = process.age(now);
         process.exited(&self.name);
         let is_well = status == Status::Code(0);

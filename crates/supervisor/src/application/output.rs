@@ -10,7 +10,8 @@ use crate::log::{self, Level};
 
 /// Longest line; a longer one is told in parts. Chosen arbitrarily.
 const LINE: usize = 8 * 1024;
-/// Most bytes taken at one look, so that a process that never stops writing holds up nobody but itself.
+/// Most bytes taken at one look, so that a process that never stops writing holds up nobody but
+/// itself.
 const AT_ONCE: usize = 64 * 1024;
 
 /// The reading end of a process's output.

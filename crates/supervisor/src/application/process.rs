@@ -181,7 +181,9 @@ impl Process {
     pub fn tick(&mut self, spawn: &Spawn, now: u64) {
         let Some(Running { child, stop: Some(stop), .. }) = &mut self.running else { return };
         let waited = since(stop.since, now);
-        let Some(step) = next(stop.step, waited, spawn.stop_signal, spawn.stop_timeout) else { return };
+        let Some(step) = next(stop.step, waited, spawn.stop_signal, spawn.stop_timeout) else {
+            return;
+        };
         match step {
             Step::Killed => child.kill_group(),
             Step::Asked | Step::Terminated => child.signal(Asking::Terminate),
@@ -222,7 +224,11 @@ mod tests {
             (Step::Terminated, late, usr1, Some(Step::Killed)),
             (Step::Killed, late, usr1, None),
         ] {
-            assert_eq!(next(step, waited, signal, limit), expected, "{step:?} {waited:?} {signal:?}");
+            assert_eq!(
+                next(step, waited, signal, limit),
+                expected,
+                "{step:?} {waited:?} {signal:?}"
+            );
         }
     }
 }

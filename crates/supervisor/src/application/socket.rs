@@ -26,7 +26,8 @@ impl Socket {
     /// The place cannot be written to, or its path is too long.
     pub fn open(path: &Path, client: Option<&Identity>) -> io::Result<Socket> {
         let make = || -> io::Result<OwnedFd> {
-            // On Linux the file takes over the mode of the socket, so there is no moment at which others may connect.
+            // On Linux the file takes over the mode of the socket, so there is no moment at which
+            // others may connect.
             let file = File::from(OwnedFd::from(Raw::new(Domain::UNIX, Type::STREAM, None)?));
             file.set_permissions(Permissions::from_mode(0o600))?;
             let socket = Raw::from(OwnedFd::from(file));
@@ -43,7 +44,8 @@ impl Socket {
         Ok(Socket { listener, path: path.to_owned() })
     }
 
-    /// For a process's descriptor 0. It waits when it has nothing to accept, as FastCGI programs expect.
+    /// For a process's descriptor 0. It waits when it has nothing to accept, as FastCGI programs
+    /// expect.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }

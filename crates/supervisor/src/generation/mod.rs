@@ -1,4 +1,5 @@
-//! One generation: a front, its pools, the applications that it starts, and what becomes of them together.
+//! One generation: a front, its pools, the applications that it starts, and what becomes of them
+//! together.
 //!
 //! ```text
 //!   Booting ──► Fronted ──► Serving ──► Draining ──► Ending ──► gone
@@ -39,8 +40,8 @@ use crate::zygote::Launch;
 
 pub use renewal::{History, Seat};
 
-/// Least time that workers have for leaving after their front is gone, however long draining took: a worker
-/// script may have something to finish after its loop.
+/// Least time that workers have for leaving after their front is gone, however long draining took:
+/// a worker script may have something to finish after its loop.
 const LEAVE: Duration = Duration::from_millis(500);
 /// Messages of the front taken at one look, so that it holds up nobody else.
 const AT_ONCE: usize = 1024;
@@ -63,7 +64,8 @@ pub enum Life {
 /// When a generation gets its front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// As soon as PHP is there, or a sealed application has failed to boot: nobody else serves, and requests can wait for the workers.
+    /// As soon as PHP is there, or a sealed application has failed to boot: nobody else serves, and
+    /// requests can wait for the workers.
     Eager,
     /// When all workers are there: another generation serves meanwhile.
     Careful,
@@ -111,7 +113,8 @@ pub struct Means<'a> {
 }
 
 impl Generation {
-    /// A new generation with no process yet. `server` is resolved, `configured` is not. `folder` is for sockets.
+    /// A new generation with no process yet. `server` is resolved, `configured` is not. `folder` is
+    /// for sockets.
     ///
     /// # Errors
     /// The queues or the sockets cannot be made.
@@ -127,7 +130,8 @@ impl Generation {
         let applications = applications_of(&mut server, number, folder, &identities)?;
         let sites = (0..server.sites.len()).filter(|site| server.sites[*site].has_workers());
         let seats = sites.zip(0..).map(|(site, number)| {
-            let bells = (0..server.loops).map(|_| channel::bell()).collect::<io::Result<Arc<_>>>()?;
+            let bells =
+                (0..server.loops).map(|_| channel::bell()).collect::<io::Result<Arc<_>>>()?;
             Ok(Seat::serving(Pool::new(&server, site, number, bells)?))
         });
         let seats = seats.collect::<io::Result<Vec<_>>>()?;
@@ -215,7 +219,8 @@ impl Generation {
                 | FromFront::Answered { .. } => answers.push(message),
                 FromFront::Ready if self.life == Life::Fronted => self.life = Life::Serving,
                 FromFront::Draining => self.accepts = false,
-                FromFront::Ready | FromFront::Drained => {} // after draining, its exit says the same
+                // after draining, its exit says the same
+                FromFront::Ready | FromFront::Drained => {}
                 FromFront::Want { pool } => {
                     let mut deaths = Vec::new();
                     let wanting = self.seats.iter_mut().map(|seat| &mut seat.pool);
@@ -354,7 +359,9 @@ impl Generation {
                 let (seconds, pid) = (limit.as_secs_f64(), front.pid());
                 log::line(
                     Level::Error,
-                    format_args!("the front gives no sign of life for {seconds} s and is killed pid={pid}"),
+                    format_args!(
+                        "the front gives no sign of life for {seconds} s and is killed pid={pid}"
+                    ),
                 );
                 front.kill();
             }
@@ -375,8 +382,11 @@ impl Generation {
         };
         self.applications.iter().all(is_up)
             && self.pools().all(|pool| match self.patience {
-                // A sealed application that does not boot is tried again, and the other sites need not wait for it.
-                Patience::Eager => pool.has_zygote() || pool.is_sealed() && pool.failure().is_some(),
+                // A sealed application that does not boot is tried again, and the other sites need
+                // not wait for it.
+                Patience::Eager => {
+                    pool.has_zygote() || pool.is_sealed() && pool.failure().is_some()
+                }
                 Patience::Careful => pool.is_up(),
             })
     }
@@ -461,11 +471,18 @@ impl Generation {
             self.end(now);
             return true;
         }
-        if self.applications.iter_mut().any(|application| application.child_exited(pid, status, now)) {
+        if self
+            .applications
+            .iter_mut()
+            .any(|application| application.child_exited(pid, status, now))
+        {
             return true;
         }
         let mut deaths = Vec::new();
-        let mine = self.seats.iter_mut().any(|seat| seat.pool.zygote_exited(pid, status, now, &mut deaths));
+        let mine = self
+            .seats
+            .iter_mut()
+            .any(|seat| seat.pool.zygote_exited(pid, status, now, &mut deaths));
         self.announce(&deaths);
         mine
     }
@@ -473,7 +490,10 @@ impl Generation {
     /// A child of nobody has ended: is it an orphaned worker of this generation?
     pub fn orphan_exited(&mut self, pid: u32, status: Status, now: u64) -> bool {
         let mut deaths = Vec::new();
-        let mine = self.seats.iter_mut().any(|seat| seat.pool.orphan_exited(pid, status, now, &mut deaths));
+        let mine = self
+            .seats
+            .iter_mut()
+            .any(|seat| seat.pool.orphan_exited(pid, status, now, &mut deaths));
         self.announce(&deaths);
         mine
     }

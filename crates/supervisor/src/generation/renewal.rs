@@ -60,9 +60,12 @@ impl Generation {
     /// The first site that wants other processes, and may have them: its place.
     pub fn wants_renewal(&self, now: u64) -> Option<usize> {
         let is_under_way = |place| {
-            self.seats.iter().any(|seat| seat.pool.place == place && matches!(seat.role, Role::Next(_)))
+            self.seats
+                .iter()
+                .any(|seat| seat.pool.place == place && matches!(seat.role, Role::Next(_)))
         };
-        let mut wanting = self.pools().filter(|pool| pool.trouble().is_some()).map(|pool| pool.place);
+        let mut wanting =
+            self.pools().filter(|pool| pool.trouble().is_some()).map(|pool| pool.place);
         wanting.find(|place| !is_under_way(*place) && self.histories[*place].pace.allowed(now))
     }
 
@@ -72,17 +75,25 @@ impl Generation {
         let Some(pool) = self.pools().find(|pool| pool.place == place) else { return };
         match pool.trouble() {
             Some(Trouble::Outdated(reason)) => {
-                pool.say(Level::Info, format_args!("the image is outdated, a new one is made: {reason}"));
+                pool.say(
+                    Level::Info,
+                    format_args!("the image is outdated, a new one is made: {reason}"),
+                );
                 if let Some(pause) = pause {
                     let seconds = pause.as_secs();
                     pool.say(
                         Level::Warn,
-                        format_args!("the application keeps changing; after this image none for {seconds} s"),
+                        format_args!(
+                            "the application keeps changing; after this image none for {seconds} s"
+                        ),
                     );
                 }
             }
             Some(Trouble::Spoiled(reason)) => {
-                pool.say(Level::Error, format_args!("the queue is spoiled, other processes start: {reason}"));
+                pool.say(
+                    Level::Error,
+                    format_args!("the queue is spoiled, other processes start: {reason}"),
+                );
             }
             Some(Trouble::Silent) => {
                 let seconds = pool.watchdog().as_secs_f64();
@@ -150,7 +161,9 @@ impl Generation {
                 Deed::End => {
                     // What still runs there has as long as in a generation that drains.
                     let left = match role {
-                        Role::Leaving(from) => (*from + drain.as_nanos() as u64).saturating_sub(now),
+                        Role::Leaving(from) => {
+                            (*from + drain.as_nanos() as u64).saturating_sub(now)
+                        }
                         _ => 0,
                     };
                     let deadline = now + left.max(LEAVE.as_nanos() as u64);
@@ -179,18 +192,23 @@ impl Generation {
         let memory = match self.seats[next].pool.segment().fd().try_clone_to_owned() {
             Ok(memory) => memory,
             // Tried again at the next look.
-            Err(error) => return log::line(Level::Error, format_args!("cannot hand over a queue: {error}")),
+            Err(error) => {
+                return log::line(Level::Error, format_args!("cannot hand over a queue: {error}"));
+            }
         };
         self.tell_front(&ToFront::Renew { old, new }, vec![memory]);
         self.seats[next].role = Role::Serving;
         self.seats[before].role = Role::Leaving(now);
         // Nobody takes requests from a spoiled queue: those in it are lost, and tried again
         // elsewhere.
-        self.seats[before].has_left |= matches!(self.seats[before].pool.trouble(), Some(Trouble::Spoiled(_)));
+        self.seats[before].has_left |=
+            matches!(self.seats[before].pool.trouble(), Some(Trouble::Spoiled(_)));
         // The order of the sites stays.
         self.seats.swap(before, next);
         self.histories[place].renewals += 1;
         self.end_renewal(place, now);
-        self.seats[before].pool.say(Level::Info, format_args!("new processes serve, the old ones finish"));
+        self.seats[before]
+            .pool
+            .say(Level::Info, format_args!("new processes serve, the old ones finish"));
     }
 }

@@ -6,7 +6,8 @@ use tokamak_config::{Mode, Site};
 pub fn for_site(site: &Site) -> Option<&'static str> {
     let is_empty = site.mode == Mode::Sealed && site.worker.is_none() && site.boot.is_none();
     is_empty.then_some(
-        "sealed mode with neither worker nor boot is no faster than classic mode: set one of them to the script \
+        "sealed mode with neither worker nor boot is no faster than classic mode: set one of them \
+            to the script \
          that boots the application",
     )
 }

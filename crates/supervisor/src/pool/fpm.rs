@@ -29,7 +29,8 @@ pub fn introduce(segment: &Segment, pool: &Pool, queue: usize) {
 
 /// The pool has as many workers as it may, and would need more.
 pub fn limited(pool: &str, max: usize) {
-    let message = format_args!("server reached pm.max_children setting ({max}), consider raising it");
+    let message =
+        format_args!("server reached pm.max_children setting ({max}), consider raising it");
     log::pool(Level::Warning, pool, message);
 }
 
@@ -44,7 +45,8 @@ pub fn exited(pool: &str, pid: u32, why: Why, lived: Duration, was_asked: bool) 
     let seconds = format!("{}.{:06}", lived.as_secs(), lived.subsec_micros());
     if was_asked {
         let message = format_args!(
-            "child {pid} has been killed by the process management after {seconds} seconds from start"
+            "child {pid} has been killed by the process management after {seconds} seconds from \
+                start"
         );
         return log::pool(Level::Debug, pool, message);
     }
@@ -57,5 +59,9 @@ pub fn exited(pool: &str, pid: u32, why: Why, lived: Duration, was_asked: bool) 
         Why::Exit(code) if code != EXIT_RETIRED => (Level::Warning, format!("with code {code}")),
         Why::Exit(_) | Why::Stale => (Level::Notice, "with code 0".to_owned()),
     };
-    log::pool(level, pool, format_args!("child {pid} exited {how} after {seconds} seconds from start"));
+    log::pool(
+        level,
+        pool,
+        format_args!("child {pid} exited {how} after {seconds} seconds from start"),
+    );
 }

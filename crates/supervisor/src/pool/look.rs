@@ -18,12 +18,15 @@ use crate::zygote::Launch;
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 /// Time between two sizings of a dynamic pool; the growth doubles at each.
 const SIZE_EVERY: Duration = Duration::from_millis(100);
-/// The same where a worker has nothing to boot: it is there within a millisecond, so whether more are needed shows
-/// soon. Not shorter, because two workers take twenty short requests out of the queue in less.
+/// The same where a worker has nothing to boot: it is there within a millisecond, so whether more
+/// are needed shows soon. Not shorter, because two workers take twenty short requests out of the
+/// queue in less.
 const SIZE_SEALED_EVERY: Duration = Duration::from_millis(10);
-/// A worker whose request is younger waits for nothing that matters: it has just begun, and so had the one before. Chosen arbitrarily.
+/// A worker whose request is younger waits for nothing that matters: it has just begun, and so had
+/// the one before. Chosen arbitrarily.
 const SHORT: Duration = Duration::from_millis(1);
-/// Time after which an orphan counts as dead though nobody saw it end: its process id was never told.
+/// Time after which an orphan counts as dead though nobody saw it end: its process id was never
+/// told.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(1);
 impl Pool {
     /// Looks at the board, the limits and the size.
@@ -70,13 +73,21 @@ impl Pool {
             .and_then(process::memory)
             .map(|memory| memory.resident.saturating_sub(memory.shared));
         let limits = self.limits;
-        let finding = self.places[usize::from(index)].seen.look(&entry, changed, memory, &limits, now);
+        let finding =
+            self.places[usize::from(index)].seen.look(&entry, changed, memory, &limits, now);
         if let Some(finding) = finding {
             self.found(index, finding, &entry, now, deaths);
         }
     }
 
-    fn found(&mut self, index: u16, finding: Finding, entry: &Snapshot, now: u64, deaths: &mut Vec<ToFront>) {
+    fn found(
+        &mut self,
+        index: u16,
+        finding: Finding,
+        entry: &Snapshot,
+        now: u64,
+        deaths: &mut Vec<ToFront>,
+    ) {
         let place = &self.places[usize::from(index)];
         let (pid, instance) = (place.pid.unwrap_or(0), place.instance);
         let request = format!("method={} uri={}", entry.method, entry.uri);
@@ -86,7 +97,8 @@ impl Pool {
                 self.say(
                     Level::Error,
                     format_args!(
-                        "request_timeout: the worker is killed seconds={seconds:.1} pid={pid} {request}"
+                        "request_timeout: the worker is killed seconds={seconds:.1} pid={pid} \
+                            {request}"
                     ),
                 );
                 self.act(index, Event::Kill(Verdict::Request), now, deaths);
@@ -94,8 +106,14 @@ impl Pool {
             Finding::Slow(age) => {
                 self.segment.count_pool_number(PoolNumber::SlowRequests);
                 let seconds = age.as_secs_f64();
-                self.say(Level::Warn, format_args!("slow request seconds={seconds:.1} pid={pid} {request}"));
-                self.send(Some(&ToZygote::Kill { index, instance, signal: Signal::Backtrace }), now);
+                self.say(
+                    Level::Warn,
+                    format_args!("slow request seconds={seconds:.1} pid={pid} {request}"),
+                );
+                self.send(
+                    Some(&ToZygote::Kill { index, instance, signal: Signal::Backtrace }),
+                    now,
+                );
             }
             Finding::TooBig(bytes) => {
                 if self.places[usize::from(index)].worker == Worker::Serving {
@@ -142,7 +160,8 @@ impl Pool {
                 Doing::Leaving => count.leaving += 1,
             }
         }
-        // After the workers: one that takes a request meanwhile counts as spare, and its request is not waiting.
+        // After the workers: one that takes a request meanwhile counts as spare, and its request is
+        // not waiting.
         count.waiting = (self.segment.depth() as usize).min(self.site.pool.queue);
         count
     }
@@ -155,9 +174,9 @@ impl Pool {
         }
     }
 
-    /// Workers that have computed since the pool was last sized, for half of the time or at the end of it; those in the middle of a
-    /// longer request that have not, wait for something else than a processor. Not known unless requests have waited all the
-    /// time, so that no worker was idle.
+    /// Workers that have computed since the pool was last sized, for half of the time or at the end
+    /// of it; those in the middle of a longer request that have not, wait for something else than a
+    /// processor. Not known unless requests have waited all the time, so that no worker was idle.
     fn computing(&mut self, waiting: usize, now: u64) -> Option<usize> {
         let elapsed = since(self.sized, now).as_nanos() as u64;
         let mut computing = Some(0);
@@ -170,7 +189,9 @@ impl Pool {
             let before = place.demand.take();
             place.demand = place.pid.filter(|_| waiting > 0).and_then(process::demand);
             let computes = before.zip(place.demand).map(|(before, after)| {
-                age < SHORT || after.is_runnable || after.time.saturating_sub(before.time) > elapsed / 2
+                age < SHORT
+                    || after.is_runnable
+                    || after.time.saturating_sub(before.time) > elapsed / 2
             });
             computing = computing.zip(computes).map(|(sum, computes)| sum + usize::from(computes));
         }
@@ -203,7 +224,10 @@ impl Pool {
             }
             // The highest places first: the lowest are woken first, so these have rested longest.
             Change::Shrink(surplus) => {
-                let rests = matches!(self.site.pool.size, PoolSize::Auto { .. } | PoolSize::Ondemand { .. });
+                let rests = matches!(
+                    self.site.pool.size,
+                    PoolSize::Auto { .. } | PoolSize::Ondemand { .. }
+                );
                 let idle: Vec<u16> = (0..self.places.len() as u16)
                     .rev()
                     .filter(|&index| self.places[usize::from(index)].worker == Worker::Serving)
@@ -273,8 +297,8 @@ pub enum Doing {
     Leaving,
 }
 
-/// What the worker in this state does, when the board says that. The board knows first: a worker may have booted, and
-/// even served, since the supervisor last looked.
+/// What the worker in this state does, when the board says that. The board knows first: a worker
+/// may have booted, and even served, since the supervisor last looked.
 pub fn doing(worker: Worker, board: WorkerState) -> Doing {
     match worker {
         Worker::Leaving | Worker::Killed(_) | Worker::Orphan => Doing::Leaving,
@@ -285,7 +309,10 @@ pub fn doing(worker: Worker, board: WorkerState) -> Doing {
 }
 
 fn is_ready(state: WorkerState) -> bool {
-    matches!(state, WorkerState::Idle | WorkerState::Busy | WorkerState::Leaving | WorkerState::Finishing)
+    matches!(
+        state,
+        WorkerState::Idle | WorkerState::Busy | WorkerState::Leaving | WorkerState::Finishing
+    )
 }
 
 #[cfg(test)]

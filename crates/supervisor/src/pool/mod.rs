@@ -1,7 +1,7 @@
 //! One pool: its segment, its zygote, its workers.
 //!
-//! Everything that the zygote says and the board shows is bounded and checked, and decides about this pool
-//! only.
+//! Everything that the zygote says and the board shows is bounded and checked, and decides about
+//! this pool only.
 
 mod advice;
 mod fpm;
@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokamak_config::{Mode, Server, Site};
-use tokamak_sys::control::{EXIT_OUTDATED, EXIT_RETIRED, FromZygote, Signal, Status, ToFront, ToZygote, Why};
+use tokamak_sys::control::{
+    EXIT_OUTDATED, EXIT_RETIRED, FromZygote, Signal, Status, ToFront, ToZygote, Why,
+};
 use tokamak_sys::process::Demand;
 use tokamak_sys::queue::{Segment, Snapshot, WorkerState};
 
@@ -33,8 +35,8 @@ use output::Output;
 
 pub use look::{Doing, doing};
 
-/// Messages taken at one look, so that a zygote that never stops talking holds up nobody else. More than a
-/// zygote with all its workers can have to say.
+/// Messages taken at one look, so that a zygote that never stops talking holds up nobody else. More
+/// than a zygote with all its workers can have to say.
 const AT_ONCE: usize = 1024;
 /// A worker that has lived so long ends a crash storm even if it has not had a request yet.
 const PROOF: Duration = Duration::from_secs(1);
@@ -112,7 +114,12 @@ impl Pool {
     ///
     /// # Errors
     /// Its memory or descriptors cannot be had.
-    pub fn new(server: &Server, place: usize, number: u32, bells: Arc<[OwnedFd]>) -> io::Result<Pool> {
+    pub fn new(
+        server: &Server,
+        place: usize,
+        number: u32,
+        bells: Arc<[OwnedFd]>,
+    ) -> io::Result<Pool> {
         let site = server.sites[place].clone();
         let own = settings::settings(&site).map_err(io::Error::other)?;
         let geometry = settings::geometry(server, &site);
@@ -185,7 +192,9 @@ impl Pool {
     /// The output of workers that there is to listen to, and whose it is.
     pub fn outputs(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
         let outputs = self.outputs.iter().enumerate();
-        outputs.flat_map(|(index, output)| output.iter().flat_map(Output::fds).map(move |fd| (index, fd)))
+        outputs.flat_map(|(index, output)| {
+            output.iter().flat_map(Output::fds).map(move |fd| (index, fd))
+        })
     }
 
     /// A worker has written something.
@@ -272,17 +281,25 @@ impl Pool {
                 Ok(Some((message, fds))) => self.heard(message, fds, now, deaths),
                 Ok(None) => return,
                 Err(error) => {
-                    return self.say(Level::Error, format_args!("the PHP zygote is killed: {error}"));
+                    return self
+                        .say(Level::Error, format_args!("the PHP zygote is killed: {error}"));
                 }
             }
         }
     }
 
-    fn heard(&mut self, message: FromZygote, fds: Vec<OwnedFd>, now: u64, deaths: &mut Vec<ToFront>) {
+    fn heard(
+        &mut self,
+        message: FromZygote,
+        fds: Vec<OwnedFd>,
+        now: u64,
+        deaths: &mut Vec<ToFront>,
+    ) {
         match message {
             FromZygote::Ready { version, exposes } => {
                 self.exposes_php = exposes;
-                self.version = Some(version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect());
+                self.version =
+                    Some(version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect());
                 // Whatever was wrong with an earlier one.
                 self.failure = None;
                 // But for the queue, which is the same.
@@ -292,7 +309,8 @@ impl Pool {
                 let Some(place) = self.place(index, instance) else { return };
                 place.pid = Some(pid);
                 if let Some(pool) = &self.site.fpm {
-                    self.outputs[usize::from(index)] = Output::new(fds, pool, self.buffers_output, pid);
+                    self.outputs[usize::from(index)] =
+                        Output::new(fds, pool, self.buffers_output, pid);
                     fpm::started(&self.site.name, pid, self.replacing > 0);
                     self.replacing = self.replacing.saturating_sub(1);
                 }
@@ -308,8 +326,11 @@ impl Pool {
                 }
             }
             FromZygote::Failed { message } => {
-                let what =
-                    if self.is_sealed() { "the application cannot be sealed" } else { "PHP cannot start" };
+                let what = if self.is_sealed() {
+                    "the application cannot be sealed"
+                } else {
+                    "PHP cannot start"
+                };
                 self.fail(format!("{what}: {message}"));
             }
             FromZygote::Outdated { reason } => self.outdate(&reason),
@@ -329,7 +350,8 @@ impl Pool {
         self.failure = Some(failure);
     }
 
-    /// A new image is wanted. Not in other modes: they have none, and no pool may trouble the others without need.
+    /// A new image is wanted. Not in other modes: they have none, and no pool may trouble the
+    /// others without need.
     fn outdate(&mut self, reason: &str) {
         if self.is_sealed() {
             self.trouble.get_or_insert(Trouble::Outdated(reason.to_owned()));
@@ -392,7 +414,8 @@ impl Pool {
         let pid = pid.unwrap_or(0);
         self.served = self.served.saturating_add(entry.requests);
         deaths.push(ToFront::Death { pool: self.number, index, instance, why });
-        if matches!(why, Why::Crash(number) if matches!(signal_name(number), Some("SIGSEGV" | "SIGBUS"))) {
+        if matches!(why, Why::Crash(number) if matches!(signal_name(number), Some("SIGSEGV" | "SIGBUS")))
+        {
             self.faults.push(now);
         }
         self.segment.clear_place(index);
@@ -418,11 +441,17 @@ impl Pool {
                 } else {
                     String::new()
                 };
-                self.say(Level::Error, format_args!("a worker died: {}, pid={pid}{request}", cause(why)));
+                self.say(
+                    Level::Error,
+                    format_args!("a worker died: {}, pid={pid}{request}", cause(why)),
+                );
             }
             // Wanted, but an operator will ask why workers change.
             Fate::Expected if why != Why::Exit(EXIT_RETIRED) => {
-                self.say(Level::Info, format_args!("a worker is replaced: {}, pid={pid}", cause(why)));
+                self.say(
+                    Level::Info,
+                    format_args!("a worker is replaced: {}, pid={pid}", cause(why)),
+                );
                 // Its zygote may have said more.
                 if why == Why::Exit(EXIT_OUTDATED) && self.trouble.is_none() {
                     self.outdate("a worker has found it so");
@@ -430,7 +459,8 @@ impl Pool {
             }
             Fate::Expected | Fate::TimedOut | Fate::Orphaned => {}
         }
-        // One that leaves at once, unasked and without a single request, would be replaced in a tight loop.
+        // One that leaves at once, unasked and without a single request, would be replaced in a
+        // tight loop.
         let useless = entry.requests == 0 && !busy && !asked && since(started, now) < PROOF;
         if useless
             && matches!(fate, Fate::Lost | Fate::Expected)
@@ -439,7 +469,9 @@ impl Pool {
             let (cause, wait) = (cause(why), wait.as_secs_f64());
             self.say(
                 Level::Warn,
-                format_args!("a worker left before its first request: {cause}; next attempt in {wait:.1} s"),
+                format_args!(
+                    "a worker left before its first request: {cause}; next attempt in {wait:.1} s"
+                ),
             );
         }
     }
@@ -449,14 +481,18 @@ impl Pool {
             Some(script) => format!(" ({})", script.display()),
             None => String::new(),
         };
-        self.failure =
-            Some(format!("the workers of site {} do not boot{script}: {}", self.site.name, cause(why)));
+        self.failure = Some(format!(
+            "the workers of site {} do not boot{script}: {}",
+            self.site.name,
+            cause(why)
+        ));
         if let Some(wait) = self.storm.failed(now) {
             let count = self.storm.failures();
             self.say(
                 Level::Error,
                 format_args!(
-                    "workers do not boot{script}: {}; the reason stands above. Failure {count} in a row, next attempt in {:.1} s",
+                    "workers do not boot{script}: {}; the reason stands above. Failure {count} in \
+                        a row, next attempt in {:.1} s",
                     cause(why),
                     wait.as_secs_f64()
                 ),
@@ -486,7 +522,9 @@ impl Pool {
             Need::Late => self.fail(format!("{late} within {} s and is killed", limit.as_secs())),
             Need::Start => {
                 // Places of the last one's workers must be free before the next one may fill them.
-                if self.ending.is_some() || self.places.iter().any(|place| place.worker != Worker::Absent) {
+                if self.ending.is_some()
+                    || self.places.iter().any(|place| place.worker != Worker::Absent)
+                {
                     return;
                 }
                 let Pool { zygote, site, segment, bells, settings, .. } = self;
@@ -499,7 +537,13 @@ impl Pool {
     }
 
     /// A child has ended: is it this pool's zygote?
-    pub fn zygote_exited(&mut self, pid: u32, status: Status, now: u64, deaths: &mut Vec<ToFront>) -> bool {
+    pub fn zygote_exited(
+        &mut self,
+        pid: u32,
+        status: Status,
+        now: u64,
+        deaths: &mut Vec<ToFront>,
+    ) -> bool {
         if !self.zygote.is(pid) {
             return false;
         }
@@ -519,7 +563,8 @@ impl Pool {
             self.say(
                 Level::Error,
                 format_args!(
-                    "the PHP zygote ended: {status}; its workers end with it, next attempt in {wait:.1} s"
+                    "the PHP zygote ended: {status}; its workers end with it, next attempt in \
+                        {wait:.1} s"
                 ),
             );
             self.failure.get_or_insert(format!("PHP ended: {status}"));
@@ -533,7 +578,13 @@ impl Pool {
     }
 
     /// A child that is nobody's has ended: is it one of this pool's orphans?
-    pub fn orphan_exited(&mut self, pid: u32, status: Status, now: u64, deaths: &mut Vec<ToFront>) -> bool {
+    pub fn orphan_exited(
+        &mut self,
+        pid: u32,
+        status: Status,
+        now: u64,
+        deaths: &mut Vec<ToFront>,
+    ) -> bool {
         let mine = |place: &Place| place.worker == Worker::Orphan && place.pid == Some(pid);
         let Some(index) = self.places.iter().position(mine) else { return false };
         self.act(index as u16, Event::Exited(status), now, deaths);

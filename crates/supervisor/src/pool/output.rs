@@ -1,7 +1,8 @@
-//! What a worker writes to its standard output and error, as lines of the error log (`catch_workers_output`).
+//! What a worker writes to its standard output and error, as lines of the error log
+//! (`catch_workers_output`).
 //!
-//! The descriptors come from the zygote, whose workers may have made them of anything: they are only read when there is
-//! something, and only so much.
+//! The descriptors come from the zygote, whose workers may have made them of anything: they are
+//! only read when there is something, and only so much.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,8 +14,8 @@ use tokamak_sys::channel::{Watch, poll};
 
 use crate::log;
 
-/// Most bytes taken of a stream at one look, so that a worker that never stops writing holds up nobody but itself: what a
-/// pipe holds.
+/// Most bytes taken of a stream at one look, so that a worker that never stops writing holds up
+/// nobody but itself: what a pipe holds.
 const AT_ONCE: usize = 64 * 1024;
 
 /// The reading ends of a worker's output.
@@ -26,11 +27,18 @@ pub struct Output {
 
 impl Output {
     /// Of the worker with this process id, if its zygote has sent what belongs to it.
-    pub fn new(ends: Vec<OwnedFd>, pool: &tokamak_fpm::Pool, buffer: bool, pid: u32) -> Option<Output> {
+    pub fn new(
+        ends: Vec<OwnedFd>,
+        pool: &tokamak_fpm::Pool,
+        buffer: bool,
+        pid: u32,
+    ) -> Option<Output> {
         let style = log::style()?;
         let said = WorkerOutput::new(style, pool.decorate_workers_output, buffer, &pool.name, pid);
-        let streams: Vec<_> =
-            [Stream::Stdout, Stream::Stderr].into_iter().zip(ends.into_iter().map(File::from)).collect();
+        let streams: Vec<_> = [Stream::Stdout, Stream::Stderr]
+            .into_iter()
+            .zip(ends.into_iter().map(File::from))
+            .collect();
         (streams.len() == 2).then_some(Output { said, streams })
     }
 

@@ -10,17 +10,29 @@ use tokamak_fpm::{Level, Pool};
 
 use crate::log;
 
-/// Writes where the worker with this process id is: a trace as [`tokamak_sys::control::FromZygote::Slow`] has it.
+/// Writes where the worker with this process id is: a trace as
+/// [`tokamak_sys::control::FromZygote::Slow`] has it.
 pub fn tell(pool: &Pool, pid: u32, trace: &str) {
     let (Some(slow), Some(style)) = (&pool.slow, log::style()) else { return };
     let (script, frames) = read(trace);
-    let entry =
-        slow::entry(&style, SystemTime::now(), &pool.name, pid, script, &frames, slow.trace_depth as usize);
+    let entry = slow::entry(
+        &style,
+        SystemTime::now(),
+        &pool.name,
+        pid,
+        script,
+        &frames,
+        slow.trace_depth as usize,
+    );
     // Opened each time: entries are rare, and the file may be moved away at any time.
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&slow.file);
     if let Err(error) = file.and_then(|mut file| file.write_all(entry.as_bytes())) {
         let path = slow.file.display();
-        log::pool(Level::Error, &pool.name, format_args!("unable to open or write slowlog({path}): {error}"));
+        log::pool(
+            Level::Error,
+            &pool.name,
+            format_args!("unable to open or write slowlog({path}): {error}"),
+        );
     }
 }
 
@@ -48,7 +60,8 @@ mod tests {
 
     #[test]
     fn a_trace_is_read_as_far_as_it_is_whole() {
-        let (script, frames) = read("/a.php\n16\tsleep\t/b.php\t3\nnonsense\n32\tf\t\t0\n48\tcut\t/c.p");
+        let (script, frames) =
+            read("/a.php\n16\tsleep\t/b.php\t3\nnonsense\n32\tf\t\t0\n48\tcut\t/c.p");
         let frame = |address, function: &str, file: &str, line| Frame {
             address,
             function: function.into(),

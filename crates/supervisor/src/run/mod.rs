@@ -41,7 +41,8 @@ use questions::{Questions, Wish};
 pub struct Setup {
     /// The configuration to start with.
     pub server: Server,
-    /// Reads the configuration again, for a reload; on failure says everything that is wrong with it.
+    /// Reads the configuration again, for a reload; on failure says everything that is wrong with
+    /// it.
     pub reread: Box<dyn Fn() -> Result<Server, String>>,
     /// The worker program.
     pub php: PathBuf,
@@ -136,7 +137,10 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     drop(lent);
     let path = setup.server.control.clone().unwrap_or(default_path);
     if setup.server.control.is_none() && client::is_foreign(&path) {
-        return Err(failure(format_args!("the directory of {} belongs to somebody else", path.display())));
+        return Err(failure(format_args!(
+            "the directory of {} belongs to somebody else",
+            path.display()
+        )));
     }
     let control = ControlSocket::open(&path).map_err(|error| {
         failure(format_args!("cannot open the control socket {}: {error}", path.display()))
@@ -211,8 +215,12 @@ impl Supervisor {
                             self.hear_answer(answer, now);
                         }
                     }
-                    Token::Zygote(at, pool) => self.generations[at].hear_pool(pool, &self.setup.php, now),
-                    Token::Output(at, pool, worker) => self.generations[at].hear_output(pool, worker),
+                    Token::Zygote(at, pool) => {
+                        self.generations[at].hear_pool(pool, &self.setup.php, now)
+                    }
+                    Token::Output(at, pool, worker) => {
+                        self.generations[at].hear_output(pool, worker)
+                    }
                     Token::Application(at, number, process) => {
                         self.generations[at].hear_application(number, process);
                     }
@@ -224,7 +232,8 @@ impl Supervisor {
                 self.signal(signal, now);
             }
             let Setup { php, front, .. } = &self.setup;
-            let means = Means { php, listeners: &self.listeners, sockets: &self.sockets, front: &**front };
+            let means =
+                Means { php, listeners: &self.listeners, sockets: &self.sockets, front: &**front };
             for generation in &mut self.generations {
                 generation.tick(means, now);
             }
@@ -280,7 +289,8 @@ impl Supervisor {
             log::line(Level::Error, format_args!("cannot wait for events: {error}"));
             std::thread::sleep(limit);
         }
-        let ready = watches.iter().zip(&tokens).filter(|(watch, _)| watch.readable || watch.writable);
+        let ready =
+            watches.iter().zip(&tokens).filter(|(watch, _)| watch.readable || watch.writable);
         let mut ready: Vec<Token> = ready.map(|(_, token)| *token).collect();
         // Several clients are one token: the control socket serves them together.
         ready.dedup_by(|a, b| matches!((a, b), (Token::Control, Token::Control)));
@@ -290,7 +300,9 @@ impl Supervisor {
     fn signal(&mut self, signal: Signal, now: u64) {
         match signal {
             // As php-fpm, whose workers then end in the middle of their requests.
-            Signal::Terminate | Signal::Interrupt if self.configured.fpm.is_some() => self.terminate(now),
+            Signal::Terminate | Signal::Interrupt if self.configured.fpm.is_some() => {
+                self.terminate(now)
+            }
             Signal::Terminate | Signal::Interrupt | Signal::Quit => self.stop(now),
             Signal::HangUp | Signal::User2 => self.reload(None, now),
             Signal::User1 => self.reopen(now),
@@ -300,7 +312,8 @@ impl Supervisor {
 
     /// Restarts everything if too many workers died of faults in memory.
     fn mind_faults(&mut self, now: u64) {
-        let faults: Vec<u64> = self.generations.iter_mut().flat_map(Generation::take_faults).collect();
+        let faults: Vec<u64> =
+            self.generations.iter_mut().flat_map(Generation::take_faults).collect();
         let Some(global) = self.configured.fpm.as_ref().map(|fpm| &fpm.global) else { return };
         let mut is_emergency = false;
         for fault in faults {
@@ -312,7 +325,8 @@ impl Supervisor {
             log::fpm(
                 fpm::Level::Warning,
                 format_args!(
-                    "failed processes threshold ({count} in {seconds} sec) is reached, initiating reload"
+                    "failed processes threshold ({count} in {seconds} sec) is reached, initiating \
+                        reload"
                 ),
             );
             self.reload(None, now);
@@ -322,15 +336,19 @@ impl Supervisor {
     fn reap(&mut self, now: u64) {
         let mut strangers = Vec::new();
         while let Some((pid, status)) = process::reap() {
-            let known =
-                self.generations.iter_mut().any(|generation| generation.child_exited(pid, status, now));
+            let known = self
+                .generations
+                .iter_mut()
+                .any(|generation| generation.child_exited(pid, status, now));
             if !known {
                 strangers.push((pid, status));
             }
         }
         // After the zygotes: a worker is an orphan only once its zygote is known to be dead.
         for (pid, status) in strangers {
-            self.generations.iter_mut().any(|generation| generation.orphan_exited(pid, status, now));
+            self.generations
+                .iter_mut()
+                .any(|generation| generation.orphan_exited(pid, status, now));
         }
     }
 
@@ -367,7 +385,9 @@ impl Supervisor {
     ) -> std::io::Result<u32> {
         self.numbered += 1;
         let number = self.numbered;
-        if self.folder.is_none() && resolved.upstreams.iter().any(|upstream| upstream.spawn.is_some()) {
+        if self.folder.is_none()
+            && resolved.upstreams.iter().any(|upstream| upstream.spawn.is_some())
+        {
             self.folder = Some(Folder::create()?);
         }
         let folder = self.folder.as_ref();
@@ -428,12 +448,14 @@ impl Supervisor {
             self.close_unused();
         }
         // A front that serves for a while ends a storm of dying ones.
-        let calm =
-            |other: &Generation| other.life() == Life::Serving && since(other.begun, now).as_secs() > 10;
+        let calm = |other: &Generation| {
+            other.life() == Life::Serving && since(other.begun, now).as_secs() > 10
+        };
         if self.front_storm.failures() > 0 && self.generations.iter().any(calm) {
             self.front_storm.over();
         }
-        let alive = |other: &Generation| !matches!(other.life(), Life::Draining(_) | Life::Ending(_));
+        let alive =
+            |other: &Generation| !matches!(other.life(), Life::Draining(_) | Life::Ending(_));
         if !self.generations.iter().any(alive) {
             self.replace_front(now);
         }
@@ -449,9 +471,9 @@ impl Supervisor {
         self.sockets.keep(&used.chain([&self.configured]).collect::<Vec<_>>());
     }
 
-    /// Says that the server serves; or, if PHP cannot even start for the first time, gives up: what is wrong
-    /// with the installation is better said at once than every few seconds. An application that does not boot
-    /// may wait for its database, so it is tried again.
+    /// Says that the server serves; or, if PHP cannot even start for the first time, gives up: what
+    /// is wrong with the installation is better said at once than every few seconds. An application
+    /// that does not boot may wait for its database, so it is tried again.
     fn finish_first_start(&mut self, now: u64) -> Result<(), Failure> {
         if self.announced || self.stopping {
             return Ok(());
@@ -518,8 +540,9 @@ struct PidFile(Option<PathBuf>);
 impl PidFile {
     fn write(path: Option<PathBuf>) -> Result<PidFile, Failure> {
         if let Some(path) = &path {
-            fs::write(path, format!("{}\n", std::process::id()))
-                .map_err(|error| failure(format_args!("cannot write {}: {error}", path.display())))?;
+            fs::write(path, format!("{}\n", std::process::id())).map_err(|error| {
+                failure(format_args!("cannot write {}: {error}", path.display()))
+            })?;
         }
         Ok(PidFile(path))
     }

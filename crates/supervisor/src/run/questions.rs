@@ -1,5 +1,6 @@
-//! Questions to the front about the addresses of FastCGI applications and the content cache, and what becomes of their answers. Only the front knows how they
-//! stand, and nobody waits for it: a client is answered when the front has, or when that takes too long.
+//! Questions to the front about the addresses of FastCGI applications and the content cache, and
+//! what becomes of their answers. Only the front knows how they stand, and nobody waits for it: a
+//! client is answered when the front has, or when that takes too long.
 
 use std::time::Duration;
 
@@ -74,24 +75,33 @@ impl Supervisor {
             return self.control.answer(client, gone.into());
         };
         let generation = generation.number;
-        let Some(at) = self.generations.iter().position(|other| other.number == generation) else { return };
+        let Some(at) = self.generations.iter().position(|other| other.number == generation) else {
+            return;
+        };
         let errand = match &wish {
             Wish::Upstreams(UpstreamCommand { name: Some(name), change, .. }) => {
                 let Some(place) = self.generations[at].upstream(name) else {
-                    return self.control.answer(client, format!("error there is no upstream `{name}`\n"));
+                    return self
+                        .control
+                        .answer(client, format!("error there is no upstream `{name}`\n"));
                 };
                 change.as_ref().map(|change| change_of(name, change).errand(place))
             }
             _ => None,
         };
         let number = self.questions.next();
-        let question = Question { number, generation, client, wish, heard: Heard::default(), asked: now };
+        let question =
+            Question { number, generation, client, wish, heard: Heard::default(), asked: now };
         if self.generations[at].front().is_none() {
             return self.give_up(question, now);
         }
         let message = match &question.wish {
-            Wish::Purge(PurgeCommand { what, .. }) => ToFront::Purge { question: number, what: what.clone() },
-            Wish::Status { .. } | Wish::Upstreams(_) => ToFront::Upstreams { question: number, errand },
+            Wish::Purge(PurgeCommand { what, .. }) => {
+                ToFront::Purge { question: number, what: what.clone() }
+            }
+            Wish::Status { .. } | Wish::Upstreams(_) => {
+                ToFront::Upstreams { question: number, errand }
+            }
         };
         self.generations[at].tell_front(&message, Vec::new());
         if let Wish::Purge(PurgeCommand { what, .. }) = &question.wish {
@@ -123,7 +133,8 @@ impl Supervisor {
                 }
             }
             FromFront::Answered { question, outcome } => {
-                let Some(at) = self.questions.open.iter().position(|open| open.number == question) else {
+                let Some(at) = self.questions.open.iter().position(|open| open.number == question)
+                else {
                     return;
                 };
                 let open = self.questions.open.remove(at);
@@ -148,14 +159,19 @@ impl Supervisor {
         let outcome = match open.wish {
             // The rest is known all the same, and wanted most just then.
             Wish::Status { .. } => Ok(()),
-            Wish::Upstreams(_) | Wish::Purge(_) => Err("the front does not answer; try again".into()),
+            Wish::Upstreams(_) | Wish::Purge(_) => {
+                Err("the front does not answer; try again".into())
+            }
         };
         self.finish(open, outcome, now);
     }
 
     fn finish(&mut self, open: Question, outcome: Result<(), String>, now: u64) {
-        let Some(generation) = self.generations.iter().find(|other| other.number == open.generation) else {
-            // It has ended meanwhile. To ask its successor does no harm: a change that was made twice is made.
+        let Some(generation) =
+            self.generations.iter().find(|other| other.number == open.generation)
+        else {
+            // It has ended meanwhile. To ask its successor does no harm: a change that was made
+            // twice is made.
             return self.ask_front(open.client, open.wish, now);
         };
         let answer = match outcome {
@@ -163,11 +179,16 @@ impl Supervisor {
             Ok(()) => match &open.wish {
                 Wish::Status { json } => {
                     let report = self.report(generation, &open.heard, now);
-                    if *json { format!("ok\n{}\n", status::json(&report)) } else { format!("ok\n{report}") }
+                    if *json {
+                        format!("ok\n{}\n", status::json(&report))
+                    } else {
+                        format!("ok\n{report}")
+                    }
                 }
                 Wish::Upstreams(wish) => {
                     let heard = &open.heard.upstreams;
-                    let upstreams = status::upstreams(generation.server(), wish.name.as_deref(), heard);
+                    let upstreams =
+                        status::upstreams(generation.server(), wish.name.as_deref(), heard);
                     if wish.json {
                         format!("ok\n{}\n", status::json(&upstreams))
                     } else {
@@ -186,7 +207,8 @@ impl Supervisor {
 
     /// A change was made: all fronts that serve, or will, are to have it.
     fn remember(&mut self, open: &Question) {
-        let Wish::Upstreams(UpstreamCommand { name: Some(name), change: Some(change), .. }) = &open.wish
+        let Wish::Upstreams(UpstreamCommand { name: Some(name), change: Some(change), .. }) =
+            &open.wish
         else {
             return;
         };

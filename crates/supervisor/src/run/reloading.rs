@@ -25,7 +25,8 @@ fn reloaded_fpm(old: &Server, new: &Server) {
         if !old.fpm_sockets().any(|(other, _)| other.address == socket.address) {
             continue;
         }
-        // The number of a descriptor, which only has a meaning there, is the place among the sockets here.
+        // The number of a descriptor, which only has a meaning there, is the place among the
+        // sockets here.
         let message = format_args!("using inherited socket fd={nth}, \"{}\"", socket.address);
         log::fpm(fpm::Level::Notice, message);
     }
@@ -72,11 +73,14 @@ impl Supervisor {
         if self.stopping || self.reload.is_some() || !self.unsticking.allowed(now) {
             return;
         }
-        let Some(current) = self.current().filter(|current| current.life() == Life::Serving) else { return };
+        let Some(current) = self.current().filter(|current| current.life() == Life::Serving) else {
+            return;
+        };
         let Some(event_loop) = current.stuck_loop() else { return };
         let pid = current.front().map_or(0, |front| front.pid());
         let message = format_args!(
-            "event loop {event_loop} of the front does not turn any more, another front starts pid={pid}"
+            "event loop {event_loop} of the front does not turn any more, another front starts \
+                pid={pid}"
         );
         log::line(Level::Error, message);
         self.unsticking.begun(now);
@@ -123,10 +127,13 @@ impl Supervisor {
         self.listeners.open(&server.listen).map_err(|wrong| wrong.to_string())?;
         self.sockets.open(&server).map_err(|wrong| wrong.to_string())?;
         for key in restart_needed(&self.configured, &server) {
-            log::line(Level::Warn, format_args!("{key} has changed; it takes effect at the next start"));
+            log::line(
+                Level::Warn,
+                format_args!("{key} has changed; it takes effect at the next start"),
+            );
         }
-        // Before any process of the new generation: all of them inherit it. Anew even if its name has not
-        // changed: the file may have been moved away.
+        // Before any process of the new generation: all of them inherit it. Anew even if its name
+        // has not changed: the file may have been moved away.
         log_to(&server, &self.stderr).map_err(|error| error.to_string())?;
         let patience = Patience::Careful;
         self.begin(server, resolved, identities, patience, now).map_err(|error| error.to_string())
@@ -142,18 +149,22 @@ impl Supervisor {
     }
 
     fn refuse(&mut self, client: Option<u64>, wrong: &str) {
-        log::line(Level::Error, format_args!("reload refused, the old configuration stays: {wrong}"));
+        log::line(
+            Level::Error,
+            format_args!("reload refused, the old configuration stays: {wrong}"),
+        );
         if let Some(client) = client {
             self.control.answer(client, format!("error {wrong}\n"));
         }
     }
 
-    /// Opens the log files anew, for whoever moved them away. The workers hold the old error log, so they
-    /// are replaced too.
+    /// Opens the log files anew, for whoever moved them away. The workers hold the old error log,
+    /// so they are replaced too.
     pub(super) fn reopen(&mut self, now: u64) {
         let server = self.configured.clone();
         let error = server.log.error.as_deref();
-        let access = server.log.access.as_ref().map(|log| log.path.as_path()).filter(|path| *path != "-");
+        let access =
+            server.log.access.as_ref().map(|log| log.path.as_path()).filter(|path| *path != "-");
         let files = (error.map(open_log).transpose(), access.map(open_log).transpose());
         let (error, access) = match files {
             (Ok(error), Ok(access)) => (error, access),
@@ -173,7 +184,10 @@ impl Supervisor {
                 generation.tell_front(&message, fds);
             }
         }
-        log::either(format_args!("log files are reopened"), format_args!("error log file re-opened"));
+        log::either(
+            format_args!("log files are reopened"),
+            format_args!("error log file re-opened"),
+        );
         if error.is_some() {
             self.reload_with(server, None, now);
         }
@@ -227,7 +241,10 @@ impl Supervisor {
                 }
                 // Before the line below, which is for those who read the old log.
                 self.go_back();
-                log::line(Level::Error, format_args!("reload failed, the old generation goes on: {why}"));
+                log::line(
+                    Level::Error,
+                    format_args!("reload failed, the old generation goes on: {why}"),
+                );
                 notify::tell(State::Ready, "serving; the last reload failed");
                 let again = reload.take_next();
                 self.finish_reload(reload, &format!("error {why}\n"));

@@ -46,7 +46,18 @@ impl From<CacheStanding> for CacheReport {
             bypassed,
             stored,
         } = standing;
-        CacheReport { entries, bytes, memory, hits, stale, misses, coalesced, revalidated, bypassed, stored }
+        CacheReport {
+            entries,
+            bytes,
+            memory,
+            hits,
+            stale,
+            misses,
+            coalesced,
+            revalidated,
+            bypassed,
+            stored,
+        }
     }
 }
 

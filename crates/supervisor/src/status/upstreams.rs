@@ -83,7 +83,10 @@ impl fmt::Display for Upstreams {
 }
 
 /// The same below a report of everything.
-pub(super) fn write_upstreams(upstreams: &[UpstreamReport], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write_upstreams(
+    upstreams: &[UpstreamReport],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
     if upstreams.is_empty() {
         return Ok(());
     }
@@ -93,8 +96,8 @@ pub(super) fn write_upstreams(upstreams: &[UpstreamReport], f: &mut fmt::Formatt
 
 fn table(upstreams: &[UpstreamReport], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let heading = [
-        "UPSTREAM", "ADDRESS", "WEIGHT", "STATE", "SECONDS", "REQUESTS", "FAILURES", "IN USE", "IDLE",
-        "WAITING",
+        "UPSTREAM", "ADDRESS", "WEIGHT", "STATE", "SECONDS", "REQUESTS", "FAILURES", "IN USE",
+        "IDLE", "WAITING",
     ];
     let mut table = vec![row(heading)];
     for UpstreamReport { name, addresses } in upstreams {

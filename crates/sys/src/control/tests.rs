@@ -8,7 +8,8 @@ fn to_zygote() -> impl Strategy<Value = ToZygote> {
     let signal = prop_oneof![Just(Signal::Backtrace), Just(Signal::Kill)];
     prop_oneof![
         vec((".{0,20}", ".{0,40}"), 0..20).prop_map(ToZygote::Settings),
-        (any::<u16>(), 1..=u32::MAX).prop_map(|(index, instance)| ToZygote::Spawn { index, instance }),
+        (any::<u16>(), 1..=u32::MAX)
+            .prop_map(|(index, instance)| ToZygote::Spawn { index, instance }),
         (any::<u16>(), 1..=u32::MAX, signal).prop_map(|(index, instance, signal)| ToZygote::Kill {
             index,
             instance,
@@ -20,19 +21,15 @@ fn to_zygote() -> impl Strategy<Value = ToZygote> {
 }
 
 fn from_zygote() -> impl Strategy<Value = FromZygote> {
-    let status = prop_oneof![any::<u8>().prop_map(Status::Code), any::<u8>().prop_map(Status::Signal)];
+    let status =
+        prop_oneof![any::<u8>().prop_map(Status::Code), any::<u8>().prop_map(Status::Signal)];
     prop_oneof![
-        (".{0,40}", any::<bool>()).prop_map(|(version, exposes)| FromZygote::Ready { version, exposes }),
-        (any::<u16>(), 1..=u32::MAX, any::<u32>()).prop_map(|(index, instance, pid)| FromZygote::Spawned {
-            index,
-            instance,
-            pid
-        }),
-        (any::<u16>(), 1..=u32::MAX, status).prop_map(|(index, instance, status)| FromZygote::Exited {
-            index,
-            instance,
-            status
-        }),
+        (".{0,40}", any::<bool>())
+            .prop_map(|(version, exposes)| FromZygote::Ready { version, exposes }),
+        (any::<u16>(), 1..=u32::MAX, any::<u32>())
+            .prop_map(|(index, instance, pid)| FromZygote::Spawned { index, instance, pid }),
+        (any::<u16>(), 1..=u32::MAX, status)
+            .prop_map(|(index, instance, status)| FromZygote::Exited { index, instance, status }),
         ".{0,40}".prop_map(|message| FromZygote::Failed { message }),
         ".{0,40}".prop_map(|reason| FromZygote::Outdated { reason }),
         Just(FromZygote::Alive),
@@ -57,7 +54,8 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         (any::<u32>(), any::<u32>()).prop_map(|(old, new)| ToFront::Renew { old, new }),
         any::<u32>().prop_map(|pool| ToFront::Forget { pool }),
         Just(ToFront::Drain),
-        (any::<bool>(), any::<bool>()).prop_map(|(error, access)| ToFront::Reopen { error, access }),
+        (any::<bool>(), any::<bool>())
+            .prop_map(|(error, access)| ToFront::Reopen { error, access }),
         (any::<u32>(), proptest::option::of(errand()))
             .prop_map(|(question, errand)| ToFront::Upstreams { question, errand }),
         (any::<u32>(), purge()).prop_map(|(question, what)| ToFront::Purge { question, what }),
@@ -89,7 +87,11 @@ fn errand() -> impl Strategy<Value = Errand> {
         Just(Deed::Drain),
         Just(Deed::Remove),
     ];
-    (any::<u16>(), ".{0,40}", deed).prop_map(|(upstream, address, deed)| Errand { upstream, address, deed })
+    (any::<u16>(), ".{0,40}", deed).prop_map(|(upstream, address, deed)| Errand {
+        upstream,
+        address,
+        deed,
+    })
 }
 
 fn standing() -> impl Strategy<Value = Standing> {
@@ -100,8 +102,8 @@ fn standing() -> impl Strategy<Value = Standing> {
         Just(Duty::Down),
         Just(Duty::Drained)
     ];
-    (".{0,40}", duty, any::<[u64; 3]>(), any::<[u32; 4]>()).prop_map(|(address, duty, long, short)| {
-        Standing {
+    (".{0,40}", duty, any::<[u64; 3]>(), any::<[u32; 4]>()).prop_map(
+        |(address, duty, long, short)| Standing {
             address,
             weight: short[0],
             duty,
@@ -111,8 +113,8 @@ fn standing() -> impl Strategy<Value = Standing> {
             in_use: short[1],
             idle: short[2],
             waiting: short[3],
-        }
-    })
+        },
+    )
 }
 
 fn from_front() -> impl Strategy<Value = FromFront> {
@@ -125,9 +127,11 @@ fn from_front() -> impl Strategy<Value = FromFront> {
         (any::<u32>(), ".{0,40}").prop_map(|(pool, reason)| FromFront::Spoiled { pool, reason }),
         vec(any::<u16>(), 0..9).prop_map(|loops| FromFront::Turned { loops }),
         ".{0,40}".prop_map(|message| FromFront::Failed { message }),
-        (any::<u32>(), any::<u16>(), standing())
-            .prop_map(|(question, upstream, standing)| FromFront::Standing { question, upstream, standing }),
-        (any::<u32>(), cache()).prop_map(|(question, standing)| FromFront::Cache { question, standing }),
+        (any::<u32>(), any::<u16>(), standing()).prop_map(|(question, upstream, standing)| {
+            FromFront::Standing { question, upstream, standing }
+        }),
+        (any::<u32>(), cache())
+            .prop_map(|(question, standing)| FromFront::Cache { question, standing }),
         any::<(u32, u64)>().prop_map(|(question, count)| FromFront::Purged { question, count }),
         (any::<u32>(), Just(Ok(())))
             .prop_map(|(question, outcome)| FromFront::Answered { question, outcome }),
@@ -188,7 +192,10 @@ fn refused() {
     assert_eq!(ToZygote::decode(&[VERSION, 2, 0, 0, 0, 0, 0, 0]), Err(BadMessage("instance 0")));
     assert_eq!(ToZygote::decode(&[VERSION + 1, 4]), Err(BadMessage("another version")));
     assert_eq!(FromFront::decode(&[VERSION, 99]), Err(BadMessage("unknown tag")));
-    assert_eq!(FromZygote::decode(&[VERSION, 1, 0, 1, 0, 0, 0, 0xff]), Err(BadMessage("not UTF-8")));
+    assert_eq!(
+        FromZygote::decode(&[VERSION, 1, 0, 1, 0, 0, 0, 0xff]),
+        Err(BadMessage("not UTF-8"))
+    );
     assert_eq!(ToFront::decode(&[VERSION, 3, 2, 0]), Err(BadMessage("not a flag")));
 }
 

@@ -23,7 +23,8 @@ pub enum Duty {
 }
 
 impl Duty {
-    const ALL: [Duty; 6] = [Duty::Up, Duty::Out, Duty::Trial, Duty::Down, Duty::Draining, Duty::Drained];
+    const ALL: [Duty; 6] =
+        [Duty::Up, Duty::Out, Duty::Trial, Duty::Down, Duty::Draining, Duty::Drained];
 
     /// Its name in status.
     pub fn name(self) -> &'static str {

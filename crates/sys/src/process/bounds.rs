@@ -1,4 +1,5 @@
-//! What a process may use of the machine: open files, core files, a place in line for the processors.
+//! What a process may use of the machine: open files, core files, a place in line for the
+//! processors.
 
 use std::io;
 
@@ -19,7 +20,8 @@ impl Bounds {
 
     /// Takes them on. Only system calls: it also runs between `fork` and `exec`.
     pub fn assume(&self) -> io::Result<()> {
-        for (resource, bound) in [(libc::RLIMIT_NOFILE, self.files), (libc::RLIMIT_CORE, self.core)] {
+        for (resource, bound) in [(libc::RLIMIT_NOFILE, self.files), (libc::RLIMIT_CORE, self.core)]
+        {
             let Some(bound) = bound else { continue };
             let limit = libc::rlimit { rlim_cur: bound, rlim_max: bound };
             // SAFETY: `limit` is readable.

@@ -1,12 +1,12 @@
 //! Who may look into a process: nobody but the superuser.
 //!
-//! A process that is not *dumpable* leaves no core file. Others of its user cannot trace it, and cannot
-//! read its memory or its environment through `/proc`. It cannot do so with its own either.
+//! A process that is not *dumpable* leaves no core file. Others of its user cannot trace it, and
+//! cannot read its memory or its environment through `/proc`. It cannot do so with its own either.
 //!
-//! The kernel makes a process dumpable again at each `exec`, and a worker has to be dumpable for the
-//! moment in which it opens its own files in `/proc`. A [`Guard`] closes these gaps, where the server
-//! was started as root: it is a capability without any use, which others of that user do not have, and
-//! the kernel lets no process trace one that has a capability more.
+//! The kernel makes a process dumpable again at each `exec`, and a worker has to be dumpable for
+//! the moment in which it opens its own files in `/proc`. A [`Guard`] closes these gaps, where the
+//! server was started as root: it is a capability without any use, which others of that user do not
+//! have, and the kernel lets no process trace one that has a capability more.
 
 use std::ffi::CStr;
 use std::io;
@@ -29,16 +29,21 @@ fn set_dumpable(dumpable: bool) {
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, libc::c_ulong::from(dumpable)) };
 }
 
-/// Opens a file below `/proc/self` for reading, in a process that nobody may trace. Only for files that
-/// the kernel ties to this process's memory when they are opened (`mem`, `pagemap`).
+/// Opens a file below `/proc/self` for reading, in a process that nobody may trace. Only for files
+/// that the kernel ties to this process's memory when they are opened (`mem`, `pagemap`).
 pub fn open_own(path: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers only.
     let before = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) };
     set_dumpable(true);
-    // SAFETY: the path lives through the call. By number, because the PHP program stands before libc's
-    // function.
+    // SAFETY: the path lives through the call. By number, because the PHP program stands before
+    // libc's function.
     let fd = unsafe {
-        libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC)
+        libc::syscall(
+            libc::SYS_openat,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        )
     };
     let opened = if fd < 0 {
         Err(io::Error::last_os_error())
@@ -54,8 +59,8 @@ pub fn open_own(path: &CStr) -> io::Result<OwnedFd> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard(u32);
 
-/// In the order of preference, as the kernel numbers them: to wake a sleeping machine by a timer, to keep it
-/// from sleeping, to listen on low ports. Containers usually have the last one only.
+/// In the order of preference, as the kernel numbers them: to wake a sleeping machine by a timer,
+/// to keep it from sleeping, to listen on low ports. Containers usually have the last one only.
 const HARMLESS: [u32; 3] = [35, 36, 10];
 
 impl Guard {
@@ -75,8 +80,8 @@ impl Guard {
         self.0
     }
 
-    /// Becomes that user for good, as [`Identity::assume`] does, but keeps this capability, also in the
-    /// program that it executes next.
+    /// Becomes that user for good, as [`Identity::assume`] does, but keeps this capability, also in
+    /// the program that it executes next.
     ///
     /// Only system calls, no allocation.
     pub fn assume(self, identity: &Identity) -> io::Result<()> {
@@ -85,7 +90,9 @@ impl Guard {
         identity.assume()?;
         Sets::only(self.0).write(true)?;
         // SAFETY: takes numbers only.
-        check(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, self.0, 0, 0) })
+        check(unsafe {
+            libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, self.0, 0, 0)
+        })
     }
 
     /// From now on programs that this process executes do not get it.

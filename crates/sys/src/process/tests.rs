@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-// The test harness has threads, so a debug build refuses to fork. The real thing runs in a process of its
-// own: this test binary, started again with one of these tests' names and this variable set.
+// The test harness has threads, so a debug build refuses to fork. The real thing runs in a process
+// of its own: this test binary, started again with one of these tests' names and this variable set.
 const ALONE: &str = "TOKAMAK_TEST_ALONE";
 
 /// Runs `body` in a process with a single thread, where `fork` is allowed.
@@ -65,9 +65,10 @@ fn a_program_gets_only_the_environment_it_is_given() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let environment = [("NAME".into(), "a value".into())];
         let fds = [theirs.as_fd()];
-        let child = Program { environment: &environment, ..shell(&["-c", "/usr/bin/env >&3"], &fds) }
-            .spawn()
-            .unwrap();
+        let child =
+            Program { environment: &environment, ..shell(&["-c", "/usr/bin/env >&3"], &fds) }
+                .spawn()
+                .unwrap();
         drop(theirs);
         let mut text = String::new();
         ours.read_to_string(&mut text).unwrap();
@@ -96,7 +97,8 @@ fn a_program_gets_its_streams_and_its_directory() {
         output.read_to_string(&mut text).unwrap();
         assert_eq!(text, "/proc\ngiven\ncomplaint\n0 1 2 3 ");
         assert_eq!(wait_for(&child), Status::Code(0));
-        let lost = Program { directory: Some(Path::new("/nonexistent")), ..shell(&["-c", ":"], &[]) };
+        let lost =
+            Program { directory: Some(Path::new("/nonexistent")), ..shell(&["-c", ":"], &[]) };
         assert_eq!(lost.spawn().unwrap_err().kind(), io::ErrorKind::NotFound);
     });
 }
@@ -207,7 +209,10 @@ fn root_can_become_somebody_else_for_good() {
         ours.read_to_string(&mut text).unwrap();
         let mut lines = text.lines();
         assert_eq!(lines.next().unwrap(), identity.uid().to_string());
-        assert_eq!(lines.next().unwrap().split_whitespace().nth(1).unwrap(), identity.gid().to_string());
+        assert_eq!(
+            lines.next().unwrap().split_whitespace().nth(1).unwrap(),
+            identity.gid().to_string()
+        );
         let groups: Vec<&str> = lines.next().unwrap().split_whitespace().skip(1).collect();
         assert_eq!(groups, [identity.gid().to_string()]);
         wait_for(&child);

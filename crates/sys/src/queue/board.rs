@@ -36,8 +36,8 @@ impl WorkerState {
     }
 }
 
-/// A copy of one worker's entry. Every value is the worker's own word: good for showing and for deciding
-/// about that worker, for nothing else.
+/// A copy of one worker's entry. Every value is the worker's own word: good for showing and for
+/// deciding about that worker, for nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// What it does.
@@ -69,7 +69,8 @@ pub struct Snapshot {
 /// What a worker says of requests over FastCGI beyond what it says of any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FastCgi {
-    /// File of the current or last request's script, cut to 256 bytes; control characters are escaped.
+    /// File of the current or last request's script, cut to 256 bytes; control characters are
+    /// escaped.
     pub script: String,
     /// User of its authentication, cut to 32 bytes, escaped.
     pub user: String,
@@ -90,8 +91,8 @@ macro_rules! pool_numbers {
             $(#[doc = $what] $Name,)*
         }
 
-        /// What is known of a pool of `tokamak fpm` beyond its workers: for a status that is shown. The supervisor and the front
-        /// write it and believe none of it.
+        /// What is known of a pool of `tokamak fpm` beyond its workers: for a status that is shown.
+        /// The supervisor and the front write it and believe none of it.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct PoolNumbers {
             $(#[doc = $what] pub $field: u64,)*
@@ -112,7 +113,8 @@ macro_rules! pool_numbers {
 }
 
 pool_numbers! {
-    Manager manager "How many workers there are is decided by: 1 `static`, 2 `dynamic`, 3 `ondemand`.",
+    Manager manager "How many workers there are is decided by: 1 `static`, 2 `dynamic`, 3 \
+        `ondemand`.",
     Started started "Seconds since 1970 at which the pool began.",
     Accepted accepted "Requests that were accepted.",
     MaxListenQueue max_listen_queue "Most requests that waited at any time.",
@@ -196,7 +198,8 @@ impl Board<'_> {
         self.0.hot_pages.store(pages, Ordering::Relaxed);
     }
 
-    /// Whether a line that the worker has written may still have to be ended, as far as the supervisor has read.
+    /// Whether a line that the worker has written may still have to be ended, as far as the
+    /// supervisor has read.
     pub fn has_unfinished_line(&self) -> bool {
         self.0.unfinished.load(Ordering::SeqCst) != 0
     }
@@ -253,8 +256,9 @@ impl Segment {
         self.ring(index);
     }
 
-    /// Says whether the worker at `index` may have written a line without an end. A worker that finds its pipe empty and this unsaid
-    /// has nothing to end: so it is said before the pipe is read, and taken back after.
+    /// Says whether the worker at `index` may have written a line without an end. A worker that
+    /// finds its pipe empty and this unsaid has nothing to end: so it is said before the pipe is
+    /// read, and taken back after.
     pub fn note_unfinished_line(&self, index: u16, is_unfinished: bool) {
         self.board_entry(index).unfinished.store(is_unfinished.into(), Ordering::SeqCst);
     }
@@ -275,7 +279,8 @@ impl Segment {
     /// Makes the place `index` free for a new worker: the one that had it is dead.
     pub fn clear_place(&self, index: u16) {
         let e = self.board_entry(index);
-        self.header().sleepers.0[usize::from(index) / 64].fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
+        self.header().sleepers.0[usize::from(index) / 64]
+            .fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
         e.instance.store(0, Ordering::Relaxed);
         e.pid.store(0, Ordering::Relaxed);
         e.retire.store(0, Ordering::SeqCst);
@@ -283,10 +288,12 @@ impl Segment {
     }
 }
 
-/// Writes what fits into a text of the worker's own entry. A reader may see a mix of two requests and knows it.
+/// Writes what fits into a text of the worker's own entry. A reader may see a mix of two requests
+/// and knows it.
 fn put_text<const N: usize>(to: *const [u8; N], len: &AtomicU32, text: &[u8]) {
     let text = &text[..text.len().min(N)];
-    // SAFETY: `to` is an array of a board entry, in memory that is mapped for writing and written by this worker only.
+    // SAFETY: `to` is an array of a board entry, in memory that is mapped for writing and written
+    // by this worker only.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), to.cast::<u8>().cast_mut(), text.len()) };
     len.store(text.len() as u32, Ordering::Release);
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use super::board::{Board, WorkerState};
 use super::fifo::Fifo;
 use super::frame::{
-    Account, FRAME_HEAD, KIND_ACCOUNT, KIND_BODY, KIND_COMPLAINT, KIND_HEAD, KIND_INTERIM, frame_head,
-    put_head,
+    Account, FRAME_HEAD, KIND_ACCOUNT, KIND_BODY, KIND_COMPLAINT, KIND_HEAD, KIND_INTERIM,
+    frame_head, put_head,
 };
 use super::layout::SlotHead;
 use super::segment::Segment;
@@ -74,8 +74,8 @@ impl End {
 }
 
 impl Consumer {
-    /// The end of the worker at board place `index`. `instance` is unique within the segment's life; `bells` are
-    /// the eventfds of the front's loops, in order.
+    /// The end of the worker at board place `index`. `instance` is unique within the segment's
+    /// life; `bells` are the eventfds of the front's loops, in order.
     ///
     /// # Panics
     /// If the index or the number of bells does not fit the geometry, or the instance is reserved.
@@ -86,8 +86,8 @@ impl Consumer {
         consumer
     }
 
-    /// The end of a worker that is yet to be born: part of a process that workers are forked from. It may do nothing but
-    /// [`Consumer::take_place`].
+    /// The end of a worker that is yet to be born: part of a process that workers are forked from.
+    /// It may do nothing but [`Consumer::take_place`].
     ///
     /// # Panics
     /// If the number of bells does not fit the geometry.
@@ -97,8 +97,8 @@ impl Consumer {
         Consumer { end: Arc::new(end) }
     }
 
-    /// Says which worker this is, without a word to the board: for a process whose memory went back to before it knew.
-    /// A new worker also calls [`Board::enter`].
+    /// Says which worker this is, without a word to the board: for a process whose memory went back
+    /// to before it knew. A new worker also calls [`Board::enter`].
     ///
     /// # Panics
     /// As [`Consumer::new`].
@@ -119,9 +119,13 @@ impl Consumer {
         self.end.segment.clone()
     }
 
-    /// Waits for the oldest request and claims it. `before_claim` is asked each time a request is there, before
-    /// it is claimed; `on_idle` is told when the worker is about to sleep.
-    pub fn next(&mut self, mut before_claim: impl FnMut() -> Claim, mut on_idle: impl FnMut()) -> Next {
+    /// Waits for the oldest request and claims it. `before_claim` is asked each time a request is
+    /// there, before it is claimed; `on_idle` is told when the worker is about to sleep.
+    pub fn next(
+        &mut self,
+        mut before_claim: impl FnMut() -> Claim,
+        mut on_idle: impl FnMut(),
+    ) -> Next {
         let segment = &self.end.segment;
         let board = self.board();
         let mut is_idle = false;
@@ -131,7 +135,8 @@ impl Consumer {
             }
             let Some(next) = segment.front() else {
                 on_idle();
-                // It has been idle since it first slept, also if it woke for a request that another one took.
+                // It has been idle since it first slept, also if it woke for a request that another
+                // one took.
                 if !is_idle {
                     board.set_state(WorkerState::Idle);
                     is_idle = true;
@@ -172,7 +177,8 @@ pub struct Job {
 
 impl Job {
     fn new(end: Arc<End>, slot: u32) -> Job {
-        // The front wrote these; a value out of bounds would mean that another worker of this pool spoiled them.
+        // The front wrote these; a value out of bounds would mean that another worker of this pool
+        // spoiled them.
         let head = end.segment.slot(slot);
         let request = end.segment.geometry().request;
         let body_at = head.body_at.load(Ordering::Relaxed).min(request - 4096);
@@ -186,8 +192,8 @@ impl Job {
     /// The request record, in place: valid until [`Job::finish`].
     pub fn record(&self) -> &[u8] {
         let len = self.head().record_len.load(Ordering::Relaxed).min(self.body_at);
-        // SAFETY: `body_at` lies inside the request area. The front does not write the record again before the
-        // slot is given back.
+        // SAFETY: `body_at` lies inside the request area. The front does not write the record again
+        // before the slot is given back.
         unsafe { std::slice::from_raw_parts(self.end.segment.request_ptr(self.slot), len as usize) }
     }
 
@@ -255,7 +261,8 @@ impl Job {
         self.put_bytes(KIND_BODY, bytes)
     }
 
-    /// Says something to the error log of whoever sent the request, in the order of what else is sent.
+    /// Says something to the error log of whoever sent the request, in the order of what else is
+    /// sent.
     ///
     /// # Errors
     /// [`Gone`].
@@ -286,12 +293,15 @@ impl Job {
             if self.room(self.head()) < need {
                 self.publish();
                 self.notify();
-                // Waiting for a quarter of the ring: waking for each byte of room would be a ping-pong.
+                // Waiting for a quarter of the ring: waking for each byte of room would be a
+                // ping-pong.
                 let enough = ring.size() / 4;
                 let tail = self.tail;
                 self.wait(|head| {
                     ring.size()
-                        - tail.wrapping_sub(head.response_head.load(Ordering::SeqCst)).min(ring.size())
+                        - tail
+                            .wrapping_sub(head.response_head.load(Ordering::SeqCst))
+                            .min(ring.size())
                         >= enough
                 })?;
                 continue;
@@ -364,7 +374,8 @@ impl Job {
             self.notify();
             let (tail, need) = (self.tail, frame.len() as u64);
             self.wait(|head| {
-                ring.size() - tail.wrapping_sub(head.response_head.load(Ordering::SeqCst)).min(ring.size())
+                ring.size()
+                    - tail.wrapping_sub(head.response_head.load(Ordering::SeqCst)).min(ring.size())
                     >= need
             })?;
         }

@@ -25,7 +25,13 @@ pub(super) trait Word<T> {
     fn fetch_add(&self, value: T, order: Ordering) -> T;
     fn fetch_and(&self, bits: T, order: Ordering) -> T;
     fn fetch_or(&self, bits: T, order: Ordering) -> T;
-    fn compare_exchange(&self, old: T, new: T, success: Ordering, failure: Ordering) -> Result<T, T>;
+    fn compare_exchange(
+        &self,
+        old: T,
+        new: T,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<T, T>;
 }
 
 macro_rules! words {

@@ -8,7 +8,8 @@
 
 use std::fmt;
 
-/// The status by which a worker says that this request is for the workers of the site's fallback. No response has it.
+/// The status by which a worker says that this request is for the workers of the site's fallback.
+/// No response has it.
 pub const DECLINED: u16 = 0;
 
 pub(super) const FRAME_HEAD: usize = 8;
@@ -33,7 +34,8 @@ pub enum Frame<'a> {
     Account(Account<'a>),
 }
 
-/// What a worker found out about a request that came over FastCGI, for the access log. Its own word.
+/// What a worker found out about a request that came over FastCGI, for the access log. Its own
+/// word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account<'a> {
     /// CPU time in the process's own code, in microseconds.
@@ -42,7 +44,8 @@ pub struct Account<'a> {
     pub system_cpu: u64,
     /// Most bytes that PHP held.
     pub memory: u64,
-    /// The status as PHP has it in the end; a script may have changed it after the response's head was sent.
+    /// The status as PHP has it in the end; a script may have changed it after the response's head
+    /// was sent.
     pub status: u16,
     /// The script's file; empty: none was found.
     pub script: &'a [u8],
@@ -62,8 +65,9 @@ impl<'a> Account<'a> {
             Some(text)
         };
         let (script, uri, user) = (text()?, text()?, text()?);
-        let number =
-            |n: usize| u64::from(u32_at(numbers, 8 * n + 4)) << 32 | u64::from(u32_at(numbers, 8 * n));
+        let number = |n: usize| {
+            u64::from(u32_at(numbers, 8 * n + 4)) << 32 | u64::from(u32_at(numbers, 8 * n))
+        };
         let account = Account {
             user_cpu: number(0),
             system_cpu: number(1),
@@ -152,14 +156,16 @@ pub fn split_frame(bytes: &[u8]) -> Result<(Frame<'_>, &[u8]), Malformed> {
         .ok_or(Malformed("a frame longer than what was published"))?;
     let frame = match fixed[0] {
         KIND_BODY => Frame::Body(payload),
-        KIND_HEAD => Frame::Head(HeadFrame::parse(payload).ok_or(Malformed("headers that do not add up"))?),
-        KIND_INTERIM => {
-            Frame::Interim(HeadFrame::parse(payload).ok_or(Malformed("headers that do not add up"))?)
+        KIND_HEAD => {
+            Frame::Head(HeadFrame::parse(payload).ok_or(Malformed("headers that do not add up"))?)
         }
+        KIND_INTERIM => Frame::Interim(
+            HeadFrame::parse(payload).ok_or(Malformed("headers that do not add up"))?,
+        ),
         KIND_COMPLAINT => Frame::Complaint(payload),
-        KIND_ACCOUNT => {
-            Frame::Account(Account::parse(payload).ok_or(Malformed("an account that does not add up"))?)
-        }
+        KIND_ACCOUNT => Frame::Account(
+            Account::parse(payload).ok_or(Malformed("an account that does not add up"))?,
+        ),
         _ => return Err(Malformed("a frame of unknown kind")),
     };
     Ok((frame, rest))

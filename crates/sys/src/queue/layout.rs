@@ -1,5 +1,5 @@
-//! Where everything lies in the segment. Both programs compile this file; [`LAYOUT_VERSION`] says whether
-//! they compiled the same one.
+//! Where everything lies in the segment. Both programs compile this file; [`LAYOUT_VERSION`] says
+//! whether they compiled the same one.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -12,8 +12,8 @@ pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
 /// Claim of a request that the front took back before a worker took it.
 pub(super) const WITHDRAWN: u32 = u32::MAX;
 
-/// Tickets that may lie between head and tail for each slot: withdrawn requests leave their cells behind
-/// until the head passes them. Chosen arbitrarily.
+/// Tickets that may lie between head and tail for each slot: withdrawn requests leave their cells
+/// behind until the head passes them. Chosen arbitrarily.
 const CELLS_PER_SLOT: u32 = 8;
 
 /// The sizes from which all offsets follow.
@@ -83,7 +83,8 @@ impl Geometry {
     }
 
     pub(super) fn slots_at(&self) -> usize {
-        (self.board_at() + usize::from(self.workers) * size_of::<BoardEntry>()).next_multiple_of(4096)
+        (self.board_at() + usize::from(self.workers) * size_of::<BoardEntry>())
+            .next_multiple_of(4096)
     }
 
     pub(super) fn slot_size(&self) -> usize {
@@ -160,7 +161,8 @@ pub(super) struct BoardEntry {
     pub body_len: AtomicU64,
     pub script_len: AtomicU32,
     pub user_len: AtomicU32,
-    /// 1: of what the worker has written to its standard output or error, the last line has no end yet. Written by the supervisor.
+    /// 1: of what the worker has written to its standard output or error, the last line has no end
+    /// yet. Written by the supervisor.
     pub unfinished: AtomicU32,
     pub method: [u8; 16],
     pub uri: [u8; URI_MAX],
@@ -200,7 +202,8 @@ pub(super) struct SlotHead {
     pub body_head: Alone<AtomicU64>,
     /// Response bytes published. Worker.
     pub response_tail: AtomicU64,
-    /// Futex word: 1 while the worker waits for ring space or body bytes. Worker; the front sets it to 0.
+    /// Futex word: 1 while the worker waits for ring space or body bytes. Worker; the front sets it
+    /// to 0.
     pub waits: Alone<AtomicU32>,
 }
 

@@ -1,25 +1,28 @@
 //! The shared-memory queue between the front and the PHP workers of one pool.
 //!
-//! One memfd holds everything: a FIFO of slot numbers, the slots (request record, request body ring,
-//! response ring), a bitmap of finished slots for each event loop of the front, and the board on which each
-//! worker says what it does. Nobody makes a system call unless the other side sleeps.
+//! One memfd holds everything: a FIFO of slot numbers, the slots (request record, request body
+//! ring, response ring), a bitmap of finished slots for each event loop of the front, and the board
+//! on which each worker says what it does. Nobody makes a system call unless the other side sleeps.
 //!
 //! # Invariants
 //!
-//! 1. **A slot belongs to one event loop for ever.** Only that loop takes it, fills it and gives it back.
-//! 2. **A claim is one atomic word.** `claim = (ticket, instance)`: the front publishes `(t, 0)`, a worker
-//!    takes the request by the compare-exchange `(t, 0) → (t, its instance)`, the front withdraws it by
-//!    `(t, 0) → (t, WITHDRAWN)`. So at any instant, whoever is killed, each request is queued, held by one
-//!    known worker, or withdrawn.
-//! 3. **The head only ever passes cells whose slot is no longer `(ticket, 0)`.** Anyone may help it along, so
-//!    a worker killed between its claim and its step of the head blocks nobody.
-//! 4. **A ready bit is a hint, the slot is the truth.** A bit set twice, too late or by mistake costs a look.
-//! 5. **Rings have one writer and one reader.** Positions only grow; `tail - head <= size`. A reader that finds
-//!    this broken treats the slot as spoiled.
-//! 6. **A slot is reused only when its worker has finished or is dead**, because until then that worker may
-//!    write into it.
-//! 7. **The front believes nothing.** Every number that a worker could have written is read once and checked
-//!    before use; lengths are bounded by the geometry, which the front keeps in its own memory.
+//! 1. **A slot belongs to one event loop for ever.** Only that loop takes it, fills it and gives it
+//!    back.
+//! 2. **A claim is one atomic word.** `claim = (ticket, instance)`: the front publishes `(t, 0)`, a
+//!    worker takes the request by the compare-exchange `(t, 0) → (t, its instance)`, the front
+//!    withdraws it by `(t, 0) → (t, WITHDRAWN)`. So at any instant, whoever is killed, each request
+//!    is queued, held by one known worker, or withdrawn.
+//! 3. **The head only ever passes cells whose slot is no longer `(ticket, 0)`.** Anyone may help it
+//!    along, so a worker killed between its claim and its step of the head blocks nobody.
+//! 4. **A ready bit is a hint, the slot is the truth.** A bit set twice, too late or by mistake
+//!    costs a look.
+//! 5. **Rings have one writer and one reader.** Positions only grow; `tail - head <= size`. A
+//!    reader that finds this broken treats the slot as spoiled.
+//! 6. **A slot is reused only when its worker has finished or is dead**, because until then that
+//!    worker may write into it.
+//! 7. **The front believes nothing.** Every number that a worker could have written is read once
+//!    and checked before use; lengths are bounded by the geometry, which the front keeps in its own
+//!    memory.
 //!
 //! ```text
 //!            submit             claim                finish

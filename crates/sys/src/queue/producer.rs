@@ -11,8 +11,8 @@ use super::layout::*;
 use super::segment::Segment;
 use super::wake;
 
-/// Withdrawn requests that the head is moved past at once; a worker that moves the head about holds nobody longer.
-/// Chosen arbitrarily.
+/// Withdrawn requests that the head is moved past at once; a worker that moves the head about holds
+/// nobody longer. Chosen arbitrarily.
 const LONGEST_PASS: u32 = 4096;
 
 /// A slot of this producer: taken by [`Producer::submit`], given back by [`Producer::release`].
@@ -114,13 +114,18 @@ impl Producer {
         }
     }
 
-    /// Queues a request: its record, the length of its body and as much of the body as is there already and
-    /// fits. Returns the slot and how many body bytes were taken; the rest goes through [`Producer::feed`].
-    /// No worker is woken before [`Producer::wake_owed`].
+    /// Queues a request: its record, the length of its body and as much of the body as is there
+    /// already and fits. Returns the slot and how many body bytes were taken; the rest goes through
+    /// [`Producer::feed`]. No worker is woken before [`Producer::wake_owed`].
     ///
     /// # Errors
     /// [`Full`].
-    pub fn submit(&mut self, record: &[u8], body_len: u64, body: &[u8]) -> Result<(SlotId, usize), Full> {
+    pub fn submit(
+        &mut self,
+        record: &[u8],
+        body_len: u64,
+        body: &[u8],
+    ) -> Result<(SlotId, usize), Full> {
         let geometry = self.segment.geometry();
         let body_at = record.len().next_multiple_of(64);
         // A body ring of less than a page would crawl.
@@ -134,8 +139,13 @@ impl Producer {
         let id = self.free.pop().ok_or(Full::Slots)?;
         let slot = self.global(SlotId(id));
         let head = self.segment.slot(slot);
-        self.slots[usize::from(id)] =
-            Mine { ticket: 0, body_at: body_at as u32, body_left: body_len, body_tail: 0, response_head: 0 };
+        self.slots[usize::from(id)] = Mine {
+            ticket: 0,
+            body_at: body_at as u32,
+            body_left: body_len,
+            body_tail: 0,
+            response_head: 0,
+        };
         self.segment.request_area(slot, 0).put(0, record);
         head.record_len.store(record.len() as u32, Ordering::Relaxed);
         head.body_at.store(body_at as u32, Ordering::Relaxed);
@@ -175,7 +185,8 @@ impl Producer {
     pub fn drain(&mut self, id: SlotId, out: &mut Vec<u8>) -> Result<Drained, Malformed> {
         let slot = self.global(id);
         let head = self.segment.slot(slot);
-        // The outcome is read before the tail: what is published before the outcome is seen with it.
+        // The outcome is read before the tail: what is published before the outcome is seen with
+        // it.
         let outcome = head.outcome.load(Ordering::Acquire);
         let tail = head.response_tail.load(Ordering::Acquire);
         let ring = self.segment.response_ring(slot);
@@ -202,7 +213,8 @@ impl Producer {
         }
     }
 
-    /// Tells the worker that the client has gone. The slot stays taken until the worker is done with it.
+    /// Tells the worker that the client has gone. The slot stays taken until the worker is done
+    /// with it.
     pub fn abort(&mut self, id: SlotId) {
         self.segment.slot(self.global(id)).aborted.store(1, Ordering::SeqCst);
         self.wake_waiting(id);
@@ -232,7 +244,8 @@ impl Producer {
         self.segment.slot(self.global(id)).response_tail.load(Ordering::Acquire) != 0
     }
 
-    /// Whether the worker says that it is done with the slot; for one that cannot be drained any more.
+    /// Whether the worker says that it is done with the slot; for one that cannot be drained any
+    /// more.
     pub fn has_ended(&self, id: SlotId) -> bool {
         self.segment.slot(self.global(id)).outcome.load(Ordering::Acquire) != 0
     }
@@ -307,15 +320,16 @@ impl Producer {
 
     fn wake_waiting(&self, id: SlotId) {
         let waits = &self.segment.slot(self.global(id)).waits.0;
-        // Orders our store (ring position, abort) before this load; the worker sets `waits` before it looks
-        // at the positions.
+        // Orders our store (ring position, abort) before this load; the worker sets `waits` before
+        // it looks at the positions.
         fence(Ordering::SeqCst);
         if waits.load(Ordering::SeqCst) != 0 && waits.swap(0, Ordering::SeqCst) != 0 {
             wake::futex_wake(waits);
         }
     }
 
-    /// Requests that no worker has claimed, those of other event loops too; withdrawn ones may be among them.
+    /// Requests that no worker has claimed, those of other event loops too; withdrawn ones may be
+    /// among them.
     pub fn backlog(&self) -> u32 {
         let head = self.segment.header().head.0.load(Ordering::Acquire);
         self.tail.load(Ordering::Relaxed).wrapping_sub(head)
@@ -326,7 +340,8 @@ impl Producer {
         self.segment.geometry().cells()
     }
 
-    /// Moves the head past withdrawn requests, so that they do not fill the queue while all workers are busy.
+    /// Moves the head past withdrawn requests, so that they do not fill the queue while all workers
+    /// are busy.
     fn pass_withdrawn(&self) {
         for _ in 0..LONGEST_PASS {
             match self.segment.front() {

@@ -1,7 +1,9 @@
-//! The request as the worker gets it, each text length-prefixed and NUL-terminated, so that C can point into it.
+//! The request as the worker gets it, each text length-prefixed and NUL-terminated, so that C can
+//! point into it.
 //!
-//! A request that came over HTTP is told in fixed fields and headers. One that came over FastCGI is its parameters, as
-//! they were sent: what they mean is found out by the worker, which sees the files with the rights of its pool.
+//! A request that came over HTTP is told in fixed fields and headers. One that came over FastCGI is
+//! its parameters, as they were sent: what they mean is found out by the worker, which sees the
+//! files with the rights of its pool.
 //!
 //! ```text
 //! record = 0 (4)  text × number of fields  pairs       fields and headers
@@ -125,7 +127,8 @@ impl Writer {
         self
     }
 
-    /// Writes a variable, after all headers. Its name cannot be taken for a header's, which has no `VARIABLE` in it.
+    /// Writes a variable, after all headers. Its name cannot be taken for a header's, which has no
+    /// `VARIABLE` in it.
     ///
     /// # Panics
     /// If a field is missing.
@@ -224,8 +227,8 @@ impl<'a> Reader<'a> {
         name.split_first().filter(|(first, _)| **first == VARIABLE).map(|(_, name)| name)
     }
 
-    /// Headers and [variables](Reader::variable_name), or over FastCGI the parameters: in the order in which they came, names as sent. A NUL follows each text
-    /// in memory.
+    /// Headers and [variables](Reader::variable_name), or over FastCGI the parameters: in the order
+    /// in which they came, names as sent. A NUL follows each text in memory.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let mut rest = self.pairs;
         (0..self.count).map_while(move |_| {
@@ -268,7 +271,10 @@ mod tests {
         assert_eq!(r.field(Field::ScriptName), b"ScriptName");
         assert_eq!(r.field(Field::ContentLength), b"ContentLength");
         let headers: Vec<_> = r.pairs().collect();
-        assert_eq!(headers, [(&b"Host"[..], &b"example.org"[..]), (b"X-Empty", b""), (b"=A", b"b")]);
+        assert_eq!(
+            headers,
+            [(&b"Host"[..], &b"example.org"[..]), (b"X-Empty", b""), (b"=A", b"b")]
+        );
         let names = headers.iter().map(|(name, _)| Reader::variable_name(name));
         assert_eq!(names.collect::<Vec<_>>(), [None, None, Some(&b"A"[..])]);
         assert_eq!(r.origin(), Origin::Http);

@@ -1,7 +1,7 @@
 //! A byte ring: one writer, one reader, positions that only grow.
 //!
-//! Works on raw memory that another process may write at any time, so nothing here makes a reference to it:
-//! bytes are copied in or out, once.
+//! Works on raw memory that another process may write at any time, so nothing here makes a
+//! reference to it: bytes are copied in or out, once.
 
 /// The memory of one ring inside the mapping.
 #[derive(Clone, Copy)]
@@ -26,11 +26,16 @@ impl Ring {
         assert!(bytes.len() as u64 <= self.size);
         let start = (at % self.size) as usize;
         let first = bytes.len().min(self.size as usize - start);
-        // SAFETY: `start + first <= size` and `bytes.len() - first <= start` by the assertion, so both copies
-        // stay in the ring's memory, which `new` promised. The source is private memory: no overlap.
+        // SAFETY: `start + first <= size` and `bytes.len() - first <= start` by the assertion, so
+        // both copies stay in the ring's memory, which `new` promised. The source is private
+        // memory: no overlap.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.add(start), first);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr().add(first), self.base, bytes.len() - first);
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr().add(first),
+                self.base,
+                bytes.len() - first,
+            );
         }
     }
 
@@ -42,7 +47,11 @@ impl Ring {
         // SAFETY: as in `put`, in the other direction.
         unsafe {
             std::ptr::copy_nonoverlapping(self.base.add(start), out.as_mut_ptr(), first);
-            std::ptr::copy_nonoverlapping(self.base, out.as_mut_ptr().add(first), out.len() - first);
+            std::ptr::copy_nonoverlapping(
+                self.base,
+                out.as_mut_ptr().add(first),
+                out.len() - first,
+            );
         }
     }
 
@@ -52,8 +61,8 @@ impl Ring {
         out.reserve(len);
         let start = (at % self.size) as usize;
         let first = len.min(self.size as usize - start);
-        // SAFETY: as in `get`; `reserve` made room for `len` bytes behind the end, and all of them are
-        // written before the length says so.
+        // SAFETY: as in `get`; `reserve` made room for `len` bytes behind the end, and all of them
+        // are written before the length says so.
         unsafe {
             let end = out.as_mut_ptr().add(out.len());
             std::ptr::copy_nonoverlapping(self.base.add(start), end, first);

@@ -14,15 +14,16 @@ use super::wake;
 
 /// One pool's shared memory, mapped into this process.
 ///
-/// The geometry is kept in private memory: what stands in the segment may be overwritten by a worker.
+/// The geometry is kept in private memory: what stands in the segment may be overwritten by a
+/// worker.
 pub struct Segment {
     fd: OwnedFd,
     base: NonNull<u8>,
     geometry: Geometry,
 }
 
-// SAFETY: the mapping is shared memory that is only touched through atomics and bounded copies; nothing in it
-// is tied to a thread.
+// SAFETY: the mapping is shared memory that is only touched through atomics and bounded copies;
+// nothing in it is tied to a thread.
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
@@ -47,7 +48,8 @@ impl fmt::Display for BadSegment {
             BadSegment::Io(e) => write!(f, "cannot map the queue: {e}"),
             BadSegment::Version { found } => write!(
                 f,
-                "the queue has layout {found}, this program has {LAYOUT_VERSION}: install server and worker of one version"
+                "the queue has layout {found}, this program has {LAYOUT_VERSION}: install server \
+                    and worker of one version"
             ),
             BadSegment::Geometry => write!(f, "the queue's sizes do not fit its memory"),
         }
@@ -76,7 +78,9 @@ impl Segment {
         }
         let name = CString::new(format!("tokamak-{}", name.replace('\0', "")))?;
         // SAFETY: `name` is a C string that lives through the call.
-        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+        let fd = unsafe {
+            libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
+        };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -118,8 +122,11 @@ impl Segment {
         let base = map(&fd, len)?;
         // SAFETY: `base` is page-aligned, mapped for at least a `Header`.
         let header = unsafe { base.cast::<Header>().as_ref() };
-        let (magic, version, geometry) =
-            (header.magic.load(Ordering::Acquire), header.version.load(Ordering::Relaxed), header.geometry);
+        let (magic, version, geometry) = (
+            header.magic.load(Ordering::Acquire),
+            header.version.load(Ordering::Relaxed),
+            header.geometry,
+        );
         let bad = if magic != MAGIC || version != LAYOUT_VERSION {
             Some(BadSegment::Version { found: if magic == MAGIC { version } else { 0 } })
         } else if !geometry.is_sound() || geometry.len() != len {
@@ -164,7 +171,11 @@ impl Segment {
     /// Requests that wait for a worker, as far as an onlooker can tell.
     pub fn depth(&self) -> u32 {
         let header = self.header();
-        let depth = header.tail.0.load(Ordering::Relaxed).wrapping_sub(header.head.0.load(Ordering::Relaxed));
+        let depth = header
+            .tail
+            .0
+            .load(Ordering::Relaxed)
+            .wrapping_sub(header.head.0.load(Ordering::Relaxed));
         depth.min(self.geometry.cells())
     }
 
@@ -195,8 +206,8 @@ impl Segment {
     pub(super) fn request_area(&self, slot: u32, from: u32) -> Ring {
         assert!(from < self.geometry.request);
         let at = self.slot_at(slot) + SLOT_HEAD + from as usize;
-        // SAFETY: the area lies in the mapping, which lives as long as `self`; rings are not kept longer
-        // (they are made anew for each use).
+        // SAFETY: the area lies in the mapping, which lives as long as `self`; rings are not kept
+        // longer (they are made anew for each use).
         unsafe { Ring::new(self.base.as_ptr().add(at), (self.geometry.request - from) as usize) }
     }
 
@@ -220,8 +231,8 @@ impl Segment {
     fn at<T>(&self, offset: usize) -> &T {
         debug_assert!(offset + size_of::<T>() <= self.geometry.len());
         debug_assert!(offset.is_multiple_of(align_of::<T>()));
-        // SAFETY: callers compute `offset` from the geometry, whose `len` is mapped; `T` is one of the layout's
-        // types, valid for any bytes and only written through atomics or raw copies.
+        // SAFETY: callers compute `offset` from the geometry, whose `len` is mapped; `T` is one of
+        // the layout's types, valid for any bytes and only written through atomics or raw copies.
         unsafe { self.base.add(offset).cast::<T>().as_ref() }
     }
 }

@@ -189,7 +189,10 @@ fn a_sleeping_worker_is_woken_by_a_request_and_by_retirement() {
     }
     segment.retire(0);
     assert_eq!(worker.join().unwrap(), 3);
-    assert!(start.elapsed() < Duration::from_millis(1900), "a wake-up was lost and the safety net caught it");
+    assert!(
+        start.elapsed() < Duration::from_millis(1900),
+        "a wake-up was lost and the safety net caught it"
+    );
 }
 
 fn consumer_segment(producer: &Producer) -> Arc<Segment> {
@@ -226,7 +229,8 @@ fn consumer_child() {
     let n: Vec<u32> = spec.split(',').map(|n| n.parse().unwrap()).collect();
     let [fd, bell, index, instance] = n[..] else { panic!("{spec}") };
     // SAFETY: the parent passed these descriptors to us alone.
-    let (fd, bell) = unsafe { (OwnedFd::from_raw_fd(fd as i32), OwnedFd::from_raw_fd(bell as i32)) };
+    let (fd, bell) =
+        unsafe { (OwnedFd::from_raw_fd(fd as i32), OwnedFd::from_raw_fd(bell as i32)) };
     let segment = Arc::new(Segment::open(fd).unwrap());
     let mut consumer = Consumer::new(segment, vec![bell], index as u16, instance);
     while let Next::Request(mut job) = consumer.next(|| Claim::Go, || ()) {
@@ -258,8 +262,9 @@ fn spawn_child(segment: &Segment, bell: &OwnedFd, index: u16, instance: u32) -> 
     command.spawn().unwrap()
 }
 
-/// Four worker processes serve requests while one after the other is killed at a random moment. Every request
-/// must be answered once with its own bytes, or be found in the hands of a dead worker.
+/// Four worker processes serve requests while one after the other is killed at a random moment.
+/// Every request must be answered once with its own bytes, or be found in the hands of a dead
+/// worker.
 #[test]
 fn killed_workers_lose_and_duplicate_nothing() {
     let geometry = Geometry::new(1, 64, 8, 8192, 8192);
@@ -268,8 +273,9 @@ fn killed_workers_lose_and_duplicate_nothing() {
     segment.header().head.0.store(u32::MAX - 1000, std::sync::atomic::Ordering::SeqCst);
     let bell = bells(1).remove(0);
     let mut instance = 4;
-    let mut workers: Vec<(u16, u32, Child)> =
-        (0..4).map(|i| (i, u32::from(i) + 1, spawn_child(&segment, &bell, i, u32::from(i) + 1))).collect();
+    let mut workers: Vec<(u16, u32, Child)> = (0..4)
+        .map(|i| (i, u32::from(i) + 1, spawn_child(&segment, &bell, i, u32::from(i) + 1)))
+        .collect();
 
     let mut waiting: Vec<Option<u64>> = vec![None; 64];
     let (mut sent, mut answered, mut orphaned, mut kills) = (0u64, 0u64, 0u64, 0u32);
@@ -277,7 +283,10 @@ fn killed_workers_lose_and_duplicate_nothing() {
     let deadline = Instant::now() + Duration::from_secs(60);
     let mut next_kill = Instant::now() + Duration::from_millis(300);
     while answered + orphaned < 200_000 {
-        assert!(Instant::now() < deadline, "stuck: {sent} sent, {answered} answered, {orphaned} orphaned");
+        assert!(
+            Instant::now() < deadline,
+            "stuck: {sent} sent, {answered} answered, {orphaned} orphaned"
+        );
         while sent < 200_000 {
             match producer.submit(&sent.to_le_bytes(), 0, b"") {
                 Ok((id, _)) => {
@@ -292,7 +301,9 @@ fn killed_workers_lose_and_duplicate_nothing() {
         producer.for_each_ready(|id| ready.push(id));
         for id in ready {
             let mut body = Vec::new();
-            if waiting[id.index()].is_some() && body_of(&mut producer, id, &mut body) != Drained::Open {
+            if waiting[id.index()].is_some()
+                && body_of(&mut producer, id, &mut body) != Drained::Open
+            {
                 assert_eq!(body, waiting[id.index()].take().unwrap().to_le_bytes());
                 answered += 1;
                 producer.release(id);
@@ -379,7 +390,10 @@ fn complaints_and_the_account_come_in_order() {
     assert_eq!(frames.len(), 6);
     assert_eq!(frames[0], Frame::Complaint(b"early words"));
     assert!(matches!(frames[1], Frame::Head(_)));
-    assert_eq!(frames[2..5], [Frame::Body(b"body"), Frame::Complaint(b"late"), Frame::Body(b"more")]);
+    assert_eq!(
+        frames[2..5],
+        [Frame::Body(b"body"), Frame::Complaint(b"late"), Frame::Body(b"more")]
+    );
     assert_eq!(frames[5], Frame::Account(account));
 }
 
@@ -408,5 +422,8 @@ fn the_board_shows_what_was_said() {
     segment.raise_pool_number(PoolNumber::MaxActive, 3);
     segment.count_pool_number(PoolNumber::SlowRequests);
     segment.count_pool_number(PoolNumber::SlowRequests);
-    assert_eq!(segment.pool_numbers(), PoolNumbers { max_active: 7, slow_requests: 2, ..Default::default() });
+    assert_eq!(
+        segment.pool_numbers(),
+        PoolNumbers { max_active: 7, slow_requests: 2, ..Default::default() }
+    );
 }

@@ -1,5 +1,5 @@
-//! One request on a connection of its own: written and answered at the same time, because an application may answer before it has
-//! read all of the body, and must not have to wait then.
+//! One request on a connection of its own: written and answered at the same time, because an
+//! application may answer before it has read all of the body, and must not have to wait then.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,12 +15,13 @@ use super::fault::Fault;
 use super::pool::{Lease, Starving};
 use super::upstream::Bounds;
 
-/// A request on a new connection that is not answered for so long may be waiting for a process that waits for us. Long
-/// enough for most applications to answer, short enough that nobody minds. Chosen arbitrarily.
+/// A request on a new connection that is not answered for so long may be waiting for a process that
+/// waits for us. Long enough for most applications to answer, short enough that nobody minds.
+/// Chosen arbitrarily.
 const STARVING: Duration = Duration::from_millis(100);
 
-/// A request that is being answered. Dropping it closes the connection, which tells the application that nobody wants the
-/// answer any more.
+/// A request that is being answered. Dropping it closes the connection, which tells the application
+/// that nobody wants the answer any more.
 #[derive(Debug)]
 pub struct Alone {
     /// Given up with the end.
@@ -96,7 +97,9 @@ impl Alone {
             match message {
                 None => {}
                 Some(
-                    Message::Stream { id, .. } | Message::StreamEnd { id, .. } | Message::End { id, .. },
+                    Message::Stream { id, .. }
+                    | Message::StreamEnd { id, .. }
+                    | Message::End { id, .. },
                 ) if id != ID => return Err(Fault::Unexpected("a record of another request")),
                 Some(Message::Stream { stream: Kind::Stdout, bytes, .. }) => {
                     if self.stdout_ended {
@@ -122,8 +125,10 @@ impl Alone {
 
     /// Gives the connection up, to be used again if it is as good as new.
     fn end(&mut self) {
-        let is_clean =
-            self.all_written && !self.deaf && self.input.is_empty() && self.messages.is_between_records();
+        let is_clean = self.all_written
+            && !self.deaf
+            && self.input.is_empty()
+            && self.messages.is_between_records();
         if let Some(lease) = self.lease.take().filter(|_| is_clean) {
             lease.keep();
         }

@@ -1,5 +1,5 @@
-//! What an application has said of one request and nobody has taken yet, where it cannot be left in the socket because others
-//! share that: up to a bound in memory, then in an unlinked file.
+//! What an application has said of one request and nobody has taken yet, where it cannot be left in
+//! the socket because others share that: up to a bound in memory, then in an unlinked file.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,7 +14,8 @@ const MEMORY: usize = 64 * 1024;
 /// Most bytes in the file. Chosen as nginx has chosen for its own.
 const SPOOLED: u64 = 1 << 30;
 
-/// Most changes between the two streams that are remembered. Chosen arbitrarily; an honest application makes few.
+/// Most changes between the two streams that are remembered. Chosen arbitrarily; an honest
+/// application makes few.
 const CHANGES: usize = 16 * 1024;
 
 /// Which stream some bytes belong to.

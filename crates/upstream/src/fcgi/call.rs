@@ -1,4 +1,5 @@
-//! A request as it goes over the wire: what can be written at once, and the body that is read piece by piece.
+//! A request as it goes over the wire: what can be written at once, and the body that is read piece
+//! by piece.
 
 use std::io;
 
@@ -6,7 +7,8 @@ use tokamak_fastcgi::{Role, Stream, encode};
 
 use crate::body::Body;
 
-/// The id of every request: a connection has one at a time, and small ids are what applications are used to (§3.3).
+/// The id of every request: a connection has one at a time, and small ids are what applications are
+/// used to (§3.3).
 pub(super) const ID: u16 = 1;
 
 /// Part of a body that is written at once. Chosen arbitrarily.
@@ -39,7 +41,8 @@ pub(super) struct Written {
 }
 
 impl Call {
-    /// A request with the parameters that `describe` adds, and a body. `keep`: the connection shall stay open.
+    /// A request with the parameters that `describe` adds, and a body. `keep`: the connection shall
+    /// stay open.
     ///
     /// # Errors
     /// Those of `describe`.
@@ -65,7 +68,9 @@ impl Call {
 
     fn with(mut self, stream: Stream, body: Body) -> Call {
         match body {
-            Body::Empty if self.streams.is_empty() => encode::stream_end(&mut self.head, ID, stream),
+            Body::Empty if self.streams.is_empty() => {
+                encode::stream_end(&mut self.head, ID, stream)
+            }
             Body::Memory(bytes) if bytes.len() <= PIECE && self.streams.is_empty() => {
                 encode::stream(&mut self.head, ID, stream, &bytes);
                 encode::stream_end(&mut self.head, ID, stream);

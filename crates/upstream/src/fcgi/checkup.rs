@@ -20,8 +20,8 @@ impl Upstream {
         members.map(|member| Checkup(member.clone())).collect()
     }
 
-    /// Asks an address. Nothing comes of it when all its connections are in use: that is no illness, and requests will show if it
-    /// is one.
+    /// Asks an address. Nothing comes of it when all its connections are in use: that is no
+    /// illness, and requests will show if it is one.
     pub async fn check(
         &self,
         checkup: &Checkup,

@@ -20,7 +20,8 @@ pub enum Event {
     End,
 }
 
-/// A request that is being answered. Dropping it tells the application that nobody wants the answer any more.
+/// A request that is being answered. Dropping it tells the application that nobody wants the answer
+/// any more.
 #[derive(Debug)]
 pub struct Exchange(Way);
 

@@ -42,7 +42,9 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Full => f.write_str("too many requests wait for a connection to the application"),
+            Fault::Full => {
+                f.write_str("too many requests wait for a connection to the application")
+            }
             Fault::Waited => f.write_str("no connection to the application became free in time"),
             Fault::Withdrawn => f.write_str("the application's address was taken out of service"),
             Fault::NoAddress => f.write_str("no address of the application is in service"),
@@ -61,7 +63,9 @@ impl fmt::Display for Fault {
             Fault::Refused(ProtocolStatus::CannotMultiplex) => {
                 f.write_str("the application refused a second request on the connection")
             }
-            Fault::Refused(ProtocolStatus::Overloaded) => f.write_str("the application is overloaded"),
+            Fault::Refused(ProtocolStatus::Overloaded) => {
+                f.write_str("the application is overloaded")
+            }
             Fault::Refused(ProtocolStatus::UnknownRole) => {
                 f.write_str("the application does not answer requests")
             }

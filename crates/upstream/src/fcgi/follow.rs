@@ -1,5 +1,6 @@
-//! Addresses that follow a name: resolved in the background, never while a request waits, again and again. What was found last stays
-//! until something else is found: a name server that fails, or has nothing to say, takes nobody out of service.
+//! Addresses that follow a name: resolved in the background, never while a request waits, again and
+//! again. What was found last stays until something else is found: a name server that fails, or has
+//! nothing to say, takes nobody out of service.
 
 use std::time::Duration;
 
@@ -25,8 +26,8 @@ impl Upstream {
         Ok(())
     }
 
-    /// Follows the name at this place of the sources, as long as the result is polled. It is resolved when an answer has had its time,
-    /// or at this interval.
+    /// Follows the name at this place of the sources, as long as the result is polled. It is
+    /// resolved when an answer has had its time, or at this interval.
     pub async fn follow(&self, source: usize, names: &Names, interval: Option<Duration>) {
         let Some(name) = self.source(source) else { return };
         let mut is_failing = false;

@@ -11,8 +11,8 @@ use super::fault::Fault;
 use super::member::{Admission, Member};
 use super::upstream::{Settings, Upstream};
 
-/// Most answers that are lost before a request is given up, but for kept connections that were closed without any. Each may have been
-/// the end of a process.
+/// Most answers that are lost before a request is given up, but for kept connections that were
+/// closed without any. Each may have been the end of a process.
 const MOST_LOST: usize = 2;
 
 /// The beginning of a response.
@@ -45,16 +45,31 @@ pub struct Inquiry<'a> {
 }
 
 impl<'a> Inquiry<'a> {
-    pub(super) fn new(upstream: &'a Upstream, home: usize, call: Arc<Call>, key: Option<Key>) -> Inquiry<'a> {
-        Inquiry { upstream, home, call, key, answering: None, tried: Vec::new(), lost: 0, fault: None }
+    pub(super) fn new(
+        upstream: &'a Upstream,
+        home: usize,
+        call: Arc<Call>,
+        key: Option<Key>,
+    ) -> Inquiry<'a> {
+        Inquiry {
+            upstream,
+            home,
+            call,
+            key,
+            answering: None,
+            tried: Vec::new(),
+            lost: 0,
+            fault: None,
+        }
     }
 
     /// Asks, on a kept connection if there is one, until something comes back.
     ///
-    /// An address that cannot be reached, whose queue is full, or which refuses, is passed over for the next one, since it
-    /// cannot have acted on the request. A connection may also be closed by the application at any time: see
-    /// `ask_member` for kept ones. A request that is lost on a new one is asked once more if it may be, and
-    /// then perhaps again, at other addresses if there are any: a process may have been killed.
+    /// An address that cannot be reached, whose queue is full, or which refuses, is passed over for
+    /// the next one, since it cannot have acted on the request. A connection may also be closed by
+    /// the application at any time: see `ask_member` for kept ones. A request that is lost on a new
+    /// one is asked once more if it may be, and then perhaps again, at other addresses if there are
+    /// any: a process may have been killed.
     ///
     /// # Errors
     /// [`Fault`].
@@ -78,8 +93,8 @@ impl<'a> Inquiry<'a> {
         }
     }
 
-    /// The last answer broke off before anybody had seen any of it: if the request may be asked again, there may be another
-    /// [`answer`](Inquiry::answer).
+    /// The last answer broke off before anybody had seen any of it: if the request may be asked
+    /// again, there may be another [`answer`](Inquiry::answer).
     ///
     /// # Errors
     /// It may not.

@@ -82,11 +82,17 @@ impl Member {
     /// Requests that it has are answered, those that wait go elsewhere, and there will be no more.
     pub fn leave(&self) {
         // The first time counts.
-        let _ = self.left.compare_exchange(0, tokamak_cost::now(), Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.left.compare_exchange(
+            0,
+            tokamak_cost::now(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
         self.pool.close();
     }
 
-    /// The right to ask it; as long as the result is there, and without a verdict, nobody else tries an address that was out.
+    /// The right to ask it; as long as the result is there, and without a verdict, nobody else
+    /// tries an address that was out.
     pub fn admit(self: &Arc<Self>, now: u64) -> Option<Admission> {
         // Nearly always: no lock.
         let is_up = self.due.load(Ordering::Relaxed) == 0;

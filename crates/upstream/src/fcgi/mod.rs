@@ -1,11 +1,14 @@
-//! The rim of FastCGI applications: connections that are kept and shared, requests to them, responses from them.
+//! The rim of FastCGI applications: connections that are kept and shared, requests to them,
+//! responses from them.
 //!
-//! [`Upstream`] is one application with all its addresses, which may come and go; `balance` chooses between them. Each
-//! has a pool that all event loops share. A request ([`Call`]) becomes an [`Exchange`] on one connection, whose events are the response; what a slow client
-//! has not taken yet waits in a [`Relay`], so that the connection is free again as soon as the application is done.
+//! [`Upstream`] is one application with all its addresses, which may come and go; `balance` chooses
+//! between them. Each has a pool that all event loops share. A request ([`Call`]) becomes an
+//! [`Exchange`] on one connection, whose events are the response; what a slow client has not taken
+//! yet waits in a [`Relay`], so that the connection is free again as soon as the application is
+//! done.
 //!
-//! A request has a connection to itself (`alone`), but where the application says that it takes several at once on one: there it is
-//! a strand of a trunk.
+//! A request has a connection to itself (`alone`), but where the application says that it takes
+//! several at once on one: there it is a strand of a trunk.
 
 mod alone;
 mod backlog;

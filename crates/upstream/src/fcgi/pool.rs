@@ -2,15 +2,18 @@
 //!
 //! Invariants:
 //!
-//! 1. A request holds a permit from before it has a connection until after it has given it up, so no more than the bound
-//!    are in use. Who waits for one is served in the order that [`Turns`] has.
-//! 2. In use and idle together are no more than the bound: before one is opened, idle ones are closed until there are no
-//!    more of them than permits nobody holds.
-//! 3. An idle connection has nothing unread, and the application is waiting for its next request on it.
+//! 1. A request holds a permit from before it has a connection until after it has given it up, so
+//!    no more than the bound are in use. Who waits for one is served in the order that [`Turns`]
+//!    has.
+//! 2. In use and idle together are no more than the bound: before one is opened, idle ones are
+//!    closed until there are no more of them than permits nobody holds.
+//! 3. An idle connection has nothing unread, and the application is waiting for its next request on
+//!    it.
 //!
-//! An application may have fewer processes than the bound allows connections, and each idle connection keeps one of them
-//! waiting. A request on a new connection that is not answered soon may be waiting for just such a process: while there is
-//! one, no connection stays idle ([`Pool::starve`]).
+//! An application may have fewer processes than the bound allows connections, and each idle
+//! connection keeps one of them waiting. A request on a new connection that is not answered soon
+//! may be waiting for just such a process: while there is one, no connection stays idle
+//! ([`Pool::starve`]).
 
 use std::collections::VecDeque;
 use std::io;
@@ -34,7 +37,8 @@ pub(super) struct Connection {
     pub stream: Stream,
     /// Requests that were begun on it.
     pub requests: u64,
-    /// Set for the deadline of some request, maybe an earlier one: see [`Connection::poll_deadline`].
+    /// Set for the deadline of some request, maybe an earlier one: see
+    /// [`Connection::poll_deadline`].
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -105,7 +109,8 @@ impl Pool {
         self.state().turns.waiting()
     }
 
-    /// Gives no more permits: those who wait for one hear of it, idle connections are closed, others when they are given up.
+    /// Gives no more permits: those who wait for one hear of it, idle connections are closed,
+    /// others when they are given up.
     pub fn close(&self) {
         let mut state = self.state();
         state.turns.close();
@@ -159,8 +164,8 @@ impl Pool {
         }
     }
 
-    /// An idle connection that is as good as new. `for_sure` asks the kernel and not only the event loop, for a request that
-    /// could not be repeated.
+    /// An idle connection that is as good as new. `for_sure` asks the kernel and not only the event
+    /// loop, for a request that could not be repeated.
     pub fn reuse(&self, permit: Permit, for_sure: bool) -> Result<Lease, Permit> {
         loop {
             let Some(Idle { mut connection, home, .. }) = self.take_idle(permit.home) else {
@@ -181,7 +186,8 @@ impl Pool {
         }
     }
 
-    /// The idle connection used last, which is the least likely to have been closed; of the event loop `home` if it has one.
+    /// The idle connection used last, which is the least likely to have been closed; of the event
+    /// loop `home` if it has one.
     fn take_idle(&self, home: usize) -> Option<Idle> {
         let mut state = self.state();
         let own = state.idle.iter().rposition(|idle| idle.home == home);
@@ -210,7 +216,8 @@ impl Pool {
         Ok(Lease::new(connection, permit))
     }
 
-    /// Closes the connections of an event loop that were idle for too long, or that the application has closed.
+    /// Closes the connections of an event loop that were idle for too long, or that the application
+    /// has closed.
     pub fn tick(&self, home: usize, now: u64) {
         self.trunks.tick(home);
         let limit = self.bounds.idle.as_nanos() as u64;
@@ -260,7 +267,8 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let next = self.pool.state().turns.give(self.home, tokamak_cost::now());
         if let Some((waiter, home)) = next {
-            // Somebody who has gone away this very moment does not take it, and it is given back again.
+            // Somebody who has gone away this very moment does not take it, and it is given back
+            // again.
             drop(waiter.send(Permit { pool: self.pool.clone(), home }));
         }
     }
@@ -302,8 +310,9 @@ impl Lease {
 }
 
 impl Connection {
-    /// Whether a deadline has passed. The timer is set once and seldom moved: one that goes off too early, for a request
-    /// that has been answered long ago, is set anew then. Most requests find it set and never see it go off.
+    /// Whether a deadline has passed. The timer is set once and seldom moved: one that goes off too
+    /// early, for a request that has been answered long ago, is set anew then. Most requests find
+    /// it set and never see it go off.
     pub fn poll_deadline(&mut self, context: &mut Context<'_>, deadline: Instant) -> Poll<()> {
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if timer.deadline() > deadline {

@@ -1,5 +1,6 @@
-//! The rest of a response on its way to a client that may be slow: read from the application as fast as it comes, up to a
-//! bound, so that the connection is free again when the application is done and not when the client is.
+//! The rest of a response on its way to a client that may be slow: read from the application as
+//! fast as it comes, up to a bound, so that the connection is free again when the application is
+//! done and not when the client is.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -11,7 +12,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::exchange::{Event, Exchange};
 use super::fault::Fault;
 
-/// What a piece is counted beside its bytes, for what it costs to keep: an application may send its response byte by byte.
+/// What a piece is counted beside its bytes, for what it costs to keep: an application may send its
+/// response byte by byte.
 const PIECE: usize = 128;
 
 /// The reading end. Dropping it ends the exchange.
@@ -24,8 +26,9 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Goes on with `exchange` in a task of its own, behind `first`, which has been read already. At most `most` bytes are
-    /// held for the client. What the application complains about goes to `complaints`.
+    /// Goes on with `exchange` in a task of its own, behind `first`, which has been read already.
+    /// At most `most` bytes are held for the client. What the application complains about goes to
+    /// `complaints`.
     pub fn start(
         exchange: Exchange,
         first: Vec<Bytes>,

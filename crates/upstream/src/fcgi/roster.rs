@@ -39,7 +39,8 @@ impl Roster {
         true
     }
 
-    /// The same, and forgets it; but not one of a source, which would only bring it back. `false`: it is not there.
+    /// The same, and forgets it; but not one of a source, which would only bring it back. `false`:
+    /// it is not there.
     pub fn remove(&mut self, endpoint: &Endpoint) -> bool {
         let Some(place) = self.place(endpoint) else { return false };
         self.members[place].leave();
@@ -50,11 +51,17 @@ impl Roster {
         true
     }
 
-    /// A source has these addresses from now on, and no others. What is there for another reason is not its business, and what was told
-    /// to leave is not brought back.
-    pub fn settle(&mut self, source: usize, addresses: Vec<Address>, new: impl Fn(Address) -> Member) {
+    /// A source has these addresses from now on, and no others. What is there for another reason is
+    /// not its business, and what was told to leave is not brought back.
+    pub fn settle(
+        &mut self,
+        source: usize,
+        addresses: Vec<Address>,
+        new: impl Fn(Address) -> Member,
+    ) {
         let is_gone = |member: &Arc<Member>| {
-            member.source == Some(source) && addresses.iter().all(|one| one.endpoint != member.endpoint)
+            member.source == Some(source)
+                && addresses.iter().all(|one| one.endpoint != member.endpoint)
         };
         self.members.extract_if(.., |member| is_gone(member)).for_each(|member| member.leave());
         for address in addresses {
@@ -73,8 +80,8 @@ impl Roster {
         self.members.iter().position(|member| member.endpoint == *endpoint)
     }
 
-    /// The address for a request that has not been at any of `tried`. `stays`: one with a key waits for its address rather than go to
-    /// another one that is free.
+    /// The address for a request that has not been at any of `tried`. `stays`: one with a key waits
+    /// for its address rather than go to another one that is free.
     pub fn choose(
         &self,
         policy: Policy,
@@ -98,7 +105,8 @@ impl Roster {
                 // The last hope: better to ask an address that failed than nobody.
                 return choose(&|_| true).map(|member| Admission::of_last_hope(member.clone()));
             };
-            // Somebody else may have come first to an address that is to be tried; then it is not due any more.
+            // Somebody else may have come first to an address that is to be tried; then it is not
+            // due any more.
             if let Some(admission) = member.admit(now) {
                 return Some(admission);
             }

@@ -36,10 +36,15 @@ impl Strand {
         loop {
             let (deadline, fault) = {
                 let mut state = self.trunk.state();
-                let request = state.requests.get_mut(&self.id).expect("it is there as long as its strand");
+                let request =
+                    state.requests.get_mut(&self.id).expect("it is there as long as its strand");
                 match request.backlog.pop() {
-                    Ok(Some((Said::Stdout, bytes))) => return Poll::Ready(Ok(Event::Stdout(bytes))),
-                    Ok(Some((Said::Stderr, bytes))) => return Poll::Ready(Ok(Event::Stderr(bytes))),
+                    Ok(Some((Said::Stdout, bytes))) => {
+                        return Poll::Ready(Ok(Event::Stdout(bytes)));
+                    }
+                    Ok(Some((Said::Stderr, bytes))) => {
+                        return Poll::Ready(Ok(Event::Stderr(bytes)));
+                    }
                     Ok(None) => {}
                     Err(_) => return Poll::Ready(Err(Fault::Spool)),
                 }

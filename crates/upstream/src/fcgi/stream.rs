@@ -1,10 +1,11 @@
-//! Sockets of either family, as the exchange needs them: with as few system calls as it can be done, and without waking anybody
-//! for nothing.
+//! Sockets of either family, as the exchange needs them: with as few system calls as it can be
+//! done, and without waking anybody for nothing.
 //!
 //! - A connection is registered for reading alone: see [`crate::socket`].
-//! - Taking bytes from a Unix socket wakes who sleeps at its other end, because there is room again now, and an application
-//!   that waits for its next request sleeps there. So a small response is looked at and left where it is until the next
-//!   request has been sent, which wakes the application anyway.
+//! - Taking bytes from a Unix socket wakes who sleeps at its other end, because there is room again
+//!   now, and an application that waits for its next request sleeps there. So a small response is
+//!   looked at and left where it is until the next request has been sent, which wakes the
+//!   application anyway.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -33,7 +34,8 @@ const READ: usize = 32 * 1024;
 /// Most bytes that are left in a socket: few beside the space that it has.
 const LEFT: usize = 8 * 1024;
 
-/// How soon a Unix socket with a full backlog is tried again. Chosen arbitrarily: the time of some short requests.
+/// How soon a Unix socket with a full backlog is tried again. Chosen arbitrarily: the time of some
+/// short requests.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(2);
 
 thread_local! {
@@ -97,7 +99,8 @@ impl Stream {
         Stream::register(self.socket.into_inner())
     }
 
-    /// Whether it is open and nothing has come on it, as far as the event loop knows: no system call unless it does.
+    /// Whether it is open and nothing has come on it, as far as the event loop knows: no system
+    /// call unless it does.
     pub fn is_quiet(&mut self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         let has_news = self.socket.poll_read_ready(&mut context).is_ready();
@@ -111,7 +114,8 @@ impl Stream {
         matches!(recv(&socket.fd, &mut [0], RecvFlags::PEEK), Err(Errno::AGAIN))
     }
 
-    /// The next bytes; none at the end. `look`: they are all that is expected, and may be left in the socket.
+    /// The next bytes; none at the end. `look`: they are all that is expected, and may be left in
+    /// the socket.
     pub fn poll_read(&mut self, context: &mut Context<'_>, look: bool) -> Poll<io::Result<Bytes>> {
         self.socket.get_mut().take_left();
         ROOM.with_borrow_mut(|room| {
@@ -133,7 +137,8 @@ impl Stream {
                                 socket.take_left();
                             }
                         }
-                        // There was no more; the event loop tells when there is. The end it has told for good.
+                        // There was no more; the event loop tells when there is. The end it has
+                        // told for good.
                         if room.len() < READ {
                             ready.clear_ready();
                         }
@@ -144,7 +149,11 @@ impl Stream {
         })
     }
 
-    pub fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let sent = ready!(self.writing.poll_send(self.socket.get_ref().fd.as_fd(), context, bytes));
         self.socket.get_mut().take_left();
         Poll::Ready(sent)
@@ -184,7 +193,8 @@ impl Drop for Socket {
     }
 }
 
-/// A small piece gets memory of its own, so that it does not hold a large one for as long as a slow client needs.
+/// A small piece gets memory of its own, so that it does not hold a large one for as long as a slow
+/// client needs.
 fn bytes_of(room: &mut Vec<u8>) -> Bytes {
     if room.len() > READ / 2 { std::mem::take(room).into() } else { Bytes::copy_from_slice(room) }
 }

@@ -60,8 +60,14 @@ fn upstream(applications: &[&Application], bounds: Bounds) -> Upstream {
     let second = Duration::from_secs(1);
     let rules = Rules { failures: 3, window: 10 * second, pause: second, rise: 1, fall: 1 };
     let settings = Settings { policy: Policy::RoundRobin, stays: true, rules, bounds };
-    let address = |application: &&Application| Address { endpoint: application.endpoint.clone(), weight: 1 };
-    Upstream::new(settings, applications.iter().map(address).collect(), Vec::new(), Tell::by(|_| {}))
+    let address =
+        |application: &&Application| Address { endpoint: application.endpoint.clone(), weight: 1 };
+    Upstream::new(
+        settings,
+        applications.iter().map(address).collect(),
+        Vec::new(),
+        Tell::by(|_| {}),
+    )
 }
 
 fn call(is_repeatable: bool) -> Arc<Call> {
@@ -88,7 +94,11 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 /// Asks, is answered on `stream` or on a new connection, and gives that.
-async fn served(upstream: &Upstream, application: &Application, kept: Option<UnixStream>) -> UnixStream {
+async fn served(
+    upstream: &Upstream,
+    application: &Application,
+    kept: Option<UnixStream>,
+) -> UnixStream {
     let (asked, stream) = tokio::join!(ask(upstream, true), async {
         sleep(Duration::from_millis(20)).await;
         let mut stream = kept.unwrap_or_else(|| application.next());
@@ -257,7 +267,8 @@ fn a_full_backlog_is_waited_for() {
     });
 }
 
-/// What is held for a client that reads nothing is bounded, though each byte of it comes in a record of its own.
+/// What is held for a client that reads nothing is bounded, though each byte of it comes in a
+/// record of its own.
 #[test]
 fn a_response_in_single_bytes_takes_no_more_memory() {
     run(async {
@@ -290,7 +301,8 @@ fn a_response_in_single_bytes_takes_no_more_memory() {
     });
 }
 
-/// A filter's request: what is short goes with the head, and each stream is ended once, in its order.
+/// A filter's request: what is short goes with the head, and each stream is ended once, in its
+/// order.
 #[test]
 fn streams_follow_each_other() {
     use tokamak_fastcgi::{Message, Messages};
@@ -315,7 +327,8 @@ fn streams_follow_each_other() {
             all.extend_from_slice(&rest[..n]);
             written.advance(&call, n);
         }
-        let (mut messages, mut rest, mut seen, mut ended) = (Messages::new(), &all[..], [0, 0], Vec::new());
+        let (mut messages, mut rest, mut seen, mut ended) =
+            (Messages::new(), &all[..], [0, 0], Vec::new());
         while let Some(message) = messages.next(&mut rest).unwrap() {
             match message {
                 Message::Stream { stream: Stream::Stdin, bytes, .. } => seen[0] += bytes.len(),

@@ -1,7 +1,8 @@
 //! A connection that several requests share, by their ids (§3.3).
 //!
-//! A task has the socket. It writes what the requests have to say, a piece of each in turn, and puts what the application says into
-//! the [`Backlog`] of the request that it is about. It never waits for a request's client, so none holds up another.
+//! A task has the socket. It writes what the requests have to say, a piece of each in turn, and
+//! puts what the application says into the [`Backlog`] of the request that it is about. It never
+//! waits for a request's client, so none holds up another.
 //!
 //! A request:
 //!
@@ -12,7 +13,8 @@
 //!              └──► gone: the application has never heard of it
 //! ```
 //!
-//! It holds its permit until the application has ended it, wanted or not: that is what FCGI_MAX_REQS counts.
+//! It holds its permit until the application has ended it, wanted or not: that is what
+//! FCGI_MAX_REQS counts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -34,8 +36,8 @@ use super::upstream::Bounds;
 /// How much is written at once, if there is so much.
 const PIECE: usize = 32 * 1024;
 
-/// How long an application may take to end a request that was aborted. Then the connection takes no more requests, and is closed
-/// when the others have ended. Chosen arbitrarily.
+/// How long an application may take to end a request that was aborted. Then the connection takes no
+/// more requests, and is closed when the others have ended. Chosen arbitrarily.
 const ABORTING: Duration = Duration::from_secs(10);
 
 /// A shared connection.
@@ -137,7 +139,11 @@ impl Trunk {
     }
 
     /// Begins a request; not if the connection takes no more. `true`: it had one before.
-    pub fn begin(self: &Arc<Self>, call: Arc<Call>, permit: Permit) -> Result<(Strand, bool), Permit> {
+    pub fn begin(
+        self: &Arc<Self>,
+        call: Arc<Call>,
+        permit: Permit,
+    ) -> Result<(Strand, bool), Permit> {
         let mut state = self.state();
         let id = (1..=u16::MAX).find(|id| !state.requests.contains_key(id));
         let (Some(id), true) = (id, state.is_open()) else { return Err(permit) };
@@ -171,10 +177,12 @@ impl Trunk {
         state.is_open().then_some(state.requests.len())
     }
 
-    /// Closes it if it is not needed any more, or if the application does not end what nobody wants.
+    /// Closes it if it is not needed any more, or if the application does not end what nobody
+    /// wants.
     pub fn tick(&self) {
         let mut state = self.state();
-        let late = |request: &Request| request.unwanted.is_some_and(|since| since.elapsed() > ABORTING);
+        let late =
+            |request: &Request| request.unwanted.is_some_and(|since| since.elapsed() > ABORTING);
         if state.requests.values().any(late) {
             state.left = 0;
         }
@@ -400,10 +408,14 @@ impl Driver {
                 | Message::End { id, .. } => id,
                 _ => return Err(Death::Unexpected("a record that only a web server sends")),
             };
-            let request = state.requests.get_mut(&id).filter(|request| request.is_begun && !request.is_over);
-            let request = request.ok_or(Death::Unexpected("a record of a request that it does not have"))?;
+            let request =
+                state.requests.get_mut(&id).filter(|request| request.is_begun && !request.is_over);
+            let request =
+                request.ok_or(Death::Unexpected("a record of a request that it does not have"))?;
             match message {
-                Message::Stream { stream: Kind::Stdout, bytes, .. } => request.hear(Said::Stdout, bytes),
+                Message::Stream { stream: Kind::Stdout, bytes, .. } => {
+                    request.hear(Said::Stdout, bytes)
+                }
                 Message::Stream { bytes, .. } => request.hear(Said::Stderr, bytes),
                 Message::StreamEnd { stream: Kind::Stdout, .. } => request.stdout_ended = true,
                 Message::End { status, .. } => {

@@ -1,7 +1,7 @@
 //! The shared connections to an address, if its application takes several requests on one.
 //!
-//! Whether it does it is asked once (FCGI_GET_VALUES, §4.1), on the first connection and before any request. No answer in time, or
-//! another than "yes", means no.
+//! Whether it does it is asked once (FCGI_GET_VALUES, §4.1), on the first connection and before any
+//! request. No answer in time, or another than "yes", means no.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,11 +18,12 @@ use super::stream::{Endpoint, Stream};
 use super::trunk::Trunk;
 use super::upstream::Bounds;
 
-/// How long an application may take to say what it can. Chosen arbitrarily: one that knows the question answers at once.
+/// How long an application may take to say what it can. Chosen arbitrarily: one that knows the
+/// question answers at once.
 const ASKING: Duration = Duration::from_secs(1);
 
-/// Requests that a connection has before another one is opened. Chosen arbitrarily: enough to make few connections, few enough that
-/// a connection that is lost is no disaster.
+/// Requests that a connection has before another one is opened. Chosen arbitrarily: enough to make
+/// few connections, few enough that a connection that is lost is no disaster.
 const EACH: usize = 32;
 
 /// The shared connections of a pool.
@@ -92,7 +93,12 @@ impl Trunks {
     }
 
     /// Opens a connection, unless somebody else does so meanwhile.
-    async fn open_one(&self, endpoint: &Endpoint, bounds: Bounds, home: usize) -> io::Result<Arc<Trunk>> {
+    async fn open_one(
+        &self,
+        endpoint: &Endpoint,
+        bounds: Bounds,
+        home: usize,
+    ) -> io::Result<Arc<Trunk>> {
         let waiting = Instant::now();
         let mut failed = self.opening.lock().await;
         if let Some(trunk) = self.choose(home) {
@@ -117,10 +123,11 @@ impl Trunks {
         }
     }
 
-    /// The connection for the next request in the event loop `home`; none if a new one shall be opened. Those that take no more
-    /// requests are not counted.
+    /// The connection for the next request in the event loop `home`; none if a new one shall be
+    /// opened. Those that take no more requests are not counted.
     fn choose(&self, home: usize) -> Option<Arc<Trunk>> {
-        let most = self.capacity.get().copied().flatten().map_or(1, |capacity| capacity.connections);
+        let most =
+            self.capacity.get().copied().flatten().map_or(1, |capacity| capacity.connections);
         let mut open = self.open();
         open.retain(|trunk| trunk.load().is_some());
         let least = |is_home: bool| {
@@ -220,7 +227,8 @@ mod tests {
             (values(Some(0), Some(1000), Some(true)), Some((EACH, 1))),
             (values(Some(99), Some(u32::MAX), Some(true)), Some((4 * EACH, 4))),
         ] {
-            let expected = expected.map(|(requests, connections)| Capacity { requests, connections });
+            let expected =
+                expected.map(|(requests, connections)| Capacity { requests, connections });
             assert_eq!(capacity(values, bounds), expected, "{values:?}");
         }
     }

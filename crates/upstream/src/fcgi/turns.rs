@@ -1,15 +1,16 @@
 //! Whose turn it is: a bounded number of permits, and those who wait for one, by event loop.
 //!
-//! A permit that becomes free goes to somebody who waits in the same event loop, as long as nobody elsewhere has waited for
-//! long: the connection that comes with it is registered there, and no other thread has to be woken. Under load each loop then
-//! keeps about as many connections as it can use, and waits are about as long everywhere.
+//! A permit that becomes free goes to somebody who waits in the same event loop, as long as nobody
+//! elsewhere has waited for long: the connection that comes with it is registered there, and no
+//! other thread has to be woken. Under load each loop then keeps about as many connections as it
+//! can use, and waits are about as long everywhere.
 
 use std::collections::VecDeque;
 
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
-/// How long a loop's own requests go before those of others, in nanoseconds. Chosen arbitrarily: some times what waking
-/// another thread takes.
+/// How long a loop's own requests go before those of others, in nanoseconds. Chosen arbitrarily:
+/// some times what waking another thread takes.
 const PREFERENCE: u64 = 1_000_000;
 
 /// Permits that nobody holds, and requests without one. `P` is what a request gets.
@@ -91,7 +92,8 @@ impl<P> Turns<P> {
         Some(receiver)
     }
 
-    /// A permit was given back in the event loop `home`: whose turn it is, and where; nobody, and it is free.
+    /// A permit was given back in the event loop `home`: whose turn it is, and where; nobody, and
+    /// it is free.
     pub fn give(&mut self, home: usize, now: u64) -> Option<(Sender<P>, usize)> {
         for line in &mut self.loops {
             while line.front().is_some_and(|waiter| waiter.sender.is_closed()) {
@@ -138,8 +140,9 @@ mod tests {
     #[test]
     fn a_loop_serves_its_own_unless_others_wait_for_long() {
         let mut turns = Turns::new(0);
-        let mut waiting: Vec<_> =
-            [(0, 1), (1, 2), (1, 3), (0, 4)].map(|(home, now)| turns.wait(home, now, 9).unwrap()).into();
+        let mut waiting: Vec<_> = [(0, 1), (1, 2), (1, 3), (0, 4)]
+            .map(|(home, now)| turns.wait(home, now, 9).unwrap())
+            .into();
         assert_eq!(give(&mut turns, 1, 10), Some(1));
         assert_eq!(served(&mut waiting), [1]);
         // The first one has waited long enough; then it is loop 1's turn again.

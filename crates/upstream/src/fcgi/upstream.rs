@@ -88,8 +88,14 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// An application at these addresses, and at those that are behind names, which somebody has to [follow](Upstream::follow).
-    pub fn new(settings: Settings, addresses: Vec<Address>, sources: Vec<Source>, tell: Tell) -> Upstream {
+    /// An application at these addresses, and at those that are behind names, which somebody has to
+    /// [follow](Upstream::follow).
+    pub fn new(
+        settings: Settings,
+        addresses: Vec<Address>,
+        sources: Vec<Source>,
+        tell: Tell,
+    ) -> Upstream {
         let unresolved = watch::Sender::new((0..sources.len()).collect());
         let upstream = Upstream { settings, roster: RwLock::default(), sources, unresolved, tell };
         addresses.into_iter().for_each(|address| upstream.add(address));
@@ -119,8 +125,8 @@ impl Upstream {
         self.unresolved.send_if_modified(|unresolved| unresolved.remove(&source));
     }
 
-    /// Waits until there is an address, if there may be one as soon as a name is resolved: a request that comes with the start of the
-    /// server is not to fail.
+    /// Waits until there is an address, if there may be one as soon as a name is resolved: a
+    /// request that comes with the start of the server is not to fail.
     pub(super) async fn wait_for_names(&self) -> bool {
         let mut unresolved = self.unresolved.subscribe();
         if unresolved.borrow_and_update().is_empty() {
@@ -131,7 +137,8 @@ impl Upstream {
         timeout(limit, unresolved.changed()).await.is_ok_and(|changed| changed.is_ok())
     }
 
-    /// Lets an address leave: requests that it has are answered, and there will be no more. `false`: it is not there.
+    /// Lets an address leave: requests that it has are answered, and there will be no more.
+    /// `false`: it is not there.
     pub fn drain(&self, endpoint: &Endpoint) -> bool {
         self.roster_mut().drain(endpoint)
     }
@@ -151,15 +158,15 @@ impl Upstream {
         self.settings.bounds.requests != 1
     }
 
-    /// A request that is to be answered by one of the addresses. `home` is the caller's event loop. Requests with the same `key` go to
-    /// the same address as long as it is in service.
+    /// A request that is to be answered by one of the addresses. `home` is the caller's event loop.
+    /// Requests with the same `key` go to the same address as long as it is in service.
     pub fn inquire(&self, home: usize, call: Arc<Call>, key: Option<Key>) -> Inquiry<'_> {
         Inquiry::new(self, home, call, key)
     }
 
-    /// Asks one address. A kept connection may be closed by the application at any time. If that is what happened, and the
-    /// application cannot have acted on the request or may act on it again, it is asked on a new connection.
-    /// `avoid_kept`: it is from the beginning.
+    /// Asks one address. A kept connection may be closed by the application at any time. If that is
+    /// what happened, and the application cannot have acted on the request or may act on it again,
+    /// it is asked on a new connection. `avoid_kept`: it is from the beginning.
     pub(super) async fn ask_member(
         &self,
         member: &Member,
@@ -175,10 +182,12 @@ impl Upstream {
             let (mut exchange, is_reused) = if is_shared {
                 let begun = pool.begin(permit, call).await;
                 let (strand, is_reused) = begun.map_err(Fault::Unreachable)?;
-                // The lost one is not used again; once more is enough, though, whatever becomes of the next.
+                // The lost one is not used again; once more is enough, though, whatever becomes of
+                // the next.
                 (Exchange::shared(strand), is_reused && !avoid_kept)
             } else {
-                let reused = if avoid_kept { Err(permit) } else { pool.reuse(permit, !call.is_repeatable) };
+                let reused =
+                    if avoid_kept { Err(permit) } else { pool.reuse(permit, !call.is_repeatable) };
                 let lease = match reused {
                     Ok(lease) => lease,
                     Err(permit) => pool.connect(permit).await.map_err(Fault::Unreachable)?,
@@ -219,7 +228,11 @@ impl Upstream {
         };
         let pause = member.failed(severity);
         if let Some(pause) = pause.filter(|_| self.roster().members().len() > 1) {
-            self.tell(&format!("{} is left out for {} s: {fault}", member.name, pause.as_secs_f32()));
+            self.tell(&format!(
+                "{} is left out for {} s: {fault}",
+                member.name,
+                pause.as_secs_f32()
+            ));
         }
     }
 
@@ -228,7 +241,8 @@ impl Upstream {
         self.roster().members().iter().for_each(|member| member.pool.tick(home, now));
     }
 
-    /// No connection is kept from now on, so that the application's processes are free for somebody else.
+    /// No connection is kept from now on, so that the application's processes are free for somebody
+    /// else.
     pub fn keep_none(&self) {
         self.roster().members().iter().for_each(|member| member.pool.keep_none());
     }

@@ -18,10 +18,11 @@ impl Bell {
         Bell { gates }
     }
 
-    /// Lets the runtime's poll return when one of `eventfds` is rung. Keep the result as long as the loop runs.
+    /// Lets the runtime's poll return when one of `eventfds` is rung. Keep the result as long as
+    /// the loop runs.
     ///
-    /// The counters are never read: the poll is edge-triggered, and each ring is an edge. For the runtime any
-    /// descriptor that becomes readable is a pipe's end.
+    /// The counters are never read: the poll is edge-triggered, and each ring is an edge. For the
+    /// runtime any descriptor that becomes readable is a pipe's end.
     ///
     /// # Errors
     /// Those of `epoll_ctl`.
@@ -29,8 +30,8 @@ impl Bell {
         eventfds.into_iter().map(pipe::Receiver::from_owned_fd_unchecked).collect()
     }
 
-    /// For the runtime's `on_thread_park`: asks for bells from now on, then looks once more. What it finds wakes
-    /// tasks, and the runtime does not sleep then.
+    /// For the runtime's `on_thread_park`: asks for bells from now on, then looks once more. What
+    /// it finds wakes tasks, and the runtime does not sleep then.
     pub fn before_sleep(&self) {
         for gate in &*self.gates {
             gate.fall_asleep();

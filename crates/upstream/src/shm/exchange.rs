@@ -7,8 +7,8 @@ use tokamak_sys::queue::{Account, Frame, Outcome, split_frame};
 
 use super::rim::{Ended, Fault, Rim};
 
-/// A request that has been queued, and its response. Dropping it withdraws the request, or tells the worker that
-/// nobody reads on.
+/// A request that has been queued, and its response. Dropping it withdraws the request, or tells
+/// the worker that nobody reads on.
 pub struct Exchange {
     rim: Arc<Rim>,
     key: usize,
@@ -53,7 +53,9 @@ impl ResponseHead {
 
     fn parts<T>(&self, look: impl FnOnce(u16, &mut dyn Iterator<Item = (&[u8], &[u8])>) -> T) -> T {
         match split_frame(&self.frame) {
-            Ok((Frame::Head(head) | Frame::Interim(head), _)) => look(head.status, &mut head.headers()),
+            Ok((Frame::Head(head) | Frame::Interim(head), _)) => {
+                look(head.status, &mut head.headers())
+            }
             _ => unreachable!("the frame was a head when it was kept"),
         }
     }
@@ -109,7 +111,8 @@ impl Exchange {
         Poll::Ready(Ok(event))
     }
 
-    /// If the worker has ended the response: how many bytes of body are still to come from this exchange.
+    /// If the worker has ended the response: how many bytes of body are still to come from this
+    /// exchange.
     pub fn body_left(&self) -> Option<usize> {
         self.ended?;
         let mut rest = &self.frames[..];
@@ -124,7 +127,8 @@ impl Exchange {
         Some(left)
     }
 
-    /// The process id of the worker that took the request, as it says itself; nothing if it is unknown.
+    /// The process id of the worker that took the request, as it says itself; nothing if it is
+    /// unknown.
     pub fn worker(&self) -> Option<u32> {
         self.rim.lock().worker(self.key)
     }

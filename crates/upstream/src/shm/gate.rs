@@ -68,9 +68,21 @@ pub struct Source {
 
 impl Gate {
     /// The way of event loop `index`.
-    pub fn new(source: Source, index: u16, bounds: Bounds, want: Option<Want>, alarm: Option<Alarm>) -> Gate {
+    pub fn new(
+        source: Source,
+        index: u16,
+        bounds: Bounds,
+        want: Option<Want>,
+        alarm: Option<Alarm>,
+    ) -> Gate {
         let current = Queue::new(source, index, bounds, want.as_ref());
-        Gate { index, bounds, want, alarm, queues: Mutex::new(Queues { current, leaving: Vec::new() }) }
+        Gate {
+            index,
+            bounds,
+            want,
+            alarm,
+            queues: Mutex::new(Queues { current, leaving: Vec::new() }),
+        }
     }
 
     /// Queues a request.
@@ -156,7 +168,8 @@ impl Gate {
 impl Queue {
     fn new(source: Source, index: u16, bounds: Bounds, want: Option<&Want>) -> Queue {
         let Source { number, segment, tail } = source;
-        let want = want.cloned().map(|want| Box::new(move || want(number)) as Box<dyn Fn() + Send + Sync>);
+        let want =
+            want.cloned().map(|want| Box::new(move || want(number)) as Box<dyn Fn() + Send + Sync>);
         Queue { number, rim: Arc::new(Rim::new(segment, index, tail, bounds, want)) }
     }
 }

@@ -2,8 +2,9 @@
 //! spoils there is not mended: requests would wait, or be refused, until somebody reloads.
 
 /// Looks in a row that have to find the same, at 0.2 s each: a worker may be about to take what
-/// waits, and word of its death on its way. A sound queue takes microseconds. Fewer looks would renew the
-/// site of a machine that was busy for a moment; each one more makes requests wait 0.2 s longer.
+/// waits, and word of its death on its way. A sound queue takes microseconds. Fewer looks would
+/// renew the site of a machine that was busy for a moment; each one more makes requests wait 0.2 s
+/// longer.
 const LOOKS: u32 = 15;
 
 /// What an event loop sees of its queue.
@@ -64,7 +65,10 @@ mod tests {
             (vec![(beside, LOOKS - 1), (full, 1), (beside, LOOKS - 1)], None),
             (vec![(beside, LOOKS)], Some("requests wait beside an idle worker")),
             (vec![(astray, LOOKS - 1), (sound, 1), (astray, LOOKS - 1)], None),
-            (vec![(astray, LOOKS)], Some("a request is in the hands of a worker that is not there")),
+            (
+                vec![(astray, LOOKS)],
+                Some("a request is in the hands of a worker that is not there"),
+            ),
         ] {
             let mut health = Health::default();
             let views = looks.iter().flat_map(|(view, count)| (0..*count).map(|_| *view));

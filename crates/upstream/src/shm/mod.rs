@@ -1,13 +1,14 @@
 //! The rim of a PHP pool: requests into the shared-memory queue, responses out of it.
 //!
-//! Each event loop of the front has a [`Rim`] for each pool. A request becomes an [`Exchange`]; whoever polls
-//! it gets the response piece by piece. The rim itself works when the event loop is about to sleep
-//! ([`Bell::before_sleep`]): it empties the response rings of all slots in which something happened into
-//! private memory and refills body rings, so a worker never waits for a slow client until the exchange holds
-//! more than its bound.
+//! Each event loop of the front has a [`Rim`] for each pool. A request becomes an [`Exchange`];
+//! whoever polls it gets the response piece by piece. The rim itself works when the event loop is
+//! about to sleep ([`Bell::before_sleep`]): it empties the response rings of all slots in which
+//! something happened into private memory and refills body rings, so a worker never waits for a
+//! slow client until the exchange holds more than its bound.
 //!
-//! What is where: a slot is held from the submission until the worker has finished or is dead, whatever becomes
-//! of the exchange; the exchange may outlive its slot (a slow client reads what the worker left long ago).
+//! What is where: a slot is held from the submission until the worker has finished or is dead,
+//! whatever becomes of the exchange; the exchange may outlive its slot (a slow client reads what
+//! the worker left long ago).
 
 mod bell;
 mod exchange;

@@ -104,7 +104,8 @@ pub(super) struct State {
     queued_at: u64,
     /// Counted in [`Inner::waiting`].
     waiting: bool,
-    /// Who was first seen to hold the request: that worker's death ends it, whatever it wrote over its claim since.
+    /// Who was first seen to hold the request: that worker's death ends it, whatever it wrote over
+    /// its claim since.
     holder: Option<Holder>,
     body: Body,
     /// Response frames, copied out of the ring.
@@ -137,8 +138,8 @@ impl Ended {
 }
 
 impl Rim {
-    /// The access of event loop `index`. All loops of a front share `tail`. `want` is called (seldom) when a
-    /// request waits and no worker sleeps.
+    /// The access of event loop `index`. All loops of a front share `tail`. `want` is called
+    /// (seldom) when a request waits and no worker sleeps.
     pub fn new(
         segment: Arc<Segment>,
         index: u16,
@@ -161,12 +162,17 @@ impl Rim {
         }
     }
 
-    /// Queues a request. A worker that sleeps is woken for it when the event loop has done what it can do
-    /// ([`super::Bell::before_sleep`]): by then a busy one may have taken it, and nobody was woken for nothing.
+    /// Queues a request. A worker that sleeps is woken for it when the event loop has done what it
+    /// can do ([`super::Bell::before_sleep`]): by then a busy one may have taken it, and nobody was
+    /// woken for nothing.
     ///
     /// # Errors
     /// [`Refused`].
-    pub fn submit(self: &Arc<Self>, record: &[u8], body: Body) -> Result<Exchange, (Refused, Body)> {
+    pub fn submit(
+        self: &Arc<Self>,
+        record: &[u8],
+        body: Body,
+    ) -> Result<Exchange, (Refused, Body)> {
         let mut guard = self.lock();
         let inner = &mut *guard;
         if inner.is_full() {
@@ -287,8 +293,8 @@ impl Rim {
         }
     }
 
-    /// Does what is otherwise done when the event loop falls asleep: for a loop that has so much to do that it
-    /// never does.
+    /// Does what is otherwise done when the event loop falls asleep: for a loop that has so much to
+    /// do that it never does.
     pub fn attend(&self) {
         let mut inner = self.lock();
         let starved = inner.producer.wake_owed();
@@ -304,8 +310,8 @@ impl Rim {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while the lock is held is a bug that has been reported; the state may still be used to end
-        // the other exchanges.
+        // A panic while the lock is held is a bug that has been reported; the state may still be
+        // used to end the other exchanges.
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -343,8 +349,8 @@ impl Inner {
         }
     }
 
-    /// Moves what the worker has published into the exchange, gives it more of the body, and wakes the exchange's
-    /// task. Frees the slot when the worker has finished.
+    /// Moves what the worker has published into the exchange, gives it more of the body, and wakes
+    /// the exchange's task. Frees the slot when the worker has finished.
     pub fn collect(&mut self, key: usize) {
         self.collect_within(key, self.bounds.inbox);
     }
@@ -354,7 +360,8 @@ impl Inner {
         let Some(slot) = state.slot else { return };
         if state.waiting {
             match self.producer.holder(slot) {
-                // A ready bit for a request that nobody has: set by a worker that is not to be believed.
+                // A ready bit for a request that nobody has: set by a worker that is not to be
+                // believed.
                 Holder::Queued => return,
                 holder => {
                     state.holder = Some(holder);
@@ -376,7 +383,8 @@ impl Inner {
         match self.producer.drain(slot, &mut state.inbox) {
             Ok(Drained::Open) => state.answered |= state.inbox.len() > before,
             Ok(Drained::Finished { outcome, claimed_at, finished_at }) => {
-                state.ended = Some(Ended { outcome, claimed_at, finished_at, seen_at: tokamak_cost::now() });
+                state.ended =
+                    Some(Ended { outcome, claimed_at, finished_at, seen_at: tokamak_cost::now() });
                 self.give_back(key);
             }
             Err(_) => {
@@ -405,8 +413,8 @@ impl Inner {
         }
     }
 
-    /// The worker that has the request is dead. It may have finished before: everything that it left
-    /// in the slot counts, however much that is.
+    /// The worker that has the request is dead. It may have finished before: everything that it
+    /// left in the slot counts, however much that is.
     fn lose(&mut self, key: usize, death: Death) {
         self.collect_within(key, usize::MAX);
         let state = &self.exchanges[key];
@@ -466,8 +474,8 @@ impl Inner {
         }
     }
 
-    /// Whether no further request may wait: not because of others that were given up, which the backlog counts for a while, as long as
-    /// this event loop has less than its share.
+    /// Whether no further request may wait: not because of others that were given up, which the
+    /// backlog counts for a while, as long as this event loop has less than its share.
     fn is_full(&self) -> bool {
         self.waiting >= self.bounds.share && self.producer.backlog() as usize >= self.bounds.queued
     }

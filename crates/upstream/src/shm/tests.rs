@@ -11,8 +11,8 @@ use crate::body::Body;
 
 const BOUNDS: Bounds = Bounds { queue: 50_000_000, inbox: 100_000, queued: 4, share: 2 };
 
-/// A runtime whose loop sleeps and wakes through the bell, as the front's does, with a worker thread that
-/// treats each request with `work`.
+/// A runtime whose loop sleeps and wakes through the bell, as the front's does, with a worker
+/// thread that treats each request with `work`.
 fn with_pool<F: Future<Output = ()> + Send + 'static>(
     work: impl Fn(Job) + Send + 'static,
     test: impl FnOnce(Arc<Rim>, Arc<Segment>) -> F,
@@ -38,7 +38,10 @@ fn with_pool<F: Future<Output = ()> + Send + 'static>(
     let test = test(gate.rim(), segment.clone());
     runtime.block_on(async move {
         let _bells = Bell::listen(vec![bell]).unwrap();
-        tokio::time::timeout(Duration::from_secs(10), tokio::spawn(test)).await.expect("stuck").unwrap();
+        tokio::time::timeout(Duration::from_secs(10), tokio::spawn(test))
+            .await
+            .expect("stuck")
+            .unwrap();
     });
     segment.retire(0);
     worker.join().unwrap();
@@ -72,7 +75,8 @@ fn small_and_large_bodies_come_back() {
     with_pool(echo, |rim, _| async move {
         for len in [0usize, 5, 8000, 50_000, 3_000_000] {
             let sent = Bytes::from((0..len).map(|n| n as u8).collect::<Vec<_>>());
-            let mut exchange = rim.submit(b"r", Body::Memory(sent.clone())).map_err(|e| e.0).unwrap();
+            let mut exchange =
+                rim.submit(b"r", Body::Memory(sent.clone())).map_err(|e| e.0).unwrap();
             let (status, got, outcome) = body(&mut exchange).await.unwrap();
             assert_eq!((status, outcome), (200, Outcome::Complete));
             assert!(got == sent, "{len} bytes");
@@ -86,7 +90,8 @@ fn a_response_nobody_reads_holds_its_worker_only_beyond_the_bound() {
     let work = |mut job: Job| {
         let size = job.record()[0] as usize * 1000;
         job.send_head(200, std::iter::empty()).unwrap();
-        let outcome = if job.write(&vec![b'x'; size]).is_ok() { Outcome::Complete } else { Outcome::Broken };
+        let outcome =
+            if job.write(&vec![b'x'; size]).is_ok() { Outcome::Complete } else { Outcome::Broken };
         job.finish(outcome);
     };
     with_pool(work, |rim, segment| async move {
@@ -116,7 +121,10 @@ fn a_wait_that_is_too_long_ends_and_the_queue_is_bounded() {
     rim.tick(tokamak_cost::now() + 2 * BOUNDS.queue);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     for exchange in &mut waiting {
-        assert!(matches!(exchange.poll_event(&mut context), std::task::Poll::Ready(Err(Fault::Waited))));
+        assert!(matches!(
+            exchange.poll_event(&mut context),
+            std::task::Poll::Ready(Err(Fault::Waited))
+        ));
     }
     drop(waiting);
     assert_eq!(rim.running(), 0);
@@ -127,7 +135,8 @@ fn a_wait_that_is_too_long_ends_and_the_queue_is_bounded() {
 fn an_event_loop_may_have_what_others_leave_and_always_its_share() {
     let segment = Arc::new(Segment::create("test", Geometry::new(2, 8, 1, 8192, 8192)).unwrap());
     let tail = Arc::new(AtomicU32::new(0));
-    let rims = [0, 1].map(|index| Arc::new(Rim::new(segment.clone(), index, tail.clone(), BOUNDS, None)));
+    let rims =
+        [0, 1].map(|index| Arc::new(Rim::new(segment.clone(), index, tail.clone(), BOUNDS, None)));
     let submit = |index: usize| rims[index].submit(b"r", Body::Empty).map_err(|e| e.0);
     let one: Vec<_> = (0..4).map(|_| submit(0).unwrap()).collect();
     assert_eq!(submit(0).map(drop), Err(Refused::Full));
@@ -150,7 +159,9 @@ fn a_dead_workers_request_is_told() {
     assert!(exchange.poll_event(&mut context).is_pending(), "another worker's death is no concern");
     rim.worker_died(5, Death::TimedOut);
     let fault = Fault::Died { death: Death::TimedOut, answered: false };
-    assert!(matches!(exchange.poll_event(&mut context), std::task::Poll::Ready(Err(f)) if f == fault));
+    assert!(
+        matches!(exchange.poll_event(&mut context), std::task::Poll::Ready(Err(f)) if f == fault)
+    );
     assert_eq!(rim.running(), 0);
     std::mem::forget(job);
 }
@@ -158,17 +169,19 @@ fn a_dead_workers_request_is_told() {
 #[test]
 fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
     let source = |number| {
-        let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 2, 8192, 8192)).unwrap());
+        let segment =
+            Arc::new(Segment::create("test", Geometry::new(1, 8, 2, 8192, 8192)).unwrap());
         Source { number, segment, tail: Arc::default() }
     };
     let worker = |source: &Source, instance| {
         let bell = tokamak_sys::channel::bell().unwrap();
         Consumer::new(source.segment.clone(), vec![bell], 0, instance)
     };
-    let take = |worker: &mut Consumer| match worker.next(|| Claim::Go, || panic!("nothing is queued")) {
-        Next::Request(job) => job,
-        Next::Retire => panic!("retired"),
-    };
+    let take =
+        |worker: &mut Consumer| match worker.next(|| Claim::Go, || panic!("nothing is queued")) {
+            Next::Request(job) => job,
+            Next::Retire => panic!("retired"),
+        };
     let (first, second) = (source(1), source(2));
     let gate = Gate::new(first.clone(), 0, BOUNDS, None, None);
     let submit = || gate.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
@@ -189,7 +202,10 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
     gate.attend();
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     for exchange in [&mut answered, &mut new] {
-        assert!(matches!(exchange.poll_event(&mut context), std::task::Poll::Ready(Ok(Event::End(_)))));
+        assert!(matches!(
+            exchange.poll_event(&mut context),
+            std::task::Poll::Ready(Ok(Event::End(_)))
+        ));
     }
     gate.tick(tokamak_cost::now());
     assert_eq!(left.load(std::sync::atomic::Ordering::Relaxed), 0, "a request is left");
@@ -229,7 +245,8 @@ fn a_response_that_was_finished_is_whole_though_its_worker_ends_before_a_slow_cl
     assert_eq!(rim.running(), 0);
     let mut future = std::pin::pin!(body(&mut exchange));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let std::task::Poll::Ready(Ok((200, bytes, Outcome::Complete))) = future.as_mut().poll(&mut context)
+    let std::task::Poll::Ready(Ok((200, bytes, Outcome::Complete))) =
+        future.as_mut().poll(&mut context)
     else {
         panic!("the response is not whole");
     };
@@ -259,16 +276,21 @@ fn a_slot_with_a_damaged_response_comes_back_when_its_worker_is_done() {
     let memory: std::fs::File = segment.fd().try_clone_to_owned().unwrap().into();
     let mut bytes = vec![0; memory.metadata().unwrap().len() as usize];
     memory.read_exact_at(&mut bytes, 0).unwrap();
-    let places = (0..bytes.len()).step_by(8).filter(|at| bytes[*at..*at + 8] == 4008u64.to_le_bytes());
+    let places =
+        (0..bytes.len()).step_by(8).filter(|at| bytes[*at..*at + 8] == 4008u64.to_le_bytes());
     places.for_each(|at| memory.write_all_at(&[0xff; 8], at as u64).unwrap());
     rim.attend();
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(matches!(exchange.poll_event(&mut context), std::task::Poll::Ready(Err(Fault::Malformed))));
+    assert!(matches!(
+        exchange.poll_event(&mut context),
+        std::task::Poll::Ready(Err(Fault::Malformed))
+    ));
     assert_eq!(rim.running(), 0);
 }
 
-/// A pool whose worker writes anything anywhere into the shared memory costs that pool its answers, and nobody else
-/// anything: no panic (of an overflow, in this build), no endless loop, no access beyond the memory.
+/// A pool whose worker writes anything anywhere into the shared memory costs that pool its answers,
+/// and nobody else anything: no panic (of an overflow, in this build), no endless loop, no access
+/// beyond the memory.
 #[test]
 fn a_worker_that_writes_anywhere_harms_nobody_else() {
     use std::os::unix::fs::FileExt;
@@ -302,7 +324,8 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
                         6 => u64::MAX - random() % 16,
                         _ => random(),
                     };
-                    // Most of it where the numbers are: the header, the cells, the board, the heads of the slots.
+                    // Most of it where the numbers are: the header, the cells, the board, the heads
+                    // of the slots.
                     let at = match random() % 8 {
                         0 => random() % len,
                         1..4 => (random() % (len - slots)) & !3,
@@ -325,13 +348,15 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
         if began > end {
             break;
         }
-        let body = if round % 3 == 0 { Body::Memory(vec![b'b'; 20_000].into()) } else { Body::Empty };
+        let body =
+            if round % 3 == 0 { Body::Memory(vec![b'b'; 20_000].into()) } else { Body::Empty };
         match rim.submit(&[b'r'; 300], body) {
             Ok(exchange) => exchanges.push(exchange),
             Err(_) => refused += 1,
         }
         if refused > 5 {
-            // The queue looks full for ever, or all slots are held by workers that never were: begin anew.
+            // The queue looks full for ever, or all slots are held by workers that never were:
+            // begin anew.
             exchanges.clear();
             memory.write_all_at(&vec![0; (len - slots) as usize], 0).unwrap();
             (rim, refused) = (new(), 0);
@@ -351,7 +376,9 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
                     std::task::Poll::Ready(Ok(Event::Body(piece) | Event::Complaint(piece))) => {
                         bytes += piece.len()
                     }
-                    std::task::Poll::Ready(Ok(Event::Account(told))) => bytes += told.account().script.len(),
+                    std::task::Poll::Ready(Ok(Event::Account(told))) => {
+                        bytes += told.account().script.len()
+                    }
                     std::task::Poll::Pending => break,
                 }
             }

@@ -32,7 +32,10 @@ impl Position {
     /// As they have it.
     pub fn from_bytes(bytes: &[u8]) -> Option<Position> {
         let (time, number) = bytes.split_at_checked(8)?;
-        Some(Position(u64::from_be_bytes(time.try_into().ok()?), u64::from_be_bytes(number.try_into().ok()?)))
+        Some(Position(
+            u64::from_be_bytes(time.try_into().ok()?),
+            u64::from_be_bytes(number.try_into().ok()?),
+        ))
     }
 }
 
@@ -51,7 +54,9 @@ fn from_bytes(bytes: &[u8]) -> Purge {
     match bytes {
         [b'k', key @ ..] => Purge::Key(key.to_vec()),
         [b'p', start @ ..] => Purge::Prefix(start.to_vec()),
-        [b't', tag @ ..] => str::from_utf8(tag).map_or(Purge::All, |tag| Purge::Tag(tag.to_owned())),
+        [b't', tag @ ..] => {
+            str::from_utf8(tag).map_or(Purge::All, |tag| Purge::Tag(tag.to_owned()))
+        }
         _ => Purge::All,
     }
 }
@@ -143,7 +148,8 @@ impl Log {
         due
     }
 
-    /// Takes in all that the stream has, and gives what is to be done. As many as `most` are not all.
+    /// Takes in all that the stream has, and gives what is to be done. As many as `most` are not
+    /// all.
     pub fn load(&mut self, news: Vec<News>, most: usize) -> Vec<Purge> {
         self.floor = if news.len() < most { Position::default() } else { news[0].0 };
         self.position = Some(news.last().map(|(id, _)| *id).or(self.lost).unwrap_or_default());
@@ -153,7 +159,9 @@ impl Log {
             // It has nothing yet that anybody could have told it to forget.
             None => Vec::new(),
             Some(since) if since < self.floor => vec![Purge::All],
-            Some(since) => news.iter().filter(|(id, _)| *id > since).map(|(_, what)| what.clone()).collect(),
+            Some(since) => {
+                news.iter().filter(|(id, _)| *id > since).map(|(_, what)| what.clone()).collect()
+            }
         };
         self.purges = news.into();
         due
@@ -204,7 +212,10 @@ mod tests {
             let tags: Vec<Box<str>> = tags.iter().map(|tag| (*tag).into()).collect();
             assert_eq!(log.forgets(at(number), &key, &tags), forgets, "{number} {tags:?}");
         }
-        log.append(vec![(at(10), Purge::Prefix(b"h/".to_vec())), (at(11), Purge::Key(b"h/y".to_vec()))], 10);
+        log.append(
+            vec![(at(10), Purge::Prefix(b"h/".to_vec())), (at(11), Purge::Key(b"h/y".to_vec()))],
+            10,
+        );
         assert!(log.forgets(at(9), &key, &[]) && !log.forgets(at(10), &key, &[]));
         assert!(log.forgets(at(10), &Key::of(b"h/y"), &[]));
     }
@@ -228,8 +239,14 @@ mod tests {
         log.lose();
         assert_eq!(log.load(vec![tag(5, "a"), tag(6, "b")], 10), [Purge::Tag("b".into())]);
         log.lose();
-        assert_eq!(log.load(vec![tag(8, "c"), tag(9, "d")], 2), [Purge::All], "it cannot know what else");
-        assert!(log.forgets(at(7), &Key::of(b"h/x"), &[]) && !log.forgets(at(9), &Key::of(b"h/x"), &[]));
+        assert_eq!(
+            log.load(vec![tag(8, "c"), tag(9, "d")], 2),
+            [Purge::All],
+            "it cannot know what else"
+        );
+        assert!(
+            log.forgets(at(7), &Key::of(b"h/x"), &[]) && !log.forgets(at(9), &Key::of(b"h/x"), &[])
+        );
         // Somebody has emptied the server.
         log.lose();
         assert_eq!(log.load(Vec::new(), 2), []);
@@ -238,9 +255,12 @@ mod tests {
 
     #[test]
     fn purges_are_written_and_read() {
-        for purge in
-            [Purge::All, Purge::Key(b"h/\xff".to_vec()), Purge::Prefix(b"".to_vec()), Purge::Tag("ü".into())]
-        {
+        for purge in [
+            Purge::All,
+            Purge::Key(b"h/\xff".to_vec()),
+            Purge::Prefix(b"".to_vec()),
+            Purge::Tag("ü".into()),
+        ] {
             assert_eq!(from_bytes(&to_bytes(&purge)), purge);
         }
         for strange in [&b""[..], b"z", b"t\xff"] {
@@ -255,8 +275,9 @@ mod tests {
     #[test]
     fn replies_are_read() {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let one =
-            |id: &str, what: &str| Value::Array(vec![text(id), Value::Array(vec![text("what"), text(what)])]);
+        let one = |id: &str, what: &str| {
+            Value::Array(vec![text(id), Value::Array(vec![text("what"), text(what)])])
+        };
         let reply = Value::Array(vec![Value::Array(vec![
             text("purges"),
             Value::Array(vec![one("1-0", "a"), one("2-1", "kx")]),

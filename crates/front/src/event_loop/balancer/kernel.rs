@@ -1,4 +1,5 @@
-//! What the kernel counts: how many processors have nothing to do, and how long a thread has waited for one.
+//! What the kernel counts: how many processors have nothing to do, and how long a thread has waited
+//! for one.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,19 +7,21 @@ use std::io::Read;
 /// The kernel counts in hundredths of a second (`USER_HZ`), whatever its own clock.
 const HUNDREDTH: f64 = 1e7;
 
-/// An earlier look that is older than that says nothing about now, in nanoseconds. Chosen arbitrarily.
+/// An earlier look that is older than that says nothing about now, in nanoseconds. Chosen
+/// arbitrarily.
 const STALE: u64 = 1_000_000_000;
 
 /// Compares two looks at the kernel's count.
 #[derive(Debug, Default)]
 pub struct Spare {
-    /// When it was last looked at, and the idle time of all processors until then, in hundredths of a second.
+    /// When it was last looked at, and the idle time of all processors until then, in hundredths of
+    /// a second.
     last: Option<(u64, u64)>,
 }
 
 impl Spare {
-    /// Processors that had nothing to do since the last look, which was not long ago; otherwise none, for the next look will tell.
-    /// Nothing if the kernel does not say.
+    /// Processors that had nothing to do since the last look, which was not long ago; otherwise
+    /// none, for the next look will tell. Nothing if the kernel does not say.
     pub fn look(&mut self, now: u64) -> Option<f64> {
         let mut text = [0; 256];
         let read = File::open("/proc/stat").and_then(|mut file| file.read(&mut text)).ok()?;
@@ -32,21 +35,25 @@ impl Spare {
     }
 }
 
-/// Nanoseconds for which the calling thread has wanted a processor and not had one, since it began. Nothing if the kernel does not say.
+/// Nanoseconds for which the calling thread has wanted a processor and not had one, since it began.
+/// Nothing if the kernel does not say.
 pub fn waited() -> Option<u64> {
     let mut text = [0; 96];
-    let read = File::open("/proc/thread-self/schedstat").and_then(|mut file| file.read(&mut text)).ok()?;
+    let read =
+        File::open("/proc/thread-self/schedstat").and_then(|mut file| file.read(&mut text)).ok()?;
     str::from_utf8(&text[..read]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Idle time of all processors, from the beginning of `/proc/stat`: that without work, and that in wait for a disk.
+/// Idle time of all processors, from the beginning of `/proc/stat`: that without work, and that in
+/// wait for a disk.
 fn idle(text: &[u8]) -> Option<u64> {
     let mut fields = text.split(|byte| *byte == b'\n').next()?.split(|byte| *byte == b' ');
     if fields.next()? != b"cpu" {
         return None;
     }
-    let numbers =
-        fields.filter(|field| !field.is_empty()).map(|field| str::from_utf8(field).ok()?.parse().ok());
+    let numbers = fields
+        .filter(|field| !field.is_empty())
+        .map(|field| str::from_utf8(field).ok()?.parse().ok());
     let numbers: Vec<Option<u64>> = numbers.take(5).collect();
     match numbers[..] {
         [_, _, _, Some(idle), Some(waiting)] => Some(idle + waiting),
@@ -64,9 +71,14 @@ mod tests {
             idle(b"cpu  10132153 290696 3084719 46828483 16683 0 25195 0 0 0\ncpu0 1 2"),
             Some(46_845_166)
         );
-        for text in
-            [&b""[..], b"cpu", b"cpu  1 2 3 4", b"cpu0 1 2 3 4 5", b"cpu  1 2 3 x 5", b"intr 1 2 3 4 5 6"]
-        {
+        for text in [
+            &b""[..],
+            b"cpu",
+            b"cpu  1 2 3 4",
+            b"cpu0 1 2 3 4 5",
+            b"cpu  1 2 3 x 5",
+            b"intr 1 2 3 4 5 6",
+        ] {
             assert_eq!(idle(text), None, "{}", text.escape_ascii());
         }
     }

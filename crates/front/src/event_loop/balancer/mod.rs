@@ -1,9 +1,9 @@
 //! How many event loops serve HTTP, and which of them has which connections.
 //!
-//! As few loops serve as have time for it. Two loops that share a processor cost each request a context
-//! switch, and each request waits for the other loop's turn; a loop with a processor of its own costs
-//! neither. A loop that does not serve does not listen either, and its connections move to the serving
-//! loops, each one between two requests.
+//! As few loops serve as have time for it. Two loops that share a processor cost each request a
+//! context switch, and each request waits for the other loop's turn; a loop with a processor of its
+//! own costs neither. A loop that does not serve does not listen either, and its connections move
+//! to the serving loops, each one between two requests.
 
 mod kernel;
 mod policy;
@@ -17,17 +17,20 @@ use tokio::sync::watch;
 use kernel::Spare;
 use policy::{CLIENTS, Facts, Policy};
 
-/// A loop that reports this many ticks late, although it had a processor, was held up by a script or a disk.
-/// It gets no new connections until it reports again. One tick (200 ms) is less than a script may take by
-/// default (500 ms), so a script at its limit counts; a tenth of it would count one slow disk read.
+/// A loop that reports this many ticks late, although it had a processor, was held up by a script
+/// or a disk. It gets no new connections until it reports again. One tick (200 ms) is less than a
+/// script may take by default (500 ms), so a script at its limit counts; a tenth of it would count
+/// one slow disk read.
 const LATE: f64 = 1.0;
 
 /// A loop that has not reported for this many ticks is taken for held up even if it may only lack a
-/// processor. Below [`LATE`] a busy machine would look held up all the time; much above it, clients wait.
+/// processor. Below [`LATE`] a busy machine would look held up all the time; much above it, clients
+/// wait.
 const VERY_LATE: f64 = 1.5;
 
-/// Fraction of its time that a loop may work before new connections of web servers go to other loops. The
-/// rest is for bursts: at 0.95 requests would queue in the loop, at 0.1 connections would move for nothing.
+/// Fraction of its time that a loop may work before new connections of web servers go to other
+/// loops. The rest is for bursts: at 0.95 requests would queue in the loop, at 0.1 connections
+/// would move for nothing.
 const FULL: f64 = 0.7;
 
 /// A loop's demand is stored as an integer number of these parts of its time.
@@ -85,7 +88,11 @@ pub struct Record {
 impl Record {
     /// Of the calling thread, `now`.
     pub fn take(now: u64) -> Record {
-        Record { at: now, worked: tokamak_cost::thread_time(), waited: kernel::waited().unwrap_or(0) }
+        Record {
+            at: now,
+            worked: tokamak_cost::thread_time(),
+            waited: kernel::waited().unwrap_or(0),
+        }
     }
 }
 
@@ -111,22 +118,24 @@ impl Balancer {
         self.serving.subscribe()
     }
 
-    /// The loop for a new HTTP connection: of those that serve and are not held up the one with the fewest, the one that asks among
-    /// equals; `now` in nanoseconds. If they all have as many as they may, any loop.
+    /// The loop for a new HTTP connection: of those that serve and are not held up the one with the
+    /// fewest, the one that asks among equals; `now` in nanoseconds. If they all have as many as
+    /// they may, any loop.
     pub fn for_client(&self, asking: usize, now: u64) -> usize {
         let load = |index: usize| (self.is_late(index, LATE, now), self.clients(index));
         let least = least_of(asking, *self.serving.borrow(), load);
         if load(least).1 < CLIENTS { least } else { least_of(asking, self.members.len(), load) }
     }
 
-    /// The loop for a new connection of a web server: the one with the fewest of those that have time and are not held up. `stays`: the
-    /// one that asks, if it has time itself.
+    /// The loop for a new connection of a web server: the one with the fewest of those that have
+    /// time and are not held up. `stays`: the one that asks, if it has time itself.
     pub fn for_server(&self, asking: usize, stays: bool, now: u64) -> usize {
         let is_full = |index: usize| self.members[index].is_full.load(Ordering::Relaxed);
         if stays && !is_full(asking) {
             return asking;
         }
-        let load = |index| (self.is_late(index, LATE, now), is_full(index), self.connections(index));
+        let load =
+            |index| (self.is_late(index, LATE, now), is_full(index), self.connections(index));
         least_of(asking, self.members.len(), load)
     }
 
@@ -135,7 +144,8 @@ impl Balancer {
         self.members[index].surplus.load(Ordering::Relaxed) > 0
     }
 
-    /// Another loop that takes over one of this loop's HTTP connections, which is between two requests.
+    /// Another loop that takes over one of this loop's HTTP connections, which is between two
+    /// requests.
     pub fn handover_target(&self, index: usize, now: u64) -> Option<usize> {
         let member = &self.members[index];
         // Nobody else takes from it; if it is set anew meanwhile, it is so again soon.
@@ -176,8 +186,8 @@ impl Balancer {
         self.members[index].seen.store(now.at, Ordering::Relaxed);
     }
 
-    /// A loop tells what it has done from one record to the next. One of those who do decides for all. Answers whether the loop has come to
-    /// its turn in time.
+    /// A loop tells what it has done from one record to the next. One of those who do decides for
+    /// all. Answers whether the loop has come to its turn in time.
     pub fn report(&self, index: usize, before: Record, now: Record) -> bool {
         let passed = now.at.saturating_sub(before.at).max(1);
         let (worked, waited) =
@@ -194,7 +204,9 @@ impl Balancer {
             match self.scaler.try_lock() {
                 Ok(mut scaler) => self.decide(&mut scaler, now.at),
                 // A panic elsewhere cannot leave it half changed.
-                Err(TryLockError::Poisoned(poisoned)) => self.decide(&mut poisoned.into_inner(), now.at),
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    self.decide(&mut poisoned.into_inner(), now.at)
+                }
                 // Somebody does it.
                 Err(TryLockError::WouldBlock) => {}
             }
@@ -224,7 +236,8 @@ impl Balancer {
             is_held_up |= member.was_held_up.swap(false, Ordering::Relaxed);
             is_held_up |= self.is_late(index, VERY_LATE, now);
         }
-        let demand: u32 = self.members.iter().map(|member| member.demand.load(Ordering::Relaxed)).sum();
+        let demand: u32 =
+            self.members.iter().map(|member| member.demand.load(Ordering::Relaxed)).sum();
         let clients = (0..self.members.len()).map(|index| self.clients(index)).sum();
         let facts = Facts { now, demand: f64::from(demand) / WHOLE, clients, is_held_up };
         let Scaler { policy, spare, .. } = scaler;
@@ -233,7 +246,8 @@ impl Balancer {
         self.share_out(serving, clients, now);
     }
 
-    /// Counts what each loop has too much of. Where the difference is small, connections that come and go even it out.
+    /// Counts what each loop has too much of. Where the difference is small, connections that come
+    /// and go even it out.
     fn share_out(&self, serving: usize, clients: usize, now: u64) {
         let fit = (0..serving).filter(|index| !self.is_late(*index, LATE, now)).count();
         let share = clients.div_ceil(fit.max(1));
@@ -259,7 +273,8 @@ mod tests {
 
     #[test]
     fn the_least_of_equals_is_the_own() {
-        let pick = |asking, loads: &[(bool, usize)]| least_of(asking, loads.len(), |index| loads[index]);
+        let pick =
+            |asking, loads: &[(bool, usize)]| least_of(asking, loads.len(), |index| loads[index]);
         assert_eq!(pick(0, &[(false, 2), (false, 1), (false, 1)]), 1);
         assert_eq!(pick(2, &[(false, 2), (false, 1), (false, 1)]), 2);
         assert_eq!(
@@ -270,7 +285,8 @@ mod tests {
         assert_eq!(pick(0, &[(true, 2), (true, 9), (true, 1)]), 2, "if none has");
     }
 
-    /// Loops that report for so many ticks from this one on that they have worked for this part of their time.
+    /// Loops that report for so many ticks from this one on that they have worked for this part of
+    /// their time.
     fn report(balancer: &Balancer, who: &[usize], ticks: std::ops::Range<u64>, part: f64) {
         for tick in ticks {
             let record = |tick: u64| Record {
@@ -322,7 +338,8 @@ mod tests {
         come(&balancer, 30, 1, 7);
         settle(&balancer, &[1, 2], 7);
         assert_eq!(clients(&balancer), [10, 15, 15], "it cannot give, but must not get");
-        let servers: Vec<_> = (0..3).map(|asking| balancer.for_server(asking, false, 7 * TICK)).collect();
+        let servers: Vec<_> =
+            (0..3).map(|asking| balancer.for_server(asking, false, 7 * TICK)).collect();
         assert_eq!(servers, [1, 1, 2]);
         report(&balancer, &[0, 1, 2], 7..9, 0.0);
         come(&balancer, 8, 2, 9);

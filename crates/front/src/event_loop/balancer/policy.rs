@@ -1,4 +1,5 @@
-//! The number of event loops that serve, decided from what they have done lately. No clock and no system call.
+//! The number of event loops that serve, decided from what they have done lately. No clock and no
+//! system call.
 //!
 //! ```text
 //!        all busy, and processors have nothing to do: up to twice as many
@@ -14,31 +15,33 @@
 
 use std::time::Duration;
 
-/// Fraction of its time for which a busy loop wants a processor. The rest is the time in which another loop
-/// can begin to serve: near 1 requests would queue before that, at 0.1 every loop would always serve.
+/// Fraction of its time for which a busy loop wants a processor. The rest is the time in which
+/// another loop can begin to serve: near 1 requests would queue before that, at 0.1 every loop
+/// would always serve.
 const BUSY: f64 = 0.7;
 
-/// Fewer loops suffice if each would want a processor for at most this fraction of its time. The distance to
-/// [`BUSY`] keeps the number from swinging.
+/// Fewer loops suffice if each would want a processor for at most this fraction of its time. The
+/// distance to [`BUSY`] keeps the number from swinging.
 const AMPLE: f64 = 0.5;
 
-/// Processors that must have nothing to do before another loop may serve: without one, loops would take turns. Chosen by
-/// measurement: a loop and a client that have two processors for themselves leave 0.05 to 0.2 of one, a loop that another one
-/// could help leaves 0.4.
+/// Processors that must have nothing to do before another loop may serve: without one, loops would
+/// take turns. Chosen by measurement: a loop and a client that have two processors for themselves
+/// leave 0.05 to 0.2 of one, a loop that another one could help leaves 0.4.
 const SPARE: f64 = 0.3;
 
 /// Decisions in a row that must find it so.
 const TWICE: u32 = 2;
 
-/// HTTP connections for which one loop is enough. Each may have a request in the queue, and this is the
-/// smallest number of slots that a loop has there.
+/// HTTP connections for which one loop is enough. Each may have a request in the queue, and this is
+/// the smallest number of slots that a loop has there.
 pub const CLIENTS: usize = 256;
 
-/// How long fewer loops must have sufficed before fewer serve. Much shorter, and each pause between two
-/// bursts would move connections; much longer only wastes context switches.
+/// How long fewer loops must have sufficed before fewer serve. Much shorter, and each pause between
+/// two bursts would move connections; much longer only wastes context switches.
 const CALM: Duration = Duration::from_secs(1);
 
-/// How long all loops serve after one was held up, because what held it up will probably come again.
+/// How long all loops serve after one was held up, because what held it up will probably come
+/// again.
 const WARY: Duration = Duration::from_secs(60);
 
 /// What is known at the time of a decision.
@@ -72,8 +75,8 @@ impl Policy {
         Policy { loops, serving: 1, wanting: 0, calm_since: None, wary_until: 0 }
     }
 
-    /// How many loops serve from now on. `spare` tells how many processors have had nothing to do lately; it is asked only if that
-    /// matters, and if nobody knows there are enough.
+    /// How many loops serve from now on. `spare` tells how many processors have had nothing to do
+    /// lately; it is asked only if that matters, and if nobody knows there are enough.
     pub fn decide(&mut self, facts: Facts, spare: impl FnOnce() -> Option<f64>) -> usize {
         let Facts { now, demand, clients, is_held_up } = facts;
         if is_held_up {
@@ -85,8 +88,9 @@ impl Policy {
         let spare = if is_busy { spare().unwrap_or(f64::INFINITY) } else { 0.0 };
         self.wanting = if spare >= SPARE { self.wanting + 1 } else { 0 };
         self.calm_since = self.calm_since.or(Some(now)).filter(|_| enough < self.serving);
-        let is_calm =
-            self.calm_since.is_some_and(|since| now.saturating_sub(since) >= CALM.as_nanos() as u64);
+        let is_calm = self
+            .calm_since
+            .is_some_and(|since| now.saturating_sub(since) >= CALM.as_nanos() as u64);
         if self.wanting >= TWICE {
             self.wanting = 0;
             let more = (spare.ceil() as usize).clamp(1, self.serving);
@@ -158,7 +162,8 @@ mod tests {
     fn fewer_serve_when_that_has_sufficed_for_a_while() {
         let mut shift = Shift::of(8);
         while shift.then(8.0, None) < 8 {}
-        let calm = |shift: &mut Shift, work| (0..5).map(|_| shift.then(work, None)).collect::<Vec<_>>();
+        let calm =
+            |shift: &mut Shift, work| (0..5).map(|_| shift.then(work, None)).collect::<Vec<_>>();
         assert_eq!(calm(&mut shift, 1.4), [8; 5]);
         assert_eq!(shift.then(4.0, Some(0.0)), 8, "from the beginning");
         assert_eq!(calm(&mut shift, 1.4), [8; 5]);

@@ -1,5 +1,5 @@
-//! What passes the screen means the same to the HTTP library: it sees as many requests, with the same
-//! bodies, and finds nothing to refuse.
+//! What passes the screen means the same to the HTTP library: it sees as many requests, with the
+//! same bodies, and finds nothing to refuse.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -38,7 +38,11 @@ impl Read for Sent {
 }
 
 impl Write for Sent {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.written.borrow_mut().extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
@@ -58,15 +62,16 @@ fn library(bytes: &[u8], step: usize) -> (Vec<u64>, Vec<u8>) {
     let written = Rc::new(RefCell::new(Vec::new()));
     let io = Sent { bytes: bytes.to_vec(), at: 0, step, written: written.clone() };
     let seen = bodies.clone();
-    let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        let seen = seen.clone();
-        async move {
-            if let Ok(body) = request.into_body().collect().await {
-                seen.borrow_mut().push(body.to_bytes().len() as u64);
+    let service =
+        hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            let seen = seen.clone();
+            async move {
+                if let Ok(body) = request.into_body().collect().await {
+                    seen.borrow_mut().push(body.to_bytes().len() as u64);
+                }
+                Ok::<_, Infallible>(http::Response::new(Empty::<Bytes>::new()))
             }
-            Ok::<_, Infallible>(http::Response::new(Empty::<Bytes>::new()))
-        }
-    });
+        });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.max_headers(LIMITS.fields).half_close(true).pipeline_flush(true);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -102,7 +107,8 @@ fn agree(bytes: &[u8], step: usize) {
     assert!(!written.contains("400 Bad"), "refused: {}", bytes.escape_ascii());
     assert!(!written.contains("431 "), "refused: {}", bytes.escape_ascii());
     let expected = screened(bytes);
-    // The library stops after a request that asks to close; until there both must have seen the same.
+    // The library stops after a request that asks to close; until there both must have seen the
+    // same.
     assert_eq!(bodies, expected[..bodies.len()], "{}", bytes.escape_ascii());
     let closes = bytes.to_ascii_lowercase().windows(5).any(|word| word == b"close");
     let old = bytes.windows(8).any(|word| word == b"HTTP/1.0");
@@ -113,13 +119,23 @@ fn agree(bytes: &[u8], step: usize) {
 fn known_streams_agree() {
     let head = "POST / HTTP/1.1\r\nHost: a\r\n";
     for text in [
-        format!("{head}Transfer-Encoding: CHUNKED\r\n\r\n5;a=b;c\r\nhello\r\n0\r\nX-T: 1\r\n\r\n{head}\r\n"),
-        format!("{head}Transfer-Encoding:\tchunked\t\r\n\r\n0000000000000001\r\nx\r\n0\r\n\r\n{head}\r\n"),
-        format!("{head}Content-Length: 0005\r\n\r\nhello\r\n{head}Content-Length: 0\r\n\r\n{head}\r\n"),
+        format!(
+            "{head}Transfer-Encoding: CHUNKED\r\n\r\n5;a=b;c\r\nhello\r\n0\r\nX-T: \
+                1\r\n\r\n{head}\r\n"
+        ),
+        format!(
+            "{head}Transfer-Encoding:\tchunked\t\r\n\r\n0000000000000001\r\nx\r\n0\r\n\r\n{head}\r\n"
+        ),
+        format!(
+            "{head}Content-Length: 0005\r\n\r\nhello\r\n{head}Content-Length: 0\r\n\r\n{head}\r\n"
+        ),
         format!("{head}Content-Length: 1000\r\n\r\n{}{head}\r\n", "x".repeat(1000)),
         format!("{head}Upgrade: h2c\r\nConnection: upgrade\r\n\r\n{head}\r\n"),
         format!("{head}X-\u{e9}: \u{e9}\r\n\r\n"),
-        format!("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\nGET http://a?b HTTP/1.1\r\nHost: a\r\n\r\n{head}\r\n"),
+        format!(
+            "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\nGET http://a?b HTTP/1.1\r\nHost: \
+                a\r\n\r\n{head}\r\n"
+        ),
         "GET /\"{}|^\\[]?`{}|^\\[]' HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
     ] {
         for step in [1, 3, 7, 4096] {

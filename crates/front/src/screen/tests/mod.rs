@@ -31,11 +31,22 @@ fn judge_split(bytes: &[u8]) -> Result<(), Violation> {
     let (single, slow) = feed_all(bytes.chunks(1));
     assert_eq!(whole, single, "{}", bytes.escape_ascii());
     if whole.is_ok() {
-        assert_eq!((screen.phase(), screen.body()), (slow.phase(), slow.body()), "{}", bytes.escape_ascii());
+        assert_eq!(
+            (screen.phase(), screen.body()),
+            (slow.phase(), slow.body()),
+            "{}",
+            bytes.escape_ascii()
+        );
     }
     for cut in 0..bytes.len() {
         let (left, right) = bytes.split_at(cut);
-        assert_eq!(whole, feed_all([left, right]).0, "{} | {}", left.escape_ascii(), right.escape_ascii());
+        assert_eq!(
+            whole,
+            feed_all([left, right]).0,
+            "{} | {}",
+            left.escape_ascii(),
+            right.escape_ascii()
+        );
     }
     whole
 }
@@ -54,7 +65,10 @@ fn the_phase_follows_the_message() {
     assert_eq!(say(b"\r\n"), (Phase::Body, 0));
     assert_eq!(say(b"hel"), (Phase::Body, 3));
     assert_eq!(say(b"lo"), (Phase::Idle, 5));
-    assert_eq!(say(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n"), (Phase::Body, 0));
+    assert_eq!(
+        say(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n"),
+        (Phase::Body, 0)
+    );
     assert_eq!(say(b"3;a=\"b\"\r\nabc\r\n0A\r\n0123456789\r\n"), (Phase::Body, 13));
     assert_eq!(say(b"0\r\nX-Sum: 1\r\n"), (Phase::Body, 13));
     assert_eq!(say(b"\r\n"), (Phase::Idle, 13));
@@ -63,13 +77,18 @@ fn the_phase_follows_the_message() {
 
 #[test]
 fn complete_requests_before_a_violation_are_told() {
-    let good = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab";
+    let good = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: \
+        2\r\n\r\nab";
     let mut screen = Screen::new(LIMITS);
     let mut both = good.to_vec();
     both.extend_from_slice(b"GET / HTTP/1.1\nHost: a\r\n\r\n");
     assert_eq!(screen.feed(&both), Err(Violation::BareLf));
     assert_eq!(screen.clean(), good.len());
-    assert_eq!(screen.feed(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), Err(Violation::BareLf), "no way back");
+    assert_eq!(
+        screen.feed(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
+        Err(Violation::BareLf),
+        "no way back"
+    );
 }
 
 #[test]
@@ -105,7 +124,8 @@ fn limits_are_met_exactly() {
 
 #[test]
 fn body_limits_are_met_exactly() {
-    let sized = |length: u64| format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+    let sized =
+        |length: u64| format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
     assert_eq!(judge_split(sized(LIMITS.body).as_bytes()), Ok(()));
     assert_eq!(judge_split(sized(LIMITS.body + 1).as_bytes()), Err(Violation::BodyTooLarge));
 
@@ -115,12 +135,14 @@ fn body_limits_are_met_exactly() {
     assert_eq!(judge(&chunked("2\r\n")), Err(Violation::BodyTooLarge), "before the data comes");
     assert_eq!(judge(&chunked("FFFFFFFFFFFFFFFF\r\n")), Err(Violation::BodyTooLarge));
 
-    let extension = |length: usize| format!("{head}1;{}\r\nx\r\n0\r\n\r\n", "e".repeat(length)).into_bytes();
+    let extension =
+        |length: usize| format!("{head}1;{}\r\nx\r\n0\r\n\r\n", "e".repeat(length)).into_bytes();
     assert_eq!(judge(&extension(4096)), Ok(()));
     assert_eq!(judge(&extension(4097)), Err(Violation::BadChunkExtension));
     let many = format!("{head}{}", "1;eeeeeeee\r\nx\r\n".repeat(513));
     assert_eq!(judge(many.as_bytes()), Err(Violation::BadChunkExtension), "over all chunks");
-    let trailers = |length: usize| format!("{head}0\r\nX: {}\r\n\r\n", "t".repeat(length)).into_bytes();
+    let trailers =
+        |length: usize| format!("{head}0\r\nX: {}\r\n\r\n", "t".repeat(length)).into_bytes();
     assert_eq!(judge(&trailers(8192 - 7)), Ok(()));
     assert_eq!(judge(&trailers(8192 - 6)), Err(Violation::TrailersTooLarge));
     let trailers = format!("{head}0\r\n{}\r\n", "X: y\r\n".repeat(21));
@@ -131,7 +153,10 @@ fn body_limits_are_met_exactly() {
 fn every_violation_has_words() {
     for &violation in Violation::ALL {
         assert!(!violation.reason().is_empty());
-        assert!(matches!(violation.failure().status().as_u16(), 400 | 405 | 413 | 414 | 431 | 501 | 505));
+        assert!(matches!(
+            violation.failure().status().as_u16(),
+            400 | 405 | 413 | 414 | 431 | 501 | 505
+        ));
     }
 }
 
@@ -185,8 +210,10 @@ fn honest() -> impl Strategy<Value = Vec<u8>> {
             "(;[a-z]=\"?[a-z]\"?)?"
         )
             .prop_map(|(chunks, trailers, extension)| {
-                let chunks: String =
-                    chunks.iter().map(|data| format!("{:x}{extension}\r\n{data}\r\n", data.len())).collect();
+                let chunks: String = chunks
+                    .iter()
+                    .map(|data| format!("{:x}{extension}\r\n{data}\r\n", data.len()))
+                    .collect();
                 format!("Transfer-Encoding: chunked\r\n\r\n{chunks}0\r\n{trailers}\r\n")
             }),
     ];

@@ -1,5 +1,5 @@
-//! The shapes by which one request is made to look like two, and other malformed heads, each with its
-//! verdict.
+//! The shapes by which one request is made to look like two, and other malformed heads, each with
+//! its verdict.
 
 use super::{Violation, judge_split};
 

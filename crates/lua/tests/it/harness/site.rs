@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokamak_lua::cache::{Kept, Purge, Wish};
 use tokamak_lua::{
-    Attribute, Call, Engine, Exchange, Host, Item, Limits, Other, Outcome, Piece, RedisServer, Response,
-    ScriptId, Side, Stage, State, Together, Value, Waiting,
+    Attribute, Call, Engine, Exchange, Host, Item, Limits, Other, Outcome, Piece, RedisServer,
+    Response, ScriptId, Side, Stage, State, Together, Value, Waiting,
 };
 
 /// Header fields in their order.
@@ -112,7 +112,8 @@ fn answer(call: Call) -> Result<Value, String> {
             Ok(Value::Bytes(format!("{server} {together:?}: {commands}").into_bytes()))
         }
         Call::Read { path, most } => {
-            let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let bytes =
+                std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             Ok(Value::Bytes(bytes[..bytes.len().min(most as usize)].to_vec()))
         }
     }
@@ -120,7 +121,8 @@ fn answer(call: Call) -> Result<Value, String> {
 
 impl Exchange for Memory {
     fn values(&self, side: Side, name: &[u8], each: &mut dyn FnMut(&[u8])) {
-        for (_, value) in self.side(side).iter().filter(|(key, _)| key.as_bytes().eq_ignore_ascii_case(name))
+        for (_, value) in
+            self.side(side).iter().filter(|(key, _)| key.as_bytes().eq_ignore_ascii_case(name))
         {
             each(value);
         }
@@ -150,7 +152,10 @@ impl Exchange for Memory {
 
     fn set_attribute(&mut self, attribute: Attribute, value: &[u8]) -> Result<(), String> {
         if attribute == Attribute::RemoteAddr && !value.contains(&b'.') {
-            return Err(format!("r.req_attr['remote-addr'] invalid addr: {}", value.escape_ascii()));
+            return Err(format!(
+                "r.req_attr['remote-addr'] invalid addr: {}",
+                value.escape_ascii()
+            ));
         }
         self.attributes.insert(attribute.name(), value.to_vec());
         Ok(())
@@ -313,12 +318,14 @@ impl Site {
     /// A site with these script files.
     pub fn new(limits: Limits, scripts: &[(&str, &str)]) -> Site {
         let folder = tempfile::tempdir().expect("a folder");
-        let paths: Vec<PathBuf> = scripts.iter().map(|(name, _)| folder.path().join(name)).collect();
+        let paths: Vec<PathBuf> =
+            scripts.iter().map(|(name, _)| folder.path().join(name)).collect();
         for ((_, text), path) in scripts.iter().zip(&paths) {
             std::fs::write(path, text).expect("a writable folder");
         }
         let dictionaries = BTreeMap::from([("main", 1 << 20), ("small", 4096)]);
-        let dictionaries = dictionaries.into_iter().map(|(name, size)| (name.to_string(), size)).collect();
+        let dictionaries =
+            dictionaries.into_iter().map(|(name, size)| (name.to_string(), size)).collect();
         let engine = Engine::new(limits, &dictionaries, &paths);
         let state = Arc::new(State::new(&engine).expect("memory for Lua"));
         Site { folder, engine, state }

@@ -60,9 +60,11 @@ pub fn run(script: &str) -> (Outcome, Memory) {
     Site::new(Limits::default(), &[("test.lua", script)]).ask("test.lua")
 }
 
-/// What a script shows: it ends with `return show(…)`, which sends its arguments as Lua writes them.
+/// What a script shows: it ends with `return show(…)`, which sends its arguments as Lua writes
+/// them.
 pub fn show(script: &str) -> String {
-    let prelude = "local function show(...) local t = {} for i = 1, select('#', ...) do local v = select(i, ...) \
+    let prelude = "local function show(...) local t = {} for i = 1, select('#', ...) do local v = \
+        select(i, ...) \
                    t[i] = type(v) == 'string' and string.format('%q', v) or tostring(v) end \
                    lighty.r.resp_body.set(table.concat(t, ' ')) return 200 end ";
     let (outcome, memory) = run(&format!("{prelude}{script}"));

@@ -18,7 +18,10 @@ fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Seen, String
     decode_with(Decoder::new(false, MOST), pieces)
 }
 
-fn decode_with<'a>(mut decoder: Decoder, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Seen, String> {
+fn decode_with<'a>(
+    mut decoder: Decoder,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Seen, String> {
     let mut input = Vec::new();
     for piece in pieces {
         input.extend_from_slice(piece);
@@ -64,7 +67,8 @@ fn bodies_end_where_their_framing_says() {
     gives(&format!("{chunked}0\r\nX: y\r\nZ: \r\n\r\n"), "", true);
     gives("HTTP/1.1 204 None\r\nContent-Length: 5\r\n\r\n", "", true);
     gives("HTTP/1.1 304 Same\r\nTransfer-Encoding: chunked\r\n\r\n", "", true);
-    let for_head = decode_with(Decoder::new(true, 1), [&b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"[..]]);
+    let for_head =
+        decode_with(Decoder::new(true, 1), [&b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"[..]]);
     assert_eq!(for_head.map(|seen| (seen.response.body, seen.keeps)), Ok((vec![], true)));
 }
 
@@ -77,14 +81,20 @@ fn connections_are_kept_as_the_peer_says() {
     gives(&empty("1.0 200 OK"), "", false);
     gives(&empty("1.0 200 OK\r\nConnection: Keep-Alive"), "", true);
     // Some would see the length, and the rest as another response.
-    gives("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n", "", false);
+    gives(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+        "",
+        false,
+    );
 }
 
 #[test]
 fn interim_responses_are_passed_over() {
     let fine = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab";
     gives(
-        &format!("HTTP/1.1 103 Hints\r\nLink: x\r\nContent-Length: 9\r\n\r\nHTTP/1.1 100 Go\r\n\r\n{fine}"),
+        &format!(
+            "HTTP/1.1 103 Hints\r\nLink: x\r\nContent-Length: 9\r\n\r\nHTTP/1.1 100 Go\r\n\r\n{fine}"
+        ),
         "ab",
         true,
     );
@@ -100,14 +110,30 @@ fn what_is_behind_the_end_is_left() {
 
 #[test]
 fn framing_that_could_be_read_differently_is_refused() {
-    for lengths in
-        ["2\r\nContent-Length: 3", "2, 3", "+2", "-1", "0x2", "", "2 2", "99999999999999999999", "2,"]
-    {
-        fails(&format!("HTTP/1.1 200 OK\r\nContent-Length: {lengths}\r\n\r\nab"), "length is unclear");
+    for lengths in [
+        "2\r\nContent-Length: 3",
+        "2, 3",
+        "+2",
+        "-1",
+        "0x2",
+        "",
+        "2 2",
+        "99999999999999999999",
+        "2,",
+    ] {
+        fails(
+            &format!("HTTP/1.1 200 OK\r\nContent-Length: {lengths}\r\n\r\nab"),
+            "length is unclear",
+        );
     }
-    for encoding in
-        ["gzip", "gzip, chunked", "chunked, chunked", "chunked\r\nTransfer-Encoding: chunked", "identity", ""]
-    {
+    for encoding in [
+        "gzip",
+        "gzip, chunked",
+        "chunked, chunked",
+        "chunked\r\nTransfer-Encoding: chunked",
+        "identity",
+        "",
+    ] {
         fails(
             &format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {encoding}\r\n\r\n0\r\n\r\n"),
             "encoding is unknown",
@@ -136,13 +162,19 @@ fn framing_that_could_be_read_differently_is_refused() {
 
 #[test]
 fn what_breaks_off_or_is_no_http_is_refused() {
-    for text in
-        ["", "HTTP/1.1 20", "HTTP/1.1 200 OK\r\nX: y\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na"]
-    {
+    for text in [
+        "",
+        "HTTP/1.1 20",
+        "HTTP/1.1 200 OK\r\nX: y\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na",
+    ] {
         fails(text, "breaks off");
     }
     for chunks in ["", "1", "1\r\na", "1\r\na\r\n", "0\r\n", "0\r\nX: y\r\n"] {
-        fails(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"), "breaks off");
+        fails(
+            &format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"),
+            "breaks off",
+        );
     }
     for text in [
         "\r\nHTTP/1.1 200 OK\r\n\r\n",
@@ -196,7 +228,8 @@ proptest! {
 
     #[test]
     fn cuts_change_nothing(
-        lines in vec("(content-length: [0-9]{1,3}|transfer-encoding: chunked|connection: close|[ -~]{0,20})", 0..4),
+        lines in vec("(content-length: [0-9]{1,3}|transfer-encoding: chunked|connection: close|[ \
+            -~]{0,20})", 0..4),
         rest in "([0-9a-f]{1,2}(;x)?\r?\n?|[a-z]{0,9}|\r\n|HTTP/1.1 200 OK\r\n\r\n){0,6}",
         cuts in vec(any::<usize>(), 0..30),
     ) {

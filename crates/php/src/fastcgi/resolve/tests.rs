@@ -29,7 +29,8 @@ fn fixing() -> Rules {
     Rules { fix_pathinfo: true, extensions: vec![b".php".to_vec()], ..Rules::default() }
 }
 
-/// Resolves a GET request, expects the script to be run, and checks its URI and parameters; one with the value `-` is none.
+/// Resolves a GET request, expects the script to be run, and checks its URI and parameters; one
+/// with the value `-` is none.
 fn check(rules: &Rules, sent: &[(&str, &str)], uri: &str, told: &[(&str, &str)]) {
     let mut all = vec![("REQUEST_METHOD", "GET")];
     all.extend_from_slice(sent);
@@ -37,17 +38,24 @@ fn check(rules: &Rules, sent: &[(&str, &str)], uri: &str, told: &[(&str, &str)])
     let found = resolve(&mut env, rules, disk);
     assert_eq!(found.verdict, Verdict::Run, "{sent:?}");
     assert_eq!(found.script.map(|at| env.text(at)), Some(FILE), "{sent:?}");
-    assert_eq!(found.uri.map_or("-".into(), |at| String::from_utf8_lossy(env.text(at))), uri, "{sent:?}");
+    assert_eq!(
+        found.uri.map_or("-".into(), |at| String::from_utf8_lossy(env.text(at))),
+        uri,
+        "{sent:?}"
+    );
     for (name, expected) in told {
-        let value = env.get(name.as_bytes()).map_or("-".into(), |at| String::from_utf8_lossy(env.text(at)));
+        let value =
+            env.get(name.as_bytes()).map_or("-".into(), |at| String::from_utf8_lossy(env.text(at)));
         assert_eq!(value, *expected, "{name} of {sent:?}");
     }
 }
 
 #[test]
 fn a_script_that_exists_is_taken_as_it_was_sent() {
-    let sent = [("SCRIPT_FILENAME", "/srv/a.php"), ("SCRIPT_NAME", "/a.php"), ("PATH_INFO", "/info")];
-    let told = [("SCRIPT_FILENAME", "/srv/a.php"), ("SCRIPT_NAME", "/a.php"), ("PATH_INFO", "/info")];
+    let sent =
+        [("SCRIPT_FILENAME", "/srv/a.php"), ("SCRIPT_NAME", "/a.php"), ("PATH_INFO", "/info")];
+    let told =
+        [("SCRIPT_FILENAME", "/srv/a.php"), ("SCRIPT_NAME", "/a.php"), ("PATH_INFO", "/info")];
     check(&fixing(), &sent, "/a.php", &told);
     check(&fixing(), &sent, "/a.php", &[("ORIG_SCRIPT_NAME", "-"), ("ORIG_PATH_INFO", "-")]);
     // Without SCRIPT_FILENAME, as IIS once did it.
@@ -78,7 +86,8 @@ fn a_path_behind_the_script_is_found() {
     ];
     check(&fixing(), &sent, "/a.php", &told);
     // Without a document root it is guessed from the name.
-    let sent = [("SCRIPT_FILENAME", "/srv/a.php/x"), ("SCRIPT_NAME", "/a.php"), ("PATH_TRANSLATED", "/t")];
+    let sent =
+        [("SCRIPT_FILENAME", "/srv/a.php/x"), ("SCRIPT_NAME", "/a.php"), ("PATH_TRANSLATED", "/t")];
     let told = [("PATH_TRANSLATED", "/srv"), ("ORIG_PATH_TRANSLATED", "/t"), ("PATH_INFO", "-")];
     check(&fixing(), &sent, "/a.php", &told);
 }
@@ -107,7 +116,8 @@ fn apaches_proxy_is_taken_off() {
             ("PATH_TRANSLATED", "/srv/info"),
             ("REDIRECT_URL", "/a.php"),
         ];
-        let told = [("SCRIPT_FILENAME", "/srv/a.php"), ("PATH_INFO", info), ("SCRIPT_NAME", "/a.php")];
+        let told =
+            [("SCRIPT_FILENAME", "/srv/a.php"), ("PATH_INFO", info), ("SCRIPT_NAME", "/a.php")];
         check(&fixing(), &sent, "/a.php", &told);
     }
 }
@@ -123,7 +133,8 @@ fn apaches_proxypass_has_the_path_in_the_scripts_name() {
     ];
     for (behind, name, uri, original, info) in cases {
         let file = format!("proxy:fcgi://localhost:9000/srv/a.php{behind}");
-        let sent = [("SCRIPT_FILENAME", &file[..]), ("SCRIPT_NAME", name), ("DOCUMENT_ROOT", "/srv")];
+        let sent =
+            [("SCRIPT_FILENAME", &file[..]), ("SCRIPT_NAME", name), ("DOCUMENT_ROOT", "/srv")];
         let told = [("SCRIPT_NAME", uri), ("ORIG_SCRIPT_NAME", original), ("PATH_INFO", info)];
         check(&fixing(), &sent, uri, &told);
     }
@@ -138,7 +149,8 @@ fn apaches_balancer_sends_files_as_paths() {
         ("PATH_TRANSLATED", "proxy:balancer://c/srv/srv/a.php/info/srv/srv/a.php/info"),
         ("DOCUMENT_ROOT", "/srv"),
     ];
-    let told = [("SCRIPT_NAME", "/srv/a.php"), ("PATH_INFO", "/info"), ("PATH_TRANSLATED", "/srv/info")];
+    let told =
+        [("SCRIPT_NAME", "/srv/a.php"), ("PATH_INFO", "/info"), ("PATH_TRANSLATED", "/srv/info")];
     check(&fixing(), &sent, "/srv/a.php", &told);
 }
 
@@ -198,7 +210,10 @@ fn a_doc_root_of_php_decides() {
                 b"/elsewhere.php" => Kind::File,
                 _ => disk(path),
             });
-            assert_eq!((found.verdict, found.script.map(|at| env.text(at))), (Verdict::Run, Some(FILE)));
+            assert_eq!(
+                (found.verdict, found.script.map(|at| env.text(at))),
+                (Verdict::Run, Some(FILE))
+            );
             assert_eq!(env.value(b"DOCUMENT_ROOT"), root.as_bytes());
         }
     }
@@ -224,10 +239,18 @@ fn what_is_no_script_is_not_run() {
         "/srv/",
         ".php",
     ] {
-        assert_eq!(verdict(&fixing(), &[get, ("SCRIPT_FILENAME", file)]), Verdict::Unknown, "{file:?}");
+        assert_eq!(
+            verdict(&fixing(), &[get, ("SCRIPT_FILENAME", file)]),
+            Verdict::Unknown,
+            "{file:?}"
+        );
     }
     for file in ["/srv", ""] {
-        assert_eq!(verdict(&fixing(), &[get, ("SCRIPT_FILENAME", file)]), Verdict::Denied, "{file:?}");
+        assert_eq!(
+            verdict(&fixing(), &[get, ("SCRIPT_FILENAME", file)]),
+            Verdict::Denied,
+            "{file:?}"
+        );
     }
     let rules = Rules { extensions: vec![b".html".to_vec(), b".phar".to_vec()], ..fixing() };
     for file in ["/srv/a.php", "/srv/a.php/x.html"] {
@@ -241,7 +264,8 @@ fn what_is_no_script_is_not_run() {
 }
 
 proptest! {
-    /// Whatever is sent: no panic, nothing with a NUL or `..` is run, and what is run is a file that was there or asked for.
+    /// Whatever is sent: no panic, nothing with a NUL or `..` is run, and what is run is a file
+    /// that was there or asked for.
     #[test]
     fn any_parameters_are_judged(
         pairs in proptest::collection::vec((

@@ -121,7 +121,9 @@ impl Model {
             cells: (0..CELLS).map(|_| AtomicU64::new(empty)).collect(),
             claims: (0..2).map(|_| AtomicU64::new(empty)).collect(),
             sleepers: [AtomicU64::new(0)],
-            bells: (0..WORKERS).map(|_| (AtomicU32::new(0), Mutex::new(()), Condvar::new())).collect(),
+            bells: (0..WORKERS)
+                .map(|_| (AtomicU32::new(0), Mutex::new(()), Condvar::new()))
+                .collect(),
         })
     }
 
@@ -153,7 +155,11 @@ impl Model {
     }
 }
 
-fn worker(model: &Arc<Model>, index: u16, retired: &Arc<AtomicU32>) -> thread::JoinHandle<Option<u32>> {
+fn worker(
+    model: &Arc<Model>,
+    index: u16,
+    retired: &Arc<AtomicU32>,
+) -> thread::JoinHandle<Option<u32>> {
     let (model, retired) = (model.clone(), retired.clone());
     thread::spawn(move || model.next(index, &retired))
 }

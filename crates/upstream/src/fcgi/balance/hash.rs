@@ -1,11 +1,12 @@
-//! Consistent hashing by rendezvous: each address draws a lot for each key, the best lot wins. When an address leaves, only the
-//! keys that it had won move, each to its own second best, so they spread over all others; when it comes back, it wins
-//! exactly those again. It costs one hash for each address and needs no table that would have to be rebuilt.
+//! Consistent hashing by rendezvous: each address draws a lot for each key, the best lot wins. When
+//! an address leaves, only the keys that it had won move, each to its own second best, so they
+//! spread over all others; when it comes back, it wins exactly those again. It costs one hash for
+//! each address and needs no table that would have to be rebuilt.
 
 use super::Candidate;
 
-/// What binds requests to an address: the hash of some text of the request. The same in every process and version, so
-/// that several servers in front of the same addresses agree.
+/// What binds requests to an address: the hash of some text of the request. The same in every
+/// process and version, so that several servers in front of the same addresses agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(u64);
 
@@ -40,8 +41,8 @@ pub(super) fn choose<C: Candidate>(
     lots.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(place, _)| place)
 }
 
-/// Exponentially distributed with the weight as its rate: the smallest of several such numbers is a candidate's with a
-/// probability proportional to its weight, whatever the others are.
+/// Exponentially distributed with the weight as its rate: the smallest of several such numbers is a
+/// candidate's with a probability proportional to its weight, whatever the others are.
 fn lot(key: Key, candidate: &impl Candidate) -> f64 {
     // 53 bits, so that neither 0 nor 1 comes out.
     let uniform = ((mix(key.0 ^ candidate.identity()) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;

@@ -1,5 +1,5 @@
-//! Whether an address is to be asked: what requests to it and checks of it have shown. A state and events, without clock and
-//! sockets.
+//! Whether an address is to be asked: what requests to it and checks of it have shown. A state and
+//! events, without clock and sockets.
 //!
 //! ```text
 //!           failures in the window, or no connection          the pause is over, and a request comes
@@ -9,11 +9,13 @@
 //!    └────────────────────────────────────── any answer ────────────────────────────────────────────────┘
 //! ```
 //!
-//! Beside that stands what the checks say: an address that they find down is out until they find it up.
+//! Beside that stands what the checks say: an address that they find down is out until they find it
+//! up.
 
 use std::time::Duration;
 
-/// Longest pause. Chosen arbitrarily: nobody wants to wait longer for an address that has come back.
+/// Longest pause. Chosen arbitrarily: nobody wants to wait longer for an address that has come
+/// back.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// When an address is left out, and for how long.
@@ -74,7 +76,14 @@ pub struct Health {
 impl Health {
     /// Of an address of which nothing is known: it is asked.
     pub fn new(rules: Rules, now: u64) -> Health {
-        Health { rules, state: State::Up, since: now, window: (now, 0), pauses: 0, checked: (true, 0) }
+        Health {
+            rules,
+            state: State::Up,
+            since: now,
+            window: (now, 0),
+            pauses: 0,
+            checked: (true, 0),
+        }
     }
 
     /// Where it stands, and since when.
@@ -135,7 +144,8 @@ impl Health {
         }
     }
 
-    /// A check has been made; `Some` if the address comes back or is left out for it. A good one ends a pause, too.
+    /// A check has been made; `Some` if the address comes back or is left out for it. A good one
+    /// ends a pause, too.
     pub fn checked(&mut self, is_good: bool, now: u64) -> Option<bool> {
         let (is_up, others) = &mut self.checked;
         if is_good == *is_up {

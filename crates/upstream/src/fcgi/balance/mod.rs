@@ -1,8 +1,9 @@
-//! Which address a request goes to: decided from numbers alone, without sockets or clocks, and without allocating.
+//! Which address a request goes to: decided from numbers alone, without sockets or clocks, and
+//! without allocating.
 //!
-//! [`Rotation`] holds what the [`Policy`] remembers between two requests; requests with a [`Key`] are decided by it alone
-//! ([`hash`]), so every event loop and every server comes to the same result. [`health`] says which addresses are not to be
-//! asked at present.
+//! [`Rotation`] holds what the [`Policy`] remembers between two requests; requests with a [`Key`]
+//! are decided by it alone ([`hash`]), so every event loop and every server comes to the same
+//! result. [`health`] says which addresses are not to be asked at present.
 
 pub mod hash;
 pub mod health;

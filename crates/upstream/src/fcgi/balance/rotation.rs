@@ -1,5 +1,6 @@
-//! Taking turns: smooth weighted round robin, as nginx does it. Every candidate gains its weight at each turn, the one with
-//! the most is chosen and pays for all. With weights 5, 1 and 1 the order is `a a b a c a a`: no bursts.
+//! Taking turns: smooth weighted round robin, as nginx does it. Every candidate gains its weight at
+//! each turn, the one with the most is chosen and pays for all. With weights 5, 1 and 1 the order
+//! is `a a b a c a a`: no bursts.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -37,8 +37,10 @@ fn addresses(weights: &[u32]) -> Vec<Address> {
 
 fn of_key(addresses: &[Address], key: &str, lost: Option<usize>) -> usize {
     let rotation = Rotation::new(addresses.len());
-    let is_usable = |one: &Address| lost.is_none_or(|lost| one.identity != addresses[lost].identity);
-    choose(Policy::RoundRobin, &rotation, addresses, Some(Key::of(key.as_bytes())), is_usable).unwrap()
+    let is_usable =
+        |one: &Address| lost.is_none_or(|lost| one.identity != addresses[lost].identity);
+    choose(Policy::RoundRobin, &rotation, addresses, Some(Key::of(key.as_bytes())), is_usable)
+        .unwrap()
 }
 
 /// How often each is chosen, of so many turns.
@@ -63,7 +65,10 @@ fn turns_are_smooth() {
 fn nobody_is_chosen_of_none() {
     for key in [None, Some(Key::of(b"a"))] {
         for policy in [Policy::RoundRobin, Policy::LeastBusy] {
-            assert_eq!(choose(policy, &Rotation::new(2), &addresses(&[1, 1]), key, |_| false), None);
+            assert_eq!(
+                choose(policy, &Rotation::new(2), &addresses(&[1, 1]), key, |_| false),
+                None
+            );
         }
     }
 }
@@ -154,7 +159,8 @@ proptest! {
         prop_assert_eq!(all[one].identity, turned[other].identity);
     }
 
-    /// Whatever happens: what is due may be asked, one trial at a time, and an answer ends every pause.
+    /// Whatever happens: what is due may be asked, one trial at a time, and an answer ends every
+    /// pause.
     #[test]
     fn health_is_consistent(events in prop::collection::vec((0_u8..7, 0_u64..3_000_000_000), 1..200)) {
         let mut health = Health::new(RULES, 0);
@@ -183,14 +189,23 @@ proptest! {
 }
 
 const SECOND: u64 = 1_000_000_000;
-const RULES: Rules =
-    Rules { failures: 3, window: Duration::from_secs(10), pause: Duration::from_secs(1), rise: 2, fall: 3 };
+const RULES: Rules = Rules {
+    failures: 3,
+    window: Duration::from_secs(10),
+    pause: Duration::from_secs(1),
+    rise: 2,
+    fall: 3,
+};
 
 #[test]
 fn failures_in_a_window_take_an_address_out() {
     let mut health = Health::new(RULES, 0);
     for at in [0, 6, 12, 18, 24, 30] {
-        assert_eq!(health.failed(Severity::Unanswered, at * SECOND), None, "two in ten seconds are no three");
+        assert_eq!(
+            health.failed(Severity::Unanswered, at * SECOND),
+            None,
+            "two in ten seconds are no three"
+        );
     }
     assert_eq!(health.failed(Severity::Unanswered, 31 * SECOND), Some(RULES.pause));
     assert_eq!(health.state(), (State::Out { until: 32 * SECOND }, 31 * SECOND));
@@ -210,9 +225,16 @@ fn pauses_grow_until_a_trial_is_answered() {
         assert_eq!(health.state(), (State::Trial, 0));
         pauses.push(health.failed(Severity::Unanswered, now).unwrap());
         now += 1;
-        assert_eq!(health.failed(Severity::Unreachable, now), None, "one that was on its way already");
+        assert_eq!(
+            health.failed(Severity::Unreachable, now),
+            None,
+            "one that was on its way already"
+        );
     }
-    assert_eq!(pauses.iter().map(Duration::as_secs).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    assert_eq!(
+        pauses.iter().map(Duration::as_secs).collect::<Vec<_>>(),
+        [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    );
     now = health.due();
     assert!(health.admit(now));
     health.trial_abandoned(now);

@@ -14,16 +14,17 @@ use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use hickory_resolver::system_conf::parse_resolv_conf;
 use hickory_resolver::{Hosts, TokioResolver};
 
-/// How long one server may take for one answer; the resolver repeats the question meanwhile. Chosen arbitrarily; half of what the C
-/// library allows.
+/// How long one server may take for one answer; the resolver repeats the question meanwhile. Chosen
+/// arbitrarily; half of what the C library allows.
 const LIMIT: Duration = Duration::from_millis(2500);
 
-/// Whom to ask in one resolution. Made anew for each, since the files of the machine may change at any time and nobody tells us; so
-/// nothing that the resolver remembers outlives the resolution either.
+/// Whom to ask in one resolution. Made anew for each, since the files of the machine may change at
+/// any time and nobody tells us; so nothing that the resolver remembers outlives the resolution
+/// either.
 pub(super) struct Ask {
     hosts: Hosts,
-    /// One resolver for each server. A resolver with several asks them at once or in any order, and the first may know names that the
-    /// others deny.
+    /// One resolver for each server. A resolver with several asks them at once or in any order, and
+    /// the first may know names that the others deny.
     servers: Vec<TokioResolver>,
 }
 
@@ -43,7 +44,8 @@ impl Ask {
         let (domain, search, servers) = config.into_parts();
         let resolver = |server| {
             let config = ResolverConfig::from_parts(domain.clone(), search.clone(), vec![server]);
-            let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+            let builder =
+                TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
             builder.with_options(ours(options.clone())).build().map_err(|error| why(&error))
         };
         Ok(Ask {
@@ -62,7 +64,8 @@ impl Ask {
             .collect()
     }
 
-    /// The answer of the first server that has one, with what led to it, such as a CNAME. A name that does not exist has none.
+    /// The answer of the first server that has one, with what led to it, such as a CNAME. A name
+    /// that does not exist has none.
     ///
     /// # Errors
     /// No server answers; what is wrong with the last one.
@@ -90,13 +93,15 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
 /// What resolv.conf says.
 fn machine(mut text: Vec<u8>) -> Result<(ResolverConfig, ResolverOpts), NetError> {
     let parsed = parse_resolv_conf(&text).or_else(|_| {
-        // Without a server in the file, or without the file: one on this machine, as resolv.conf(5) says.
+        // Without a server in the file, or without the file: one on this machine, as resolv.conf(5)
+        // says.
         text.extend(b"\nnameserver 127.0.0.1\n");
         parse_resolv_conf(&text)
     });
     let (mut config, options) = parsed?;
     if !config.search.is_empty() {
-        // The domain of the machine's own name counts only without a list; the resolver would try it first.
+        // The domain of the machine's own name counts only without a list; the resolver would try
+        // it first.
         config.domain = None;
     }
     Ok((config, options))
@@ -135,7 +140,8 @@ mod tests {
             config.search.iter().chain(&config.domain).map(Name::to_string).collect()
         };
         let (config, options) = read(
-            "# made by hand\nnameserver 192.0.2.1\nsearch a.example b.example\noptions timeout:1 ndots:2\n\
+            "# made by hand\nnameserver 192.0.2.1\nsearch a.example b.example\noptions timeout:1 \
+                ndots:2\n\
              nameserver 2001:db8::1\n",
         );
         assert_eq!(servers(&config), ["192.0.2.1", "2001:db8::1"]);
@@ -143,6 +149,9 @@ mod tests {
         assert_eq!(options.ndots, 2);
         assert_eq!(servers(&read("").0), ["127.0.0.1"]);
         let (config, _) = read("search a.example");
-        assert_eq!((servers(&config), names(&config)), (vec!["127.0.0.1".into()], vec!["a.example".into()]));
+        assert_eq!(
+            (servers(&config), names(&config)),
+            (vec!["127.0.0.1".into()], vec!["a.example".into()])
+        );
     }
 }

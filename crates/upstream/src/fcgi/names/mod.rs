@@ -11,8 +11,8 @@ use super::member::Address;
 use super::stream::Endpoint;
 use ask::Ask;
 
-/// Shortest and longest time for which an answer is used, whatever it says of itself: a server that says 0 is not asked all the
-/// time, and a mistake does not stay for days. Chosen arbitrarily.
+/// Shortest and longest time for which an answer is used, whatever it says of itself: a server that
+/// says 0 is not asked all the time, and a mistake does not stay for days. Chosen arbitrarily.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 
@@ -73,7 +73,9 @@ impl Names {
                 let address = |ip| address(SocketAddr::new(ip, *port), source.weight);
                 Ok((found.into_iter().map(address).collect(), lasts))
             }
-            Name::Service(service) => service_addresses(&ask, &parse(service)?, source.weight).await,
+            Name::Service(service) => {
+                service_addresses(&ask, &parse(service)?, source.weight).await
+            }
         }
     }
 }
@@ -87,7 +89,8 @@ fn parse(name: &str) -> Result<rr::Name, String> {
     rr::Name::from_str_relaxed(name).map_err(|_| "this is no name".to_owned())
 }
 
-/// The IPv4 addresses of a host; its IPv6 addresses if it has none, since a host with both is the same host by either.
+/// The IPv4 addresses of a host; its IPv6 addresses if it has none, since a host with both is the
+/// same host by either.
 async fn host_addresses(ask: &Ask, host: &rr::Name) -> Result<(Vec<IpAddr>, Duration), String> {
     let known = ask.hosts(host);
     if !known.is_empty() {
@@ -96,7 +99,8 @@ async fn host_addresses(ask: &Ask, host: &rr::Name) -> Result<(Vec<IpAddr>, Dura
     }
     for kind in [RecordType::A, RecordType::AAAA] {
         let records = ask.records(host, kind).await?;
-        let found: Vec<IpAddr> = records.iter().filter_map(|record| record.data.ip_addr()).collect();
+        let found: Vec<IpAddr> =
+            records.iter().filter_map(|record| record.data.ip_addr()).collect();
         if !found.is_empty() {
             return Ok((found, time_to_live(&records)));
         }
@@ -135,7 +139,8 @@ async fn service_addresses(
     Ok((addresses, lasts))
 }
 
-/// The records of a service, and the aliases that led to them: the resolver follows those to addresses only.
+/// The records of a service, and the aliases that led to them: the resolver follows those to
+/// addresses only.
 async fn service_records(ask: &Ask, service: &rr::Name) -> Result<Vec<Record>, String> {
     let mut name = service.clone();
     let mut all = Vec::new();
