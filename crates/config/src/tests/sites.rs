@@ -1,0 +1,142 @@
+//! Sites: told apart by host, sealed, with a fallback, set from outside.
+
+use super::*;
+
+#[test]
+fn sites_are_told_apart_by_host() {
+    let place = Place::with(&["a/index.php", "b/index.php", "b/boot.php"]);
+    let server = place
+        .load(
+            "[[site]]\nhost = 'A.example'\nroot = 'a'\n[site.php_value]\nopcache.enable = \
+                true\nmemory_limit = '1G'\n\
+             [[site]]\nhost = ['b.example', '*.b.example']\nroot = 'b'\nworker = \
+             'b/boot.php'\nkeep = ['error_handlers']\n\
+             [site.pool]\nmanager = 'dynamic'\nworkers = 5\n",
+        )
+        .unwrap();
+    let [a, b] = &server.sites[..] else { panic!("two sites") };
+    assert_eq!((a.name.as_str(), a.mode, &a.worker), ("a.example", Mode::Classic, &None));
+    assert_eq!(a.php_value["opcache.enable"], "1");
+    assert_eq!(a.php_value["memory_limit"], "1G");
+    assert_eq!((b.mode, b.worker.clone()), (Mode::Worker, Some(place.path("b/boot.php"))));
+    assert_eq!(b.keep, [Reset::ErrorHandlers]);
+    assert_eq!(b.pool.size, PoolSize::Dynamic { start: 2, min_spare: 1, max_spare: 3, max: 5 });
+
+    let errors = place
+        .errors("[[site]]\nhost = 'x'\nroot = 'a'\n[[site]]\nhost = 'x'\n[[site]]\nroot = 'b'\n");
+    has(&errors, &["tokamak.toml:5: site.host: `x` is there twice"]);
+    has(&errors, &["tokamak.toml:4: site.root: not set"]);
+    has(&errors, &["tokamak.toml:6: site.host: not set"]);
+    let mut request = place.request();
+    request.flags = vec![("--workers", "2".into())];
+    has(
+        &lines(request.load_for(2)),
+        &["command line --workers: site.pool.workers: the configuration has 3 sites"],
+    );
+}
+
+#[test]
+fn a_sealed_site_has_a_boot_script_or_a_worker_script_or_neither() {
+    let place = Place::with(&["index.php", "boot.php", "w.php"]);
+    let site = |text: &str| {
+        let Site { mode, worker, boot, warm, .. } =
+            place.load(&format!("[[site]]\n{text}\n")).unwrap().sites.remove(0);
+        (mode, worker, boot, warm)
+    };
+    let (boot, worker) = (Some(place.path("boot.php")), Some(place.path("w.php")));
+    assert_eq!(site("mode = 'sealed'"), (Mode::Sealed, None, None, vec![]));
+    assert_eq!(site("mode = 'sealed'\nworker = 'w.php'"), (Mode::Sealed, worker, None, vec![]));
+    assert_eq!(
+        site(
+            "mode = 'sealed'\nboot = 'boot.php'\nwarm = ['/', \
+                'https://blog.example/login?a=%20b']\nkeep = []"
+        ),
+        (Mode::Sealed, None, boot, vec!["/".into(), "https://blog.example/login?a=%20b".into()])
+    );
+    assert_eq!(site("mode = 'sealed'\nwarm = '/'").3, ["/"]);
+}
+
+#[test]
+fn what_does_not_fit_sealed_mode_is_told() {
+    let place = Place::with(&["index.php", "boot.php", "w.php"]);
+    let errors = |text: &str| place.errors(&format!("[[site]]\n{text}\n"));
+    has(
+        &errors("boot = 'boot.php'"),
+        &["tokamak.toml:2: site.boot: only sealed mode", "mode = \"sealed\""],
+    );
+    has(&errors("mode = 'classic'\nwarm = '/'"), &["tokamak.toml:3: site.warm: only sealed mode"]);
+    has(
+        &errors("worker = 'w.php'\nwarm = ['/']"),
+        &["tokamak.toml:3: site.warm: only sealed mode"],
+    );
+    has(
+        &errors("mode = 'sealed'\nworker = 'w.php'\nboot = 'boot.php'"),
+        &["tokamak.toml:4: site.boot: a worker script boots", "remove `boot` or `worker`"],
+    );
+    has(
+        &errors("mode = 'sealed'\nboot = 'gone.php'"),
+        &["tokamak.toml:3: site.boot: ", "/gone.php is not a file"],
+    );
+    has(
+        &errors("mode = 'sealed'\nworker = 'gone.php'"),
+        &["tokamak.toml:3: site.worker: ", "is not a file"],
+    );
+    has(
+        &errors("mode = 'sealed'\nkeep = ['ini']"),
+        &["tokamak.toml:3: site.keep: sealed mode keeps nothing"],
+    );
+    for target in ["login", "http://", "https:///a", "http://x?y", "ftp://x/", "/a b", "/a#b", "/ä"]
+    {
+        let text = format!("mode = 'sealed'\nwarm = ['/', '{target}']");
+        has(
+            &errors(&text),
+            &[&format!("tokamak.toml:3: site.warm: `{target}` must begin with `/`")],
+        );
+    }
+}
+
+#[test]
+fn a_fallback_is_another_site() {
+    let place = Place::with(&["index.php"]);
+    let two = |first: &str, second: &str| {
+        format!(
+            "[[site]]\nhost = 'a.test'\nroot = '.'\n{first}\n[[site]]\nhost = ['b.test', \
+                'c.test']\nroot = '.'\n{second}\n"
+        )
+    };
+    let sites = place.load(&two("fallback = 'C.test'", "")).unwrap().sites;
+    assert_eq!(sites[0].fallback.as_deref(), Some("b.test"));
+    assert_eq!(sites[1].fallback, None);
+    let errors = |first: &str, second: &str| place.errors(&two(first, second));
+    has(
+        &errors("fallback = 'd.test'", ""),
+        &["tokamak.toml:4: site.fallback: no site has the host `d.test`"],
+    );
+    has(
+        &errors("fallback = 'a.test'", ""),
+        &["tokamak.toml:4: site.fallback: a site cannot be its own"],
+    );
+    has(
+        &errors("fallback = 'b.test'", "fallback = 'a.test'"),
+        &["tokamak.toml:4: site.fallback: `b.test` has a fallback itself"],
+    );
+}
+
+#[test]
+fn a_sealed_site_can_be_set_from_outside_and_another_mode_tried() {
+    let place = Place::with(&["index.php", "boot.php"]);
+    let mut request = place.request();
+    request.flags = vec![("--mode", "sealed".into()), ("--boot", "boot.php".into())];
+    request.environment = vec![("TOKAMAK_WARM".into(), "/, /login".into())];
+    let site = request.load_for(2).unwrap().sites.remove(0);
+    assert_eq!((site.mode, site.boot), (Mode::Sealed, Some(place.path("boot.php"))));
+    assert_eq!(site.warm, ["/", "/login"]);
+
+    place.write("tokamak.toml", "[[site]]\nmode = 'sealed'\nboot = 'boot.php'\nwarm = '/'\n");
+    let request = Request { flags: vec![("--mode", "classic".into())], ..place.request() };
+    let site = request.load_for(2).unwrap().sites.remove(0);
+    assert_eq!((site.mode, site.boot, site.warm.len()), (Mode::Classic, None, 0));
+    let both = vec![("--mode", "classic".into()), ("--boot", "boot.php".into())];
+    let request = Request { flags: both, ..place.request() };
+    has(&lines(request.load_for(2)), &["command line --boot: site.boot: only sealed mode"]);
+}
