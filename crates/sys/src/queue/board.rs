@@ -131,6 +131,11 @@ pub struct Board<'a>(pub(super) &'a BoardEntry);
 impl Board<'_> {
     /// Takes the place for a new worker.
     pub fn enter(&self, instance: u32) {
+        self.enter_at(instance, tokamak_cost::now());
+    }
+
+    /// The same, at this time.
+    pub fn enter_at(&self, instance: u32, now: u64) {
         let e = self.0;
         e.bell.store(0, Ordering::Relaxed);
         e.pid.store(std::process::id(), Ordering::Relaxed);
@@ -145,9 +150,9 @@ impl Board<'_> {
             number.store(0, Ordering::Relaxed);
         }
         e.unfinished.store(0, Ordering::SeqCst);
-        e.started.store(tokamak_cost::now(), Ordering::Relaxed);
+        e.started.store(now, Ordering::Relaxed);
         e.instance.store(instance, Ordering::Release);
-        self.set_state(WorkerState::Starting);
+        self.set_state_at(WorkerState::Starting, now);
     }
 
     /// Says what the worker does from now on.
@@ -155,7 +160,8 @@ impl Board<'_> {
         self.set_state_at(state, tokamak_cost::now());
     }
 
-    pub(super) fn set_state_at(&self, state: WorkerState, now: u64) {
+    /// The same, at this time.
+    pub fn set_state_at(&self, state: WorkerState, now: u64) {
         self.0.since.store(now, Ordering::Relaxed);
         self.0.state.store(state as u32, Ordering::Release);
     }

@@ -126,41 +126,116 @@ impl Consumer {
         mut before_claim: impl FnMut() -> Claim,
         mut on_idle: impl FnMut(),
     ) -> Next {
-        let segment = &self.end.segment;
-        let board = self.board();
-        let mut is_idle = false;
+        let mut search = Search::default();
         loop {
-            if board.is_retired() {
-                return self.leave();
-            }
-            let Some(next) = segment.front() else {
-                on_idle();
-                // It has been idle since it first slept, also if it woke for a request that another
-                // one took.
-                if !is_idle {
-                    board.set_state(WorkerState::Idle);
-                    is_idle = true;
-                }
-                segment.sleep(self.end.index(), || board.is_retired());
-                continue;
-            };
-            if before_claim() == Claim::Quit {
-                return self.leave();
-            }
-            if segment.take(next, self.end.instance.load(Ordering::Relaxed)) {
-                let now = tokamak_cost::now();
-                segment.slot(next.1).claimed_at.store(now, Ordering::Relaxed);
-                board.set_state_at(WorkerState::Busy, now);
-                return Next::Request(Job::new(self.end.clone(), next.1));
+            match self.advance(&mut search, &mut before_claim, &mut on_idle, tokamak_cost::now) {
+                Step::Done => {}
+                Step::Sleep => self.end.segment.wait(self.end.index()),
+                Step::Found(next) => return next,
             }
         }
     }
 
-    fn leave(&self) -> Next {
-        self.board().set_state(WorkerState::Leaving);
-        self.end.segment.leave();
-        Next::Retire
+    /// One step of [`Consumer::next`], which never waits. Between any two of them the process may
+    /// be killed, and the others go on.
+    pub fn advance(
+        &mut self,
+        search: &mut Search,
+        before_claim: &mut impl FnMut() -> Claim,
+        on_idle: &mut impl FnMut(),
+        clock: impl FnOnce() -> u64,
+    ) -> Step {
+        let (segment, board) = (&self.end.segment, self.board());
+        let (way, step) = match search.way {
+            Way::Looking if board.is_retired() => (Way::Looking, self.leave(clock())),
+            Way::Looking => match segment.front() {
+                Some(_) if before_claim() == Claim::Quit => (Way::Looking, self.leave(clock())),
+                Some(next) => (Way::Claiming(next), Step::Done),
+                None => {
+                    on_idle();
+                    // It has been idle since it first slept, also if it woke for a request that
+                    // another one took.
+                    if !search.is_idle {
+                        board.set_state_at(WorkerState::Idle, clock());
+                        search.is_idle = true;
+                    }
+                    segment.lie_down(self.end.index());
+                    (Way::LyingDown, Step::Done)
+                }
+            },
+            Way::Claiming(next) => {
+                let is_mine = segment.claim_for(next, self.end.instance.load(Ordering::Relaxed));
+                (Way::Passing(next, is_mine), Step::Done)
+            }
+            Way::Passing((ticket, slot), is_mine) => {
+                segment.pass(ticket);
+                if is_mine {
+                    let now = clock();
+                    segment.slot(slot).claimed_at.store(now, Ordering::Relaxed);
+                    board.set_state_at(WorkerState::Busy, now);
+                    let job = Job::new(self.end.clone(), slot);
+                    (Way::Looking, Step::Found(Next::Request(job)))
+                } else {
+                    (Way::Looking, Step::Done)
+                }
+            }
+            Way::LyingDown if segment.front().is_none() && !board.is_retired() => {
+                (Way::GettingUp, Step::Sleep)
+            }
+            Way::LyingDown => (Way::GettingUp, Step::Done),
+            Way::GettingUp => {
+                segment.get_up(self.end.index());
+                (Way::Looking, Step::Done)
+            }
+        };
+        search.way = way;
+        step
     }
+
+    /// Whether nobody has rung this worker since it lay down.
+    pub fn is_asleep(&self) -> bool {
+        self.end.segment.bell(self.end.index()).load(Ordering::SeqCst) == 1
+    }
+
+    fn leave(&self, now: u64) -> Step {
+        self.board().set_state_at(WorkerState::Leaving, now);
+        self.end.segment.leave();
+        Step::Found(Next::Retire)
+    }
+}
+
+/// How far a worker is in looking for a request.
+#[derive(Debug, Default)]
+pub struct Search {
+    way: Way,
+    /// The board says that it is idle.
+    is_idle: bool,
+}
+
+/// What a worker does next.
+#[derive(Clone, Copy, Debug, Default)]
+enum Way {
+    /// Looks whether there is something for it.
+    #[default]
+    Looking,
+    /// Claims the request that it saw: ticket and slot.
+    Claiming((u32, u32)),
+    /// Moves the head past a request that it has claimed, or that another one has.
+    Passing((u32, u32), bool),
+    /// Looks once more before it sleeps.
+    LyingDown,
+    /// Says that it is awake.
+    GettingUp,
+}
+
+/// What [`Consumer::advance`] brings.
+pub enum Step {
+    /// There is more to do.
+    Done,
+    /// Nothing is to be done before this worker is rung.
+    Sleep,
+    /// The search has an end.
+    Found(Next),
 }
 
 /// A claimed request and its response.

@@ -123,13 +123,10 @@ pub(super) trait Fifo {
         Some((ticket, self.slot_of(ticket)?))
     }
 
-    /// Claims the request for a worker; `false`: another has it, or it was withdrawn.
-    fn take(&self, (ticket, slot): (u32, u32), instance: u32) -> bool {
-        let taken = self.change(ticket, slot, instance);
-        // Claimed by us or by another, withdrawn, or reused since: the head passes it in every
-        // case.
-        self.pass(ticket);
-        taken
+    /// Claims the request for a worker; `false`: another has it, or it was withdrawn. The head is
+    /// to be passed in every case: claimed by us or by another, withdrawn, or reused since.
+    fn claim_for(&self, (ticket, slot): (u32, u32), instance: u32) -> bool {
+        self.change(ticket, slot, instance)
     }
 
     /// Takes a request back; `false`: a worker has it.
@@ -154,17 +151,17 @@ pub(super) trait Fifo {
         let _ = self.head().compare_exchange(ticket, next, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Lets a worker sleep until it is rung, unless there is something to do for it: a request, or
-    /// what `has_news` knows.
-    fn sleep(&self, worker: u16, has_news: impl FnOnce() -> bool) {
-        let sleepers = &self.sleepers()[usize::from(worker) / 64];
-        let bit = 1u64 << (worker % 64);
+    /// A worker says that it is going to sleep. It must look once more before it does: who brings
+    /// work first publishes it, then looks who sleeps.
+    fn lie_down(&self, worker: u16) {
         self.bell(worker).store(1, Ordering::SeqCst);
-        sleepers.fetch_or(bit, Ordering::SeqCst);
-        if self.front().is_none() && !has_news() {
-            self.wait(worker);
-        }
-        sleepers.fetch_and(!bit, Ordering::SeqCst);
+        self.sleepers()[usize::from(worker) / 64].fetch_or(1u64 << (worker % 64), Ordering::SeqCst);
+    }
+
+    /// A worker that lay down says that it is awake.
+    fn get_up(&self, worker: u16) {
+        let bit = 1u64 << (worker % 64);
+        self.sleepers()[usize::from(worker) / 64].fetch_and(!bit, Ordering::SeqCst);
         self.bell(worker).store(0, Ordering::Relaxed);
     }
 

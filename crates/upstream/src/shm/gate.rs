@@ -90,7 +90,20 @@ impl Gate {
     /// # Errors
     /// [`Refused`].
     pub fn submit(&self, record: &[u8], body: Body) -> Result<Exchange, (Refused, Body)> {
-        self.lock().current.rim.submit(record, body)
+        self.submit_at(record, body, tokamak_cost::now())
+    }
+
+    /// The same, at this time.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn submit_at(
+        &self,
+        record: &[u8],
+        body: Body,
+        now: u64,
+    ) -> Result<Exchange, (Refused, Body)> {
+        self.lock().current.rim.submit_at(record, body, now)
     }
 
     /// If the queue with the number `old` is in use, requests go to another one from now on.
@@ -139,11 +152,13 @@ impl Gate {
         self.for_each(|queue| queue.rim.attend());
     }
 
-    pub(super) fn fall_asleep(&self) {
+    /// See [`super::Bell::before_sleep`].
+    pub fn fall_asleep(&self) {
         self.for_each(|queue| queue.rim.fall_asleep());
     }
 
-    pub(super) fn wake_up(&self) {
+    /// See [`super::Bell::after_sleep`].
+    pub fn wake_up(&self) {
         self.for_each(|queue| queue.rim.wake_up());
     }
 

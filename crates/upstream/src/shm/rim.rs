@@ -168,10 +168,11 @@ impl Rim {
     ///
     /// # Errors
     /// [`Refused`].
-    pub fn submit(
+    pub fn submit_at(
         self: &Arc<Self>,
         record: &[u8],
         body: Body,
+        now: u64,
     ) -> Result<Exchange, (Refused, Body)> {
         let mut guard = self.lock();
         let inner = &mut *guard;
@@ -200,18 +201,22 @@ impl Rim {
         });
         inner.owners[slot.index()] = Some(key);
         inner.waiting += 1;
-        inner.exchanges[key] = State {
-            slot: Some(slot),
-            queued_at: tokamak_cost::now(),
-            waiting: true,
-            body,
-            ..State::default()
-        };
+        inner.exchanges[key] =
+            State { slot: Some(slot), queued_at: now, waiting: true, body, ..State::default() };
         if inner.exchanges[key].body.left() > 0 {
             inner.refill(key);
         }
         drop(guard);
         Ok(Exchange::new(self.clone(), key))
+    }
+
+    #[cfg(test)]
+    pub(super) fn submit(
+        self: &Arc<Self>,
+        record: &[u8],
+        body: Body,
+    ) -> Result<Exchange, (Refused, Body)> {
+        self.submit_at(record, body, tokamak_cost::now())
     }
 
     /// A worker has died: whoever waits for it is told.

@@ -127,6 +127,22 @@ impl Model {
         })
     }
 
+    /// As `Consumer::advance`.
+    fn sleep(&self, worker: u16, has_news: impl FnOnce() -> bool) {
+        self.lie_down(worker);
+        if self.front().is_none() && !has_news() {
+            self.wait(worker);
+        }
+        self.get_up(worker);
+    }
+
+    /// As `Consumer::advance`.
+    fn take(&self, next: (u32, u32), instance: u32) -> bool {
+        let taken = self.claim_for(next, instance);
+        self.pass(next.0);
+        taken
+    }
+
     /// What an event loop does for a request.
     fn submit(&self, slot: u32) -> u32 {
         let (ticket, owed) = self.publish(slot, &self.tail);
