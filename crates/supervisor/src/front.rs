@@ -12,10 +12,11 @@ use std::time::Duration;
 use tokamak_config::Server;
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{FromFront, Heard, ToFront};
-use tokamak_sys::process::{self, Child, Identity};
+use tokamak_sys::process;
 use tokamak_sys::queue::Segment;
 
 use crate::line::Line;
+use crate::means::{FrontPlan, Process, Started};
 use crate::pool::Pool;
 use crate::pulse::Pulse;
 
@@ -71,7 +72,7 @@ pub type FrontMain = dyn Fn(FrontStart) -> u8;
 /// A running front.
 #[derive(Debug)]
 pub struct Front {
-    child: Child,
+    child: Box<dyn Process>,
     line: Line,
     is_ready: bool,
     /// Of the process, and of each event loop.
@@ -90,43 +91,10 @@ pub enum Ailment {
 }
 
 impl Front {
-    /// Forks a front.
-    ///
-    /// # Errors
-    /// Descriptors or the process cannot be had, the access log cannot be opened.
-    pub fn start(
-        server: &Server,
-        lent: Lent,
-        pools: &[&Pool],
-        identity: Option<&Identity>,
-        is_successor: bool,
-        main: &FrontMain,
-    ) -> io::Result<Front> {
-        let (line, channel) = Line::new()?;
-        let (addresses, listeners): (Vec<_>, Vec<_>) = lent.listeners.into_iter().unzip();
-        let links = pools.iter().map(|pool| link(pool)).collect::<io::Result<Vec<_>>>()?;
-        let access_log = match &server.log.access {
-            Some(access) if access.path != Path::new("-") => Some(open_log(&access.path)?.into()),
-            _ => None,
-        };
-        let loops = vec![Pulse::default(); server.loops];
-        let server = Server { listen: addresses, ..server.clone() };
-        let start = FrontStart {
-            server,
-            listeners,
-            sockets: lent.sockets,
-            pools: links,
-            access_log,
-            is_successor,
-            channel,
-        };
-        let keep = descriptors(&start);
-        let child = process::fork(&keep, identity, move || {
-            process::forbid_tracing();
-            main(start)
-        })?;
-        let pulse = Pulse::default();
-        Ok(Front { child, line, is_ready: false, pulse, loops, was_killed: false })
+    /// A front that was just started for a server with so many event loops.
+    pub fn new((child, line): Started, loops: usize) -> Front {
+        let loops = vec![Pulse::default(); loops];
+        Front { child, line, is_ready: false, pulse: Pulse::default(), loops, was_killed: false }
     }
 
     /// The line, to listen to.
@@ -206,6 +174,37 @@ impl Front {
     pub fn kill(&self) {
         self.child.kill();
     }
+}
+
+/// Forks a front.
+///
+/// # Errors
+/// Descriptors or the process cannot be had, the access log cannot be opened.
+pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Started> {
+    let FrontPlan { server, pools, identity, is_successor } = plan;
+    let (line, channel) = Line::new()?;
+    let (addresses, listeners): (Vec<_>, Vec<_>) = lent.listeners.into_iter().unzip();
+    let links = pools.iter().map(|pool| link(pool)).collect::<io::Result<Vec<_>>>()?;
+    let access_log = match &server.log.access {
+        Some(access) if access.path != Path::new("-") => Some(open_log(&access.path)?.into()),
+        _ => None,
+    };
+    let server = Server { listen: addresses, ..server.clone() };
+    let start = FrontStart {
+        server,
+        listeners,
+        sockets: lent.sockets,
+        pools: links,
+        access_log,
+        is_successor,
+        channel,
+    };
+    let keep = descriptors(&start);
+    let child = process::fork(&keep, identity, move || {
+        process::forbid_tracing();
+        main(start)
+    })?;
+    Ok((Box::new(child), line))
 }
 
 fn link(pool: &Pool) -> io::Result<PoolLink> {

@@ -19,6 +19,7 @@ mod line;
 mod listen;
 mod log;
 pub mod machine;
+pub mod means;
 mod notify;
 mod pool;
 pub mod pulse;

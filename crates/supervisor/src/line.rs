@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use tokamak_sys::channel::Channel;
-use tokamak_sys::control::{Heard, Message, receive};
+use tokamak_sys::control::{Heard, Message, understand};
+
+use crate::means::Wire;
 
 /// Messages that may wait for a child that does not read. A child so far behind is stuck.
 const BACKLOG: usize = 4096;
@@ -13,7 +15,7 @@ const BACKLOG: usize = 4096;
 /// A channel with the messages that did not fit into it yet.
 #[derive(Debug)]
 pub struct Line {
-    channel: Channel,
+    wire: Box<dyn Wire>,
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
 }
 
@@ -21,7 +23,12 @@ impl Line {
     /// A line and the end that the child gets.
     pub fn new() -> io::Result<(Line, Channel)> {
         let (ours, theirs) = Channel::pair()?;
-        Ok((Line { channel: ours, waiting: VecDeque::new() }, theirs))
+        Ok((Line::over(Box::new(ours)), theirs))
+    }
+
+    /// A line over this wire.
+    pub fn over(wire: Box<dyn Wire>) -> Line {
+        Line { wire, waiting: VecDeque::new() }
     }
 
     /// Sends a message now or, if the channel is full, later.
@@ -43,7 +50,7 @@ impl Line {
     pub fn flush(&mut self) -> io::Result<()> {
         while let Some((bytes, fds)) = self.waiting.front() {
             let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-            match self.channel.send(bytes, &fds) {
+            match self.wire.send(bytes, &fds) {
                 Ok(()) => self.waiting.pop_front(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
@@ -57,25 +64,24 @@ impl Line {
         !self.waiting.is_empty()
     }
 
+    /// What can be polled for messages of the child.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.wire.fd()
+    }
+
     /// The next message of the child.
     ///
     /// # Errors
     /// `InvalidData`: the child does not speak our language.
     pub fn receive<M: Message>(&self) -> io::Result<Heard<M>> {
-        receive(&self.channel)
-    }
-}
-
-impl AsFd for Line {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.channel.as_fd()
+        understand(self.wire.receive()?)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokamak_sys::control::ToZygote;
+    use tokamak_sys::control::{ToZygote, receive};
 
     #[test]
     fn what_does_not_fit_is_sent_later_in_order() {

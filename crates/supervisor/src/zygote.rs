@@ -2,19 +2,15 @@
 //! dies.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use tokamak_config::Site;
-use tokamak_sys::control::{FromZygote, Heard, ToZygote, ZYGOTE_ARGUMENT, key};
-use tokamak_sys::process::{Child, Guard, Identity, Program};
-use tokamak_sys::queue::Segment;
+use tokamak_sys::control::{FromZygote, Heard, ToZygote};
+use tokamak_sys::process::Identity;
 
-use crate::bounds;
 use crate::line::Line;
+use crate::means::{Means, Process, ZygoteStart};
 use crate::pulse::{ASK_EVERY, Pulse};
-use crate::settings;
 use crate::storm::Storm;
 use crate::watch::since;
 
@@ -26,10 +22,10 @@ pub const SLOW: Duration = Duration::from_secs(10);
 const PROOF: Duration = Duration::from_secs(10);
 
 /// How a zygote is started.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Launch<'a> {
-    /// The worker program.
-    pub php: &'a Path,
+    /// What starts it.
+    pub means: &'a dyn Means,
     /// Who it runs as.
     pub identity: Option<&'a Identity>,
 }
@@ -64,53 +60,20 @@ enum Life {
     #[default]
     Down,
     /// Module start-up is under way, and in sealed mode the application's boot.
-    Starting(Child, Line, u64),
+    Starting(Box<dyn Process>, Line, u64),
     /// It forks workers, since then.
-    Ready(Child, Line, u64),
+    Ready(Box<dyn Process>, Line, u64),
     /// It was told to end, or killed.
-    Ending(Child, u64),
+    Ending(Box<dyn Process>, u64),
 }
 
 impl Zygote {
     /// Starts one, which must not be there.
     ///
     /// # Errors
-    /// The program cannot be executed. Another attempt is due when [`Zygote::mind`] says so.
-    pub fn start(
-        &mut self,
-        launch: Launch<'_>,
-        site: &Site,
-        segment: &Segment,
-        bells: &[OwnedFd],
-        settings: &[(String, String)],
-        now: u64,
-    ) -> io::Result<()> {
-        let started = || {
-            let (mut line, theirs) = Line::new()?;
-            let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
-            fds.extend(bells.iter().map(AsFd::as_fd));
-            let mut entrance = settings::entrance(site, launch.identity);
-            // What it has to do first, nobody else may.
-            let identity = launch.identity.filter(|_| entrance.is_empty());
-            let guard = launch.identity.filter(|_| !site.dumpable).and_then(|_| Guard::find());
-            entrance.extend(guard.map(|guard| (key::GUARD.to_owned(), guard.number().to_string())));
-            let (environment, hidden) = settings::environment_of_php(site, std::env::vars_os());
-            let program = Program {
-                arguments: &[ZYGOTE_ARGUMENT],
-                environment: &environment,
-                fds: &fds,
-                identity,
-                guard,
-                bounds: site.fpm.as_deref().map(bounds::of_pool).unwrap_or_default(),
-                ..Program::new(launch.php)
-            };
-            let child = program.spawn()?;
-            // If it has died already, reaping tells.
-            let _ =
-                line.send(&ToZygote::Settings([settings, &entrance, &hidden].concat()), Vec::new());
-            Ok((child, line))
-        };
-        match started() {
+    /// It cannot be started. Another attempt is due when [`Zygote::mind`] says so.
+    pub fn start(&mut self, means: &dyn Means, start: ZygoteStart<'_>, now: u64) -> io::Result<()> {
+        match means.zygote(start) {
             Ok((child, line)) => {
                 self.life = Life::Starting(child, line, now);
                 (self.is_slow, self.has_failed, self.pulse) = (false, false, Pulse::default());

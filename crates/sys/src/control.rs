@@ -479,7 +479,8 @@ pub fn receive_within<M: Message>(
     understand(channel.receive_within(limit)?)
 }
 
-fn understand<M: Message>(received: Received) -> io::Result<Heard<M>> {
+/// What was received, as a message. A bad message is an `InvalidData` error.
+pub fn understand<M: Message>(received: Received) -> io::Result<Heard<M>> {
     Ok(match received {
         Received::Message(bytes, fds) => Heard::Message(M::decode(&bytes)?, fds),
         Received::Nothing => Heard::Nothing,

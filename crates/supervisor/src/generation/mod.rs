@@ -18,7 +18,6 @@
 mod renewal;
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,12 +27,11 @@ use tokamak_sys::control::{FromFront, Status, ToFront};
 
 use crate::application::{Application, Folder};
 use crate::change::{Change, Changes};
-use crate::front::{Ailment, Front, FrontMain, Lent};
+use crate::front::{Ailment, Front};
 use crate::identities::Identities;
-use crate::listen::Listeners;
 use crate::log::{self, Level};
+use crate::means::{FrontPlan, Means};
 use crate::pool::Pool;
-use crate::sockets::Sockets;
 use crate::succession::END_LIMIT;
 use crate::watch::since;
 use crate::zygote::Launch;
@@ -97,19 +95,6 @@ pub struct Generation {
     /// Why the front cannot go on, if it cannot.
     front_failure: Option<String>,
     stuck_loop: Option<usize>,
-}
-
-/// What a generation needs from outside to go on.
-#[derive(Clone, Copy)]
-pub struct Means<'a> {
-    /// The worker program.
-    pub php: &'a Path,
-    /// The listening sockets.
-    pub listeners: &'a Listeners,
-    /// The FastCGI sockets.
-    pub sockets: &'a Sockets,
-    /// The code of the front.
-    pub front: &'a FrontMain,
 }
 
 impl Generation {
@@ -208,7 +193,7 @@ impl Generation {
     }
 
     /// The front has said something. Answers to questions are the caller's.
-    pub fn hear_front(&mut self, php: &Path, now: u64) -> Vec<FromFront> {
+    pub fn hear_front(&mut self, means: &dyn Means, now: u64) -> Vec<FromFront> {
         let mut answers = Vec::new();
         for _ in 0..AT_ONCE {
             let Some(message) = self.front.as_mut().and_then(Front::hear) else { break };
@@ -225,7 +210,7 @@ impl Generation {
                     let mut deaths = Vec::new();
                     let wanting = self.seats.iter_mut().map(|seat| &mut seat.pool);
                     if let Some(pool) = wanting.into_iter().find(|other| other.number == pool) {
-                        let launch = Launch { php, identity: self.identities.site(pool.place) };
+                        let launch = Launch { means, identity: self.identities.site(pool.place) };
                         // By now a worker may have taken the request: the queue knows.
                         pool.tick(launch, now, &mut deaths);
                     }
@@ -283,9 +268,9 @@ impl Generation {
     }
 
     /// A zygote has said something.
-    pub fn hear_pool(&mut self, pool: usize, php: &Path, now: u64) {
+    pub fn hear_pool(&mut self, pool: usize, means: &dyn Means, now: u64) {
         let pool = &mut self.seats[pool].pool;
-        let launch = Launch { php, identity: self.identities.site(pool.place) };
+        let launch = Launch { means, identity: self.identities.site(pool.place) };
         let mut deaths = Vec::new();
         pool.hear(launch, now, &mut deaths);
         self.announce(&deaths);
@@ -316,10 +301,10 @@ impl Generation {
     }
 
     /// Looks at everything whose time may have come.
-    pub fn tick(&mut self, means: Means<'_>, now: u64) {
+    pub fn tick(&mut self, means: &dyn Means, now: u64) {
         let mut deaths = Vec::new();
         for Seat { pool, .. } in &mut self.seats {
-            let launch = Launch { php: means.php, identity: self.identities.site(pool.place) };
+            let launch = Launch { means, identity: self.identities.site(pool.place) };
             pool.tick(launch, now, &mut deaths);
         }
         self.announce(&deaths);
@@ -391,23 +376,17 @@ impl Generation {
             })
     }
 
-    fn start_front(&mut self, means: Means<'_>) {
-        let lent = means.listeners.lend(&self.server.listen);
-        let front = lent.and_then(|listeners| {
-            let lent = Lent { listeners, sockets: means.sockets.lend(&self.server)? };
-            let is_successor = self.patience == Patience::Careful;
-            Front::start(
-                &self.server,
-                lent,
-                &self.pools().collect::<Vec<_>>(),
-                self.identities.front.as_ref(),
-                is_successor,
-                means.front,
-            )
+    fn start_front(&mut self, means: &dyn Means) {
+        let pools: Vec<&Pool> = self.pools().collect();
+        let front = means.front(FrontPlan {
+            server: &self.server,
+            pools: &pools,
+            identity: self.identities.front.as_ref(),
+            is_successor: self.patience == Patience::Careful,
         });
         match front {
             Ok(front) => {
-                self.front = Some(front);
+                self.front = Some(Front::new(front, self.server.loops));
                 self.life = Life::Fronted;
                 self.changes.clone().iter().for_each(|change| self.tell_change(change));
             }

@@ -24,6 +24,7 @@ use tokamak_sys::queue::{Segment, Snapshot, WorkerState};
 use crate::line::Line;
 use crate::log::{self, Level};
 use crate::machine::{Act, Event, Fate, Worker, step};
+use crate::means::ZygoteStart;
 use crate::settings;
 use crate::size::Sizer;
 use crate::storm::Storm;
@@ -528,9 +529,10 @@ impl Pool {
                     return;
                 }
                 let Pool { zygote, site, segment, bells, settings, .. } = self;
-                let started = zygote.start(launch, site, segment, bells, settings, now);
-                if let Err(error) = started {
-                    self.fail(format!("cannot start {}: {error}", launch.php.display()));
+                let identity = launch.identity;
+                let start = ZygoteStart { identity, site, segment, bells, settings };
+                if let Err(error) = zygote.start(launch.means, start, now) {
+                    self.fail(error.to_string());
                 }
             }
         }

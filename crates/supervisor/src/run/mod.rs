@@ -23,10 +23,11 @@ use crate::client;
 use crate::control_socket::{Command, ControlSocket};
 use crate::emergency::Emergency;
 use crate::front::{FrontMain, open_log};
-use crate::generation::{Generation, Life, Means, Patience};
+use crate::generation::{Generation, Life, Patience};
 use crate::identities::Identities;
 use crate::listen::Listeners;
 use crate::log::{self, Level};
+use crate::means::System;
 use crate::notify::{self, State};
 use crate::pool::Pool;
 use crate::reload::Reload;
@@ -201,6 +202,18 @@ fn log_to(server: &Server, stderr: &OwnedFd) -> std::io::Result<()> {
     }
 }
 
+/// What the supervisor starts processes with: a borrow of these fields alone.
+macro_rules! system {
+    ($self:ident) => {
+        System {
+            php: &$self.setup.php,
+            listeners: &$self.listeners,
+            sockets: &$self.sockets,
+            front: &*$self.setup.front,
+        }
+    };
+}
+
 impl Supervisor {
     fn run(mut self) -> Result<(), Failure> {
         loop {
@@ -211,12 +224,13 @@ impl Supervisor {
                     Token::Signals => {} // below, after what the children said before they ended
                     Token::Control => self.commands(now),
                     Token::Front(at) => {
-                        for answer in self.generations[at].hear_front(&self.setup.php, now) {
-                            self.hear_answer(answer, now);
-                        }
+                        let means = system!(self);
+                        let answers = self.generations[at].hear_front(&means, now);
+                        answers.into_iter().for_each(|answer| self.hear_answer(answer, now));
                     }
                     Token::Zygote(at, pool) => {
-                        self.generations[at].hear_pool(pool, &self.setup.php, now)
+                        let means = system!(self);
+                        self.generations[at].hear_pool(pool, &means, now);
                     }
                     Token::Output(at, pool, worker) => {
                         self.generations[at].hear_output(pool, worker)
@@ -231,11 +245,9 @@ impl Supervisor {
                 self.generations.iter_mut().for_each(Generation::hear_outputs);
                 self.signal(signal, now);
             }
-            let Setup { php, front, .. } = &self.setup;
-            let means =
-                Means { php, listeners: &self.listeners, sockets: &self.sockets, front: &**front };
+            let means = system!(self);
             for generation in &mut self.generations {
-                generation.tick(means, now);
+                generation.tick(&means, now);
             }
             if let Some(watchdog) = &mut self.watchdog {
                 watchdog.tick(now);
@@ -262,15 +274,19 @@ impl Supervisor {
         let mut limit = Duration::from_millis(250);
         limit = limit.min(self.watchdog.as_ref().map_or(limit, notify::Watchdog::every));
         for (at, generation) in self.generations.iter().enumerate() {
-            if let Some(front) = generation.front() {
+            if let Some(front) = generation.front()
+                && let Some(fd) = front.line().fd()
+            {
                 tokens.push(Token::Front(at));
-                watches.push(Watch::read_write(front.line().as_fd(), front.line().wants_write()));
+                watches.push(Watch::read_write(fd, front.line().wants_write()));
             }
             for (number, pool) in generation.all_pools().enumerate() {
                 limit = limit.min(pool.next_look(now));
-                if let Some(line) = pool.line() {
+                if let Some(line) = pool.line()
+                    && let Some(fd) = line.fd()
+                {
                     tokens.push(Token::Zygote(at, number));
-                    watches.push(Watch::read_write(line.as_fd(), line.wants_write()));
+                    watches.push(Watch::read_write(fd, line.wants_write()));
                 }
                 for (worker, output) in pool.outputs() {
                     tokens.push(Token::Output(at, number, worker));
