@@ -45,6 +45,7 @@ int shim_start(const shim_config *config)
             entry->modifiable = ZEND_INI_SYSTEM;
         }
     }
+    values_learn();
     randomness_watch();
     /* We change the directory ourselves: see syscall_cache.c. */
     SG(options) |= SAPI_OPTION_NO_CHDIR;

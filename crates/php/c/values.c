@@ -21,6 +21,8 @@ typedef struct {
 
 static HashTable changed; /* by name */
 static int is_any;        /* the table is made, and something is in it */
+/* how many bytes of paths PHP remembers, and what php.ini says */
+static zend_long *path_cache, path_cache_learned;
 
 /* A setting's handler may end the request with a fatal error. No request runs yet, or a worker
  * script does, so the setting is refused instead and nothing else happens. */
@@ -70,10 +72,28 @@ static void put_back(earlier *e)
     list_as_modified(entry);
 }
 
+void values_learn(void)
+{
+    zend_ini_entry *entry =
+        zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("realpath_cache_size"));
+
+    /* What the setting's handler writes to, which PHP does not export. */
+    path_cache = (zend_long *)((char *)entry->mh_arg2 + (size_t)entry->mh_arg1);
+    path_cache_learned = *path_cache;
+}
+
+void values_guard_paths(void)
+{
+    if (PG(open_basedir) && *PG(open_basedir)) {
+        *path_cache = 0;
+    }
+}
+
 void values_undo(void)
 {
     earlier *e;
 
+    *path_cache = path_cache_learned; /* php-fpm would do without for ever */
     if (!is_any) {
         return;
     }

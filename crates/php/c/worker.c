@@ -137,6 +137,7 @@ static void start_request(const shim_request *request)
     EG(exit_status) = 0;
     php_output_activate();
     sapi_activate();
+    values_guard_paths();
     sealed_begin();
     if (PG(max_input_time) == -1) {
         zend_set_timeout(EG(timeout_seconds), 1);

@@ -275,3 +275,19 @@ fn what_cannot_be_put_back_replaces_the_worker() {
         assert_eq!(ask(&mut site, &[]).text(), "0", "{name}");
     }
 }
+
+/// A path that was found before would not be looked at again. php-fpm then does without that cache
+/// for all later requests, too.
+#[test]
+fn paths_are_not_remembered_while_open_basedir_is_set_and_are_again_afterwards() {
+    let code = "clearstatcache(true); realpath(__FILE__);
+         echo realpath_cache_size() > 0 ? 'kept' : 'not kept';";
+    for (name, mut site) in sites(code, &[]) {
+        let value = format!("open_basedir={}", site.root().display());
+        for _ in 0..3 {
+            let parameters = [("PHP_ADMIN_VALUE", value.as_str())];
+            assert_eq!(ask(&mut site, &parameters).text(), "not kept", "{name}");
+            assert_eq!(ask(&mut site, &[]).text(), "kept", "{name}");
+        }
+    }
+}
