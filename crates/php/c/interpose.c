@@ -46,6 +46,7 @@
 #include "semaphores.h"
 #include "state.h"
 #include "syscall_cache.h"
+#include "text_domains.h"
 
 /* What pthread_atfork() is in every library; libc's headers do not declare it. */
 int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
@@ -285,7 +286,8 @@ INTERPOSE(int, clearenv, (void),
 INTERPOSE(char *, textdomain, (const char *domain),
           classic_note_text_domain(), LIBC(textdomain)(domain))
 INTERPOSE(char *, setlocale, (int category, const char *wanted),
-          libraries_note_locale(wanted), LIBC(setlocale)(category, wanted))
+          libraries_note_locale(wanted),
+          text_domains_follow(LIBC(setlocale)(category, wanted)))
 
 /* ---- memory ---- */
 INTERPOSE(void *, mmap,

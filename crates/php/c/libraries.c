@@ -7,13 +7,12 @@
  * after each request, in memory, and only if the library is loaded.
  */
 #include <dlfcn.h>
-#include <libintl.h>
 #include <locale.h>
-#include <strings.h>
 
 #include "libraries.h"
 #include "process_state.h"
 #include "state.h"
+#include "text_domains.h"
 
 static zend_function *find_function(const char *class, const char *name)
 {
@@ -39,6 +38,9 @@ void libraries_stand_before(const char *class, const char *name, zif_handler *re
 
 /* ---- what replaces the worker ---- */
 
+/* CURLOPT_SSLENGINE and CURLOPT_SSLENGINE_DEFAULT: libcurl's headers need not be here. */
+enum { CURL_SSL_ENGINE = 10089, CURL_SSL_ENGINE_DEFAULT = 90 };
+
 static int always(zend_execute_data *call)
 {
     (void)call;
@@ -61,15 +63,26 @@ static int with_options(zend_execute_data *call)
     return ZEND_CALL_NUM_ARGS(call) > 5;
 }
 
-/* libintl cannot forget the codeset of a domain. UTF-8 is what a domain has without one under every
- * UTF-8 locale, and applications set it in each request: that alone is no reason. */
-static int with_another_codeset(zend_execute_data *call)
+/* With OpenSSL as its library, curl tells OpenSSL itself: the engine is loaded for all that the
+ * process encrypts, and used for it. */
+static int names_engine(zend_long option)
 {
-    const zval *codeset = ZEND_CALL_NUM_ARGS(call) > 1 ? ZEND_CALL_ARG(call, 2) : NULL;
+    return option == CURL_SSL_ENGINE || option == CURL_SSL_ENGINE_DEFAULT;
+}
 
-    return codeset && Z_TYPE_P(codeset) == IS_STRING &&
-           strcasecmp(Z_STRVAL_P(codeset), "utf-8") != 0 &&
-           strcasecmp(Z_STRVAL_P(codeset), "utf8") != 0;
+static int of_an_engine(zend_execute_data *call)
+{
+    return ZEND_CALL_NUM_ARGS(call) > 1 && Z_TYPE_P(ZEND_CALL_ARG(call, 2)) < IS_ARRAY &&
+           names_engine(zval_get_long(ZEND_CALL_ARG(call, 2)));
+}
+
+static int with_an_engine(zend_execute_data *call)
+{
+    const zval *options = ZEND_CALL_NUM_ARGS(call) > 1 ? ZEND_CALL_ARG(call, 2) : NULL;
+
+    return options && Z_TYPE_P(options) == IS_ARRAY &&
+           (zend_hash_index_exists(Z_ARR_P(options), CURL_SSL_ENGINE) ||
+            zend_hash_index_exists(Z_ARR_P(options), CURL_SSL_ENGINE_DEFAULT));
 }
 
 /* Libraries read these when they are first used, and never again: the variable is put back after
@@ -101,8 +114,8 @@ static int for_a_library(zend_execute_data *call)
     ROW(snmp_set_oid_numeric_print, always, "a request set how SNMP prints values")              \
     ROW(snmp_read_mib, always, "a request read an SNMP MIB")                                     \
     ROW(readline_info, with_a_value, "a request set a variable of readline")                     \
-    ROW(bind_textdomain_codeset, with_another_codeset,                                           \
-        "a request set the codeset of a text domain")                                            \
+    ROW(curl_setopt, of_an_engine, "a request set an engine of OpenSSL")                         \
+    ROW(curl_setopt_array, with_an_engine, "a request set an engine of OpenSSL")                 \
     ROW(putenv, for_a_library,                                                                   \
         "a request set a variable of the environment that a library reads only once")
 
@@ -212,53 +225,6 @@ static void put_back_settings(void)
     ROW(readline_read_history, history_changed)
 
 NOTICED(NOTICE)
-
-/* ---- where translations are, by domain ---- */
-
-enum { MOST_DOMAINS = 32 };
-
-static struct {
-    char *domain, *directory;
-} bindings[MOST_DOMAINS];
-static size_t binding_count;
-
-static void note_binding(const char *domain)
-{
-    const char *directory = bindtextdomain(domain, NULL);
-
-    for (size_t i = 0; i < binding_count; i++) {
-        if (strcmp(bindings[i].domain, domain) == 0) {
-            return;
-        }
-    }
-    if (binding_count == MOST_DOMAINS || !directory) {
-        process_state_taint("a request bound too many text domains");
-        return;
-    }
-    bindings[binding_count].domain = strdup(domain);
-    bindings[binding_count++].directory = strdup(directory);
-}
-
-static zif_handler real_bindtextdomain;
-
-static ZEND_NAMED_FUNCTION(notice_bindtextdomain)
-{
-    if (with_a_value(execute_data) && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_STRING &&
-        Z_STRLEN_P(ZEND_CALL_ARG(execute_data, 1)) > 0) {
-        note_binding(Z_STRVAL_P(ZEND_CALL_ARG(execute_data, 1)));
-    }
-    real_bindtextdomain(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-}
-
-static void put_back_bindings(void)
-{
-    while (binding_count > 0) {
-        binding_count--;
-        bindtextdomain(bindings[binding_count].domain, bindings[binding_count].directory);
-        free(bindings[binding_count].domain);
-        free(bindings[binding_count].directory);
-    }
-}
 
 /* ---- the locale, which libraries change behind PHP's back ---- */
 
@@ -450,7 +416,7 @@ void libraries_learn(void)
     libraries_stand_before(NULL, #function, &real_##function, notice_##function);
     REPLACING(STAND_BEFORE_REPLACING)
     NOTICED(STAND_BEFORE_NOTICED)
-    libraries_stand_before(NULL, "bindtextdomain", &real_bindtextdomain, notice_bindtextdomain);
+    text_domains_learn();
     libraries_stand_before("imagick", "setresourcelimit", &real_set_resource_limit,
                            notice_set_resource_limit);
 }
@@ -458,7 +424,7 @@ void libraries_learn(void)
 void libraries_put_back(void)
 {
     put_back_locale();
-    put_back_bindings();
+    text_domains_put_back();
     put_back_sqlite();
     put_back_magick();
 }

@@ -23,6 +23,20 @@ function netsnmp_output_format(): int
     return ($library ??= FFI::cdef('int netsnmp_ds_get_int(int store, int which);'))->netsnmp_ds_get_int(0, 4);
 }
 
+/** Engines that OpenSSL knows, by what curl's library for encryption says. */
+function openssl_engines(): array
+{
+    static $library;
+    $library ??= FFI::cdef('void *ENGINE_get_first(void);
+        void *ENGINE_get_next(void *engine);
+        const char *ENGINE_get_id(const void *engine);');
+    $ids = [];
+    for ($engine = $library->ENGINE_get_first(); $engine; $engine = $library->ENGINE_get_next($engine)) {
+        $ids[] = $library->ENGINE_get_id($engine);
+    }
+    return $ids;
+}
+
 /** What GMP's generator gives first when its seed is 1. */
 const FIRST_OF_GMP = ['14334377958732970299', '439508226923354066', '16342584875763688559', '9744705020902928610'];
 
@@ -47,6 +61,18 @@ return [
         classic: REPLACED,
         worker: STAYS,
         needs: 'ldap',
+    ),
+    'CURLOPT_SSLENGINE_DEFAULT' => new Channel(
+        pollute: function () {
+            // The only one of Debian's that needs no device.
+            $curl = curl_init();
+            curl_setopt_array($curl, [CURLOPT_SSLENGINE => 'loader_attic', CURLOPT_SSLENGINE_DEFAULT => 1]);
+        },
+        probe: fn () => openssl_engines(),
+        fpm: STAYS,
+        classic: REPLACED,
+        worker: STAYS,
+        needs: 'curl',
     ),
     'hard_heap_limit of SQLite' => new Channel(
         pollute: function () { sqlite_pragma('hard_heap_limit = 50000000'); },
