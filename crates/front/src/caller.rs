@@ -1,22 +1,24 @@
-//! Who wants a request answered: a client on its connection, or this server itself for one of its
-//! clients.
+//! Who wants a request answered: a client on its connection, or this server itself on behalf of one
+//! of its clients.
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
-use crate::cache::Refresh;
-use crate::connection::{Addresses, Link};
-use crate::screen::Violation;
+use http::{HeaderMap, StatusCode};
 
-/// How many requests of the server's own may be made one for the other. Chosen arbitrarily: a page
-/// made of pages made of pages is a use, more is a loop.
+use crate::cache::Refresh;
+use crate::client::{Addresses, Client};
+use crate::failure::Failure;
+
+/// How many requests of the server's own may be made one for the other. A page made of pages made
+/// of pages is a use, more is a loop: ten times more would only let a loop cost ten times as much.
 const MOST_DEPTH: u8 = 8;
 
 /// Who wants the answer.
 #[derive(Clone)]
 pub enum Caller {
     /// A client.
-    Client(Arc<Link>),
+    Client(Arc<dyn Client>),
     /// The server itself.
     Server(Errand),
 }
@@ -25,10 +27,11 @@ pub enum Caller {
 #[derive(Clone)]
 pub struct Errand {
     addresses: Arc<Addresses>,
+    scheme: &'static str,
     /// How many such requests it is below a client's.
     depth: u8,
     /// The client, if it waits for this very answer: interim responses are for it.
-    client: Weak<Link>,
+    client: Option<Weak<dyn Client>>,
     /// The answer is for the content cache.
     refresh: Option<Arc<Refresh>>,
 }
@@ -37,17 +40,26 @@ impl Caller {
     /// Where the client is, or the one for which the server asks.
     pub fn addresses(&self) -> &Addresses {
         match self {
-            Caller::Client(link) => &link.addresses,
+            Caller::Client(client) => client.addresses(),
             Caller::Server(errand) => &errand.addresses,
+        }
+    }
+
+    /// The scheme of the request's URL.
+    pub fn scheme(&self) -> &'static str {
+        match self {
+            Caller::Client(client) => client.scheme(),
+            Caller::Server(errand) => errand.scheme,
         }
     }
 
     /// The caller of a request that the server makes for this one. `None`: they are made for each
     /// other without end.
     pub fn errand(&self) -> Option<Caller> {
-        let Errand { addresses, depth, .. } = self.as_errand();
-        let errand = Errand { addresses, depth: depth + 1, client: Weak::new(), refresh: None };
-        (depth < MOST_DEPTH).then_some(Caller::Server(errand))
+        let errand = self.as_errand();
+        let depth = errand.depth + 1;
+        let errand = Errand { depth, client: None, refresh: None, ..errand };
+        (depth <= MOST_DEPTH).then_some(Caller::Server(errand))
     }
 
     /// The caller of a request that fetches for the content cache what this one has found stale.
@@ -67,10 +79,11 @@ impl Caller {
 
     fn as_errand(&self) -> Errand {
         match self {
-            Caller::Client(link) => Errand {
-                addresses: link.addresses.clone(),
+            Caller::Client(client) => Errand {
+                addresses: client.addresses().clone(),
+                scheme: client.scheme(),
                 depth: 0,
-                client: Arc::downgrade(link),
+                client: Some(Arc::downgrade(client)),
                 refresh: None,
             },
             Caller::Server(errand) => errand.clone(),
@@ -85,32 +98,31 @@ impl Caller {
         }
     }
 
-    /// The client's connection, if it is a client.
-    pub fn link(&self) -> Option<&Arc<Link>> {
+    /// The client, if it is one.
+    pub fn client(&self) -> Option<&Arc<dyn Client>> {
         match self {
-            Caller::Client(link) => Some(link),
+            Caller::Client(client) => Some(client),
             Caller::Server(_) => None,
         }
     }
 
-    /// Whether it has gone while its answer has to wait; see [`Link::poll_gone`]. The server itself
-    /// stays.
-    pub fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.link().map_or(Poll::Pending, |link| link.poll_gone(context))
+    /// Ready if the client has gone; see [`Client::poll_gone`]. The server itself stays.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.client().map_or(Poll::Pending, |client| client.poll_gone(cx))
     }
 
-    /// The rule of HTTP that the client broke, if it did.
-    pub fn violation(&self) -> Option<Violation> {
-        self.link()?.violation()
+    /// What the client is told if it has broken a rule of its protocol.
+    pub fn violation(&self) -> Option<Failure> {
+        self.client()?.violation()
     }
 
-    /// Sends an interim response, if there is somebody to read it.
-    pub fn send_interim(&self, bytes: &[u8]) {
+    /// Sends an interim response, if there is a client to read it.
+    pub fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         match self {
-            Caller::Client(link) => link.send_interim(bytes),
+            Caller::Client(client) => client.send_interim(status, headers),
             Caller::Server(errand) => {
-                if let Some(link) = errand.client.upgrade() {
-                    link.send_interim(bytes);
+                if let Some(client) = errand.client.as_ref().and_then(Weak::upgrade) {
+                    client.send_interim(status, headers);
                 }
             }
         }

@@ -3,6 +3,7 @@
 //! client.
 
 use http::StatusCode;
+use tokamak_upstream::{fcgi, shm};
 
 /// Who caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +108,33 @@ failures! {
     NotCached             Server  Never  504  "The page is not in the cache, and nothing else was \
         asked for."
     VersionUnsupported    Client   Never  505  "The server speaks HTTP/1.0 and HTTP/1.1 here."
+}
+
+impl From<&shm::Fault> for Failure {
+    fn from(fault: &shm::Fault) -> Failure {
+        match fault {
+            shm::Fault::Waited => Failure::QueueSlow,
+            shm::Fault::Died { death: shm::Death::Crashed, .. } => Failure::WorkerGone,
+            shm::Fault::Died { death: shm::Death::TimedOut, .. } => Failure::WorkerSlow,
+            shm::Fault::Malformed => Failure::WorkerBroken,
+            shm::Fault::Spool => Failure::Internal,
+        }
+    }
+}
+
+impl From<&fcgi::Fault> for Failure {
+    fn from(fault: &fcgi::Fault) -> Failure {
+        use fcgi::Fault;
+        match fault {
+            Fault::Full => Failure::QueueFull,
+            Fault::Waited => Failure::QueueSlow,
+            Fault::Unreachable(_) | Fault::NoAddress | Fault::Withdrawn => Failure::Unreachable,
+            Fault::SendSlow | Fault::Silent | Fault::Stalled => Failure::WorkerSlow,
+            Fault::Closed { .. } => Failure::WorkerGone,
+            Fault::Malformed(_) | Fault::Unexpected(_) | Fault::Refused(_) => Failure::WorkerBroken,
+            Fault::Spool => Failure::Internal,
+        }
+    }
 }
 
 #[cfg(test)]

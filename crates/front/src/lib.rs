@@ -1,33 +1,44 @@
 //! The side of the clients: HTTP connections, routing, files, responses; and web servers that speak
 //! FastCGI. Without it nobody could reach a pool, and slow clients would hold workers.
+//!
+//! The modules, each of which uses only those below it:
+//!
+//! ```text
+//! front                    the handle: start, drain, purge
+//! event_loop               accepts, serves, ticks
+//! http    fastcgi_server   what clients and web servers speak
+//! request                  the pipeline, and the stages of scripts between its phases
+//! backend                  workers and FastCGI applications as those who answer
+//! context                  what the requests of an event loop share
+//! site                     a site, with all that was made of its configuration
+//! caller  cache  lua  fpm  who asks; kept responses; scripts; pools of php-fpm's kind
+//! scoreboard  response  route  balancer  log  client  pools  clock  failure
+//! ```
 
-pub mod access;
-mod application;
-mod body;
+mod backend;
+mod balancer;
 mod cache;
 mod caller;
-mod cgi;
-pub mod clock;
-mod connection;
+mod client;
+mod clock;
+mod context;
 mod event_loop;
-pub mod failure;
-mod fastcgi;
-pub mod files;
-mod head;
-mod hosts;
-mod links;
+mod failure;
+mod fastcgi_server;
+mod fpm;
+mod front;
+mod http;
+mod log;
 mod lua;
-pub mod pages;
-mod php;
 mod pools;
-mod responder;
+mod request;
 mod response;
-pub mod route;
-pub mod screen;
-mod server;
-mod service;
+mod route;
+mod scoreboard;
+mod site;
 
+pub use front::{Front, Start};
+pub use http::h1::screen;
 pub use pools::PoolLink;
-pub use server::{Front, Start};
 pub use tokamak_cache::Purge;
 pub use tokamak_upstream::shm::{Alarm, Death, Want};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokamak_upstream::Segment;
 use tokamak_upstream::shm::{Alarm, Source, Want};
 
-use crate::responder::Overview;
+use crate::fpm::Overview;
 
 /// Shortest time between two calls for more workers, in nanoseconds. Much shorter, and a burst of
 /// requests wakes the supervisor for each of them; much longer, and a pool grows visibly late.

@@ -9,14 +9,12 @@ use tokamak_cache::{Counts, Entry, Key, Selection, Wish, judge};
 use tokamak_cost::Ledger;
 use tokio::sync::oneshot;
 
-use super::flight::Lead;
-use super::growing::grow;
+use super::fill::Lead;
 use super::reply::{self, How};
 use super::tier::Ticket;
-use super::{Content, PASSED, Policy, Query, unconditional};
+use super::{Content, Lookup, PASSED, Policy, unconditional};
 use crate::failure::{Failure, Side};
-use crate::response::Source;
-use crate::server::Loop;
+use crate::response::{Source, TeeWriter, tee};
 
 /// What comes of a request that goes past scripts and applications: an answer, or nothing because
 /// it begins anew.
@@ -76,18 +74,18 @@ struct Shelf {
 }
 
 impl Shelf {
-    fn new(query: &Query<'_>, facts: tokamak_cache::Request) -> Shelf {
+    fn new(lookup: &Lookup<'_>, facts: tokamak_cache::Request) -> Shelf {
         Shelf {
-            content: query.content.clone(),
-            policy: query.policy.clone(),
-            key: query.key(),
-            wish: query.wish.clone(),
+            content: lookup.content.clone(),
+            policy: lookup.policy.clone(),
+            key: lookup.key(),
+            wish: lookup.wish.clone(),
             facts,
-            headers: query.request.headers().clone(),
-            purges: query.content.store.purges(),
+            headers: lookup.request.headers().clone(),
+            purges: lookup.content.store.purges(),
             asked: tokamak_cost::now(),
-            ticket: query.content.tier.as_ref().and_then(|tier| tier.ticket()),
-            index: query.arrival.home.index,
+            ticket: lookup.content.tier.as_ref().and_then(|tier| tier.ticket()),
+            index: lookup.loop_index,
         }
     }
 
@@ -186,7 +184,8 @@ enum Kind {
 }
 
 impl Note {
-    pub(super) fn none() -> Note {
+    /// Without a cache.
+    pub fn none() -> Note {
         Note(Kind::None)
     }
 
@@ -198,8 +197,8 @@ impl Note {
         Note(Kind::Change(content.clone(), key))
     }
 
-    pub(super) fn miss(query: &Query<'_>, facts: tokamak_cache::Request, is_whole: bool) -> Note {
-        Note(Kind::Miss(Box::new(Shelf::new(query, facts)), is_whole))
+    pub(super) fn miss(lookup: &Lookup<'_>, facts: tokamak_cache::Request, is_whole: bool) -> Note {
+        Note(Kind::Miss(Box::new(Shelf::new(lookup, facts)), is_whole))
     }
 
     /// Whether the response may be kept.
@@ -253,7 +252,6 @@ impl Shelf {
 /// A request that somebody else answers, for the cache and for its client.
 pub struct Fetch {
     shelf: Shelf,
-    home: Arc<Loop>,
     method: Method,
     /// What there was, but may not be used without asking.
     stale: Option<Arc<Entry>>,
@@ -275,15 +273,14 @@ enum Got {
 
 impl Fetch {
     pub(super) fn new(
-        query: &Query<'_>,
+        lookup: &Lookup<'_>,
         facts: tokamak_cache::Request,
         stale: Option<Arc<Entry>>,
         lead: Option<Lead>,
     ) -> Fetch {
         Fetch {
-            shelf: Shelf::new(query, facts),
-            home: query.arrival.home.clone(),
-            method: query.request.method().clone(),
+            shelf: Shelf::new(lookup, facts),
+            method: lookup.request.method().clone(),
             stale,
             lead,
         }
@@ -404,7 +401,7 @@ impl Fetch {
 
     /// A new response.
     fn store(self, mut response: Response<Source>) -> (Got, Option<Unfinished>) {
-        let Fetch { shelf, stale, lead, home, .. } = self;
+        let Fetch { shelf, stale, lead, .. } = self;
         let how = |is_stored| match (&stale, response.status().as_u16()) {
             (Some(_), status) => How::Stale { status, is_stored },
             (None, _) => How::Miss { is_stored },
@@ -429,7 +426,7 @@ impl Fetch {
                 (Got::Entry(entry, if is_stored { kept } else { lost }), None)
             }
             source => {
-                let (grower, growing) = grow();
+                let (writer, reader) = tee();
                 // As it will be sent from the cache, but for what is not known yet.
                 *response.headers_mut() = plan.headers.clone();
                 if plan.lifetimes.is_aged {
@@ -438,11 +435,8 @@ impl Fetch {
                         .insert(header::AGE, HeaderValue::from(plan.lifetimes.age));
                 }
                 reply::mark(response.headers_mut(), kept, None);
-                *response.body_mut() = Source::Growing(growing);
-                (
-                    Got::Response(response),
-                    Some(Unfinished { shelf, lead, home, plan, source, grower }),
-                )
+                *response.body_mut() = Source::Tee(reader);
+                (Got::Response(response), Some(Unfinished { shelf, lead, plan, source, writer }))
             }
         }
     }
@@ -456,17 +450,15 @@ fn is_failure(status: StatusCode) -> bool {
 struct Unfinished {
     shelf: Shelf,
     lead: Option<Lead>,
-    home: Arc<Loop>,
     plan: Plan,
     source: Source,
-    grower: super::growing::Grower,
+    writer: TeeWriter,
 }
 
 impl Unfinished {
     async fn finish(self, ledger: &mut Ledger) {
-        let Unfinished { shelf, lead, home, plan, source, grower } = self;
-        let Some(body) = grower.fill(source, shelf.content.store.largest(), &home, ledger).await
-        else {
+        let Unfinished { shelf, lead, plan, source, writer } = self;
+        let Some(body) = writer.fill(source, shelf.content.store.largest(), ledger).await else {
             return shelf.pass();
         };
         let entry = plan.entry(body);

@@ -3,14 +3,13 @@
 //! asks, and the others wait for it.
 //!
 //! ```text
-//! begin ──┬─ Answer   from the cache; if it is stale, a request of the server's own fetches it anew
-//!         ├─ Pass     whoever asks goes on by himself; `Note::finish` looks at the response
-//!         └─ Fetch    `Fetch::run` asks in a task of its own, which goes on when the client has left
+//! Lookup ──┬─ Answer   from the cache; if it is stale, a request of the server's own fetches it anew
+//!          ├─ Pass     the caller goes on by itself; `Note::finish` looks at the response
+//!          └─ Fetch    `Fetch::run` asks in a task of its own, which goes on when the client has left
 //! ```
 
 mod fetch;
-mod flight;
-mod growing;
+mod fill;
 mod policy;
 mod reply;
 mod tier;
@@ -26,19 +25,15 @@ use http::header::{
 use http::{Method, Request, Response};
 use tokamak_cache::{Counts, Entry, Found, Freshness, Key, Purge, Store, Wish};
 use tokamak_config as config;
-use tokamak_cost::{Ledger, Phase};
-use tokamak_upstream::body::Body;
 use tokio::time::timeout;
 
-use crate::application::Arrival;
 use crate::failure::Failure;
 use crate::response::Source;
-use crate::service;
+use crate::route::hosts::host;
 
 pub use fetch::{Fetch, Note};
-pub use flight::Refresh;
-use flight::{Flights, Joined, Landing, Lead};
-pub use growing::Growing;
+pub use fill::Refresh;
+use fill::{Fills, Joined, Landing, Lead};
 pub use policy::{Policy, SitePolicies};
 use reply::How;
 use tier::Tier;
@@ -56,7 +51,7 @@ thread_local! {
 pub struct Content {
     /// The responses.
     pub store: Store,
-    flights: Flights,
+    fills: Fills,
     wait: Duration,
     tier: Option<Arc<Tier>>,
 }
@@ -70,7 +65,7 @@ impl Content {
         server.sites.iter().any(wants).then(|| {
             let config::Cache { memory, largest, wait, .. } = server.cache;
             let store = Store::new(memory as u64, largest as u64, server.loops);
-            Arc::new(Content { store, flights: Flights::default(), wait, tier: Tier::new(server) })
+            Arc::new(Content { store, fills: Fills::default(), wait, tier: Tier::new(server) })
         })
     }
 
@@ -92,7 +87,7 @@ impl Content {
 
     fn forget(&self, key: &[u8]) {
         self.store.invalidate(key);
-        self.flights.outdate(key);
+        self.fills.outdate(key);
     }
 
     /// Does on this node what the others tell it to, if they share a second tier. One event loop
@@ -116,42 +111,37 @@ pub fn answer(entry: &Entry, method: &Method, headers: &HeaderMap) -> Response<S
 
 /// What is to be done with a request.
 pub enum Turn {
-    /// This is the answer.
-    Answer(Response<Source>),
-    /// Somebody else answers.
+    /// This is the answer. It is stale if there is a refresh: then a request of the server's own is
+    /// to fetch it anew.
+    Answer(Response<Source>, Option<Refresh>),
+    /// Another one answers.
     Pass(Note),
-    /// Somebody else answers, and the cache wants to have it.
+    /// Another one answers, and the cache wants to have the response.
     Fetch(Box<Fetch>),
 }
 
-/// Looks for the response to a request without a body, and waits for it if it is on its way.
-///
-/// # Errors
-/// It is not there, and the client wants it from nowhere else.
-pub async fn begin(
-    arrival: Arrival<'_>,
-    policy: &Arc<Policy>,
-    request: &Request<()>,
-    wish: &Wish,
-    ledger: &mut Ledger,
-) -> Result<Turn, Failure> {
-    let Some(content) = &arrival.home.cache else { return Ok(Turn::Pass(Note::none())) };
-    let turn = Query { arrival, content, policy, request, wish }.turn().await;
-    ledger.mark(Phase::Cache);
-    turn
+/// A look for the response to a request without a body.
+pub struct Lookup<'a> {
+    /// The cache.
+    pub content: &'a Arc<Content>,
+    /// The position of the event loop, which counts for itself.
+    pub loop_index: usize,
+    /// What is kept, and for how long.
+    pub policy: &'a Arc<Policy>,
+    /// The request.
+    pub request: &'a Request<()>,
+    /// What scripts want of the cache.
+    pub wish: &'a Wish,
+    /// The request is the server's own, and fetches for the cache.
+    pub refresh: Option<&'a Refresh>,
 }
 
-/// One request's look at the cache.
-struct Query<'a> {
-    arrival: Arrival<'a>,
-    content: &'a Arc<Content>,
-    policy: &'a Arc<Policy>,
-    request: &'a Request<()>,
-    wish: &'a Wish,
-}
-
-impl Query<'_> {
-    async fn turn(&self) -> Result<Turn, Failure> {
+impl Lookup<'_> {
+    /// Looks for the response, and waits for it if it is on its way.
+    ///
+    /// # Errors
+    /// It is not there, and the client wants it from nowhere else.
+    pub async fn turn(&self) -> Result<Turn, Failure> {
         let (headers, method) = (self.request.headers(), self.request.method());
         if self.wish.bypass {
             return Ok(self.bypass());
@@ -174,7 +164,7 @@ impl Query<'_> {
         if headers.contains_key(IF_MATCH) || headers.contains_key(IF_UNMODIFIED_SINCE) {
             return Ok(self.bypass());
         }
-        if let Some(refresh) = self.arrival.caller.refresh() {
+        if let Some(refresh) = self.refresh {
             let lead = refresh.take().filter(|lead| lead.key() == &self.key());
             let Some(lead) = lead else { return Ok(self.bypass()) };
             let stale = match self.find(&facts, tokamak_cost::now()) {
@@ -194,10 +184,10 @@ impl Query<'_> {
                         None => entry.freshness(now),
                     };
                     match freshness {
-                        Freshness::Fresh => return Ok(self.hit(&entry, now)),
+                        Freshness::Fresh => return Ok(self.hit(&entry, None, now)),
                         Freshness::Revalidate => {
-                            self.refresh(&facts);
-                            return Ok(self.hit(&entry, now));
+                            let refresh = self.begin_refresh(&facts);
+                            return Ok(self.hit(&entry, refresh, now));
                         }
                         Freshness::Stale => (Some(entry), false),
                     }
@@ -217,7 +207,7 @@ impl Query<'_> {
             let waits =
                 !has_waited && !stale.as_ref().is_some_and(|entry| entry.is_always_checked());
             let joined =
-                if waits { self.content.flights.join(self.key(), &facts) } else { Joined::Alone };
+                if waits { self.content.fills.join(self.key(), &facts) } else { Joined::Alone };
             match joined {
                 Joined::Alone => return Ok(self.fetch(facts, stale, None)),
                 // Another event loop may have stored it since we looked: then we look again, and
@@ -231,9 +221,9 @@ impl Query<'_> {
                     lead.land(entry.clone());
                     return Ok(self.answer(&entry, How::Shared, tokamak_cost::now()));
                 }
-                Joined::Wait(mut flight) => {
+                Joined::Wait(mut fill) => {
                     has_waited = true;
-                    let landing = timeout(self.content.wait, flight.landed()).await;
+                    let landing = timeout(self.content.wait, fill.landed()).await;
                     if let Ok(Landing::Stored(entry)) = landing
                         && entry.admits(facts.has_cookies, facts.has_credentials)
                         && entry.selection.fits(headers)
@@ -251,8 +241,7 @@ impl Query<'_> {
     async fn shared(&self, facts: &tokamak_cache::Request) -> Option<Arc<Entry>> {
         let store = &self.content.store;
         let (key, purges) = (self.key(), store.purges());
-        let entry =
-            self.content.tier.as_ref()?.find(self.arrival.home.index, &key, self.request.headers());
+        let entry = self.content.tier.as_ref()?.find(self.loop_index, &key, self.request.headers());
         let entry = Arc::new(entry.await?);
         let is_wanted = match &facts.said {
             _ if self.is_outdated(&entry) => false,
@@ -268,7 +257,7 @@ impl Query<'_> {
             return then(key);
         }
         KEY.with_borrow_mut(|key| {
-            let host = service::host(self.request).unwrap_or_default();
+            let host = host(self.request).unwrap_or_default();
             Key::write(key, host, self.request.uri(), &self.policy.ignored_query);
             then(key)
         })
@@ -302,17 +291,21 @@ impl Query<'_> {
     }
 
     fn count(&self, counter: fn(&Counts) -> &AtomicU64) {
-        Counts::count(counter(self.content.store.counts(self.arrival.home.index)));
+        Counts::count(counter(self.content.store.counts(self.loop_index)));
     }
 
-    fn hit(&self, entry: &Entry, now: u64) -> Turn {
+    fn hit(&self, entry: &Entry, refresh: Option<Refresh>, now: u64) -> Turn {
         let is_fresh = entry.ttl(now) >= 0;
         self.count(if is_fresh { |counts| &counts.hits } else { |counts| &counts.stale });
-        self.answer(entry, How::Hit, now)
+        Turn::Answer(self.response(entry, How::Hit, now), refresh)
     }
 
     fn answer(&self, entry: &Entry, how: How, now: u64) -> Turn {
-        Turn::Answer(reply::answer(entry, self.request.method(), self.request.headers(), how, now))
+        Turn::Answer(self.response(entry, how, now), None)
+    }
+
+    fn response(&self, entry: &Entry, how: How, now: u64) -> Response<Source> {
+        reply::answer(entry, self.request.method(), self.request.headers(), how, now)
     }
 
     fn bypass(&self) -> Turn {
@@ -330,18 +323,13 @@ impl Query<'_> {
         Turn::Fetch(Box::new(Fetch::new(self, facts, stale, lead)))
     }
 
-    /// Has a request of the server's own fetch the response anew, unless one is on its way.
-    fn refresh(&self, facts: &tokamak_cache::Request) {
-        let Joined::Lead(lead) = self.content.flights.join(self.key(), facts) else { return };
-        let Some(caller) = self.arrival.caller.refreshing(Refresh::new(lead)) else { return };
-        let mut request = Request::new(Body::Empty);
-        *request.method_mut() = Method::GET;
-        *request.uri_mut() = self.request.uri().clone();
-        *request.version_mut() = self.request.version();
-        *request.headers_mut() = unconditional(self.request.headers());
-        let home = self.arrival.home.clone();
-        // Nobody reads the response: all that matters is that it is stored.
-        tokio::spawn(async move { drop(service::own(&home, &caller, request).await) });
+    /// What a request of the server's own needs to fetch the response anew; nothing if one is on
+    /// its way.
+    fn begin_refresh(&self, facts: &tokamak_cache::Request) -> Option<Refresh> {
+        match self.content.fills.join(self.key(), facts) {
+            Joined::Lead(lead) => Some(Refresh::new(lead)),
+            Joined::Wait(_) | Joined::Alone => None,
+        }
     }
 }
 
@@ -350,7 +338,7 @@ const CONDITIONS: [http::HeaderName; 4] =
     [http::header::IF_NONE_MATCH, http::header::IF_MODIFIED_SINCE, http::header::IF_RANGE, RANGE];
 
 /// The header fields of a request for the whole response.
-fn unconditional(headers: &HeaderMap) -> HeaderMap {
+pub fn unconditional(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     for name in CONDITIONS {
         headers.remove(name);

@@ -12,10 +12,10 @@ use http::{Method, Response, StatusCode};
 use tokamak_cache::{Entry, OWN_CONTROL};
 
 use crate::failure::Failure;
-use crate::files::conditions;
-use crate::files::ranges::{self, Ranges};
-use crate::pages;
 use crate::response::Source;
+use crate::response::files::conditions;
+use crate::response::files::ranges::{self, Ranges};
+use crate::response::pages;
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 

@@ -22,7 +22,7 @@ use tokamak_config::{self as config, Endpoint};
 use tokamak_outbound::Names;
 use tokamak_outbound::redis::{Client, Fault, Server, Together, Value};
 
-use crate::access;
+use crate::log;
 use purges::{Log, Position};
 
 /// How long nobody asks after the server has failed, in nanoseconds. Chosen arbitrarily.
@@ -288,7 +288,7 @@ impl Tier {
         match client.call(&commands, together).await {
             Ok(value) => {
                 if self.is_down.swap(false, Ordering::Relaxed) {
-                    access::server("cache: the Redis server answers again");
+                    log::server("cache: the Redis server answers again");
                 }
                 Some(value)
             }
@@ -303,7 +303,7 @@ impl Tier {
     /// Says once that something is wrong.
     fn complain(&self, fault: &Fault) {
         if !self.is_down.swap(true, Ordering::Relaxed) {
-            access::server(&format!("cache: without the Redis server: {fault}"));
+            log::server(&format!("cache: without the Redis server: {fault}"));
         }
     }
 

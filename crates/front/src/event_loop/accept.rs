@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokamak_upstream::socket::{self, Socket};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::http::h1::ConnHistory;
+
 /// A listening socket in an event loop.
 pub enum Listener {
     /// For HTTP clients.
@@ -22,13 +24,6 @@ pub enum Accepted {
     Http(TcpStream, ConnHistory),
     /// Of a web server, and the index of the FastCGI socket in the configuration.
     Fastcgi(Socket, usize),
-}
-
-/// What was served already on a connection that comes from another event loop.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ConnHistory {
-    /// Requests that were answered.
-    pub requests: u32,
 }
 
 /// A connection on its way from one event loop to another: neither watches its descriptor.

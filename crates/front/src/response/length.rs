@@ -4,31 +4,36 @@
 //! the whole one. Of a body that is longer the announced part is the response, as nginx and
 //! lighttpd do it: more bytes would be taken for the next response on the connection.
 
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderMap};
-use http::{Method, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
+use tokamak_config::Site;
 use tokamak_cost::Ledger;
 
 use super::{Broken, Source};
-use crate::access::LogContext;
-use crate::application::Call;
 use crate::failure::Failure;
-use crate::server::Loop;
+use crate::log::LogContext;
 
 const SHORTER: &str = "the response is shorter than its Content-Length";
 const LONGER: &str = "the response is longer than its Content-Length: the rest is left out";
 
 /// Gives the response to a request its body, and holds that to the length that the head announces.
-pub fn give(call: &Call<'_>, response: &mut Response<Source>, source: Source) {
+pub fn give<B>(
+    site: &Arc<Site>,
+    request: &Request<B>,
+    response: &mut Response<Source>,
+    source: Source,
+) {
     // It has no body, so it has no length either (RFC 9110 section 8.6).
     if response.status() == StatusCode::NO_CONTENT {
         response.headers_mut().remove(CONTENT_LENGTH);
     }
     // These announce the length of a body that they do not have.
     let is_bodiless =
-        call.request.method() == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
+        request.method() == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
     let announced = if is_bodiless { None } else { announced(response.headers()) };
     *response.body_mut() = match (announced, source) {
         (None, source) => source,
@@ -36,13 +41,13 @@ pub fn give(call: &Call<'_>, response: &mut Response<Source>, source: Source) {
             Source::Whole(bytes)
         }
         (Some(left), source) => {
-            let log = LogContext::new(&call.place.site, call.request);
+            let log = LogContext::new(site, request);
             Source::Measured(Box::new(Measured { source, left, log }))
         }
     };
 }
 
-/// The length in a head that [`crate::head::put_header`] has checked.
+/// The length in a head that [`crate::backend::response_head::put_header`] has checked.
 fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -63,12 +68,11 @@ impl Measured {
     /// The next bytes.
     pub fn poll_piece(
         &mut self,
-        home: &Loop,
         ledger: &mut Ledger,
-        context: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Broken>>> {
         loop {
-            let mut bytes = match ready!(self.source.poll_piece(home, ledger, context)) {
+            let mut bytes = match ready!(self.source.poll_piece(ledger, cx)) {
                 Some(Ok(bytes)) => bytes,
                 None if self.left > 0 => {
                     self.log.broken_off(Failure::WorkerBroken, SHORTER);

@@ -21,6 +21,7 @@
 //! within the last second.
 
 mod cache;
+pub mod hosts;
 mod path;
 #[cfg(test)]
 mod tests;
@@ -36,7 +37,7 @@ use http::Uri;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use tokamak_config::{Filter, Leftover, Route, Site, Split};
 
-use crate::files::{self, Found, Opened};
+use crate::response::files::{self, Found, Opened};
 use cache::Cache;
 
 /// What is encoded in the path of a redirect: all that could end the path or leave the header.

@@ -1,0 +1,79 @@
+//! What an application is told of a request, in the terms of CGI (RFC 3875), whichever way it is
+//! sink.
+
+use http::{HeaderValue, header};
+use tokamak_upstream::record::{Field, Writer};
+
+use super::BackendRequest;
+use super::response_head::Decimal;
+use crate::client::protocol;
+
+/// Variables that an authorizer gave to a request that it allowed.
+pub type Variables = Vec<(String, HeaderValue)>;
+
+/// What takes the parameters of a request: every field in the order of [`Field::ALL`], then the
+/// headers, then variables.
+pub trait ParamSink {
+    /// The next field.
+    fn field(&mut self, field: Field, value: &[u8]);
+    /// The next header. All values of a name come one after the other.
+    fn header(&mut self, name: &[u8], value: &[u8]);
+    /// The next variable, which takes the place of one with its name.
+    fn variable(&mut self, name: &[u8], value: &[u8]);
+}
+
+impl ParamSink for Writer {
+    fn field(&mut self, field: Field, value: &[u8]) {
+        Writer::field(self, field, value);
+    }
+
+    fn header(&mut self, name: &[u8], value: &[u8]) {
+        Writer::header(self, name, value);
+    }
+
+    fn variable(&mut self, name: &[u8], value: &[u8]) {
+        Writer::variable(self, name, value);
+    }
+}
+
+/// Tells about a request whose body has been gathered and has this length.
+pub fn describe(sink: &mut impl ParamSink, call: &BackendRequest<'_>, length: u64) {
+    let mut number = Decimal::default();
+    let BackendRequest { site, caller, request, script, .. } = *call;
+    let addresses = caller.addresses();
+    let uri = request.uri();
+    let headers = request.headers();
+    sink.field(Field::Method, request.method().as_str().as_bytes());
+    sink.field(Field::Uri, uri.path_and_query().map_or("/", |p| p.as_str()).as_bytes());
+    sink.field(Field::Query, uri.query().unwrap_or("").as_bytes());
+    sink.field(Field::ScriptFilename, script.filename.as_os_str().as_encoded_bytes());
+    sink.field(Field::ScriptName, &script.script_name);
+    sink.field(Field::PathInfo, &script.path_info);
+    sink.field(Field::DocumentRoot, &site.root);
+    // As with nginx, whose `try_files` goes on with the script's own name.
+    sink.field(Field::DocumentUri, &script.script_name);
+    sink.field(Field::ServerName, site.server_name(request).as_bytes());
+    sink.field(Field::ServerAddr, addresses.text.local.as_bytes());
+    sink.field(Field::ServerPort, number.text(addresses.local.port().into()));
+    sink.field(Field::RemoteAddr, addresses.text.peer.as_bytes());
+    sink.field(Field::RemotePort, number.text(addresses.peer.port().into()));
+    sink.field(Field::Protocol, protocol(request.version()).as_bytes());
+    sink.field(Field::Scheme, caller.scheme().as_bytes());
+    sink.field(Field::ContentType, headers.get(header::CONTENT_TYPE).map_or(b"", |v| v.as_bytes()));
+    // Without a body nothing is said, unless the client said "0" itself.
+    let said = headers.contains_key(header::CONTENT_LENGTH);
+    let text = if length > 0 || said { number.text(length) } else { b"" };
+    sink.field(Field::ContentLength, text);
+    for (name, value) in headers {
+        // The body has been gathered and is complete: how it was framed no longer holds.
+        if name != header::TRANSFER_ENCODING && name != header::CONTENT_LENGTH {
+            sink.header(name.as_str().as_bytes(), value.as_bytes());
+        }
+    }
+    if said {
+        sink.header(b"content-length", number.text(length));
+    }
+    for (name, value) in call.variables {
+        sink.variable(name.as_bytes(), value.as_bytes());
+    }
+}

@@ -1,0 +1,79 @@
+//! What an authorizer says (FastCGI specification §6.3): status 200 lets the request pass, and
+//! headers that begin with `Variable-` become variables of it. Anything else is the response.
+
+use bytes::Bytes;
+use http::Response;
+use http::header::HeaderMap;
+use tokamak_upstream::fcgi::Event;
+
+use super::{Begun, broken};
+use crate::backend::Trouble;
+use crate::backend::cgi::Variables;
+use crate::response::Source;
+
+/// What becomes of a request.
+pub enum Verdict {
+    /// It may be served, and these are its variables.
+    Allowed(Variables),
+    /// It is answered with this.
+    Refused(Response<Source>),
+}
+
+/// What a response with status 200 allows, once it is complete: a body says nothing, but an
+/// authorizer that dies in its response has not allowed anything.
+pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, Trouble> {
+    let Begun { head, pieces, fault, mut exchange, mut complaints, .. } = begun;
+    if let Some(fault) = fault {
+        return Err(fault.into());
+    }
+    let mut length: usize = pieces.iter().map(Bytes::len).sum();
+    while length <= most {
+        match exchange.next().await? {
+            Event::Stdout(bytes) => length += bytes.len(),
+            Event::Stderr(bytes) => complaints.hear(&bytes),
+            Event::End => return Ok(variables(&head.headers)),
+        }
+    }
+    Err(broken("the authorizer sent a body that is too long"))
+}
+
+/// The variables, in capitals and with underscores as CGI has them: names of headers know no
+/// difference.
+fn variables(headers: &HeaderMap) -> Variables {
+    let plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    headers
+        .iter()
+        .filter_map(|(name, value)| Some((name.as_str().strip_prefix("variable-")?, value)))
+        .map(|(name, value)| (name.replace('-', "_").to_ascii_uppercase(), value.clone()))
+        .filter(|(name, _)| !name.is_empty() && plain(name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::header::{HeaderName, HeaderValue};
+
+    #[test]
+    fn only_variables_are_passed_on() {
+        let headers = [
+            ("Content-Type", "text/plain"),
+            ("Variable-AUTH_METHOD", "database lookup"),
+            ("Variable-remote-user", "ada"),
+            ("Variable-", "nameless"),
+            ("Variable-A.B", "no name of a variable"),
+            ("X-Variable-Y", "something else"),
+        ];
+        let headers: HeaderMap = headers
+            .iter()
+            .map(|(name, value)| {
+                (name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value))
+            })
+            .collect();
+        let mut found = variables(&headers);
+        found.sort();
+        let found: Vec<_> =
+            found.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(found, [("AUTH_METHOD", "database lookup"), ("REMOTE_USER", "ada")]);
+    }
+}

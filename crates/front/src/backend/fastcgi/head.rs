@@ -1,0 +1,250 @@
+//! The headers of a CGI response (RFC 3875 section 6): found at the front of a stream that is cut
+//! anywhere, and judged. What would be another response to somebody behind us is refused, not
+//! repaired.
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+use crate::backend::response_head::{drop_connection_fields, put_header};
+
+const TOO_LONG: &str = "the application sent headers that are too long";
+
+/// Most bytes of the end of the headers that can have come without it being one: `\n\r`.
+const END: usize = 2;
+
+/// Status and headers.
+#[derive(Debug, PartialEq)]
+pub struct Head {
+    /// The status, final or interim.
+    pub status: StatusCode,
+    /// All headers that a client may see.
+    pub headers: HeaderMap,
+}
+
+/// Collects the headers.
+#[derive(Debug)]
+pub struct Block {
+    begun: BytesMut,
+    most: usize,
+}
+
+impl Block {
+    /// Nothing yet; headers of more than `most` bytes are refused.
+    pub fn new(most: usize) -> Block {
+        Block { begun: BytesMut::new(), most }
+    }
+
+    /// Adds the next bytes. Gives the head when it is complete, and what is behind it.
+    ///
+    /// # Errors
+    /// Why these are no headers.
+    pub fn feed(&mut self, bytes: Bytes) -> Result<Option<(Head, Bytes)>, &'static str> {
+        // The usual case: all of it at once, and nothing to copy.
+        let is_first = self.begun.is_empty();
+        // What came before was searched then, but the end may have begun in its last bytes.
+        let from = self.begun.len().saturating_sub(END);
+        if !is_first {
+            self.begun.extend_from_slice(&bytes);
+        }
+        let all = if is_first { &bytes[..] } else { &self.begun[..] };
+        match end(all, from) {
+            Some(end) if end <= self.most => {
+                let all = if is_first { bytes } else { self.begun.split().freeze() };
+                Ok(Some((parse(&all[..end])?, all.slice(end..))))
+            }
+            None if all.len() <= self.most => {
+                if is_first {
+                    self.begun.extend_from_slice(&bytes);
+                }
+                Ok(None)
+            }
+            _ => Err(TOO_LONG),
+        }
+    }
+
+    /// What is wrong if nothing more comes.
+    pub fn unfinished(&self) -> &'static str {
+        missing(&self.begun)
+    }
+}
+
+/// Where the empty line ends that ends the headers, of which nothing comes before `from`.
+fn end(bytes: &[u8], mut from: usize) -> Option<usize> {
+    while let Some(at) = memchr::memchr(b'\n', &bytes[from..]) {
+        let next = from + at + 1;
+        match bytes[next..] {
+            [b'\n', ..] => return Some(next + 1),
+            [b'\r', b'\n', ..] => return Some(next + 2),
+            _ => from = next,
+        }
+    }
+    None
+}
+
+/// Whether what a program has sent so far begins with headers, of at most `most` bytes; nothing
+/// more comes if it `is_over`.
+///
+/// # Errors
+/// Why these are no headers.
+pub fn judge(bytes: &[u8], most: usize, is_over: bool) -> Result<bool, &'static str> {
+    match end(bytes, 0) {
+        Some(end) if end <= most => parse(&bytes[..end]).map(|_| true),
+        None if is_over => Err(missing(bytes)),
+        None if bytes.len() <= most => Ok(false),
+        _ => Err(TOO_LONG),
+    }
+}
+
+/// What is wrong with headers that have no end.
+fn missing(begun: &[u8]) -> &'static str {
+    if begun.is_empty() {
+        "the application sent no response"
+    } else {
+        "the application sent headers without an end"
+    }
+}
+
+fn parse(block: &[u8]) -> Result<Head, &'static str> {
+    let mut status = None;
+    let mut headers = HeaderMap::with_capacity(16);
+    for line in block.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        let colon =
+            memchr::memchr(b':', line).ok_or("the application sent a header without a colon")?;
+        // Also refuses a blank before the colon, and a line that continues the one before it.
+        let name = HeaderName::from_bytes(&line[..colon])
+            .map_err(|_| "the application sent a header name that is none")?;
+        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii())
+            .map_err(|_| "the application sent a header value with control characters")?;
+        if name.as_str() == "status" {
+            if status.replace(code(value.as_bytes())?).is_some() {
+                return Err("the application sent two statuses");
+            }
+        } else {
+            put_header(&mut headers, name, value);
+        }
+    }
+    drop_connection_fields(&mut headers);
+    let status = match status {
+        Some(status) => status,
+        None if headers.contains_key(header::LOCATION) => StatusCode::FOUND,
+        None => StatusCode::OK,
+    };
+    Ok(Head { status, headers })
+}
+
+/// Three digits, and perhaps a blank and any words.
+fn code(value: &[u8]) -> Result<StatusCode, &'static str> {
+    const WRONG: &str = "the application sent a status that is no number of three digits";
+    let (digits, words) = value.split_at_checked(3).ok_or(WRONG)?;
+    if !words.is_empty() && !words.starts_with(b" ") {
+        return Err(WRONG);
+    }
+    StatusCode::from_bytes(digits).map_err(|_| WRONG)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pieces: &[&str]) -> Result<Option<(Head, Bytes)>, &'static str> {
+        let mut block = Block::new(100);
+        let mut found = Ok(None);
+        for piece in pieces {
+            found = block.feed(Bytes::copy_from_slice(piece.as_bytes()));
+            if !matches!(found, Ok(None)) {
+                return found;
+            }
+        }
+        found
+    }
+
+    fn told(text: &str) -> String {
+        match read(&[text]) {
+            Ok(Some((Head { status, headers }, rest))) => {
+                let headers: Vec<String> =
+                    headers.iter().map(|(n, v)| format!("{n}={}", v.to_str().unwrap())).collect();
+                format!(
+                    "{} {} {}",
+                    status.as_u16(),
+                    headers.join(" "),
+                    String::from_utf8_lossy(&rest)
+                )
+            }
+            Ok(None) => "more".into(),
+            Err(_) => "wrong".into(),
+        }
+    }
+
+    #[test]
+    fn heads_are_read() {
+        for (text, expected) in [
+            ("A: b\r\n\r\nbody", "200 a=b body"),
+            ("A: b\n\nbody", "200 a=b body"),
+            ("A:  b \n\r\n\nbody", "200 a=b \nbody"),
+            ("Status: 404 Not Found\r\nA: b\r\n\r\n", "404 a=b "),
+            ("status: 201\r\nA: b\r\n\r\n", "201 a=b "),
+            ("Location: /x\r\n\r\n", "302 location=/x "),
+            ("Status: 301\r\nLocation: /x\r\n\r\n", "301 location=/x "),
+            ("A: 1\r\nA: 2\r\n\r\n", "200 a=1 a=2 "),
+            ("Content-Length: 7, 99\r\nTransfer-Encoding: chunked\r\nA: b\r\n\r\n", "200 a=b "),
+            ("Content-Length: 3\r\nContent-Length: 4\r\n\r\n", "200 content-length=3 "),
+            ("A: b\r\n", "more"),
+            ("", "more"),
+        ] {
+            assert_eq!(told(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_head_is_refused() {
+        for text in [
+            "no colon\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: b\r\n\r\n",
+            "A : b\r\n\r\n",
+            "A: b\r\n folded\r\n\r\n",
+            "A: b\rB: c\r\n\r\n",
+            "A: b\0c\r\n\r\n",
+            "\u{e4}: b\r\n\r\n",
+            ": b\r\n\r\n",
+            "Status: 1000\r\n\r\n",
+            "Status: abc\r\n\r\n",
+            "Status: 20\r\n\r\n",
+            "Status: -20\r\n\r\n",
+            "Status: 099\r\n\r\n",
+            "Status:\r\n\r\n",
+            "Status: 200\r\nStatus: 200\r\n\r\n",
+        ] {
+            assert_eq!(told(text), "wrong", "{text:?}");
+        }
+        assert!(read(&[&"A: ".repeat(40)]).is_err());
+        assert!(read(&["A: b\r\n"; 17]).is_err());
+    }
+
+    #[test]
+    fn cuts_change_nothing() {
+        let text = "Status: 404\r\nA: b\r\n\r\nbody";
+        let whole = read(&[text]);
+        for cut in 0..text.len() - 4 {
+            let (left, right) = text.split_at(cut);
+            assert_eq!(read(&[left, right]), whole, "{left:?} {right:?}");
+        }
+        let bytes: Vec<&str> = text.split("").collect();
+        let (head, rest) = read(&bytes).unwrap().unwrap();
+        assert_eq!((head.status.as_u16(), rest.len()), (404, 0));
+    }
+
+    /// Each byte is looked at once: a megabyte would take hours otherwise.
+    #[test]
+    fn bytes_one_by_one_cost_no_more_than_all_at_once() {
+        let mut block = Block::new(usize::MAX);
+        for byte in b"A: b\r\n".repeat(200_000).chunks(1) {
+            assert_eq!(block.feed(Bytes::copy_from_slice(byte)), Ok(None));
+        }
+        assert!(matches!(block.feed(Bytes::from_static(b"\n")), Ok(Some(_))));
+    }
+}

@@ -1,0 +1,144 @@
+//! A file in the place of a response's body: the application says which (`X-Accel-Redirect` as
+//! nginx knows it, `X-Sendfile` as Apache and lighttpd do), the front sends it, with ranges and
+//! conditions as for any file.
+
+use std::path::{Component, Path, PathBuf};
+
+use http::header::{self, HeaderMap, HeaderName};
+use http::{Method, Response};
+use tokamak_config as config;
+
+use super::head::Head;
+use crate::backend::{BackendRequest, Trouble};
+use crate::failure::Failure;
+use crate::response::Source;
+use crate::response::files::{self, Found, Opened};
+use crate::route::{self, Target};
+
+const REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
+const SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
+
+/// What shall be sent.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// What a URL means.
+    Url(String),
+    /// A file by its absolute path.
+    File(PathBuf),
+}
+
+/// What the application wants sent instead of a body, if it does.
+pub fn wanted(headers: &HeaderMap) -> Option<Wanted> {
+    let text = |name| headers.get(name).and_then(|value| str::from_utf8(value.as_bytes()).ok());
+    text(REDIRECT)
+        .map(|url| Wanted::Url(url.to_owned()))
+        .or_else(|| text(SENDFILE).map(|path| Wanted::File(path.into())))
+}
+
+/// The response with that file; its headers are the application's, but for those that say what the
+/// file is.
+///
+/// # Errors
+/// There is no such file, or it is none that the application may have sent.
+pub fn send(
+    call: &BackendRequest<'_>,
+    config: &config::Upstream,
+    head: Head,
+    wanted: &Wanted,
+) -> Result<Response<Source>, Trouble> {
+    let found = match wanted {
+        Wanted::Url(url) => by_url(call, config, url),
+        Wanted::File(path) => by_path(call, config, path),
+    };
+    let found = found.ok_or_else(|| Trouble {
+        failure: Failure::NotFound,
+        reason: match wanted {
+            Wanted::Url(url) => {
+                format!("the application sent X-Accel-Redirect: {url}, where no file is")
+            }
+            Wanted::File(path) => {
+                format!(
+                    "the application sent X-Sendfile: {}, which is no file that it may have sent",
+                    path.display()
+                )
+            }
+        }
+        .into(),
+    })?;
+    let method = if call.request.method() == Method::HEAD { Method::HEAD } else { Method::GET };
+    let files::Plan { status, headers, body } =
+        files::plan(found, &method, call.request.headers())?;
+    let mut response = Response::new(Source::from(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    merge(head.headers, &mut response);
+    Ok(response)
+}
+
+/// Adds the application's headers to those of the file.
+fn merge(told: HeaderMap, response: &mut Response<Source>) {
+    /// What only the one who sends the file can say of it.
+    const OF_THE_FILE: [HeaderName; 7] = [
+        header::CONTENT_LENGTH,
+        header::CONTENT_ENCODING,
+        header::CONTENT_RANGE,
+        header::ETAG,
+        header::LAST_MODIFIED,
+        REDIRECT,
+        SENDFILE,
+    ];
+    let has_own_type = response.status() != http::StatusCode::OK;
+    let mut last = None;
+    for (name, value) in told {
+        let is_new = name.is_some();
+        last = name.or(last);
+        let Some(name) = &last else { continue };
+        if OF_THE_FILE.contains(name) || (has_own_type && *name == header::CONTENT_TYPE) {
+            continue;
+        }
+        if is_new {
+            response.headers_mut().insert(name.clone(), value);
+        } else {
+            response.headers_mut().append(name.clone(), value);
+        }
+    }
+}
+
+fn by_url(call: &BackendRequest<'_>, config: &config::Upstream, url: &str) -> Option<Found> {
+    let path = route::clean(url.split(['?', '#']).next()?.as_bytes())?;
+    let path = str::from_utf8(&path).ok()?;
+    for (prefix, directory) in &config.internal {
+        if let Some(rest) = path.strip_prefix(prefix.as_str()) {
+            return open(&directory.join(rest));
+        }
+    }
+    match call.site.router.find_plain(path.as_bytes()) {
+        Target::File(found) => Some(found),
+        _ => None,
+    }
+}
+
+fn by_path(call: &BackendRequest<'_>, config: &config::Upstream, path: &Path) -> Option<Found> {
+    // By its text: whoever may place symbolic links there may place files too.
+    let is_plain = path.is_absolute() && path.components().all(|part| part != Component::ParentDir);
+    if !is_plain {
+        return None;
+    }
+    if config.internal.values().any(|directory| path.starts_with(directory)) {
+        return open(path);
+    }
+    // A file of the site is sent as its URL would be: no source, nothing hidden.
+    let below = path.strip_prefix(call.site.router.root()).ok()?;
+    let url = [b"/", below.as_os_str().as_encoded_bytes()].concat();
+    match call.site.router.find_plain(&url) {
+        Target::File(found) => Some(found),
+        _ => None,
+    }
+}
+
+fn open(path: &Path) -> Option<Found> {
+    match files::open(path) {
+        Ok(Opened::Regular(found)) => Some(found),
+        Ok(Opened::Directory | Opened::Special) | Err(_) => None,
+    }
+}

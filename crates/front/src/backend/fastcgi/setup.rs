@@ -1,0 +1,102 @@
+//! Applications as the configuration has them, and what is done for them beside requests.
+
+use std::io;
+use std::sync::Arc;
+
+use tokamak_config as config;
+use tokamak_upstream::fcgi::{
+    Address, Bounds, Endpoint, Name, Names, Policy, Rules, Settings, Source, Tell, Upstream,
+};
+
+use super::checks;
+use crate::log;
+
+/// The way to an application, from its configuration.
+pub fn upstream(config: &config::Upstream) -> Upstream {
+    let (mut addresses, mut sources) = (Vec::new(), Vec::new());
+    for config::Address { endpoint, weight } in &config.addresses {
+        let weight = *weight;
+        let name = match endpoint {
+            config::Endpoint::Unix(path) => {
+                addresses.push(Address { endpoint: Endpoint::Unix(path.clone()), weight });
+                continue;
+            }
+            config::Endpoint::Tcp(text) => match (text.parse(), text.rsplit_once(':')) {
+                (Ok(address), _) => {
+                    addresses.push(Address { endpoint: Endpoint::Tcp(address), weight });
+                    continue;
+                }
+                (Err(_), Some((host, port))) => {
+                    Name::Host(host.to_owned(), port.parse().unwrap_or_default())
+                }
+                // The configuration has refused what has no port.
+                (Err(_), None) => continue,
+            },
+            config::Endpoint::Srv(name) => Name::Service(name.clone()),
+        };
+        sources.push(Source { name, weight });
+    }
+    let settings = Settings {
+        policy: match config.balance {
+            config::Balance::RoundRobin => Policy::RoundRobin,
+            config::Balance::LeastBusy => Policy::LeastBusy,
+        },
+        stays: !config.spill,
+        rules: Rules {
+            failures: config.health.failures,
+            window: config.health.window,
+            pause: config.health.pause,
+            rise: config.check.as_ref().map_or(1, |check| check.rise),
+            fall: config.check.as_ref().map_or(1, |check| check.fall),
+        },
+        bounds: Bounds {
+            connections: config.connections,
+            multiplex: config.multiplex,
+            requests: config.requests,
+            idle: config.idle,
+            queue: config.queue,
+            queue_timeout: config.timeouts.queue,
+            connect_timeout: config.timeouts.connect,
+            send_timeout: config.timeouts.send,
+            first_byte_timeout: config.timeouts.first_byte,
+            read_timeout: config.timeouts.read,
+        },
+    };
+    let name = config.name.clone();
+    let tell = Tell::by(move |news| log::server(&format!("upstream {name}: {news}")));
+    Upstream::new(settings, addresses, sources, tell)
+}
+
+/// Resolves all names once, before anybody asks.
+///
+/// # Errors
+/// One of them cannot be resolved.
+pub fn resolve(upstreams: &[Upstream], server: &config::Server) -> io::Result<()> {
+    let names = Names { servers: server.resolver.clone() };
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        for (upstream, config) in upstreams.iter().zip(&server.upstreams) {
+            for source in 0..upstream.sources() {
+                upstream
+                    .resolve(source, &names)
+                    .await
+                    .map_err(|why| io::Error::other(format!("upstream {}: {why}", config.name)))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Does what is to be done for the applications beside requests, in tasks of the calling event
+/// loop, which is `loop_index`.
+pub fn attend(upstreams: &Arc<[Upstream]>, server: &config::Server, loop_index: usize) {
+    let names = Names { servers: server.resolver.clone() };
+    for (index, config) in server.upstreams.iter().enumerate() {
+        for source in 0..upstreams[index].sources() {
+            let (upstreams, names, interval) = (upstreams.clone(), names.clone(), config.resolve);
+            tokio::spawn(async move { upstreams[index].follow(source, &names, interval).await });
+        }
+        if config.check.is_some() {
+            tokio::spawn(checks::run(upstreams.clone(), index, loop_index, config.clone()));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A request that an application answers: one or another kind of application is asked, and what
+//! goes wrong is told to the operator in full and to the client in brief.
+
+pub mod cgi;
+pub mod fastcgi;
+mod php;
+pub mod response_head;
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, Request, Response};
+use tokamak_cost::{Ledger, Phase};
+use tokamak_upstream::body::Body;
+
+use crate::caller::Caller;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::log;
+use crate::response::Source;
+use crate::response::files::Found;
+use crate::route::Script;
+use crate::site::{Handler, Site};
+use cgi::Variables;
+use fastcgi::Verdict;
+
+/// Where a request has come in.
+#[derive(Clone, Copy)]
+pub struct Arrival<'a> {
+    /// What the requests of this event loop share.
+    pub context: &'a Arc<Context>,
+    /// The site.
+    pub site: &'a Site,
+    /// Who asks.
+    pub caller: &'a Caller,
+}
+
+/// A request to an application, and all that is known about it.
+#[derive(Clone, Copy)]
+pub struct BackendRequest<'a> {
+    /// What the requests of this event loop share.
+    pub context: &'a Arc<Context>,
+    /// The site.
+    pub site: &'a Site,
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// The request; its body has been taken.
+    pub request: &'a Request<()>,
+    /// What it is for.
+    pub script: &'a Script,
+    /// What the authorizer said of it.
+    pub variables: &'a [(String, HeaderValue)],
+    /// Whether asking twice does no harm.
+    pub is_repeatable: bool,
+}
+
+/// What went wrong: what the client is told, and what the log says.
+#[derive(Debug)]
+pub struct Trouble {
+    /// For the client.
+    pub failure: Failure,
+    /// For the log.
+    pub reason: Cow<'static, str>,
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Trouble {
+        Trouble { failure, reason: failure.text().into() }
+    }
+}
+
+/// Serves `request`, which has this body, by asking `handler` for `script`.
+///
+/// # Errors
+/// The failure that the client is to be told. The operator has been told.
+pub async fn serve(
+    arrival: Arrival<'_>,
+    request: &Request<()>,
+    (body, variables): (Body, &Variables),
+    (script, handler): (&Script, &Handler),
+    ledger: &mut Ledger,
+) -> Result<Response<Source>, Failure> {
+    let is_repeatable = is_safe(request) && matches!(body, Body::Empty);
+    let call = BackendRequest { is_repeatable, ..arrival.call(request, script, variables) };
+    answer(&call, handler, body, ledger).await.map_err(|trouble| arrival.told(trouble, request))
+}
+
+/// Asks the application number `index` whether a request for `path` may be served.
+///
+/// # Errors
+/// It has not said so; otherwise as [`serve`].
+pub async fn authorize(
+    arrival: Arrival<'_>,
+    request: &Request<()>,
+    path: &[u8],
+    index: usize,
+    ledger: &mut Ledger,
+) -> Result<Verdict, Failure> {
+    let script =
+        Script { filename: Path::new("").into(), script_name: path.into(), path_info: Vec::new() };
+    let call = arrival.call(request, &script, &[]);
+    let verdict = fastcgi::authorize(index, &call).await;
+    ledger.mark(Phase::Authorize);
+    verdict.map_err(|trouble| arrival.told(trouble, request))
+}
+
+/// Sends a file through the application number `index`.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn filter(
+    arrival: Arrival<'_>,
+    request: &Request<()>,
+    (path, file): (&[u8], Found),
+    index: usize,
+    variables: &Variables,
+    ledger: &mut Ledger,
+) -> Result<Response<Source>, Failure> {
+    let filename = file.path.as_path().into();
+    let script = Script { filename, script_name: path.into(), path_info: Vec::new() };
+    let call = arrival.call(request, &script, variables);
+    fastcgi::filter(index, &call, file, ledger)
+        .await
+        .map_err(|trouble| arrival.told(trouble, request))
+}
+
+/// Whether asking for it twice does no harm, if it has no body.
+pub fn is_safe<B>(request: &Request<B>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD)
+}
+
+impl<'a> Arrival<'a> {
+    /// A request that may be repeated.
+    fn call(
+        self,
+        request: &'a Request<()>,
+        script: &'a Script,
+        variables: &'a [(String, HeaderValue)],
+    ) -> BackendRequest<'a> {
+        let Arrival { context, site, caller } = self;
+        BackendRequest { context, site, caller, request, script, variables, is_repeatable: true }
+    }
+
+    /// Tells the operator in full what the client is told in brief.
+    pub fn told(self, trouble: Trouble, request: &Request<()>) -> Failure {
+        log::failed(&self.site.config.name, trouble.failure, &trouble.reason, request);
+        trouble.failure
+    }
+}
+
+/// Asks `handler`, and the site's fallback for what its workers are not for.
+async fn answer(
+    call: &BackendRequest<'_>,
+    mut handler: &Handler,
+    mut body: Body,
+    ledger: &mut Ledger,
+) -> Result<Response<Source>, Trouble> {
+    let mut fallback = match handler {
+        Handler::Workers(_) => call.site.fallback.map(|index| &call.context.sites[index].handler),
+        Handler::Upstream(_) | Handler::Scripts(_) | Handler::Nobody => None,
+    };
+    // What may not be asked twice goes straight to those who cannot decline it.
+    if !call.is_repeatable {
+        handler = fallback.take().unwrap_or(handler);
+    }
+    loop {
+        // Only what may be repeated is declined, and that has no body to be lost.
+        let body = std::mem::take(&mut body);
+        return match handler {
+            Handler::Workers(gate) => {
+                match (
+                    php::ask(gate, call, body, fallback.is_some(), ledger).await?,
+                    fallback.take(),
+                ) {
+                    (Some(response), _) => Ok(response),
+                    (None, Some(next)) => {
+                        handler = next;
+                        continue;
+                    }
+                    (None, None) => Err(Failure::WorkerBroken.into()),
+                }
+            }
+            Handler::Upstream(index) => fastcgi::ask(*index, call, body, ledger).await,
+            Handler::Scripts(_) | Handler::Nobody => Err(Failure::NotFound.into()),
+        };
+    }
+}

@@ -1,0 +1,74 @@
+//! What every application's response head goes through, whichever way it came.
+
+use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// Adds a field of an application's response. Fields of the connection are the server's business
+/// (RFC 9110 section 7.6.1); `Connection` itself stays until [`drop_connection_fields`] reads it.
+pub fn put_header(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
+    const OF_THE_CONNECTION: [HeaderName; 4] =
+        [header::TRANSFER_ENCODING, header::UPGRADE, header::TRAILER, header::TE];
+    if OF_THE_CONNECTION.contains(&name)
+        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+    {
+        return;
+    }
+    // The length frames the message: only a plain number, and only one, may pass.
+    if name == header::CONTENT_LENGTH {
+        let is_plain = value.as_bytes().iter().all(u8::is_ascii_digit)
+            && value.to_str().is_ok_and(|digits| digits.parse::<u64>().is_ok());
+        if is_plain && !headers.contains_key(&name) {
+            headers.insert(name, value);
+        }
+        return;
+    }
+    // `header("Content-Type:")` is how a script asks for none.
+    if name == header::CONTENT_TYPE && value.is_empty() {
+        return;
+    }
+    headers.append(name, value);
+}
+
+/// Removes `Connection` and the fields that it names: they are for the next hop alone.
+pub fn drop_connection_fields(headers: &mut HeaderMap) {
+    if !headers.contains_key(header::CONNECTION) {
+        return;
+    }
+    let lists: Vec<HeaderValue> = headers.get_all(header::CONNECTION).iter().cloned().collect();
+    headers.remove(header::CONNECTION);
+    for list in &lists {
+        for name in list.as_bytes().split(|byte| *byte == b',') {
+            if let Ok(name) = HeaderName::from_bytes(name.trim_ascii()) {
+                headers.remove(name);
+            }
+        }
+    }
+}
+
+/// Whether a response of this status is an interim one that a client may get (RFC 9110 section
+/// 15.2). Any other status would be taken for the response, and the response for that of the next
+/// request; 101 would end HTTP on the connection.
+pub fn is_interim(status: StatusCode) -> bool {
+    (102..200).contains(&status.as_u16())
+}
+
+/// A number as decimal text, without an allocation.
+#[derive(Default)]
+pub struct Decimal {
+    digits: [u8; 20],
+}
+
+impl Decimal {
+    /// The digits of `n`.
+    pub fn text(&mut self, mut n: u64) -> &[u8] {
+        let mut at = self.digits.len();
+        loop {
+            at -= 1;
+            self.digits[at] = b'0' + (n % 10) as u8;
+            n /= 10;
+            if n == 0 {
+                return &self.digits[at..];
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a connection waits for, and since when: its task tells it, the timeouts of the event loop
+//! look at it.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+/// What a connection waits for; each has a time limit of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Waiting {
+    /// The next request.
+    Idle = 0,
+    /// The rest of a request's head.
+    Head = 1,
+    /// The server itself: it has no limit here.
+    Serving = 2,
+    /// The client, to take more of the response.
+    Sending = 3,
+    /// The rest of a request's body, from a web server.
+    Body = 4,
+}
+
+/// What a connection waits for, as its task tells the timeouts.
+pub struct Activity {
+    waiting: AtomicU8,
+    since: AtomicU64,
+    /// A task that does not look by itself whether its client has gone.
+    listener: Mutex<Option<Waker>>,
+    was_called: AtomicBool,
+}
+
+impl Activity {
+    /// Of a new connection.
+    pub fn new() -> Activity {
+        Activity {
+            waiting: AtomicU8::new(Waiting::Idle as u8),
+            since: AtomicU64::new(tokamak_cost::now()),
+            listener: Mutex::new(None),
+            was_called: AtomicBool::new(false),
+        }
+    }
+
+    /// What the connection waits for, and since when in nanoseconds.
+    pub fn get(&self) -> (Waiting, u64) {
+        let waiting = match self.waiting.load(Ordering::Relaxed) {
+            0 => Waiting::Idle,
+            1 => Waiting::Head,
+            2 => Waiting::Serving,
+            3 => Waiting::Sending,
+            _ => Waiting::Body,
+        };
+        (waiting, self.since.load(Ordering::Relaxed))
+    }
+
+    /// Whether the connection waits for this.
+    pub fn is(&self, waiting: Waiting) -> bool {
+        self.get().0 == waiting
+    }
+
+    /// The connection waits for this from now on.
+    pub fn set(&self, waiting: Waiting, now: u64) {
+        self.since.store(now, Ordering::Relaxed);
+        self.waiting.store(waiting as u8, Ordering::Relaxed);
+    }
+
+    /// The task sleeps, and wants to be woken by [`Activity::call`].
+    pub fn listen(&self, waker: &Waker) {
+        let mut listener = self.listener();
+        if !listener.as_ref().is_some_and(|other| other.will_wake(waker)) {
+            *listener = Some(waker.clone());
+        }
+    }
+
+    /// Wakes a task that listens: it has waited for so long that it should look whether its client
+    /// is still there.
+    pub fn call(&self) {
+        if let Some(waker) = self.listener().take() {
+            self.was_called.store(true, Ordering::Relaxed);
+            waker.wake();
+        }
+    }
+
+    /// Whether it was called.
+    pub fn was_called(&self) -> bool {
+        self.was_called.load(Ordering::Relaxed)
+    }
+
+    fn listener(&self) -> MutexGuard<'_, Option<Waker>> {
+        // A panic elsewhere cannot leave it half changed.
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,165 @@
+//! A request that is being answered: the worker's response as records.
+
+use std::task::{Context, Poll};
+
+use tokamak_fastcgi::encode::{self, Pieces};
+use tokamak_fastcgi::{ProtocolStatus, Stream};
+use tokamak_upstream::shm::{Event, Exchange, Outcome, ResponseHead, Told};
+
+use crate::backend::Trouble;
+use crate::failure::Failure;
+use crate::fpm::Running;
+use crate::response::pages;
+
+/// Bytes that may wait for the web server on one connection before workers have to wait. Chosen
+/// arbitrarily.
+pub const MOST_WAITING: usize = 256 * 1024;
+
+/// A request in the hands of the pool's workers.
+pub struct Answer {
+    exchange: Exchange,
+    /// The response's head, once it has been written.
+    head: Option<ResponseHead>,
+    told: Option<Told>,
+    /// Held for as long as it counts as running.
+    _running: Option<Running>,
+}
+
+/// How an answer ended.
+#[derive(Debug)]
+pub enum End {
+    /// In order; its END_REQUEST is written.
+    Complete,
+    /// There is none, and nothing of it has been written.
+    Failed(Trouble),
+    /// The same, and the log says why already.
+    Refused(Failure),
+    /// In its middle: the web server must not take the part for the whole.
+    BrokenOff(String),
+}
+
+impl Answer {
+    /// The answer to a request that has been queued.
+    pub fn new(exchange: Exchange, running: Option<Running>) -> Answer {
+        Answer { exchange, head: None, told: None, _running: running }
+    }
+
+    /// The response's head, once it has been written.
+    pub fn head(&self) -> Option<&ResponseHead> {
+        self.head.as_ref()
+    }
+
+    /// What the worker said of the request.
+    pub fn told(&self) -> Option<&Told> {
+        self.told.as_ref()
+    }
+
+    /// The worker's process id, if it is known.
+    pub fn worker(&self) -> Option<u32> {
+        self.exchange.worker()
+    }
+
+    /// Writes what there is of it at the end of `out`, at most a little more than [`MOST_WAITING`].
+    pub fn poll(&mut self, id: u16, out: &mut Vec<u8>, context: &mut Context<'_>) -> Poll<End> {
+        while out.len() < MOST_WAITING {
+            // Headers and body mostly come at once, and leave as one record.
+            let mut stdout = Pieces::new(out, id, Stream::Stdout);
+            let event = loop {
+                match self.exchange.poll_event(context) {
+                    Poll::Ready(Ok(Event::Head(head))) if self.head.is_none() => {
+                        put_head(&mut stdout, &head);
+                        self.head = Some(head);
+                    }
+                    Poll::Ready(Ok(Event::Account(told))) => self.told = Some(told),
+                    Poll::Ready(Ok(Event::Body(bytes))) => {
+                        stdout.put(&bytes);
+                        if stdout.buffered() >= MOST_WAITING {
+                            break None;
+                        }
+                    }
+                    // FastCGI has no interim responses.
+                    Poll::Ready(Ok(Event::Head(_) | Event::Interim(_))) => {}
+                    Poll::Ready(event) => break Some(event),
+                    Poll::Pending => {
+                        stdout.finish();
+                        return Poll::Pending;
+                    }
+                }
+            };
+            stdout.finish();
+            match event {
+                Some(Ok(Event::Complaint(bytes))) => {
+                    encode::stream(out, id, Stream::Stderr, &bytes)
+                }
+                Some(Ok(Event::End(Outcome::Complete))) => {
+                    end(out, id);
+                    return Poll::Ready(End::Complete);
+                }
+                Some(Ok(Event::End(Outcome::Broken))) => {
+                    return Poll::Ready(End::BrokenOff(
+                        "the worker broke the response off".to_owned(),
+                    ));
+                }
+                Some(Err(fault)) if self.head.is_some() => {
+                    return Poll::Ready(End::BrokenOff(fault.to_string()));
+                }
+                Some(Err(fault)) => return Poll::Ready(End::Failed(fault.into())),
+                Some(Ok(_)) | None => {}
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Ends a request in order.
+pub fn end(out: &mut Vec<u8>, id: u16) {
+    encode::stream_end(out, id, Stream::Stdout);
+    encode::end(out, id, 0, ProtocolStatus::Complete);
+}
+
+/// Answers a request with the page of a failure.
+pub fn fail(out: &mut Vec<u8>, id: u16, failure: Failure) {
+    let (status, headers, body) = pages::answer(failure);
+    let reason = status.canonical_reason().unwrap_or("Error");
+    let mut stdout = Pieces::new(out, id, Stream::Stdout);
+    stdout.put(format!("Status: {} {reason}\r\n", status.as_u16()).as_bytes());
+    headers.iter().for_each(|(name, value)| {
+        put_header(&mut stdout, name.as_str().as_bytes(), value.as_bytes())
+    });
+    stdout.put(b"\r\n");
+    stdout.put(&body);
+    stdout.finish();
+    end(out, id);
+}
+
+/// Answers a request with a page of our own; one that asks for the headers alone gets no more.
+pub fn page(out: &mut Vec<u8>, id: u16, headers: &[(String, String)], body: &[u8]) {
+    let mut stdout = Pieces::new(out, id, Stream::Stdout);
+    headers
+        .iter()
+        .for_each(|(name, value)| put_header(&mut stdout, name.as_bytes(), value.as_bytes()));
+    stdout.put(b"\r\n");
+    stdout.put(body);
+    stdout.finish();
+    end(out, id);
+}
+
+/// The header lines are the worker's, `Status` among them; one without a name is a line of its own.
+fn put_head(stdout: &mut Pieces<'_>, head: &ResponseHead) {
+    head.for_each_header(|name, value| {
+        if name.is_empty() {
+            stdout.put(value);
+            stdout.put(b"\r\n");
+        } else {
+            put_header(stdout, name, value);
+        }
+    });
+    stdout.put(b"\r\n");
+}
+
+fn put_header(stdout: &mut Pieces<'_>, name: &[u8], value: &[u8]) {
+    stdout.put(name);
+    stdout.put(b": ");
+    stdout.put(value);
+    stdout.put(b"\r\n");
+}

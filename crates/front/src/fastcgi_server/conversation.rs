@@ -1,0 +1,571 @@
+//! One connection of a web server: records in, records out, any number of requests at once.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task;
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Role, Values, Wanted, encode};
+use tokamak_fpm::status::Page;
+use tokamak_lua::State;
+use tokamak_upstream::record::Writer;
+use tokamak_upstream::shm::{Refused, ResponseHead};
+use tokamak_upstream::socket::Socket;
+use tokio::time::timeout;
+
+use super::answer::{self, Answer, End, MOST_WAITING};
+use super::gather::{Gathering, Wrong};
+use super::script::{self, Script};
+use crate::backend::Trouble;
+use crate::client::activity::{Activity, Waiting};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::fpm::{Entry, Overview, parameter};
+use crate::log;
+use crate::site::{Handler, Site};
+
+/// Largest piece read at once; the size of the event loop's one read buffer.
+const PIECE: usize = 64 * 1024;
+
+/// Most requests at once on a connection. Chosen arbitrarily: a web server that multiplexes more
+/// has a second connection.
+const MOST_REQUESTS: usize = 256;
+
+/// Turns of reading, answering and writing before other connections get theirs.
+const TURNS: usize = 32;
+
+/// How long a web server may take to read the end of an answer on a connection that is closed.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How long a draining front waits for an idle moment of a connection. Chosen arbitrarily.
+const DRAIN_BUSY: Duration = Duration::from_secs(5);
+
+thread_local! {
+    /// Records land here and are read without a pause: one buffer for all connections of an event
+    /// loop.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
+}
+
+/// Serves the requests of one connection until it ends.
+pub async fn converse(
+    context: Arc<Context>,
+    stream: Socket,
+    socket: usize,
+    activity: Arc<Activity>,
+) {
+    let mut conversation = Conversation::new(context, stream, socket, activity);
+    if let Ok(()) = poll_fn(|cx| conversation.poll(cx)).await {
+        conversation.part().await;
+    }
+}
+
+struct Conversation {
+    context: Arc<Context>,
+    site_index: usize,
+    /// Whether nothing else may be asked for here than what needs no worker.
+    is_for_status: bool,
+    /// The address of the web server, if it has one.
+    peer: Option<String>,
+    stream: Socket,
+    activity: Arc<Activity>,
+    messages: Messages,
+    /// When the last record began of which more is to come, in nanoseconds.
+    ahead: u64,
+    requests: Vec<Request>,
+    /// Records that are to be written, from `written` on.
+    out: Vec<u8>,
+    written: usize,
+    /// Whether the connection ends with the requests that are under way.
+    closing: bool,
+    /// Requests that have begun and not come whole: more of them may be on its way, even if they
+    /// are answered.
+    incoming: usize,
+    /// Whether there are new lines for the access log.
+    has_lines: bool,
+}
+
+/// A request that has begun and not ended.
+struct Request {
+    id: u16,
+    /// When it began, in nanoseconds.
+    begun: u64,
+    stage: Stage,
+}
+
+enum Stage {
+    Coming(Box<Gathering>),
+    /// With the request's record and the length of its body, for the log.
+    Answered(Box<Answer>, Writer, u64),
+    Scripted(Box<Script>),
+}
+
+/// The connection is of no more use.
+struct Over;
+
+impl From<io::Error> for Over {
+    fn from(_: io::Error) -> Over {
+        // A web server that goes away has lost interest, for whatever reason.
+        Over
+    }
+}
+
+impl Conversation {
+    fn new(
+        context: Arc<Context>,
+        stream: Socket,
+        socket: usize,
+        activity: Arc<Activity>,
+    ) -> Conversation {
+        let socket = context.config.fpm.as_ref().map(|fpm| &fpm.sockets[socket]);
+        let (site_index, is_for_status) =
+            socket.map_or((0, false), |socket| (socket.site, socket.is_for_status));
+        Conversation {
+            context,
+            site_index,
+            is_for_status,
+            peer: stream.peer().map(|peer| peer.to_string()),
+            stream,
+            activity,
+            messages: Messages::new(),
+            ahead: tokamak_cost::now(),
+            requests: Vec::new(),
+            out: Vec::new(),
+            written: 0,
+            closing: false,
+            incoming: 0,
+            has_lines: false,
+        }
+    }
+
+    fn site(&self) -> &Site {
+        &self.context.sites[self.site_index]
+    }
+
+    /// Goes on until the connection is to be closed; an error if there is nobody left to close it
+    /// politely for.
+    fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), Over>> {
+        let mut moved = false;
+        for _ in 0..TURNS {
+            let mut turn = self.read(cx)? | self.answer(cx)?;
+            self.tell_journal();
+            turn |= self.write(cx)?;
+            if self.closing && self.requests.is_empty() && self.out.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            moved |= turn;
+            if !turn {
+                self.rest(moved);
+                if self.is_deaf() {
+                    self.activity.listen(cx.waker());
+                }
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Hands over the lines of the access log before their answers leave: whoever has an answer may
+    /// look for its line, and the line of its next request follows it, whichever event loop serves
+    /// that.
+    fn tell_journal(&mut self) {
+        if std::mem::take(&mut self.has_lines)
+            && let Some(journal) = &self.site().journal
+        {
+            journal.flush();
+        }
+    }
+
+    /// Lets the sweeper know what the connection waits for.
+    fn rest(&self, moved: bool) {
+        let (waiting, since) = if !self.out.is_empty() {
+            (Waiting::Sending, None)
+        } else if let Some((waiting, since)) = self.awaited().min_by_key(|(_, since)| *since) {
+            // The slowest request counts: neither single bytes of its own nor other requests renew
+            // it.
+            (waiting, Some(since))
+        } else if !self.messages.is_between_records() {
+            (Waiting::Head, Some(self.ahead))
+        } else if self.requests.is_empty() {
+            (Waiting::Idle, None)
+        } else {
+            (Waiting::Serving, None)
+        };
+        if moved || !self.activity.is(waiting) {
+            self.activity.set(waiting, since.unwrap_or_else(tokamak_cost::now));
+        }
+    }
+
+    /// What is waited for of requests that are still coming, and since when.
+    fn awaited(&self) -> impl Iterator<Item = (Waiting, u64)> {
+        let limit = self.context.config.timeouts.body;
+        self.requests.iter().filter_map(move |request| match &request.stage {
+            Stage::Coming(gathering) => Some(match gathering.pace() {
+                Some(pace) => (Waiting::Body, pace.since(limit)),
+                None => (Waiting::Head, request.begun),
+            }),
+            Stage::Answered(..) | Stage::Scripted(_) => None,
+        })
+    }
+
+    fn read(&mut self, cx: &mut task::Context<'_>) -> Result<bool, Over> {
+        // A web server that does not read its answers asks no more.
+        if self.out.len() >= MOST_WAITING || self.is_deaf() {
+            return Ok(false);
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let count = match self.stream.poll_read(cx, scratch) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(count) => count?,
+            };
+            let mut input = &scratch[..count];
+            if input.is_empty() {
+                return Err(Over);
+            }
+            let mut is_ahead = self.messages.is_between_records();
+            loop {
+                match self.messages.next(&mut input) {
+                    Ok(Some(message)) => {
+                        is_ahead |= !matches!(message, Message::Stream { .. });
+                        self.hear(message)?;
+                    }
+                    Ok(None) => {
+                        if is_ahead {
+                            self.ahead = tokamak_cost::now();
+                        }
+                        return Ok(true);
+                    }
+                    Err(error) => return Err(self.garbled(&error.to_string())),
+                }
+            }
+        })
+    }
+
+    /// Whether nothing more can come but the web server's farewell: all that is under way was
+    /// asked, and is the last. A short answer is quicker than asking the kernel for that; on a long
+    /// one the sweeper calls.
+    fn is_deaf(&self) -> bool {
+        self.closing
+            && self.incoming == 0
+            && !self.requests.is_empty()
+            && self.messages.is_between_records()
+            && !self.activity.was_called()
+    }
+
+    fn garbled(&self, reason: &str) -> Over {
+        let client = self.peer.as_deref().unwrap_or("unix:");
+        log::garbled(&self.site().config.name, client, reason);
+        Over
+    }
+
+    fn hear(&mut self, message: Message<'_>) -> Result<(), Over> {
+        let (id, heard) = match message {
+            Message::Begin { id, role, keep } => return self.begin(id, role, keep),
+            Message::Abort { id } => {
+                if let Some(at) = self.find(id) {
+                    // Dropping it withdraws it, or tells its worker that nobody reads on.
+                    self.requests.swap_remove(at);
+                    answer::end(&mut self.out, id);
+                    self.ended();
+                }
+                return Ok(());
+            }
+            Message::GetValues(wanted) => {
+                let values = self.values(wanted);
+                encode::values(&mut self.out, values);
+                return Ok(());
+            }
+            Message::Foreign(kind) => {
+                encode::unknown_type(&mut self.out, kind);
+                return Ok(());
+            }
+            Message::End { .. } | Message::Values(_) | Message::UnknownType(_) => {
+                return Err(self.garbled("a record that only an application sends"));
+            }
+            Message::Stream { id, stream, bytes } => {
+                (id, self.coming(id).map_or(Ok(()), |request| request.bytes(stream, bytes)))
+            }
+            Message::StreamEnd { id, stream } => {
+                (id, self.coming(id).map_or(Ok(()), |request| request.end(stream)))
+            }
+        };
+        match heard {
+            Ok(()) => self.submit(id),
+            Err(Wrong::Records(reason)) => return Err(self.garbled(reason)),
+            Err(Wrong::Codec(error)) => return Err(self.garbled(&error.to_string())),
+            Err(Wrong::Request(failure, reason)) => self.refuse(id, failure, reason),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, id: u16, role: Role, keep: bool) -> Result<(), Over> {
+        if self.find(id).is_some() {
+            return Err(self.garbled("a request that begins twice"));
+        }
+        self.closing |= !keep;
+        self.incoming += 1;
+        if let Role::Unknown(_) = role {
+            encode::end(&mut self.out, id, 0, ProtocolStatus::UnknownRole);
+        } else if self.requests.len() >= MOST_REQUESTS {
+            encode::end(&mut self.out, id, 0, ProtocolStatus::Overloaded);
+        } else {
+            let limits = &self.context.config.limits;
+            let gathering = Box::new(Gathering::new(role, limits));
+            self.requests.push(Request {
+                id,
+                begun: tokamak_cost::now(),
+                stage: Stage::Coming(gathering),
+            });
+        }
+        Ok(())
+    }
+
+    fn find(&self, id: u16) -> Option<usize> {
+        self.requests.iter().position(|request| request.id == id)
+    }
+
+    /// The request of this id, if it is still coming. Records of inactive requests mean nothing
+    /// (§3.3).
+    fn coming(&mut self, id: u16) -> Option<&mut Gathering> {
+        let at = self.find(id)?;
+        match &mut self.requests[at].stage {
+            Stage::Coming(gathering) => Some(gathering),
+            Stage::Answered(..) | Stage::Scripted(_) => None,
+        }
+    }
+
+    fn values(&self, wanted: Wanted) -> Values {
+        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let pool = &self.site().config.pool;
+        Values {
+            max_conns: wanted.max_conns.then(|| number(self.context.config.limits.connections)),
+            max_reqs: wanted.max_reqs.then(|| number(pool.queue.saturating_add(pool.size.max()))),
+            mpxs_conns: wanted.mpxs_conns.then_some(true),
+        }
+    }
+
+    /// Hands a request that is complete to the workers.
+    fn submit(&mut self, id: u16) {
+        let Some(at) = self.find(id) else { return };
+        let context = self.context.clone();
+        let Stage::Coming(gathering) = &mut self.requests[at].stage else { return };
+        if !gathering.is_complete() {
+            return;
+        }
+        if !gathering.may_go_on() {
+            self.incoming -= 1;
+        }
+        let overview = context.sites[self.site_index].overview.as_ref();
+        if let Some(overview) = overview {
+            overview.accept();
+            if let Some(page) = overview.page(&gathering.record) {
+                return self.show(at, overview, &page);
+            }
+        }
+        if self.is_for_status {
+            return self.refuse(id, Failure::NotFound, "only the status page is here");
+        }
+        let gate = match &context.sites[self.site_index].handler {
+            Handler::Workers(gate) => gate,
+            Handler::Scripts(lua) => return self.launch(at, lua),
+            Handler::Upstream(_) | Handler::Nobody => {
+                return self.refuse(id, Failure::Internal, "the pool has no workers");
+            }
+        };
+        let length = gathering.body_len();
+        let body = gathering.take_body();
+        match gate.submit(gathering.record.bytes(), body) {
+            Ok(exchange) => {
+                let record = std::mem::take(&mut gathering.record);
+                let running = overview.map(Overview::run);
+                self.requests[at].stage =
+                    Stage::Answered(Box::new(Answer::new(exchange, running)), record, length);
+            }
+            Err((Refused::TooLarge, _)) => {
+                self.refuse(id, Failure::HeadTooLarge, "the parameters do not fit the queue");
+            }
+            Err((Refused::Full, _)) => {
+                let Request { stage, .. } = self.requests.swap_remove(at);
+                self.tell(stage.record(), Failure::QueueFull, Failure::QueueFull.text());
+                encode::end(&mut self.out, id, 0, ProtocolStatus::Overloaded);
+                self.ended();
+            }
+        }
+    }
+
+    /// Hands a request that is complete to its script.
+    fn launch(&mut self, at: usize, lua: &Arc<State>) {
+        let Request { id, stage, .. } = &mut self.requests[at];
+        let Stage::Coming(gathering) = stage else { return };
+        let (record, body) = (std::mem::take(&mut gathering.record), gathering.take_body());
+        match Script::new(lua, (&self.context, self.site_index), record, body) {
+            Ok(script) => *stage = Stage::Scripted(Box::new(script)),
+            Err((record, absent)) => {
+                gathering.record = record;
+                let id = *id;
+                let (failure, reason) = script::failure(absent);
+                self.refuse(id, failure, reason);
+            }
+        }
+    }
+
+    /// Answers a request with a page of the pool's own.
+    fn show(&mut self, at: usize, overview: &Overview, page: &Page) {
+        let request = self.requests.swap_remove(at);
+        self.log(&request, None);
+        let is_head = parameter(request.stage.record(), b"REQUEST_METHOD") == Some(b"HEAD");
+        let body: &[u8] = if is_head { b"" } else { &page.body };
+        answer::page(&mut self.out, request.id, &overview.head(page), body);
+        self.ended();
+    }
+
+    /// Answers a request with an error, and says why in the log.
+    fn refuse(&mut self, id: u16, failure: Failure, reason: &str) {
+        let Some(at) = self.find(id) else { return };
+        self.tell(self.requests[at].stage.record(), failure, reason);
+        self.dismiss(at, failure);
+    }
+
+    /// Answers a request with an error of which the log knows.
+    fn dismiss(&mut self, at: usize, failure: Failure) {
+        let request = self.requests.swap_remove(at);
+        self.log(&request, Some(failure));
+        answer::fail(&mut self.out, request.id, failure);
+        self.ended();
+    }
+
+    /// Writes the request's line into the pool's access log.
+    fn log(&mut self, request: &Request, failure: Option<Failure>) {
+        let Some(journal) = &self.context.sites[self.site_index].journal else { return };
+        self.has_lines = true;
+        let (answer, body) = match &request.stage {
+            Stage::Coming(gathering) => (None, gathering.body_len()),
+            Stage::Answered(answer, _, body) => (Some(answer), *body),
+            Stage::Scripted(script) => (None, script.body_len),
+        };
+        let head = answer.and_then(|answer| answer.head());
+        let status =
+            failure.map(|failure| failure.status().as_u16()).or(head.map(ResponseHead::status));
+        journal.write(&Entry {
+            record: request.stage.record(),
+            begun: request.begun,
+            peer: self.peer.as_deref(),
+            body,
+            status: status.unwrap_or(200),
+            head,
+            told: answer.and_then(|answer| answer.told()),
+            process: answer.and_then(|answer| answer.worker()),
+        });
+    }
+
+    fn tell(&self, record: &Writer, failure: Failure, reason: &str) {
+        let text = |name| String::from_utf8_lossy(parameter(record, name).unwrap_or_default());
+        let site = &self.site().config.name;
+        log::broken_off(site, failure, reason, &text(b"REQUEST_METHOD"), &text(b"REQUEST_URI"));
+    }
+
+    /// A request has ended. A draining front cannot tell the web server that it is about to close
+    /// the connection, and the next request may be on its way: so it waits for an idle moment,
+    /// which the sweeper finds, but not for ever.
+    fn ended(&mut self) {
+        let draining = self.context.draining_for(tokamak_cost::now());
+        self.closing |= draining.is_some_and(|time| time > DRAIN_BUSY.as_nanos() as u64);
+    }
+
+    fn answer(&mut self, cx: &mut task::Context<'_>) -> Result<bool, Over> {
+        let mut moved = false;
+        let mut at = 0;
+        while at < self.requests.len() && self.out.len() < MOST_WAITING {
+            let Request { id, stage, .. } = &mut self.requests[at];
+            let (id, before) = (*id, self.out.len());
+            let end = match stage {
+                Stage::Coming(_) => Poll::Pending,
+                Stage::Answered(answer, ..) => answer.poll(id, &mut self.out, cx),
+                Stage::Scripted(script) => script.poll(id, &mut self.out, cx),
+            };
+            moved |= self.out.len() > before;
+            let Poll::Ready(end) = end else {
+                at += 1;
+                continue;
+            };
+            moved = true;
+            match end {
+                End::Complete => {
+                    let request = self.requests.swap_remove(at);
+                    self.log(&request, None);
+                    self.ended();
+                }
+                End::Failed(Trouble { failure, reason }) => self.refuse(id, failure, &reason),
+                End::Refused(failure) => self.dismiss(at, failure),
+                End::BrokenOff(reason) => {
+                    let request = self.requests.swap_remove(at);
+                    self.tell(request.stage.record(), Failure::WorkerGone, &reason);
+                    self.log(&request, None);
+                    // Without an END_REQUEST nobody takes the part for the whole. Others on the
+                    // connection must not suffer.
+                    if self.requests.is_empty() {
+                        return Err(Over);
+                    }
+                    encode::end(&mut self.out, id, 1, ProtocolStatus::Complete);
+                    self.ended();
+                }
+            }
+        }
+        // Whoever got no room this time comes first next time.
+        let count = self.requests.len();
+        self.requests.rotate_left(at.min(count));
+        Ok(moved)
+    }
+
+    fn write(&mut self, cx: &mut task::Context<'_>) -> Result<bool, Over> {
+        let mut moved = false;
+        while self.written < self.out.len() {
+            match self.stream.poll_write(cx, &self.out[self.written..]) {
+                Poll::Ready(count) => {
+                    self.written += count?;
+                    moved = true;
+                }
+                Poll::Pending => break,
+            }
+        }
+        if self.written == self.out.len() {
+            self.out.clear();
+            self.out.shrink_to(PIECE);
+            self.written = 0;
+        } else if self.written >= self.out.len() / 2 {
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(moved)
+    }
+
+    /// Closes the connection. Bytes that nobody has read would reset it, and take the end of the
+    /// answer along; so it waits for what may still come.
+    async fn part(mut self) {
+        if (self.incoming == 0 && self.messages.is_between_records())
+            || self.stream.end_writing().is_err()
+        {
+            return;
+        }
+        let farewell = poll_fn(|cx| {
+            SCRATCH.with_borrow_mut(|scratch| {
+                while ready!(self.stream.poll_read(cx, scratch))? > 0 {}
+                Poll::Ready(io::Result::Ok(()))
+            })
+        });
+        let _ = timeout(LAST_WORDS, farewell).await;
+    }
+}
+
+impl Stage {
+    fn record(&self) -> &Writer {
+        match self {
+            Stage::Coming(gathering) => &gathering.record,
+            Stage::Answered(_, record, _) => record,
+            Stage::Scripted(script) => script.record(),
+        }
+    }
+}

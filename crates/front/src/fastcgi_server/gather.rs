@@ -1,0 +1,286 @@
+//! A request that is coming: parameters first, then the body.
+
+use tokamak_config as config;
+use tokamak_fastcgi::params::{Limits, Pairs};
+use tokamak_fastcgi::{Role, Stream};
+use tokamak_upstream::body::Body;
+use tokamak_upstream::record::Writer;
+
+use crate::failure::Failure;
+use crate::request::body::{Pace, Spool};
+
+/// Most parameters of a request. Chosen arbitrarily, well above what web servers send.
+const MOST_PARAMETERS: usize = 4096;
+
+/// What is known of a request so far.
+pub struct Gathering {
+    /// Its parameters, as the worker will get them.
+    pub record: Writer,
+    /// Reads them; absent once they are complete.
+    pairs: Option<Pairs>,
+    /// What the web server says that the body will have.
+    length: Option<u64>,
+    spool: Spool,
+    /// Most bytes of the body.
+    most: u64,
+    /// How the body comes, once the parameters are here.
+    pace: Option<Pace>,
+    role: Role,
+    /// Streams whose end is still to come.
+    open: Vec<Stream>,
+}
+
+/// What is wrong with a request.
+#[derive(Debug)]
+pub enum Wrong {
+    /// Nothing on the connection makes sense any more.
+    Records(&'static str),
+    /// The same, in the codec's words.
+    Codec(tokamak_fastcgi::Error),
+    /// Only this request is, and is answered so.
+    Request(Failure, &'static str),
+}
+
+impl From<tokamak_fastcgi::Error> for Wrong {
+    fn from(error: tokamak_fastcgi::Error) -> Wrong {
+        Wrong::Codec(error)
+    }
+}
+
+impl Gathering {
+    /// A request of this role, within these bounds.
+    pub fn new(role: Role, limits: &config::Limits) -> Gathering {
+        let mut record = Writer::new();
+        let name: &[u8] = match role {
+            Role::Authorizer => b"AUTHORIZER",
+            Role::Filter => b"FILTER",
+            Role::Responder | Role::Unknown(_) => b"RESPONDER",
+        };
+        record.begin_parameters().parameter(b"FCGI_ROLE", name);
+        let open = match role {
+            // It has no body (section 6.3 of the specification).
+            Role::Authorizer => vec![Stream::Params],
+            Role::Filter => vec![Stream::Params, Stream::Stdin, Stream::Data],
+            Role::Responder | Role::Unknown(_) => vec![Stream::Params, Stream::Stdin],
+        };
+        let pairs = Some(Pairs::new(Limits { bytes: limits.head, pairs: MOST_PARAMETERS }));
+        let spool = Spool::new(limits.buffer, 0);
+        Gathering { record, pairs, length: None, spool, most: limits.body, pace: None, role, open }
+    }
+
+    /// Whether more of it may follow although it is complete: some web servers end the standard
+    /// input of an authorizer, which has none.
+    pub fn may_go_on(&self) -> bool {
+        self.role == Role::Authorizer
+    }
+
+    /// How the body comes. `None`: the parameters are still coming.
+    pub fn pace(&self) -> Option<Pace> {
+        self.pace
+    }
+
+    /// Whether all of it is here.
+    pub fn is_complete(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Some of a stream. The file of a Filter is let go: PHP has no way to read it.
+    pub fn bytes(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), Wrong> {
+        if let Some(pace) = &mut self.pace {
+            pace.received(bytes.len(), tokamak_cost::now());
+        }
+        match stream {
+            Stream::Params => {
+                let Some(pairs) = &mut self.pairs else {
+                    return Err(Wrong::Records("parameters after their end"));
+                };
+                let (record, length) = (&mut self.record, &mut self.length);
+                pairs.feed(bytes, |name, value| {
+                    if name == b"CONTENT_LENGTH" {
+                        *length = number(value);
+                    }
+                    record.parameter(name, value);
+                })?;
+            }
+            Stream::Stdin | Stream::Data if self.pairs.is_some() => {
+                return Err(Wrong::Records("a body before the end of the parameters"));
+            }
+            Stream::Stdin if self.open.contains(&Stream::Stdin) => self.body(bytes)?,
+            Stream::Stdin | Stream::Data => {}
+            Stream::Stdout | Stream::Stderr => {
+                return Err(Wrong::Records("an application's stream"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a stream.
+    pub fn end(&mut self, stream: Stream) -> Result<(), Wrong> {
+        match (&self.pairs, stream) {
+            (Some(pairs), Stream::Params) => pairs.finish()?,
+            (Some(_), _) => return Err(Wrong::Records("a body before the end of the parameters")),
+            (None, _) => {}
+        }
+        if self.pairs.take().is_some() {
+            self.pace = Some(Pace::new(tokamak_cost::now()));
+            if self.length.is_some_and(|said| said > self.most) {
+                return Err(too_large());
+            }
+        }
+        self.open.retain(|open| *open != stream);
+        if stream == Stream::Stdin && self.length.is_some_and(|said| said > self.spool.len()) {
+            return Err(Wrong::Request(
+                Failure::BadRequest,
+                "the body is shorter than CONTENT_LENGTH says",
+            ));
+        }
+        Ok(())
+    }
+
+    fn body(&mut self, bytes: &[u8]) -> Result<(), Wrong> {
+        // As php-fpm, which stops reading there.
+        let wanted = self.length.map_or(u64::MAX, |said| said.saturating_sub(self.spool.len()));
+        let bytes = &bytes[..bytes.len().min(usize::try_from(wanted).unwrap_or(usize::MAX))];
+        if self.spool.len() + bytes.len() as u64 > self.most {
+            return Err(too_large());
+        }
+        self.spool.put(bytes).map_err(|failure| Wrong::Request(failure, failure.text()))
+    }
+
+    /// Bytes of the body so far.
+    pub fn body_len(&self) -> u64 {
+        self.spool.len()
+    }
+
+    /// The whole body.
+    pub fn take_body(&mut self) -> Body {
+        std::mem::replace(&mut self.spool, Spool::new(0, 0)).finish()
+    }
+}
+
+fn too_large() -> Wrong {
+    Wrong::Request(Failure::BodyTooLarge, Failure::BodyTooLarge.text())
+}
+
+/// A plain decimal number; anything else says nothing.
+fn number(value: &[u8]) -> Option<u64> {
+    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fpm::parameter;
+
+    const LIMITS: config::Limits =
+        config::Limits { head: 1000, headers: 0, body: 100, buffer: 16, connections: 1 };
+
+    fn gathering(role: Role) -> Gathering {
+        Gathering::new(role, &LIMITS)
+    }
+
+    /// One whose parameters are complete.
+    fn with_length(length: &str) -> Gathering {
+        let mut gathering = gathering(Role::Responder);
+        let value = length.as_bytes();
+        let pair = [&[14, value.len() as u8], &b"CONTENT_LENGTH"[..], value].concat();
+        // However they are cut.
+        for byte in pair {
+            gathering.bytes(Stream::Params, &[byte]).unwrap();
+        }
+        gathering.end(Stream::Params).unwrap();
+        gathering
+    }
+
+    fn all(gathering: &mut Gathering) -> Vec<u8> {
+        let body = gathering.take_body();
+        body.read_at(0, usize::MAX).unwrap().to_vec()
+    }
+
+    #[test]
+    fn a_request_is_complete_when_its_streams_are() {
+        for (role, name, streams) in [
+            (Role::Responder, "RESPONDER", &[Stream::Params, Stream::Stdin][..]),
+            (Role::Authorizer, "AUTHORIZER", &[Stream::Params]),
+            (Role::Filter, "FILTER", &[Stream::Params, Stream::Stdin, Stream::Data]),
+        ] {
+            let mut gathering = gathering(role);
+            for stream in streams {
+                assert!(!gathering.is_complete());
+                gathering.end(*stream).unwrap();
+            }
+            assert!(gathering.is_complete());
+            assert_eq!(parameter(&gathering.record, b"FCGI_ROLE"), Some(name.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_body_has_the_length_that_was_said() {
+        let long: &[u8] = b"longer than the memory for it";
+        let mut exact = with_length("29");
+        exact.bytes(Stream::Stdin, long).unwrap();
+        exact.end(Stream::Stdin).unwrap();
+        assert_eq!(all(&mut exact), long);
+
+        let mut more = with_length("6");
+        more.bytes(Stream::Stdin, b"long").unwrap();
+        more.bytes(Stream::Stdin, b"er than said").unwrap();
+        more.end(Stream::Stdin).unwrap();
+        assert_eq!(all(&mut more), b"longer", "as php-fpm reads it");
+
+        let mut less = with_length("7");
+        less.bytes(Stream::Stdin, b"longer").unwrap();
+        assert!(matches!(less.end(Stream::Stdin), Err(Wrong::Request(Failure::BadRequest, _))));
+
+        for nothing_said in ["", "-1", "+3", " 3", "3x", "99999999999999999999999"] {
+            let mut unsaid = with_length(nothing_said);
+            unsaid.bytes(Stream::Stdin, b"abc").unwrap();
+            unsaid.end(Stream::Stdin).unwrap();
+            assert_eq!(all(&mut unsaid), b"abc", "{nothing_said}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_bounded() {
+        let is_refused = |heard| matches!(heard, Err(Wrong::Request(Failure::BodyTooLarge, _)));
+        let announced = |length: &[u8]| {
+            let mut gathering = gathering(Role::Responder);
+            let pair = [&[14, length.len() as u8], &b"CONTENT_LENGTH"[..], length].concat();
+            gathering.bytes(Stream::Params, &pair).unwrap();
+            gathering.end(Stream::Params)
+        };
+        assert!(announced(b"100").is_ok() && is_refused(announced(b"101")));
+        let mut unsaid = with_length("");
+        unsaid.bytes(Stream::Stdin, &[0; 60]).unwrap();
+        assert!(is_refused(unsaid.bytes(Stream::Stdin, &[0; 41])));
+    }
+
+    #[test]
+    fn streams_out_of_order_are_no_fastcgi() {
+        assert!(matches!(
+            gathering(Role::Responder).bytes(Stream::Stdin, b"x"),
+            Err(Wrong::Records(_))
+        ));
+        assert!(matches!(gathering(Role::Responder).end(Stream::Stdin), Err(Wrong::Records(_))));
+        assert!(matches!(with_length("").bytes(Stream::Params, b"x"), Err(Wrong::Records(_))));
+        assert!(matches!(with_length("").bytes(Stream::Stdout, b"x"), Err(Wrong::Records(_))));
+        // A stream that has ended may be ended again, as empty streams are by some.
+        assert!(with_length("").end(Stream::Params).is_ok());
+    }
+
+    #[test]
+    fn parameters_that_lie_or_do_not_end_are_refused() {
+        let feed = |bytes: &[u8]| gathering(Role::Responder).bytes(Stream::Params, bytes);
+        assert!(matches!(feed(&[0xff; 10]), Err(Wrong::Codec(_))));
+        assert!(matches!(feed(&[0; 1001]), Err(Wrong::Codec(_))));
+        let mut cut = gathering(Role::Responder);
+        cut.bytes(Stream::Params, b"\x05\x05abc").unwrap();
+        assert!(matches!(cut.end(Stream::Params), Err(Wrong::Codec(_))));
+        let mut many = Gathering::new(Role::Responder, &config::Limits { head: 1 << 20, ..LIMITS });
+        assert!(matches!(
+            many.bytes(Stream::Params, &[0; 2 * MOST_PARAMETERS + 2]),
+            Err(Wrong::Codec(_))
+        ));
+    }
+}

@@ -1,0 +1,149 @@
+//! The pages that no worker has to answer: the pool's status, and ping.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokamak_fpm::Pool;
+use tokamak_fpm::access::percent;
+use tokamak_fpm::status::{self, Asked, FIELDS, Page, Process, Snapshot, State};
+use tokamak_upstream::record::Writer;
+use tokamak_upstream::{PoolNumber, Segment, WorkerState};
+
+use super::parameter;
+
+/// A pool as its status page shows it; shared by all event loops.
+pub struct Overview {
+    pool: Arc<Pool>,
+    segment: RwLock<Arc<Segment>>,
+    /// PHP's version, if responses tell it.
+    version: Option<String>,
+    /// Requests in the hands of workers, or waiting for one.
+    running: AtomicUsize,
+}
+
+impl Overview {
+    /// Of a pool that begins.
+    pub fn new(pool: Arc<Pool>, segment: Arc<Segment>, version: Option<String>) -> Overview {
+        Overview { pool, segment: RwLock::new(segment), version, running: AtomicUsize::new(0) }
+    }
+
+    /// The pool has another queue from now on.
+    pub fn renew(&self, segment: Arc<Segment>) {
+        *self.segment.write().unwrap_or_else(PoisonError::into_inner) = segment;
+    }
+
+    fn segment(&self) -> Arc<Segment> {
+        self.segment.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A request has come.
+    pub fn accept(&self) {
+        self.segment().count_pool_number(PoolNumber::Accepted);
+    }
+
+    /// A request is handed to the workers. It counts until what is returned is dropped.
+    pub fn run(self: &Arc<Self>) -> Running {
+        let running = self.running.fetch_add(1, Ordering::Relaxed) + 1;
+        let segment = self.segment();
+        let workers = usize::from(segment.geometry().workers);
+        segment.raise_pool_number(PoolNumber::MaxActive, running.min(workers) as u64);
+        segment
+            .raise_pool_number(PoolNumber::MaxListenQueue, running.saturating_sub(workers) as u64);
+        Running(self.clone())
+    }
+
+    /// The page that a request asks for, if it asks for one of these.
+    pub fn page(&self, record: &Writer) -> Option<Page> {
+        if self.pool.ping.is_none() && self.pool.status_path.is_none() {
+            return None;
+        }
+        let path = parameter(record, b"SCRIPT_NAME")?;
+        if let Some(ping) = self.pool.ping.as_ref().filter(|ping| ping.path.as_bytes() == path) {
+            return Some(status::ping(&ping.response));
+        }
+        let asks = self.pool.status_path.as_ref().is_some_and(|status| status.as_bytes() == path);
+        let query = parameter(record, b"QUERY_STRING").unwrap_or_default();
+        asks.then(|| self.snapshot().page(Asked::of(query)))
+    }
+
+    /// The header lines of a page.
+    pub fn head(&self, page: &Page) -> Vec<(String, String)> {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let version =
+            self.version.iter().map(|version| pair("X-Powered-By", &format!("PHP/{version}")));
+        let fields = FIELDS.map(|(name, value)| pair(name, value));
+        let charset = if page.content_type.contains("charset") { "" } else { ";charset=UTF-8" };
+        let kind = pair("Content-type", &format!("{}{charset}", page.content_type));
+        version.chain(fields).chain([kind]).collect()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let segment = self.segment();
+        let numbers = segment.pool_numbers();
+        let processes = self.processes();
+        let idle = processes.iter().filter(|process| process.state == State::Idle).count() as u64;
+        Snapshot {
+            pool: self.pool.name.clone(),
+            manager: self.pool.manager.name(),
+            started: numbers.started as i64,
+            now: seconds(),
+            accepted: numbers.accepted,
+            listen_queue: numbers.listen_queue,
+            max_listen_queue: numbers.max_listen_queue,
+            listen_queue_len: numbers.listen_queue_len,
+            idle,
+            active: processes.len() as u64 - idle,
+            max_active: numbers.max_active,
+            max_children_reached: numbers.max_children_reached,
+            slow_requests: numbers.slow_requests,
+            processes,
+        }
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        let now = tokamak_cost::now();
+        let since = |then: u64| Duration::from_nanos(now.saturating_sub(then));
+        let segment = self.segment();
+        let places = (0..segment.geometry().workers).map(|index| segment.board(index));
+        let there = places.filter(|place| place.state != WorkerState::Empty && place.pid != 0);
+        let process = there.map(|place| {
+            let is_busy = matches!(place.state, WorkerState::Busy | WorkerState::Finishing);
+            let last = Duration::from_nanos(place.fastcgi.last_took);
+            let (uri, query) = place.uri.split_once('?').unwrap_or((&place.uri, ""));
+            Process {
+                pid: place.pid,
+                state: match place.state {
+                    WorkerState::Busy => State::Running,
+                    WorkerState::Finishing => State::Finishing,
+                    _ => State::Idle,
+                },
+                started: seconds() - since(place.started).as_secs() as i64,
+                requests: place.requests + u64::from(place.state == WorkerState::Busy),
+                duration: if is_busy { since(place.since) } else { last },
+                method: place.method.clone().into_bytes(),
+                uri: uri.to_owned().into_bytes(),
+                query: query.to_owned().into_bytes(),
+                body_length: place.fastcgi.body_len,
+                user: place.fastcgi.user.into_bytes(),
+                script: place.fastcgi.script.into_bytes(),
+                cpu: percent(Duration::from_micros(place.fastcgi.last_cpu), last),
+                memory: place.memory,
+            }
+        });
+        process.collect()
+    }
+}
+
+/// A request that counts as running.
+pub struct Running(Arc<Overview>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn seconds() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64
+}

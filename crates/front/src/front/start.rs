@@ -1,0 +1,173 @@
+//! The start of the front: what all event loops share, and what each has of its own.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use tokamak_config as config;
+use tokamak_lua::Engine;
+use tokamak_upstream::fcgi::Upstream;
+use tokamak_upstream::shm::{Bounds, Gate};
+
+use super::Start;
+use crate::backend::fastcgi;
+use crate::balancer::Balancer;
+use crate::cache::{Content, SitePolicies};
+use crate::context::Context;
+use crate::event_loop::TICK;
+use crate::fpm::{Journal, Overview};
+use crate::log::{AccessLog, Log};
+use crate::lua::{self, Calls, SiteHooks};
+use crate::pools::{Queues, slowly};
+use crate::route::Router;
+use crate::route::hosts::Hosts;
+use crate::scoreboard::Scoreboard;
+use crate::site::{Handler, Site};
+
+/// A loop's way to a pool, and the descriptor by which the workers wake the loop.
+pub type Pool = (Arc<Gate>, OwnedFd);
+
+/// What all event loops share.
+pub struct Shared {
+    /// The configuration.
+    pub config: Arc<config::Server>,
+    sites: Vec<Arc<config::Site>>,
+    hosts: Arc<Hosts>,
+    scoreboard: Arc<Scoreboard>,
+    balancer: Arc<Balancer>,
+    /// The FastCGI applications.
+    pub upstreams: Arc<[Upstream]>,
+    /// Looks after the scripts of all loops as long as it lives.
+    pub lua: Option<Engine>,
+    /// The content cache, if any site wants it.
+    pub cache: Option<Arc<Content>>,
+    /// The access log, if the configuration wants one.
+    pub log: Option<Log>,
+    /// Access logs of pools, by the positions of their sites.
+    pub pool_logs: BTreeMap<usize, Log>,
+    /// What the status pages of pools show, by the positions of their sites.
+    overviews: BTreeMap<usize, Arc<Overview>>,
+    /// The queues in use.
+    pub queues: Queues,
+}
+
+impl Shared {
+    /// Makes it of what the front is given.
+    ///
+    /// # Errors
+    /// Logs that cannot be had, and names that cannot be resolved although another front serves.
+    pub fn new(config: Arc<config::Server>, start: &mut Start) -> io::Result<Shared> {
+        let log = match &config.log.access {
+            Some(_) => Some(Log::open(start.access_log.take())?),
+            None => None,
+        };
+        let (mut pool_logs, mut overviews) = (BTreeMap::new(), BTreeMap::new());
+        for pool in &mut start.pools {
+            if let Some(configured) = &config.sites[pool.site].fpm {
+                let version = pool.exposed_version.take();
+                let overview = Overview::new(configured.clone(), pool.segment.clone(), version);
+                overviews.insert(pool.site, Arc::new(overview));
+            }
+            if let Some(file) = pool.access_log.take() {
+                pool_logs.insert(pool.site, Log::open(Some(file))?);
+            }
+        }
+        let sites: Vec<Arc<config::Site>> = config.sites.iter().cloned().map(Arc::new).collect();
+        let upstreams: Arc<[Upstream]> = config.upstreams.iter().map(fastcgi::upstream).collect();
+        let lua = lua::engine(&config, start.scripts.as_deref());
+        let cache = Content::new(&config);
+        if start.is_successor {
+            fastcgi::resolve(&upstreams, &config)?;
+        }
+        Ok(Shared {
+            hosts: Arc::new(Hosts::new(&sites)),
+            scoreboard: Arc::default(),
+            balancer: Arc::new(Balancer::new(config.loops, TICK)),
+            queues: Queues::new(&start.pools, &overviews),
+            config,
+            sites,
+            upstreams,
+            lua,
+            cache,
+            log,
+            pool_logs,
+            overviews,
+        })
+    }
+
+    /// What the requests of the loop at this position share, and its ways to the pools.
+    ///
+    /// # Errors
+    /// There is not enough memory for Lua, or no descriptor left.
+    pub fn context(&self, index: usize, start: &Start) -> io::Result<(Context, Vec<Pool>)> {
+        let lua = self.lua.as_ref().map(lua::state).transpose()?;
+        let nobody = match &lua {
+            Some(state) if start.scripts.is_some() => Handler::Scripts(state.clone()),
+            _ => Handler::Nobody,
+        };
+        let mut handlers: Vec<Handler> = self
+            .sites
+            .iter()
+            .map(|site| site.upstream.map_or(nobody.clone(), Handler::Upstream))
+            .collect();
+        let mut pools = Vec::new();
+        for (pool, queue) in start.pools.iter().zip(self.queues.sources()) {
+            let site = &self.sites[pool.site];
+            let bounds = Bounds {
+                queue: site.pool.queue_timeout.as_nanos() as u64,
+                inbox: self.config.limits.buffer,
+                queued: site.pool.queue,
+                share: site.pool.queue.div_ceil(self.config.loops),
+            };
+            let (want, alarm) = (pool.want.clone().map(slowly), pool.alarm.clone());
+            let gate = Arc::new(Gate::new(queue.clone(), index as u16, bounds, want, alarm));
+            handlers[pool.site] = Handler::Workers(gate.clone());
+            pools.push((gate, pool.bells[index].try_clone()?));
+        }
+        let sites = handlers.into_iter().enumerate();
+        let context = Context {
+            config: self.config.clone(),
+            sites: sites.map(|(index, handler)| self.site(index, handler)).collect(),
+            hosts: self.hosts.clone(),
+            upstreams: self.upstreams.clone(),
+            lua,
+            calls: Calls::default(),
+            cache: self.cache.clone(),
+            access_log: self
+                .log
+                .as_ref()
+                .zip(self.config.log.access.as_ref())
+                .map(|(log, configured)| Arc::new(AccessLog::new(log, configured.format))),
+            scoreboard: self.scoreboard.clone(),
+            balancer: self.balancer.clone(),
+            draining: AtomicU64::new(0),
+            began: Instant::now(),
+            index,
+        };
+        Ok((context, pools))
+    }
+
+    fn site(&self, index: usize, handler: Handler) -> Site {
+        let config = &self.sites[index];
+        let router = Router::new(config);
+        let log = config.fpm.as_ref().zip(self.pool_logs.get(&index));
+        Site {
+            index,
+            config: config.clone(),
+            hooks: SiteHooks::new(self.lua.as_ref(), config),
+            caching: SitePolicies::new(config),
+            root: router.root().as_os_str().as_encoded_bytes().to_vec(),
+            router,
+            handler,
+            overview: self.overviews.get(&index).cloned(),
+            journal: log.map(|(pool, log)| Journal::new(pool, log)),
+            fallback: config
+                .fallback
+                .as_ref()
+                .and_then(|name| self.sites.iter().position(|site| site.name == *name)),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The bytes of an HTTP/1 connection: what comes in passes the screen, what goes out tells the
+//! connection's activity.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::rt::ReadBufCursor;
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
+
+use super::screen::{self, Screen, Violation};
+use super::state::{ConnHistory, ConnState};
+use crate::client::Addresses;
+use crate::failure::Failure;
+use crate::response::pages;
+
+/// Largest piece read from a client at once; the size of the event loop's one read buffer.
+const PIECE: usize = 64 * 1024;
+
+/// How long a refused client may take to read why.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Clients of an event loop that are told that there is no room, at the same time: each takes a
+/// descriptor for up to [`LAST_WORDS`], and there are too many connections already.
+const MOST_TURNED_AWAY: usize = 256;
+
+/// A head and a body that have no more bytes than this together are copied into one piece: the
+/// kernel takes that with less effort than a list of pieces. Chosen arbitrarily, where a copy costs
+/// far less than what it saves.
+const JOINED: usize = 4096;
+
+thread_local! {
+    /// Clients' bytes land here, are screened, and go on to the HTTP library: one buffer for all
+    /// connections of an event loop. Small responses are joined in it.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
+}
+
+/// Sends a client the last bytes of a connection, and gives it a moment to read them.
+async fn farewell(read: &mut OwnedReadHalf, write: &OwnedWriteHalf, mut bytes: &[u8]) {
+    let farewell = async {
+        while !bytes.is_empty() {
+            write.writable().await?;
+            match write.try_write(bytes) {
+                Ok(n) => bytes = &bytes[n..],
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e),
+            }
+        }
+        // Closing with unread bytes would reset the connection and take the page with it.
+        socket2::SockRef::from(write.as_ref()).shutdown(std::net::Shutdown::Write)?;
+        let mut sink = [0; 4096];
+        while read.read(&mut sink).await? > 0 {}
+        Ok(())
+    };
+    let _ = timeout(LAST_WORDS, farewell).await;
+}
+
+thread_local! {
+    /// Clients for which there is no room, and that are being told so.
+    static TURNED_AWAY: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Tells a client that there is no room for it.
+pub fn turn_away(stream: TcpStream) {
+    let page = pages::raw(Failure::TooManyConnections);
+    if TURNED_AWAY.get() >= MOST_TURNED_AWAY {
+        // The socket's buffer is empty, so the page goes out whole; but a client that has sent its
+        // request may lose it to the reset.
+        let _ = stream.try_write(&page);
+        return;
+    }
+    TURNED_AWAY.set(TURNED_AWAY.get() + 1);
+    tokio::spawn(async move {
+        let (mut read, write) = stream.into_split();
+        farewell(&mut read, &write, &page).await;
+        TURNED_AWAY.set(TURNED_AWAY.get() - 1);
+    });
+}
+
+/// The bytes of a connection, as the HTTP library reads and writes them.
+pub struct H1Io {
+    read: OwnedReadHalf,
+    state: Arc<ConnState>,
+    screen: Screen,
+    history: ConnHistory,
+    refused: Option<Refusal>,
+}
+
+/// A client broke a rule.
+#[derive(Clone, Copy)]
+struct Refusal {
+    violation: Violation,
+    /// In the body of the request that is being served.
+    in_body: bool,
+}
+
+impl H1Io {
+    /// Takes over an accepted connection, or one that another event loop had.
+    ///
+    /// # Errors
+    /// The connection is gone already.
+    pub fn new(
+        stream: TcpStream,
+        history: ConnHistory,
+        limits: screen::Limits,
+    ) -> io::Result<(H1Io, Arc<ConnState>)> {
+        stream.set_nodelay(true)?;
+        let addresses = Addresses::new(stream.peer_addr()?, stream.local_addr()?);
+        let (read, write) = stream.into_split();
+        let state = Arc::new(ConnState::new(addresses, write, history));
+        let screen = Screen::new(limits);
+        Ok((H1Io { read, state: state.clone(), screen, history, refused: None }, state))
+    }
+
+    /// The connection, for another event loop; nothing if a request still holds it.
+    pub fn leave(self) -> Option<(TcpStream, ConnHistory)> {
+        let (write, history) = Arc::into_inner(self.state)?.into_parts();
+        Some((self.read.reunite(write).ok()?, history))
+    }
+
+    /// Ends the conversation with a client that broke a rule: it is told why, and has a moment to
+    /// read that.
+    pub async fn part(mut self) {
+        let page = match self.refused {
+            // The answer to the request with this body says it.
+            Some(Refusal { in_body: true, .. }) | None => Vec::new(),
+            Some(Refusal { violation, .. }) => pages::raw(violation.failure()),
+        };
+        farewell(&mut self.read, &self.state.write, &page).await;
+    }
+
+    fn poll_write_with(
+        &self,
+        cx: &mut Context<'_>,
+        offered: usize,
+        write: impl Fn(&OwnedWriteHalf) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let result = write(&self.state.write);
+            self.state.wrote(offered, &result);
+            match result {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.state.write.as_ref().poll_write_ready(cx))?;
+                }
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+}
+
+impl hyper::rt::Read for H1Io {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut out: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let io = &mut *self;
+        if let Some(refusal) = io.refused {
+            return if refusal.in_body {
+                Poll::Ready(Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    refusal.violation.reason(),
+                )))
+            } else if io.state.is_serving() {
+                // The requests before the bad one are answered first; the library asks again then.
+                Poll::Pending
+            } else {
+                Poll::Ready(Ok(()))
+            };
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let room = out.remaining().min(scratch.len());
+            let mut buffer = ReadBuf::new(&mut scratch[..room]);
+            ready!(Pin::new(&mut io.read).poll_read(cx, &mut buffer))?;
+            let bytes = buffer.filled();
+            if bytes.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let before = io.screen.phase();
+            let verdict = io.screen.feed(bytes);
+            let is_complete = io.screen.clean() == bytes.len();
+            let heard = io.history.requests.wrapping_add(io.screen.requests());
+            let begins = before == screen::Phase::Idle;
+            io.state.received(is_complete.then_some(heard), begins.then(tokamak_cost::now));
+            match verdict {
+                Ok(()) => out.put_slice(bytes),
+                Err(violation) => {
+                    let clean = io.screen.clean();
+                    let in_body = before == screen::Phase::Body && clean == 0;
+                    io.refused = Some(Refusal { violation, in_body });
+                    io.state.refuse(violation);
+                    out.put_slice(&bytes[..clean]);
+                    if in_body {
+                        return Poll::Ready(Err(io::Error::new(
+                            io::ErrorKind::InvalidData,
+                            violation.reason(),
+                        )));
+                    }
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+    }
+}
+
+impl hyper::rt::Write for H1Io {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_with(cx, bytes.len(), |write| write.try_write(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let offered = slices.iter().map(|s| s.len()).sum();
+        if offered > JOINED {
+            return self.poll_write_with(cx, offered, |write| write.try_write_vectored(slices));
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut end = 0;
+            for slice in slices {
+                scratch[end..end + slice.len()].copy_from_slice(slice);
+                end += slice.len();
+            }
+            self.poll_write_with(cx, offered, |write| write.try_write(&scratch[..offered]))
+        })
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The socket is shut down when both halves are dropped, after a refused client's page.
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,191 @@
+//! The state of one HTTP/1 connection, as its task, its requests and the timeouts share it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use http::{HeaderMap, StatusCode, Version};
+use tokio::io::ReadBuf;
+use tokio::net::tcp::OwnedWriteHalf;
+
+use super::screen::Violation;
+use crate::client::activity::{Activity, Waiting};
+use crate::client::{Addresses, Client};
+use crate::failure::Failure;
+
+/// Something of a request has come, and not all of it.
+const UNFINISHED: u32 = u32::MAX;
+
+/// What was served already on a connection that comes from another event loop.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnHistory {
+    /// Requests that were answered.
+    pub requests: u32,
+}
+
+/// The state of a connection. There is at most one request at a time.
+pub struct ConnState {
+    addresses: Arc<Addresses>,
+    /// What the connection waits for.
+    pub activity: Activity,
+    pub(super) write: OwnedWriteHalf,
+    /// Requests so far.
+    requests: AtomicU32,
+    /// Requests that have come, if nothing of a next one has; otherwise [`UNFINISHED`].
+    heard: AtomicU32,
+    head_began: AtomicU64,
+    is_serving: AtomicBool,
+    /// Whether the client of the request that is being served understands interim responses.
+    takes_interim: AtomicBool,
+    /// Whether the kernel did not take all that was last written.
+    is_stalled: AtomicBool,
+    /// The rule that the client broke.
+    violation: OnceLock<Violation>,
+}
+
+impl ConnState {
+    /// Of a connection that has this history.
+    pub fn new(addresses: Addresses, write: OwnedWriteHalf, history: ConnHistory) -> ConnState {
+        ConnState {
+            addresses: Arc::new(addresses),
+            activity: Activity::new(),
+            write,
+            requests: AtomicU32::new(history.requests),
+            heard: AtomicU32::new(history.requests),
+            head_began: AtomicU64::new(0),
+            is_serving: AtomicBool::new(false),
+            takes_interim: AtomicBool::new(false),
+            is_stalled: AtomicBool::new(false),
+            violation: OnceLock::new(),
+        }
+    }
+
+    /// The socket, and what was served on it.
+    pub fn into_parts(self) -> (OwnedWriteHalf, ConnHistory) {
+        (self.write, ConnHistory { requests: self.requests.into_inner() })
+    }
+
+    /// The rule that the client broke, if it did.
+    pub fn violation(&self) -> Option<Violation> {
+        self.violation.get().copied()
+    }
+
+    /// The client has broken this rule.
+    pub fn refuse(&self, violation: Violation) {
+        let _ = self.violation.set(violation);
+    }
+
+    /// A request is being served from now on. Returns when its first byte came.
+    pub fn serve(&self, version: Version, now: u64) -> u64 {
+        // Only this connection's task counts.
+        self.requests.store(self.requests() + 1, Ordering::Relaxed);
+        self.is_serving.store(true, Ordering::Relaxed);
+        // A client of HTTP/1.0 would take an interim response for the final one (RFC 9110 section
+        // 15.2).
+        self.takes_interim.store(version == Version::HTTP_11, Ordering::Relaxed);
+        self.activity.set(Waiting::Serving, now);
+        self.head_began.load(Ordering::Relaxed)
+    }
+
+    /// Whether a request is being served.
+    pub fn is_serving(&self) -> bool {
+        self.is_serving.load(Ordering::Relaxed)
+    }
+
+    /// Bytes have come. `heard`: how many requests have come whole, if nothing of a next one has;
+    /// `begins`: a head begins with them, at this time.
+    pub fn received(&self, heard: Option<u32>, begins: Option<u64>) {
+        self.heard.store(heard.unwrap_or(UNFINISHED), Ordering::Relaxed);
+        if let Some(now) = begins {
+            self.head_began.store(now, Ordering::Relaxed);
+            if !self.is_serving() {
+                self.activity.set(Waiting::Head, now);
+            }
+        }
+    }
+
+    /// So many bytes were offered to the kernel, with this result.
+    pub fn wrote(&self, offered: usize, result: &io::Result<usize>) {
+        let is_complete = matches!(result, Ok(n) if *n == offered);
+        self.is_stalled.store(!is_complete, Ordering::Relaxed);
+        let is_sending = self.activity.is(Waiting::Sending);
+        if is_complete && is_sending {
+            let next = if self.is_serving() { Waiting::Serving } else { Waiting::Idle };
+            self.activity.set(next, tokamak_cost::now());
+        } else if !is_complete && (result.is_ok() || !is_sending) {
+            self.activity.set(Waiting::Sending, tokamak_cost::now());
+        }
+    }
+
+    /// Whether all requests that have come are answered, so that another event loop may go on.
+    pub fn is_between_requests(&self) -> bool {
+        self.heard.load(Ordering::Relaxed) == self.requests()
+            && !self.is_serving()
+            && self.activity.is(Waiting::Idle)
+            && !self.is_stalled.load(Ordering::Relaxed)
+    }
+}
+
+impl Client for ConnState {
+    fn addresses(&self) -> &Arc<Addresses> {
+        &self.addresses
+    }
+
+    fn scheme(&self) -> &'static str {
+        "http"
+    }
+
+    fn requests(&self) -> u32 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    // The HTTP library does not look while a request is answered (see `serve::converse`).
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut byte = [0];
+        match self.write.as_ref().poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
+            Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    // It goes past the HTTP library, which knows no interim responses.
+    fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
+        if !self.takes_interim.load(Ordering::Relaxed) || self.is_stalled.load(Ordering::Relaxed) {
+            return;
+        }
+        let bytes = interim(status, headers);
+        if let Ok(n) = self.write.try_write(&bytes)
+            && n < bytes.len()
+        {
+            // Half an interim response would garble what follows. This client is too slow for
+            // advice.
+            let _ = socket2::SockRef::from(self.write.as_ref()).shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    fn violation(&self) -> Option<Failure> {
+        self.violation.get().map(|violation| violation.failure())
+    }
+
+    fn served(&self, now: u64) {
+        self.is_serving.store(false, Ordering::Relaxed);
+        if self.activity.is(Waiting::Serving) {
+            self.activity.set(Waiting::Idle, now);
+        }
+    }
+}
+
+/// An interim response as HTTP/1.1 sends it.
+fn interim(status: StatusCode, headers: &HeaderMap) -> Vec<u8> {
+    let reason = status.canonical_reason().unwrap_or("");
+    let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
+    for (name, value) in headers {
+        bytes.extend_from_slice(name.as_str().as_bytes());
+        bytes.extend_from_slice(b": ");
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}

@@ -1,0 +1,4 @@
+//! The protocols of clients. Nothing outside of this folder knows their versions or sockets: it
+//! sees a request, and the [`Client`](crate::client::Client) that waits for the response.
+
+pub mod h1;

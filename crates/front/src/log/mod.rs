@@ -1,0 +1,17 @@
+//! The access log: one line a request, in a format that other programs read, written without ever
+//! holding up a request. Beside it the front's few lines in the error log, written in the same way.
+
+mod context;
+mod entry;
+mod errors;
+mod line;
+mod writer;
+
+pub use context::LogContext;
+pub use entry::{Entry, user};
+pub use errors::{
+    Open as OpenErrors, broken_off, close as close_errors, disallowed, failed, garbled, noticed,
+    open as open_errors, refused, script, server, write_as_fpm,
+};
+pub use line::Line;
+pub use writer::{AccessLog, Buffer, Log};

@@ -1,0 +1,170 @@
+//! A request's body, read whole before an application sees it, so that a slow client holds nobody.
+
+use std::fs::File;
+use std::io::Write;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use tokamak_config as config;
+use tokamak_upstream::body::Body;
+use tokio::time::timeout;
+
+use crate::caller::Caller;
+use crate::failure::Failure;
+
+/// Bytes a second that a client has to reach on average while it sends a body, as Apache's
+/// `MinRate`. Ten times more would end uploads over the slowest networks; ten times less lets a
+/// client hold a body open ten times as long for the same traffic.
+const LEAST_RATE: u64 = 500;
+
+/// A body may come at any pace for this many times its time limit.
+const GRACE: u32 = 10;
+
+/// How a body comes. Single bytes renew its time limit, but not without end.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    began: u64,
+    last: u64,
+    received: u64,
+}
+
+impl Pace {
+    /// A body that begins now, in nanoseconds.
+    pub fn new(now: u64) -> Pace {
+        Pace { began: now, last: now, received: 0 }
+    }
+
+    /// So many bytes have come.
+    pub fn received(&mut self, bytes: usize, now: u64) {
+        self.received += bytes as u64;
+        self.last = now;
+    }
+
+    /// The moment from which on the time limit counts: the last bytes, or when they should have
+    /// come.
+    pub fn since(&self, limit: Duration) -> u64 {
+        let grace = limit.saturating_mul(GRACE).as_nanos() as u64;
+        let due = self.received.saturating_mul(1_000_000_000 / LEAST_RATE);
+        self.last.min(self.began.saturating_add(grace).saturating_add(due))
+    }
+}
+
+/// A body that has not been read, of any protocol.
+pub type Incoming = dyn http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin;
+
+/// The rest of a body cannot be had.
+#[derive(Debug)]
+pub struct Cut;
+
+/// Reads the whole body: into memory up to the configured bound, then into an unlinked file.
+///
+/// # Errors
+/// The rule that the client has broken, if it has; else what is wrong with the body.
+pub async fn gather(
+    config: &config::Server,
+    caller: &Caller,
+    body: &mut Incoming,
+) -> Result<Body, Failure> {
+    let all = read(config, body).await;
+    all.map_err(|failure| caller.violation().unwrap_or(failure))
+}
+
+async fn read(config: &config::Server, body: &mut Incoming) -> Result<Body, Failure> {
+    let config::Limits { buffer, body: most, .. } = config.limits;
+    let limit = config.timeouts.body;
+    let mut pace = Pace::new(tokamak_cost::now());
+    let mut spool = Spool::new(buffer, body.size_hint().exact().unwrap_or(0));
+    loop {
+        let passed = Duration::from_nanos(tokamak_cost::now().saturating_sub(pace.since(limit)));
+        let frame = match timeout(limit.saturating_sub(passed), body.frame()).await {
+            Err(_) => return Err(Failure::BodySlow),
+            Ok(None) => break,
+            Ok(Some(Err(_))) => return Err(Failure::BadRequest),
+            Ok(Some(Ok(frame))) => frame,
+        };
+        let now = tokamak_cost::now();
+        let Ok(data) = frame.into_data() else { continue };
+        pace.received(data.len(), now);
+        if spool.len() + data.len() as u64 > most {
+            return Err(Failure::BodyTooLarge);
+        }
+        spool.put(&data)?;
+    }
+    Ok(spool.finish())
+}
+
+/// A body that is coming: in memory up to a bound, then in an unlinked file.
+pub struct Spool {
+    buffer: usize,
+    memory: BytesMut,
+    file: Option<File>,
+    len: u64,
+}
+
+impl Spool {
+    /// One with at most `buffer` bytes in memory, for a body that will probably have `expected`
+    /// bytes.
+    pub fn new(buffer: usize, expected: u64) -> Spool {
+        let memory = BytesMut::with_capacity(expected.min(buffer as u64) as usize);
+        Spool { buffer, memory, file: None, len: 0 }
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The next bytes.
+    ///
+    /// # Errors
+    /// The file cannot be had or written.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.len += bytes.len() as u64;
+        if self.file.is_none() && self.memory.len() + bytes.len() > self.buffer {
+            let mut file = tempfile::tempfile().map_err(|_| Failure::Internal)?;
+            file.write_all(&self.memory).map_err(|_| Failure::Internal)?;
+            self.memory = BytesMut::new();
+            self.file = Some(file);
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(bytes).map_err(|_| Failure::Internal)?,
+            None => self.memory.extend_from_slice(bytes),
+        }
+        Ok(())
+    }
+
+    /// All of it.
+    pub fn finish(self) -> Body {
+        match self.file {
+            Some(file) => Body::spooled(file, self.len),
+            None if self.memory.is_empty() => Body::Empty,
+            None => Body::Memory(self.memory.freeze()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_body_has_to_come_at_a_certain_pace() {
+        let since = |pace: &Pace| pace.since(Duration::from_secs(1));
+        let mut pace = Pace::new(100 * SECOND);
+        assert_eq!(since(&pace), 100 * SECOND);
+        for second in 101..200 {
+            pace.received(1, second * SECOND);
+            if second <= 110 {
+                assert_eq!(since(&pace), second * SECOND, "at first each byte renews it");
+            }
+        }
+        assert!(since(&pace) < 111 * SECOND, "not without end");
+        pace.received(1 << 20, 200 * SECOND);
+        assert_eq!(since(&pace), 200 * SECOND, "what comes quickly does");
+        pace.received(usize::MAX >> 1, 201 * SECOND);
+        assert_eq!(since(&pace), 201 * SECOND);
+    }
+}

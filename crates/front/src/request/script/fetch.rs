@@ -1,0 +1,84 @@
+//! Requests that scripts make to this server itself: routes, scripts, files and applications answer
+//! as they would a client, but no socket is between.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::uri::PathAndQuery;
+use http::{Method, Request, Uri};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokamak_lua::{HttpCall, Value, Waiting};
+use tokamak_outbound::http::{Fault, is_reserved};
+use tokamak_upstream::body::Body;
+
+use crate::caller::Caller;
+use crate::context::Context;
+use crate::lua::received;
+use crate::request::pipeline::{self, TooDeep};
+
+/// Begins a request on behalf of one to that host.
+pub fn begin(
+    context: &Arc<Context>,
+    caller: &Caller,
+    host: Option<&HeaderValue>,
+    call: HttpCall,
+) -> Waiting {
+    let (context, caller, host) = (context.clone(), caller.clone(), host.cloned());
+    Box::pin(async move {
+        let (limit, most) = (call.timeout, call.most);
+        let request = request(host, call).map_err(|fault| fault.to_string())?;
+        let answer = tokio::time::timeout(limit, answer(&context, &caller, request, most)).await;
+        answer.unwrap_or_else(|_| Err(Fault::Time(limit).to_string()))
+    })
+}
+
+fn request(host: Option<HeaderValue>, call: HttpCall) -> Result<Request<Body>, Fault> {
+    let target = PathAndQuery::try_from(call.url).map_err(|_| Fault::Url("it is malformed"))?;
+    if !target.as_str().starts_with('/') {
+        return Err(Fault::Url("it is no path"));
+    }
+    let mut fields = HeaderMap::new();
+    fields.extend(host.map(|host| (HOST, host)));
+    for (name, value) in &call.fields {
+        let bad = || Fault::Field(String::from_utf8_lossy(name).into_owned());
+        let name =
+            HeaderName::from_bytes(name).ok().filter(|name| !is_reserved(name)).ok_or_else(bad)?;
+        let value = HeaderValue::from_bytes(value).map_err(|_| bad())?;
+        if name == HOST {
+            fields.insert(name, value);
+        } else {
+            fields.append(name, value);
+        }
+    }
+    let body = if call.body.is_empty() {
+        Body::Empty
+    } else {
+        fields.insert(CONTENT_LENGTH, HeaderValue::from(call.body.len()));
+        Body::Memory(call.body.into())
+    };
+    let mut request = Request::new(body);
+    let method = Method::from_bytes(&call.method).ok().filter(|method| method != Method::CONNECT);
+    *request.method_mut() = method.ok_or(Fault::Method)?;
+    *request.uri_mut() = Uri::from(target);
+    *request.headers_mut() = fields;
+    Ok(request)
+}
+
+async fn answer(
+    context: &Arc<Context>,
+    caller: &Caller,
+    request: Request<Body>,
+    most: usize,
+) -> Result<Value, String> {
+    let response = pipeline::internal(context, caller, request).await;
+    let (head, body) =
+        response.map_err(|TooDeep| "requests are made for each other without end")?.into_parts();
+    let body = Limited::new(body, most).collect().await.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            Fault::Large(most).to_string()
+        } else {
+            error.to_string()
+        }
+    })?;
+    Ok(received(head.status.as_u16(), &head.headers, body.to_bytes().into()))
+}

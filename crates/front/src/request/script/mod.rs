@@ -1,0 +1,447 @@
+//! Lua scripts in a request's way: asked before its path is looked up, when its file is known, when
+//! an application would be asked, and when the response's head is about to be sent.
+//!
+//! A site without scripts never comes here.
+
+mod attributes;
+mod caching;
+mod fetch;
+mod others;
+mod response;
+mod spare;
+mod work;
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::request::Parts;
+use http::{Request, Response, Uri};
+use tokamak_cost::{Ledger, Phase};
+use tokamak_lua::{Host, MOST_RESTARTS, Outcome, Run, ScriptId, Stage, State};
+
+use super::body::{Incoming, gather};
+use super::pipeline::{self, RequestParts};
+use crate::backend::Arrival;
+use crate::cache::{self, Fetch, Policy, Turn};
+use crate::caller::Caller;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::log;
+use crate::lua::{self, Hooks};
+use crate::response::Source;
+use crate::route::{Decision, Target};
+use crate::scoreboard;
+use crate::site::Site;
+
+pub use work::Work;
+
+/// What the scripts of one stage decided.
+enum Verdict {
+    /// The request goes on.
+    GoOn,
+    /// It begins anew.
+    Restart,
+    /// This is the answer.
+    Answer(u16),
+}
+
+/// One request on its way through the scripts.
+struct Way<'a> {
+    context: &'a Arc<Context>,
+    site: &'a Site,
+    caller: &'a Caller,
+    /// Where its body is read from.
+    incoming: Option<&'a mut Incoming>,
+    /// The scripts for its path.
+    hooks: &'a Hooks,
+    /// Absent only while a script has it.
+    work: Option<Box<Work>>,
+    /// The first script, if it has begun before.
+    first: Option<First>,
+    restarts: u32,
+    /// Whether the content cache has been asked.
+    is_asked: bool,
+}
+
+/// A request whose first script has begun.
+pub struct Begun {
+    site_index: usize,
+    route: Option<usize>,
+    work: Option<Box<Work>>,
+    first: Option<First>,
+}
+
+/// How far the first script of a request has come.
+enum First {
+    /// It has ended.
+    Ended(Box<Work>, Outcome),
+    /// It waits.
+    Waiting(Box<Run>),
+}
+
+/// Begins to serve a request of a site that has scripts; the response, if the first script gives it
+/// at once.
+///
+/// # Errors
+/// What [`serve`] goes on with.
+pub fn begin(
+    context: &Context,
+    work: Box<Work>,
+    ledger: &mut Ledger,
+) -> Result<Response<Source>, Begun> {
+    let site_index = work.site_index;
+    let hooks = &context.sites[site_index].hooks;
+    let route = hooks.route(work.parts.uri.path());
+    let hooks = hooks.on(route);
+    let (Some(script), Some(state)) = (hooks.at(Stage::RawUrl).first(), &context.lua) else {
+        return Err(Begun { site_index, route, work: Some(work), first: None });
+    };
+    let first = match state.begin(*script, Stage::RawUrl, work) {
+        Ok((host, outcome)) => {
+            let mut work = own(host);
+            if let Outcome::Answer(status) = outcome
+                && hooks.at(Stage::Response).is_empty()
+            {
+                ledger.mark(Phase::Script);
+                return Ok(work.answer(status));
+            }
+            First::Ended(work, outcome)
+        }
+        Err(run) => First::Waiting(run),
+    };
+    Err(Begun { site_index, route, work: None, first: Some(first) })
+}
+
+/// Serves a request of a site that has scripts. `incoming` is where its body is read from, if it
+/// has not been.
+///
+/// # Errors
+/// The failure that the client is to be told. The operator has been told.
+pub async fn serve(
+    context: &Arc<Context>,
+    caller: &Caller,
+    begun: Begun,
+    incoming: Option<&mut Incoming>,
+    ledger: &mut Ledger,
+) -> Result<Response<Source>, Failure> {
+    let Begun { site_index, route, work, first } = begun;
+    let site = &context.sites[site_index];
+    let hooks = site.hooks.on(route);
+    let mut way =
+        Way { context, site, caller, incoming, hooks, work, first, restarts: 0, is_asked: false };
+    let answer = way.answer(ledger).await;
+    if way.hooks.at(Stage::Response).is_empty() {
+        return answer;
+    }
+    way.respond(Stage::Response, answer.unwrap_or_else(pipeline::failed), ledger).await
+}
+
+/// The request that a script has had.
+fn own(host: Box<dyn Host>) -> Box<Work> {
+    let host: Box<dyn Any> = host;
+    host.downcast().unwrap_or_else(|_| unreachable!("scripts are given nothing else"))
+}
+
+impl<'a> Way<'a> {
+    fn arrival(&self) -> Arrival<'a> {
+        Arrival { context: self.context, site: self.site, caller: self.caller }
+    }
+
+    fn work(&mut self) -> &mut Work {
+        self.work.as_mut().unwrap_or_else(|| unreachable!("no script is running"))
+    }
+
+    async fn answer(&mut self, ledger: &mut Ledger) -> Result<Response<Source>, Failure> {
+        loop {
+            match self.stage(Stage::RawUrl, ledger).await? {
+                Verdict::GoOn => {}
+                Verdict::Restart => continue,
+                Verdict::Answer(status) => return Ok(self.work().answer(status)),
+            }
+            let mut decision = self.work().decision();
+            if !self.hooks.at(Stage::Physical).is_empty() {
+                self.work().locate();
+                match self.stage(Stage::Physical, ledger).await? {
+                    Verdict::GoOn => {}
+                    Verdict::Restart => continue,
+                    Verdict::Answer(status) => return Ok(self.work().answer(status)),
+                }
+                if let Some(other) = self.work().other_decision() {
+                    decision = other;
+                }
+            }
+            let is_open = matches!(
+                decision.target,
+                Target::Script(_) | Target::Application(..) | Target::NotFound
+            );
+            // Boxed, both: what scripts have answered needs none of their room.
+            if !is_open {
+                ledger.mark(Phase::Route);
+                return Box::pin(self.go_on(decision, ledger)).await;
+            }
+            if let Some(response) = Box::pin(self.make(decision, ledger)).await? {
+                return Ok(response);
+            }
+        }
+    }
+
+    /// The answer to a request that is for no file: from the content cache, by scripts or by an
+    /// application. `None`: it begins anew.
+    async fn make(
+        &mut self,
+        decision: Decision,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Response<Source>>, Failure> {
+        // What is guarded is looked for only behind the guard.
+        let policy = self.work().policy().filter(|_| decision.authorizer.is_none());
+        match policy {
+            // Boxed: a connection has room for the largest request, and most need none for the
+            // cache.
+            Some(policy) => Box::pin(self.make_or_find(&policy, decision, ledger)).await,
+            None => self.content(decision, ledger).await,
+        }
+    }
+
+    /// As [`Way::make`], where responses are kept.
+    async fn make_or_find(
+        &mut self,
+        policy: &Arc<Policy>,
+        decision: Decision,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Response<Source>>, Failure> {
+        let wish = self.work().cache_wish(policy);
+        self.is_asked = true;
+        // They are for every response, also one of the cache.
+        let fields = std::mem::take(&mut self.work().fields);
+        let request = self.work().take_request();
+        let arrival = self.arrival();
+        let turn = pipeline::look_up(arrival, policy, &request, &wish, ledger).await;
+        self.work().take_back(request.into_parts().0);
+        let answer = match turn? {
+            Turn::Answer(response, _) => Some(response),
+            Turn::Pass(mut note) => match self.content(decision, ledger).await? {
+                Some(mut response) => {
+                    if note.may_keep() {
+                        response = self.judge(response, ledger).await?;
+                        note.wish(&self.work().wish);
+                    }
+                    Some(note.finish(response))
+                }
+                None => None,
+            },
+            // Boxed, as a hit needs none of its room.
+            Turn::Fetch(fetch) => Box::pin(self.fetch(*fetch, decision, ledger)).await?,
+        };
+        Ok(answer.map(|mut response| {
+            self.work().fields = fields;
+            self.work().add_fields(response.headers_mut());
+            response
+        }))
+    }
+
+    /// Has the request answered for the content cache, in a task of its own.
+    async fn fetch(
+        &mut self,
+        fetch: Fetch,
+        decision: Decision,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Response<Source>>, Failure> {
+        let changed = fetch.headers();
+        let original = std::mem::replace(&mut self.work().parts.headers, changed);
+        let (context, index) = (self.context.clone(), self.site.index);
+        let caller = self.caller.detached();
+        let (mut work, restarts, mut booked) = (self.work.take(), self.restarts, *ledger);
+        let ask = async move {
+            let site = &context.sites[index];
+            let hooks = work.as_mut().map(|work| work.hooks(&site.hooks));
+            let hooks = hooks.unwrap_or_else(|| unreachable!("no script is running"));
+            let incoming = None;
+            let (context, caller, first) = (&context, &caller, None);
+            let mut way = Way {
+                context,
+                site,
+                caller,
+                incoming,
+                hooks,
+                work,
+                first,
+                restarts,
+                is_asked: true,
+            };
+            let answer = match way.content(decision, &mut booked).await {
+                Ok(Some(response)) => way.judge(response, &mut booked).await.map(Some),
+                answer => answer,
+            };
+            let wish = way.work().wish.clone();
+            (answer.transpose(), booked, Some(wish), (way.work, way.restarts))
+        };
+        let (outcome, (work, restarts)) = fetch.run(ledger, ask).await;
+        (self.work, self.restarts) = (work, restarts);
+        let site = self.site;
+        self.hooks = self.work().hooks(&site.hooks);
+        cache::restore(&mut self.work().parts.headers, &original);
+        outcome.transpose()
+    }
+
+    /// What scripts or an application answer. `None`: the request begins anew.
+    async fn content(
+        &mut self,
+        decision: Decision,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Response<Source>>, Failure> {
+        match self.stage(Stage::Content, ledger).await? {
+            Verdict::GoOn => {}
+            Verdict::Restart => return Ok(None),
+            Verdict::Answer(status) => return Ok(Some(self.work().answer(status))),
+        }
+        ledger.mark(Phase::Route);
+        self.go_on(decision, ledger).await.map(Some)
+    }
+
+    /// What comes when the scripts have let a request pass.
+    async fn go_on(
+        &mut self,
+        decision: Decision,
+        ledger: &mut Ledger,
+    ) -> Result<Response<Source>, Failure> {
+        let (parts, given) = self.work().lend();
+        let wish = std::mem::take(&mut self.work().wish);
+        let asks = (!self.is_asked).then_some(&wish);
+        let given = RequestParts { incoming: self.incoming.as_deref_mut(), wish: asks, ..given };
+        let request = Request::from_parts(parts, ());
+        let arrival = Arrival { context: self.context, site: self.site, caller: self.caller };
+        let answer = pipeline::pursue(arrival, &request, given, decision, ledger).await;
+        let (parts, ()) = request.into_parts();
+        self.work().take_back(parts);
+        self.work().wish = wish;
+        let mut response = answer?;
+        self.work().add_fields(response.headers_mut());
+        Ok(response)
+    }
+
+    /// Lets scripts see a response that may be kept.
+    async fn judge(
+        &mut self,
+        response: Response<Source>,
+        ledger: &mut Ledger,
+    ) -> Result<Response<Source>, Failure> {
+        if self.hooks.at(Stage::Store).is_empty() {
+            return Ok(response);
+        }
+        self.respond(Stage::Store, response, ledger).await
+    }
+
+    /// Lets the scripts of a stage change a response.
+    async fn respond(
+        &mut self,
+        stage: Stage,
+        response: Response<Source>,
+        ledger: &mut Ledger,
+    ) -> Result<Response<Source>, Failure> {
+        let source = self.work().adopt(response);
+        let verdict = self.stage(stage, ledger).await?;
+        let status = match verdict {
+            Verdict::Answer(status) => Some(status),
+            Verdict::GoOn | Verdict::Restart => None,
+        };
+        Ok(self.work().release(source, status))
+    }
+
+    /// Asks the scripts of one stage, one after the other, until one does not go on.
+    async fn stage(&mut self, stage: Stage, ledger: &mut Ledger) -> Result<Verdict, Failure> {
+        let Some(state) = &self.context.lua else { return Ok(Verdict::GoOn) };
+        let hooks = self.hooks;
+        let mut scripts = hooks.at(stage).iter();
+        let mut verdict = Verdict::GoOn;
+        while let Some(script) = scripts.next() {
+            match self.run(state, *script, stage).await {
+                Outcome::GoOn if self.work().wants_body() => {
+                    Box::pin(self.gather(ledger)).await?;
+                    // From the first script: now it sees the body.
+                    scripts = hooks.at(stage).iter();
+                }
+                Outcome::GoOn => {}
+                Outcome::Interim(status) => self.work().tell_interim(status),
+                Outcome::Answer(status) => {
+                    verdict = Verdict::Answer(status);
+                    break;
+                }
+                Outcome::Restart => {
+                    self.restart()?;
+                    verdict = Verdict::Restart;
+                    break;
+                }
+                Outcome::Failed(trouble) => {
+                    ledger.mark(Phase::Script);
+                    return Err(lua::failure(trouble));
+                }
+            }
+        }
+        if !hooks.at(stage).is_empty() {
+            ledger.mark(Phase::Script);
+        }
+        Ok(verdict)
+    }
+
+    async fn run(&mut self, state: &Arc<State>, script: ScriptId, stage: Stage) -> Outcome {
+        let (work, outcome) = match self.first.take() {
+            Some(First::Ended(work, outcome)) => (work, outcome),
+            Some(First::Waiting(run)) => ended(*run).await,
+            None => {
+                let work = self.work.take().unwrap_or_else(|| unreachable!("no script is running"));
+                ended(state.run(script, stage, work)).await
+            }
+        };
+        self.work = Some(work);
+        outcome
+    }
+
+    fn restart(&mut self) -> Result<(), Failure> {
+        self.restarts += 1;
+        if self.restarts < MOST_RESTARTS {
+            self.is_asked = false;
+            self.work().restart();
+            let site = self.site;
+            self.hooks = self.work().hooks(&site.hooks);
+            return Ok(());
+        }
+        Host::log(self.work(), "too many request restarts (infinite loop?)");
+        Err(Failure::Internal)
+    }
+
+    async fn gather(&mut self, ledger: &mut Ledger) -> Result<(), Failure> {
+        let Some(incoming) = self.incoming.as_deref_mut() else { return Err(Failure::Internal) };
+        let body = gather(&self.context.config, self.caller, incoming).await;
+        ledger.mark(Phase::Body);
+        match body {
+            Ok(body) => {
+                self.work().put_body(body);
+                Ok(())
+            }
+            Err(failure) => {
+                let request = Request::from_parts(self.work().head(), ());
+                log::failed(&self.site.config.name, failure, failure.text(), &request);
+                Err(failure)
+            }
+        }
+    }
+}
+
+async fn ended(run: Run) -> (Box<Work>, Outcome) {
+    let (host, outcome) = run.await;
+    (own(host), outcome)
+}
+
+/// A moment as seconds and nanoseconds since 1970.
+fn time_of_day(moment: u64) -> (i64, i64) {
+    let ago = Duration::from_nanos(tokamak_cost::now().saturating_sub(moment));
+    let since = (SystemTime::now() - ago).duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since.as_secs() as i64, since.subsec_nanos().into())
+}
+
+/// Bytes of a request's head whose target was `original`.
+fn head_length(parts: &Parts, original: &Uri) -> u64 {
+    scoreboard::length(&parts.headers)
+        + (original.to_string().len() + parts.method.as_str().len() + 14) as u64
+}

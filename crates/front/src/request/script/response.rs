@@ -1,0 +1,135 @@
+//! From what scripts said to a target, and to a response.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use http::header::{self, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Response, StatusCode};
+use tokamak_lua::Attribute;
+
+use super::work::Work;
+use crate::response::pages;
+use crate::response::{Series, Source};
+use crate::route::{self, Decision};
+
+impl Work {
+    /// Who answers the request, as scripts have left it.
+    pub fn decision(&self) -> Decision {
+        let router = &self.site().router;
+        match self.changes.get(Attribute::UriPath) {
+            Some(path) => router.find_decoded(&path, self.parts.uri.query()),
+            None => router.find(&self.parts.uri),
+        }
+    }
+
+    /// The path is known from now on, and with it which file it means.
+    pub fn locate(&mut self) {
+        let root = self.site().root.clone();
+        let path = match self.changes.get(Attribute::UriPath) {
+            Some(path) => path,
+            None => route::clean(self.parts.uri.path().as_bytes()).unwrap_or_else(|| b"/".to_vec()),
+        };
+        self.changes.put(Attribute::PhysicalPath, [root.as_slice(), &path].concat());
+        self.changes.put(Attribute::PhysicalRelPath, path);
+        self.changes.put(Attribute::PhysicalDocRoot, root.clone());
+        self.changes.put(Attribute::PhysicalBasedir, root);
+        self.located = self.changes.get(Attribute::PhysicalPath);
+    }
+
+    /// Who answers instead, if a script has changed the file that the request means.
+    pub fn other_decision(&self) -> Option<Decision> {
+        let path = self.changes.get(Attribute::PhysicalPath);
+        if path == self.located {
+            return None;
+        }
+        let path = path?;
+        Some(self.site().router.find_file(Path::new(OsStr::from_bytes(&path))))
+    }
+
+    /// The response that a script has given, with this status.
+    pub fn answer(&mut self, status: u16) -> Response<Source> {
+        let fields = std::mem::take(&mut self.fields);
+        let pieces = self.pieces.take().unwrap_or_default();
+        let mut response = Response::new(Series::of(pieces));
+        *response.status_mut() =
+            StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.headers_mut() = fields;
+        self.finish(&mut response);
+        response
+    }
+
+    /// What holds for every response that a script has made, or made another of.
+    fn finish(&self, response: &mut Response<Source>) {
+        let status = response.status();
+        let is_bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if is_bodiless {
+            *response.body_mut() = Source::Empty;
+        } else if matches!(response.body(), Source::Empty)
+            && (status.is_client_error() || status.is_server_error())
+        {
+            let text = status.canonical_reason().unwrap_or("Something went wrong.");
+            *response.body_mut() = Source::Whole(pages::page(status, text));
+            response
+                .headers_mut()
+                .insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+        }
+        if self.closes {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+    }
+
+    /// Adds what scripts have set to a response that somebody else gave. What the response says
+    /// itself counts, but for fields of which there may be several.
+    pub fn add_fields(&mut self, headers: &mut HeaderMap) {
+        let fields = std::mem::take(&mut self.fields);
+        for name in fields.keys() {
+            let is_list = matches!(*name, header::SET_COOKIE | header::LINK | header::VARY);
+            if is_list || !headers.contains_key(name) {
+                for value in fields.get_all(name) {
+                    headers.append(name, value.clone());
+                }
+            }
+        }
+        if self.closes {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+    }
+
+    /// Takes over a response whose head is about to be sent; its body, which scripts may replace,
+    /// is given back.
+    pub fn adopt(&mut self, response: Response<Source>) -> Source {
+        let (parts, source) = response.into_parts();
+        self.status = parts.status.as_u16();
+        self.fields = parts.headers;
+        self.pieces = None;
+        self.present = match &source {
+            Source::Whole(bytes) => Some(bytes.clone()),
+            Source::Empty => Some(bytes::Bytes::new()),
+            _ => None,
+        };
+        source
+    }
+
+    /// The response after the last scripts.
+    pub fn release(&mut self, source: Source, status: Option<u16>) -> Response<Source> {
+        let status = status.unwrap_or(self.status);
+        if self.pieces.is_none() {
+            let mut response = Response::new(source);
+            *response.status_mut() =
+                StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            *response.headers_mut() = std::mem::take(&mut self.fields);
+            if self.closes {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            return response;
+        }
+        // How long it was, how it was packed and which part of what it was no longer holds.
+        for name in
+            [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_RANGE, header::ETAG]
+        {
+            self.fields.remove(name);
+        }
+        self.answer(status)
+    }
+}

@@ -1,0 +1,116 @@
+//! What is done when a response is complete, and the body that carries it there.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::Response;
+use http_body::{Body, Frame, SizeHint};
+use tokamak_cost::{Ledger, Phase};
+
+use super::source::{Broken, Source};
+use crate::client::Client;
+use crate::log::{AccessLog, Entry};
+use crate::scoreboard::ScoreboardEntry;
+
+/// Finishes a request when its response has been handed over, or its client has gone: dropping it
+/// closes the ledger, tells the connection and writes the line of the access log.
+pub struct RequestGuard {
+    /// Where the time went.
+    pub ledger: Ledger,
+    /// The line of the access log, and the log, if one is written.
+    pub entry: Option<Box<(Entry, Arc<AccessLog>)>>,
+    /// Body bytes handed over.
+    pub sent: u64,
+    /// Shows the request to scripts.
+    pub scoreboard: Option<ScoreboardEntry>,
+    /// Who waits for the response; absent: the server itself does.
+    pub client: Option<Arc<dyn Client>>,
+}
+
+impl RequestGuard {
+    /// Of a request that begins. It is passed on often, so it stays where it is.
+    pub fn new(client: Option<Arc<dyn Client>>, ledger: Ledger) -> Box<RequestGuard> {
+        Box::new(RequestGuard { ledger, entry: None, sent: 0, scoreboard: None, client })
+    }
+
+    /// What a body becomes that has to wait for its next piece: it waits on, unless the client has
+    /// gone.
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let Some(client) = &self.client else { return Poll::Pending };
+        client.poll_gone(cx).map(|()| Some(Err(Broken("the client has gone"))))
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        let now = self.ledger.clock();
+        self.ledger.stamp(Phase::Send, now);
+        if let Some(client) = &self.client {
+            client.served(now);
+        }
+        if let Some((entry, log)) = self.entry.as_deref() {
+            log.write(entry, self.sent, &self.ledger);
+        }
+    }
+}
+
+/// The body of a response, with the guard of its request.
+pub struct Reply {
+    source: Source,
+    guard: Box<RequestGuard>,
+}
+
+impl Reply {
+    /// Joins a response's head and source with the guard of its request.
+    pub fn respond(response: Response<Source>, guard: Box<RequestGuard>) -> Response<Reply> {
+        response.map(|source| Reply { source, guard })
+    }
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let Reply { source, guard } = self.get_mut();
+        let Poll::Ready(piece) = source.poll_piece(&mut guard.ledger, cx) else {
+            return guard.poll_gone(cx);
+        };
+        if let Some(Ok(bytes)) = &piece {
+            guard.sent += bytes.len() as u64;
+            if let Some(entry) = &guard.scoreboard {
+                entry.sent(guard.sent);
+            }
+        }
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Empty => true,
+            Source::Whole(bytes) => bytes.is_empty(),
+            Source::Files(_)
+            | Source::Series(_)
+            | Source::Worker(_)
+            | Source::Application(..)
+            | Source::Measured(_)
+            | Source::Tee(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Empty => SizeHint::with_exact(0),
+            Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Files(files) => SizeHint::with_exact(files.left()),
+            Source::Series(series) => SizeHint::with_exact(series.left()),
+            Source::Measured(measured) => SizeHint::with_exact(measured.left()),
+            Source::Worker(_) | Source::Application(..) | Source::Tee(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Responses: where their bytes come from, what holds for all of them, and what is done when one is
+//! complete.
+
+pub mod files;
+mod guard;
+pub mod length;
+pub mod pages;
+mod series;
+mod source;
+mod tee;
+
+pub use guard::{Reply, RequestGuard};
+pub use series::{Pieces, Series};
+pub use source::{Broken, Source};
+pub use tee::{TeeWriter, tee};

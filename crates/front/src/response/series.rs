@@ -1,0 +1,87 @@
+//! A response's body of pieces: bytes, and parts of files.
+
+use std::collections::VecDeque;
+use std::io;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+use tokamak_lua::Piece;
+
+use super::Source;
+use super::files::FileSlices;
+
+enum Part {
+    Bytes(Bytes),
+    File(FileSlices),
+}
+
+/// What scripts put together: nearly always one piece.
+pub type Pieces = SmallVec<[Piece; 1]>;
+
+/// Pieces that follow each other.
+pub struct Series {
+    parts: VecDeque<Part>,
+    left: u64,
+}
+
+impl Series {
+    /// What these pieces are together.
+    pub fn of(mut pieces: Pieces) -> Source {
+        if let [Piece::Bytes(bytes)] = &mut pieces[..]
+            && !bytes.is_empty()
+        {
+            return Source::Whole(std::mem::take(bytes).into());
+        }
+        if pieces.iter().all(|piece| matches!(piece, Piece::Bytes(_))) {
+            return whole(pieces);
+        }
+        let mut series = Series { parts: VecDeque::new(), left: 0 };
+        for piece in pieces {
+            let (length, part) = match piece {
+                Piece::Bytes(bytes) => (bytes.len() as u64, Part::Bytes(bytes.into())),
+                Piece::File { file, offset, length } => {
+                    (length, Part::File(FileSlices::of(file, offset, length)))
+                }
+            };
+            series.left += length;
+            series.parts.push_back(part);
+        }
+        Source::Series(series)
+    }
+
+    /// Bytes that are still to come.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next bytes, at most `most` of them from a file; none at the end.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has become shorter.
+    pub fn next(&mut self, most: usize) -> io::Result<Bytes> {
+        while let Some(part) = self.parts.front_mut() {
+            let bytes = match part {
+                Part::Bytes(bytes) => std::mem::take(bytes),
+                Part::File(file) => file.read(most)?,
+            };
+            if !bytes.is_empty() {
+                self.left -= bytes.len() as u64;
+                return Ok(bytes);
+            }
+            self.parts.pop_front();
+        }
+        Ok(Bytes::new())
+    }
+}
+
+fn whole(pieces: Pieces) -> Source {
+    let all: Vec<Vec<u8>> = pieces
+        .into_iter()
+        .filter_map(|piece| match piece {
+            Piece::Bytes(bytes) => Some(bytes),
+            Piece::File { .. } => None,
+        })
+        .collect();
+    let bytes = all.concat();
+    if bytes.is_empty() { Source::Empty } else { Source::Whole(bytes.into()) }
+}

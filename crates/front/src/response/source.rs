@@ -1,0 +1,120 @@
+//! Where the bytes of a response come from, piece by piece.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokamak_cost::Ledger;
+use tokamak_upstream::fcgi::Relay;
+use tokamak_upstream::shm::{Event, Exchange, Fault};
+
+use super::files::{self, FileSlices};
+use super::length::Measured;
+use super::series::Series;
+use super::tee::TeeReader;
+use crate::failure::Failure;
+use crate::log::LogContext;
+
+/// Largest piece of a file that is read at once. Chosen arbitrarily.
+const FILE_PIECE: usize = 64 * 1024;
+
+/// Where the bytes of a response come from.
+pub enum Source {
+    /// Nothing more.
+    Empty,
+    /// All of it is here.
+    Whole(Bytes),
+    /// Read from files as the client takes it.
+    Files(FileSlices),
+    /// As a worker produces it.
+    Worker(Box<Exchange>),
+    /// Pieces that a script put together.
+    Series(Series),
+    /// As a FastCGI application produces it, and the request that the log names if that ends early.
+    Application(Relay, Box<LogContext>),
+    /// Held to the length that its head announces.
+    Measured(Box<Measured>),
+    /// As it is read into the content cache.
+    Tee(TeeReader),
+}
+
+impl Source {
+    /// The next bytes.
+    pub fn poll_piece(
+        &mut self,
+        ledger: &mut Ledger,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Broken>>> {
+        let read = |piece: io::Result<Bytes>| match piece {
+            Ok(bytes) if bytes.is_empty() => None,
+            Ok(bytes) => Some(Ok(bytes)),
+            Err(_) => Some(Err(Broken("the file changed while it was sent"))),
+        };
+        Poll::Ready(match self {
+            Source::Empty => None,
+            Source::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                *self = Source::Empty;
+                Some(Ok(bytes))
+            }
+            Source::Files(files) => read(files.read(FILE_PIECE)),
+            Source::Series(series) => read(series.next(FILE_PIECE)),
+            Source::Worker(exchange) => ready!(poll_worker(exchange, ledger, cx)),
+            Source::Application(relay, log) => ready!(relay.poll_piece(cx)).map(|piece| {
+                piece.map_err(|fault| {
+                    log.broken_off(Failure::from(&fault), &fault.to_string());
+                    Broken("the application broke the response off")
+                })
+            }),
+            Source::Measured(measured) => ready!(measured.poll_piece(ledger, cx)),
+            Source::Tee(tee) => ready!(tee.poll_piece(ledger, cx)),
+        })
+    }
+}
+
+impl From<files::Body> for Source {
+    fn from(body: files::Body) -> Source {
+        match body {
+            files::Body::Empty => Source::Empty,
+            files::Body::Bytes(bytes) => Source::Whole(bytes),
+            files::Body::Files(slices) => Source::Files(slices),
+        }
+    }
+}
+
+fn poll_worker(
+    exchange: &mut Exchange,
+    ledger: &mut Ledger,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Bytes, Broken>>> {
+    loop {
+        match ready!(exchange.poll_event(cx)) {
+            Ok(Event::Body(bytes)) if bytes.is_empty() => {}
+            Ok(Event::Body(bytes)) => return Poll::Ready(Some(Ok(bytes))),
+            // Too late for either: the head has gone out.
+            Ok(Event::Interim(_) | Event::Head(_) | Event::Complaint(_) | Event::Account(_)) => {}
+            Ok(Event::End(tokamak_upstream::shm::Outcome::Complete)) => {
+                exchange.stamp(ledger);
+                return Poll::Ready(None);
+            }
+            Ok(Event::End(tokamak_upstream::shm::Outcome::Broken)) => {
+                return Poll::Ready(Some(Err(Broken("the worker broke the response off"))));
+            }
+            Err(Fault::Died { .. }) => return Poll::Ready(Some(Err(Broken("the worker died")))),
+            Err(_) => return Poll::Ready(Some(Err(Broken("the worker's response is damaged")))),
+        }
+    }
+}
+
+/// The rest of a response cannot be had: the connection is closed, so that the client does not take
+/// the part for the whole.
+#[derive(Debug)]
+pub struct Broken(pub &'static str);
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Broken {}

@@ -1,0 +1,103 @@
+//! Host names, and the sites that they belong to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::header::HOST;
+use http::{HeaderMap, Request, Uri};
+use tokamak_config as config;
+
+/// Which site a host name belongs to.
+pub struct Hosts {
+    exact: HashMap<String, usize>,
+    /// Suffixes with their dot, longest first.
+    below: Vec<(String, usize)>,
+}
+
+impl Hosts {
+    /// Those of these sites.
+    pub fn new(sites: &[Arc<config::Site>]) -> Hosts {
+        let mut hosts = Hosts { exact: HashMap::new(), below: Vec::new() };
+        for (index, site) in sites.iter().enumerate() {
+            for name in &site.hosts {
+                match name.strip_prefix('*') {
+                    Some(suffix) => hosts.below.push((suffix.to_owned(), index)),
+                    None => {
+                        hosts.exact.entry(name.clone()).or_insert(index);
+                    }
+                }
+            }
+        }
+        hosts.below.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
+        hosts
+    }
+
+    /// The site of a host name; the first one for an unknown name.
+    pub fn find(&self, host: &str) -> usize {
+        if self.exact.is_empty() && self.below.is_empty() {
+            return 0;
+        }
+        let name = strip_port(host).trim_end_matches('.').to_ascii_lowercase();
+        if let Some(index) = self.exact.get(&name) {
+            return *index;
+        }
+        let below = self
+            .below
+            .iter()
+            .find(|(suffix, _)| name.len() > suffix.len() && name.ends_with(suffix));
+        below.map_or(0, |(_, index)| *index)
+    }
+}
+
+/// The host that a request names: in its target, else in its `Host` header.
+pub fn host<B>(request: &Request<B>) -> Option<&str> {
+    host_of(request.uri(), request.headers())
+}
+
+/// As [`host`], of a request that is taken apart.
+pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    let authority = uri.authority().map(|authority| authority.as_str());
+    authority.or_else(|| headers.get(HOST)?.to_str().ok())
+}
+
+/// A `Host` without its port. IPv6 addresses keep their brackets.
+pub fn strip_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() => name,
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_find_their_site() {
+        let hosts = Hosts {
+            exact: [("a.org".to_owned(), 1), ("x.b.org".to_owned(), 2)].into(),
+            below: vec![(".b.org".to_owned(), 3)],
+        };
+        for (host, index) in [
+            ("a.org", 1),
+            ("A.ORG:8080", 1),
+            ("a.org.", 1),
+            ("x.b.org", 2),
+            ("y.b.org", 3),
+            ("b.org", 0),
+            ("", 0),
+            ("[::1]:80", 0),
+        ] {
+            assert_eq!(hosts.find(host), index, "{host}");
+        }
+    }
+
+    #[test]
+    fn ports_are_stripped() {
+        for (host, name) in
+            [("a:80", "a"), ("a", "a"), ("[::1]:8080", "[::1]"), ("[::1]", "[::1]"), (":80", ":80")]
+        {
+            assert_eq!(strip_port(host), name);
+        }
+    }
+}
