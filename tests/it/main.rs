@@ -28,6 +28,8 @@ mod fastcgi;
 mod fpm;
 /// The configuration of php-fpm, read as php-fpm reads it.
 mod fpm_config;
+/// The page about the front names what exists.
+mod front_page;
 /// What every other module stands on: servers, an HTTP client, tables of behaviours.
 mod harness;
 /// The HTTP front: connections, requests in a row, chunks, expectations, upgrades.
