@@ -23,7 +23,7 @@ use crate::response::files::Found;
 use crate::route::Script;
 use crate::site::{Handler, Site};
 use cgi::Variables;
-use fastcgi::Verdict;
+use fastcgi::Authorization;
 
 /// Where a request has come in.
 #[derive(Clone, Copy)]
@@ -96,7 +96,7 @@ pub async fn authorize(
     path: &[u8],
     index: usize,
     ledger: &mut Ledger,
-) -> Result<Verdict, Failure> {
+) -> Result<Authorization, Failure> {
     let script =
         Script { filename: Path::new("").into(), script_name: path.into(), path_info: Vec::new() };
     let call = arrival.call(request, &script, &[]);

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use kernel::Spare;
-use policy::{CLIENTS, Facts, Policy};
+use policy::{CLIENTS, Facts, ScalingPolicy};
 
 /// A loop that reports this many ticks late, although it had a processor, was held up by a script
 /// or a disk. It gets no new connections until it reports again. One tick (200 ms) is less than a
@@ -50,7 +50,7 @@ pub struct Balancer {
 /// Decides how many loops serve.
 #[derive(Debug)]
 struct Scaler {
-    policy: Policy,
+    policy: ScalingPolicy,
     spare: Spare,
     /// When it last decided, in nanoseconds.
     decided: u64,
@@ -99,7 +99,8 @@ impl Record {
 impl Balancer {
     /// So many loops, which report at this interval.
     pub fn new(loops: usize, tick: Duration) -> Balancer {
-        let scaler = Scaler { policy: Policy::new(loops), spare: Spare::default(), decided: 0 };
+        let scaler =
+            Scaler { policy: ScalingPolicy::new(loops), spare: Spare::default(), decided: 0 };
         Balancer {
             members: (0..loops).map(|_| Member::default()).collect(),
             serving: watch::Sender::new(1),

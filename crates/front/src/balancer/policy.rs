@@ -59,7 +59,7 @@ pub struct Facts {
 
 /// The number of loops that serve, and what led to it. Times in nanoseconds.
 #[derive(Debug)]
-pub struct Policy {
+pub struct ScalingPolicy {
     loops: usize,
     serving: usize,
     /// Decisions in a row that have found more work and processors than serve.
@@ -69,10 +69,10 @@ pub struct Policy {
     wary_until: u64,
 }
 
-impl Policy {
+impl ScalingPolicy {
     /// Of so many loops, one serves until there is more to do.
-    pub fn new(loops: usize) -> Policy {
-        Policy { loops, serving: 1, wanting: 0, calm_since: None, wary_until: 0 }
+    pub fn new(loops: usize) -> ScalingPolicy {
+        ScalingPolicy { loops, serving: 1, wanting: 0, calm_since: None, wary_until: 0 }
     }
 
     /// How many loops serve from now on. `spare` tells how many processors have had nothing to do
@@ -110,13 +110,13 @@ mod tests {
 
     /// Decisions with a fifth of a second between them.
     struct Shift {
-        policy: Policy,
+        policy: ScalingPolicy,
         now: u64,
     }
 
     impl Shift {
         fn of(loops: usize) -> Shift {
-            Shift { policy: Policy::new(loops), now: 0 }
+            Shift { policy: ScalingPolicy::new(loops), now: 0 }
         }
 
         fn decide(&mut self, change: impl FnOnce(&mut Facts), spare: Option<f64>) -> usize {

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::fill::Lead;
 use super::reply::{self, How};
 use super::tier::Ticket;
-use super::{Content, Lookup, PASSED, Policy, unconditional};
+use super::{CachePolicy, Content, Lookup, PASSED, unconditional};
 use crate::failure::{Failure, Side};
 use crate::response::{Source, TeeWriter, tee};
 
@@ -58,7 +58,7 @@ fn tags(headers: &mut HeaderMap) -> Vec<Box<str>> {
 /// What the cache knows of a request that it has no response for, and does with the response.
 struct Shelf {
     content: Arc<Content>,
-    policy: Arc<Policy>,
+    policy: Arc<CachePolicy>,
     key: Key,
     wish: Wish,
     facts: tokamak_cache::Request,

@@ -34,7 +34,7 @@ use crate::route::hosts::host;
 pub use fetch::{Fetch, Note};
 pub use fill::Refresh;
 use fill::{Fills, Joined, Landing, Lead};
-pub use policy::{Policy, SitePolicies};
+pub use policy::{CachePolicy, SiteCachePolicies};
 use reply::How;
 use tier::Tier;
 
@@ -127,7 +127,7 @@ pub struct Lookup<'a> {
     /// The position of the event loop, which counts for itself.
     pub loop_index: usize,
     /// What is kept, and for how long.
-    pub policy: &'a Arc<Policy>,
+    pub policy: &'a Arc<CachePolicy>,
     /// The request.
     pub request: &'a Request<()>,
     /// What scripts want of the cache.

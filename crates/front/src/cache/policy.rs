@@ -9,15 +9,15 @@ use crate::route;
 
 /// What holds for a site or for one of its routes.
 #[derive(Debug)]
-pub struct Policy {
+pub struct CachePolicy {
     /// What is kept, and how long.
     pub rules: Rules,
     /// Query parameters that make no difference.
     pub ignored_query: Vec<String>,
 }
 
-impl Policy {
-    fn new(caching: &config::Caching) -> Option<Arc<Policy>> {
+impl CachePolicy {
+    fn new(caching: &config::Caching) -> Option<Arc<CachePolicy>> {
         let ignores = |what| caching.ignore.contains(&what);
         let rules = Rules {
             lifetime: caching.lifetime,
@@ -29,29 +29,29 @@ impl Policy {
             ignores_response: ignores(Ignored::Response),
         };
         let ignored_query = caching.ignore_query.clone();
-        caching.is_on.then(|| Arc::new(Policy { rules, ignored_query }))
+        caching.is_on.then(|| Arc::new(CachePolicy { rules, ignored_query }))
     }
 }
 
 /// The policies of a site and of its routes.
-pub struct SitePolicies {
-    own: Option<Arc<Policy>>,
+pub struct SiteCachePolicies {
+    own: Option<Arc<CachePolicy>>,
     /// By the routes' paths, the longest first.
-    routes: Vec<(String, Option<Arc<Policy>>)>,
+    routes: Vec<(String, Option<Arc<CachePolicy>>)>,
 }
 
-impl SitePolicies {
+impl SiteCachePolicies {
     /// What the configuration says.
-    pub fn new(site: &config::Site) -> SitePolicies {
-        let of_route = |route: &config::Route| (route.path.clone(), Policy::new(&route.cache));
-        SitePolicies {
-            own: Policy::new(&site.cache),
+    pub fn new(site: &config::Site) -> SiteCachePolicies {
+        let of_route = |route: &config::Route| (route.path.clone(), CachePolicy::new(&route.cache));
+        SiteCachePolicies {
+            own: CachePolicy::new(&site.cache),
             routes: site.routes.iter().map(of_route).collect(),
         }
     }
 
     /// The one for a clean path; nothing where no response is kept.
-    pub fn of(&self, path: &[u8]) -> Option<&Arc<Policy>> {
+    pub fn of(&self, path: &[u8]) -> Option<&Arc<CachePolicy>> {
         let route = self.routes.iter().find(|(route, _)| route::is_below(path, route));
         route.map_or(&self.own, |(_, policy)| policy).as_ref()
     }

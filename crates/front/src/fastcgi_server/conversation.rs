@@ -23,7 +23,7 @@ use crate::backend::Trouble;
 use crate::client::activity::{Activity, Waiting};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::fpm::{Entry, Overview, parameter};
+use crate::fpm::{Overview, PoolLogEntry, parameter};
 use crate::log;
 use crate::site::{Handler, Site};
 
@@ -449,7 +449,7 @@ impl Conversation {
         let head = answer.and_then(|answer| answer.head());
         let status =
             failure.map(|failure| failure.status().as_u16()).or(head.map(ResponseHead::status));
-        journal.write(&Entry {
+        journal.write(&PoolLogEntry {
             record: request.stage.record(),
             begun: request.begun,
             peer: self.peer.as_deref(),

@@ -22,7 +22,7 @@ pub struct Journal {
 }
 
 /// A request that has been answered.
-pub struct Entry<'a> {
+pub struct PoolLogEntry<'a> {
     /// What was asked.
     pub record: &'a Writer,
     /// When, in nanoseconds.
@@ -48,7 +48,7 @@ impl Journal {
     }
 
     /// Writes the line of a request.
-    pub fn write(&self, entry: &Entry<'_>) {
+    pub fn write(&self, entry: &PoolLogEntry<'_>) {
         let Some(configured) = &self.pool.access else { return };
         let account = entry.told.map(Told::account).unwrap_or_default();
         let text = |name: &str| parameter(entry.record, name.as_bytes());

@@ -3,7 +3,7 @@
 mod journal;
 mod overview;
 
-pub use journal::{Entry, Journal};
+pub use journal::{Journal, PoolLogEntry};
 pub use overview::{Overview, Running};
 
 use tokamak_upstream::record::{Reader, Writer};

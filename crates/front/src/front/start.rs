@@ -15,7 +15,7 @@ use tokamak_upstream::shm::{Bounds, Gate};
 use super::Start;
 use crate::backend::fastcgi;
 use crate::balancer::Balancer;
-use crate::cache::{Content, SitePolicies};
+use crate::cache::{Content, SiteCachePolicies};
 use crate::context::Context;
 use crate::event_loop::TICK;
 use crate::fpm::{Journal, Overview};
@@ -158,7 +158,7 @@ impl Shared {
             index,
             config: config.clone(),
             hooks: SiteHooks::new(self.lua.as_ref(), config),
-            caching: SitePolicies::new(config),
+            caching: SiteCachePolicies::new(config),
             root: router.root().as_os_str().as_encoded_bytes().to_vec(),
             router,
             handler,

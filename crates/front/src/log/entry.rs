@@ -6,7 +6,7 @@ use super::Line;
 
 /// A request as the access log will tell it.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct LogEntry {
     /// Status of the response.
     pub status: u16,
     version: Version,
@@ -15,9 +15,9 @@ pub struct Entry {
     ends: [usize; 7],
 }
 
-impl Entry {
+impl LogEntry {
     /// Keeps what a line needs. The status is still to be set.
-    pub fn new<B>(client: &str, request: &Request<B>, host: Option<&str>) -> Entry {
+    pub fn new<B>(client: &str, request: &Request<B>, host: Option<&str>) -> LogEntry {
         let header = |name| request.headers().get(name).map_or(&b""[..], |value| value.as_bytes());
         let user = user(header(header::AUTHORIZATION)).unwrap_or_default();
         let target = request.uri().path_and_query().map_or("", |target| target.as_str());
@@ -35,7 +35,7 @@ impl Entry {
             text.extend_from_slice(part);
             text.len()
         });
-        Entry { status: 0, version: request.version(), text, ends }
+        LogEntry { status: 0, version: request.version(), text, ends }
     }
 
     /// The line, once it is known how many bytes of the body were sent.
@@ -103,7 +103,7 @@ mod tests {
             .header("User-Agent", "agent")
             .body(())
             .unwrap();
-        let mut entry = Entry::new("192.0.2.1", &request, Some("h"));
+        let mut entry = LogEntry::new("192.0.2.1", &request, Some("h"));
         entry.status = 404;
         let line = entry.line(7);
         let texts =

@@ -8,7 +8,7 @@ mod line;
 mod writer;
 
 pub use context::LogContext;
-pub use entry::{Entry, user};
+pub use entry::{LogEntry, user};
 pub use errors::{
     Open as OpenErrors, broken_off, close as close_errors, disallowed, failed, garbled, noticed,
     open as open_errors, refused, script, server, write_as_fpm,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokamak_config::LogFormat;
 use tokamak_cost::Ledger;
 
-use super::{Entry, errors};
+use super::{LogEntry, errors};
 use crate::clock::Clock;
 
 /// Size at which an event loop hands its lines over: some 150 lines, so that the lock is taken
@@ -172,7 +172,7 @@ impl AccessLog {
     }
 
     /// Writes the line of a request whose response is complete.
-    pub fn write(&self, entry: &Entry, sent: u64, ledger: &Ledger) {
+    pub fn write(&self, entry: &LogEntry, sent: u64, ledger: &Ledger) {
         self.buffer().write(self.format, entry, sent, ledger);
     }
 
@@ -189,7 +189,7 @@ impl AccessLog {
 
 impl Buffer {
     /// Adds the line of a request whose response is complete.
-    pub fn write(&mut self, format: LogFormat, entry: &Entry, sent: u64, ledger: &Ledger) {
+    pub fn write(&mut self, format: LogFormat, entry: &LogEntry, sent: u64, ledger: &Ledger) {
         let (line, now) = (entry.line(sent), SystemTime::now());
         match format {
             LogFormat::Combined => line.combined(&mut self.clock, now, &mut self.bytes),
@@ -319,8 +319,8 @@ mod tests {
 
     use super::*;
 
-    fn entry(target: &str) -> Entry {
-        Entry::new("192.0.2.1", &Request::get(target).body(()).unwrap(), None)
+    fn entry(target: &str) -> LogEntry {
+        LogEntry::new("192.0.2.1", &Request::get(target).body(()).unwrap(), None)
     }
 
     fn append(path: &Path) -> Option<File> {

@@ -39,7 +39,7 @@ impl Calls {
             Call::Http(call) => {
                 let limits = Limits { time: call.timeout, body: call.most };
                 match request(call) {
-                    Ok(request) => Box::pin(Answer(self.http.send(request, limits))),
+                    Ok(request) => Box::pin(HttpAnswer(self.http.send(request, limits))),
                     Err(fault) => Box::pin(ready(Err(fault.to_string()))),
                 }
             }
@@ -106,9 +106,9 @@ fn request(call: HttpCall) -> Result<Request, Fault> {
 
 /// A service's answer as scripts see it. Written out, as it is smaller than what the compiler makes
 /// of an `async` block.
-struct Answer(Sending);
+struct HttpAnswer(Sending);
 
-impl Future for Answer {
+impl Future for HttpAnswer {
     type Output = Result<Value, String>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -31,14 +31,14 @@ use tokamak_upstream::body::Body;
 use super::body::{Cut, Incoming, gather};
 use super::script::{self, Work};
 use crate::backend::cgi::Variables;
-use crate::backend::fastcgi::Verdict;
+use crate::backend::fastcgi::Authorization;
 use crate::backend::{self, Arrival};
-use crate::cache::{self, Lookup, Policy, Turn};
+use crate::cache::{self, CachePolicy, Lookup, Turn};
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::log::{self, Entry};
+use crate::log::{self, LogEntry};
 use crate::response::files;
 use crate::response::pages;
 use crate::response::{Reply, RequestGuard, Source};
@@ -72,7 +72,7 @@ where
     ledger.stamp(Phase::Head, now);
     let mut guard = RequestGuard::new(Some(client.clone()), ledger);
     guard.entry = log.map(|log| {
-        let entry = Entry::new(&client.addresses().text.peer, &request, host(&request));
+        let entry = LogEntry::new(&client.addresses().text.peer, &request, host(&request));
         Box::new((entry, log.clone()))
     });
     let site_index = || context.site_of(host(&request)).index;
@@ -338,13 +338,13 @@ pub async fn pursue(
     if let Some(index) = decision.authorizer.take() {
         match Box::pin(backend::authorize(arrival, request, &decision.path, index, ledger)).await? {
             // What the authorizer says counts.
-            Verdict::Allowed(variables) => {
+            Authorization::Allowed(variables) => {
                 given
                     .variables
                     .retain(|(name, _)| !variables.iter().any(|(other, _)| other == name));
                 given.variables.extend(variables);
             }
-            Verdict::Refused(response) => return Ok(response),
+            Authorization::Refused(response) => return Ok(response),
         }
     }
     let Decision { target, path, filter, .. } = match at_once(arrival.site, request, decision) {
@@ -377,7 +377,7 @@ pub async fn pursue(
 /// It is not there, and the client wants it from nowhere else.
 pub async fn look_up(
     arrival: Arrival<'_>,
-    policy: &Arc<Policy>,
+    policy: &Arc<CachePolicy>,
     request: &Request<()>,
     wish: &Wish,
     ledger: &mut Ledger,
@@ -410,7 +410,7 @@ async fn ask_cache(
     arrival: Arrival<'_>,
     request: &Request<()>,
     given: RequestParts<'_>,
-    (policy, wish): (&Arc<Policy>, &Wish),
+    (policy, wish): (&Arc<CachePolicy>, &Wish),
     (script, handler): (Script, Handler),
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {

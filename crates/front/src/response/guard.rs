@@ -11,7 +11,7 @@ use tokamak_cost::{Ledger, Phase};
 
 use super::source::{Broken, Source};
 use crate::client::Client;
-use crate::log::{AccessLog, Entry};
+use crate::log::{AccessLog, LogEntry};
 use crate::scoreboard::ScoreboardEntry;
 
 /// Finishes a request when its response has been handed over, or its client has gone: dropping it
@@ -20,7 +20,7 @@ pub struct RequestGuard {
     /// Where the time went.
     pub ledger: Ledger,
     /// The line of the access log, and the log, if one is written.
-    pub entry: Option<Box<(Entry, Arc<AccessLog>)>>,
+    pub entry: Option<Box<(LogEntry, Arc<AccessLog>)>>,
     /// Body bytes handed over.
     pub sent: u64,
     /// Shows the request to scripts.

@@ -11,7 +11,7 @@ use super::{Broken, Source};
 
 /// What has come so far, for the one who stores it and the one who sends it.
 #[derive(Default)]
-struct State {
+struct TeeState {
     pieces: Vec<Bytes>,
     end: Option<End>,
     /// Who waits for more.
@@ -27,14 +27,14 @@ enum End {
 
 /// The client's side.
 pub struct TeeReader {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<TeeState>>,
     /// Pieces that have been sent.
     sent: usize,
     rest: Option<Box<Source>>,
 }
 
 /// The cache's side.
-pub struct TeeWriter(Arc<Mutex<State>>);
+pub struct TeeWriter(Arc<Mutex<TeeState>>);
 
 /// A body that has not begun.
 pub fn tee() -> (TeeWriter, TeeReader) {
@@ -42,7 +42,7 @@ pub fn tee() -> (TeeWriter, TeeReader) {
     (TeeWriter(state.clone()), TeeReader { state, sent: 0, rest: None })
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<TeeState>) -> MutexGuard<'_, TeeState> {
     // Poisoned by a panic that has been reported; what has come, has come.
     state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -7,7 +7,7 @@ use tokamak_config as config;
 use tokamak_lua::State;
 use tokamak_upstream::shm::Gate;
 
-use crate::cache::SitePolicies;
+use crate::cache::SiteCachePolicies;
 use crate::fpm::{Journal, Overview};
 use crate::lua::SiteHooks;
 use crate::route::Router;
@@ -22,7 +22,7 @@ pub struct Site {
     /// The scripts that see its requests.
     pub hooks: SiteHooks,
     /// Which of its responses are kept in the content cache.
-    pub caching: SitePolicies,
+    pub caching: SiteCachePolicies,
     /// The document root, without symbolic links.
     pub root: Vec<u8>,
     /// Finds files and scripts.

@@ -12,7 +12,7 @@ use crate::backend::cgi::Variables;
 use crate::response::Source;
 
 /// What becomes of a request.
-pub enum Verdict {
+pub enum Authorization {
     /// It may be served, and these are its variables.
     Allowed(Variables),
     /// It is answered with this.

@@ -11,7 +11,7 @@ mod internal;
 mod params;
 mod setup;
 
-pub use authorizer::Verdict;
+pub use authorizer::Authorization;
 pub use setup::{attend, resolve, upstream};
 
 use std::sync::Arc;
@@ -67,15 +67,15 @@ pub async fn filter(
 ///
 /// # Errors
 /// [`Trouble`], and then it may not.
-pub async fn authorize(index: usize, call: &BackendRequest<'_>) -> Result<Verdict, Trouble> {
+pub async fn authorize(index: usize, call: &BackendRequest<'_>) -> Result<Authorization, Trouble> {
     let (config, keeps) =
         (&call.context.config.upstreams[index], call.context.upstreams[index].keeps());
     let request = params::authorizer(call, config, keeps)?;
     let begun = begin(index, call, request, None).await?;
     if begun.head.status == StatusCode::OK {
-        authorizer::allowed(begun, config.head).await.map(Verdict::Allowed)
+        authorizer::allowed(begun, config.head).await.map(Authorization::Allowed)
     } else {
-        begun.respond(call, config).map(Verdict::Refused)
+        begun.respond(call, config).map(Authorization::Refused)
     }
 }
 

@@ -182,17 +182,17 @@ impl hyper::rt::Read for H1Io {
             if bytes.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            let before = io.screen.phase();
+            let before = io.screen.part();
             let verdict = io.screen.feed(bytes);
             let is_complete = io.screen.clean() == bytes.len();
             let heard = io.history.requests.wrapping_add(io.screen.requests());
-            let begins = before == screen::Phase::Idle;
+            let begins = before == screen::Part::Idle;
             io.state.received(is_complete.then_some(heard), begins.then(tokamak_cost::now));
             match verdict {
                 Ok(()) => out.put_slice(bytes),
                 Err(violation) => {
                     let clean = io.screen.clean();
-                    let in_body = before == screen::Phase::Body && clean == 0;
+                    let in_body = before == screen::Part::Body && clean == 0;
                     io.refused = Some(Refusal { violation, in_body });
                     io.state.refuse(violation);
                     out.put_slice(&bytes[..clean]);

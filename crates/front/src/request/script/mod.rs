@@ -23,7 +23,7 @@ use tokamak_lua::{Host, MOST_RESTARTS, Outcome, Run, ScriptId, Stage, State};
 use super::body::{Incoming, gather};
 use super::pipeline::{self, RequestParts};
 use crate::backend::Arrival;
-use crate::cache::{self, Fetch, Policy, Turn};
+use crate::cache::{self, CachePolicy, Fetch, Turn};
 use crate::caller::Caller;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ use crate::site::Site;
 pub use work::Work;
 
 /// What the scripts of one stage decided.
-enum Verdict {
+enum StageResult {
     /// The request goes on.
     GoOn,
     /// It begins anew.
@@ -155,17 +155,17 @@ impl<'a> Way<'a> {
     async fn answer(&mut self, ledger: &mut Ledger) -> Result<Response<Source>, Failure> {
         loop {
             match self.stage(Stage::RawUrl, ledger).await? {
-                Verdict::GoOn => {}
-                Verdict::Restart => continue,
-                Verdict::Answer(status) => return Ok(self.work().answer(status)),
+                StageResult::GoOn => {}
+                StageResult::Restart => continue,
+                StageResult::Answer(status) => return Ok(self.work().answer(status)),
             }
             let mut decision = self.work().decision();
             if !self.hooks.at(Stage::Physical).is_empty() {
                 self.work().locate();
                 match self.stage(Stage::Physical, ledger).await? {
-                    Verdict::GoOn => {}
-                    Verdict::Restart => continue,
-                    Verdict::Answer(status) => return Ok(self.work().answer(status)),
+                    StageResult::GoOn => {}
+                    StageResult::Restart => continue,
+                    StageResult::Answer(status) => return Ok(self.work().answer(status)),
                 }
                 if let Some(other) = self.work().other_decision() {
                     decision = other;
@@ -206,7 +206,7 @@ impl<'a> Way<'a> {
     /// As [`Way::make`], where responses are kept.
     async fn make_or_find(
         &mut self,
-        policy: &Arc<Policy>,
+        policy: &Arc<CachePolicy>,
         decision: Decision,
         ledger: &mut Ledger,
     ) -> Result<Option<Response<Source>>, Failure> {
@@ -291,9 +291,9 @@ impl<'a> Way<'a> {
         ledger: &mut Ledger,
     ) -> Result<Option<Response<Source>>, Failure> {
         match self.stage(Stage::Content, ledger).await? {
-            Verdict::GoOn => {}
-            Verdict::Restart => return Ok(None),
-            Verdict::Answer(status) => return Ok(Some(self.work().answer(status))),
+            StageResult::GoOn => {}
+            StageResult::Restart => return Ok(None),
+            StageResult::Answer(status) => return Ok(Some(self.work().answer(status))),
         }
         ledger.mark(Phase::Route);
         self.go_on(decision, ledger).await.map(Some)
@@ -342,18 +342,18 @@ impl<'a> Way<'a> {
         let source = self.work().adopt(response);
         let verdict = self.stage(stage, ledger).await?;
         let status = match verdict {
-            Verdict::Answer(status) => Some(status),
-            Verdict::GoOn | Verdict::Restart => None,
+            StageResult::Answer(status) => Some(status),
+            StageResult::GoOn | StageResult::Restart => None,
         };
         Ok(self.work().release(source, status))
     }
 
     /// Asks the scripts of one stage, one after the other, until one does not go on.
-    async fn stage(&mut self, stage: Stage, ledger: &mut Ledger) -> Result<Verdict, Failure> {
-        let Some(state) = &self.context.lua else { return Ok(Verdict::GoOn) };
+    async fn stage(&mut self, stage: Stage, ledger: &mut Ledger) -> Result<StageResult, Failure> {
+        let Some(state) = &self.context.lua else { return Ok(StageResult::GoOn) };
         let hooks = self.hooks;
         let mut scripts = hooks.at(stage).iter();
-        let mut verdict = Verdict::GoOn;
+        let mut verdict = StageResult::GoOn;
         while let Some(script) = scripts.next() {
             match self.run(state, *script, stage).await {
                 Outcome::GoOn if self.work().wants_body() => {
@@ -364,12 +364,12 @@ impl<'a> Way<'a> {
                 Outcome::GoOn => {}
                 Outcome::Interim(status) => self.work().tell_interim(status),
                 Outcome::Answer(status) => {
-                    verdict = Verdict::Answer(status);
+                    verdict = StageResult::Answer(status);
                     break;
                 }
                 Outcome::Restart => {
                     self.restart()?;
-                    verdict = Verdict::Restart;
+                    verdict = StageResult::Restart;
                     break;
                 }
                 Outcome::Failed(trouble) => {

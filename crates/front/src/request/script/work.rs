@@ -18,7 +18,7 @@ use tokamak_upstream::body::Body;
 use super::attributes::{Changes, Origin};
 use super::{caching, fetch, head_length, others, spare, time_of_day};
 use crate::backend::response_head::is_interim;
-use crate::cache::Policy;
+use crate::cache::CachePolicy;
 use crate::caller::Caller;
 use crate::context::Context;
 use crate::log;
@@ -157,7 +157,7 @@ impl Work {
     }
 
     /// What the operator says of the content cache for the request's path.
-    pub(super) fn policy(&self) -> Option<Arc<Policy>> {
+    pub(super) fn policy(&self) -> Option<Arc<CachePolicy>> {
         let path = route::clean(self.parts.uri.path().as_bytes());
         self.site().caching.of(path.as_deref().unwrap_or_default()).cloned()
     }
@@ -169,7 +169,7 @@ impl Work {
 
     /// What the content cache is asked with, as scripts have left the request: one that they have
     /// led elsewhere is not the request for its URL.
-    pub(super) fn cache_wish(&self, policy: &Policy) -> Wish {
+    pub(super) fn cache_wish(&self, policy: &CachePolicy) -> Wish {
         let mut wish = self.wish.clone();
         let path = self.changes.get(Attribute::UriPath);
         let file = self

@@ -21,7 +21,7 @@ pub(super) struct Validators {
 
 /// What the conditions of a request say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Condition {
     Go,
     NotModified,
     Failed,
@@ -42,18 +42,18 @@ impl Validators {
 }
 
 /// The conditions of a GET or HEAD, in the order of RFC 9110, 13.2.2.
-pub(super) fn judge(validators: &Validators, request: &HeaderMap) -> Verdict {
+pub(super) fn judge(validators: &Validators, request: &HeaderMap) -> Condition {
     if request.contains_key(IF_MATCH) {
         if !names(request, IF_MATCH, |tag| tag == validators.etag) {
-            return Verdict::Failed;
+            return Condition::Failed;
         }
     } else if let Some(date) = date(request, IF_UNMODIFIED_SINCE)
         && validators.modified > date
     {
-        return Verdict::Failed;
+        return Condition::Failed;
     }
     let is_known = is_known(Some(&validators.etag), Some(&validators.last_modified), request);
-    if is_known { Verdict::NotModified } else { Verdict::Go }
+    if is_known { Condition::NotModified } else { Condition::Go }
 }
 
 /// Whether the client of a GET or HEAD has it already.
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn conditions_have_an_order() {
-        use Verdict::*;
+        use Condition::*;
         const SAME: &str = "Fri, 20 Nov 2026 12:00:00 GMT";
         const OLDER: &str = "Fri, 20 Nov 2026 11:59:59 GMT";
         for (lines, verdict) in [

@@ -28,7 +28,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
 use crate::failure::Failure;
 use crate::response::pages;
-use conditions::{Validators, Verdict};
+use conditions::{Condition, Validators};
 use ranges::Ranges;
 use slices::Part;
 
@@ -100,11 +100,11 @@ pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, 
     headers.insert(ETAG, text(&validators.etag)?);
     headers.insert(LAST_MODIFIED, text(&validators.last_modified)?);
     match conditions::judge(&validators, request) {
-        Verdict::Go => {}
-        Verdict::NotModified => {
+        Condition::Go => {}
+        Condition::NotModified => {
             return Ok(Plan { status: StatusCode::NOT_MODIFIED, headers, body: Body::Empty });
         }
-        Verdict::Failed => return Err(Failure::PreconditionFailed),
+        Condition::Failed => return Err(Failure::PreconditionFailed),
     }
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if let Some(coding) = coding {

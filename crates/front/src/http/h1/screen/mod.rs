@@ -55,7 +55,7 @@ pub struct Limits {
 
 /// What the client is busy with; decides which time limit applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum Part {
     /// Nothing of a next request has come.
     Idle,
     /// A head has begun and is not complete.
@@ -162,11 +162,11 @@ impl Screen {
     }
 
     /// What the client is busy with.
-    pub fn phase(&self) -> Phase {
+    pub fn part(&self) -> Part {
         match self.state {
-            State::Start | State::BlankLf | State::Blank => Phase::Idle,
-            _ if self.trailers || self.state.is_payload() => Phase::Body,
-            _ => Phase::Head,
+            State::Start | State::BlankLf | State::Blank => Part::Idle,
+            _ if self.trailers || self.state.is_payload() => Part::Body,
+            _ => Part::Head,
         }
     }
 

@@ -5,7 +5,7 @@ mod shapes;
 
 use proptest::prelude::*;
 
-use super::{Limits, Phase, Screen, Violation};
+use super::{Limits, Part, Screen, Violation};
 
 const LIMITS: Limits = Limits { head: 2048, fields: 20, body: 1000 };
 
@@ -32,8 +32,8 @@ fn judge_split(bytes: &[u8]) -> Result<(), Violation> {
     assert_eq!(whole, single, "{}", bytes.escape_ascii());
     if whole.is_ok() {
         assert_eq!(
-            (screen.phase(), screen.body()),
-            (slow.phase(), slow.body()),
+            (screen.part(), screen.body()),
+            (slow.part(), slow.body()),
             "{}",
             bytes.escape_ascii()
         );
@@ -56,23 +56,23 @@ fn the_phase_follows_the_message() {
     let mut screen = Screen::new(LIMITS);
     let mut say = |bytes: &[u8]| {
         screen.feed(bytes).unwrap();
-        (screen.phase(), screen.body())
+        (screen.part(), screen.body())
     };
-    assert_eq!(say(b""), (Phase::Idle, 0));
-    assert_eq!(say(b"\r\n"), (Phase::Idle, 0));
-    assert_eq!(say(b"P"), (Phase::Head, 0));
-    assert_eq!(say(b"OST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n"), (Phase::Head, 0));
-    assert_eq!(say(b"\r\n"), (Phase::Body, 0));
-    assert_eq!(say(b"hel"), (Phase::Body, 3));
-    assert_eq!(say(b"lo"), (Phase::Idle, 5));
+    assert_eq!(say(b""), (Part::Idle, 0));
+    assert_eq!(say(b"\r\n"), (Part::Idle, 0));
+    assert_eq!(say(b"P"), (Part::Head, 0));
+    assert_eq!(say(b"OST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n"), (Part::Head, 0));
+    assert_eq!(say(b"\r\n"), (Part::Body, 0));
+    assert_eq!(say(b"hel"), (Part::Body, 3));
+    assert_eq!(say(b"lo"), (Part::Idle, 5));
     assert_eq!(
         say(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n"),
-        (Phase::Body, 0)
+        (Part::Body, 0)
     );
-    assert_eq!(say(b"3;a=\"b\"\r\nabc\r\n0A\r\n0123456789\r\n"), (Phase::Body, 13));
-    assert_eq!(say(b"0\r\nX-Sum: 1\r\n"), (Phase::Body, 13));
-    assert_eq!(say(b"\r\n"), (Phase::Idle, 13));
-    assert_eq!(say(b"GET / HTTP/1.0\r\n\r\n"), (Phase::Idle, 0));
+    assert_eq!(say(b"3;a=\"b\"\r\nabc\r\n0A\r\n0123456789\r\n"), (Part::Body, 13));
+    assert_eq!(say(b"0\r\nX-Sum: 1\r\n"), (Part::Body, 13));
+    assert_eq!(say(b"\r\n"), (Part::Idle, 13));
+    assert_eq!(say(b"GET / HTTP/1.0\r\n\r\n"), (Part::Idle, 0));
 }
 
 #[test]
@@ -254,7 +254,7 @@ proptest! {
         let (whole, one) = feed_all([&bytes[..]]);
         let (split, other) = feed_all(pieces(&bytes, &cuts));
         prop_assert_eq!(whole, split);
-        prop_assert_eq!((one.phase(), one.body()), (other.phase(), other.body()));
+        prop_assert_eq!((one.part(), one.body()), (other.part(), other.body()));
     }
 
     #[test]
@@ -266,7 +266,7 @@ proptest! {
     #[test]
     fn honest_requests_pass(stream in honest()) {
         prop_assert_eq!(judge(&stream), Ok(()));
-        prop_assert_eq!(feed_all([&stream[..]]).1.phase(), Phase::Idle);
+        prop_assert_eq!(feed_all([&stream[..]]).1.part(), Part::Idle);
     }
 
     #[test]
