@@ -15,6 +15,6 @@ fuzz_target!(|input: (usize, &[u8])| {
     let in_two = halves.feed(left).and_then(|()| halves.feed(right));
     assert_eq!(verdict, in_two);
     if verdict.is_ok() {
-        assert_eq!((whole.phase(), whole.body()), (halves.phase(), halves.body()));
+        assert_eq!((whole.part(), whole.body()), (halves.part(), halves.body()));
     }
 });

@@ -426,7 +426,7 @@ impl Fetch {
                 (Got::Entry(entry, if is_stored { kept } else { lost }), None)
             }
             source => {
-                let (writer, reader) = tee();
+                let (writer, reader) = tee(shelf.content.budget.clone());
                 // As it will be sent from the cache, but for what is not known yet.
                 *response.headers_mut() = plan.headers.clone();
                 if plan.lifetimes.is_aged {

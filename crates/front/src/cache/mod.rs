@@ -28,7 +28,7 @@ use tokamak_config as config;
 use tokio::time::timeout;
 
 use crate::failure::Failure;
-use crate::response::Source;
+use crate::response::{Budget, Source};
 use crate::route::hosts::host;
 
 pub use fetch::{Fetch, Note};
@@ -42,6 +42,11 @@ use tier::Tier;
 /// enough that a busy page makes nobody wait, short enough that an error page is forgotten soon.
 const PASSED: u64 = 10_000_000_000;
 
+/// Bodies on their way into the store may take one part in so many of its memory, beside it. With a
+/// smaller part a few slow clients would keep pages out of the cache, with a larger one they would
+/// take as much memory as the cache itself.
+const SHARE_ON_THE_WAY: usize = 4;
+
 thread_local! {
     /// The key under construction.
     static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -54,6 +59,8 @@ pub struct Content {
     fills: Fills,
     wait: Duration,
     tier: Option<Arc<Tier>>,
+    /// What bodies on their way into the store may take.
+    budget: Arc<Budget>,
 }
 
 impl Content {
@@ -65,7 +72,9 @@ impl Content {
         server.sites.iter().any(wants).then(|| {
             let config::Cache { memory, largest, wait, .. } = server.cache;
             let store = Store::new(memory as u64, largest as u64, server.loops);
-            Arc::new(Content { store, fills: Fills::default(), wait, tier: Tier::new(server) })
+            let budget = Arc::new(Budget::new((memory / SHARE_ON_THE_WAY).max(largest) as u64));
+            let (fills, tier) = (Fills::default(), Tier::new(server));
+            Arc::new(Content { store, fills, wait, tier, budget })
         })
     }
 

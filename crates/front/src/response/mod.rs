@@ -12,4 +12,4 @@ mod tee;
 pub use guard::{Reply, RequestGuard};
 pub use series::{Pieces, Series};
 pub use source::{Broken, Source};
-pub use tee::{TeeWriter, tee};
+pub use tee::{Budget, TeeWriter, tee};

@@ -1,6 +1,7 @@
 //! A response's body that is read into the cache while a client is sent it: the client never waits
 //! for the cache, nor the cache for the client.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
@@ -9,19 +10,53 @@ use tokamak_cost::Ledger;
 
 use super::{Broken, Source};
 
+/// Bytes that all bodies on their way into the cache may take together. Slow clients keep what they
+/// have not taken yet, after the cache has its copy, so that this is no part of what the cache
+/// holds.
+#[derive(Debug)]
+pub struct Budget {
+    left: AtomicU64,
+}
+
+impl Budget {
+    /// So many bytes.
+    pub fn new(bytes: u64) -> Budget {
+        Budget { left: AtomicU64::new(bytes) }
+    }
+
+    /// Takes so many bytes; `false`: there are fewer left, and nothing is taken.
+    fn take(&self, bytes: u64) -> bool {
+        let less = |left: u64| left.checked_sub(bytes);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.left.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 /// What has come so far, for the one who stores it and the one who sends it.
-#[derive(Default)]
 struct TeeState {
+    budget: Arc<Budget>,
+    /// What this body has of the budget.
+    held: u64,
     pieces: Vec<Bytes>,
     end: Option<End>,
     /// Who waits for more.
     reader: Option<Waker>,
 }
 
+impl Drop for TeeState {
+    fn drop(&mut self) {
+        self.budget.give_back(self.held);
+    }
+}
+
 enum End {
     Complete,
     Broken(Broken),
-    /// It is too large for the cache: the rest is the client's alone.
+    /// It is too large for the cache, or for what is left of the budget: the rest is the client's
+    /// alone.
     Rest(Box<Source>),
 }
 
@@ -37,8 +72,9 @@ pub struct TeeReader {
 pub struct TeeWriter(Arc<Mutex<TeeState>>);
 
 /// A body that has not begun.
-pub fn tee() -> (TeeWriter, TeeReader) {
-    let state = Arc::new(Mutex::default());
+pub fn tee(budget: Arc<Budget>) -> (TeeWriter, TeeReader) {
+    let state = TeeState { budget, held: 0, pieces: Vec::new(), end: None, reader: None };
+    let state = Arc::new(Mutex::new(state));
     (TeeWriter(state.clone()), TeeReader { state, sent: 0, rest: None })
 }
 
@@ -81,14 +117,14 @@ impl TeeReader {
 }
 
 impl TeeWriter {
-    /// Reads all of `source`. `None`: it is longer than `most`, or broken.
+    /// Reads all of `source`. `None`: it is longer than `most` or than the budget, or broken.
     pub async fn fill(self, mut source: Source, most: u64, ledger: &mut Ledger) -> Option<Bytes> {
         let mut length = 0;
         loop {
             match std::future::poll_fn(|cx| source.poll_piece(ledger, cx)).await {
                 Some(Ok(bytes)) => {
                     length += bytes.len() as u64;
-                    let is_too_long = length > most;
+                    let is_too_long = length > most || !self.hold(bytes.len() as u64);
                     let end = is_too_long.then(|| {
                         End::Rest(Box::new(std::mem::replace(&mut source, Source::Empty)))
                     });
@@ -112,6 +148,14 @@ impl TeeWriter {
         }
     }
 
+    /// Takes so many bytes more of the budget, if it has them.
+    fn hold(&self, bytes: u64) -> bool {
+        let mut state = lock(&self.0);
+        let has_room = state.budget.take(bytes);
+        state.held += if has_room { bytes } else { 0 };
+        has_room
+    }
+
     fn tell(&self, piece: Option<Bytes>, end: Option<End>) {
         let mut state = lock(&self.0);
         state.pieces.extend(piece);
@@ -132,5 +176,42 @@ impl Drop for TeeWriter {
         if is_open && Arc::strong_count(&self.0) > 1 {
             self.tell(None, Some(End::Broken(Broken("the server stopped reading the response"))));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    /// The bytes of a reader up to its end.
+    async fn read(mut reader: TeeReader) -> Vec<u8> {
+        let mut all = Vec::new();
+        let mut ledger = Ledger::unread(0);
+        while let Some(Ok(bytes)) = poll_fn(|cx| reader.poll_piece(&mut ledger, cx)).await {
+            all.extend_from_slice(&bytes);
+        }
+        all
+    }
+
+    async fn fill(writer: TeeWriter, bytes: usize) -> Option<Bytes> {
+        let source = Source::Whole(vec![b'a'; bytes].into());
+        writer.fill(source, 1 << 20, &mut Ledger::unread(0)).await
+    }
+
+    #[tokio::test]
+    async fn bodies_share_a_budget_until_their_clients_have_them() {
+        let budget = Arc::new(Budget::new(1000));
+        let (writer, slow) = tee(budget.clone());
+        assert_eq!(fill(writer, 600).await.map(|body| body.len()), Some(600));
+        let (writer, second) = tee(budget.clone());
+        assert_eq!(fill(writer, 600).await, None, "the slow client still holds its bytes");
+        assert_eq!(read(second).await.len(), 600, "its client has all of it");
+        assert_eq!(read(slow).await.len(), 600);
+        let (writer, third) = tee(budget.clone());
+        assert_eq!(fill(writer, 600).await.map(|body| body.len()), Some(600));
+        drop(third);
+        assert!(budget.take(1000) && !budget.take(1), "all of it has come back");
     }
 }
