@@ -173,15 +173,25 @@ impl Lookup<'_> {
         if headers.contains_key(IF_MATCH) || headers.contains_key(IF_UNMODIFIED_SINCE) {
             return Ok(self.bypass());
         }
-        if let Some(refresh) = self.refresh {
-            let lead = refresh.take().filter(|lead| lead.key() == &self.key());
-            let Some(lead) = lead else { return Ok(self.bypass()) };
-            let stale = match self.find(&facts, tokamak_cost::now()) {
-                Found::Entry(entry) => Some(entry),
-                Found::Nothing | Found::Passed => None,
-            };
-            return Ok(self.fetch(facts, stale, Some(lead)));
+        match self.refresh {
+            Some(refresh) => Ok(self.fetch_anew(refresh, facts)),
+            None => self.find_or_wait(facts).await,
         }
+    }
+
+    /// The request fetches what another one has found stale.
+    fn fetch_anew(&self, refresh: &Refresh, facts: tokamak_cache::Request) -> Turn {
+        let lead = refresh.take().filter(|lead| lead.key() == &self.key());
+        let Some(lead) = lead else { return self.bypass() };
+        let stale = match self.find(&facts, tokamak_cost::now()) {
+            Found::Entry(entry) => Some(entry),
+            Found::Nothing | Found::Passed => None,
+        };
+        self.fetch(facts, stale, Some(lead))
+    }
+
+    async fn find_or_wait(&self, facts: tokamak_cache::Request) -> Result<Turn, Failure> {
+        let (headers, method) = (self.request.headers(), self.request.method());
         let mut has_waited = false;
         loop {
             let now = tokamak_cost::now();

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokamak_upstream::shm::Bell;
+use tokamak_upstream::shm::{Bell, Gate};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::accept::Listener;
@@ -72,15 +72,16 @@ async fn live(
     bells: Vec<OwnedFd>,
     mut inbox: UnboundedReceiver<Message>,
 ) -> io::Result<()> {
+    let EventLoop { context, .. } = &**this;
     let _bells = Bell::listen(bells)?;
     let mut accepting = Vec::new();
     for listener in sockets.listeners(this)? {
         accepting.push(tokio::spawn(accept(this.clone(), listener)));
     }
     // One of them does it for all.
-    if this.context.index == 0 {
-        backend::fastcgi::attend(&this.context.upstreams, &this.context.config, this.context.index);
-        if let Some(cache) = &this.context.cache {
+    if context.index == 0 {
+        backend::fastcgi::attend(&context.upstreams, &context.config, context.index);
+        if let Some(cache) = &context.cache {
             cache.attend();
         }
     }
@@ -91,63 +92,75 @@ async fn live(
     loop {
         tokio::select! {
             message = inbox.recv() => match message {
-                Some(Message::Connection(handoff)) => {
-                    this.context.balancer.left(this.context.index, handoff.is_client());
-                    if let Ok(accepted) = handoff.attach() {
-                        this.open(accepted);
-                    }
-                }
-                Some(Message::Death { pool, instance, death }) => {
-                    this.gates.iter().for_each(|gate| gate.worker_died(pool, instance, death));
-                }
-                Some(Message::Renew { old, source, farewell }) => {
-                    this.gates.iter().for_each(|gate| gate.renew(old, source.clone(), farewell.clone()));
-                }
-                Some(Message::Forget { pool }) => {
-                    this.gates.iter().for_each(|gate| gate.forget(pool));
-                }
                 Some(Message::Drain(_held)) => {
                     for task in accepting.drain(..) {
                         task.abort();
                     }
-                    this.context.draining.store(tokamak_cost::now(), Ordering::Relaxed);
+                    context.draining.store(tokamak_cost::now(), Ordering::Relaxed);
                 }
                 Some(Message::Finish) => {
-                    drain_until = Some(tokamak_cost::now() + this.context.config.timeouts.drain.as_nanos() as u64);
+                    let drain = context.config.timeouts.drain.as_nanos() as u64;
+                    drain_until = Some(tokamak_cost::now() + drain);
                 }
-                Some(Message::Closed) => {}
+                Some(message) => this.receive(message),
                 None => return Ok(()),
             },
-            _ = tick.tick() => {
-                let now = tokamak_cost::now();
-                this.turns[this.context.index].fetch_add(1, Ordering::Relaxed);
-                let record = Record::take(now);
-                let is_in_time = match last.replace(record) {
-                    Some(last) => this.context.balancer.report(this.context.index, last, record),
-                    // The first tick comes at once.
-                    None => {
-                        this.context.balancer.begin(this.context.index, record);
-                        true
-                    }
-                };
-                this.attend(now);
-                this.gates.iter().for_each(|gate| gate.tick(now));
-                this.context.upstreams.iter().for_each(|upstream| upstream.tick(this.context.index, now));
-                // What clients have sent while the loop was held up is still to be read.
-                if is_in_time {
-                    this.sweep(now);
-                }
-                this.context.calls.tidy();
-                this.context.flush_logs();
-            }
+            _ = tick.tick() => this.tick(&mut last),
         }
         if let Some(until) = drain_until
-            && (this.context.balancer.connections(this.context.index) == 0
-                || tokamak_cost::now() > until)
+            && (context.balancer.connections(context.index) == 0 || tokamak_cost::now() > until)
         {
-            this.context.flush_logs();
+            context.flush_logs();
             return Ok(());
         }
+    }
+}
+
+impl EventLoop {
+    /// Does what a message says, but for those about the end, which are for the loop itself.
+    fn receive(self: &Arc<Self>, message: Message) {
+        match message {
+            Message::Connection(handoff) => {
+                self.context.balancer.left(self.context.index, handoff.is_client());
+                if let Ok(accepted) = handoff.attach() {
+                    self.open(accepted);
+                }
+            }
+            Message::Death { pool, instance, death } => {
+                self.gates.iter().for_each(|gate| gate.worker_died(pool, instance, death));
+            }
+            Message::Renew { old, source, farewell } => {
+                let renew = |gate: &Arc<Gate>| gate.renew(old, source.clone(), farewell.clone());
+                self.gates.iter().for_each(renew);
+            }
+            Message::Forget { pool } => self.gates.iter().for_each(|gate| gate.forget(pool)),
+            Message::Drain(_) | Message::Finish | Message::Closed => {}
+        }
+    }
+
+    /// Does what is due from time to time. `last`: what the loop had done at its last tick.
+    fn tick(&self, last: &mut Option<Record>) {
+        let EventLoop { context, gates, turns, .. } = self;
+        let now = tokamak_cost::now();
+        turns[context.index].fetch_add(1, Ordering::Relaxed);
+        let record = Record::take(now);
+        let is_in_time = match last.replace(record) {
+            Some(last) => context.balancer.report(context.index, last, record),
+            // The first tick comes at once.
+            None => {
+                context.balancer.begin(context.index, record);
+                true
+            }
+        };
+        self.attend(now);
+        gates.iter().for_each(|gate| gate.tick(now));
+        context.upstreams.iter().for_each(|upstream| upstream.tick(context.index, now));
+        // What clients have sent while the loop was held up is still to be read.
+        if is_in_time {
+            self.sweep(now);
+        }
+        context.calls.tidy();
+        context.flush_logs();
     }
 }
 

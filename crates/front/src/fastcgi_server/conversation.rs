@@ -1,5 +1,7 @@
 //! One connection of a web server: records in, records out, any number of requests at once.
 
+mod receive;
+
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
@@ -8,31 +10,26 @@ use std::task;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Role, Values, Wanted, encode};
+use tokamak_fastcgi::{Message, Messages, ProtocolStatus, encode};
 use tokamak_fpm::status::Page;
-use tokamak_lua::State;
 use tokamak_upstream::record::Writer;
-use tokamak_upstream::shm::{Refused, ResponseHead};
+use tokamak_upstream::shm::ResponseHead;
 use tokamak_upstream::socket::Socket;
 use tokio::time::timeout;
 
 use super::answer::{self, Answer, End, MOST_WAITING};
-use super::gather::{Gathering, Wrong};
-use super::script::{self, Script};
+use super::gather::Gathering;
+use super::script::Script;
 use crate::backend::Trouble;
 use crate::client::activity::{Activity, Waiting};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::fpm::{Overview, PoolLogEntry, parameter};
 use crate::log;
-use crate::site::{Handler, Site};
+use crate::site::Site;
 
 /// Largest piece read at once; the size of the event loop's one read buffer.
 const PIECE: usize = 64 * 1024;
-
-/// Most requests at once on a connection. Chosen arbitrarily: a web server that multiplexes more
-/// has a second connection.
-const MOST_REQUESTS: usize = 256;
 
 /// Turns of reading, answering and writing before other connections get theirs.
 const TURNS: usize = 32;
@@ -230,7 +227,7 @@ impl Conversation {
                 match self.messages.next(&mut input) {
                     Ok(Some(message)) => {
                         is_ahead |= !matches!(message, Message::Stream { .. });
-                        self.hear(message)?;
+                        self.receive(message)?;
                     }
                     Ok(None) => {
                         if is_ahead {
@@ -259,157 +256,6 @@ impl Conversation {
         let client = self.peer.as_deref().unwrap_or("unix:");
         log::garbled(&self.site().config.name, client, reason);
         Over
-    }
-
-    fn hear(&mut self, message: Message<'_>) -> Result<(), Over> {
-        let (id, heard) = match message {
-            Message::Begin { id, role, keep } => return self.begin(id, role, keep),
-            Message::Abort { id } => {
-                if let Some(at) = self.find(id) {
-                    // Dropping it withdraws it, or tells its worker that nobody reads on.
-                    self.requests.swap_remove(at);
-                    answer::end(&mut self.out, id);
-                    self.ended();
-                }
-                return Ok(());
-            }
-            Message::GetValues(wanted) => {
-                let values = self.values(wanted);
-                encode::values(&mut self.out, values);
-                return Ok(());
-            }
-            Message::Foreign(kind) => {
-                encode::unknown_type(&mut self.out, kind);
-                return Ok(());
-            }
-            Message::End { .. } | Message::Values(_) | Message::UnknownType(_) => {
-                return Err(self.garbled("a record that only an application sends"));
-            }
-            Message::Stream { id, stream, bytes } => {
-                (id, self.coming(id).map_or(Ok(()), |request| request.bytes(stream, bytes)))
-            }
-            Message::StreamEnd { id, stream } => {
-                (id, self.coming(id).map_or(Ok(()), |request| request.end(stream)))
-            }
-        };
-        match heard {
-            Ok(()) => self.submit(id),
-            Err(Wrong::Records(reason)) => return Err(self.garbled(reason)),
-            Err(Wrong::Codec(error)) => return Err(self.garbled(&error.to_string())),
-            Err(Wrong::Request(failure, reason)) => self.refuse(id, failure, reason),
-        }
-        Ok(())
-    }
-
-    fn begin(&mut self, id: u16, role: Role, keep: bool) -> Result<(), Over> {
-        if self.find(id).is_some() {
-            return Err(self.garbled("a request that begins twice"));
-        }
-        self.closing |= !keep;
-        self.incoming += 1;
-        if let Role::Unknown(_) = role {
-            encode::end(&mut self.out, id, 0, ProtocolStatus::UnknownRole);
-        } else if self.requests.len() >= MOST_REQUESTS {
-            encode::end(&mut self.out, id, 0, ProtocolStatus::Overloaded);
-        } else {
-            let limits = &self.context.config.limits;
-            let gathering = Box::new(Gathering::new(role, limits));
-            self.requests.push(Request {
-                id,
-                begun: tokamak_cost::now(),
-                stage: Stage::Coming(gathering),
-            });
-        }
-        Ok(())
-    }
-
-    fn find(&self, id: u16) -> Option<usize> {
-        self.requests.iter().position(|request| request.id == id)
-    }
-
-    /// The request of this id, if it is still coming. Records of inactive requests mean nothing
-    /// (§3.3).
-    fn coming(&mut self, id: u16) -> Option<&mut Gathering> {
-        let at = self.find(id)?;
-        match &mut self.requests[at].stage {
-            Stage::Coming(gathering) => Some(gathering),
-            Stage::Answered(..) | Stage::Scripted(_) => None,
-        }
-    }
-
-    fn values(&self, wanted: Wanted) -> Values {
-        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let pool = &self.site().config.pool;
-        Values {
-            max_conns: wanted.max_conns.then(|| number(self.context.config.limits.connections)),
-            max_reqs: wanted.max_reqs.then(|| number(pool.queue.saturating_add(pool.size.max()))),
-            mpxs_conns: wanted.mpxs_conns.then_some(true),
-        }
-    }
-
-    /// Hands a request that is complete to the workers.
-    fn submit(&mut self, id: u16) {
-        let Some(at) = self.find(id) else { return };
-        let context = self.context.clone();
-        let Stage::Coming(gathering) = &mut self.requests[at].stage else { return };
-        if !gathering.is_complete() {
-            return;
-        }
-        if !gathering.may_go_on() {
-            self.incoming -= 1;
-        }
-        let overview = context.sites[self.site_index].overview.as_ref();
-        if let Some(overview) = overview {
-            overview.accept();
-            if let Some(page) = overview.page(&gathering.record) {
-                return self.show(at, overview, &page);
-            }
-        }
-        if self.is_for_status {
-            return self.refuse(id, Failure::NotFound, "only the status page is here");
-        }
-        let gate = match &context.sites[self.site_index].handler {
-            Handler::Workers(gate) => gate,
-            Handler::Scripts(lua) => return self.launch(at, lua),
-            Handler::Upstream(_) | Handler::Nobody => {
-                return self.refuse(id, Failure::Internal, "the pool has no workers");
-            }
-        };
-        let length = gathering.body_len();
-        let body = gathering.take_body();
-        match gate.submit(gathering.record.bytes(), body) {
-            Ok(exchange) => {
-                let record = std::mem::take(&mut gathering.record);
-                let running = overview.map(Overview::run);
-                self.requests[at].stage =
-                    Stage::Answered(Box::new(Answer::new(exchange, running)), record, length);
-            }
-            Err((Refused::TooLarge, _)) => {
-                self.refuse(id, Failure::HeadTooLarge, "the parameters do not fit the queue");
-            }
-            Err((Refused::Full, _)) => {
-                let Request { stage, .. } = self.requests.swap_remove(at);
-                self.tell(stage.record(), Failure::QueueFull, Failure::QueueFull.text());
-                encode::end(&mut self.out, id, 0, ProtocolStatus::Overloaded);
-                self.ended();
-            }
-        }
-    }
-
-    /// Hands a request that is complete to its script.
-    fn launch(&mut self, at: usize, lua: &Arc<State>) {
-        let Request { id, stage, .. } = &mut self.requests[at];
-        let Stage::Coming(gathering) = stage else { return };
-        let (record, body) = (std::mem::take(&mut gathering.record), gathering.take_body());
-        match Script::new(lua, (&self.context, self.site_index), record, body) {
-            Ok(script) => *stage = Stage::Scripted(Box::new(script)),
-            Err((record, absent)) => {
-                gathering.record = record;
-                let id = *id;
-                let (failure, reason) = script::failure(absent);
-                self.refuse(id, failure, reason);
-            }
-        }
     }
 
     /// Answers a request with a page of the pool's own.
