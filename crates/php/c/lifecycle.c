@@ -21,6 +21,16 @@
 shim_state shim;
 request_state serving;
 
+/* Once: names are looked for in a table. */
+static void find_modules(known_modules *modules)
+{
+    modules->date = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("date"));
+    modules->filter = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("filter"));
+    modules->mbstring = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("mbstring"));
+    modules->tidy = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("tidy"));
+    modules->zlib = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zlib"));
+}
+
 int shim_start(const shim_config *config)
 {
     if (config->version != SHIM_VERSION) {
@@ -38,6 +48,7 @@ int shim_start(const shim_config *config)
     if (shim_sapi.startup(&shim_sapi) == FAILURE) {
         return 1;
     }
+    find_modules(&shim.modules);
     for (size_t i = 0; i < config->locked_count; i++) {
         zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), config->locked[i],
                                                        strlen(config->locked[i]));

@@ -44,6 +44,7 @@ static struct {
     zend_string *ctype;
     bool locale_changed;
     char *timezone;
+    zend_function *encoding_functions[ENCODINGS];
     zval encodings[ENCODINGS];
     /* a copy of ext/mbstring's globals: equal means unchanged, but for the REGEX_ENCODING */
     void *mb_globals;
@@ -54,11 +55,6 @@ static struct {
 static int wants(uint32_t kind)
 {
     return (shim.config->reset & kind) != 0;
-}
-
-static zend_module_entry *module(const char *name)
-{
-    return zend_hash_str_find_ptr(&module_registry, name, strlen(name));
 }
 
 /* ---- settings ---- */
@@ -221,7 +217,7 @@ static void restore_locale(void)
 /* date_default_timezone_set() writes here and nowhere else. */
 static char **timezone_place(void)
 {
-    zend_module_entry *date = module("date");
+    zend_module_entry *date = shim.modules.date;
     return date && date->globals_ptr ? &((zend_date_globals *)date->globals_ptr)->timezone : NULL;
 }
 
@@ -246,10 +242,11 @@ static zend_function *find_function(const char *name)
 
 static void learn_encodings(void)
 {
-    zend_module_entry *mb = module("mbstring");
+    zend_module_entry *mb = shim.modules.mbstring;
 
     for (int i = 0; i < ENCODINGS; i++) {
         zend_function *f = find_function(encoding_functions[i]);
+        base.encoding_functions[i] = f;
         ZVAL_UNDEF(&base.encodings[i]);
         if (f) {
             zend_call_known_function(f, NULL, NULL, &base.encodings[i], 0, NULL, NULL);
@@ -263,7 +260,7 @@ static void learn_encodings(void)
 
 static void restore_encoding(int i)
 {
-    zend_function *f = find_function(encoding_functions[i]);
+    zend_function *f = base.encoding_functions[i];
     zval now, result;
 
     if (!f || Z_TYPE(base.encodings[i]) == IS_UNDEF) {
@@ -281,7 +278,7 @@ static void restore_encoding(int i)
 
 static void restore_encodings(void)
 {
-    zend_module_entry *mb = module("mbstring");
+    zend_module_entry *mb = shim.modules.mbstring;
 
     if (!mb || !base.mb_globals) {
         return;
@@ -400,7 +397,7 @@ void reset_superglobals(void)
  * that the application kept points into it: those are closed first. */
 void reset_close_streams(void)
 {
-    zend_module_entry *filter = module("filter");
+    zend_module_entry *filter = shim.modules.filter;
     php_stream *body = SG(request_info).request_body;
     zend_resource *resource;
 

@@ -29,9 +29,15 @@ typedef struct {
     lasting_place without_settings[LASTING_PLACES]; /* directories without a .user.ini */
 } lasting_files;
 
+/* Extensions that are asked or told something at each request; NULL: PHP is without it. */
+typedef struct {
+    zend_module_entry *date, *filter, *mbstring, *tidy, *zlib;
+} known_modules;
+
 /* The process. */
 typedef struct {
     const shim_config *config;
+    known_modules modules;
     int worker_script;      /* a worker script runs in this process */
     int is_copy;            /* the script has forked, and this is the child */
     int sealed;             /* requests are served from an image, or will be */

@@ -116,24 +116,29 @@ sighandler_t syscall_cache_signal(int number, sighandler_t handler)
     return sigaction(number, &action, &before) == 0 ? before.sa_handler : SIG_ERR;
 }
 
-/* The mask of this thread as far as we have seen it being set. Inside a signal handler the kernel
- * blocks more; unblocking it there early is what gets lost, and nothing relies on that. */
-static _Thread_local sigset_t blocked;
+/* The mask of this thread as far as we have seen it being set: bit n - 1 is signal n. Inside a
+ * signal handler the kernel blocks more; unblocking it there early is what gets lost, and nothing
+ * relies on that. */
+static _Thread_local uint64_t blocked;
 static _Thread_local int blocked_known;
+
+/* The part of a set that the kernel has; libc's type has room for more. */
+static uint64_t signals_of(const sigset_t *set)
+{
+    uint64_t signals;
+
+    memcpy(&signals, set, sizeof(signals));
+    return signals;
+}
 
 int syscall_cache_change_mask(mask_changer real, int how, const sigset_t *set, sigset_t *before)
 {
+    const uint64_t wanted = set ? signals_of(set) : 0;
     sigset_t was;
-    int result, number;
+    int result;
 
-    if (how == SIG_UNBLOCK && set && !before && blocked_known) {
-        for (number = 1;
-             number < 65 && !(sigismember(set, number) == 1 && sigismember(&blocked, number) == 1);
-             number++) {
-        }
-        if (number == 65) {
-            return 0;
-        }
+    if (how == SIG_UNBLOCK && set && !before && blocked_known && !(wanted & blocked)) {
+        return 0;
     }
     result = real(how, set, &was);
     if (set) {
@@ -144,14 +149,11 @@ int syscall_cache_change_mask(mask_changer real, int how, const sigset_t *set, s
             *before = was;
         }
         blocked_known = 1;
-        blocked = was;
-        for (number = 1; set && number < 65; number++) {
-            int in = sigismember(set, number) == 1;
-            if (how == SIG_SETMASK ? in : in && how == SIG_BLOCK) {
-                sigaddset(&blocked, number);
-            } else if (how == SIG_SETMASK || in) {
-                sigdelset(&blocked, number);
-            }
+        blocked = signals_of(&was);
+        if (set) {
+            blocked = how == SIG_SETMASK ? wanted
+                      : how == SIG_BLOCK ? blocked | wanted
+                                         : blocked & ~wanted;
         }
     }
     return result;

@@ -114,15 +114,13 @@ static void enter_boot_stage(void)
  * hear of a request's start, or of its end: then they forget the handler. */
 static void tell_output_handlers(bool of_a_start)
 {
-    static const char *const names[] = {"zlib", "tidy"};
+    zend_module_entry *const modules[] = {shim.modules.zlib, shim.modules.tidy};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        zend_module_entry *module =
-            zend_hash_str_find_ptr(&module_registry, names[i], strlen(names[i]));
-        if (module && of_a_start) {
-            module->request_startup_func(module->type, module->module_number);
-        } else if (module) {
-            module->request_shutdown_func(module->type, module->module_number);
+    for (size_t i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
+        if (modules[i] && of_a_start) {
+            modules[i]->request_startup_func(modules[i]->type, modules[i]->module_number);
+        } else if (modules[i]) {
+            modules[i]->request_shutdown_func(modules[i]->type, modules[i]->module_number);
         }
     }
 }
