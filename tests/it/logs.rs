@@ -196,3 +196,27 @@ fn a_full_pipe_holds_up_nobody() {
     });
     assert!(end.is_some(), "the last line is written, and the server ends");
 }
+
+/// Neither a script nor a program that it starts writes a line that looks like the server's.
+#[test]
+fn nobody_forges_a_line() {
+    let image = |setup: Setup| setup.boot("stray.php");
+    let servers: [(&str, Setup); 4] = [
+        ("worker ", Setup::new(Kind::Classic)),
+        ("worker ", Setup::new(Kind::Worker)),
+        ("worker ", Setup::new(Kind::Sealed)),
+        ("the zygote ", image(Setup::new(Kind::Sealed))),
+    ];
+    for (who, setup) in servers {
+        let server = setup.start();
+        assert_eq!(server.text("/stray.php"), "written");
+        for whose in ["the script", "the script's output", "a child", "one that was left"] {
+            let forged = format!("ERROR [elsewhere] forged by {whose}\"");
+            let line = server.log_line(&[who, "said into std", &forged]);
+            assert!(!line.starts_with("2026-01-01") && line.contains(" WARN ["), "{line}");
+        }
+        let log = server.log();
+        assert!(!log.contains('\u{1b}') && log.contains("\\u{1b}[2J"), "{log}");
+        assert!(!log.lines().any(|line| line.starts_with("2026-01-01")), "{log}");
+    }
+}

@@ -25,7 +25,8 @@ pub enum Stream {
 }
 
 impl Stream {
-    const fn name(self) -> &'static str {
+    /// Its name in a line of the log.
+    pub const fn name(self) -> &'static str {
         match self {
             Stream::Stdout => "stdout",
             Stream::Stderr => "stderr",

@@ -1,14 +1,14 @@
 //! Lines for the server's error log, which is standard error: one write a line, so that lines of
 //! several workers never mix.
 //!
-//! In a pool of `tokamak fpm` standard error is the workers' own, so the log is another descriptor,
-//! and lines look like php-fpm's.
+//! Where the workers' standard error is their own (`output.rs`), the log is another descriptor. In
+//! a pool of `tokamak fpm` lines look like php-fpm's.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How serious a line is.
@@ -56,24 +56,34 @@ impl Level {
     }
 }
 
-/// The descriptor of a pool's log; negative: standard error, with lines as a site's.
-static FPM_LOG: AtomicI32 = AtomicI32::new(-1);
+/// What lines look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// As the server's.
+    Site,
+    /// As php-fpm's.
+    Fpm,
+}
 
-/// From now on this descriptor is the log, and lines look like php-fpm's.
-pub fn write_for_fpm(log: OwnedFd) {
-    FPM_LOG.store(log.into_raw_fd(), Ordering::Relaxed);
+/// The descriptor of the log; negative: standard error.
+static LOG: AtomicI32 = AtomicI32::new(-1);
+static LIKE_FPM: AtomicBool = AtomicBool::new(false);
+
+/// From now on this descriptor is the log.
+pub fn write_to(log: OwnedFd, manner: Manner) {
+    LOG.store(log.into_raw_fd(), Ordering::Relaxed);
+    LIKE_FPM.store(manner == Manner::Fpm, Ordering::Relaxed);
 }
 
 /// Writes one line: time, level, site, message, `key="value"` pairs.
 pub fn line(level: Level, site: &str, message: &[u8], pairs: &[(&str, &[u8])]) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let log = FPM_LOG.load(Ordering::Relaxed);
+    let like_fpm = LIKE_FPM.load(Ordering::Relaxed);
+    let compose = if like_fpm { compose_for_fpm } else { compose };
+    let line = compose(now, level, site, message, pairs);
+    let log = LOG.load(Ordering::Relaxed);
     // A log that cannot be written leaves nobody to tell.
-    let _ = if log < 0 {
-        std::io::stderr().write_all(&compose(now, level, site, message, pairs))
-    } else {
-        write_all(log, &compose_for_fpm(now, level, site, message, pairs))
-    };
+    let _ = if log < 0 { io::stderr().write_all(&line) } else { write_all(log, &line) };
 }
 
 /// Writes to a descriptor that is open for as long as the process lives.

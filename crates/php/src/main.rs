@@ -7,6 +7,7 @@ mod engine;
 mod fastcgi;
 mod ffi;
 mod log;
+mod output;
 mod pool;
 mod request;
 mod sealed;

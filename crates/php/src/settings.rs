@@ -57,6 +57,8 @@ pub struct Settings {
     pub guard: Option<Guard>,
     /// The zygote is asked where slow requests are.
     pub traces: bool,
+    /// What workers write to their standard output and error is handed to the supervisor.
+    pub catch_output: bool,
 }
 
 /// What only a pool of `tokamak fpm` has.
@@ -64,8 +66,6 @@ pub struct Settings {
 pub struct Fpm {
     /// Endings of files that may be run; empty: any.
     pub limit_extensions: Vec<String>,
-    /// What workers write to their standard output and error is handed to the supervisor.
-    pub catch_output: bool,
     /// Least level of what a worker itself writes there.
     pub log_level: Level,
     /// Root directory of the workers.
@@ -111,6 +111,7 @@ impl Default for Settings {
             dumpable: false,
             guard: None,
             traces: false,
+            catch_output: false,
         }
     }
 }
@@ -145,7 +146,7 @@ impl Settings {
                 key::LIMIT_EXTENSIONS => {
                     fpm.limit_extensions = value.split_whitespace().map(str::to_owned).collect()
                 }
-                key::CATCH_OUTPUT => fpm.catch_output = true,
+                key::CATCH_OUTPUT => settings.catch_output = true,
                 key::LOG_LEVEL => {
                     fpm.log_level =
                         Level::read(value).ok_or_else(|| format!("{name}={value} is no level"))?
@@ -312,7 +313,7 @@ mod tests {
             (vec![".php".into(), ".phar".into()], Level::Error)
         );
         assert_eq!(fpm.identity, Some(Identity::numbered(33, 34, vec![35, 36])));
-        assert!(!fpm.catch_output && fpm.chdir.is_none());
+        assert!(fpm.chdir.is_none());
         let identity = read(&[("fpm", "1"), ("identity", "0 0 ")]).unwrap().fpm.unwrap().identity;
         assert!(identity.unwrap().groups().is_empty());
         assert!(read(&[("fpm", "1"), ("identity", "www-data 33 ")]).is_err());

@@ -92,7 +92,7 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         exit: EXIT_RETIRED,
         gateway: Gateway {
             log_level: settings.fpm.as_ref().map_or(Level::default(), |fpm| fpm.log_level),
-            is_caught: settings.fpm.as_ref().is_some_and(|fpm| fpm.catch_output),
+            is_caught: settings.fpm.is_some() && settings.catch_output,
             ..Gateway::default()
         },
         shown: Default::default(),

@@ -21,7 +21,8 @@ use tokamak_sys::signal::Signals;
 
 use crate::engine;
 use crate::log::{self, Level};
-use crate::pool::{self, Output, Pipes};
+use crate::output::{Output, Pipes};
+use crate::pool;
 use crate::sealed;
 use crate::settings::{Mode, Settings};
 use crate::worker;
@@ -131,8 +132,7 @@ fn start(channel: &Channel) -> Result<(Settings, Output), String> {
             _ => return Err("the first message must be the settings".to_owned()),
         };
     let settings = Settings::read(&pairs)?;
-    let output =
-        Output::of(settings.fpm.as_ref()).map_err(|e| format!("the workers' output: {e}"))?;
+    let output = Output::of(&settings, channel).map_err(|e| format!("the workers' output: {e}"))?;
     engine::start(&settings)?;
     if let Some(fpm) = &settings.fpm {
         pool::enter(fpm, settings.guard)?;

@@ -21,6 +21,7 @@ mod log;
 pub mod machine;
 pub mod means;
 mod notify;
+mod output_lines;
 mod pool;
 pub mod pulse;
 pub mod reload;

@@ -117,7 +117,9 @@ pub mod key {
     /// The requests come over FastCGI, to a pool of `tokamak fpm`; any value.
     pub const FPM: &str = "fpm";
     /// What workers write to their standard output and error is handed over with
-    /// [`super::FromZygote::Spawned`]; any value. Without it nobody sees it. Beside [`FPM`] only.
+    /// [`super::FromZygote::Spawned`], and what a site's zygote writes there with
+    /// [`super::FromZygote::Output`]; any value. Without it nobody sees it beside [`FPM`], and a
+    /// site's is the zygote's own.
     pub const CATCH_OUTPUT: &str = "catch_output";
     /// Least level of what a worker itself says there: `debug`, `notice`, `warning`, `error` or
     /// `alert`. Beside [`FPM`] only.
@@ -251,6 +253,9 @@ pub enum FromZygote {
         /// function, file and line number, with tabs between them. The last line may be cut.
         trace: String,
     },
+    /// What the zygote itself and programs that it starts write: two descriptors come along, as
+    /// with [`FromZygote::Spawned`].
+    Output,
     /// The answer to [`ToZygote::Ask`].
     Alive,
     /// The zygote cannot go on and exits.
@@ -559,6 +564,7 @@ impl Message for FromZygote {
             FromZygote::Failed { message } => Writer::new(4).text(cut(message)).end(),
             FromZygote::Outdated { reason } => Writer::new(5).text(cut(reason)).end(),
             FromZygote::Alive => Writer::new(7).end(),
+            FromZygote::Output => Writer::new(8).end(),
             FromZygote::Slow { index, instance, trace } => {
                 Writer::new(6).u16(*index).u32(*instance).text(cut(trace)).end()
             }
@@ -589,6 +595,7 @@ impl Message for FromZygote {
             4 => FromZygote::Failed { message: from.text(MAX_TEXT)? },
             5 => FromZygote::Outdated { reason: from.text(MAX_TEXT)? },
             7 => FromZygote::Alive,
+            8 => FromZygote::Output,
             6 => FromZygote::Slow {
                 index: from.u16()?,
                 instance: from.instance()?,

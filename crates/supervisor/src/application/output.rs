@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokamak_sys::channel::{Watch, poll};
 
 use crate::log::{self, Level};
+use crate::output_lines::OutputLines;
 
-/// Longest line; a longer one is told in parts. Chosen arbitrarily.
-const LINE: usize = 8 * 1024;
 /// Most bytes taken at one look, so that a process that never stops writing holds up nobody but
 /// itself.
 const AT_ONCE: usize = 64 * 1024;
@@ -18,14 +17,14 @@ const AT_ONCE: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Output {
     pipe: PipeReader,
-    line: Vec<u8>,
+    lines: OutputLines,
     is_closed: bool,
 }
 
 impl Output {
     /// Reads from `pipe`.
     pub fn new(pipe: PipeReader) -> Output {
-        Output { pipe, line: Vec::new(), is_closed: false }
+        Output { pipe, lines: OutputLines::default(), is_closed: false }
     }
 
     /// What to wait for, until its other end is closed.
@@ -37,20 +36,13 @@ impl Output {
     pub fn tell(&mut self, name: &str, pid: u32) {
         let mut bytes = [0; AT_ONCE];
         let Some(count) = self.read(&mut bytes) else { return };
-        for piece in bytes[..count].split_inclusive(|byte| *byte == b'\n') {
-            for part in piece.chunks(LINE) {
-                self.line.extend_from_slice(part);
-                if self.line.len() >= LINE || part.ends_with(b"\n") {
-                    self.end_line(name, pid);
-                }
-            }
-        }
+        self.lines.feed(&bytes[..count], |line| say(name, pid, line));
     }
 
     /// The process has ended: tells what is left.
     pub fn finish(mut self, name: &str, pid: u32) {
         self.tell(name, pid);
-        self.end_line(name, pid);
+        self.lines.end(|line| say(name, pid, line));
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> Option<usize> {
@@ -61,12 +53,8 @@ impl Output {
         self.is_closed = count == 0;
         Some(count)
     }
+}
 
-    fn end_line(&mut self, name: &str, pid: u32) {
-        let line = std::mem::take(&mut self.line);
-        let text = String::from_utf8_lossy(line.trim_ascii_end());
-        if !text.is_empty() {
-            log::site(Level::Warn, name, format_args!("pid={pid}: {text}"));
-        }
-    }
+fn say(name: &str, pid: u32, line: &str) {
+    log::site(Level::Warn, name, format_args!("pid={pid}: {line}"));
 }

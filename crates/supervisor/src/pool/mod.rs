@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokamak_config::{Mode, Server, Site};
 use tokamak_sys::control::{
-    EXIT_OUTDATED, EXIT_RETIRED, FromZygote, Signal, Status, ToFront, ToZygote, Why,
+    EXIT_OUTDATED, EXIT_RETIRED, FromZygote, Signal, Status, ToFront, ToZygote, Why, key,
 };
 use tokamak_sys::process::Demand;
 use tokamak_sys::queue::{Segment, Snapshot, WorkerState};
@@ -85,7 +85,7 @@ pub struct Pool {
     zygote: Zygote,
     storm: Storm,
     places: Vec<Place>,
-    /// Of the worker at each place, if it is caught.
+    /// Of the worker at each place, if it is caught; the last one is the zygote's.
     outputs: Vec<Option<Output>>,
     /// Lines of them are written whole.
     buffers_output: bool,
@@ -123,6 +123,11 @@ impl Pool {
     ) -> io::Result<Pool> {
         let site = server.sites[place].clone();
         let own = settings::settings(&site).map_err(io::Error::other)?;
+        // In a pool of `tokamak fpm` its configuration decides.
+        let caught = match &site.fpm {
+            None => vec![(key::CATCH_OUTPUT.to_owned(), String::new())],
+            Some(_) => Vec::new(),
+        };
         let geometry = settings::geometry(server, &site);
         let segment = Segment::create(&site.name, geometry)?;
         if let Some(advice) = advice::for_site(&site) {
@@ -145,7 +150,7 @@ impl Pool {
             number,
             segment: Arc::new(segment),
             bells,
-            settings: [settings::defined(server), own].concat(),
+            settings: [settings::defined(server), own, caught].concat(),
             limits: Limits {
                 request: site.pool.request_timeout,
                 slow: site.pool.slow,
@@ -155,7 +160,7 @@ impl Pool {
             zygote: Zygote::default(),
             storm: Storm::default(),
             places: vec![empty; usize::from(geometry.workers)],
-            outputs: (0..geometry.workers).map(|_| None).collect(),
+            outputs: (0..=geometry.workers).map(|_| None).collect(),
             buffers_output: server.fpm.as_ref().is_some_and(|fpm| fpm.global.log_buffering),
             sizer: Sizer::default(),
             sized: 0,
@@ -200,10 +205,14 @@ impl Pool {
 
     /// A worker has written something.
     pub fn hear_output(&mut self, index: usize) {
-        if let (Some(output), Ok(place)) = (&mut self.outputs[index], u16::try_from(index)) {
-            self.segment.note_unfinished_line(place, true);
-            output.tell();
-            self.segment.note_unfinished_line(place, output.is_unfinished());
+        let Some(output) = &mut self.outputs[index] else { return };
+        match u16::try_from(index) {
+            Ok(place) if index < self.places.len() => {
+                self.segment.note_unfinished_line(place, true);
+                output.tell();
+                self.segment.note_unfinished_line(place, output.is_unfinished());
+            }
+            _ => output.tell(),
         }
     }
 
@@ -309,9 +318,12 @@ impl Pool {
             FromZygote::Spawned { index, instance, pid } => {
                 let Some(place) = self.place(index, instance) else { return };
                 place.pid = Some(pid);
-                if let Some(pool) = &self.site.fpm {
-                    self.outputs[usize::from(index)] =
-                        Output::new(fds, pool, self.buffers_output, pid);
+                let output = match &self.site.fpm {
+                    Some(pool) => Output::of_fpm(fds, pool, self.buffers_output, pid),
+                    None => Output::of_site(fds, &self.site.name, format!("worker {pid}")),
+                };
+                self.outputs[usize::from(index)] = output;
+                if self.site.fpm.is_some() {
                     fpm::started(&self.site.name, pid, self.replacing > 0);
                     self.replacing = self.replacing.saturating_sub(1);
                 }
@@ -335,6 +347,14 @@ impl Pool {
                 self.fail(format!("{what}: {message}"));
             }
             FromZygote::Outdated { reason } => self.outdate(&reason),
+            FromZygote::Output => {
+                let output = Output::of_site(fds, &self.site.name, "the zygote".to_owned());
+                if let (Some(last), true) = (self.outputs.last_mut(), self.site.fpm.is_none())
+                    && let Some(before) = std::mem::replace(last, output)
+                {
+                    before.finish();
+                }
+            }
             FromZygote::Alive => {} // as every word
             FromZygote::Slow { index, instance, trace } => {
                 let pid = self.place(index, instance).and_then(|place| place.pid);

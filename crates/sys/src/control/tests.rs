@@ -33,6 +33,7 @@ fn from_zygote() -> impl Strategy<Value = FromZygote> {
         ".{0,40}".prop_map(|message| FromZygote::Failed { message }),
         ".{0,40}".prop_map(|reason| FromZygote::Outdated { reason }),
         Just(FromZygote::Alive),
+        Just(FromZygote::Output),
         (any::<u16>(), 1u32.., ".{0,40}").prop_map(|(index, instance, trace)| FromZygote::Slow {
             index,
             instance,

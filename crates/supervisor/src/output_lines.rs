@@ -1,0 +1,70 @@
+//! Bytes that another process has written, as lines for the error log.
+
+/// Longest line; a longer one is told in parts. Chosen arbitrarily.
+const LONGEST: usize = 8 * 1024;
+
+/// What has come of a stream and is not told yet.
+#[derive(Debug, Default)]
+pub struct OutputLines(Vec<u8>);
+
+impl OutputLines {
+    /// Takes bytes as they come, and tells the lines that are complete.
+    pub fn feed(&mut self, bytes: &[u8], mut tell: impl FnMut(&str)) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            for part in piece.chunks(LONGEST) {
+                self.0.extend_from_slice(part);
+                if self.0.len() >= LONGEST || part.ends_with(b"\n") {
+                    self.end(&mut tell);
+                }
+            }
+        }
+    }
+
+    /// Nothing comes any more: tells what is left.
+    pub fn end(&mut self, mut tell: impl FnMut(&str)) {
+        let line = std::mem::take(&mut self.0);
+        let line = line.trim_ascii_end();
+        if !line.is_empty() {
+            tell(&escape(&String::from_utf8_lossy(line)));
+        }
+    }
+}
+
+/// Nobody begins a line of his own in the log, or writes to a terminal what it would obey.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { escaped.extend(c.escape_default()) } else { escaped.push(c) }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(pieces: &[&[u8]]) -> Vec<String> {
+        let (mut lines, mut told) = (OutputLines::default(), Vec::new());
+        pieces.iter().for_each(|piece| lines.feed(piece, |line| told.push(line.to_owned())));
+        lines.end(|line| told.push(line.to_owned()));
+        told
+    }
+
+    #[test]
+    fn lines_are_whole_wherever_they_are_cut() {
+        assert_eq!(told(&[b"one\ntw", b"o\n\nthree"]), ["one", "two", "three"]);
+        assert_eq!(told(&[b"", b"\r\n"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_line_is_bounded_and_nothing_is_lost() {
+        let told = told(&[&[b'a'; 3 * LONGEST], b"b\n"]);
+        assert_eq!(told.concat().len(), 3 * LONGEST + 1);
+        assert!(told.iter().all(|line| line.len() <= LONGEST));
+    }
+
+    #[test]
+    fn nothing_controls_a_terminal() {
+        assert_eq!(told(&[b"a\x1b[2Jb\rc\td\xff\n"]), ["a\\u{1b}[2Jb\\rc\\td\u{fffd}"]);
+    }
+}
