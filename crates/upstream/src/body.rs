@@ -3,10 +3,12 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
-/// Largest piece read from a spool file at once. Chosen arbitrarily: half of a usual ring.
+/// Largest piece read from a spool file at once: half of a usual ring, so that the worker empties
+/// one half while the other is filled.
 const PIECE: usize = 32 * 1024;
 
 /// A whole request body.
@@ -20,7 +22,7 @@ pub enum Body {
     /// In an unlinked spool file, from its beginning.
     Spool {
         /// The file.
-        file: File,
+        file: Arc<File>,
         /// Bytes already taken.
         at: u64,
         /// Bytes in it.
@@ -31,7 +33,7 @@ pub enum Body {
 impl Body {
     /// A body that was written to `file`.
     pub fn spooled(file: File, len: u64) -> Body {
-        Body::Spool { file, at: 0, len }
+        Body::Spool { file: Arc::new(file), at: 0, len }
     }
 
     /// Bytes that are left.
@@ -61,32 +63,33 @@ impl Body {
         }
     }
 
-    /// Offers the next bytes to `take`, which returns how many it took; until it takes less than it
-    /// was offered, or nothing is left.
-    ///
-    /// # Errors
-    /// The spool file cannot be read, or is shorter than it was.
-    pub fn pour(&mut self, mut take: impl FnMut(&[u8]) -> usize) -> io::Result<()> {
+    /// Offers the next bytes to `take`, which returns how many it took. Of a spool file nothing is
+    /// offered: that would be a read from a disk (see [`Body::read`]).
+    pub fn pour(&mut self, take: impl FnOnce(&[u8]) -> usize) {
+        if let Body::Memory(bytes) = self {
+            let taken = take(bytes);
+            bytes.advance(taken);
+        }
+    }
+
+    /// Reads the next bytes of a spool file, on a thread that may wait for the disk; nothing if the
+    /// body is in memory, or has ended. They still have to be [taken](Body::advance).
+    pub fn read(&self) -> Option<impl FnOnce() -> io::Result<Bytes> + Send + 'static> {
+        let Body::Spool { file, at, len } = self else { return None };
+        let (file, at, want) = (file.clone(), *at, PIECE.min((len - at) as usize));
+        (want > 0).then_some(move || {
+            let mut piece = vec![0; want];
+            file.read_exact_at(&mut piece, at)?;
+            Ok(piece.into())
+        })
+    }
+
+    /// So many bytes have been taken.
+    pub fn advance(&mut self, taken: usize) {
         match self {
-            Body::Empty => Ok(()),
-            Body::Memory(bytes) => {
-                let taken = take(bytes);
-                bytes.advance(taken);
-                Ok(())
-            }
-            Body::Spool { file, at, len } => {
-                let mut piece = vec![0; PIECE.min((*len - *at) as usize)];
-                while at < len {
-                    let want = PIECE.min((*len - *at) as usize);
-                    file.read_exact_at(&mut piece[..want], *at)?;
-                    let taken = take(&piece[..want]);
-                    *at += taken as u64;
-                    if taken < want {
-                        break;
-                    }
-                }
-                Ok(())
-            }
+            Body::Empty => {}
+            Body::Memory(bytes) => bytes.advance(taken),
+            Body::Spool { at, .. } => *at += taken as u64,
         }
     }
 }
@@ -98,13 +101,19 @@ mod tests {
 
     fn poured(mut body: Body, step: usize) -> Vec<u8> {
         let mut out = Vec::new();
+        let mut take = |bytes: &[u8]| {
+            let n = bytes.len().min(step);
+            out.extend_from_slice(&bytes[..n]);
+            n
+        };
         while body.left() > 0 {
-            body.pour(|bytes| {
-                let n = bytes.len().min(step);
-                out.extend_from_slice(&bytes[..n]);
-                n
-            })
-            .unwrap();
+            match body.read() {
+                Some(read) => {
+                    let taken = take(&read().unwrap());
+                    body.advance(taken);
+                }
+                None => body.pour(&mut take),
+            }
         }
         out
     }
@@ -135,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_spool_file_that_shrank_is_an_error() {
-        let mut body = Body::spooled(tempfile::tempfile().unwrap(), 10);
-        assert!(body.pour(|b| b.len()).is_err());
+        let body = Body::spooled(tempfile::tempfile().unwrap(), 10);
+        assert!(body.read().expect("there are bytes to read")().is_err());
     }
 }

@@ -1,9 +1,12 @@
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use tokamak_cost::Ledger;
 use tokamak_sys::queue::{Account, Frame, Outcome, split_frame};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::rim::{Ended, Fault, Rim};
 
@@ -15,6 +18,10 @@ pub struct Exchange {
     /// Whole frames that were taken out of the rim and not looked at yet.
     frames: Bytes,
     ended: Option<Ended>,
+    /// Whether the request's body is in a file.
+    has_file: bool,
+    /// The next bytes of that body, on their way from the file.
+    reading: Option<JoinHandle<io::Result<Bytes>>>,
 }
 
 /// A piece of a response.
@@ -78,8 +85,8 @@ impl Told {
 }
 
 impl Exchange {
-    pub(super) fn new(rim: Arc<Rim>, key: usize) -> Exchange {
-        Exchange { rim, key, frames: Bytes::new(), ended: None }
+    pub(super) fn new(rim: Arc<Rim>, key: usize, has_file: bool) -> Exchange {
+        Exchange { rim, key, frames: Bytes::new(), ended: None, has_file, reading: None }
     }
 
     /// The next piece of the response.
@@ -140,7 +147,35 @@ impl Exchange {
         }
     }
 
+    /// Gives the worker what it has room for of a body that is in a file. A thread for such work
+    /// reads the file, since the disk may be slow.
+    fn feed(&mut self, context: &mut Context<'_>) {
+        loop {
+            let reading = match &mut self.reading {
+                Some(reading) => reading,
+                None => {
+                    let mut inner = self.rim.lock();
+                    let state = inner.state(self.key);
+                    let Some(read) = state.wants_body.then(|| state.body.read()).flatten() else {
+                        return;
+                    };
+                    self.reading.insert(spawn_blocking(read))
+                }
+            };
+            let Poll::Ready(read) = Pin::new(reading).poll(context) else { return };
+            self.reading = None;
+            let mut inner = self.rim.lock();
+            match read {
+                Ok(Ok(bytes)) => inner.feed(self.key, &bytes),
+                Ok(Err(_)) | Err(_) => inner.lose_body(self.key),
+            }
+        }
+    }
+
     fn poll_frames(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        if self.has_file {
+            self.feed(context);
+        }
         let mut inner = self.rim.lock();
         let state = inner.state(self.key);
         if !state.inbox.is_empty() {

@@ -107,7 +107,9 @@ pub(super) struct State {
     /// Who was first seen to hold the request: that worker's death ends it, whatever it wrote over
     /// its claim since.
     holder: Option<Holder>,
-    body: Body,
+    pub body: Body,
+    /// The worker has room for more of the body, which is in a file.
+    pub wants_body: bool,
     /// Response frames, copied out of the ring.
     pub inbox: Vec<u8>,
     pub ended: Option<Ended>,
@@ -191,6 +193,7 @@ impl Rim {
             Err(Full::Slots) => return Err((Refused::Full, body)),
             Err(Full::Record) => return Err((Refused::TooLarge, body)),
         };
+        let has_file = matches!(body, Body::Spool { .. });
         let mut body = body;
         if let Body::Memory(bytes) = &mut body {
             bytes::Buf::advance(bytes, taken);
@@ -207,7 +210,7 @@ impl Rim {
             inner.refill(key);
         }
         drop(guard);
-        Ok(Exchange::new(self.clone(), key))
+        Ok(Exchange::new(self.clone(), key, has_file))
     }
 
     #[cfg(test)]
@@ -410,12 +413,30 @@ impl Inner {
     fn refill(&mut self, key: usize) {
         let state = &mut self.exchanges[key];
         let Some(slot) = state.slot else { return };
+        // A file is read by the exchange's own task: here the event loop may be about to sleep.
+        state.wants_body = matches!(state.body, Body::Spool { .. });
         let producer = &mut self.producer;
-        if state.body.pour(|bytes| producer.feed(slot, bytes)).is_err() {
-            state.body = Body::Empty;
-            state.fault = Some(Fault::Spool);
-            self.producer.abort(slot);
-        }
+        state.body.pour(|bytes| producer.feed(slot, bytes));
+    }
+
+    /// Gives the worker more of a body, which was read from its file; as much as it has room for.
+    pub fn feed(&mut self, key: usize, bytes: &[u8]) {
+        let state = &mut self.exchanges[key];
+        let Some(slot) = state.slot else { return };
+        let taken = self.producer.feed(slot, bytes);
+        state.body.advance(taken);
+        // With less room than that it says when it has more.
+        state.wants_body = taken == bytes.len() && state.body.left() > 0;
+    }
+
+    /// The file of a body cannot be read.
+    pub fn lose_body(&mut self, key: usize) {
+        let state = &mut self.exchanges[key];
+        let Some(slot) = state.slot else { return };
+        state.body = Body::Empty;
+        state.wants_body = false;
+        state.fault = Some(Fault::Spool);
+        self.producer.abort(slot);
     }
 
     /// The worker that has the request is dead. It may have finished before: everything that it
