@@ -1,14 +1,12 @@
-/* Sessions in worker mode: none stays open between requests, and a save handler lasts as long as
- * what set it.
- *
- * A handler that the script set before its loop stays; one that a request set is taken away after
- * it.
+/* Sessions. In worker mode none stays open between requests, and a save handler lasts as long as
+ * what set it. A handler that the script set before its loop stays; one that a request set is taken
+ * away after it.
  */
 #include "session.h"
 #include "state.h"
 
 static struct {
-    const ps_module *mod;
+    const ps_module *mod, *default_mod;
     zval names[COMPAT_SAVE_HANDLERS];
     bool by_user;
 } base;
@@ -70,6 +68,7 @@ void session_end(void)
 void session_learn(void)
 {
     base.mod = PS(mod);
+    base.default_mod = PS(default_mod);
     base.by_user = PS(mod_user_implemented);
     for (int i = 0; i < COMPAT_SAVE_HANDLERS; i++) {
         ZVAL_COPY(&base.names[i], &COMPAT_SAVE_HANDLER(i));
@@ -108,6 +107,8 @@ void session_restore_handler(void)
     }
     PS(mod_user_implemented) = base.by_user;
     PS(mod) = base.mod;
+    /* What SessionHandler calls: set to "user" twice, the setting would have it call itself. */
+    PS(default_mod) = base.default_mod;
 }
 
 void session_forget(void)

@@ -611,3 +611,30 @@ fn opcache_restarts_although_a_worker_script_never_ends() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// What `SessionHandler` hands on to is the handler that `php.ini` names, in every request.
+#[test]
+fn a_request_may_extend_phps_session_handler_although_the_boot_has_its_own() {
+    let script = "<?php
+        class Own implements SessionHandlerInterface {
+            function open($path, $name): bool { return true; }
+            function close(): bool { return true; }
+            function read($id): string { return ''; }
+            function write($id, $data): bool { return true; }
+            function destroy($id): bool { return true; }
+            function gc($seconds): int { return 0; }
+        }
+        class Extended extends SessionHandler {}
+        session_set_save_handler(new Own);
+        while (tokamak_handle_request(function () {
+            session_set_save_handler(new Extended);
+            session_start();
+            echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;
+        }));";
+    let mut site = Site::worker(script, &[("ini.session.save_path", "%root%")]);
+    for n in ["1", "2", "3"] {
+        let ask = get("/").header("Cookie", "PHPSESSID=0123456789abcdef01234567");
+        assert_eq!(site.ask(ask).text(), n, "{}", site.log());
+    }
+    assert_eq!(site.log(), "");
+}
