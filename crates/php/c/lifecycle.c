@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "gateway.h"
 #include "randomness.h"
 #include "sapi.h"
+#include "session.h"
 #include "state.h"
 #include "syscall_cache.h"
 #include "values.h"
@@ -78,8 +80,13 @@ void lifecycle_settle_signals(int backtrace_signal)
     backtrace_install(backtrace_signal);
 }
 
+static char first_directory[MAXPATHLEN]; /* of the worker, before it ran a script */
+
 void shim_worker_begins(int backtrace_signal)
 {
+    if (!getcwd(first_directory, sizeof(first_directory))) {
+        first_directory[0] = 0;
+    }
     lifecycle_settle_signals(backtrace_signal);
     syscall_cache_worker_begins();
 }
@@ -209,6 +216,16 @@ void lifecycle_run(const shim_request *request)
     gateway_note_failure();
 }
 
+/* The directory is still that of the script before. Until the request's own script is run, a
+ * relative path of a setting or of the session's files means the worker's own. */
+static void leave_directory(const shim_request *request)
+{
+    if ((values_come_with(request) || session_starts_by_itself()) && first_directory[0] &&
+        syscall(SYS_chdir, first_directory) == 0) {
+        syscall_cache_note_directory();
+    }
+}
+
 shim_outcome shim_serve(const shim_request *request)
 {
     volatile shim_outcome outcome = SHIM_DONE;
@@ -216,6 +233,7 @@ shim_outcome shim_serve(const shim_request *request)
     serving.stage = STAGE_REQUEST;
     zend_first_try {
         sapi_take_request(request);
+        leave_directory(request);
         values_apply(request);
         if (php_request_startup() == SUCCESS) {
             classic_begin();

@@ -16,6 +16,11 @@ static int is_kept(void)
     return (shim.config->reset & SHIM_RESET_SESSION) == 0;
 }
 
+int session_starts_by_itself(void)
+{
+    return PS(auto_start);
+}
+
 /* As the session extension's own request start-up, when the request may have named another
  * handler. */
 void session_begin(void)

@@ -1,7 +1,10 @@
-/* The session, in worker and sealed mode. */
+/* The session. */
 #ifndef TOKAMAK_SESSION_H
 #define TOKAMAK_SESSION_H
 
+/* session.auto_start: before the request's script. */
+int session_starts_by_itself(void);
+/* In worker and sealed mode. */
 void session_begin(void);
 void session_end(void);
 void session_learn(void);

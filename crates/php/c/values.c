@@ -236,6 +236,13 @@ static void take_values(const shim_request *request, const char *parameter, int 
     }
 }
 
+bool values_come_with(const shim_request *request)
+{
+    return request->is_fastcgi &&
+           (gateway_parameter(request, ZEND_STRL("PHP_VALUE")) ||
+            gateway_parameter(request, ZEND_STRL("PHP_ADMIN_VALUE")));
+}
+
 void values_apply(const shim_request *request)
 {
     if (request->is_fastcgi) {

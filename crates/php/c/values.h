@@ -6,6 +6,7 @@
 
 /* Once, when settings have php.ini's values. */
 void values_learn(void);
+bool values_come_with(const shim_request *request);
 /* Before the request begins. */
 void values_apply(const shim_request *request);
 /* When all of the request's settings are there, as PHP's own request start-up: no path is remembered

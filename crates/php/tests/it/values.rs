@@ -291,3 +291,33 @@ fn paths_are_not_remembered_while_open_basedir_is_set_and_are_again_afterwards()
         }
     }
 }
+
+/// What settings say of files, and the session that starts by itself: relative paths begin where
+/// the worker does, as in php-fpm, and not at whatever script was run before.
+#[test]
+fn relative_paths_of_settings_begin_where_the_worker_began() {
+    let files = [("a.php", "<?php echo session_id(), get_browser('x')->browser ?? '';")];
+    let auto_start = ("ini.session.auto_start", "1");
+    let settings = [("mode", "classic"), ("fpm", "1"), ("chdir", "%root%")];
+    for (more, value) in [(None, "session.auto_start=1\n"), (Some(auto_start), "")] {
+        let save_path = ("ini.session.save_path", "./");
+        let all: Vec<_> = settings.into_iter().chain(more).chain([save_path]).collect();
+        let mut site = Site::start(&files, &all, 1);
+        std::fs::create_dir(site.file("other")).unwrap();
+        std::fs::write(site.file("other/b.php"), "<?php echo getcwd();").unwrap();
+        std::fs::write(site.file("browsers"), "[*]\nbrowser=any\n").unwrap();
+        let other = site.file("other/b.php").display().to_string();
+        for id in ["first", "second"] {
+            let elsewhere = ask(&mut site, &[("SCRIPT_FILENAME", other.as_str())]).text();
+            assert!(elsewhere.ends_with(&site.file("other").display().to_string()), "{elsewhere}");
+            let cookie = format!("PHPSESSID={id}");
+            let mut sent = vec![("HTTP_COOKIE", cookie.as_str())];
+            let value = format!("{value}browscap=./browsers");
+            sent.extend(Some(("PHP_VALUE", value.as_str())).filter(|_| more.is_none()));
+            let text = ask(&mut site, &sent).text();
+            assert_eq!(text.strip_suffix("any").is_some(), more.is_none(), "{text} {}", site.log());
+            assert!(text.starts_with(id), "{text}");
+            assert!(site.file(&format!("sess_{id}")).exists(), "{id}: {}", site.log());
+        }
+    }
+}
