@@ -33,6 +33,22 @@ static void find_modules(known_modules *modules)
     modules->zlib = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zlib"));
 }
 
+/* PHP_BINARY is php-fpm's own path under php-fpm. Not as `executable_location`: PHP would look for a
+ * php.ini beside the program then. */
+static void name_program(void)
+{
+    zend_constant *name = zend_hash_str_find_ptr(EG(zend_constants), ZEND_STRL("PHP_BINARY"));
+    char path[MAXPATHLEN];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+    if (!name || len <= 0) {
+        return;
+    }
+    path[len] = 0;
+    PG(php_binary) = pestrdup(path, 1);
+    ZVAL_STR(&name->value, zend_string_init(path, (size_t)len, 1));
+}
+
 int shim_start(const shim_config *config)
 {
     if (config->version != SHIM_VERSION) {
@@ -59,6 +75,7 @@ int shim_start(const shim_config *config)
         }
     }
     values_learn();
+    name_program();
     randomness_watch();
     /* We change the directory ourselves: see syscall_cache.c. */
     SG(options) |= SAPI_OPTION_NO_CHDIR;

@@ -366,3 +366,9 @@ fn handle_request_outside_a_worker_script_throws() {
     );
     assert_eq!(text, "RuntimeException");
 }
+
+#[test]
+fn php_binary_is_the_program_as_under_php_fpm() {
+    let text = text_of("<?php echo is_executable(PHP_BINARY), ' ', constant('PHP_BINARY');");
+    assert_eq!(text, format!("1 {}", env!("CARGO_BIN_EXE_tokamak-php")));
+}
