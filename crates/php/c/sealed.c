@@ -225,11 +225,16 @@ static void pin_objects(uint32_t first, int with_connections)
     }
 }
 
-/* The warm-up's superglobals, which each request replaces. */
+/* The warm-up's superglobals, which each request replaces: to the garbage collector they would be
+ * possible roots of it. */
 static void pin_superglobals(void)
 {
     for (int i = 0; i < NUM_TRACK_VARS; i++) {
-        Z_TRY_ADDREF(PG(http_globals)[i]);
+        zval *superglobal = &PG(http_globals)[i];
+        if (Z_REFCOUNTED_P(superglobal)) {
+            Z_ADDREF_P(superglobal);
+            GC_ADD_FLAGS(Z_COUNTED_P(superglobal), GC_NOT_COLLECTABLE);
+        }
     }
 }
 

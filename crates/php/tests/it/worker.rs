@@ -638,3 +638,18 @@ fn a_request_may_extend_phps_session_handler_although_the_boot_has_its_own() {
     }
     assert_eq!(site.log(), "");
 }
+
+/// A script that counts them, to know when the collector runs, counts on from nothing.
+#[test]
+fn a_sealed_request_begins_without_possible_roots_of_garbage() {
+    if !can_be_sealed() {
+        return;
+    }
+    let files = [("a.php", "<?php echo gc_status()['roots'];"), ("boot.php", "<?php")];
+    let settings = [("mode", "sealed"), ("boot", "%root%/boot.php")];
+    let mut site = Site::start(&files, &settings, 1);
+    let classic = Site::classic(&files).get("/a.php").text();
+    for _ in 0..2 {
+        assert_eq!(site.get("/a.php?a=b").text(), classic);
+    }
+}
