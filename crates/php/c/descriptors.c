@@ -416,7 +416,8 @@ static struct flock held_by_boot(const descriptor *d)
 }
 
 /* Workers have the zygote's open files: one position and one set of locks for all of them, and for
- * a child that a request has forked. So a worker opens them again, each for itself. */
+ * a child that a request has forked. So a worker opens them again, each for itself, at the place
+ * where the boot left them. */
 static int own_file(const descriptor *d)
 {
     struct flock held = held_by_boot(d);
@@ -431,6 +432,9 @@ static int own_file(const descriptor *d)
     }
     syscall(SYS_dup3, again, d->fd, O_CLOEXEC);
     syscall(SYS_close, again);
+    if (d->at != -1) {
+        lseek(d->fd, d->at, SEEK_SET);
+    }
     return d->held_len ? (int)syscall(SYS_fcntl, d->fd, F_SETLK, &held) : 0;
 }
 

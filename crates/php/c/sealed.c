@@ -249,6 +249,7 @@ static void prepare(void)
     /* whose connections are closed below: requests must not find them */
     zend_hash_clean(&EG(persistent_list));
     descriptors_close_sockets();
+    shutdown_learn_writers();
     shutdown_flush_streams();
     learn_files();
     shutdown_draw_line();

@@ -169,6 +169,63 @@ void shutdown_flush_streams(void)
     } ZEND_HASH_FOREACH_END();
 }
 
+/* ---- writers of XML ---- */
+
+/* Those of the boot that write to a stream, and what each has not yet handed on to it. One that
+ * writes to memory goes back with it. */
+static struct {
+    uint32_t handle;
+    zend_object *object;
+} *writers;
+static size_t writer_count;
+
+/* Whether it writes to a stream. */
+static bool flush_writer(zend_object *writer)
+{
+    zend_class_entry *ce = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("xmlwriter"));
+    zend_function *flush = ce ? zend_hash_str_find_ptr(&ce->function_table, ZEND_STRL("flush"))
+                              : NULL;
+    zval keep, result;
+    bool is_count;
+
+    if (!flush || !instanceof_function(writer->ce, ce)) {
+        return false;
+    }
+    ZVAL_FALSE(&keep);
+    ZVAL_UNDEF(&result);
+    zend_call_known_function(flush, writer, writer->ce, &result, 1, &keep, NULL);
+    if (EG(exception)) {
+        zend_clear_exception(); /* it has nothing open */
+    }
+    is_count = Z_TYPE(result) == IS_LONG;
+    zval_ptr_dtor(&result);
+    return is_count;
+}
+
+void shutdown_learn_writers(void)
+{
+    const zend_objects_store *store = &EG(objects_store);
+
+    for (uint32_t i = 1; i < store->top; i++) {
+        zend_object *object = store->object_buckets[i];
+        if (IS_OBJ_VALID(object) && flush_writer(object)) {
+            writers = erealloc(writers, (writer_count + 1) * sizeof(*writers));
+            writers[writer_count].handle = i;
+            writers[writer_count++].object = object;
+        }
+    }
+}
+
+/* One that the request has let go of wrote all when it went. */
+static void flush_writers(void)
+{
+    for (size_t i = 0; i < writer_count; i++) {
+        if (EG(objects_store).object_buckets[writers[i].handle] == writers[i].object) {
+            flush_writer(writers[i].object);
+        }
+    }
+}
+
 /* ---- modules ---- */
 
 /* Extensions of PHP's own whose request shutdown gives back memory and does nothing else. It would
@@ -233,6 +290,7 @@ void shutdown_request(void)
     STEP(shut_down_modules());
     STEP(php_output_deactivate());
     STEP(sqlite_roll_back());
+    STEP(flush_writers());
 
     EG(flags) |= EG_FLAGS_IN_RESOURCE_SHUTDOWN;
     STEP(end_resources());

@@ -8,6 +8,8 @@ void shutdown_learn_modules(void);
 /* Objects and resources that are there now are the boot's. Returns the first handle of objects that
  * were not, before. */
 uint32_t shutdown_draw_line(void);
+/* Before the boot's streams are flushed into its files. */
+void shutdown_learn_writers(void);
 void shutdown_flush_streams(void);
 void shutdown_request(void);
 

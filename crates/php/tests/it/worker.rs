@@ -653,3 +653,36 @@ fn a_sealed_request_begins_without_possible_roots_of_garbage() {
         assert_eq!(site.get("/a.php?a=b").text(), classic);
     }
 }
+
+/// What the boot has written is there once, what a request writes arrives at its end, and what
+/// writes to memory is left alone.
+#[test]
+fn an_xml_writer_of_the_boot_hands_on_what_a_sealed_request_writes() {
+    if !can_be_sealed() {
+        return;
+    }
+    let script = r#"<?php
+        class Own extends XMLWriter { function flush($empty = true): string|int { exit('no'); } }
+        $file = new Own; $file->openUri(__DIR__ . '/out.xml'); $file->writeRaw('<boot/>');
+        $memory = new XMLWriter; $memory->openMemory(); $memory->writeRaw('<boot/>');
+        $closed = new XMLWriter;
+        while (tokamak_handle_request(function () use ($file, $memory) {
+            $file->writeElement('a', $_GET['n']);
+            $memory->writeElement('a', $_GET['n']);
+            if ($_GET['n'] == 2) unset($GLOBALS['closed']);
+            echo $memory->outputMemory();
+        }));"#;
+    let settings = [("mode", "sealed"), ("script", "%root%/worker.php")];
+    let mut site = Site::start(&[("worker.php", script)], &settings, 1);
+    for n in 1..=3 {
+        let expected = format!("<boot/><a>{n}</a>");
+        assert_eq!(site.get(&format!("/?n={n}")).text(), expected, "{}", site.log());
+        let arrived = || std::fs::read_to_string(site.file("out.xml")).unwrap();
+        let late = Instant::now() + Duration::from_secs(10);
+        while arrived() != expected && Instant::now() < late {
+            std::thread::sleep(Duration::from_millis(10)); // the response comes first
+        }
+        assert_eq!(arrived(), expected);
+    }
+    assert_eq!(site.log(), "");
+}
