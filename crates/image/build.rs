@@ -8,7 +8,10 @@ fn main() {
         .std("gnu11")
         .define("_GNU_SOURCE", None)
         .warnings(true)
-        .extra_warnings(true);
+        .extra_warnings(true)
+        // Each of these is a wrong program, whatever it does today.
+        .flag("-Werror=incompatible-pointer-types")
+        .flag("-Werror=int-conversion");
     build.compile("tokamak_image");
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     println!("cargo:include={here}/c");

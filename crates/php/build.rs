@@ -33,7 +33,10 @@ fn main() {
         .std("gnu11")
         .define("_GNU_SOURCE", None)
         .warnings(true)
-        .extra_warnings(true);
+        .extra_warnings(true)
+        // Each of these is a wrong program, whatever it does today.
+        .flag("-Werror=incompatible-pointer-types")
+        .flag("-Werror=int-conversion");
     // PHP's own headers have unused parameters and signed comparisons in macros.
     build.flag("-Wno-unused-parameter").flag("-Wno-sign-compare");
     for include in &php.includes {

@@ -490,5 +490,5 @@ void syscall_cache_seal(void)
     }
     has_ticks = 1;
     blocked_known = 1;
-    sigemptyset(&blocked);
+    blocked = 0;
 }
