@@ -10,7 +10,9 @@ use crate::harness::{Kind, Server, eventually, get, in_every_mode, is_root};
 use crate::operate::{kill, operated, pid_in, status, status_when, worker_pids};
 use crate::supervise::children;
 
-in_every_mode! { replaces_a_stopped_zygote, renews_a_site_with_a_spoiled_queue }
+in_every_mode! {
+    replaces_a_stopped_zygote, replaces_a_changed_zygote, renews_a_site_with_a_spoiled_queue
+}
 
 const WATCHDOG: &str = "timeouts.watchdog = \"1s\"";
 
@@ -53,6 +55,28 @@ fn replaces_a_stopped_zygote(kind: Kind) {
     let new = pid_in(&server.text("/index.php"));
     assert!(!worker_pids(&before).contains(&new));
     ends(zygote);
+}
+
+/// Workers inherit limits and priority of their zygote, which is a process of the scripts' own user.
+fn replaces_a_changed_zygote(kind: Kind) {
+    let mut server = start(kind);
+    let front = status(&server)["front_pid"].clone();
+    for (renewals, program, words, reason) in [
+        (1, "renice", ["-n", "5", "-p"], "its priority or its processors were changed"),
+        (2, "ionice", ["-c", "3", "-p"], "its priority or its processors were changed"),
+    ] {
+        let (before, zygote) = (status(&server), zygote(&mut server));
+        let changed = Command::new(program).args(words).arg(zygote.to_string()).output();
+        assert!(changed.expect("util-linux is there").status.success(), "{program}");
+        let after = status_when(&server, "other processes", |status| {
+            status["pools"][0]["renewals"] == renewals
+        });
+        assert_eq!(after["front_pid"], front, "the front stays");
+        server.log_line(&["ERROR", "the PHP zygote was changed from outside", reason]);
+        let new = pid_in(&server.text("/index.php"));
+        assert!(!worker_pids(&before).contains(&new));
+        ends(zygote);
+    }
 }
 
 fn renews_a_site_with_a_spoiled_queue(kind: Kind) {

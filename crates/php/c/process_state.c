@@ -168,6 +168,22 @@ void process_state_look_for_threads(void)
     }
 }
 
+/* ---- the zygote ----
+ *
+ * Workers have its limits, its priority, its processors. A program that a request has left running
+ * may change them, and every later worker would be born with the change. */
+static attributes of_zygote;
+
+void shim_zygote_begins(void)
+{
+    attributes_learn(&of_zygote);
+}
+
+const char *shim_zygote_changed(void)
+{
+    return attributes_compare(&of_zygote);
+}
+
 /* ---- learning and putting back ---- */
 
 void process_state_learn(void *memory)

@@ -169,6 +169,10 @@ shim_exit shim_run_script(const char *script);
 shim_exit shim_run_sealed(const char *script, int is_boot, int backtrace_signal, int page_map);
 /* In the zygote: why the image is not the application any more; NULL: it is. */
 const char *shim_outdated(void);
+/* In the zygote, before it forks: what the kernel keeps for it is as it should be. */
+void shim_zygote_begins(void);
+/* In the zygote: what of that was changed from outside; NULL: nothing. */
+const char *shim_zygote_changed(void);
 /* The worker is about to sleep: lets go of what others may wait for. */
 void shim_idle(void);
 /* How many sockets that PHP has open were closed by their peers. */

@@ -168,9 +168,28 @@ pub fn run_sealed(
 /// Why the image is not the application any more.
 pub fn outdated() -> Option<String> {
     // SAFETY: in the zygote, after `start`; returns a text that lives until the next call, or null.
-    let reason = unsafe { ffi::shim_outdated().as_ref() };
-    // SAFETY: as above.
-    reason.map(|at| unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned())
+    unsafe { text(ffi::shim_outdated()) }
+}
+
+/// The zygote is as its workers are to be: limits, priority, user and the like.
+pub fn zygote_begins() {
+    // SAFETY: no precondition; touches the shim's own state.
+    unsafe { ffi::shim_zygote_begins() }
+}
+
+/// What somebody has changed of that since.
+pub fn zygote_changed() -> Option<String> {
+    // SAFETY: returns a string constant or null.
+    unsafe { text(ffi::shim_zygote_changed()) }
+}
+
+/// A copy of C's text; none for null.
+///
+/// # Safety
+/// `at` is null or a C string.
+unsafe fn text(at: *const c_char) -> Option<String> {
+    // SAFETY: the caller's promise.
+    (!at.is_null()).then(|| unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned())
 }
 
 /// The worker is about to sleep.

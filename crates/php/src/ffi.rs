@@ -156,6 +156,8 @@ unsafe extern "C" {
         page_map: c_int,
     ) -> c_int;
     pub fn shim_outdated() -> *const c_char;
+    pub fn shim_zygote_begins();
+    pub fn shim_zygote_changed() -> *const c_char;
     pub fn image_prepare();
     pub fn shim_idle();
     pub fn shim_stale_sockets() -> c_int;

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokamak_sys::channel::{Channel, Received, Watch, poll};
 use tokamak_sys::control::{
@@ -39,6 +40,34 @@ impl Place {
     /// A descriptor of its memory; -1: none.
     fn memory(&self) -> c_int {
         self.memory.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+    }
+}
+
+/// Longest time for which nobody looks whether the zygote is still as it was.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What the workers inherit of the zygote beside its memory.
+struct Shape {
+    looked: Instant,
+    is_told: bool,
+}
+
+impl Shape {
+    /// As it is now, so it is to stay.
+    fn learn() -> Shape {
+        engine::zygote_begins();
+        Shape { looked: Instant::now(), is_told: false }
+    }
+
+    /// Tells the supervisor, once, if somebody has changed it.
+    fn look(&mut self, channel: &Channel) -> io::Result<()> {
+        self.looked = Instant::now();
+        let changed = if self.is_told { None } else { engine::zygote_changed() };
+        if let Some(reason) = changed {
+            self.is_told = true;
+            control::send(channel, &FromZygote::Changed { reason }, &[])?;
+        }
+        Ok(())
     }
 }
 
@@ -197,6 +226,7 @@ impl Zygote {
             exposes: engine::exposes_php(),
         };
         control::send(&self.channel, &ready, &[])?;
+        let mut shape = Shape::learn();
         let mut image = (self.settings.mode == Mode::Sealed).then(sealed::Watch::new);
         loop {
             let patience = image.as_ref().map(|_| sealed::LOOK_EVERY);
@@ -207,6 +237,7 @@ impl Zygote {
             loop {
                 match control::receive::<ToZygote>(&self.channel)? {
                     Heard::Message(ToZygote::Spawn { index, instance }, _) => {
+                        shape.look(&self.channel)?;
                         if let Some(newborn) = self.spawn(index, instance)? {
                             return Ok(Some(newborn));
                         }
@@ -216,6 +247,9 @@ impl Zygote {
                     }
                     Heard::Message(ToZygote::Ask, _) => {
                         control::send(&self.channel, &FromZygote::Alive, &[])?;
+                        if shape.looked.elapsed() >= LOOK_EVERY {
+                            shape.look(&self.channel)?;
+                        }
                     }
                     Heard::Message(ToZygote::Settings(_), _) => {}
                     Heard::Message(ToZygote::Quit, _) | Heard::Closed => {

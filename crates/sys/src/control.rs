@@ -253,6 +253,12 @@ pub enum FromZygote {
         /// function, file and line number, with tabs between them. The last line may be cut.
         trace: String,
     },
+    /// Somebody has changed what its workers inherit: its limits, its priority or the like. It goes
+    /// on until it is told to quit.
+    Changed {
+        /// What, for people.
+        reason: String,
+    },
     /// What the zygote itself and programs that it starts write: two descriptors come along, as
     /// with [`FromZygote::Spawned`].
     Output,
@@ -565,6 +571,7 @@ impl Message for FromZygote {
             FromZygote::Outdated { reason } => Writer::new(5).text(cut(reason)).end(),
             FromZygote::Alive => Writer::new(7).end(),
             FromZygote::Output => Writer::new(8).end(),
+            FromZygote::Changed { reason } => Writer::new(9).text(cut(reason)).end(),
             FromZygote::Slow { index, instance, trace } => {
                 Writer::new(6).u16(*index).u32(*instance).text(cut(trace)).end()
             }
@@ -596,6 +603,7 @@ impl Message for FromZygote {
             5 => FromZygote::Outdated { reason: from.text(MAX_TEXT)? },
             7 => FromZygote::Alive,
             8 => FromZygote::Output,
+            9 => FromZygote::Changed { reason: from.text(MAX_TEXT)? },
             6 => FromZygote::Slow {
                 index: from.u16()?,
                 instance: from.instance()?,

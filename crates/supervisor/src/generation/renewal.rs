@@ -102,6 +102,14 @@ impl Generation {
                 );
                 pool.say(Level::Error, message);
             }
+            Some(Trouble::Changed(reason)) => {
+                pool.say(
+                    Level::Error,
+                    format_args!(
+                        "the PHP zygote was changed from outside, other processes start: {reason}"
+                    ),
+                );
+            }
             None => {}
         }
     }

@@ -67,6 +67,8 @@ pub enum Trouble {
     Spoiled(String),
     /// The zygote gives no sign of life.
     Silent,
+    /// What somebody has changed of what the zygote's workers inherit.
+    Changed(String),
 }
 
 /// A pool and all that belongs to it.
@@ -347,6 +349,9 @@ impl Pool {
                 self.fail(format!("{what}: {message}"));
             }
             FromZygote::Outdated { reason } => self.outdate(&reason),
+            FromZygote::Changed { reason } => {
+                self.trouble.get_or_insert(Trouble::Changed(reason));
+            }
             FromZygote::Output => {
                 let output = Output::of_site(fds, &self.site.name, "the zygote".to_owned());
                 if let (Some(last), true) = (self.outputs.last_mut(), self.site.fpm.is_none())

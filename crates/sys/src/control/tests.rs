@@ -34,6 +34,7 @@ fn from_zygote() -> impl Strategy<Value = FromZygote> {
         ".{0,40}".prop_map(|reason| FromZygote::Outdated { reason }),
         Just(FromZygote::Alive),
         Just(FromZygote::Output),
+        ".{0,40}".prop_map(|reason| FromZygote::Changed { reason }),
         (any::<u16>(), 1u32.., ".{0,40}").prop_map(|(index, instance, trace)| FromZygote::Slow {
             index,
             instance,
