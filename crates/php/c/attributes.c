@@ -76,7 +76,7 @@ void attributes_learn(attributes *learned)
 }
 
 /* The description is shared with the server, whose log it may be. */
-static void put_back_streams(const attributes *learned)
+void attributes_put_back_streams(const attributes *learned)
 {
     for (int fd = 0; fd < STREAMS; fd++) {
         int flags = fcntl(fd, F_GETFL);
@@ -93,7 +93,7 @@ const char *attributes_compare(const attributes *learned)
     const process_attributes *was = &learned->process;
     process_attributes now;
 
-    put_back_streams(learned);
+    attributes_put_back_streams(learned);
     fesetenv(&learned->arithmetic);
     read_all(&now);
     if (memcmp(&now, was, sizeof(now)) == 0) {

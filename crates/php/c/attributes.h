@@ -37,6 +37,8 @@ typedef struct {
 } attributes;
 
 void attributes_learn(attributes *learned);
+/* Flags of standard input, output and error; programs share them. */
+void attributes_put_back_streams(const attributes *learned);
 /* Puts back what can be; what else differs, as a text for a log, or NULL. */
 const char *attributes_compare(const attributes *learned);
 

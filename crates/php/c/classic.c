@@ -18,6 +18,7 @@
 #include "image.h"
 #include "libraries.h"
 #include "process_state.h"
+#include "program_memory.h"
 #include "state.h"
 
 static int is_learned;
@@ -129,6 +130,9 @@ static void look_closely(void)
     if (foreign_count > 0) {
         process_state_taint("a request that called C left a memory mapping");
     }
+    if (!program_memory_is_whole()) {
+        process_state_taint("a request that called C changed the program's memory");
+    }
     called_c = 0;
     foreign_count = 0;
 }
@@ -156,6 +160,11 @@ void classic_notice_calls(void)
     libraries_stand_before("ffi", "scope", &real_scope, notice_scope);
 }
 
+int classic_may_call_c(void)
+{
+    return real_cdef != NULL;
+}
+
 int classic_called_c(void)
 {
     return called_c;
@@ -176,6 +185,9 @@ void classic_begin(void)
     descriptors_visit(note_known, NULL);
     image_watch_mappings(note_mapping);
     classic_notice_calls();
+    if (classic_may_call_c()) {
+        program_memory_learn();
+    }
 }
 
 void classic_end(void)

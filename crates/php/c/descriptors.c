@@ -50,6 +50,8 @@ typedef struct {
     int flags, closes_on_exec;
     off_t at;              /* of a file: where the boot left it; -1: it has no position */
     uint64_t count;        /* of a counter */
+    struct f_owner_ex owner; /* who is told by a signal, and by which, that it can be read */
+    int owner_signal;
     off_t held_at, held_len; /* the bytes on which the boot holds a shared lock; no length: none */
 } descriptor;
 
@@ -62,7 +64,7 @@ typedef enum {
     POSIX_LOCKS = 1 << 0,
     OPEN_FILE_LOCKS = 1 << 1,
     FLOCKS = 1 << 2,
-    FLAGS = 1 << 3,
+    FLAGS = 1 << 3,   /* owner, signal and lease too */
     COPIES = 1 << 4,  /* the same state may be changed through any number */
     FORKS = 1 << 5,   /* a child has the same open files, for as long as it lives */
     CLOSINGS = 1 << 6 /* libc may have closed one, and the number may be another file's */
@@ -347,6 +349,8 @@ static descriptor_kind learn(int fd, const struct stat *st)
 
     d.flags = fcntl(fd, F_GETFL);
     d.closes_on_exec = fcntl(fd, F_GETFD);
+    fcntl(fd, F_GETOWN_EX, &d.owner);
+    d.owner_signal = fcntl(fd, F_GETSIG);
     if (!S_ISCHR(st->st_mode) && !S_ISSOCK(st->st_mode) && !syscall_cache_is_lock_file(fd) &&
         !is_copy_of_own(fd, st)) {
         read_path(fd, path, sizeof(path));
@@ -581,7 +585,9 @@ void descriptors_note_posix_lock(int fd)
 
 void descriptors_note_ioctl(int fd, unsigned long request)
 {
-    if (request == FIONBIO || request == FIOASYNC || request == FIOCLEX || request == FIONCLEX) {
+    if (request == FIONBIO || request == FIOASYNC || request == FIOCLEX || request == FIONCLEX ||
+        request == FIOSETOWN) {
+        process_state_note_flags();
         note_change(fd, FLAGS);
     }
 }
@@ -594,7 +600,15 @@ void descriptors_note_fcntl(int fd, int command)
         note_change(fd, COPIES);
         break;
     case F_SETFL:
+        process_state_note_flags();
+        note_change(fd, FLAGS);
+        break;
     case F_SETFD:
+    case F_SETOWN:
+    case F_SETOWN_EX:
+    case F_SETSIG:
+    case F_SETLEASE:
+    case F_NOTIFY:
         note_change(fd, FLAGS);
         break;
     case F_SETLK:
@@ -642,11 +656,31 @@ static void put_back_modes(int fd, int flags)
     }
 }
 
+/* Who hears of it: signals would reach a process that has nothing to do with it any more. */
+static void put_back_owner(const descriptor *d)
+{
+    struct f_owner_ex now = {0};
+    long lease = syscall(SYS_fcntl, d->fd, F_GETLEASE);
+
+    if (syscall(SYS_fcntl, d->fd, F_GETOWN_EX, &now) == 0 &&
+        (now.type != d->owner.type || now.pid != d->owner.pid)) {
+        syscall(SYS_fcntl, d->fd, F_SETOWN_EX, &d->owner);
+    }
+    if (syscall(SYS_fcntl, d->fd, F_GETSIG) != d->owner_signal) {
+        syscall(SYS_fcntl, d->fd, F_SETSIG, d->owner_signal);
+    }
+    if (lease == F_RDLCK || lease == F_WRLCK) {
+        syscall(SYS_fcntl, d->fd, F_SETLEASE, F_UNLCK);
+    }
+    syscall(SYS_fcntl, d->fd, F_NOTIFY, 0);
+}
+
 static void put_back_flags(const descriptor *d)
 {
     int closes = d->kind == REOPENED || d->kind == COUNTER ? FD_CLOEXEC : d->closes_on_exec;
 
     put_back_modes(d->fd, d->flags);
+    put_back_owner(d);
     if (syscall(SYS_fcntl, d->fd, F_GETFD) != closes) {
         syscall(SYS_fcntl, d->fd, F_SETFD, closes);
     }
@@ -697,7 +731,10 @@ static void close_if_above(int fd, void *first)
 
 void descriptors_restore(int closely)
 {
-    if (closely || notes->changes & CLOSINGS) {
+    if (closely) {
+        notes->changes = ~0u; /* code in C may have made its system calls by itself */
+    }
+    if (notes->changes & CLOSINGS) {
         descriptors_check();
     }
     for (int fd = 0; notes->changes & (FLAGS | FORKS) && fd <= STDERR_FILENO; fd++) {

@@ -121,6 +121,12 @@ INTERPOSE(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *before)
           NOTHING, syscall_cache_change_mask(LIBC(pthread_sigmask), how, set, before))
 
 /* ---- descriptors ---- */
+INTERPOSE(int, open, (const char *path, int flags, ...),
+          READ_REST(flags); process_state_note_opened(path, flags),
+          syscall(SYS_openat, AT_FDCWD, path, flags, rest[0]))
+INTERPOSE(int, open64, (const char *path, int flags, ...),
+          READ_REST(flags); process_state_note_opened(path, flags),
+          syscall(SYS_openat, AT_FDCWD, path, flags | O_LARGEFILE, rest[0]))
 INTERPOSE(int, fcntl, (int fd, int command, ...),
           READ_REST(command), syscall_cache_fcntl(LIBC(fcntl), fd, command, (void *)rest[0]))
 INTERPOSE(int, fcntl64, (int fd, int command, ...),

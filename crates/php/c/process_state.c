@@ -6,10 +6,12 @@
  * nothing. What cannot be put back is a doubt, and ends the worker. In sealed mode the notes lie in
  * kept memory; the values to return to were written there when the image was taken.
  */
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -25,12 +27,12 @@
 
 typedef struct {
     int is_watched;
-    int directory_changed, umask_changed, mask_changed, timer_changed;
+    int directory_changed, umask_changed, mask_changed, timer_changed, flags_changed;
     uint64_t signals_changed; /* one bit a signal */
     mode_t umask;
     char directory[PATH_MAX];
     struct sigaction signals[65];
-    int has_children;
+    int has_children, has_opened_proc;
     time_t looked; /* at the attributes */
     attributes attributes;
 } world;
@@ -101,6 +103,23 @@ void process_state_note_umask(void)
     }
 }
 
+void process_state_note_flags(void)
+{
+    if (process_state_is_watching()) {
+        kept_world->flags_changed = 1;
+    }
+}
+
+/* Not sanitized: the address sanitizer opens files before it has made its own memory. */
+__attribute__((no_sanitize("address", "undefined"))) void
+process_state_note_opened(const char *path, int flags)
+{
+    if ((flags & O_ACCMODE) != O_RDONLY && strncmp(path, "/proc/", 6) == 0 &&
+        process_state_is_watching()) {
+        kept_world->has_opened_proc = 1;
+    }
+}
+
 /* ---- what cannot be put back ---- */
 
 __attribute__((no_sanitize("address", "undefined"))) void
@@ -148,9 +167,10 @@ void process_state_look(int closely)
 
     bury_children();
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    if (closely || kept_world->has_children || now.tv_sec != kept_world->looked) {
+    if (closely || kept_world->has_children || kept_world->has_opened_proc ||
+        now.tv_sec != kept_world->looked) {
         kept_world->looked = now.tv_sec;
-        kept_world->has_children = 0;
+        kept_world->has_children = kept_world->has_opened_proc = 0;
         change = attributes_compare(&kept_world->attributes);
         if (change) {
             process_state_taint(change);
@@ -244,6 +264,10 @@ void process_state_put_back(void)
     if (w->umask_changed) {
         syscall(SYS_umask, w->umask);
         w->umask_changed = 0;
+    }
+    if (w->flags_changed) {
+        attributes_put_back_streams(&w->attributes);
+        w->flags_changed = 0;
     }
 }
 

@@ -18,6 +18,10 @@ void process_state_note_signal(int number);
 void process_state_note_mask(void);
 void process_state_note_timer(void);
 void process_state_note_umask(void);
+/* Flags of some open file: standard streams may have become others. */
+void process_state_note_flags(void);
+/* A file is opened: by some of them the kernel lets a process change itself. */
+void process_state_note_opened(const char *path, int flags);
 void process_state_note_thread(void);
 void process_state_taint(const char *what);
 /* The same, if the process is to be as it was after the request. */

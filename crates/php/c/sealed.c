@@ -28,6 +28,7 @@
 #include "lifecycle.h"
 #include "patterns.h"
 #include "process_state.h"
+#include "program_memory.h"
 #include "randomness.h"
 #include "semaphores.h"
 #include "session.h"
@@ -164,6 +165,9 @@ static _Noreturn void roll_back(void)
     process_state_restore(classic_called_c());
     if (classic_called_c()) {
         life->check_at = life->served; /* of memory, when it has gone back */
+        if (!program_memory_is_whole()) {
+            image_note_doubt("a request that called C changed the program's memory");
+        }
     }
     doubt = image_doubt();
     if (doubt) {
@@ -380,6 +384,9 @@ static const shim_request *take_and_wait(void)
         return go_without_image(randomness_culprit());
     }
     prepare();
+    if (classic_may_call_c()) {
+        program_memory_learn();
+    }
     refusal = find_refusal();
     switch (refusal ? IMAGE_REFUSED : image_take()) {
     case IMAGE_TAKEN:

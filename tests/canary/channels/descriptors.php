@@ -46,6 +46,13 @@ function file_for(string $name): string
     return made_once($name, fn (string $path) => file_put_contents($path, str_repeat("line\n", 10)));
 }
 
+/** A directory that no other channel opens. */
+function directory(): string
+{
+    is_dir(note('directory')) || @mkdir(note('directory'));
+    return note('directory');
+}
+
 /** The kernel's word on the first descriptor behind which this file is; "closed" without one. */
 function kernel_of(string $path, string $word): string
 {
@@ -86,20 +93,40 @@ function locks(): FFI
     return $libc ??= FFI::cdef('
         struct flock { short type, whence; long start, length; int process; };
         int fcntl(int descriptor, int command, ...);
+        long syscall(long number, ...);
     ');
+}
+
+/** The number of the descriptor behind which this file of the boot is. */
+function number_of(string $name, string $path): int
+{
+    Opened::get($name);
+    foreach (scandir('/proc/self/fd') as $number) {
+        if (@readlink("/proc/self/fd/$number") === $path) {
+            return (int) $number;
+        }
+    }
+    return -1;
 }
 
 /** Locks a file of the boot, by a lock of the process or of the open file. */
 function lock_by_fcntl(string $name, string $path, int $command): void
 {
-    Opened::get($name);
-    foreach (scandir('/proc/self/fd') as $number) {
-        if (@readlink("/proc/self/fd/$number") === $path) {
-            $lock = locks()->new('struct flock');
-            $lock->type = 1; // F_WRLCK
-            locks()->fcntl((int) $number, $command, FFI::addr($lock));
-        }
-    }
+    $lock = locks()->new('struct flock');
+    $lock->type = 1; // F_WRLCK
+    locks()->fcntl(number_of($name, $path), $command, FFI::addr($lock));
+}
+
+/** What fcntl() changes of a file of the boot: commands to set it and to ask for it, and a number. */
+function fcntl_channel(string $name, int $set, int $ask, Closure $value): Channel
+{
+    Opened::$openers[$name] = fn () => fopen(file_for($name), 'r');
+    return new Channel(
+        pollute: fn () => locks()->fcntl(number_of($name, note($name)), $set, $value()),
+        probe: fn () => locks()->fcntl(number_of($name, file_for($name)), $ask),
+        worker: STAYS,
+        needs: 'ffi',
+    );
 }
 
 /** How many rows others find in a database, and whether they may write at once. */
@@ -150,9 +177,10 @@ Opened::$openers += [
     'locked' => fn () => fopen(file_for('locked'), 'r+'),
     'locked by fcntl' => fn () => fopen(file_for('locked-by-fcntl'), 'r+'),
     'locked by its open file' => fn () => fopen(file_for('locked-by-its-open-file'), 'r+'),
+    'locked past libc' => fn () => fopen(file_for('locked-past-libc'), 'r+'),
     'moved by a child' => fn () => fopen(file_for('moved-by-a-child'), 'r'),
     'device' => fn () => fopen('/dev/zero', 'r'),
-    'directory' => fn () => opendir(__DIR__),
+    'directory' => fn () => opendir(directory()),
     'closed directory' => fn () => opendir(dirname(__DIR__)),
     'many files' => fn () => array_map(fn () => fopen(file_for('many'), 'r'), range(1, MANY)),
 ];
@@ -195,6 +223,24 @@ return [
         worker: STAYS,
         needs: 'ffi',
     ),
+    'file of the boot, locked past the C library' => new Channel(
+        pollute: function () {
+            $lock = locks()->new('struct flock');
+            $lock->type = 1; // F_WRLCK
+            $number = number_of('locked past libc', note('locked-past-libc'));
+            locks()->syscall(72, $number, 6, FFI::addr($lock)); // fcntl(), F_SETLK
+            locks()->syscall(73, $number, 2); // flock(), LOCK_EX
+        },
+        probe: fn () => [
+            is_free(file_for('locked-past-libc')),
+            flock(fopen(file_for('locked-past-libc'), 'r+'), LOCK_EX | LOCK_NB),
+        ],
+        worker: STAYS,
+        needs: 'ffi',
+    ),
+    'file of the boot, owned' => fcntl_channel('owned', 8, 9, getmypid(...)), // F_SETOWN, F_GETOWN
+    'file of the boot, its signal' => fcntl_channel('signalling', 10, 11, fn () => 10), // F_SETSIG, F_GETSIG
+    'file of the boot, leased' => fcntl_channel('leased', 1024, 1025, fn () => 0), // F_SETLEASE, F_RDLCK
     'file of the boot, moved by a child later' => new Channel(
         pollute: function () {
             $file = Opened::get('moved by a child');
@@ -236,7 +282,7 @@ return [
     ),
     'directory of the boot, read' => new Channel(
         pollute: function () { readdir(Opened::get('directory')); },
-        probe: fn () => [is_resource(Opened::get('directory')), kernel_of(__DIR__, 'pos')],
+        probe: fn () => [is_resource(Opened::get('directory')), kernel_of(directory(), 'pos')],
         worker: STAYS,
     ),
     'directory of the boot, closed' => new Channel(

@@ -214,6 +214,21 @@ return [
         sealed: REPLACED,
         needs: has_processors() ? null : 'a second processor',
     ),
+    'standard error, not blocking' => new Channel(
+        pollute: function () { stream_set_blocking(fopen('php://stderr', 'w'), false); },
+        probe: fn () => octdec(substr(file('/proc/self/fdinfo/2')[1], 7)) & 04000,
+        fpm: STAYS,
+        worker: STAYS,
+    ),
+    'standard error, its flags set by a program' => new Channel(
+        pollute: function () {
+            // F_GETFL, F_SETFL, O_APPEND
+            shell_exec('python3 -c "from fcntl import fcntl; fcntl(2, 4, fcntl(2, 3) | 0o2000)"');
+        },
+        probe: fn () => octdec(substr(file('/proc/self/fdinfo/2')[1], 7)) & 02000,
+        fpm: STAYS,
+        worker: STAYS,
+    ),
     'rounding of numbers' => new Channel(
         pollute: function () { libc()->fesetround(0x800); }, // FE_UPWARD
         probe: fn () => a_third(),

@@ -70,6 +70,7 @@ pub struct Setup {
     pub(super) upstream: Option<String>,
     pub(super) fpm_lines: Vec<String>,
     pub(super) web_server: WebServer,
+    pub(super) is_root: bool,
 }
 
 /// What runs in sealed mode before the image is taken.
@@ -116,6 +117,7 @@ impl Setup {
             upstream: None,
             fpm_lines: Vec::new(),
             web_server: WebServer::Nginx,
+            is_root: false,
         }
     }
 
@@ -227,6 +229,12 @@ impl Setup {
     /// With [`Kind::Fpm`] and [`Kind::Peer`], puts this web server in front.
     pub fn behind(mut self, web_server: WebServer) -> Setup {
         self.web_server = web_server;
+        self
+    }
+
+    /// Scripts run as whoever runs the tests, also if that is root.
+    pub fn run_as_root(mut self) -> Setup {
+        self.is_root = true;
         self
     }
 

@@ -38,12 +38,10 @@ pub(super) fn start(setup: &Setup, places: Places) -> Server {
 fn configuration_text(setup: &Setup, places: &Places, port: u16, fpm: Option<&Path>) -> String {
     let mut text = String::new();
     writeln!(text, "control = {}", quoted_path(&places.top().join("control"))).unwrap();
-    if is_root() {
-        text.push_str("user = \"www-data\"\n");
-    }
     let listen = "listen = [\"127.0.0.1:$PORT\"]";
-    let defaults = [listen, "loops = 2", "timeouts.drain = \"1s\""];
-    let defaults = defaults.into_iter().filter(|line| !overridden(line, &setup.lines));
+    let user = (is_root() && !setup.is_root).then_some("user = \"www-data\"");
+    let defaults = [listen, "loops = 2", "timeouts.drain = \"1s\""].into_iter().chain(user);
+    let defaults = defaults.filter(|line| !overridden(line, &setup.lines));
     for line in defaults.chain(setup.lines.iter().map(String::as_str)) {
         writeln!(text, "{}", line.replace("$PORT", &port.to_string())).unwrap();
     }
