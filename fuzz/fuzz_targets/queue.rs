@@ -20,8 +20,8 @@ fuzz_target!(|bytes: &[u8]| {
         if let Frame::Head(head) | Frame::Interim(head) = frame {
             head.headers().count();
         }
-        if let Frame::Account(account) = frame {
-            assert!(account.script.len() + account.uri.len() + account.user.len() < bytes.len());
+        if let Frame::Usage(usage) = frame {
+            assert!(usage.script.len() + usage.uri.len() + usage.user.len() < bytes.len());
         }
         assert!(tail.len() < rest.len());
         rest = tail;

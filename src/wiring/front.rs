@@ -13,7 +13,7 @@ use tokamak_config::PoolSize;
 use tokamak_front::{Alarm, Death, Front, PoolLink, Purge, Start, Want};
 use tokamak_supervisor::FrontStart;
 use tokamak_sys::channel::Channel;
-use tokamak_sys::control::{self, CacheStanding, FromFront, Heard, ToFront, Why};
+use tokamak_sys::control::{self, CacheStatus, FromFront, Heard, ToFront, Why};
 use tokamak_sys::process;
 
 /// Exit status of a front that was drained.
@@ -142,16 +142,16 @@ fn obey(
                 std::process::exit(DONE.into());
             });
         }
-        ToFront::Upstreams { question, errand } => {
-            let outcome = errand.map_or(Ok(()), |errand| front.run(&errand));
+        ToFront::Upstreams { question, change } => {
+            let outcome = change.map_or(Ok(()), |change| front.run(&change));
             if question == 0 {
                 return;
             }
-            for (upstream, standing) in front.standings() {
-                insist(channel, &FromFront::Standing { question, upstream, standing });
+            for (upstream, status) in front.address_statuses() {
+                insist(channel, &FromFront::AddressStatus { question, upstream, status });
             }
-            if let Some(standing) = cache(front) {
-                insist(channel, &FromFront::Cache { question, standing });
+            if let Some(status) = cache(front) {
+                insist(channel, &FromFront::Cache { question, status });
             }
             insist(channel, &FromFront::Answered { question, outcome });
         }
@@ -187,9 +187,9 @@ fn what_of(what: control::Purge) -> Result<Purge, String> {
     }
 }
 
-fn cache(front: &Front) -> Option<CacheStanding> {
+fn cache(front: &Front) -> Option<CacheStatus> {
     let tally = front.cache()?;
-    Some(CacheStanding {
+    Some(CacheStatus {
         entries: tally.entries,
         bytes: tally.bytes,
         memory: tally.memory,

@@ -42,7 +42,7 @@ pub struct Rules {
 
 /// What a script wants for one request beside the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct Overrides {
     /// The name of the response, in the place of its URL.
     pub key: Option<Vec<u8>>,
     /// How long the response is fresh, whatever it says itself.
@@ -59,9 +59,9 @@ pub struct Wish {
     pub bypass: bool,
 }
 
-impl Wish {
+impl Overrides {
     /// Nothing.
-    pub const NOTHING: Wish = Wish {
+    pub const NONE: Overrides = Overrides {
         key: None,
         lifetime: None,
         while_revalidate: None,
@@ -113,19 +113,19 @@ impl Request {
 /// The response came `now`, so long after it had been asked for.
 pub fn judge(
     rules: &Rules,
-    wish: &Wish,
+    overrides: &Overrides,
     request: &Request,
     (status, headers): (StatusCode, &HeaderMap),
     (now, delay): (SystemTime, Duration),
 ) -> Option<Lifetimes> {
     let is_part = matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED);
-    if is_part || status.is_informational() || request.forbids_storing() || wish.bypass {
+    if is_part || status.is_informational() || request.forbids_storing() || overrides.bypass {
         return None;
     }
     if headers.contains_key(SET_COOKIE) && !rules.ignores_set_cookie {
         return None;
     }
-    let speaks = !rules.ignores_response && wish.lifetime.is_none();
+    let speaks = !rules.ignores_response && overrides.lifetime.is_none();
     let targeted = if speaks { targeted::of(headers) } else { None };
     let said = match targeted {
         Some(said) => said,
@@ -135,7 +135,7 @@ pub fn judge(
     if said.no_store || said.private {
         return None;
     }
-    let own = wish.lifetime.map(|lifetime| lifetime.as_secs().min(LONGEST));
+    let own = overrides.lifetime.map(|lifetime| lifetime.as_secs().min(LONGEST));
     if own == Some(0) {
         return None;
     }
@@ -145,7 +145,7 @@ pub fn judge(
     // It says that it may be kept, which a shared cache must hear where the request was somebody's
     // own.
     let is_explicit = own.is_some() || said.public || said.no_cache;
-    let is_for_all = wish.lifetime.is_some()
+    let is_for_all = overrides.lifetime.is_some()
         || (is_explicit && (said.public || said.must_revalidate || said.s_maxage.is_some()));
     if (request.has_cookies && !is_explicit) || (request.has_credentials && !is_for_all) {
         return None;
@@ -177,11 +177,11 @@ pub fn judge(
         is_aged: said_age.is_some(),
         fresh: fresh.saturating_sub(age),
         while_revalidate: stale(
-            wish.while_revalidate,
+            overrides.while_revalidate,
             said.stale_while_revalidate,
             rules.while_revalidate,
         ),
-        if_error: stale(wish.if_error, said.stale_if_error, rules.if_error),
+        if_error: stale(overrides.if_error, said.stale_if_error, rules.if_error),
         may_be_stale: !is_strict && said.s_maxage.is_none(),
         is_explicit,
         is_for_all,
@@ -228,7 +228,7 @@ mod tests {
 
     fn ask(
         rules: &Rules,
-        wish: &Wish,
+        overrides: &Overrides,
         request: &[&str],
         status: u16,
         response: &[&str],
@@ -237,7 +237,7 @@ mod tests {
         let response = (StatusCode::from_u16(status).unwrap(), &headers(response));
         judge(
             rules,
-            wish,
+            overrides,
             &request,
             response,
             (SystemTime::UNIX_EPOCH + NOW, Duration::from_secs(1)),
@@ -246,7 +246,7 @@ mod tests {
 
     /// How long a response is fresh without rules; `None`: it is not kept.
     fn fresh(request: &[&str], status: u16, response: &[&str]) -> Option<u64> {
-        ask(&Rules::default(), &Wish::default(), request, status, response)
+        ask(&Rules::default(), &Overrides::default(), request, status, response)
             .map(|lifetimes| lifetimes.fresh)
     }
 
@@ -323,7 +323,7 @@ mod tests {
             ..Rules::default()
         };
         let ask = |request: &[&str], status, response: &[&str]| {
-            let found = ask(&rules, &Wish::default(), request, status, response)?;
+            let found = ask(&rules, &Overrides::default(), request, status, response)?;
             Some((found.fresh, found.while_revalidate, found.if_error))
         };
         assert_eq!(ask(&[], 200, &[]), Some((2, 3, 4)));
@@ -357,38 +357,41 @@ mod tests {
         let response = ["Set-Cookie: a=b", "Cache-Control: private, no-store"];
         let found = ask(
             &rules,
-            &Wish::default(),
+            &Overrides::default(),
             &["Cookie: a=b", "Cache-Control: no-store"],
             200,
             &response,
         );
         assert_eq!(found.unwrap().fresh, 2);
-        assert!(ask(&rules, &Wish::default(), &["Authorization: x"], 200, &response).is_none());
+        assert!(
+            ask(&rules, &Overrides::default(), &["Authorization: x"], 200, &response).is_none()
+        );
     }
 
     #[test]
     fn a_wish_counts_whatever_is_said() {
-        let wish = Wish { lifetime: Some(Duration::from_secs(7)), ..Wish::default() };
+        let overrides =
+            Overrides { lifetime: Some(Duration::from_secs(7)), ..Overrides::default() };
         let ask = |request: &[&str], response: &[&str]| {
-            ask(&Rules::default(), &wish, request, 200, response).map(|found| found.fresh)
+            ask(&Rules::default(), &overrides, request, 200, response).map(|found| found.fresh)
         };
         assert_eq!(ask(&["Cookie: a=b", "Authorization: x"], &["Cache-Control: private"]), Some(7));
         assert_eq!(ask(&[], &["Set-Cookie: a=b"]), None);
-        let stale = Wish {
+        let stale = Overrides {
             while_revalidate: Some(Duration::from_secs(8)),
             if_error: Some(Duration::from_secs(9)),
-            ..wish.clone()
+            ..overrides.clone()
         };
-        let times = |wish: &Wish, said: &str| {
-            let found = tests::ask(&Rules::default(), wish, &[], 200, &[said])?;
+        let times = |overrides: &Overrides, said: &str| {
+            let found = tests::ask(&Rules::default(), overrides, &[], 200, &[said])?;
             Some((found.while_revalidate, found.if_error))
         };
         assert_eq!(times(&stale, "Cache-Control: stale-if-error=1"), Some((8, 9)));
-        let without = Wish { lifetime: None, ..stale };
+        let without = Overrides { lifetime: None, ..stale };
         assert_eq!(times(&without, "Cache-Control: max-age=5, stale-if-error=1"), Some((8, 9)));
         assert_eq!(times(&without, "Cache-Control: max-age=5, must-revalidate"), Some((0, 0)));
-        assert_eq!(times(&Wish { bypass: true, ..without }, "Cache-Control: max-age=5"), None);
-        let none = Wish { lifetime: Some(Duration::ZERO), ..Wish::default() };
+        assert_eq!(times(&Overrides { bypass: true, ..without }, "Cache-Control: max-age=5"), None);
+        let none = Overrides { lifetime: Some(Duration::ZERO), ..Overrides::default() };
         let request = Request::default();
         let response = (StatusCode::OK, &headers(&["Cache-Control: max-age=60", "ETag: \"a\""]));
         let now = (SystemTime::now(), Duration::ZERO);

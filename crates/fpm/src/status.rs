@@ -49,7 +49,7 @@ pub struct Process {
     /// Its process.
     pub pid: u32,
     /// What it is at.
-    pub state: State,
+    pub state: RequestStage,
     /// When it was started, in seconds since 1970.
     pub started: i64,
     /// Requests so far.
@@ -77,7 +77,7 @@ pub struct Process {
 
 /// What a worker is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum State {
+pub enum RequestStage {
     /// Nothing.
     #[default]
     Idle,
@@ -93,16 +93,16 @@ pub enum State {
     Finishing,
 }
 
-impl State {
+impl RequestStage {
     /// In php-fpm's words.
     pub const fn name(self) -> &'static str {
         match self {
-            State::Idle => "Idle",
-            State::ReadingHeaders => "Reading headers",
-            State::GettingInformation => "Getting request information",
-            State::Running => "Running",
-            State::Ending => "Ending",
-            State::Finishing => "Finishing",
+            RequestStage::Idle => "Idle",
+            RequestStage::ReadingHeaders => "Reading headers",
+            RequestStage::GettingInformation => "Getting request information",
+            RequestStage::Running => "Running",
+            RequestStage::Ending => "Ending",
+            RequestStage::Finishing => "Finishing",
         }
     }
 }
@@ -228,7 +228,7 @@ impl Snapshot {
         use Value::{Moment, Number, Share, Text, Word};
         let or_dash =
             |text: &[u8]| Text(if text.is_empty() { b"-".to_vec() } else { text.to_vec() });
-        let idle = process.state == State::Idle;
+        let idle = process.state == RequestStage::Idle;
         let mut uri = process.uri.clone();
         if uri.is_empty() {
             uri.push(b'-');

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use tokamak_config as config;
-use tokamak_lua::State;
+use tokamak_lua::LuaState;
 use tokamak_upstream::fcgi::Upstream;
 
 use crate::balancer::Balancer;
@@ -27,7 +27,7 @@ pub struct Context {
     /// The FastCGI applications, in the order of the configuration.
     pub upstreams: Arc<[Upstream]>,
     /// The Lua of this loop, if any site has scripts.
-    pub lua: Option<Arc<State>>,
+    pub lua: Option<Arc<LuaState>>,
     /// What its scripts reach other services by.
     pub calls: Calls,
     /// The content cache, if any site wants it.

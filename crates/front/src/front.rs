@@ -16,8 +16,8 @@ use tokamak_cache::{Purge, Tally};
 use tokamak_config as config;
 use tokamak_fpm::log::Style;
 use tokamak_lua::Engine;
-use tokamak_upstream::fcgi::{Errand, Standing, Upstream};
-use tokamak_upstream::shm::{Death, Farewell};
+use tokamak_upstream::fcgi::{AddressChange, AddressStatus, Upstream};
+use tokamak_upstream::shm::{Death, OnDrained};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::backend::fastcgi;
@@ -131,7 +131,7 @@ impl Front {
         left: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<()> {
         let Some(source) = lock(&self.queues).renew(old, new, memory)? else { return Ok(()) };
-        let farewell = Farewell::new(left);
+        let farewell = OnDrained::new(left);
         self.tell(|| Message::Renew { old, source: source.clone(), farewell: farewell.clone() });
         Ok(())
     }
@@ -157,16 +157,16 @@ impl Front {
     ///
     /// # Errors
     /// What is wrong with the errand, for people.
-    pub fn run(&self, errand: &Errand) -> Result<(), String> {
+    pub fn run(&self, errand: &AddressChange) -> Result<(), String> {
         fastcgi::errand::run(&self.upstreams, errand)
     }
 
     /// How the addresses of the applications stand, each with its upstream's place in the
     /// configuration.
-    pub fn standings(&self) -> impl Iterator<Item = (u16, Standing)> {
+    pub fn address_statuses(&self) -> impl Iterator<Item = (u16, AddressStatus)> {
         let all = self.upstreams.iter().zip(0..);
         all.flat_map(|(upstream, place)| {
-            upstream.standings().into_iter().map(move |one| (place, one))
+            upstream.address_statuses().into_iter().map(move |one| (place, one))
         })
     }
 

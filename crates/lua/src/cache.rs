@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 /// What a script wants of the cache for its request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wish {
+pub enum Override {
     /// The name of the response, in the place of its URL.
     Key(Vec<u8>),
     /// How long it is fresh, whatever it says itself.

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::task::{Context, Poll};
 
 use crate::call::{Value, Waiting};
-use crate::host::{Exchange, Host, Program};
+use crate::host::{Host, HttpContext, Program};
 
 /// What the functions of a script work on.
 pub struct Seat {
@@ -107,8 +107,8 @@ pub fn brought() -> *const Value {
 ///
 /// # Errors
 /// There is none.
-pub fn exchange<R>(act: impl FnOnce(&mut dyn Exchange) -> R) -> mlua::Result<R> {
-    with(|seat| seat.host.exchange().map(act))?
+pub fn http<R>(act: impl FnOnce(&mut dyn HttpContext) -> R) -> mlua::Result<R> {
+    with(|seat| seat.host.http().map(act))?
         .ok_or_else(|| mlua::Error::runtime("there is no HTTP request"))
 }
 

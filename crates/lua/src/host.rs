@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::cache::{Kept, Purge, Wish};
+use crate::cache::{Kept, Override, Purge};
 use crate::call::{Call, RedisServer, Waiting};
 
 /// Whose header fields or body are meant.
@@ -155,11 +155,11 @@ items! {
 
 /// What a script runs for: what is the same whoever asks.
 ///
-/// Beside that a run is for an HTTP request ([`Exchange`]), or takes the place of a program
+/// Beside that a run is for an HTTP request ([`HttpContext`]), or takes the place of a program
 /// ([`Program`]).
 pub trait Host: Any + Send {
     /// The HTTP request, if the run is for one.
-    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+    fn http(&mut self) -> Option<&mut dyn HttpContext> {
         None
     }
 
@@ -213,7 +213,7 @@ pub trait Program: Host {
 pub struct Other {
     /// Those attributes that have a value.
     pub attributes: Vec<(Attribute, Vec<u8>)>,
-    /// Its items, as [`Exchange::item`] tells them.
+    /// Its items, as [`HttpContext::item`] tells them.
     pub items: Vec<(Item, (i64, i64))>,
     /// Its header fields.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
@@ -223,7 +223,7 @@ pub struct Other {
 ///
 /// Names of header fields are compared without regard to case; what scripts give is checked before
 /// it comes here.
-pub trait Exchange: Host {
+pub trait HttpContext: Host {
     /// Calls `each` with every value of a header field.
     fn values(&self, side: Side, name: &[u8], each: &mut dyn FnMut(&[u8]));
 
@@ -289,7 +289,7 @@ pub trait Exchange: Host {
     fn others(&self) -> Vec<Other>;
 
     /// Says something of the request to the content cache, if there is one.
-    fn wish(&mut self, wish: Wish);
+    fn override_cache(&mut self, with: Override);
 
     /// What the content cache has for the request, or for what a script has named so.
     fn kept(&mut self, key: Option<&[u8]>) -> Option<Kept>;

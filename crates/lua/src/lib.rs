@@ -2,11 +2,11 @@
 //!
 //! Scripts written for lighttpd's mod_magnet run unchanged, inside an event loop of the front. This
 //! crate knows neither HTTP library nor sockets: what a run sees and changes is behind the traits
-//! [`Host`], [`Exchange`] and [`Program`]: a script answers in a server, or takes the place of a
+//! [`Host`], [`HttpContext`] and [`Program`]: a script answers in a server, or takes the place of a
 //! CGI program.
 //!
 //! One [`Engine`] for a process knows the script files and looks after time limits. Each event loop
-//! has a [`State`], which compiles scripts and makes a [`Run`] of one for a request.
+//! has a [`LuaState`], which compiles scripts and makes a [`Run`] of one for a request.
 
 mod api;
 pub mod cache;
@@ -26,8 +26,8 @@ mod vm;
 
 pub use call::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
 pub use engine::{Engine, Limits};
-pub use host::{Attribute, Exchange, Host, Item, Other, Piece, Program, Side};
+pub use host::{Attribute, Host, HttpContext, Item, Other, Piece, Program, Side};
 pub use outcome::{MOST_RESTARTS, Outcome, Stage, Trouble};
 pub use run::Run;
 pub use scripts::{Absent, ScriptId};
-pub use state::State;
+pub use state::LuaState;

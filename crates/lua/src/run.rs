@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::outcome::{Outcome, Stage, Trouble, decide};
 use crate::raw::{End, go_on_panicking};
 use crate::scripts::ScriptId;
-use crate::state::State;
+use crate::state::LuaState;
 use crate::vm::{Pause, Ready, Step, Vm};
 
 /// A script at work for a request: a future of the request, as the script left it, and of what
@@ -19,14 +19,14 @@ use crate::vm::{Pause, Ready, Step, Vm};
 ///
 /// Dropped before it is ready, the script is never continued.
 pub struct Run {
-    state: Arc<State>,
+    state: Arc<LuaState>,
     script: ScriptId,
     stage: Stage,
     host: Option<Box<dyn Host>>,
-    phase: Phase,
+    phase: Progress,
 }
 
-enum Phase {
+enum Progress {
     New,
     /// The script waits for one thing or several, and that until its whole time is up.
     Waiting {
@@ -38,9 +38,9 @@ enum Phase {
     Done,
 }
 
-impl State {
+impl LuaState {
     /// A run of a script for a request; nothing happens before it is polled.
-    pub fn run(self: &Arc<State>, script: ScriptId, stage: Stage, host: Box<dyn Host>) -> Run {
+    pub fn run(self: &Arc<LuaState>, script: ScriptId, stage: Stage, host: Box<dyn Host>) -> Run {
         Run::new(self.clone(), script, stage, host)
     }
 
@@ -49,7 +49,7 @@ impl State {
     /// # Errors
     /// The script waits: this is the rest of the run.
     pub fn begin(
-        self: &Arc<State>,
+        self: &Arc<LuaState>,
         script: ScriptId,
         stage: Stage,
         host: Box<dyn Host>,
@@ -60,12 +60,12 @@ impl State {
 
 impl Run {
     pub(crate) fn new(
-        state: Arc<State>,
+        state: Arc<LuaState>,
         script: ScriptId,
         stage: Stage,
         host: Box<dyn Host>,
     ) -> Run {
-        Run { state, script, stage, host: Some(host), phase: Phase::New }
+        Run { state, script, stage, host: Some(host), phase: Progress::New }
     }
 
     /// Begins at once, outside a task.
@@ -138,7 +138,7 @@ impl Run {
                 if !waits.all.is_empty() {
                     let total = self.state.shared().limits.total;
                     let limit = limit.unwrap_or_else(|| self.host().sleep(total));
-                    self.phase = Phase::Waiting { vm: vm.clone(), pause, waits, limit };
+                    self.phase = Progress::Waiting { vm: vm.clone(), pause, waits, limit };
                     return None;
                 }
                 self.broken("the script waits for nothing")
@@ -185,7 +185,7 @@ impl Run {
     }
 
     fn end(&mut self, outcome: Outcome) -> Poll<(Box<dyn Host>, Outcome)> {
-        self.phase = Phase::Done;
+        self.phase = Progress::Done;
         Poll::Ready((self.host.take().unwrap_or_else(|| unreachable!("a run ends once")), outcome))
     }
 }
@@ -227,12 +227,12 @@ impl Future for Run {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let run = self.get_mut();
-        if matches!(run.phase, Phase::New)
+        if matches!(run.phase, Progress::New)
             && let Some(outcome) = run.begin()
         {
             return run.end(outcome);
         }
-        while let Phase::Waiting { waits, limit, .. } = &mut run.phase {
+        while let Progress::Waiting { waits, limit, .. } = &mut run.phase {
             if limit.as_mut().poll(context).is_ready() {
                 let total = run.state.shared().limits.total;
                 run.remark(&format!("ended after {total:?}, while it waited"));
@@ -240,8 +240,8 @@ impl Future for Run {
                 return run.end(outcome);
             }
             let (number, result) = ready!(waits.poll(context));
-            let Phase::Waiting { vm, pause, waits, limit } =
-                std::mem::replace(&mut run.phase, Phase::Done)
+            let Progress::Waiting { vm, pause, waits, limit } =
+                std::mem::replace(&mut run.phase, Progress::Done)
             else {
                 unreachable!("it was waiting just now")
             };

@@ -29,14 +29,14 @@ pub struct ScriptId(pub(crate) usize);
 /// All script files.
 #[derive(Debug)]
 pub struct Scripts {
-    entries: RwLock<Vec<Arc<Entry>>>,
+    entries: RwLock<Vec<Arc<ScriptEntry>>>,
     /// Where further ones may be.
     folder: Option<Folder>,
 }
 
 /// One script file.
 #[derive(Debug)]
-pub struct Entry {
+pub struct ScriptEntry {
     /// Where it is.
     pub path: PathBuf,
     /// Which text is the newest: counts from 1.
@@ -94,7 +94,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 impl Scripts {
     /// Reads the files at these paths.
     pub fn new(paths: Vec<PathBuf>) -> Scripts {
-        let entries = paths.into_iter().map(|path| Arc::new(Entry::new(path))).collect();
+        let entries = paths.into_iter().map(|path| Arc::new(ScriptEntry::new(path))).collect();
         Scripts { entries: RwLock::new(entries), folder: None }
     }
 
@@ -130,7 +130,7 @@ impl Scripts {
             self.entry(id).look();
             return self.entry(id).text().source.as_ref().map(|_| id).map_err(Absent::of);
         }
-        let entry = Entry::new(path.to_owned());
+        let entry = ScriptEntry::new(path.to_owned());
         entry.text().source.as_ref().map_err(Absent::of)?;
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         if entries.len() >= MOST {
@@ -145,7 +145,7 @@ impl Scripts {
     }
 
     /// One script file.
-    pub fn entry(&self, id: ScriptId) -> Arc<Entry> {
+    pub fn entry(&self, id: ScriptId) -> Arc<ScriptEntry> {
         self.entries()[id.0].clone()
     }
 
@@ -158,14 +158,14 @@ impl Scripts {
         entries.iter().for_each(|entry| entry.look());
     }
 
-    fn entries(&self) -> RwLockReadGuard<'_, Vec<Arc<Entry>>> {
+    fn entries(&self) -> RwLockReadGuard<'_, Vec<Arc<ScriptEntry>>> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entry {
-    fn new(path: PathBuf) -> Entry {
-        Entry {
+impl ScriptEntry {
+    fn new(path: PathBuf) -> ScriptEntry {
+        ScriptEntry {
             version: AtomicU64::new(1),
             text: Mutex::new(Arc::new(Text::read(&path, 1))),
             reported: AtomicU64::new(0),

@@ -7,21 +7,21 @@ use crate::scripts::{Absent, ScriptId};
 use crate::vm::Vm;
 
 /// The Lua of one event loop: used by one thread, though it may be shared.
-pub struct State {
+pub struct LuaState {
     shared: Arc<Shared>,
     /// Replaced when its memory is full; runs that wait hold on to the one that they began in.
     vm: Mutex<Arc<Vm>>,
 }
 
-impl State {
+impl LuaState {
     /// A state for the scripts of an engine.
     ///
     /// # Errors
     /// The memory limit is too small for a state without scripts.
-    pub fn new(engine: &Engine) -> Result<State, String> {
+    pub fn new(engine: &Engine) -> Result<LuaState, String> {
         let shared = engine.shared().clone();
         let vm = Vm::new(&shared).map_err(|error| error.to_string())?;
-        Ok(State { shared, vm: Mutex::new(Arc::new(vm)) })
+        Ok(LuaState { shared, vm: Mutex::new(Arc::new(vm)) })
     }
 
     /// The script of the engine's folder that a request names by its path.

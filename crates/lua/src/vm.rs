@@ -9,7 +9,7 @@ use mlua::{Function, LightUserData, Lua, Table, Thread, Value};
 use crate::api;
 use crate::engine::Shared;
 use crate::raw::{self, Slot};
-use crate::scripts::{Entry, ScriptId, Scripts, Text};
+use crate::scripts::{ScriptEntry, ScriptId, Scripts, Text};
 
 const SANDBOX: &str = include_str!("prelude/sandbox.lua");
 const BOUNDED: &str = include_str!("prelude/bounded.lua");
@@ -65,7 +65,7 @@ struct Books {
 /// What a state has of one script file.
 struct Compiled {
     /// The file.
-    entry: Arc<Entry>,
+    entry: Arc<ScriptEntry>,
     /// Which text it has looked at.
     version: u64,
     /// Why there is nothing to run: neither this text nor an earlier one could be compiled, or the
@@ -216,7 +216,12 @@ impl Vm {
     }
 
     /// Compiles a text; what is wrong with it, if anything is.
-    fn compile(&self, id: ScriptId, entry: &Entry, text: &Text) -> mlua::Result<Option<String>> {
+    fn compile(
+        &self,
+        id: ScriptId,
+        entry: &ScriptEntry,
+        text: &Text,
+    ) -> mlua::Result<Option<String>> {
         let path = entry.path.display();
         let source = match &text.source {
             Ok(source) => self.lua.create_string(without_interpreter(source))?,

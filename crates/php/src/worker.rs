@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_DOUBT, EXIT_RETIRED, EXIT_STALE, FLUSH};
 use tokamak_sys::queue::record::Field;
 use tokamak_sys::queue::{
-    Account, Claim, Consumer, DECLINED, Job, Next, Outcome, PoolNumbers, Segment, WorkerState,
+    Claim, Consumer, DECLINED, Job, Next, Outcome, PoolNumbers, Segment, Usage, WorkerState,
 };
 
 use crate::engine::{self, ScriptEnd};
@@ -248,7 +248,7 @@ impl Worker {
         let [user_cpu, system_cpu] = [0, 1].map(|n| now[n].saturating_sub(self.gateway.cpu[n]));
         let took = tokamak_cost::now().saturating_sub(self.gateway.claimed_at);
         self.consumer.board().set_cost(user_cpu + system_cpu, took);
-        let account = Account {
+        let usage = Usage {
             user_cpu,
             system_cpu,
             memory: engine::memory(),
@@ -258,7 +258,7 @@ impl Worker {
             user: &self.gateway.user,
         };
         // Nobody who reads: nobody who wants to know.
-        let _ = job.account(&account);
+        let _ = job.usage(&usage);
     }
 
     /// Says something to whoever sent the request, if `to_sender`, and to standard error. False:
@@ -268,7 +268,7 @@ impl Worker {
         if let Some(job) = self.job.as_mut().filter(|_| to_sender && !message.is_empty()) {
             let between: &[u8] = if self.gateway.has_complained { b"; " } else { b"" };
             self.gateway.has_complained = true;
-            heard = job.complain(between).and_then(|()| job.complain(message)).is_ok();
+            heard = job.write_stderr(between).and_then(|()| job.write_stderr(message)).is_ok();
         }
         if self.gateway.is_caught && level >= self.gateway.log_level {
             write_error(&[level.name_of_fpm().as_bytes(), b": ", message, b"\n"].concat());

@@ -183,7 +183,7 @@ impl Application {
                 match frame {
                     Frame::Head(head) => status = head.status,
                     Frame::Body(bytes) => body.extend_from_slice(bytes),
-                    Frame::Interim(_) | Frame::Complaint(_) | Frame::Account(_) => {}
+                    Frame::Interim(_) | Frame::Stderr(_) | Frame::Usage(_) => {}
                 }
                 rest = tail;
             }

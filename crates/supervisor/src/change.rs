@@ -2,7 +2,7 @@
 //! They hold until a reload makes the configuration count again; a front that starts anew by itself
 //! is told them.
 
-use tokamak_sys::control::{Deed, Errand};
+use tokamak_sys::control::{AddressAction, AddressChange};
 
 /// One change, by names: places in the configuration are another generation's own business.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub struct Change {
     /// Its address.
     pub address: String,
     /// What is done with it.
-    pub deed: Deed,
+    pub action: AddressAction,
 }
 
 impl Change {
     /// For a front in whose configuration the upstream has this place.
-    pub fn errand(&self, upstream: u16) -> Errand {
-        Errand { upstream, address: self.address.clone(), deed: self.deed }
+    pub fn change(&self, upstream: u16) -> AddressChange {
+        AddressChange { upstream, address: self.address.clone(), action: self.action }
     }
 }
 
@@ -47,23 +47,23 @@ mod tests {
 
     #[test]
     fn of_each_address_the_last_change_holds() {
-        let change = |upstream: &str, address: &str, deed| Change {
+        let change = |upstream: &str, address: &str, action| Change {
             upstream: upstream.into(),
             address: address.into(),
-            deed,
+            action,
         };
         let mut changes = Changes::default();
-        changes.add(change("a", "unix:/1", Deed::Remove));
-        changes.add(change("b", "unix:/1", Deed::Drain));
-        changes.add(change("a", "unix:/2", Deed::Add { weight: 1 }));
-        changes.add(change("a", "unix:/1", Deed::Add { weight: 2 }));
+        changes.add(change("a", "unix:/1", AddressAction::Remove));
+        changes.add(change("b", "unix:/1", AddressAction::Drain));
+        changes.add(change("a", "unix:/2", AddressAction::Add { weight: 1 }));
+        changes.add(change("a", "unix:/1", AddressAction::Add { weight: 2 }));
         let held: Vec<_> = changes.iter().cloned().collect();
         assert_eq!(
             held,
             [
-                change("b", "unix:/1", Deed::Drain),
-                change("a", "unix:/2", Deed::Add { weight: 1 }),
-                change("a", "unix:/1", Deed::Add { weight: 2 }),
+                change("b", "unix:/1", AddressAction::Drain),
+                change("a", "unix:/2", AddressAction::Add { weight: 1 }),
+                change("a", "unix:/1", AddressAction::Add { weight: 2 }),
             ]
         );
     }

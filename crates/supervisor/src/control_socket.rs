@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockAddr, Socket, Type};
-use tokamak_sys::control::{Deed, Purge};
+use tokamak_sys::control::{AddressAction, Purge};
 
 /// Clients at one time. More wait in the kernel's queue.
 const MOST_CLIENTS: usize = 16;
@@ -69,7 +69,7 @@ pub struct UpstreamCommand {
     /// Which application; all of them if absent.
     pub name: Option<String>,
     /// What is to be changed, of that one.
-    pub change: Option<(String, Deed)>,
+    pub change: Option<(String, AddressAction)>,
 }
 
 impl Command {
@@ -111,13 +111,13 @@ impl UpstreamCommand {
             ["list", name] => (Some(name), None),
             ["add", name, address, weight] => {
                 let weight = weight.parse().ok().filter(|weight| *weight > 0)?;
-                (Some(name), Some((address, Deed::Add { weight })))
+                (Some(name), Some((address, AddressAction::Add { weight })))
             }
-            ["drain", name, address] => (Some(name), Some((address, Deed::Drain))),
-            ["remove", name, address] => (Some(name), Some((address, Deed::Remove))),
+            ["drain", name, address] => (Some(name), Some((address, AddressAction::Drain))),
+            ["remove", name, address] => (Some(name), Some((address, AddressAction::Remove))),
             _ => return None,
         };
-        let change = change.map(|(address, deed)| (address.to_owned(), deed));
+        let change = change.map(|(address, action)| (address.to_owned(), action));
         Some(UpstreamCommand { json: form == "json", name: name.map(str::to_owned), change })
     }
 }
@@ -332,8 +332,8 @@ mod tests {
         text
     }
 
-    fn upstream(json: bool, name: Option<&str>, change: Option<(&str, Deed)>) -> Command {
-        let change = change.map(|(address, deed)| (address.to_owned(), deed));
+    fn upstream(json: bool, name: Option<&str>, change: Option<(&str, AddressAction)>) -> Command {
+        let change = change.map(|(address, action)| (address.to_owned(), action));
         Command::Upstream(UpstreamCommand { json, name: name.map(str::to_owned), change })
     }
 
@@ -341,8 +341,8 @@ mod tests {
         Command::Purge(PurgeCommand { json, what })
     }
 
-    fn changed(address: &str, deed: Deed) -> Command {
-        upstream(false, Some("a"), Some((address, deed)))
+    fn changed(address: &str, action: AddressAction) -> Command {
+        upstream(false, Some("a"), Some((address, action)))
     }
 
     #[test]
@@ -355,9 +355,12 @@ mod tests {
             ("stop\n", Command::Stop),
             ("upstream\ttext\tlist\n", upstream(false, None, None)),
             ("upstream\tjson\tlist\tmy app\n", upstream(true, Some("my app"), None)),
-            ("upstream\ttext\tadd\ta\tunix:/s\t2\n", changed("unix:/s", Deed::Add { weight: 2 })),
-            ("upstream\ttext\tdrain\ta\t[::1]:9\n", changed("[::1]:9", Deed::Drain)),
-            ("upstream\ttext\tremove\ta\tunix:/s\n", changed("unix:/s", Deed::Remove)),
+            (
+                "upstream\ttext\tadd\ta\tunix:/s\t2\n",
+                changed("unix:/s", AddressAction::Add { weight: 2 }),
+            ),
+            ("upstream\ttext\tdrain\ta\t[::1]:9\n", changed("[::1]:9", AddressAction::Drain)),
+            ("upstream\ttext\tremove\ta\tunix:/s\n", changed("unix:/s", AddressAction::Remove)),
             ("cache\ttext\tpurge\tall\n", purge(false, Purge::All)),
             (
                 "cache\tjson\tpurge\turl\thttp://a/b c\n",

@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 use tokamak_config::PoolSize;
-use tokamak_sys::control::{CacheStanding, Standing};
+use tokamak_sys::control::{AddressStatus, CacheStatus};
 use tokamak_sys::process;
 
 use self::cache::CacheReport;
@@ -141,7 +141,7 @@ impl Report {
     /// Looks at a generation; `draining` others are older.
     pub fn new(
         generation: &Generation,
-        (heard, cache): (&[(u16, Standing)], Option<CacheStanding>),
+        (heard, cache): (&[(u16, AddressStatus)], Option<CacheStatus>),
         listen: Vec<String>,
         started: u64,
         draining: usize,
@@ -471,7 +471,7 @@ mod tests {
                 },
                 UpstreamReport { name: "none".into(), addresses: Vec::new() },
             ],
-            cache: Some(CacheReport::from(CacheStanding {
+            cache: Some(CacheReport::from(CacheStatus {
                 entries: 7,
                 bytes: 3 << 20,
                 memory: 64 << 20,

@@ -52,7 +52,7 @@ pub struct Limits {
 
 /// What is to be done with a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum Action {
     /// Nothing now.
     Nothing,
     /// It takes the place of the one that serves.
@@ -67,23 +67,23 @@ pub enum Deed {
     Forget,
 }
 
-/// The next deed.
-pub fn judge(role: Role, seen: Seen<'_>, limits: Limits, now: u64) -> Deed {
+/// The next action.
+pub fn judge(role: Role, seen: Seen<'_>, limits: Limits, now: u64) -> Action {
     match role {
-        Role::Next(_) if seen.is_up => Deed::TakeOver,
+        Role::Next(_) if seen.is_up => Action::TakeOver,
         Role::Next(begun) => match seen.failure {
-            Some(why) => Deed::GiveUp(why.to_owned()),
+            Some(why) => Action::GiveUp(why.to_owned()),
             None if since(begun, now) > limits.start => {
-                Deed::GiveUp(format!("not ready within {} s", limits.start.as_secs()))
+                Action::GiveUp(format!("not ready within {} s", limits.start.as_secs()))
             }
-            None => Deed::Nothing,
+            None => Action::Nothing,
         },
-        Role::Serving => Deed::Nothing,
-        Role::Leaving(from) if seen.has_left || since(from, now) > limits.drain => Deed::End,
-        Role::Leaving(_) => Deed::Nothing,
-        Role::Ending(_) if seen.is_gone => Deed::Forget,
-        Role::Ending(deadline) if since(deadline, now) > END_LIMIT => Deed::Kill,
-        Role::Ending(_) => Deed::Nothing,
+        Role::Serving => Action::Nothing,
+        Role::Leaving(from) if seen.has_left || since(from, now) > limits.drain => Action::End,
+        Role::Leaving(_) => Action::Nothing,
+        Role::Ending(_) if seen.is_gone => Action::Forget,
+        Role::Ending(deadline) if since(deadline, now) > END_LIMIT => Action::Kill,
+        Role::Ending(_) => Action::Nothing,
     }
 }
 
@@ -101,27 +101,27 @@ mod tests {
         let failed = Seen { failure: Some("no boot"), ..none };
         let left = Seen { has_left: true, ..none };
         let gone = Seen { is_gone: true, ..none };
-        let give_up = |why: &str| Deed::GiveUp(why.to_owned());
-        for (role, seen, seconds, deed) in [
-            (Role::Next(0), none, 1, Deed::Nothing),
-            (Role::Next(0), up, 1, Deed::TakeOver),
-            (Role::Next(0), Seen { failure: Some("one of many"), ..up }, 1, Deed::TakeOver),
+        let give_up = |why: &str| Action::GiveUp(why.to_owned());
+        for (role, seen, seconds, action) in [
+            (Role::Next(0), none, 1, Action::Nothing),
+            (Role::Next(0), up, 1, Action::TakeOver),
+            (Role::Next(0), Seen { failure: Some("one of many"), ..up }, 1, Action::TakeOver),
             (Role::Next(0), failed, 1, give_up("no boot")),
             (Role::Next(0), none, 61, give_up("not ready within 60 s")),
             // Whatever happens to the one that serves, its own pool deals with it.
-            (Role::Serving, failed, 1000, Deed::Nothing),
-            (Role::Serving, gone, 1000, Deed::Nothing),
-            (Role::Leaving(0), none, 30, Deed::Nothing),
-            (Role::Leaving(0), gone, 1, Deed::Nothing), // it starts processes again for what waits
-            (Role::Leaving(0), left, 1, Deed::End),
-            (Role::Leaving(0), none, 31, Deed::End),
-            (Role::Ending(5 * SECOND), none, 8, Deed::Nothing),
-            (Role::Ending(5 * SECOND), none, 9, Deed::Kill),
-            (Role::Ending(5 * SECOND), gone, 1, Deed::Forget),
+            (Role::Serving, failed, 1000, Action::Nothing),
+            (Role::Serving, gone, 1000, Action::Nothing),
+            (Role::Leaving(0), none, 30, Action::Nothing),
+            (Role::Leaving(0), gone, 1, Action::Nothing), // it starts processes again for what waits
+            (Role::Leaving(0), left, 1, Action::End),
+            (Role::Leaving(0), none, 31, Action::End),
+            (Role::Ending(5 * SECOND), none, 8, Action::Nothing),
+            (Role::Ending(5 * SECOND), none, 9, Action::Kill),
+            (Role::Ending(5 * SECOND), gone, 1, Action::Forget),
         ] {
             assert_eq!(
                 judge(role, seen, limits, seconds * SECOND),
-                deed,
+                action,
                 "{role:?} {seen:?} {seconds}"
             );
         }

@@ -45,8 +45,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use crate::channel::{Channel, Received};
-pub use cache::{CacheStanding, Purge};
-pub use upstreams::{Deed, Duty, Errand, Standing};
+pub use cache::{CacheStatus, Purge};
+pub use upstreams::{AddressAction, AddressChange, AddressState, AddressStatus};
 use wire::{Reader, Writer};
 
 /// The only argument of a zygote.
@@ -335,14 +335,14 @@ pub enum ToFront {
         /// The next descriptor is the access log.
         access: bool,
     },
-    /// Run this errand if there is one, then say how the addresses of FastCGI applications stand,
-    /// and the content cache: [`FromFront::Standing`] for each, [`FromFront::Cache`] if there is
-    /// one, then [`FromFront::Answered`].
+    /// Run this change if there is one, then say how the addresses of FastCGI applications stand,
+    /// and the content cache: [`FromFront::AddressStatus`] for each, [`FromFront::Cache`] if there
+    /// is one, then [`FromFront::Answered`].
     Upstreams {
         /// Comes back with the answer; 0: none is wanted.
         question: u32,
         /// What is to be done first.
-        errand: Option<Errand>,
+        change: Option<AddressChange>,
     },
     /// Remove this from the content cache, then say [`FromFront::Purged`] and
     /// [`FromFront::Answered`].
@@ -404,20 +404,20 @@ pub enum FromFront {
         message: String,
     },
     /// How one address stands.
-    Standing {
+    AddressStatus {
         /// Which question this answers.
         question: u32,
         /// Place of the upstream in the configuration.
         upstream: u16,
         /// How it stands.
-        standing: Standing,
+        status: AddressStatus,
     },
     /// How the content cache stands.
     Cache {
         /// Question that this answers.
         question: u32,
         /// How it stands.
-        standing: CacheStanding,
+        status: CacheStatus,
     },
     /// Something was removed from the content cache.
     Purged {
@@ -430,7 +430,7 @@ pub enum FromFront {
     Answered {
         /// Which one.
         question: u32,
-        /// What is wrong with the errand, for people.
+        /// What is wrong with the change, for people.
         outcome: Result<(), String>,
     },
 }
@@ -631,8 +631,8 @@ impl Message for ToFront {
             ToFront::Reopen { error, access } => {
                 Writer::new(3).u8(u8::from(*error)).u8(u8::from(*access)).end()
             }
-            ToFront::Upstreams { question, errand } => {
-                Errand::encode(errand.as_ref(), Writer::new(4).u32(*question)).end()
+            ToFront::Upstreams { question, change } => {
+                AddressChange::encode(change.as_ref(), Writer::new(4).u32(*question)).end()
             }
             ToFront::Purge { question, what } => what.encode(Writer::new(5).u32(*question)).end(),
             ToFront::Renew { old, new } => Writer::new(6).u32(*old).u32(*new).end(),
@@ -656,7 +656,10 @@ impl Message for ToFront {
             }
             2 => ToFront::Drain,
             3 => ToFront::Reopen { error: from.flag()?, access: from.flag()? },
-            4 => ToFront::Upstreams { question: from.u32()?, errand: Errand::decode(&mut from)? },
+            4 => ToFront::Upstreams {
+                question: from.u32()?,
+                change: AddressChange::decode(&mut from)?,
+            },
             5 => ToFront::Purge { question: from.u32()?, what: Purge::decode(&mut from)? },
             6 => ToFront::Renew { old: from.u32()?, new: from.u32()? },
             7 => ToFront::Forget { pool: from.u32()? },
@@ -682,11 +685,11 @@ impl Message for FromFront {
             }
             FromFront::Failed { message } => Writer::new(4).text(cut(message)).end(),
             FromFront::Draining => Writer::new(5).end(),
-            FromFront::Standing { question, upstream, standing } => {
-                standing.encode(Writer::new(6).u32(*question).u16(*upstream)).end()
+            FromFront::AddressStatus { question, upstream, status } => {
+                status.encode(Writer::new(6).u32(*question).u16(*upstream)).end()
             }
-            FromFront::Cache { question, standing } => {
-                standing.encode(Writer::new(8).u32(*question)).end()
+            FromFront::Cache { question, status } => {
+                status.encode(Writer::new(8).u32(*question)).end()
             }
             FromFront::Purged { question, count } => {
                 Writer::new(9).u32(*question).u64(*count).end()
@@ -717,19 +720,18 @@ impl Message for FromFront {
             }
             4 => FromFront::Failed { message: from.text(MAX_TEXT)? },
             5 => FromFront::Draining,
-            6 => FromFront::Standing {
+            6 => FromFront::AddressStatus {
                 question: from.u32()?,
                 upstream: from.u16()?,
-                standing: Standing::decode(&mut from)?,
+                status: AddressStatus::decode(&mut from)?,
             },
             7 => FromFront::Answered {
                 question: from.u32()?,
                 outcome: if from.flag()? { Ok(()) } else { Err(from.text(MAX_TEXT)?) },
             },
-            8 => FromFront::Cache {
-                question: from.u32()?,
-                standing: CacheStanding::decode(&mut from)?,
-            },
+            8 => {
+                FromFront::Cache { question: from.u32()?, status: CacheStatus::decode(&mut from)? }
+            }
             9 => FromFront::Purged { question: from.u32()?, count: from.u64()? },
             _ => return Err(BadMessage("unknown tag")),
         };

@@ -5,7 +5,7 @@ use super::*;
 fn snapshot() -> Snapshot {
     let busy = Process {
         pid: 12,
-        state: State::Running,
+        state: RequestStage::Running,
         started: 1000,
         requests: 3,
         duration: Duration::from_micros(1500),
@@ -17,8 +17,13 @@ fn snapshot() -> Snapshot {
         memory: 4096,
         ..Process::default()
     };
-    let idle =
-        Process { pid: 13, state: State::Idle, cpu: 12.345, memory: 4096, ..Process::default() };
+    let idle = Process {
+        pid: 13,
+        state: RequestStage::Idle,
+        cpu: 12.345,
+        memory: 4096,
+        ..Process::default()
+    };
     Snapshot {
         pool: "www".into(),
         manager: "dynamic",

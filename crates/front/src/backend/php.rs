@@ -10,7 +10,7 @@ use tokamak_cost::Ledger;
 use tokamak_upstream::body::Body;
 use tokamak_upstream::record::Writer;
 use tokamak_upstream::shm::{
-    DECLINED, Event, Exchange, Fault, Gate, Outcome, Refused, ResponseHead,
+    DECLINED, Event, Gate, Outcome, QueuedRequest, Refused, ResponseHead, WorkerError,
 };
 
 use super::response_head::{drop_connection_fields, is_interim, put_header};
@@ -48,20 +48,20 @@ pub async fn ask(
     }
 }
 
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Trouble {
+impl From<WorkerError> for Trouble {
+    fn from(fault: WorkerError) -> Trouble {
         Trouble { failure: Failure::from(&fault), reason: fault.to_string().into() }
     }
 }
 
 /// Whether the request may be given to another worker: the failure says so, and the worker had not
 /// answered.
-fn may_retry(fault: &Fault) -> bool {
-    let is_answered = matches!(fault, Fault::Died { answered: true, .. });
+fn may_retry(fault: &WorkerError) -> bool {
+    let is_answered = matches!(fault, WorkerError::Died { answered: true, .. });
     !is_answered && Failure::from(fault).retry() == Retry::Once
 }
 
-fn submit(gate: &Gate, call: &BackendRequest<'_>, body: Body) -> Result<Exchange, Failure> {
+fn submit(gate: &Gate, call: &BackendRequest<'_>, body: Body) -> Result<QueuedRequest, Failure> {
     RECORD.with_borrow_mut(|record| {
         record.clear();
         cgi::describe(record, call, body.left());
@@ -74,14 +74,17 @@ fn submit(gate: &Gate, call: &BackendRequest<'_>, body: Body) -> Result<Exchange
 
 /// Waits for the response's head, passing interim responses on. `None`: the worker ended without
 /// one.
-async fn head(caller: &Caller, exchange: &mut Exchange) -> Result<Option<ResponseHead>, Fault> {
+async fn head(
+    caller: &Caller,
+    exchange: &mut QueuedRequest,
+) -> Result<Option<ResponseHead>, WorkerError> {
     loop {
         match poll_fn(|context| exchange.poll_event(context)).await? {
             Event::Head(head) => return Ok(Some(head)),
             Event::Interim(head) => send_interim(caller, &head),
-            Event::Body(_) => return Err(Fault::Malformed),
+            Event::Body(_) => return Err(WorkerError::Malformed),
             // Nobody is told: a worker says these only of requests over FastCGI.
-            Event::Complaint(_) | Event::Account(_) => {}
+            Event::Stderr(_) | Event::Usage(_) => {}
             Event::End(_) => return Ok(None),
         }
     }
@@ -107,7 +110,7 @@ fn send_interim(caller: &Caller, head: &ResponseHead) {
 fn respond(
     call: &BackendRequest<'_>,
     head: ResponseHead,
-    mut exchange: Exchange,
+    mut exchange: QueuedRequest,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
     let mut response = Response::new(Source::Empty);
@@ -146,7 +149,7 @@ fn respond(
     Ok(response)
 }
 
-fn whole(exchange: &mut Exchange, left: usize) -> (Bytes, Outcome) {
+fn whole(exchange: &mut QueuedRequest, left: usize) -> (Bytes, Outcome) {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let (mut one, mut many) = (Bytes::new(), BytesMut::new());
     loop {

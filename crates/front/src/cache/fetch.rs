@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use tokamak_cache::{Counts, Entry, Key, Selection, Wish, judge};
+use tokamak_cache::{Counts, Entry, Key, Overrides, Selection, judge};
 use tokamak_cost::Ledger;
 use tokio::sync::oneshot;
 
@@ -60,7 +60,7 @@ struct Shelf {
     content: Arc<Content>,
     policy: Arc<CachePolicy>,
     key: Key,
-    wish: Wish,
+    overrides: Overrides,
     facts: tokamak_cache::Request,
     /// The request's header fields, by which the response will be found again.
     headers: HeaderMap,
@@ -79,7 +79,7 @@ impl Shelf {
             content: lookup.content.clone(),
             policy: lookup.policy.clone(),
             key: lookup.key(),
-            wish: lookup.wish.clone(),
+            overrides: lookup.overrides.clone(),
             facts,
             headers: lookup.request.headers().clone(),
             purges: lookup.content.store.purges(),
@@ -112,8 +112,13 @@ impl Shelf {
         if matches!(response.body(), Source::Files(_) | Source::Series(_)) {
             return None;
         }
-        let lifetimes =
-            judge(&self.policy.rules, &self.wish, &self.facts, (status, headers), self.received())?;
+        let lifetimes = judge(
+            &self.policy.rules,
+            &self.overrides,
+            &self.facts,
+            (status, headers),
+            self.received(),
+        )?;
         let selection = Selection::of(&self.headers, headers)?;
         let mut headers = headers.clone();
         NOT_KEPT.iter().for_each(|name| drop(headers.remove(name)));
@@ -121,7 +126,7 @@ impl Shelf {
         headers.remove(header::AGE);
         // Whoever forwards a response says when it was made (RFC 9110 section 6.6.1).
         headers.entry(header::DATE).or_insert_with(date);
-        let tags = tags.into_iter().chain(self.wish.tags.iter().cloned()).collect();
+        let tags = tags.into_iter().chain(self.overrides.tags.iter().cloned()).collect();
         Some(Plan { status, headers, selection, tags, lifetimes, asked: self.asked })
     }
 
@@ -207,9 +212,9 @@ impl Note {
     }
 
     /// Scripts want something else for what has come.
-    pub fn wish(&mut self, wish: &Wish) {
+    pub fn overrides(&mut self, overrides: &Overrides) {
         if let Kind::Miss(shelf, _) = &mut self.0 {
-            shelf.wish = wish.clone();
+            shelf.overrides = overrides.clone();
         }
     }
 
@@ -309,13 +314,13 @@ impl Fetch {
     pub async fn run<T: Send + 'static>(
         mut self,
         ledger: &mut Ledger,
-        ask: impl Future<Output = (Outcome, Ledger, Option<Wish>, T)> + Send + 'static,
+        ask: impl Future<Output = (Outcome, Ledger, Option<Overrides>, T)> + Send + 'static,
     ) -> (Outcome, T) {
         let (method, headers) = (self.method.clone(), self.shelf.headers.clone());
         let (tell, told) = oneshot::channel();
         tokio::spawn(async move {
-            let (outcome, mut ledger, wish, rest) = ask.await;
-            self.shelf.wish = wish.unwrap_or(self.shelf.wish);
+            let (outcome, mut ledger, overrides, rest) = ask.await;
+            self.shelf.overrides = overrides.unwrap_or(self.shelf.overrides);
             let (got, growing) = self.receive(outcome);
             // The client may have left.
             let _ = tell.send((got, ledger, rest));
@@ -386,7 +391,7 @@ impl Fetch {
         said.extend(response.headers().get(header::AGE).map(|age| (header::AGE, age.clone())));
         let answer = (stale.status, &said);
         let lifetimes =
-            judge(&shelf.policy.rules, &shelf.wish, &shelf.facts, answer, shelf.received());
+            judge(&shelf.policy.rules, &shelf.overrides, &shelf.facts, answer, shelf.received());
         NOT_KEPT.iter().for_each(|name| drop(said.remove(name)));
         let entry = lifetimes.map(|lifetimes| {
             Arc::new(stale.freshened(&said, lifetimes, now).asked_at(shelf.asked))

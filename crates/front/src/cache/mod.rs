@@ -23,7 +23,7 @@ use http::header::{
     CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING,
 };
 use http::{Method, Request, Response};
-use tokamak_cache::{Counts, Entry, Found, Freshness, Key, Purge, Store, Wish};
+use tokamak_cache::{Counts, Entry, Found, Freshness, Key, Overrides, Purge, Store};
 use tokamak_config as config;
 use tokio::time::timeout;
 
@@ -140,7 +140,7 @@ pub struct Lookup<'a> {
     /// The request.
     pub request: &'a Request<()>,
     /// What scripts want of the cache.
-    pub wish: &'a Wish,
+    pub overrides: &'a Overrides,
     /// The request is the server's own, and fetches for the cache.
     pub refresh: Option<&'a Refresh>,
 }
@@ -152,7 +152,7 @@ impl Lookup<'_> {
     /// It is not there, and the client wants it from nowhere else.
     pub async fn turn(&self) -> Result<Turn, Failure> {
         let (headers, method) = (self.request.headers(), self.request.method());
-        if self.wish.bypass {
+        if self.overrides.bypass {
             return Ok(self.bypass());
         }
         if !matches!(*method, Method::GET | Method::HEAD) {
@@ -272,7 +272,7 @@ impl Lookup<'_> {
     }
 
     fn with_key<T>(&self, then: impl FnOnce(&[u8]) -> T) -> T {
-        if let Some(key) = &self.wish.key {
+        if let Some(key) = &self.overrides.key {
             return then(key);
         }
         KEY.with_borrow_mut(|key| {
@@ -293,7 +293,7 @@ impl Lookup<'_> {
     /// Whether a script knows that something which the response depends on has changed since it was
     /// asked for.
     fn is_outdated(&self, entry: &Entry) -> bool {
-        self.wish.since.is_some_and(|since| entry.is_older(since))
+        self.overrides.since.is_some_and(|since| entry.is_older(since))
     }
 
     /// Whether there is something else than this by now.

@@ -20,7 +20,7 @@ use http::header::{HeaderMap, HeaderValue, VARY};
 use tokamak_cache::{Entry, Key, Moment, Purge, Selection, decode, encode};
 use tokamak_config::{self as config, Endpoint};
 use tokamak_outbound::Names;
-use tokamak_outbound::redis::{Client, Fault, Server, Together, Value};
+use tokamak_outbound::redis::{Client, CommandError, Server, Together, Value};
 
 use crate::log;
 use purges::{Log, Position};
@@ -301,7 +301,7 @@ impl Tier {
     }
 
     /// Says once that something is wrong.
-    fn complain(&self, fault: &Fault) {
+    fn complain(&self, fault: &CommandError) {
         if !self.is_down.swap(true, Ordering::Relaxed) {
             log::server(&format!("cache: without the Redis server: {fault}"));
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-use tokamak_upstream::shm::{self, Death, Farewell, Gate};
+use tokamak_upstream::shm::{self, Death, Gate, OnDrained};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::client::activity::Activity;
@@ -41,7 +41,7 @@ pub enum Message {
     /// A worker has died.
     Death { pool: u32, instance: u32, death: Death },
     /// A pool gets another queue.
-    Renew { old: u32, source: shm::Source, farewell: Farewell },
+    Renew { old: u32, source: shm::Source, farewell: OnDrained },
     /// All workers of a queue are dead that is not in use any more.
     Forget { pool: u32 },
     /// Accept no more. The sender is dropped once nothing more is accepted.

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokamak_upstream::shm::{Bell, Gate};
+use tokamak_upstream::shm::{Gate, Notifier};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::accept::Listener;
@@ -45,7 +45,7 @@ pub fn run(
     bells: Vec<OwnedFd>,
     inbox: UnboundedReceiver<Message>,
 ) {
-    let bell = Bell::new(this.gates.clone());
+    let bell = Notifier::new(this.gates.clone());
     let awake = bell.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -73,7 +73,7 @@ async fn live(
     mut inbox: UnboundedReceiver<Message>,
 ) -> io::Result<()> {
     let EventLoop { context, .. } = &**this;
-    let _bells = Bell::listen(bells)?;
+    let _bells = Notifier::listen(bells)?;
     let mut accepting = Vec::new();
     for listener in sockets.listeners(this)? {
         accepting.push(tokio::spawn(accept(this.clone(), listener)));

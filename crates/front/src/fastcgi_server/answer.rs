@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use tokamak_fastcgi::encode::{self, Pieces};
 use tokamak_fastcgi::{ProtocolStatus, Stream};
-use tokamak_upstream::shm::{Event, Exchange, Outcome, ResponseHead, Told};
+use tokamak_upstream::shm::{Event, Outcome, QueuedRequest, ResponseHead, UsageFrame};
 
 use crate::backend::Trouble;
 use crate::failure::Failure;
@@ -17,10 +17,10 @@ pub const MOST_WAITING: usize = 256 * 1024;
 
 /// A request in the hands of the pool's workers.
 pub struct Answer {
-    exchange: Exchange,
+    exchange: QueuedRequest,
     /// The response's head, once it has been written.
     head: Option<ResponseHead>,
-    told: Option<Told>,
+    told: Option<UsageFrame>,
     /// Held for as long as it counts as running.
     _running: Option<Running>,
 }
@@ -40,7 +40,7 @@ pub enum End {
 
 impl Answer {
     /// The answer to a request that has been queued.
-    pub fn new(exchange: Exchange, running: Option<Running>) -> Answer {
+    pub fn new(exchange: QueuedRequest, running: Option<Running>) -> Answer {
         Answer { exchange, head: None, told: None, _running: running }
     }
 
@@ -50,7 +50,7 @@ impl Answer {
     }
 
     /// What the worker said of the request.
-    pub fn told(&self) -> Option<&Told> {
+    pub fn told(&self) -> Option<&UsageFrame> {
         self.told.as_ref()
     }
 
@@ -70,7 +70,7 @@ impl Answer {
                         put_head(&mut stdout, &head);
                         self.head = Some(head);
                     }
-                    Poll::Ready(Ok(Event::Account(told))) => self.told = Some(told),
+                    Poll::Ready(Ok(Event::Usage(told))) => self.told = Some(told),
                     Poll::Ready(Ok(Event::Body(bytes))) => {
                         stdout.put(&bytes);
                         if stdout.buffered() >= MOST_WAITING {
@@ -88,9 +88,7 @@ impl Answer {
             };
             stdout.finish();
             match event {
-                Some(Ok(Event::Complaint(bytes))) => {
-                    encode::stream(out, id, Stream::Stderr, &bytes)
-                }
+                Some(Ok(Event::Stderr(bytes))) => encode::stream(out, id, Stream::Stderr, &bytes),
                 Some(Ok(Event::End(Outcome::Complete))) => {
                     end(out, id);
                     return Poll::Ready(End::Complete);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokamak_fastcgi::{Stream, encode};
 use tokamak_lua::{
-    Absent, Call, Host, Outcome, Program, RedisServer, Run, Stage, State, Value, Waiting,
+    Absent, Call, Host, LuaState, Outcome, Program, RedisServer, Run, Stage, Value, Waiting,
 };
 use tokamak_upstream::body::Body;
 use tokamak_upstream::record::Writer;
@@ -76,7 +76,7 @@ impl Script {
     /// # Errors
     /// Why there is none to run; the record comes back.
     pub fn new(
-        lua: &Arc<State>,
+        lua: &Arc<LuaState>,
         (context, site_index): (&Arc<Context>, usize),
         record: Writer,
         body: Body,

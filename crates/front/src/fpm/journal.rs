@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokamak_fpm::Pool;
 use tokamak_fpm::access::{self as of_fpm, TOO_LONG, is_suppressed};
 use tokamak_upstream::record::Writer;
-use tokamak_upstream::shm::{ResponseHead, Told};
+use tokamak_upstream::shm::{ResponseHead, UsageFrame};
 
 use super::parameter;
 use crate::log;
@@ -36,7 +36,7 @@ pub struct PoolLogEntry<'a> {
     /// Its head, if a worker made it.
     pub head: Option<&'a ResponseHead>,
     /// What the worker said of the request.
-    pub told: Option<&'a Told>,
+    pub told: Option<&'a UsageFrame>,
     /// The worker.
     pub process: Option<u32>,
 }
@@ -50,7 +50,7 @@ impl Journal {
     /// Writes the line of a request.
     pub fn write(&self, entry: &PoolLogEntry<'_>) {
         let Some(configured) = &self.pool.access else { return };
-        let account = entry.told.map(Told::account).unwrap_or_default();
+        let usage = entry.told.map(UsageFrame::usage).unwrap_or_default();
         let text = |name: &str| parameter(entry.record, name.as_bytes());
         let or = |found: &'_ [u8], name: &str| -> Cow<'_, [u8]> {
             if found.is_empty() {
@@ -62,23 +62,20 @@ impl Journal {
         let duration = Duration::from_nanos(tokamak_cost::now().saturating_sub(entry.begun));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let request = of_fpm::Request {
-            cpu: (
-                Duration::from_micros(account.user_cpu),
-                Duration::from_micros(account.system_cpu),
-            ),
+            cpu: (Duration::from_micros(usage.user_cpu), Duration::from_micros(usage.system_cpu)),
             duration,
-            memory: account.memory,
-            script: &or(account.script, "SCRIPT_FILENAME"),
+            memory: usage.memory,
+            script: &or(usage.script, "SCRIPT_FILENAME"),
             body_length: entry.body,
             method: text("REQUEST_METHOD").unwrap_or_default(),
             pool: &self.pool.name,
-            uri: &or(account.uri, "SCRIPT_NAME"),
+            uri: &or(usage.uri, "SCRIPT_NAME"),
             query: text("QUERY_STRING").unwrap_or_default(),
             address: entry.peer,
-            status: if account.status == 0 { entry.status } else { account.status },
+            status: if usage.status == 0 { entry.status } else { usage.status },
             accepted: now.saturating_sub(duration).as_secs() as i64,
             now: now.as_secs() as i64,
-            user: account.user,
+            user: usage.user,
             process: entry.process.unwrap_or(0),
             parent: self.parent,
             variable: &|name| text(name).map(<[u8]>::to_vec),

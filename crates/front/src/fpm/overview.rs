@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokamak_fpm::Pool;
 use tokamak_fpm::access::percent;
-use tokamak_fpm::status::{self, Asked, FIELDS, Page, Process, Snapshot, State};
+use tokamak_fpm::status::{self, Asked, FIELDS, Page, Process, RequestStage, Snapshot};
 use tokamak_upstream::record::Writer;
 use tokamak_upstream::{PoolNumber, Segment, WorkerState};
 
@@ -82,7 +82,8 @@ impl Overview {
         let segment = self.segment();
         let numbers = segment.pool_numbers();
         let processes = self.processes();
-        let idle = processes.iter().filter(|process| process.state == State::Idle).count() as u64;
+        let idle =
+            processes.iter().filter(|process| process.state == RequestStage::Idle).count() as u64;
         Snapshot {
             pool: self.pool.name.clone(),
             manager: self.pool.manager.name(),
@@ -114,9 +115,9 @@ impl Overview {
             Process {
                 pid: place.pid,
                 state: match place.state {
-                    WorkerState::Busy => State::Running,
-                    WorkerState::Finishing => State::Finishing,
-                    _ => State::Idle,
+                    WorkerState::Busy => RequestStage::Running,
+                    WorkerState::Finishing => RequestStage::Finishing,
+                    _ => RequestStage::Idle,
                 },
                 started: seconds() - since(place.started).as_secs() as i64,
                 requests: place.requests + u64::from(place.state == WorkerState::Busy),

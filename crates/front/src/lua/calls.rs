@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ::http::HeaderMap;
 use tokamak_lua::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
-use tokamak_outbound::http::{self, Fault, Limits, Request, Sending};
+use tokamak_outbound::http::{self, HttpError, Limits, Request, Sending};
 use tokamak_outbound::{Names, redis};
 
 use super::timers::Timers;
@@ -95,7 +95,7 @@ impl Calls {
     }
 }
 
-fn request(call: HttpCall) -> Result<Request, Fault> {
+fn request(call: HttpCall) -> Result<Request, HttpError> {
     let mut request = Request::new(&call.method, &call.url, call.socket)?;
     for (name, value) in &call.fields {
         request.field(name, value)?;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokamak_config as config;
-use tokamak_lua::{Engine, Limits, ScriptId, Stage, State, Trouble};
+use tokamak_lua::{Engine, Limits, LuaState, ScriptId, Stage, Trouble};
 
 use crate::failure::Failure;
 use crate::route;
@@ -36,8 +36,8 @@ pub fn engine(server: &config::Server, folder: Option<&Path>) -> Option<Engine> 
 ///
 /// # Errors
 /// There is not enough memory for it.
-pub fn state(engine: &Engine) -> io::Result<Arc<State>> {
-    State::new(engine).map(Arc::new).map_err(io::Error::other)
+pub fn state(engine: &Engine) -> io::Result<Arc<LuaState>> {
+    LuaState::new(engine).map(Arc::new).map_err(io::Error::other)
 }
 
 /// The scripts of a site and of its routes.

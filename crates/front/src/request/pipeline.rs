@@ -24,7 +24,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response};
-use tokamak_cache::Wish;
+use tokamak_cache::Overrides;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 
@@ -191,7 +191,7 @@ async fn own(context: &Arc<Context>, caller: &Caller, request: Request<Body>) ->
 pub struct TooDeep;
 
 /// What scripts want of the content cache where there are none.
-static PLAIN: Wish = Wish::NOTHING;
+static PLAIN: Overrides = Overrides::NONE;
 
 /// A request whose answer takes its time.
 enum Pending {
@@ -253,8 +253,12 @@ impl Pending {
             Pending::Plain(plain) => {
                 let Plain { site_index, request, body, decision } = *plain;
                 let arrival = Arrival { context, site: &context.sites[site_index], caller };
-                let given =
-                    RequestParts { body, incoming, wish: Some(&PLAIN), ..RequestParts::default() };
+                let given = RequestParts {
+                    body,
+                    incoming,
+                    overrides: Some(&PLAIN),
+                    ..RequestParts::default()
+                };
                 let answer = pursue(arrival, &request, given, decision, ledger).await;
                 finish(answer.unwrap_or_else(failed), request.method() == http::Method::HEAD)
             }
@@ -291,7 +295,7 @@ pub struct RequestParts<'a> {
     /// Variables for whoever answers.
     pub variables: Variables,
     /// What scripts want of the content cache; absent: it has been asked.
-    pub wish: Option<&'a Wish>,
+    pub overrides: Option<&'a Overrides>,
 }
 
 /// The answer to a request for which no application is needed.
@@ -362,10 +366,17 @@ pub async fn pursue(
         }
         _ => unreachable!("the rest is there at once"),
     };
-    match (arrival.site.caching.of(&path), given.wish) {
-        (Some(policy), Some(wish)) => {
-            Box::pin(ask_cache(arrival, request, given, (policy, wish), (script, handler), ledger))
-                .await
+    match (arrival.site.caching.of(&path), given.overrides) {
+        (Some(policy), Some(overrides)) => {
+            Box::pin(ask_cache(
+                arrival,
+                request,
+                given,
+                (policy, overrides),
+                (script, handler),
+                ledger,
+            ))
+            .await
         }
         _ => Box::pin(ask_backend(arrival, request, given, (&script, &handler), ledger)).await,
     }
@@ -379,13 +390,13 @@ pub async fn look_up(
     arrival: Arrival<'_>,
     policy: &Arc<CachePolicy>,
     request: &Request<()>,
-    wish: &Wish,
+    overrides: &Overrides,
     ledger: &mut Ledger,
 ) -> Result<Turn, Failure> {
     let Arrival { context, caller, .. } = arrival;
     let Some(content) = &context.cache else { return Ok(Turn::Pass(cache::Note::none())) };
     let (loop_index, refresh) = (context.index, caller.refresh());
-    let turn = Lookup { content, loop_index, policy, request, wish, refresh }.turn().await;
+    let turn = Lookup { content, loop_index, policy, request, overrides, refresh }.turn().await;
     ledger.mark(Phase::Cache);
     let Ok(Turn::Answer(response, Some(refresh))) = turn else { return turn };
     if let Some(caller) = caller.refreshing(refresh) {
@@ -410,11 +421,11 @@ async fn ask_cache(
     arrival: Arrival<'_>,
     request: &Request<()>,
     given: RequestParts<'_>,
-    (policy, wish): (&Arc<CachePolicy>, &Wish),
+    (policy, overrides): (&Arc<CachePolicy>, &Overrides),
     (script, handler): (Script, Handler),
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    match look_up(arrival, policy, request, wish, ledger).await? {
+    match look_up(arrival, policy, request, overrides, ledger).await? {
         Turn::Answer(response, _) => Ok(response),
         Turn::Pass(note) => {
             // Boxed, as a hit needs none of its room.

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokamak_cost::Ledger;
 use tokamak_upstream::fcgi::Relay;
-use tokamak_upstream::shm::{Event, Exchange, Fault};
+use tokamak_upstream::shm::{Event, QueuedRequest, WorkerError};
 
 use super::files::{self, FileSlices};
 use super::length::Measured;
@@ -27,7 +27,7 @@ pub enum Source {
     /// Read from files as the client takes it.
     Files(FileSlices),
     /// As a worker produces it.
-    Worker(Box<Exchange>),
+    Worker(Box<QueuedRequest>),
     /// Pieces that a script put together.
     Series(Series),
     /// As a FastCGI application produces it, and the request that the log names if that ends early.
@@ -83,7 +83,7 @@ impl From<files::Body> for Source {
 }
 
 fn poll_worker(
-    exchange: &mut Exchange,
+    exchange: &mut QueuedRequest,
     ledger: &mut Ledger,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Result<Bytes, Broken>>> {
@@ -92,7 +92,7 @@ fn poll_worker(
             Ok(Event::Body(bytes)) if bytes.is_empty() => {}
             Ok(Event::Body(bytes)) => return Poll::Ready(Some(Ok(bytes))),
             // Too late for either: the head has gone out.
-            Ok(Event::Interim(_) | Event::Head(_) | Event::Complaint(_) | Event::Account(_)) => {}
+            Ok(Event::Interim(_) | Event::Head(_) | Event::Stderr(_) | Event::Usage(_)) => {}
             Ok(Event::End(tokamak_upstream::shm::Outcome::Complete)) => {
                 exchange.stamp(ledger);
                 return Poll::Ready(None);
@@ -100,7 +100,9 @@ fn poll_worker(
             Ok(Event::End(tokamak_upstream::shm::Outcome::Broken)) => {
                 return Poll::Ready(Some(Err(Broken("the worker broke the response off"))));
             }
-            Err(Fault::Died { .. }) => return Poll::Ready(Some(Err(Broken("the worker died")))),
+            Err(WorkerError::Died { .. }) => {
+                return Poll::Ready(Some(Err(Broken("the worker died"))));
+            }
             Err(_) => return Poll::Ready(Some(Err(Broken("the worker's response is damaged")))),
         }
     }

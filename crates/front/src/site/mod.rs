@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Request;
 use tokamak_config as config;
-use tokamak_lua::State;
+use tokamak_lua::LuaState;
 use tokamak_upstream::shm::Gate;
 
 use crate::cache::SiteCachePolicies;
@@ -45,7 +45,7 @@ pub enum Handler {
     /// A FastCGI application, by its position in the configuration.
     Upstream(usize),
     /// Lua scripts in the place of programs, for web servers alone.
-    Scripts(Arc<State>),
+    Scripts(Arc<LuaState>),
     /// Nobody: there is no such page.
     Nobody,
 }

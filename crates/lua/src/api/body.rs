@@ -8,15 +8,15 @@ use std::path::Path;
 use mlua::{Lua, Table};
 
 use super::set;
-use crate::current::{exchange, remark};
-use crate::host::{Exchange, Piece, Side};
+use crate::current::{http, remark};
+use crate::host::{HttpContext, Piece, Side};
 use crate::raw::{Caller, TextCall, place_in, text_function};
 
 struct AddText;
 
 impl TextCall<1> for AddText {
     fn call(_: &Caller, [text]: [&[u8]; 1]) -> mlua::Result<()> {
-        exchange(|exchange| add_text(exchange, text))
+        http(|http| add_text(http, text))
     }
 }
 
@@ -24,16 +24,16 @@ struct SetText;
 
 impl TextCall<1> for SetText {
     fn call(_: &Caller, [text]: [&[u8]; 1]) -> mlua::Result<()> {
-        exchange(|exchange| {
-            exchange.clear_body();
-            add_text(exchange, text);
+        http(|http| {
+            http.clear_body();
+            add_text(http, text);
         })
     }
 }
 
-fn add_text(exchange: &mut dyn Exchange, text: &[u8]) {
+fn add_text(http: &mut dyn HttpContext, text: &[u8]) {
     if !text.is_empty() {
-        exchange.add_piece(Piece::Bytes(text.to_vec()));
+        http.add_piece(Piece::Bytes(text.to_vec()));
     }
 }
 
@@ -43,9 +43,7 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     // The usual body is one text: one call instead of two.
     host.set("set_text", text_function::<SetText, 1>(lua)?)?;
     set(lua, host, "add_file", |lua, (name, offset, length): (mlua::String, f64, f64)| {
-        let is_there = exchange(|exchange| {
-            add_file(exchange, &name.as_bytes(), offset as i64, length as i64)
-        })?;
+        let is_there = http(|http| add_file(http, &name.as_bytes(), offset as i64, length as i64))?;
         if !is_there {
             let name = name.as_bytes();
             remark(
@@ -55,57 +53,49 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
         }
         Ok(is_there)
     })?;
-    set(lua, host, "clear_body", |_, ()| exchange(|exchange| exchange.clear_body()))?;
+    set(lua, host, "clear_body", |_, ()| http(|http| http.clear_body()))?;
     set(lua, host, "response_body", |lua, ()| {
-        let body = exchange(|exchange| exchange.response_body())?;
+        let body = http(|http| http.response_body())?;
         body.map(|body| lua.create_string(body)).transpose()
     })?;
-    set(lua, host, "response_length", |_, ()| exchange(|exchange| exchange.response_length()))?;
+    set(lua, host, "response_length", |_, ()| http(|http| http.response_length()))?;
     set(lua, host, "response_bytes", |_, name: mlua::String| {
         // The body leaves when the script has ended.
         let has_come = *name.as_bytes() == b"bytes_in"[..];
-        exchange(|exchange| if has_come { exchange.response_length().unwrap_or(0) } else { 0 })
+        http(|http| if has_come { http.response_length().unwrap_or(0) } else { 0 })
     })?;
     set(lua, host, "send_file", |_, name: mlua::String| {
-        exchange(|exchange| send_file(exchange, &name.as_bytes()))
+        http(|http| send_file(http, &name.as_bytes()))
     })
 }
 
 fn request(lua: &Lua, host: &Table) -> mlua::Result<()> {
-    set(lua, host, "collect_body", |_, ()| exchange(|exchange| exchange.collect_body()))?;
-    set(lua, host, "has_request_body", |_, ()| {
-        exchange(|exchange| exchange.request_body().is_some())
-    })?;
+    set(lua, host, "collect_body", |_, ()| http(|http| http.collect_body()))?;
+    set(lua, host, "has_request_body", |_, ()| http(|http| http.request_body().is_some()))?;
     set(lua, host, "request_body", |lua, ()| {
-        let body = exchange(|exchange| exchange.request_body())?;
+        let body = http(|http| http.request_body())?;
         body.map(|body| lua.create_string(body)).transpose()
     })?;
     set(lua, host, "request_length", |_, ()| {
-        exchange(|exchange| exchange.request_length().map_or(-1, |length| length as i64))
+        http(|http| http.request_length().map_or(-1, |length| length as i64))
     })?;
     set(lua, host, "request_bytes", |_, name: mlua::String| {
         let has_come = *name.as_bytes() == b"bytes_in"[..];
-        exchange(
-            |exchange| {
-                if has_come { exchange.request_body().map_or(0, |body| body.len()) } else { 0 }
-            },
-        )
+        http(|http| if has_come { http.request_body().map_or(0, |body| body.len()) } else { 0 })
     })?;
-    set(lua, host, "clear_request_body", |_, ()| {
-        exchange(|exchange| exchange.set_request_body(Vec::new()))
-    })?;
+    set(lua, host, "clear_request_body", |_, ()| http(|http| http.set_request_body(Vec::new())))?;
     set(lua, host, "add_request_body", |_, text: mlua::String| {
-        exchange(|exchange| {
-            let mut body = exchange.request_body().unwrap_or_default();
+        http(|http| {
+            let mut body = http.request_body().unwrap_or_default();
             body.extend_from_slice(&text.as_bytes());
-            exchange.set_request_body(body);
+            http.set_request_body(body);
         })
     })
 }
 
 /// Adds a part of a file to the response's body; a negative offset counts from the file's end, a
 /// negative length means all that follows. Whether it can be read.
-fn add_file(exchange: &mut dyn Exchange, name: &[u8], offset: i64, length: i64) -> bool {
+fn add_file(http: &mut dyn HttpContext, name: &[u8], offset: i64, length: i64) -> bool {
     let path = Path::new(OsStr::from_bytes(name));
     let Some((file, size)) = open(path) else { return false };
     let offset = if offset < 0 {
@@ -116,7 +106,7 @@ fn add_file(exchange: &mut dyn Exchange, name: &[u8], offset: i64, length: i64) 
     let rest = size - offset;
     let length = if length < 0 { rest } else { rest.min(length as u64) };
     if length > 0 {
-        exchange.add_piece(Piece::File { file, offset, length });
+        http.add_piece(Piece::File { file, offset, length });
     }
     true
 }
@@ -132,17 +122,17 @@ fn open(path: &Path) -> Option<(File, u64)> {
 }
 
 /// Makes a whole file the response, with its content type; the status that tells how it went.
-fn send_file(exchange: &mut dyn Exchange, name: &[u8]) -> u16 {
+fn send_file(http: &mut dyn HttpContext, name: &[u8]) -> u16 {
     let path = Path::new(OsStr::from_bytes(name));
     let Some((file, length)) = open(path) else { return 404 };
     let mut has_type = false;
-    exchange.values(Side::Response, b"content-type", &mut |_| has_type = true);
-    if !has_type && let Some(kind) = exchange.content_type(path) {
-        exchange.set_field(Side::Response, b"content-type", Some(kind.as_bytes()));
+    http.values(Side::Response, b"content-type", &mut |_| has_type = true);
+    if !has_type && let Some(kind) = http.content_type(path) {
+        http.set_field(Side::Response, b"content-type", Some(kind.as_bytes()));
     }
-    exchange.clear_body();
+    http.clear_body();
     if length > 0 {
-        exchange.add_piece(Piece::File { file, offset: 0, length });
+        http.add_piece(Piece::File { file, offset: 0, length });
     }
     200
 }

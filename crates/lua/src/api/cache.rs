@@ -6,20 +6,20 @@ use std::time::{Duration, SystemTime};
 use mlua::{Lua, Table, Value};
 
 use super::set;
-use crate::cache::{Purge, Wish};
-use crate::current::exchange;
+use crate::cache::{Override, Purge};
+use crate::current::http;
 
 /// Longest time that is meant as a time; beyond it is for ever. A hundred years.
 const LONGEST: f64 = 3.2e9;
 
 pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     set(lua, host, "cache_wish", |_, (name, value): (mlua::String, Value)| {
-        let wish = wish(&name.as_bytes(), &value)?;
-        exchange(|exchange| exchange.wish(wish))
+        let with = override_of(&name.as_bytes(), &value)?;
+        http(|http| http.override_cache(with))
     })?;
     set(lua, host, "cache_find", |lua, key: Option<mlua::String>| {
         let key = key.as_ref().map(|key| key.as_bytes());
-        let Some(kept) = exchange(|exchange| exchange.kept(key.as_deref()))? else {
+        let Some(kept) = http(|http| http.kept(key.as_deref()))? else {
             return Ok(None);
         };
         let table = lua.create_table_with_capacity(0, 4)?;
@@ -30,7 +30,7 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
         Ok(Some(table))
     })?;
     set(lua, host, "cache_send", |_, key: mlua::String| {
-        exchange(|exchange| exchange.send_kept(&key.as_bytes()))
+        http(|http| http.send_kept(&key.as_bytes()))
     })?;
     set(lua, host, "cache_purge", |_, (name, value): (mlua::String, mlua::String)| {
         let text = || value.to_string_lossy();
@@ -41,28 +41,28 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
             b"tag" => Purge::Tag(text()),
             _ => Purge::Url(text()),
         };
-        Ok(match exchange(|exchange| exchange.purge(what))? {
+        Ok(match http(|http| http.purge(what))? {
             Ok(count) => (Some(count), None),
             Err(problem) => (None, Some(problem)),
         })
     })
 }
 
-fn wish(name: &[u8], value: &Value) -> mlua::Result<Wish> {
+fn override_of(name: &[u8], value: &Value) -> mlua::Result<Override> {
     let seconds = || value.as_f64().or(value.as_i64().map(|number| number as f64)).unwrap_or(0.0);
     let time = || Duration::from_secs_f64(seconds().clamp(0.0, LONGEST));
     let text = |text: &mlua::String| text.as_bytes().to_vec();
     Ok(match name {
-        b"key" => Wish::Key(value.as_string().map(text).unwrap_or_default()),
-        b"lifetime" => Wish::Lifetime(time()),
-        b"stale_while_revalidate" => Wish::WhileRevalidate(time()),
-        b"stale_if_error" => Wish::IfError(time()),
-        b"since" => Wish::Since(SystemTime::UNIX_EPOCH + time()),
+        b"key" => Override::Key(value.as_string().map(text).unwrap_or_default()),
+        b"lifetime" => Override::Lifetime(time()),
+        b"stale_while_revalidate" => Override::WhileRevalidate(time()),
+        b"stale_if_error" => Override::IfError(time()),
+        b"since" => Override::Since(SystemTime::UNIX_EPOCH + time()),
         b"tags" => {
             let tags = value.as_table().map(|tags| tags.sequence_values::<mlua::String>());
             let tags = tags.into_iter().flatten().map(|tag| Ok(tag?.to_string_lossy()));
-            Wish::Tags(tags.collect::<mlua::Result<_>>()?)
+            Override::Tags(tags.collect::<mlua::Result<_>>()?)
         }
-        _ => Wish::Bypass(value.as_boolean().unwrap_or(false)),
+        _ => Override::Bypass(value.as_boolean().unwrap_or(false)),
     })
 }

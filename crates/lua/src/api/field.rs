@@ -1,6 +1,6 @@
 //! Header fields that scripts write: what they may be, and which ones are the server's own.
 
-use crate::host::{Exchange, Side};
+use crate::host::{HttpContext, Side};
 
 /// Fields that frame a message, or that are the other side's to send: assignments to them are
 /// ignored.
@@ -46,7 +46,7 @@ fn is_clean(value: &[u8]) -> bool {
 /// # Errors
 /// It cannot be meant, and is ignored.
 pub fn assign(
-    exchange: &mut dyn Exchange,
+    http: &mut dyn HttpContext,
     side: Side,
     name: &[u8],
     text: &[u8],
@@ -61,28 +61,28 @@ pub fn assign(
         return Err(format!("invalid char in {whose} header field name: ({name})"));
     }
     if text.is_empty() {
-        exchange.set_field(side, name, None);
+        http.set_field(side, name, None);
         return Ok(());
     }
     if is_clean(text) {
-        exchange.set_field(side, name, Some(text));
+        http.set_field(side, name, Some(text));
         return Ok(());
     }
     let Some(values) = values(name, text) else {
         let name = name.escape_ascii();
         return Err(format!("invalid char in {whose} header field value for {name}"));
     };
-    exchange.set_field(side, name, Some(values[0]));
+    http.set_field(side, name, Some(values[0]));
     for value in &values[1..] {
-        exchange.add_field(side, name, value);
+        http.add_field(side, name, value);
     }
     Ok(())
 }
 
 /// The value that a script reads: several are joined as they would have to be written.
-pub fn joined(exchange: &dyn Exchange, side: Side, name: &[u8]) -> Option<Vec<u8>> {
+pub fn joined(http: &dyn HttpContext, side: Side, name: &[u8]) -> Option<Vec<u8>> {
     let mut all: Option<Vec<u8>> = None;
-    exchange.values(side, name, &mut |value| match &mut all {
+    http.values(side, name, &mut |value| match &mut all {
         None => all = Some(value.to_vec()),
         Some(all) => {
             match side {

@@ -9,7 +9,7 @@ use std::path::Path;
 use mlua::{Lua, Table};
 
 use super::set;
-use crate::current::exchange;
+use crate::current::http;
 
 /// Names of a folder that are read at most.
 const MOST_NAMES: usize = 100_000;
@@ -33,7 +33,7 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
         if *property.as_bytes() == b"etag"[..] {
             return Ok(fs::metadata(path).ok().map(|metadata| etag(&metadata)));
         }
-        exchange(|exchange| exchange.content_type(path))
+        http(|http| http.content_type(path))
     })?;
     set(lua, host, "readdir", |lua, name: mlua::String| {
         let name = name.as_bytes();

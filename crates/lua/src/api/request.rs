@@ -4,7 +4,7 @@
 use mlua::{Lua, Table};
 
 use super::{field, set};
-use crate::current::{exchange, remark, with};
+use crate::current::{http, remark, with};
 use crate::host::{Attribute, Item, Other, Side};
 use crate::raw::{Caller, TextCall, assign_function, text_function};
 
@@ -39,11 +39,11 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     variables(lua, host)?;
     set(lua, host, "item", |_, name: mlua::String| {
         let Some(item) = Item::named(&name.as_bytes()) else { return Ok((None, None)) };
-        let (first, second) = exchange(|exchange| exchange.item(item))?;
+        let (first, second) = http(|http| http.item(item))?;
         Ok((Some(first), Some(second)))
     })?;
     set(lua, host, "others", |lua, ()| {
-        let others = exchange(|exchange| exchange.others())?;
+        let others = http(|http| http.others())?;
         let list = lua.create_table()?;
         for other in &others {
             list.raw_push(shown(lua, other)?)?;
@@ -52,15 +52,15 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })?;
     set(lua, host, "set_keep_alive", |_, value: f64| {
         if value == 0.0 || value == -1.0 {
-            exchange(|exchange| exchange.set_keep_alive(value as i64))?;
+            http(|http| http.set_keep_alive(value as i64))?;
         }
         Ok(())
     })?;
     set(lua, host, "server", |lua, name: mlua::String| {
         let name = name.as_bytes();
         Ok(match &*name {
-            b"uptime" => mlua::Value::Integer(exchange(|exchange| exchange.uptime())? as _),
-            b"clients_open" => mlua::Value::Integer(exchange(|exchange| exchange.clients())? as _),
+            b"uptime" => mlua::Value::Integer(http(|http| http.uptime())? as _),
+            b"clients_open" => mlua::Value::Integer(http(|http| http.clients())? as _),
             b"version" => mlua::Value::String(
                 lua.create_string(concat!("tokamak/", env!("CARGO_PKG_VERSION")))?,
             ),
@@ -86,7 +86,7 @@ impl TextCall<2> for SetResponseHeader {
 }
 
 fn assign(caller: &Caller, side: Side, name: &[u8], value: &[u8]) -> mlua::Result<()> {
-    match exchange(|exchange| field::assign(exchange, side, name, value))? {
+    match http(|http| field::assign(http, side, name, value))? {
         Ok(()) => Ok(()),
         Err(problem) => remark(caller.place(), &problem),
     }
@@ -113,7 +113,7 @@ fn shown(lua: &Lua, other: &Other) -> mlua::Result<Table> {
 
 fn headers(lua: &Lua, host: &Table) -> mlua::Result<()> {
     set(lua, host, "header", |lua, (which, name): (u8, mlua::String)| {
-        let value = exchange(|exchange| field::joined(exchange, side(which), &name.as_bytes()))?;
+        let value = http(|http| field::joined(http, side(which), &name.as_bytes()))?;
         value.map(|value| lua.create_string(value)).transpose()
     })?;
     host.set("assign_request_header", assign_function::<SetRequestHeader>(lua)?)?;
@@ -121,9 +121,7 @@ fn headers(lua: &Lua, host: &Table) -> mlua::Result<()> {
     host.set("set_response_header", text_function::<SetResponseHeader, 2>(lua)?)?;
     set(lua, host, "headers", |lua, which: u8| {
         let mut pairs = Pairs::default();
-        exchange(|exchange| {
-            exchange.fields(side(which), &mut |name, value| pairs.push(name, value))
-        })?;
+        http(|http| http.fields(side(which), &mut |name, value| pairs.push(name, value)))?;
         pairs.table(lua)
     })
 }
@@ -131,7 +129,7 @@ fn headers(lua: &Lua, host: &Table) -> mlua::Result<()> {
 fn attributes(lua: &Lua, host: &Table) -> mlua::Result<()> {
     set(lua, host, "attribute", |lua, name: mlua::String| {
         let Some(attribute) = Attribute::named(&name.as_bytes()) else { return Ok(None) };
-        let value = exchange(|exchange| exchange.attribute(attribute))?;
+        let value = http(|http| http.attribute(attribute))?;
         value.map(|value| lua.create_string(value)).transpose()
     })?;
     set(lua, host, "set_attribute", |_, (name, value): (mlua::String, mlua::String)| {
@@ -142,14 +140,14 @@ fn attributes(lua: &Lua, host: &Table) -> mlua::Result<()> {
         if !attribute.is_writable() {
             return Ok(None);
         }
-        exchange(|exchange| exchange.set_attribute(attribute, &value.as_bytes()).err())
+        http(|http| http.set_attribute(attribute, &value.as_bytes()).err())
     })?;
     set(lua, host, "attributes", |lua, ()| {
         // A value that is not there ends no list: it shows as nil, as in lighttpd.
         let list = lua.create_table()?;
         for (at, attribute) in Attribute::ALL.iter().enumerate() {
             list.raw_set(2 * at + 1, attribute.name())?;
-            if let Some(value) = exchange(|exchange| exchange.attribute(*attribute))? {
+            if let Some(value) = http(|http| http.attribute(*attribute))? {
                 list.raw_set(2 * at + 2, lua.create_string(value)?)?;
             }
         }
@@ -164,11 +162,11 @@ fn variables(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })?;
     set(lua, host, "set_variable", |_, (name, value): (mlua::String, Option<mlua::String>)| {
         let value = value.as_ref().map(|value| value.as_bytes());
-        exchange(|exchange| exchange.set_variable(&name.as_bytes(), value.as_deref()))
+        http(|http| http.set_variable(&name.as_bytes(), value.as_deref()))
     })?;
     set(lua, host, "variables", |lua, ()| {
         let mut pairs = Pairs::default();
-        exchange(|exchange| exchange.variables(&mut |name, value| pairs.push(name, value)))?;
+        http(|http| http.variables(&mut |name, value| pairs.push(name, value)))?;
         pairs.table(lua)
     })
 }

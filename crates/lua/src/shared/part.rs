@@ -13,23 +13,23 @@ const PER_ENTRY: usize = 160;
 /// Entries in the order of their use, and how much room they take.
 #[derive(Debug)]
 pub struct Part {
-    entries: LruCache<Box<[u8]>, Entry>,
+    entries: LruCache<Box<[u8]>, SharedValue>,
     used: usize,
     capacity: usize,
 }
 
 /// What a key has.
 #[derive(Debug)]
-pub struct Entry {
+pub struct SharedValue {
     /// Its value.
     pub value: Value,
     /// When that is over.
     until: Option<Instant>,
 }
 
-impl Entry {
-    fn new(value: Value, lifetime: Lifetime) -> Entry {
-        let mut entry = Entry { value, until: None };
+impl SharedValue {
+    fn new(value: Value, lifetime: Lifetime) -> SharedValue {
+        let mut entry = SharedValue { value, until: None };
         entry.keep(lifetime);
         entry
     }
@@ -62,7 +62,7 @@ impl Part {
     }
 
     /// What a key has, unless it is over; it is used now. The size of its value must not change.
-    pub fn get(&mut self, key: &[u8]) -> Option<&mut Entry> {
+    pub fn get(&mut self, key: &[u8]) -> Option<&mut SharedValue> {
         self.entries.get_mut(key).filter(|entry| !entry.is_over())
     }
 
@@ -81,7 +81,7 @@ impl Part {
             self.forget(&key, &entry);
         }
         self.used += size;
-        self.entries.put(key.into(), Entry::new(value, lifetime));
+        self.entries.put(key.into(), SharedValue::new(value, lifetime));
         Ok(is_forced)
     }
 
@@ -92,7 +92,7 @@ impl Part {
         }
     }
 
-    fn forget(&mut self, key: &[u8], entry: &Entry) {
+    fn forget(&mut self, key: &[u8], entry: &SharedValue) {
         self.used -= size(key, &entry.value);
     }
 

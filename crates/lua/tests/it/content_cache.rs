@@ -3,31 +3,31 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use tokamak_lua::cache::{Purge, Wish};
+use tokamak_lua::cache::{Override, Purge};
 use tokamak_lua::{Limits, Outcome, Trouble};
 
 use crate::harness::{Site, run, show};
 
 #[test]
-fn wishes() {
+fn overrides() {
     for (script, expected) in [
-        ("set { key = 'news ' .. 1 }", Wish::Key(b"news 1".to_vec())),
-        ("set { lifetime = 60 }", Wish::Lifetime(Duration::from_secs(60))),
-        ("set { lifetime = '1.5' }", Wish::Lifetime(Duration::from_millis(1500))),
-        ("set { lifetime = 1/0 }", Wish::Lifetime(Duration::from_secs(3_200_000_000))),
-        ("set { stale_while_revalidate = 10 }", Wish::WhileRevalidate(Duration::from_secs(10))),
-        ("set { stale_if_error = 0 }", Wish::IfError(Duration::ZERO)),
-        ("set { tags = { 'a', 'b c' } }", Wish::Tags(vec!["a".into(), "b c".into()])),
-        ("set { tags = 'a' }", Wish::Tags(vec!["a".into()])),
-        ("set { bypass = true }", Wish::Bypass(true)),
-        ("depends {}", Wish::Since(SystemTime::UNIX_EPOCH)),
+        ("set { key = 'news ' .. 1 }", Override::Key(b"news 1".to_vec())),
+        ("set { lifetime = 60 }", Override::Lifetime(Duration::from_secs(60))),
+        ("set { lifetime = '1.5' }", Override::Lifetime(Duration::from_millis(1500))),
+        ("set { lifetime = 1/0 }", Override::Lifetime(Duration::from_secs(3_200_000_000))),
+        ("set { stale_while_revalidate = 10 }", Override::WhileRevalidate(Duration::from_secs(10))),
+        ("set { stale_if_error = 0 }", Override::IfError(Duration::ZERO)),
+        ("set { tags = { 'a', 'b c' } }", Override::Tags(vec!["a".into(), "b c".into()])),
+        ("set { tags = 'a' }", Override::Tags(vec!["a".into()])),
+        ("set { bypass = true }", Override::Bypass(true)),
+        ("depends {}", Override::Since(SystemTime::UNIX_EPOCH)),
     ] {
         let (outcome, memory) = run(&format!("tokamak.cache.{script}"));
         assert_eq!(outcome, Outcome::GoOn, "{script}: {:?}", memory.log);
-        assert_eq!(memory.wishes, [expected], "{script}");
+        assert_eq!(memory.overrides, [expected], "{script}");
     }
     let (_, memory) = run("tokamak.cache.set { key = 'a', lifetime = 1, tags = 'b' }");
-    assert_eq!(memory.wishes.len(), 3);
+    assert_eq!(memory.overrides.len(), 3);
 }
 
 #[test]
@@ -51,9 +51,9 @@ fn what_a_page_depends_on() {
     let since = |name: &str| {
         let (outcome, memory) = site.ask(name);
         assert_eq!(outcome, Outcome::GoOn, "{:?}", memory.log);
-        match memory.wishes[..] {
-            [Wish::Since(time)] => time,
-            _ => panic!("{:?}", memory.wishes),
+        match memory.overrides[..] {
+            [Override::Since(time)] => time,
+            _ => panic!("{:?}", memory.overrides),
         }
     };
     let changed = fs::metadata(site.folder.path().join("files.lua")).unwrap().modified().unwrap();

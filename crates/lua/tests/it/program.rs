@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokamak_lua::{
-    Absent, Call, Engine, Host, Limits, Outcome, Program, RedisServer, Stage, State, Trouble,
+    Absent, Call, Engine, Host, Limits, LuaState, Outcome, Program, RedisServer, Stage, Trouble,
     Value, Waiting,
 };
 
@@ -89,7 +89,7 @@ impl Program for Console {
 struct Programs {
     folder: TempDir,
     _engine: Engine,
-    state: Arc<State>,
+    state: Arc<LuaState>,
 }
 
 impl Programs {
@@ -100,7 +100,7 @@ impl Programs {
     fn limited(limits: Limits, scripts: &[(&str, &str)]) -> Programs {
         let folder = tempfile::tempdir().expect("a folder");
         let engine = Engine::below(limits, &BTreeMap::new(), folder.path());
-        let state = Arc::new(State::new(&engine).expect("memory for Lua"));
+        let state = Arc::new(LuaState::new(&engine).expect("memory for Lua"));
         let programs = Programs { folder, _engine: engine, state };
         scripts.iter().for_each(|(name, text)| programs.write(name, text));
         programs
@@ -346,7 +346,7 @@ fn a_folder_may_be_a_link_that_moves() {
     }
     std::os::unix::fs::symlink("one", at("current")).expect("a link");
     let engine = Engine::below(Limits::default(), &BTreeMap::new(), &at("current"));
-    let state = Arc::new(State::new(&engine).expect("memory for Lua"));
+    let state = Arc::new(LuaState::new(&engine).expect("memory for Lua"));
     let name = at("current/test.lua");
     let prints = || {
         let script = state.find(name.as_os_str().as_encoded_bytes()).expect("a script");

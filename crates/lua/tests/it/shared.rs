@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokamak_lua::{Limits, Outcome, Stage, State, Trouble};
+use tokamak_lua::{Limits, LuaState, Outcome, Stage, Trouble};
 
 use crate::harness::{Site, request, run, show, wait_for};
 
@@ -138,7 +138,7 @@ fn event_loops_and_scripts_share() {
     let add = "tokamak.shared.main:incr('n', 1, 0)";
     let tell = "lighty.r.resp_body.set(tostring(tokamak.shared.main:get('n'))) return 200";
     let site = Site::new(Limits::default(), &[("add.lua", add), ("tell.lua", tell)]);
-    let other = Arc::new(State::new(&site.engine).expect("memory for Lua"));
+    let other = Arc::new(LuaState::new(&site.engine).expect("memory for Lua"));
     assert_eq!(site.ask("add.lua").0, Outcome::GoOn);
     let (_, outcome) =
         wait_for(other.run(site.script("add.lua"), Stage::RawUrl, Box::new(request())));

@@ -1,6 +1,6 @@
 //! Bodies that come in chunks, each with its length before it.
 
-use super::fault::Fault;
+use super::error::HttpError;
 
 /// Bytes that the line before a chunk may have, and all trailer fields. Chosen arbitrarily.
 const LONGEST_LINE: usize = 1024;
@@ -37,7 +37,7 @@ impl Chunks {
         bytes: &[u8],
         body: &mut Vec<u8>,
         most: usize,
-    ) -> Result<(usize, bool), Fault> {
+    ) -> Result<(usize, bool), HttpError> {
         let mut taken = 0;
         loop {
             let rest = &bytes[taken..];
@@ -45,7 +45,7 @@ impl Chunks {
                 Part::Size => {
                     let Some((count, size)) = size(rest)? else { return Ok((taken, false)) };
                     if size > (most - body.len()) as u64 {
-                        return Err(Fault::Large(most));
+                        return Err(HttpError::Large(most));
                     }
                     self.part = if size == 0 { Part::Trailer } else { Part::Data(size as usize) };
                     count
@@ -96,7 +96,7 @@ impl Chunks {
 }
 
 /// The line before a chunk: its own length, and the chunk's.
-fn size(bytes: &[u8]) -> Result<Option<(usize, u64)>, Fault> {
+fn size(bytes: &[u8]) -> Result<Option<(usize, u64)>, HttpError> {
     let Some(first) = bytes.first() else { return Ok(None) };
     if !first.is_ascii_hexdigit() {
         return Err(malformed());
@@ -111,6 +111,6 @@ fn size(bytes: &[u8]) -> Result<Option<(usize, u64)>, Fault> {
     }
 }
 
-fn malformed() -> Fault {
-    Fault::broken("its chunks are malformed")
+fn malformed() -> HttpError {
+    HttpError::broken("its chunks are malformed")
 }

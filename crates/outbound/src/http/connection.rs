@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use super::fault::Fault;
+use super::error::HttpError;
 use super::response::{Decoder, Response};
 use super::stream::Stream;
 
@@ -35,7 +35,7 @@ pub struct Connection {
 }
 
 /// A request and its response over a connection.
-pub struct Exchange {
+pub struct RoundTrip {
     sent: usize,
     sending: Poll<io::Result<()>>,
     decoder: Decoder,
@@ -82,14 +82,14 @@ impl Connection {
         &mut self,
         decoder: &mut Decoder,
         context: &mut Context<'_>,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), HttpError>> {
         while !decoder.is_done() {
             let expected = usize::try_from(decoder.expected()).unwrap_or(MOST_ROOM);
             self.input.reserve(expected.clamp(ROOM, MOST_ROOM));
             match ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context)) {
                 Ok(0) if decoder.has_begun() => decoder.close()?,
                 Ok(0) => {
-                    return Poll::Ready(Err(Fault::Unanswered(
+                    return Poll::Ready(Err(HttpError::Unanswered(
                         io::ErrorKind::UnexpectedEof.into(),
                     )));
                 }
@@ -98,19 +98,19 @@ impl Connection {
                     self.input.drain(..count);
                 }
                 Err(error) if decoder.has_begun() => {
-                    return Poll::Ready(Err(Fault::Broken(error.to_string())));
+                    return Poll::Ready(Err(HttpError::Broken(error.to_string())));
                 }
-                Err(error) => return Poll::Ready(Err(Fault::Unanswered(error))),
+                Err(error) => return Poll::Ready(Err(HttpError::Unanswered(error))),
             }
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl Exchange {
-    /// An exchange that has yet to begin, with what takes its response.
-    pub fn new(decoder: Decoder) -> Exchange {
-        Exchange { sent: 0, sending: Poll::Pending, decoder }
+impl RoundTrip {
+    /// A round trip that has yet to begin, with what takes its response.
+    pub fn new(decoder: Decoder) -> RoundTrip {
+        RoundTrip { sent: 0, sending: Poll::Pending, decoder }
     }
 
     /// Goes on with sending `message`, and with waiting for all of the response.
@@ -122,7 +122,7 @@ impl Exchange {
         connection: &mut Connection,
         message: &[u8],
         context: &mut Context<'_>,
-    ) -> Poll<Result<Response, Fault>> {
+    ) -> Poll<Result<Response, HttpError>> {
         connection.is_clean = false;
         if self.sending.is_pending() {
             self.sending = connection.send(message, &mut self.sent, context);
@@ -130,8 +130,8 @@ impl Exchange {
         // A peer may answer before it has taken all, and close the connection: its answer counts.
         match (ready!(connection.receive(&mut self.decoder, context)), &self.sending) {
             // What came first is the reason.
-            (Err(Fault::Unanswered(_)), Poll::Ready(Err(error))) => {
-                return Poll::Ready(Err(Fault::Unanswered(error.kind().into())));
+            (Err(HttpError::Unanswered(_)), Poll::Ready(Err(error))) => {
+                return Poll::Ready(Err(HttpError::Unanswered(error.kind().into())));
             }
             (received, _) => received?,
         }

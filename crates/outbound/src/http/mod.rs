@@ -3,7 +3,7 @@
 
 mod chunks;
 mod connection;
-mod fault;
+mod error;
 mod pool;
 mod request;
 mod response;
@@ -14,7 +14,7 @@ mod url;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use fault::Fault;
+pub use error::HttpError;
 pub use request::{Request, is_reserved};
 pub use response::{Decoder, Response};
 pub use sending::Sending;

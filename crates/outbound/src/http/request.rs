@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use http::Method;
 use http::header::{self, HeaderName, HeaderValue};
 
-use super::fault::Fault;
+use super::error::HttpError;
 use super::stream::Peer;
 use super::url;
 
@@ -46,10 +46,10 @@ impl Request {
     ///
     /// # Errors
     /// The method or the address is none that can be asked.
-    pub fn new(method: &[u8], url: &[u8], socket: Option<PathBuf>) -> Result<Request, Fault> {
+    pub fn new(method: &[u8], url: &[u8], socket: Option<PathBuf>) -> Result<Request, HttpError> {
         let method = Method::from_bytes(method).ok().filter(|method| method != Method::CONNECT);
-        let method = method.ok_or(Fault::Method)?;
-        let url = url::parse(url).map_err(Fault::Url)?;
+        let method = method.ok_or(HttpError::Method)?;
+        let url = url::parse(url).map_err(HttpError::Url)?;
         let mut head = Vec::with_capacity(url.target.len() + url.authority.len() + ROOM);
         head.extend_from_slice(method.as_str().as_bytes());
         head.extend_from_slice(if url.target.starts_with(b"/") { b" " } else { b" /" });
@@ -67,8 +67,8 @@ impl Request {
     ///
     /// # Errors
     /// It cannot be sent, or is not for the caller to say.
-    pub fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Fault> {
-        let bad = || Fault::Field(String::from_utf8_lossy(name).into_owned());
+    pub fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), HttpError> {
+        let bad = || HttpError::Field(String::from_utf8_lossy(name).into_owned());
         let name = HeaderName::from_bytes(name).map_err(|_| bad())?;
         let value = HeaderValue::from_bytes(value).map_err(|_| bad())?;
         if is_reserved(&name) {

@@ -6,7 +6,7 @@
 use std::mem::MaybeUninit;
 
 use super::chunks::Chunks;
-use super::fault::Fault;
+use super::error::HttpError;
 
 /// Bytes that a response's head may have. Chosen arbitrarily.
 const LARGEST_HEAD: usize = 128 << 10;
@@ -73,7 +73,7 @@ impl Decoder {
     ///
     /// # Errors
     /// This is no response, or too much of it.
-    pub fn take(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+    pub fn take(&mut self, bytes: &[u8]) -> Result<usize, HttpError> {
         self.has_begun |= !bytes.is_empty();
         let mut taken = 0;
         loop {
@@ -96,7 +96,7 @@ impl Decoder {
                 Part::Chunks(chunks) => chunks.take(rest, &mut self.response.body, self.most)?,
                 Part::Rest => {
                     if rest.len() > self.most - self.response.body.len() {
-                        return Err(Fault::Large(self.most));
+                        return Err(HttpError::Large(self.most));
                     }
                     self.response.body.extend_from_slice(rest);
                     (rest.len(), false)
@@ -115,11 +115,11 @@ impl Decoder {
     ///
     /// # Errors
     /// The response has not.
-    pub fn close(&mut self) -> Result<(), Fault> {
+    pub fn close(&mut self) -> Result<(), HttpError> {
         match self.part {
             Part::Rest => self.part = Part::Nothing,
             Part::Nothing => {}
-            _ => return Err(Fault::broken("it breaks off")),
+            _ => return Err(HttpError::broken("it breaks off")),
         }
         Ok(())
     }
@@ -149,7 +149,7 @@ impl Decoder {
     }
 
     /// Takes a head, if all of it is here; its length.
-    fn head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
+    fn head(&mut self, bytes: &[u8]) -> Result<Option<usize>, HttpError> {
         let Some(first) = bytes.first() else { return Ok(None) };
         // Nothing may come before, so an empty line can only be the end.
         if *first != b'H' {
@@ -165,7 +165,7 @@ impl Decoder {
                 bytes,
                 &mut fields,
             );
-            match parsed.map_err(|error| Fault::Broken(error.to_string()))? {
+            match parsed.map_err(|error| HttpError::Broken(error.to_string()))? {
                 httparse::Status::Complete(length) if length <= LARGEST_HEAD => {
                     self.looked_at = 0;
                     self.understand(&head, length)?;
@@ -183,10 +183,10 @@ impl Decoder {
         &mut self,
         head: &httparse::Response<'_, '_>,
         length: usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), HttpError> {
         let status = head.code.unwrap_or_default();
         match status {
-            101 => return Err(Fault::broken("it changes the protocol")),
+            101 => return Err(HttpError::broken("it changes the protocol")),
             // Another one follows.
             100..200 => return Ok(()),
             200.. => {}
@@ -208,7 +208,7 @@ impl Decoder {
                 b"transfer-encoding"
                     if is_old || is_chunked || !value.eq_ignore_ascii_case(b"chunked") =>
                 {
-                    return Err(Fault::broken("its transfer encoding is unknown"));
+                    return Err(HttpError::broken("its transfer encoding is unknown"));
                 }
                 b"transfer-encoding" => is_chunked = true,
                 b"connection" => {
@@ -225,7 +225,7 @@ impl Decoder {
             _ if self.is_for_head || matches!(status, 204 | 304) => Part::Nothing,
             _ if is_chunked => Part::Chunks(Chunks::default()),
             Some(0) => Part::Nothing,
-            Some(length) if length > self.most as u64 => return Err(Fault::Large(self.most)),
+            Some(length) if length > self.most as u64 => return Err(HttpError::Large(self.most)),
             Some(length) => {
                 self.response.body.reserve_exact((length as usize).min(MOST_TRUSTED));
                 Part::Length(length)
@@ -238,18 +238,18 @@ impl Decoder {
     }
 }
 
-fn malformed() -> Fault {
-    Fault::broken("its head is malformed")
+fn malformed() -> HttpError {
+    HttpError::broken("its head is malformed")
 }
 
 /// A length, of which there may be several as long as they agree.
-fn length(value: &[u8], mut before: Option<u64>) -> Result<u64, Fault> {
+fn length(value: &[u8], mut before: Option<u64>) -> Result<u64, HttpError> {
     for part in value.split(|byte| *byte == b',') {
         let part = part.trim_ascii();
         let digits = str::from_utf8(part).ok().filter(|_| part.iter().all(u8::is_ascii_digit));
         let length = digits.and_then(|digits| digits.parse().ok());
         if length.is_none() || before.is_some() && before != length {
-            return Err(Fault::broken("its length is unclear"));
+            return Err(HttpError::broken("its length is unclear"));
         }
         before = length;
     }

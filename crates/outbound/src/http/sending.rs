@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 use http::Method;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::connection::{Connection, Exchange};
-use super::fault::Fault;
+use super::connection::{Connection, RoundTrip};
+use super::error::HttpError;
 use super::request::Request;
 use super::response::{Decoder, Response};
 use super::stream::{self, Peer, Stream};
@@ -25,15 +25,15 @@ pub struct Sending {
     method: Method,
     message: Vec<u8>,
     limits: Limits,
-    state: State,
+    state: SendState,
 }
 
-enum State {
+enum SendState {
     /// There will be a connection, unless that takes too long.
     Opening(Opening, Pin<Box<Sleep>>),
     Talking {
         connection: Connection,
-        exchange: Exchange,
+        round_trip: RoundTrip,
         is_kept: bool,
     },
     Done,
@@ -45,7 +45,7 @@ enum Event {
     Response(Response),
 }
 
-type Opening = Pin<Box<dyn Future<Output = Result<Stream, Fault>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<Stream, HttpError>> + Send>>;
 
 impl Sending {
     /// Begins with a request.
@@ -53,7 +53,7 @@ impl Sending {
         let kept = client.pool().take(&request.peer);
         let message = request.message();
         let Request { peer, method, .. } = request;
-        let mut sending = Sending { client, peer, method, message, limits, state: State::Done };
+        let mut sending = Sending { client, peer, method, message, limits, state: SendState::Done };
         sending.state = match kept {
             Some(mut connection) => {
                 connection.deadline.as_mut().reset(Instant::now() + limits.time);
@@ -64,49 +64,49 @@ impl Sending {
         sending
     }
 
-    fn open(&self, deadline: Pin<Box<Sleep>>) -> State {
+    fn open(&self, deadline: Pin<Box<Sleep>>) -> SendState {
         let (names, peer) = (self.client.names.clone(), self.peer.clone());
-        State::Opening(Box::pin(async move { stream::connect(&names, &peer).await }), deadline)
+        SendState::Opening(Box::pin(async move { stream::connect(&names, &peer).await }), deadline)
     }
 
-    fn talk(&self, connection: Connection, is_kept: bool) -> State {
+    fn talk(&self, connection: Connection, is_kept: bool) -> SendState {
         let decoder = Decoder::new(self.method == Method::HEAD, self.limits.body);
-        State::Talking { connection, exchange: Exchange::new(decoder), is_kept }
+        SendState::Talking { connection, round_trip: RoundTrip::new(decoder), is_kept }
     }
 }
 
 impl Future for Sending {
-    type Output = Result<Response, Fault>;
+    type Output = Result<Response, HttpError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let sending = self.get_mut();
         loop {
             let (outcome, deadline) = match &mut sending.state {
-                State::Opening(opening, deadline) => {
+                SendState::Opening(opening, deadline) => {
                     (opening.as_mut().poll(context).map(|stream| stream.map(Event::Open)), deadline)
                 }
-                State::Talking { connection, exchange, .. } => {
-                    let received = exchange.poll(connection, &sending.message, context);
+                SendState::Talking { connection, round_trip, .. } => {
+                    let received = round_trip.poll(connection, &sending.message, context);
                     (
                         received.map(|response| response.map(Event::Response)),
                         &mut connection.deadline,
                     )
                 }
-                State::Done => unreachable!("a request was polled after its end"),
+                SendState::Done => unreachable!("a request was polled after its end"),
             };
             let outcome = match outcome {
                 Poll::Ready(outcome) => outcome,
                 Poll::Pending if deadline.as_mut().poll(context).is_ready() => {
-                    Err(Fault::Time(sending.limits.time))
+                    Err(HttpError::Time(sending.limits.time))
                 }
                 Poll::Pending => return Poll::Pending,
             };
-            let state = mem::replace(&mut sending.state, State::Done);
+            let state = mem::replace(&mut sending.state, SendState::Done);
             match (outcome, state) {
-                (Ok(Event::Open(stream)), State::Opening(_, deadline)) => {
+                (Ok(Event::Open(stream)), SendState::Opening(_, deadline)) => {
                     sending.state = sending.talk(Connection::new(stream, deadline), false);
                 }
-                (Ok(Event::Response(response)), State::Talking { connection, .. }) => {
+                (Ok(Event::Response(response)), SendState::Talking { connection, .. }) => {
                     if connection.is_clean() {
                         sending.client.pool().put(&sending.peer, connection);
                     }
@@ -114,7 +114,7 @@ impl Future for Sending {
                 }
                 // A peer may close a connection while a request is on its way to it. A second time
                 // would be no accident.
-                (Err(fault), State::Talking { connection, is_kept: true, .. })
+                (Err(fault), SendState::Talking { connection, is_kept: true, .. })
                     if fault.may_repeat(&sending.method) =>
                 {
                     sending.state = sending.open(connection.deadline);

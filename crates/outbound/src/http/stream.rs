@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 
-use super::fault::Fault;
+use super::error::HttpError;
 use crate::names::Names;
 
 /// Whom a connection leads to.
@@ -48,9 +48,9 @@ pub type Stream = Box<dyn Socket>;
 ///
 /// # Errors
 /// Nobody is there, or it cannot be trusted.
-pub async fn connect(names: &Names, peer: &Peer) -> Result<Stream, Fault> {
+pub async fn connect(names: &Names, peer: &Peer) -> Result<Stream, HttpError> {
     let stream = open(names, peer).await;
-    stream.map_err(|error| Fault::Connect(peer.to_string(), error))
+    stream.map_err(|error| HttpError::Connect(peer.to_string(), error))
 }
 
 async fn open(names: &Names, peer: &Peer) -> io::Result<Stream> {

@@ -62,7 +62,7 @@ struct Link {
 
 /// Why there is no reply.
 #[derive(Debug)]
-pub enum Fault {
+pub enum CommandError {
     /// The command is not for a connection that others use as well.
     Refused(String),
     /// No connection.
@@ -93,9 +93,9 @@ impl Client {
         &self,
         commands: &[Vec<Vec<u8>>],
         together: Together,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, CommandError> {
         if let Some(refusal) = commands.iter().find_map(|command| refusal(command)) {
-            return Err(Fault::Refused(refusal));
+            return Err(CommandError::Refused(refusal));
         }
         let limit = self.server.timeout;
         let mut link = Arc::default();
@@ -104,7 +104,7 @@ impl Client {
             Err(_) => {
                 // Whoever comes next had better not wait behind what is stuck.
                 link.get().inspect(|link| link.give_up());
-                Err(Fault::Time(limit))
+                Err(CommandError::Time(limit))
             }
         }
     }
@@ -114,7 +114,7 @@ impl Client {
         commands: &[Vec<Vec<u8>>],
         together: Together,
         used: &mut Arc<OnceCell<Link>>,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, CommandError> {
         let mut is_repeatable = commands.iter().all(|command| is_reading(command));
         loop {
             let was_open;
@@ -131,7 +131,7 @@ impl Client {
                     if error.is_unrecoverable_error() {
                         link.give_up();
                     }
-                    return Err(Fault::Failed(error));
+                    return Err(CommandError::Failed(error));
                 }
                 Ok(value) => return Ok(value),
             }
@@ -147,12 +147,12 @@ impl Client {
         (link.clone(), link.initialized())
     }
 
-    async fn connect(&self) -> Result<Link, Fault> {
+    async fn connect(&self) -> Result<Link, CommandError> {
         let place = match &self.server.place {
             Ok((host, port)) => format!("{host}:{port}"),
             Err(socket) => socket.display().to_string(),
         };
-        self.open().await.map_err(|error| Fault::Connect(place, error))
+        self.open().await.map_err(|error| CommandError::Connect(place, error))
     }
 
     async fn open(&self) -> RedisResult<Link> {
@@ -228,13 +228,13 @@ fn packed(command: &[Vec<u8>]) -> Cmd {
     packed
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for CommandError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Refused(reason) => write!(out, "{reason}"),
-            Fault::Connect(place, error) => write!(out, "no connection to {place}: {error}"),
-            Fault::Time(limit) => write!(out, "no reply within {limit:?}"),
-            Fault::Failed(error) => match error.code() {
+            CommandError::Refused(reason) => write!(out, "{reason}"),
+            CommandError::Connect(place, error) => write!(out, "no connection to {place}: {error}"),
+            CommandError::Time(limit) => write!(out, "no reply within {limit:?}"),
+            CommandError::Failed(error) => match error.code() {
                 // As the server said it.
                 Some(code) => write!(out, "{code} {}", error.detail().unwrap_or_default()),
                 None => write!(out, "{error}"),
@@ -243,4 +243,4 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for CommandError {}

@@ -354,9 +354,9 @@ impl Response {
                 }
                 Frame::Interim(head) => self.interim.push((head.status, own(&mut head.headers()))),
                 Frame::Body(bytes) => self.body.extend_from_slice(bytes),
-                Frame::Complaint(bytes) => self.complaints += &String::from_utf8_lossy(bytes),
-                Frame::Account(account) => {
-                    let texts = [account.script, account.uri, account.user];
+                Frame::Stderr(bytes) => self.complaints += &String::from_utf8_lossy(bytes),
+                Frame::Usage(usage) => {
+                    let texts = [usage.script, usage.uri, usage.user];
                     self.account =
                         Some(texts.map(|text| String::from_utf8_lossy(text).into_owned()));
                 }

@@ -198,7 +198,7 @@ impl Generation {
         for _ in 0..AT_ONCE {
             let Some(message) = self.front.as_mut().and_then(Front::hear) else { break };
             match message {
-                FromFront::Standing { .. }
+                FromFront::AddressStatus { .. }
                 | FromFront::Cache { .. }
                 | FromFront::Purged { .. }
                 | FromFront::Answered { .. } => answers.push(message),
@@ -262,8 +262,8 @@ impl Generation {
 
     fn tell_change(&mut self, change: &Change) {
         if let Some(upstream) = self.upstream(&change.upstream) {
-            let errand = Some(change.errand(upstream));
-            self.tell_front(&ToFront::Upstreams { question: 0, errand }, Vec::new());
+            let change = Some(change.change(upstream));
+            self.tell_front(&ToFront::Upstreams { question: 0, change }, Vec::new());
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Generation, LEAVE, Life};
 use crate::log::{self, Level};
 use crate::pool::{Pool, Trouble};
 use crate::renew::Renewals;
-use crate::succession::{Deed, Limits, Role, Seen, judge};
+use crate::succession::{Action, Limits, Role, Seen, judge};
 
 /// A pool and what it is for its site.
 #[derive(Debug)]
@@ -157,16 +157,16 @@ impl Generation {
             };
             let limits = Limits { start: pool.start_limit(), drain };
             match judge(*role, seen, limits, now) {
-                Deed::Nothing => {}
-                Deed::TakeOver => self.take_over(at, now),
-                Deed::GiveUp(why) => {
+                Action::Nothing => {}
+                Action::TakeOver => self.take_over(at, now),
+                Action::GiveUp(why) => {
                     pool.say(Level::Error, format_args!("the old processes go on: {why}"));
                     let place = pool.place;
                     self.seats[at].role = Role::Ending(now);
                     self.seats[at].pool.kill(now);
                     self.end_renewal(place, now);
                 }
-                Deed::End => {
+                Action::End => {
                     // What still runs there has as long as in a generation that drains.
                     let left = match role {
                         Role::Leaving(from) => {
@@ -178,8 +178,8 @@ impl Generation {
                     self.seats[at].role = Role::Ending(deadline);
                     self.seats[at].pool.quit(deadline, now);
                 }
-                Deed::Kill => self.seats[at].pool.kill(now),
-                Deed::Forget => {
+                Action::Kill => self.seats[at].pool.kill(now),
+                Action::Forget => {
                     let pool = self.seats.remove(at).pool;
                     let history = &mut self.histories[pool.place];
                     history.served = history.served.saturating_add(pool.served());

@@ -36,7 +36,7 @@ use crate::settings;
 use crate::sockets::Sockets;
 use crate::storm::Storm;
 use crate::watch::since;
-use questions::{Questions, Wish};
+use questions::{Query, Questions};
 
 /// What the supervisor is given.
 pub struct Setup {
@@ -371,10 +371,12 @@ impl Supervisor {
     fn commands(&mut self, now: u64) {
         for (client, command) in self.control.serve() {
             match command {
-                Command::Status => self.ask_front(client, Wish::Status { json: false }, now),
-                Command::StatusJson => self.ask_front(client, Wish::Status { json: true }, now),
-                Command::Upstream(command) => self.ask_front(client, Wish::Upstreams(command), now),
-                Command::Purge(command) => self.ask_front(client, Wish::Purge(command), now),
+                Command::Status => self.ask_front(client, Query::Status { json: false }, now),
+                Command::StatusJson => self.ask_front(client, Query::Status { json: true }, now),
+                Command::Upstream(command) => {
+                    self.ask_front(client, Query::Upstreams(command), now)
+                }
+                Command::Purge(command) => self.ask_front(client, Query::Purge(command), now),
                 Command::Reload => self.reload(Some(client), now),
                 Command::Stop => {
                     self.control.answer(client, "ok stopping\n".into());

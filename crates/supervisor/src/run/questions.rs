@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tokamak_sys::control::{CacheStanding, Deed, FromFront, Standing, ToFront};
+use tokamak_sys::control::{AddressAction, AddressStatus, CacheStatus, FromFront, ToFront};
 
 use super::Supervisor;
 use crate::banner;
@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// What a client wants to know.
 #[derive(Debug)]
-pub(super) enum Wish {
+pub(super) enum Query {
     /// The state of everything.
     Status { json: bool },
     /// The addresses of upstreams, perhaps after a change.
@@ -34,7 +34,7 @@ struct Question {
     number: u32,
     generation: u32,
     client: u64,
-    wish: Wish,
+    query: Query,
     heard: Heard,
     asked: u64,
 }
@@ -42,8 +42,8 @@ struct Question {
 /// What the front has said about a question so far.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    upstreams: Vec<(u16, Standing)>,
-    cache: Option<CacheStanding>,
+    upstreams: Vec<(u16, AddressStatus)>,
+    cache: Option<CacheStatus>,
     /// Responses that were removed.
     purged: u64,
 }
@@ -69,7 +69,7 @@ impl Questions {
 
 impl Supervisor {
     /// A client wants something that only the front knows.
-    pub(super) fn ask_front(&mut self, client: u64, wish: Wish, now: u64) {
+    pub(super) fn ask_front(&mut self, client: u64, query: Query, now: u64) {
         let Some(generation) = self.current() else {
             let gone = "error the front died again and again; the next one starts soon\n";
             return self.control.answer(client, gone.into());
@@ -78,33 +78,33 @@ impl Supervisor {
         let Some(at) = self.generations.iter().position(|other| other.number == generation) else {
             return;
         };
-        let errand = match &wish {
-            Wish::Upstreams(UpstreamCommand { name: Some(name), change, .. }) => {
+        let change = match &query {
+            Query::Upstreams(UpstreamCommand { name: Some(name), change, .. }) => {
                 let Some(place) = self.generations[at].upstream(name) else {
                     return self
                         .control
                         .answer(client, format!("error there is no upstream `{name}`\n"));
                 };
-                change.as_ref().map(|change| change_of(name, change).errand(place))
+                change.as_ref().map(|change| change_of(name, change).change(place))
             }
             _ => None,
         };
         let number = self.questions.next();
         let question =
-            Question { number, generation, client, wish, heard: Heard::default(), asked: now };
+            Question { number, generation, client, query, heard: Heard::default(), asked: now };
         if self.generations[at].front().is_none() {
             return self.give_up(question, now);
         }
-        let message = match &question.wish {
-            Wish::Purge(PurgeCommand { what, .. }) => {
+        let message = match &question.query {
+            Query::Purge(PurgeCommand { what, .. }) => {
                 ToFront::Purge { question: number, what: what.clone() }
             }
-            Wish::Status { .. } | Wish::Upstreams(_) => {
-                ToFront::Upstreams { question: number, errand }
+            Query::Status { .. } | Query::Upstreams(_) => {
+                ToFront::Upstreams { question: number, change }
             }
         };
         self.generations[at].tell_front(&message, Vec::new());
-        if let Wish::Purge(PurgeCommand { what, .. }) = &question.wish {
+        if let Query::Purge(PurgeCommand { what, .. }) = &question.query {
             // Those that end still answer requests, and one that begins has the old pages already.
             let message = ToFront::Purge { question: 0, what: what.clone() };
             for other in self.generations.iter_mut().filter(|other| other.number != generation) {
@@ -117,14 +117,14 @@ impl Supervisor {
     /// The front has said something about a question.
     pub(super) fn hear_answer(&mut self, message: FromFront, now: u64) {
         match message {
-            FromFront::Standing { question, upstream, standing } => {
+            FromFront::AddressStatus { question, upstream, status } => {
                 if let Some(heard) = self.questions.heard(question) {
-                    heard.upstreams.push((upstream, standing));
+                    heard.upstreams.push((upstream, status));
                 }
             }
-            FromFront::Cache { question, standing } => {
+            FromFront::Cache { question, status } => {
                 if let Some(heard) = self.questions.heard(question) {
-                    heard.cache = Some(standing);
+                    heard.cache = Some(status);
                 }
             }
             FromFront::Purged { question, count } => {
@@ -156,10 +156,10 @@ impl Supervisor {
     }
 
     fn give_up(&mut self, open: Question, now: u64) {
-        let outcome = match open.wish {
+        let outcome = match open.query {
             // The rest is known all the same, and wanted most just then.
-            Wish::Status { .. } => Ok(()),
-            Wish::Upstreams(_) | Wish::Purge(_) => {
+            Query::Status { .. } => Ok(()),
+            Query::Upstreams(_) | Query::Purge(_) => {
                 Err("the front does not answer; try again".into())
             }
         };
@@ -172,12 +172,12 @@ impl Supervisor {
         else {
             // It has ended meanwhile. To ask its successor does no harm: a change that was made
             // twice is made.
-            return self.ask_front(open.client, open.wish, now);
+            return self.ask_front(open.client, open.query, now);
         };
         let answer = match outcome {
             Err(wrong) => format!("error {wrong}\n"),
-            Ok(()) => match &open.wish {
-                Wish::Status { json } => {
+            Ok(()) => match &open.query {
+                Query::Status { json } => {
                     let report = self.report(generation, &open.heard, now);
                     if *json {
                         format!("ok\n{}\n", status::json(&report))
@@ -185,17 +185,17 @@ impl Supervisor {
                         format!("ok\n{report}")
                     }
                 }
-                Wish::Upstreams(wish) => {
+                Query::Upstreams(query) => {
                     let heard = &open.heard.upstreams;
                     let upstreams =
-                        status::upstreams(generation.server(), wish.name.as_deref(), heard);
-                    if wish.json {
+                        status::upstreams(generation.server(), query.name.as_deref(), heard);
+                    if query.json {
                         format!("ok\n{}\n", status::json(&upstreams))
                     } else {
                         format!("ok\n{upstreams}")
                     }
                 }
-                Wish::Purge(PurgeCommand { json, .. }) => match open.heard.purged {
+                Query::Purge(PurgeCommand { json, .. }) => match open.heard.purged {
                     purged if *json => format!("ok\n{{\"removed\":{purged}}}\n"),
                     1 => "ok\n1 response was removed\n".into(),
                     purged => format!("ok\n{purged} responses were removed\n"),
@@ -207,8 +207,8 @@ impl Supervisor {
 
     /// A change was made: all fronts that serve, or will, are to have it.
     fn remember(&mut self, open: &Question) {
-        let Wish::Upstreams(UpstreamCommand { name: Some(name), change: Some(change), .. }) =
-            &open.wish
+        let Query::Upstreams(UpstreamCommand { name: Some(name), change: Some(change), .. }) =
+            &open.query
         else {
             return;
         };
@@ -231,6 +231,6 @@ impl Supervisor {
     }
 }
 
-fn change_of(upstream: &str, (address, deed): &(String, Deed)) -> Change {
-    Change { upstream: upstream.to_owned(), address: address.clone(), deed: *deed }
+fn change_of(upstream: &str, (address, action): &(String, AddressAction)) -> Change {
+    Change { upstream: upstream.to_owned(), address: address.clone(), action: *action }
 }

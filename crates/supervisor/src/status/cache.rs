@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use serde::Serialize;
-use tokamak_sys::control::CacheStanding;
+use tokamak_sys::control::CacheStatus;
 
 use super::{mebibytes, row, write_table};
 
@@ -32,9 +32,9 @@ pub struct CacheReport {
     pub stored: u64,
 }
 
-impl From<CacheStanding> for CacheReport {
-    fn from(standing: CacheStanding) -> CacheReport {
-        let CacheStanding {
+impl From<CacheStatus> for CacheReport {
+    fn from(status: CacheStatus) -> CacheReport {
+        let CacheStatus {
             entries,
             bytes,
             memory,
@@ -45,7 +45,7 @@ impl From<CacheStanding> for CacheReport {
             revalidated,
             bypassed,
             stored,
-        } = standing;
+        } = status;
         CacheReport {
             entries,
             bytes,

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 use tokamak_config::Server;
-use tokamak_sys::control::Standing;
+use tokamak_sys::control::AddressStatus;
 
 use super::{row, write_table};
 
@@ -48,7 +48,7 @@ pub struct AddressReport {
 }
 
 /// The applications of this configuration, or the one with this name, from what the front has said.
-pub fn upstreams(server: &Server, name: Option<&str>, heard: &[(u16, Standing)]) -> Upstreams {
+pub fn upstreams(server: &Server, name: Option<&str>, heard: &[(u16, AddressStatus)]) -> Upstreams {
     let wanted = server.upstreams.iter().enumerate();
     let wanted = wanted.filter(|(_, upstream)| name.is_none_or(|name| upstream.name == name));
     let report = |(place, upstream): (usize, &tokamak_config::Upstream)| UpstreamReport {
@@ -62,17 +62,17 @@ pub fn upstreams(server: &Server, name: Option<&str>, heard: &[(u16, Standing)])
     Upstreams { upstreams: wanted.map(report).collect() }
 }
 
-fn address(standing: &Standing) -> AddressReport {
+fn address(status: &AddressStatus) -> AddressReport {
     AddressReport {
-        address: standing.address.clone(),
-        weight: standing.weight,
-        state: standing.duty.name(),
-        seconds: (standing.since.as_secs_f64() * 10.0).round() / 10.0,
-        requests: standing.requests,
-        failures: standing.failures,
-        in_use: standing.in_use,
-        idle: standing.idle,
-        waiting: standing.waiting,
+        address: status.address.clone(),
+        weight: status.weight,
+        state: status.state.name(),
+        seconds: (status.since.as_secs_f64() * 10.0).round() / 10.0,
+        requests: status.requests,
+        failures: status.failures,
+        in_use: status.in_use,
+        idle: status.idle,
+        waiting: status.waiting,
     }
 }
 

@@ -5,7 +5,7 @@ use super::{BadMessage, MAX_TEXT, cut};
 
 /// How the cache stands; what the numbers count is told where they are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheStanding {
+pub struct CacheStatus {
     /// Keys that it has something for.
     pub entries: u64,
     /// Bytes that they take.
@@ -41,7 +41,7 @@ pub enum Purge {
     Tag(String),
 }
 
-impl CacheStanding {
+impl CacheStatus {
     fn numbers(&mut self) -> [&mut u64; 10] {
         [
             &mut self.entries,
@@ -61,12 +61,12 @@ impl CacheStanding {
         self.numbers().into_iter().fold(to, |to, number| to.u64(*number))
     }
 
-    pub(super) fn decode(from: &mut Reader<'_>) -> Result<CacheStanding, BadMessage> {
-        let mut standing = CacheStanding::default();
-        for number in standing.numbers() {
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<CacheStatus, BadMessage> {
+        let mut status = CacheStatus::default();
+        for number in status.numbers() {
             *number = from.u64()?;
         }
-        Ok(standing)
+        Ok(status)
     }
 }
 

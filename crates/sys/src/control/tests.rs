@@ -58,8 +58,8 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         Just(ToFront::Drain),
         (any::<bool>(), any::<bool>())
             .prop_map(|(error, access)| ToFront::Reopen { error, access }),
-        (any::<u32>(), proptest::option::of(errand()))
-            .prop_map(|(question, errand)| ToFront::Upstreams { question, errand }),
+        (any::<u32>(), proptest::option::of(change()))
+            .prop_map(|(question, change)| ToFront::Upstreams { question, change }),
         (any::<u32>(), purge()).prop_map(|(question, what)| ToFront::Purge { question, what }),
     ]
 }
@@ -73,42 +73,42 @@ fn purge() -> impl Strategy<Value = Purge> {
     ]
 }
 
-fn cache() -> impl Strategy<Value = CacheStanding> {
-    any::<[u64; 4]>().prop_map(|[entries, bytes, hits, stored]| CacheStanding {
+fn cache() -> impl Strategy<Value = CacheStatus> {
+    any::<[u64; 4]>().prop_map(|[entries, bytes, hits, stored]| CacheStatus {
         entries,
         bytes,
         hits,
         stored,
-        ..CacheStanding::default()
+        ..CacheStatus::default()
     })
 }
 
-fn errand() -> impl Strategy<Value = Errand> {
-    let deed = prop_oneof![
-        (1..=u32::MAX).prop_map(|weight| Deed::Add { weight }),
-        Just(Deed::Drain),
-        Just(Deed::Remove),
+fn change() -> impl Strategy<Value = AddressChange> {
+    let action = prop_oneof![
+        (1..=u32::MAX).prop_map(|weight| AddressAction::Add { weight }),
+        Just(AddressAction::Drain),
+        Just(AddressAction::Remove),
     ];
-    (any::<u16>(), ".{0,40}", deed).prop_map(|(upstream, address, deed)| Errand {
+    (any::<u16>(), ".{0,40}", action).prop_map(|(upstream, address, action)| AddressChange {
         upstream,
         address,
-        deed,
+        action,
     })
 }
 
-fn standing() -> impl Strategy<Value = Standing> {
-    let duty = prop_oneof![
-        Just(Duty::Up),
-        Just(Duty::Out),
-        Just(Duty::Trial),
-        Just(Duty::Down),
-        Just(Duty::Drained)
+fn status() -> impl Strategy<Value = AddressStatus> {
+    let state = prop_oneof![
+        Just(AddressState::Up),
+        Just(AddressState::Out),
+        Just(AddressState::Trial),
+        Just(AddressState::Down),
+        Just(AddressState::Drained)
     ];
-    (".{0,40}", duty, any::<[u64; 3]>(), any::<[u32; 4]>()).prop_map(
-        |(address, duty, long, short)| Standing {
+    (".{0,40}", state, any::<[u64; 3]>(), any::<[u32; 4]>()).prop_map(
+        |(address, state, long, short)| AddressStatus {
             address,
             weight: short[0],
-            duty,
+            state,
             since: Duration::from_millis(long[0]),
             requests: long[1],
             failures: long[2],
@@ -129,11 +129,11 @@ fn from_front() -> impl Strategy<Value = FromFront> {
         (any::<u32>(), ".{0,40}").prop_map(|(pool, reason)| FromFront::Spoiled { pool, reason }),
         vec(any::<u16>(), 0..9).prop_map(|loops| FromFront::Turned { loops }),
         ".{0,40}".prop_map(|message| FromFront::Failed { message }),
-        (any::<u32>(), any::<u16>(), standing()).prop_map(|(question, upstream, standing)| {
-            FromFront::Standing { question, upstream, standing }
+        (any::<u32>(), any::<u16>(), status()).prop_map(|(question, upstream, status)| {
+            FromFront::AddressStatus { question, upstream, status }
         }),
         (any::<u32>(), cache())
-            .prop_map(|(question, standing)| FromFront::Cache { question, standing }),
+            .prop_map(|(question, status)| FromFront::Cache { question, status }),
         any::<(u32, u64)>().prop_map(|(question, count)| FromFront::Purged { question, count }),
         (any::<u32>(), Just(Ok(())))
             .prop_map(|(question, outcome)| FromFront::Answered { question, outcome }),

@@ -7,7 +7,7 @@ use super::{BadMessage, MAX_TEXT, cut};
 
 /// What an address does at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
+pub enum AddressState {
     /// It is asked.
     Up,
     /// Requests to it failed; it is left out for a while.
@@ -22,32 +22,38 @@ pub enum Duty {
     Drained,
 }
 
-impl Duty {
-    const ALL: [Duty; 6] =
-        [Duty::Up, Duty::Out, Duty::Trial, Duty::Down, Duty::Draining, Duty::Drained];
+impl AddressState {
+    const ALL: [AddressState; 6] = [
+        AddressState::Up,
+        AddressState::Out,
+        AddressState::Trial,
+        AddressState::Down,
+        AddressState::Draining,
+        AddressState::Drained,
+    ];
 
     /// Its name in status.
     pub fn name(self) -> &'static str {
         match self {
-            Duty::Up => "up",
-            Duty::Out => "out",
-            Duty::Trial => "trial",
-            Duty::Down => "down",
-            Duty::Draining => "draining",
-            Duty::Drained => "drained",
+            AddressState::Up => "up",
+            AddressState::Out => "out",
+            AddressState::Trial => "trial",
+            AddressState::Down => "down",
+            AddressState::Draining => "draining",
+            AddressState::Drained => "drained",
         }
     }
 }
 
 /// How an address stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct AddressStatus {
     /// As in the configuration.
     pub address: String,
     /// Its share.
     pub weight: u32,
     /// What it does.
-    pub duty: Duty,
+    pub state: AddressState,
     /// For so long, in milliseconds.
     pub since: Duration,
     /// Requests that it began to answer.
@@ -64,7 +70,7 @@ pub struct Standing {
 
 /// What is to be done with an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum AddressAction {
     /// It is put into service, or gets another weight.
     Add {
         /// At least 1.
@@ -78,20 +84,21 @@ pub enum Deed {
 
 /// A change of the addresses of one application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Errand {
+pub struct AddressChange {
     /// Place of the upstream in the configuration.
     pub upstream: u16,
     /// As in the configuration.
     pub address: String,
     /// What is to be done.
-    pub deed: Deed,
+    pub action: AddressAction,
 }
 
-impl Standing {
+impl AddressStatus {
     pub(super) fn encode(&self, to: Writer) -> Writer {
         to.text(cut(&self.address))
             .u32(self.weight)
-            .u8(Duty::ALL.iter().position(|duty| *duty == self.duty).unwrap_or_default() as u8)
+            .u8(AddressState::ALL.iter().position(|state| *state == self.state).unwrap_or_default()
+                as u8)
             .u64(u64::try_from(self.since.as_millis()).unwrap_or(u64::MAX))
             .u64(self.requests)
             .u64(self.failures)
@@ -100,11 +107,13 @@ impl Standing {
             .u32(self.waiting)
     }
 
-    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Standing, BadMessage> {
-        Ok(Standing {
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<AddressStatus, BadMessage> {
+        Ok(AddressStatus {
             address: from.text(MAX_TEXT)?,
             weight: from.u32()?,
-            duty: *Duty::ALL.get(usize::from(from.u8()?)).ok_or(BadMessage("unknown duty"))?,
+            state: *AddressState::ALL
+                .get(usize::from(from.u8()?))
+                .ok_or(BadMessage("unknown state"))?,
             since: Duration::from_millis(from.u64()?),
             requests: from.u64()?,
             failures: from.u64()?,
@@ -115,28 +124,28 @@ impl Standing {
     }
 }
 
-impl Errand {
-    pub(super) fn encode(errand: Option<&Errand>, to: Writer) -> Writer {
-        let Some(Errand { upstream, address, deed }) = errand else { return to.u8(0) };
-        let (kind, weight) = match *deed {
-            Deed::Add { weight } => (1, weight),
-            Deed::Drain => (2, 0),
-            Deed::Remove => (3, 0),
+impl AddressChange {
+    pub(super) fn encode(change: Option<&AddressChange>, to: Writer) -> Writer {
+        let Some(AddressChange { upstream, address, action }) = change else { return to.u8(0) };
+        let (kind, weight) = match *action {
+            AddressAction::Add { weight } => (1, weight),
+            AddressAction::Drain => (2, 0),
+            AddressAction::Remove => (3, 0),
         };
         to.u8(kind).u32(weight).u16(*upstream).text(cut(address))
     }
 
-    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Option<Errand>, BadMessage> {
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Option<AddressChange>, BadMessage> {
         let kind = from.u8()?;
         if kind == 0 {
             return Ok(None);
         }
-        let deed = match (kind, from.u32()?) {
-            (1, weight @ 1..) => Deed::Add { weight },
-            (2, 0) => Deed::Drain,
-            (3, 0) => Deed::Remove,
-            _ => return Err(BadMessage("unknown deed")),
+        let action = match (kind, from.u32()?) {
+            (1, weight @ 1..) => AddressAction::Add { weight },
+            (2, 0) => AddressAction::Drain,
+            (3, 0) => AddressAction::Remove,
+            _ => return Err(BadMessage("unknown action")),
         };
-        Ok(Some(Errand { deed, upstream: from.u16()?, address: from.text(MAX_TEXT)? }))
+        Ok(Some(AddressChange { action, upstream: from.u16()?, address: from.text(MAX_TEXT)? }))
     }
 }

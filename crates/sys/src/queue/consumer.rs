@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use super::board::{Board, WorkerState};
 use super::fifo::Fifo;
 use super::frame::{
-    Account, FRAME_HEAD, KIND_ACCOUNT, KIND_BODY, KIND_COMPLAINT, KIND_HEAD, KIND_INTERIM,
-    frame_head, put_head,
+    FRAME_HEAD, KIND_BODY, KIND_HEAD, KIND_INTERIM, KIND_STDERR, KIND_USAGE, Usage, frame_head,
+    put_head,
 };
 use super::layout::SlotHead;
 use super::segment::Segment;
@@ -341,18 +341,18 @@ impl Job {
     ///
     /// # Errors
     /// [`Gone`].
-    pub fn complain(&mut self, bytes: &[u8]) -> Result<(), Gone> {
-        self.put_bytes(KIND_COMPLAINT, bytes)
+    pub fn write_stderr(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        self.put_bytes(KIND_STDERR, bytes)
     }
 
     /// Says what the request was and what it cost. Not published before [`Job::finish`].
     ///
     /// # Errors
     /// [`Gone`], also when the texts are larger than the ring.
-    pub fn account(&mut self, account: &Account<'_>) -> Result<(), Gone> {
+    pub fn usage(&mut self, usage: &Usage<'_>) -> Result<(), Gone> {
         let mut frame = vec![0; FRAME_HEAD];
-        account.put(&mut frame);
-        self.put_frame(KIND_ACCOUNT, frame)
+        usage.put(&mut frame);
+        self.put_frame(KIND_USAGE, frame)
     }
 
     fn put_bytes(&mut self, kind: u8, mut bytes: &[u8]) -> Result<(), Gone> {

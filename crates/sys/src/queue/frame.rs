@@ -1,9 +1,9 @@
 //! What stands in a response ring: whole frames, one after the other.
 //!
 //! ```text
-//! frame   = kind (1 byte: 1 head, 2 interim, 3 body, 4 complaint, 5 account)  zero (3)  length (4, little endian)  payload
+//! frame   = kind (1 byte: 1 head, 2 interim, 3 body, 4 stderr, 5 usage)  zero (3)  length (4, little endian)  payload
 //! head    = status (2)  header count (2)  { name length (2)  zero (2)  value length (4)  name  value } …
-//! account = user CPU (8)  system CPU (8)  memory (8)  status (8)  { length (2)  bytes } × 3: script, URI, user
+//! usage = user CPU (8)  system CPU (8)  memory (8)  status (8)  { length (2)  bytes } × 3: script, URI, user
 //! ```
 
 use std::fmt;
@@ -16,8 +16,8 @@ pub(super) const FRAME_HEAD: usize = 8;
 pub(super) const KIND_HEAD: u8 = 1;
 pub(super) const KIND_INTERIM: u8 = 2;
 pub(super) const KIND_BODY: u8 = 3;
-pub(super) const KIND_COMPLAINT: u8 = 4;
-pub(super) const KIND_ACCOUNT: u8 = 5;
+pub(super) const KIND_STDERR: u8 = 4;
+pub(super) const KIND_USAGE: u8 = 5;
 
 /// A piece of a response, copied out of the ring.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,15 +29,15 @@ pub enum Frame<'a> {
     /// Bytes of the body.
     Body(&'a [u8]),
     /// Bytes for the error log of whoever sent the request: what FastCGI calls standard error.
-    Complaint(&'a [u8]),
+    Stderr(&'a [u8]),
     /// What the request was and what it cost.
-    Account(Account<'a>),
+    Usage(Usage<'a>),
 }
 
 /// What a worker found out about a request that came over FastCGI, for the access log. Its own
 /// word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account<'a> {
+pub struct Usage<'a> {
     /// CPU time in the process's own code, in microseconds.
     pub user_cpu: u64,
     /// CPU time in the kernel, in microseconds.
@@ -55,8 +55,8 @@ pub struct Account<'a> {
     pub user: &'a [u8],
 }
 
-impl<'a> Account<'a> {
-    fn parse(payload: &'a [u8]) -> Option<Account<'a>> {
+impl<'a> Usage<'a> {
+    fn parse(payload: &'a [u8]) -> Option<Usage<'a>> {
         let (numbers, mut rest) = payload.split_at_checked(32)?;
         let mut text = || {
             let (len, tail) = rest.split_at_checked(2)?;
@@ -68,7 +68,7 @@ impl<'a> Account<'a> {
         let number = |n: usize| {
             u64::from(u32_at(numbers, 8 * n + 4)) << 32 | u64::from(u32_at(numbers, 8 * n))
         };
-        let account = Account {
+        let usage = Usage {
             user_cpu: number(0),
             system_cpu: number(1),
             memory: number(2),
@@ -77,7 +77,7 @@ impl<'a> Account<'a> {
             uri,
             user,
         };
-        rest.is_empty().then_some(account)
+        rest.is_empty().then_some(usage)
     }
 
     /// Appends the payload; a text is cut to what its length can say.
@@ -162,9 +162,9 @@ pub fn split_frame(bytes: &[u8]) -> Result<(Frame<'_>, &[u8]), Malformed> {
         KIND_INTERIM => Frame::Interim(
             HeadFrame::parse(payload).ok_or(Malformed("headers that do not add up"))?,
         ),
-        KIND_COMPLAINT => Frame::Complaint(payload),
-        KIND_ACCOUNT => Frame::Account(
-            Account::parse(payload).ok_or(Malformed("an account that does not add up"))?,
+        KIND_STDERR => Frame::Stderr(payload),
+        KIND_USAGE => Frame::Usage(
+            Usage::parse(payload).ok_or(Malformed("a usage record that does not add up"))?,
         ),
         _ => return Err(Malformed("a frame of unknown kind")),
     };
@@ -230,8 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn account_round_trip() {
-        let account = Account {
+    fn usage_round_trip() {
+        let usage = Usage {
             user_cpu: 1 << 40,
             system_cpu: 2,
             memory: u64::MAX,
@@ -241,10 +241,10 @@ mod tests {
             user: b"",
         };
         let mut payload = Vec::new();
-        account.put(&mut payload);
-        let mut bytes = frame_head(KIND_ACCOUNT, payload.len()).to_vec();
+        usage.put(&mut payload);
+        let mut bytes = frame_head(KIND_USAGE, payload.len()).to_vec();
         bytes.extend_from_slice(&payload);
-        assert_eq!(split_frame(&bytes).unwrap(), (Frame::Account(account), &b""[..]));
+        assert_eq!(split_frame(&bytes).unwrap(), (Frame::Usage(usage), &b""[..]));
         bytes[4] -= 1;
         assert!(split_frame(&bytes).is_err());
     }

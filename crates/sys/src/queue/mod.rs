@@ -46,7 +46,7 @@ mod wake;
 
 pub use board::{Board, FastCgi, PoolNumber, PoolNumbers, Snapshot, WorkerState};
 pub use consumer::{Claim, Consumer, Gone, Job, Next, Outcome, Search, Step};
-pub use frame::{Account, DECLINED, Frame, HeadFrame, Malformed, split_frame};
+pub use frame::{DECLINED, Frame, HeadFrame, Malformed, Usage, split_frame};
 pub use layout::{Geometry, LAYOUT_VERSION};
 pub use producer::{Drained, Full, Holder, Producer, SlotId};
 pub use segment::{BadSegment, Segment};

@@ -365,18 +365,18 @@ fn a_worker_that_leaves_hands_the_wake_up_on() {
 }
 
 #[test]
-fn complaints_and_the_account_come_in_order() {
+fn stderr_and_the_usage_come_in_order() {
     let (mut producer, mut consumer) = pair(small());
     let (id, _) = producer.submit(b"r", 0, b"").unwrap();
     let mut job = take(&mut consumer);
-    job.complain(b"early ").unwrap();
-    job.complain(b"words").unwrap();
+    job.write_stderr(b"early ").unwrap();
+    job.write_stderr(b"words").unwrap();
     job.send_head(200, std::iter::empty()).unwrap();
     job.write(b"body").unwrap();
-    job.complain(b"late").unwrap();
+    job.write_stderr(b"late").unwrap();
     job.write(b"more").unwrap();
-    let account = Account { memory: 3, script: b"/a.php", ..Account::default() };
-    job.account(&account).unwrap();
+    let usage = Usage { memory: 3, script: b"/a.php", ..Usage::default() };
+    job.usage(&usage).unwrap();
     job.finish(Outcome::Complete);
     let mut raw = Vec::new();
     producer.drain(id, &mut raw).unwrap();
@@ -388,13 +388,10 @@ fn complaints_and_the_account_come_in_order() {
         rest = tail;
     }
     assert_eq!(frames.len(), 6);
-    assert_eq!(frames[0], Frame::Complaint(b"early words"));
+    assert_eq!(frames[0], Frame::Stderr(b"early words"));
     assert!(matches!(frames[1], Frame::Head(_)));
-    assert_eq!(
-        frames[2..5],
-        [Frame::Body(b"body"), Frame::Complaint(b"late"), Frame::Body(b"more")]
-    );
-    assert_eq!(frames[5], Frame::Account(account));
+    assert_eq!(frames[2..5], [Frame::Body(b"body"), Frame::Stderr(b"late"), Frame::Body(b"more")]);
+    assert_eq!(frames[5], Frame::Usage(usage));
 }
 
 #[test]

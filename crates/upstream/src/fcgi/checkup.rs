@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::call::Call;
-use super::fault::Fault;
-use super::inquiry::Answer;
+use super::attempts::ResponseStart;
+use super::error::UpstreamError;
 use super::member::Member;
+use super::request::FcgiRequest;
 use super::upstream::Upstream;
 
 /// One address that is to be checked.
@@ -15,8 +15,8 @@ pub struct Checkup(Arc<Member>);
 impl Upstream {
     /// The addresses that are in service, to be checked.
     pub fn checkups(&self) -> Vec<Checkup> {
-        let roster = self.roster();
-        let members = roster.members().iter().filter(|member| !member.is_leaving());
+        let members = self.members();
+        let members = members.all().iter().filter(|member| !member.is_leaving());
         members.map(|member| Checkup(member.clone())).collect()
     }
 
@@ -26,8 +26,8 @@ impl Upstream {
         &self,
         checkup: &Checkup,
         home: usize,
-        call: &Arc<Call>,
-    ) -> Option<Result<Answer, Fault>> {
+        call: &Arc<FcgiRequest>,
+    ) -> Option<Result<ResponseStart, UpstreamError>> {
         if !checkup.0.pool.has_room() {
             return None;
         }

@@ -5,9 +5,9 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use super::alone::Alone;
-use super::fault::Fault;
-use super::strand::Strand;
+use super::error::UpstreamError;
+use super::exclusive::ExclusiveStream;
+use super::mux_stream::MuxStream;
 
 /// Something that the application said.
 #[derive(Debug)]
@@ -27,24 +27,24 @@ pub struct Exchange(Way);
 
 #[derive(Debug)]
 enum Way {
-    Alone(Box<Alone>),
-    Shared(Strand),
+    Exclusive(Box<ExclusiveStream>),
+    Shared(MuxStream),
 }
 
 impl Exchange {
-    pub(super) fn alone(alone: Alone) -> Exchange {
-        Exchange(Way::Alone(Box::new(alone)))
+    pub(super) fn exclusive(exclusive: ExclusiveStream) -> Exchange {
+        Exchange(Way::Exclusive(Box::new(exclusive)))
     }
 
-    pub(super) fn shared(strand: Strand) -> Exchange {
-        Exchange(Way::Shared(strand))
+    pub(super) fn shared(stream: MuxStream) -> Exchange {
+        Exchange(Way::Shared(stream))
     }
 
     /// The next thing that the application says.
     ///
     /// # Errors
-    /// [`Fault`]; nothing follows it.
-    pub async fn next(&mut self) -> Result<Event, Fault> {
+    /// [`UpstreamError`]; nothing follows it.
+    pub async fn next(&mut self) -> Result<Event, UpstreamError> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
@@ -52,7 +52,7 @@ impl Exchange {
     ///
     /// # Errors
     /// As [`Exchange::next`].
-    pub fn next_now(&mut self) -> Result<Option<Event>, Fault> {
+    pub fn next_now(&mut self) -> Result<Option<Event>, UpstreamError> {
         match self.poll_next(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => event.map(Some),
             Poll::Pending => Ok(None),
@@ -62,15 +62,15 @@ impl Exchange {
     /// Whether any of the request may have reached the application.
     pub fn has_written(&self) -> bool {
         match &self.0 {
-            Way::Alone(alone) => alone.has_written(),
-            Way::Shared(strand) => strand.has_written(),
+            Way::Exclusive(exclusive) => exclusive.has_written(),
+            Way::Shared(stream) => stream.has_written(),
         }
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, Fault>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, UpstreamError>> {
         match &mut self.0 {
-            Way::Alone(alone) => alone.poll_next(context),
-            Way::Shared(strand) => strand.poll_next(context),
+            Way::Exclusive(exclusive) => exclusive.poll_next(context),
+            Way::Shared(stream) => stream.poll_next(context),
         }
     }
 }

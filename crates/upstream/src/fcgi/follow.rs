@@ -22,7 +22,7 @@ impl Upstream {
         let resolved = names.resolve(name).await;
         let Resolved { addresses, .. } =
             resolved.map_err(|why| format!("{} cannot be resolved: {why}", name.name))?;
-        self.settle(source, addresses);
+        self.set_source(source, addresses);
         Ok(())
     }
 
@@ -38,7 +38,7 @@ impl Upstream {
                         self.tell(&format!("{} is resolved again", name.name));
                     }
                     is_failing = false;
-                    self.settle(source, addresses);
+                    self.set_source(source, addresses);
                     interval.unwrap_or(lasts)
                 }
                 Err(why) => {

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokamak_sys::control::{Duty, Standing};
+use tokamak_sys::control::{AddressState, AddressStatus};
 
-use super::balance::health::{Health, Rules, Severity, State};
+use super::balance::health::{Health, HealthState, Rules, Severity};
 use super::balance::{Candidate, hash};
 use super::pool::Pool;
 use super::stream::Endpoint;
@@ -121,22 +121,22 @@ impl Member {
     }
 
     /// How it stands.
-    pub fn standing(&self) -> Standing {
+    pub fn status(&self) -> AddressStatus {
         let (state, since) = self.health().state();
         let left = self.left.load(Ordering::Relaxed);
         let in_use = self.pool.in_use();
-        let (duty, since) = match state {
-            _ if left > 0 && in_use > 0 => (Duty::Draining, left),
-            _ if left > 0 => (Duty::Drained, left),
-            State::Up => (Duty::Up, since),
-            State::Out { .. } => (Duty::Out, since),
-            State::Trial => (Duty::Trial, since),
-            State::Down => (Duty::Down, since),
+        let (state, since) = match state {
+            _ if left > 0 && in_use > 0 => (AddressState::Draining, left),
+            _ if left > 0 => (AddressState::Drained, left),
+            HealthState::Up => (AddressState::Up, since),
+            HealthState::Out { .. } => (AddressState::Out, since),
+            HealthState::Trial => (AddressState::Trial, since),
+            HealthState::Down => (AddressState::Down, since),
         };
-        Standing {
+        AddressStatus {
             address: self.name.clone(),
             weight: self.weight(),
-            duty,
+            state,
             since: Duration::from_nanos(tokamak_cost::now().saturating_sub(since)),
             requests: self.requests.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),

@@ -2,49 +2,50 @@
 //! responses from them.
 //!
 //! [`Upstream`] is one application with all its addresses, which may come and go; `balance` chooses
-//! between them. Each has a pool that all event loops share. A request ([`Call`]) becomes an
+//! between them. Each has a pool that all event loops share. A request ([`FcgiRequest`]) becomes an
 //! [`Exchange`] on one connection, whose events are the response; what a slow client has not taken
 //! yet waits in a [`Relay`], so that the connection is free again as soon as the application is
 //! done.
 //!
-//! A request has a connection to itself (`alone`), but where the application says that it takes
-//! several at once on one: there it is a strand of a trunk.
+//! A request has a connection to itself (`exclusive`), but where the application says that it takes
+//! several at once on one: there it is a stream (`mux_stream`) of a shared connection
+//! (`mux_connection`).
 
-mod alone;
+mod attempts;
 mod backlog;
 mod balance;
-mod call;
 mod checkup;
+mod error;
 mod exchange;
-mod fault;
+mod exclusive;
+mod fair_semaphore;
 mod follow;
-mod inquiry;
 mod member;
+mod members;
+mod mux_connection;
+mod mux_connections;
+mod mux_stream;
 mod names;
 mod pool;
 mod relay;
-mod roster;
-mod strand;
+mod request;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod trunk;
-mod trunks;
-mod turns;
 mod upstream;
 
+pub use attempts::{Attempts, ResponseStart};
 pub use balance::health::Rules;
-pub use balance::{Key, Policy};
-pub use call::Call;
+pub use balance::{Balancing, Key};
 pub use checkup::Checkup;
+pub use error::UpstreamError;
 pub use exchange::{Event, Exchange};
-pub use fault::Fault;
-pub use inquiry::{Answer, Inquiry};
 pub use member::Address;
 pub use names::{Name, Names, Source};
 pub use relay::Relay;
+pub use request::FcgiRequest;
 pub use stream::Endpoint;
 pub use tokamak_fastcgi::Role;
 pub use tokamak_fastcgi::encode::Params;
-pub use tokamak_sys::control::{Deed, Duty, Errand, Standing};
-pub use upstream::{Bounds, Settings, Tell, Upstream};
+pub use tokamak_sys::control::{AddressAction, AddressChange, AddressState, AddressStatus};
+pub use upstream::{Bounds, LogSink, Settings, Upstream};

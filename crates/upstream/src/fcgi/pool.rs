@@ -3,8 +3,8 @@
 //! Invariants:
 //!
 //! 1. A request holds a permit from before it has a connection until after it has given it up, so
-//!    no more than the bound are in use. Who waits for one is served in the order that [`Turns`]
-//!    has.
+//!    no more than the bound are in use. Requests that wait for one are served in the order of
+//!    [`FairSemaphore`].
 //! 2. In use and idle together are no more than the bound: before one is opened, idle ones are
 //!    closed until there are no more of them than permits nobody holds.
 //! 3. An idle connection has nothing unread, and the application is waiting for its next request on
@@ -23,12 +23,12 @@ use std::task::{Context, Poll, ready};
 
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::call::Call;
-use super::fault::Fault;
-use super::strand::Strand;
+use super::error::UpstreamError;
+use super::fair_semaphore::FairSemaphore;
+use super::mux_connections::{Capacity, MuxConnections};
+use super::mux_stream::MuxStream;
+use super::request::FcgiRequest;
 use super::stream::{Endpoint, Stream};
-use super::trunks::{Capacity, Trunks};
-use super::turns::Turns;
 use super::upstream::Bounds;
 
 /// A connection.
@@ -47,13 +47,13 @@ pub(super) struct Connection {
 pub(super) struct Pool {
     endpoint: Endpoint,
     bounds: Bounds,
-    state: Mutex<State>,
-    trunks: Trunks,
+    state: Mutex<PoolState>,
+    mux_connections: MuxConnections,
 }
 
 #[derive(Debug)]
-struct State {
-    turns: Turns<Permit>,
+struct PoolState {
+    semaphore: FairSemaphore<Permit>,
     /// The longest idle one first.
     idle: VecDeque<Idle>,
     /// Requests that may be waiting for a process which waits for us.
@@ -89,35 +89,35 @@ pub(super) struct Starving(Arc<Pool>);
 
 impl Pool {
     pub fn new(endpoint: Endpoint, bounds: Bounds) -> Pool {
-        let turns = Turns::new(bounds.connections);
-        let state = Mutex::new(State { turns, idle: VecDeque::new(), starving: 0 });
-        Pool { endpoint, bounds, state, trunks: Trunks::new() }
+        let semaphore = FairSemaphore::new(bounds.connections);
+        let state = Mutex::new(PoolState { semaphore, idle: VecDeque::new(), starving: 0 });
+        Pool { endpoint, bounds, state, mux_connections: MuxConnections::new() }
     }
 
     /// Whether a request would not have to wait.
     pub fn has_room(&self) -> bool {
-        self.state().turns.free() > 0
+        self.state().semaphore.free() > 0
     }
 
     /// Requests that have, or open, a connection.
     pub fn in_use(&self) -> usize {
-        self.state().turns.held()
+        self.state().semaphore.held()
     }
 
     /// Requests that wait for one.
     pub fn waiting(&self) -> usize {
-        self.state().turns.waiting()
+        self.state().semaphore.waiting()
     }
 
-    /// Gives no more permits: those who wait for one hear of it, idle connections are closed,
+    /// Gives no more permits: those who wait for one are told, idle connections are closed,
     /// others when they are given up.
     pub fn close(&self) {
         let mut state = self.state();
-        state.turns.close();
+        state.semaphore.close();
         let closed = std::mem::take(&mut state.idle);
         drop(state);
         drop(closed);
-        self.trunks.retire();
+        self.mux_connections.retire();
     }
 
     /// Whether requests share connections. It may have to be asked first.
@@ -129,38 +129,45 @@ impl Pool {
             return Ok(false);
         }
         // Nobody has a permit yet: each comes behind this question.
-        let learned = |capacity: Capacity| self.state().turns.resize(capacity.requests);
-        Ok(self.trunks.capacity(&self.endpoint, self.bounds, learned).await?.is_some())
+        let learned = |capacity: Capacity| self.state().semaphore.resize(capacity.requests);
+        Ok(self.mux_connections.capacity(&self.endpoint, self.bounds, learned).await?.is_some())
     }
 
     /// Begins a request on a shared connection. `true`: the connection had a request before.
     ///
     /// # Errors
     /// The address cannot be reached.
-    pub async fn begin(&self, permit: Permit, call: &Arc<Call>) -> io::Result<(Strand, bool)> {
+    pub async fn begin(
+        &self,
+        permit: Permit,
+        call: &Arc<FcgiRequest>,
+    ) -> io::Result<(MuxStream, bool)> {
         let home = permit.home;
-        self.trunks.begin(&self.endpoint, self.bounds, (permit, home), call).await
+        self.mux_connections.begin(&self.endpoint, self.bounds, (permit, home), call).await
     }
 
     /// The right to use a connection.
     ///
     /// # Errors
     /// Too many wait already, it took too long, or the pool is closed.
-    pub async fn permit(self: &Arc<Self>, home: usize) -> Result<Permit, Fault> {
+    pub async fn permit(self: &Arc<Self>, home: usize) -> Result<Permit, UpstreamError> {
         let turn = {
             let mut state = self.state();
-            if state.turns.is_closed() {
-                return Err(Fault::Withdrawn);
+            if state.semaphore.is_closed() {
+                return Err(UpstreamError::Withdrawn);
             }
-            if state.turns.take() {
+            if state.semaphore.take() {
                 return Ok(Permit { pool: self.clone(), home });
             }
-            state.turns.wait(home, tokamak_cost::now(), self.bounds.queue).ok_or(Fault::Full)?
+            state
+                .semaphore
+                .wait(home, tokamak_cost::now(), self.bounds.queue)
+                .ok_or(UpstreamError::Full)?
         };
         match timeout(self.bounds.queue_timeout, turn).await {
             Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) => Err(Fault::Withdrawn),
-            Err(_) => Err(Fault::Waited),
+            Ok(Err(_)) => Err(UpstreamError::Withdrawn),
+            Err(_) => Err(UpstreamError::Waited),
         }
     }
 
@@ -203,7 +210,7 @@ impl Pool {
         let too_many: Vec<Idle> = {
             let mut state = self.state();
             // Invariant 2.
-            let surplus = state.idle.len().saturating_sub(state.turns.free());
+            let surplus = state.idle.len().saturating_sub(state.semaphore.free());
             state.idle.drain(..surplus).collect()
         };
         drop(too_many);
@@ -219,7 +226,7 @@ impl Pool {
     /// Closes the connections of an event loop that were idle for too long, or that the application
     /// has closed.
     pub fn tick(&self, home: usize, now: u64) {
-        self.trunks.tick(home);
+        self.mux_connections.tick(home);
         let limit = self.bounds.idle.as_nanos() as u64;
         self.state().idle.retain_mut(|idle| {
             idle.home != home
@@ -240,18 +247,18 @@ impl Pool {
     /// No connection is kept from now on.
     pub fn keep_none(self: &Arc<Self>) {
         std::mem::forget(self.starve());
-        self.trunks.retire();
+        self.mux_connections.retire();
     }
 
     fn put_back(&self, connection: Connection, home: usize) {
         let is_used_up = self.bounds.requests > 0 && connection.requests >= self.bounds.requests;
         let mut state = self.state();
-        if !is_used_up && state.starving == 0 && !state.turns.is_closed() {
+        if !is_used_up && state.starving == 0 && !state.semaphore.is_closed() {
             state.idle.push_back(Idle { connection, home, since: tokamak_cost::now() });
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         // A panic elsewhere cannot leave it half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -265,7 +272,7 @@ impl Pool {
 /// Hands the permit over to whoever waits for one.
 impl Drop for Permit {
     fn drop(&mut self) {
-        let next = self.pool.state().turns.give(self.home, tokamak_cost::now());
+        let next = self.pool.state().semaphore.give(self.home, tokamak_cost::now());
         if let Some((waiter, home)) = next {
             // Somebody who has gone away this very moment does not take it, and it is given back
             // again.

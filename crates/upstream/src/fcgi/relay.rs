@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::error::UpstreamError;
 use super::exchange::{Event, Exchange};
-use super::fault::Fault;
 
 /// What a piece is counted beside its bytes, for what it costs to keep: an application may send its
 /// response byte by byte.
@@ -19,7 +19,7 @@ const PIECE: usize = 128;
 /// The reading end. Dropping it ends the exchange.
 #[derive(Debug)]
 pub struct Relay {
-    pieces: UnboundedReceiver<Result<Bytes, Fault>>,
+    pieces: UnboundedReceiver<Result<Bytes, UpstreamError>>,
     /// Bytes that may be held beside those that are.
     room: Arc<Semaphore>,
     most: usize,
@@ -46,7 +46,10 @@ impl Relay {
     ///
     /// # Errors
     /// The rest of the response cannot be had.
-    pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+    pub fn poll_piece(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, UpstreamError>>> {
         let piece = ready!(self.pieces.poll_recv(context));
         if let Some(Ok(bytes)) = &piece {
             self.room.add_permits(weight(bytes, self.most) as usize);
@@ -55,7 +58,7 @@ impl Relay {
         Poll::Ready(match piece {
             Some(Ok(bytes)) if bytes.is_empty() => None,
             Some(piece) => Some(piece),
-            None => Some(Err(Fault::Closed { answered: true })),
+            None => Some(Err(UpstreamError::Closed { answered: true })),
         })
     }
 }
@@ -68,7 +71,7 @@ fn weight(piece: &Bytes, most: usize) -> u32 {
 async fn pump(
     mut exchange: Exchange,
     first: Vec<Bytes>,
-    sender: UnboundedSender<Result<Bytes, Fault>>,
+    sender: UnboundedSender<Result<Bytes, UpstreamError>>,
     room: Arc<Semaphore>,
     most: usize,
     mut complaints: impl FnMut(&[u8]),

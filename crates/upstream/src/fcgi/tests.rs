@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokamak_fastcgi::{ProtocolStatus, Stream, encode};
 use tokio::time::sleep;
 
-use super::call::Written;
+use super::request::Written;
 use super::*;
 use crate::body::Body;
 
@@ -59,24 +59,24 @@ fn bounds(connections: usize) -> Bounds {
 fn upstream(applications: &[&Application], bounds: Bounds) -> Upstream {
     let second = Duration::from_secs(1);
     let rules = Rules { failures: 3, window: 10 * second, pause: second, rise: 1, fall: 1 };
-    let settings = Settings { policy: Policy::RoundRobin, stays: true, rules, bounds };
+    let settings = Settings { policy: Balancing::RoundRobin, stays: true, rules, bounds };
     let address =
         |application: &&Application| Address { endpoint: application.endpoint.clone(), weight: 1 };
     Upstream::new(
         settings,
         applications.iter().map(address).collect(),
         Vec::new(),
-        Tell::by(|_| {}),
+        LogSink::by(|_| {}),
     )
 }
 
-fn call(is_repeatable: bool) -> Arc<Call> {
+fn call(is_repeatable: bool) -> Arc<FcgiRequest> {
     let describe = |params: &mut Params<'_>| params.pair(b"A", b"b");
-    Arc::new(Call::new(Role::Responder, true, is_repeatable, Body::Empty, describe).unwrap())
+    Arc::new(FcgiRequest::new(Role::Responder, true, is_repeatable, Body::Empty, describe).unwrap())
 }
 
-async fn ask(upstream: &Upstream, is_repeatable: bool) -> Result<Answer, Fault> {
-    upstream.inquire(0, call(is_repeatable), None).answer().await
+async fn ask(upstream: &Upstream, is_repeatable: bool) -> Result<ResponseStart, UpstreamError> {
+    upstream.attempts(0, call(is_repeatable), None).answer().await
 }
 
 /// Answers the one request that is on its way.
@@ -184,9 +184,9 @@ fn what_cannot_be_repeated_is_not_sent_into_a_closed_connection() {
     });
 }
 
-fn standing(upstream: &Upstream, nth: usize) -> (Duty, u32, u32) {
-    let standing = upstream.standings().swap_remove(nth);
-    (standing.duty, standing.in_use, standing.idle)
+fn status(upstream: &Upstream, nth: usize) -> (AddressState, u32, u32) {
+    let status = upstream.address_statuses().swap_remove(nth);
+    (status.state, status.in_use, status.idle)
 }
 
 #[test]
@@ -202,10 +202,10 @@ fn an_address_that_leaves_answers_what_it_has() {
             },
             async {
                 sleep(Duration::from_millis(40)).await;
-                assert_eq!(upstream.standings()[0].waiting, 1);
+                assert_eq!(upstream.address_statuses()[0].waiting, 1);
                 upstream.add(Address { endpoint: other.endpoint.clone(), weight: 1 });
                 assert!(upstream.drain(&one.endpoint));
-                assert_eq!(standing(&upstream, 0), (Duty::Draining, 1, 0));
+                assert_eq!(status(&upstream, 0), (AddressState::Draining, 1, 0));
                 sleep(Duration::from_millis(20)).await;
                 answer(&mut other.next());
                 answer(&mut one.next());
@@ -215,19 +215,23 @@ fn an_address_that_leaves_answers_what_it_has() {
             let mut exchange = asked.unwrap().exchange;
             while !matches!(exchange.next().await.unwrap(), Event::End) {}
         }
-        assert_eq!(standing(&upstream, 0), (Duty::Drained, 0, 0), "its connection is not kept");
-        assert_eq!(standing(&upstream, 1), (Duty::Up, 0, 1));
+        assert_eq!(
+            status(&upstream, 0),
+            (AddressState::Drained, 0, 0),
+            "its connection is not kept"
+        );
+        assert_eq!(status(&upstream, 1), (AddressState::Up, 0, 1));
         assert!(upstream.remove(&other.endpoint) && !upstream.remove(&other.endpoint));
-        assert!(matches!(ask(&upstream, true).await, Err(Fault::NoAddress)));
+        assert!(matches!(ask(&upstream, true).await, Err(UpstreamError::NoAddress)));
         upstream.add(Address { endpoint: one.endpoint.clone(), weight: 2 });
-        assert_eq!(upstream.standings().len(), 1);
+        assert_eq!(upstream.address_statuses().len(), 1);
         served(&upstream, &one, None).await;
-        assert_eq!(standing(&upstream, 0), (Duty::Up, 0, 1));
-        assert_eq!(upstream.standings()[0].weight, 2);
+        assert_eq!(status(&upstream, 0), (AddressState::Up, 0, 1));
+        assert_eq!(upstream.address_statuses()[0].weight, 2);
         upstream.keep_none();
-        assert_eq!(standing(&upstream, 0), (Duty::Up, 0, 0));
+        assert_eq!(status(&upstream, 0), (AddressState::Up, 0, 0));
         served(&upstream, &one, None).await;
-        assert_eq!(standing(&upstream, 0), (Duty::Up, 0, 0));
+        assert_eq!(status(&upstream, 0), (AddressState::Up, 0, 0));
     });
 }
 
@@ -316,7 +320,8 @@ fn streams_follow_each_other() {
         (large(), Body::Memory(vec![b'c'; 5].into()), [100_000, 5]),
     ] {
         let describe = |params: &mut Params<'_>| params.pair(b"A", b"b");
-        let call = Call::new(Role::Filter, true, true, body, describe).unwrap().with_data(data);
+        let call =
+            FcgiRequest::new(Role::Filter, true, true, body, describe).unwrap().with_data(data);
         let (mut written, mut all) = (Written::default(), Vec::new());
         loop {
             let rest = call.rest(&mut written).unwrap();

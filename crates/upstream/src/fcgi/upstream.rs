@@ -5,20 +5,20 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use tokamak_sys::control::Standing;
+use tokamak_sys::control::AddressStatus;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::alone::Alone;
+use super::attempts::{Attempts, ResponseStart};
 use super::balance::health::{Rules, Severity};
-use super::balance::{Key, Policy};
-use super::call::Call;
+use super::balance::{Balancing, Key};
+use super::error::UpstreamError;
 use super::exchange::Exchange;
-use super::fault::Fault;
-use super::inquiry::{Answer, Inquiry};
+use super::exclusive::ExclusiveStream;
 use super::member::{Address, Member};
+use super::members::Members;
 use super::names::Source;
-use super::roster::Roster;
+use super::request::FcgiRequest;
 use super::stream::Endpoint;
 
 /// Limits of one application.
@@ -50,7 +50,7 @@ pub struct Bounds {
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// How requests without a key are spread.
-    pub policy: Policy,
+    pub policy: Balancing,
     /// Whether a request waits for the address of its key, however busy that is.
     pub stays: bool,
     /// When an address is left out.
@@ -60,18 +60,18 @@ pub struct Settings {
 }
 
 /// Writes a line of the log: what has happened to which address.
-pub struct Tell(Box<dyn Fn(&str) + Send + Sync>);
+pub struct LogSink(Box<dyn Fn(&str) + Send + Sync>);
 
-impl Tell {
+impl LogSink {
     /// By this function.
-    pub fn by(tell: impl Fn(&str) + Send + Sync + 'static) -> Tell {
-        Tell(Box::new(tell))
+    pub fn by(tell: impl Fn(&str) + Send + Sync + 'static) -> LogSink {
+        LogSink(Box::new(tell))
     }
 }
 
-impl fmt::Debug for Tell {
+impl fmt::Debug for LogSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tell")
+        f.write_str("LogSink")
     }
 }
 
@@ -79,12 +79,12 @@ impl fmt::Debug for Tell {
 #[derive(Debug)]
 pub struct Upstream {
     pub(super) settings: Settings,
-    roster: RwLock<Roster>,
-    /// Names whose addresses are in the roster, too.
+    members: RwLock<Members>,
+    /// Names whose addresses are among the members, too.
     sources: Vec<Source>,
     /// Those that have not been resolved yet.
     unresolved: watch::Sender<BTreeSet<usize>>,
-    tell: Tell,
+    tell: LogSink,
 }
 
 impl Upstream {
@@ -94,10 +94,10 @@ impl Upstream {
         settings: Settings,
         addresses: Vec<Address>,
         sources: Vec<Source>,
-        tell: Tell,
+        tell: LogSink,
     ) -> Upstream {
         let unresolved = watch::Sender::new((0..sources.len()).collect());
-        let upstream = Upstream { settings, roster: RwLock::default(), sources, unresolved, tell };
+        let upstream = Upstream { settings, members: RwLock::default(), sources, unresolved, tell };
         addresses.into_iter().for_each(|address| upstream.add(address));
         upstream
     }
@@ -105,7 +105,7 @@ impl Upstream {
     /// Puts an address into service; one that is there gets this weight.
     pub fn add(&self, address: Address) {
         let Settings { bounds, rules, .. } = self.settings;
-        self.roster_mut().add(address, |address| Member::new(address, None, bounds, rules));
+        self.members_mut().add(address, |address| Member::new(address, None, bounds, rules));
     }
 
     /// How many names there are to follow.
@@ -118,10 +118,10 @@ impl Upstream {
     }
 
     /// The addresses that are behind a name now.
-    pub(super) fn settle(&self, source: usize, addresses: Vec<Address>) {
+    pub(super) fn set_source(&self, source: usize, addresses: Vec<Address>) {
         let Settings { bounds, rules, .. } = self.settings;
         let new = |address| Member::new(address, Some(source), bounds, rules);
-        self.roster_mut().settle(source, addresses, new);
+        self.members_mut().set_source(source, addresses, new);
         self.unresolved.send_if_modified(|unresolved| unresolved.remove(&source));
     }
 
@@ -131,7 +131,7 @@ impl Upstream {
         let mut unresolved = self.unresolved.subscribe();
         if unresolved.borrow_and_update().is_empty() {
             // Perhaps the last one just now.
-            return self.roster().members().iter().any(|member| !member.is_leaving());
+            return self.members().all().iter().any(|member| !member.is_leaving());
         }
         let limit = self.settings.bounds.connect_timeout;
         timeout(limit, unresolved.changed()).await.is_ok_and(|changed| changed.is_ok())
@@ -140,17 +140,17 @@ impl Upstream {
     /// Lets an address leave: requests that it has are answered, and there will be no more.
     /// `false`: it is not there.
     pub fn drain(&self, endpoint: &Endpoint) -> bool {
-        self.roster_mut().drain(endpoint)
+        self.members_mut().drain(endpoint)
     }
 
     /// The same, and forgets it.
     pub fn remove(&self, endpoint: &Endpoint) -> bool {
-        self.roster_mut().remove(endpoint)
+        self.members_mut().remove(endpoint)
     }
 
     /// How the addresses stand.
-    pub fn standings(&self) -> Vec<Standing> {
-        self.roster().members().iter().map(|member| member.standing()).collect()
+    pub fn address_statuses(&self) -> Vec<AddressStatus> {
+        self.members().all().iter().map(|member| member.status()).collect()
     }
 
     /// Whether connections are kept between requests.
@@ -160,8 +160,8 @@ impl Upstream {
 
     /// A request that is to be answered by one of the addresses. `home` is the caller's event loop.
     /// Requests with the same `key` go to the same address as long as it is in service.
-    pub fn inquire(&self, home: usize, call: Arc<Call>, key: Option<Key>) -> Inquiry<'_> {
-        Inquiry::new(self, home, call, key)
+    pub fn attempts(&self, home: usize, call: Arc<FcgiRequest>, key: Option<Key>) -> Attempts<'_> {
+        Attempts::new(self, home, call, key)
     }
 
     /// Asks one address. A kept connection may be closed by the application at any time. If that is
@@ -171,34 +171,43 @@ impl Upstream {
         &self,
         member: &Member,
         home: usize,
-        call: &Arc<Call>,
+        call: &Arc<FcgiRequest>,
         mut avoid_kept: bool,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<ResponseStart, UpstreamError> {
         let pool = &member.pool;
         loop {
-            let is_shared = pool.is_shared().await.map_err(Fault::Unreachable)?;
+            let is_shared = pool.is_shared().await.map_err(UpstreamError::Unreachable)?;
             let permit = pool.permit(home).await?;
             let permitted = tokamak_cost::now();
             let (mut exchange, is_reused) = if is_shared {
                 let begun = pool.begin(permit, call).await;
-                let (strand, is_reused) = begun.map_err(Fault::Unreachable)?;
+                let (stream, is_reused) = begun.map_err(UpstreamError::Unreachable)?;
                 // The lost one is not used again; once more is enough, though, whatever becomes of
                 // the next.
-                (Exchange::shared(strand), is_reused && !avoid_kept)
+                (Exchange::shared(stream), is_reused && !avoid_kept)
             } else {
                 let reused =
                     if avoid_kept { Err(permit) } else { pool.reuse(permit, !call.is_repeatable) };
                 let lease = match reused {
                     Ok(lease) => lease,
-                    Err(permit) => pool.connect(permit).await.map_err(Fault::Unreachable)?,
+                    Err(permit) => {
+                        pool.connect(permit).await.map_err(UpstreamError::Unreachable)?
+                    }
                 };
                 let is_reused = lease.is_reused();
-                (Exchange::alone(Alone::new(lease, call.clone(), self.settings.bounds)), is_reused)
+                (
+                    Exchange::exclusive(ExclusiveStream::new(
+                        lease,
+                        call.clone(),
+                        self.settings.bounds,
+                    )),
+                    is_reused,
+                )
             };
             let connected = tokamak_cost::now();
             match exchange.next().await {
-                Ok(event) => return Ok(Answer { exchange, event, permitted, connected }),
-                Err(Fault::Closed { answered: false })
+                Ok(event) => return Ok(ResponseStart { exchange, event, permitted, connected }),
+                Err(UpstreamError::Closed { answered: false })
                     if is_reused && (call.is_repeatable || !exchange.has_written()) =>
                 {
                     avoid_kept = true;
@@ -209,25 +218,25 @@ impl Upstream {
     }
 
     /// What a fault says about an address.
-    pub(super) fn judge(&self, member: &Member, fault: &Fault) {
+    pub(super) fn judge(&self, member: &Member, fault: &UpstreamError) {
         let severity = match fault {
-            Fault::Unreachable(_) => Severity::Unreachable,
-            Fault::Closed { .. }
-            | Fault::SendSlow
-            | Fault::Silent
-            | Fault::Stalled
-            | Fault::Malformed(_)
-            | Fault::Unexpected(_) => Severity::Unanswered,
+            UpstreamError::Unreachable(_) => Severity::Unreachable,
+            UpstreamError::Closed { .. }
+            | UpstreamError::SendSlow
+            | UpstreamError::Silent
+            | UpstreamError::Stalled
+            | UpstreamError::Malformed(_)
+            | UpstreamError::Unexpected(_) => Severity::Unanswered,
             // It is busy, or it is not its fault.
-            Fault::Full
-            | Fault::Waited
-            | Fault::Withdrawn
-            | Fault::NoAddress
-            | Fault::Refused(_)
-            | Fault::Spool => return,
+            UpstreamError::Full
+            | UpstreamError::Waited
+            | UpstreamError::Withdrawn
+            | UpstreamError::NoAddress
+            | UpstreamError::Refused(_)
+            | UpstreamError::Spool => return,
         };
         let pause = member.failed(severity);
-        if let Some(pause) = pause.filter(|_| self.roster().members().len() > 1) {
+        if let Some(pause) = pause.filter(|_| self.members().all().len() > 1) {
             self.tell(&format!(
                 "{} is left out for {} s: {fault}",
                 member.name,
@@ -238,13 +247,13 @@ impl Upstream {
 
     /// Closes what one event loop has kept for too long.
     pub fn tick(&self, home: usize, now: u64) {
-        self.roster().members().iter().for_each(|member| member.pool.tick(home, now));
+        self.members().all().iter().for_each(|member| member.pool.tick(home, now));
     }
 
     /// No connection is kept from now on, so that the application's processes are free for somebody
     /// else.
     pub fn keep_none(&self) {
-        self.roster().members().iter().for_each(|member| member.pool.keep_none());
+        self.members().all().iter().for_each(|member| member.pool.keep_none());
     }
 
     /// Writes a line of the log.
@@ -252,18 +261,18 @@ impl Upstream {
         (self.tell.0)(news);
     }
 
-    fn roster_mut(&self) -> RwLockWriteGuard<'_, Roster> {
-        self.roster.write().unwrap_or_else(PoisonError::into_inner)
+    fn members_mut(&self) -> RwLockWriteGuard<'_, Members> {
+        self.members.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn roster(&self) -> RwLockReadGuard<'_, Roster> {
+    pub(super) fn members(&self) -> RwLockReadGuard<'_, Members> {
         // A panic elsewhere cannot leave it half changed.
-        self.roster.read().unwrap_or_else(PoisonError::into_inner)
+        self.members.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many connections are idle.
     #[cfg(test)]
     pub(super) fn idle_count(&self) -> usize {
-        self.roster().members().iter().map(|member| member.pool.idle_count()).sum()
+        self.members().all().iter().map(|member| member.pool.idle_count()).sum()
     }
 }

@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokamak_sys::queue::Segment;
 
-use super::exchange::Exchange;
-use super::rim::{Bounds, Death, Refused, Rim};
+use super::queue_client::{Bounds, Death, QueueClient, Refused};
+use super::queued_request::QueuedRequest;
 use crate::body::Body;
 
 /// Tells the supervisor that a request waits and nobody could be woken: in the queue with this
@@ -27,29 +27,29 @@ pub struct Gate {
 
 struct Queues {
     current: Queue,
-    leaving: Vec<(Queue, Farewell)>,
+    leaving: Vec<(Queue, OnDrained)>,
 }
 
 /// A queue and its number, by which the supervisor knows it.
 struct Queue {
     number: u32,
-    rim: Arc<Rim>,
+    client: Arc<QueueClient>,
 }
 
 /// Calls its function when the last event loop has dropped it: no request is left in the queue.
 #[derive(Clone)]
-pub struct Farewell(#[expect(dead_code, reason = "only its end matters")] Arc<Call>);
+pub struct OnDrained(#[expect(dead_code, reason = "only its end matters")] Arc<OnDrop>);
 
-struct Call(Box<dyn Fn() + Send + Sync>);
+struct OnDrop(Box<dyn Fn() + Send + Sync>);
 
-impl Farewell {
+impl OnDrained {
     /// Will call this.
-    pub fn new(call: impl Fn() + Send + Sync + 'static) -> Farewell {
-        Farewell(Arc::new(Call(Box::new(call))))
+    pub fn new(call: impl Fn() + Send + Sync + 'static) -> OnDrained {
+        OnDrained(Arc::new(OnDrop(Box::new(call))))
     }
 }
 
-impl Drop for Call {
+impl Drop for OnDrop {
     fn drop(&mut self) {
         (self.0)();
     }
@@ -89,7 +89,7 @@ impl Gate {
     ///
     /// # Errors
     /// [`Refused`].
-    pub fn submit(&self, record: &[u8], body: Body) -> Result<Exchange, (Refused, Body)> {
+    pub fn submit(&self, record: &[u8], body: Body) -> Result<QueuedRequest, (Refused, Body)> {
         self.submit_at(record, body, tokamak_cost::now())
     }
 
@@ -102,13 +102,13 @@ impl Gate {
         record: &[u8],
         body: Body,
         now: u64,
-    ) -> Result<Exchange, (Refused, Body)> {
-        self.lock().current.rim.submit_at(record, body, now)
+    ) -> Result<QueuedRequest, (Refused, Body)> {
+        self.lock().current.client.submit_at(record, body, now)
     }
 
     /// If the queue with the number `old` is in use, requests go to another one from now on.
     /// `farewell` is dropped when the old one has no more.
-    pub fn renew(&self, old: u32, source: Source, farewell: Farewell) {
+    pub fn renew(&self, old: u32, source: Source, farewell: OnDrained) {
         let mut queues = self.lock();
         if queues.current.number == old {
             let next = Queue::new(source, self.index, self.bounds, self.want.as_ref());
@@ -121,7 +121,7 @@ impl Gate {
     pub fn worker_died(&self, number: u32, instance: u32, death: Death) {
         self.for_each(|queue| {
             if queue.number == number {
-                queue.rim.worker_died(instance, death);
+                queue.client.worker_died(instance, death);
             }
         });
     }
@@ -129,37 +129,37 @@ impl Gate {
     /// All workers of a queue that is not in use any more are dead, and what is left in it is lost.
     pub fn forget(&self, number: u32) {
         for (queue, _) in self.lock().leaving.extract_if(.., |(queue, _)| queue.number == number) {
-            queue.rim.give_up();
+            queue.client.give_up();
         }
     }
 
     /// Ends the waits that have become too long, and looks whether the queue can still work. Called
     /// a few times a second.
     pub fn tick(&self, now: u64) {
-        self.for_each(|queue| queue.rim.tick(now));
+        self.for_each(|queue| queue.client.tick(now));
         let (number, wrong) = {
             let queues = self.lock();
-            (queues.current.number, queues.current.rim.examine(now))
+            (queues.current.number, queues.current.client.examine(now))
         };
         if let (Some(alarm), Some(wrong)) = (&self.alarm, wrong) {
             alarm(number, wrong);
         }
-        self.lock().leaving.retain(|(queue, _)| !queue.rim.is_idle());
+        self.lock().leaving.retain(|(queue, _)| !queue.client.is_idle());
     }
 
-    /// See [`Rim::attend`].
+    /// See [`QueueClient::attend`].
     pub fn attend(&self) {
-        self.for_each(|queue| queue.rim.attend());
+        self.for_each(|queue| queue.client.attend());
     }
 
-    /// See [`super::Bell::before_sleep`].
+    /// See [`super::Notifier::before_sleep`].
     pub fn fall_asleep(&self) {
-        self.for_each(|queue| queue.rim.fall_asleep());
+        self.for_each(|queue| queue.client.fall_asleep());
     }
 
-    /// See [`super::Bell::after_sleep`].
+    /// See [`super::Notifier::after_sleep`].
     pub fn wake_up(&self) {
-        self.for_each(|queue| queue.rim.wake_up());
+        self.for_each(|queue| queue.client.wake_up());
     }
 
     fn for_each(&self, visit: impl Fn(&Queue)) {
@@ -169,8 +169,8 @@ impl Gate {
     }
 
     #[cfg(test)]
-    pub(super) fn rim(&self) -> Arc<Rim> {
-        self.lock().current.rim.clone()
+    pub(super) fn client(&self) -> Arc<QueueClient> {
+        self.lock().current.client.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Queues> {
@@ -185,6 +185,6 @@ impl Queue {
         let Source { number, segment, tail } = source;
         let want =
             want.cloned().map(|want| Box::new(move || want(number)) as Box<dyn Fn() + Send + Sync>);
-        Queue { number, rim: Arc::new(Rim::new(segment, index, tail, bounds, want)) }
+        Queue { number, client: Arc::new(QueueClient::new(segment, index, tail, bounds, want)) }
     }
 }

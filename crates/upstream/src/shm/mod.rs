@@ -1,26 +1,26 @@
 //! The rim of a PHP pool: requests into the shared-memory queue, responses out of it.
 //!
-//! Each event loop of the front has a [`Rim`] for each pool. A request becomes an [`Exchange`];
-//! whoever polls it gets the response piece by piece. The rim itself works when the event loop is
-//! about to sleep ([`Bell::before_sleep`]): it empties the response rings of all slots in which
-//! something happened into private memory and refills body rings, so a worker never waits for a
-//! slow client until the exchange holds more than its bound.
+//! Each event loop of the front has a [`QueueClient`] for each pool. A request becomes a
+//! [`QueuedRequest`]; polling it gives the response piece by piece. The client itself works when
+//! the event loop is about to sleep ([`Notifier::before_sleep`]): it empties the response rings of
+//! all slots in which something happened into private memory and refills body rings, so a worker
+//! never waits for a slow client until the exchange holds more than its bound.
 //!
 //! What is where: a slot is held from the submission until the worker has finished or is dead,
 //! whatever becomes of the exchange; the exchange may outlive its slot (a slow client reads what
 //! the worker left long ago).
 
-mod bell;
-mod exchange;
 mod gate;
 mod health;
-mod rim;
+mod notifier;
+mod queue_client;
+mod queued_request;
 #[cfg(test)]
 mod tests;
 
-pub use bell::Bell;
-pub use exchange::{Event, Exchange, ResponseHead, Told};
-pub use gate::{Alarm, Farewell, Gate, Source, Want};
-pub use tokamak_sys::queue::{Account, DECLINED, Outcome};
+pub use gate::{Alarm, Gate, OnDrained, Source, Want};
+pub use notifier::Notifier;
+pub use queued_request::{Event, QueuedRequest, ResponseHead, UsageFrame};
+pub use tokamak_sys::queue::{DECLINED, Outcome, Usage};
 
-pub use rim::{Bounds, Death, Fault, Refused, Rim};
+pub use queue_client::{Bounds, Death, QueueClient, Refused, WorkerError};

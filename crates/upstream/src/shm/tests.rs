@@ -15,7 +15,7 @@ const BOUNDS: Bounds = Bounds { queue: 50_000_000, inbox: 100_000, queued: 4, sh
 /// thread that treats each request with `work`.
 fn with_pool<F: Future<Output = ()> + Send + 'static>(
     work: impl Fn(Job) + Send + 'static,
-    test: impl FnOnce(Arc<Rim>, Arc<Segment>) -> F,
+    test: impl FnOnce(Arc<QueueClient>, Arc<Segment>) -> F,
 ) {
     let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 4, 8192, 8192)).unwrap());
     let bell = tokamak_sys::channel::bell().unwrap();
@@ -27,7 +27,7 @@ fn with_pool<F: Future<Output = ()> + Send + 'static>(
     });
     let source = Source { number: 0, segment: segment.clone(), tail: Arc::default() };
     let gate = Arc::new(Gate::new(source, 0, BOUNDS, None, None));
-    let hook = Bell::new(vec![gate.clone()].into());
+    let hook = Notifier::new(vec![gate.clone()].into());
     let awake = hook.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -35,9 +35,9 @@ fn with_pool<F: Future<Output = ()> + Send + 'static>(
         .on_thread_unpark(move || awake.after_sleep())
         .build()
         .unwrap();
-    let test = test(gate.rim(), segment.clone());
+    let test = test(gate.client(), segment.clone());
     runtime.block_on(async move {
-        let _bells = Bell::listen(vec![bell]).unwrap();
+        let _bells = Notifier::listen(vec![bell]).unwrap();
         tokio::time::timeout(Duration::from_secs(10), tokio::spawn(test))
             .await
             .expect("stuck")
@@ -47,13 +47,13 @@ fn with_pool<F: Future<Output = ()> + Send + 'static>(
     worker.join().unwrap();
 }
 
-async fn body(exchange: &mut Exchange) -> Result<(u16, Vec<u8>, Outcome), Fault> {
+async fn body(exchange: &mut QueuedRequest) -> Result<(u16, Vec<u8>, Outcome), WorkerError> {
     let (mut status, mut out) = (0, Vec::new());
     loop {
         match poll_fn(|c| exchange.poll_event(c)).await? {
             Event::Head(head) => status = head.status(),
             Event::Body(bytes) => out.extend_from_slice(&bytes),
-            Event::Interim(_) | Event::Complaint(_) | Event::Account(_) => {}
+            Event::Interim(_) | Event::Stderr(_) | Event::Usage(_) => {}
             Event::End(outcome) => return Ok((status, out, outcome)),
         }
     }
@@ -72,16 +72,16 @@ fn echo(mut job: Job) {
 
 #[test]
 fn small_and_large_bodies_come_back() {
-    with_pool(echo, |rim, _| async move {
+    with_pool(echo, |client, _| async move {
         for len in [0usize, 5, 8000, 50_000, 3_000_000] {
             let sent = Bytes::from((0..len).map(|n| n as u8).collect::<Vec<_>>());
             let mut exchange =
-                rim.submit(b"r", Body::Memory(sent.clone())).map_err(|e| e.0).unwrap();
+                client.submit(b"r", Body::Memory(sent.clone())).map_err(|e| e.0).unwrap();
             let (status, got, outcome) = body(&mut exchange).await.unwrap();
             assert_eq!((status, outcome), (200, Outcome::Complete));
             assert!(got == sent, "{len} bytes");
         }
-        assert_eq!(rim.running(), 0);
+        assert_eq!(client.running(), 0);
     });
 }
 
@@ -94,16 +94,16 @@ fn a_response_nobody_reads_holds_its_worker_only_beyond_the_bound() {
             if job.write(&vec![b'x'; size]).is_ok() { Outcome::Complete } else { Outcome::Broken };
         job.finish(outcome);
     };
-    with_pool(work, |rim, segment| async move {
-        let within = rim.submit(&[90], Body::Empty).map_err(|e| e.0).unwrap();
-        while segment.board(0).requests == 0 && rim.running() > 0 {
+    with_pool(work, |client, segment| async move {
+        let within = client.submit(&[90], Body::Empty).map_err(|e| e.0).unwrap();
+        while segment.board(0).requests == 0 && client.running() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let beyond = rim.submit(&[250], Body::Empty).map_err(|e| e.0).unwrap();
+        let beyond = client.submit(&[250], Body::Empty).map_err(|e| e.0).unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert_eq!(rim.running(), 1, "the worker waits for room");
+        assert_eq!(client.running(), 1, "the worker waits for room");
         drop(beyond);
-        while rim.running() > 0 {
+        while client.running() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let mut within = within;
@@ -114,29 +114,30 @@ fn a_response_nobody_reads_holds_its_worker_only_beyond_the_bound() {
 #[test]
 fn a_wait_that_is_too_long_ends_and_the_queue_is_bounded() {
     let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 1, 8192, 8192)).unwrap());
-    let rim = Arc::new(Rim::new(segment, 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
+    let client = Arc::new(QueueClient::new(segment, 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
     let mut waiting: Vec<_> =
-        (0..4).map(|_| rim.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap()).collect();
-    assert_eq!(rim.submit(b"r", Body::Empty).map(drop).map_err(|e| e.0), Err(Refused::Full));
-    rim.tick(tokamak_cost::now() + 2 * BOUNDS.queue);
+        (0..4).map(|_| client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap()).collect();
+    assert_eq!(client.submit(b"r", Body::Empty).map(drop).map_err(|e| e.0), Err(Refused::Full));
+    client.tick(tokamak_cost::now() + 2 * BOUNDS.queue);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     for exchange in &mut waiting {
         assert!(matches!(
             exchange.poll_event(&mut context),
-            std::task::Poll::Ready(Err(Fault::Waited))
+            std::task::Poll::Ready(Err(WorkerError::Waited))
         ));
     }
     drop(waiting);
-    assert_eq!(rim.running(), 0);
-    assert!(rim.submit(b"r", Body::Empty).is_ok());
+    assert_eq!(client.running(), 0);
+    assert!(client.submit(b"r", Body::Empty).is_ok());
 }
 
 #[test]
 fn an_event_loop_may_have_what_others_leave_and_always_its_share() {
     let segment = Arc::new(Segment::create("test", Geometry::new(2, 8, 1, 8192, 8192)).unwrap());
     let tail = Arc::new(AtomicU32::new(0));
-    let rims =
-        [0, 1].map(|index| Arc::new(Rim::new(segment.clone(), index, tail.clone(), BOUNDS, None)));
+    let rims = [0, 1].map(|index| {
+        Arc::new(QueueClient::new(segment.clone(), index, tail.clone(), BOUNDS, None))
+    });
     let submit = |index: usize| rims[index].submit(b"r", Body::Empty).map_err(|e| e.0);
     let one: Vec<_> = (0..4).map(|_| submit(0).unwrap()).collect();
     assert_eq!(submit(0).map(drop), Err(Refused::Full));
@@ -150,19 +151,20 @@ fn an_event_loop_may_have_what_others_leave_and_always_its_share() {
 #[test]
 fn a_dead_workers_request_is_told() {
     let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 2, 8192, 8192)).unwrap());
-    let rim = Arc::new(Rim::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
-    let mut exchange = rim.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
+    let client =
+        Arc::new(QueueClient::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
+    let mut exchange = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
     let mut consumer = Consumer::new(segment, vec![tokamak_sys::channel::bell().unwrap()], 0, 5);
     let Next::Request(job) = consumer.next(|| Claim::Go, || ()) else { panic!("no request") };
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    rim.worker_died(4, Death::Crashed);
+    client.worker_died(4, Death::Crashed);
     assert!(exchange.poll_event(&mut context).is_pending(), "another worker's death is no concern");
-    rim.worker_died(5, Death::TimedOut);
-    let fault = Fault::Died { death: Death::TimedOut, answered: false };
+    client.worker_died(5, Death::TimedOut);
+    let fault = WorkerError::Died { death: Death::TimedOut, answered: false };
     assert!(
         matches!(exchange.poll_event(&mut context), std::task::Poll::Ready(Err(f)) if f == fault)
     );
-    assert_eq!(rim.running(), 0);
+    assert_eq!(client.running(), 0);
     std::mem::forget(job);
 }
 
@@ -188,7 +190,7 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
     let (mut answered, mut lost) = (submit(), submit());
     let left = Arc::new(AtomicU32::new(0));
     let count = left.clone();
-    let farewell = Farewell::new(move || {
+    let farewell = OnDrained::new(move || {
         count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     });
     gate.renew(7, second.clone(), farewell.clone());
@@ -212,37 +214,39 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
     gate.forget(2);
     assert!(lost.poll_event(&mut context).is_pending());
     gate.forget(1);
-    let fault = Fault::Died { death: Death::Crashed, answered: false };
+    let fault = WorkerError::Died { death: Death::Crashed, answered: false };
     assert!(matches!(lost.poll_event(&mut context), std::task::Poll::Ready(Err(f)) if f == fault));
     assert_eq!(left.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
-/// A rim with one worker that does what the test says, and an exchange that it has claimed.
-fn claimed(inbox: usize) -> (Arc<Rim>, Arc<Segment>, std::fs::File, Exchange, Job) {
+/// A queue client with one worker that does what the test says, and an exchange that it has
+/// claimed.
+fn claimed(inbox: usize) -> (Arc<QueueClient>, Arc<Segment>, std::fs::File, QueuedRequest, Job) {
     let segment = Arc::new(Segment::create("test", Geometry::new(1, 4, 2, 8192, 8192)).unwrap());
     let bell = tokamak_sys::channel::bell().unwrap();
     let bounds = Bounds { inbox, ..BOUNDS };
-    let rim = Arc::new(Rim::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), bounds, None));
-    let exchange = rim.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
+    let client =
+        Arc::new(QueueClient::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), bounds, None));
+    let exchange = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
     let mut consumer = Consumer::new(segment.clone(), vec![bell.try_clone().unwrap()], 0, 5);
     let Next::Request(job) = consumer.next(|| Claim::Go, || ()) else { panic!("no request") };
-    (rim, segment, bell.into(), exchange, job)
+    (client, segment, bell.into(), exchange, job)
 }
 
 #[test]
 fn a_response_that_was_finished_is_whole_though_its_worker_ends_before_a_slow_client_has_it() {
-    let (rim, _segment, _bell, mut exchange, mut job) = claimed(1000);
+    let (client, _segment, _bell, mut exchange, mut job) = claimed(1000);
     job.send_head(200, std::iter::empty()).unwrap();
     job.write(&[b'x'; 2000]).unwrap();
     job.flush().unwrap();
-    rim.fall_asleep();
+    client.fall_asleep();
     // The inbox is beyond its bound now, so this stays in the ring.
     job.write(&[b'y'; 3000]).unwrap();
     job.finish(Outcome::Complete);
-    rim.fall_asleep();
-    assert_eq!(rim.running(), 1);
-    rim.worker_died(5, Death::Crashed);
-    assert_eq!(rim.running(), 0);
+    client.fall_asleep();
+    assert_eq!(client.running(), 1);
+    client.worker_died(5, Death::Crashed);
+    assert_eq!(client.running(), 0);
     let mut future = std::pin::pin!(body(&mut exchange));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let std::task::Poll::Ready(Ok((200, bytes, Outcome::Complete))) =
@@ -256,11 +260,11 @@ fn a_response_that_was_finished_is_whole_though_its_worker_ends_before_a_slow_cl
 #[test]
 fn the_bell_is_rung_after_news_that_woke_nobody() {
     use std::io::Read;
-    let (rim, _segment, mut bell, exchange, mut job) = claimed(1000);
+    let (client, _segment, mut bell, exchange, mut job) = claimed(1000);
     job.send_head(200, std::iter::empty()).unwrap();
     job.flush().unwrap();
     // Nobody polls the exchange: its client is slow. The event loop sleeps in spite of the news.
-    rim.fall_asleep();
+    client.fall_asleep();
     job.finish(Outcome::Complete);
     assert!(bell.read(&mut [0; 8]).is_ok(), "the event loop sleeps on");
     drop(exchange);
@@ -269,7 +273,7 @@ fn the_bell_is_rung_after_news_that_woke_nobody() {
 #[test]
 fn a_slot_with_a_damaged_response_comes_back_when_its_worker_is_done() {
     use std::os::unix::fs::FileExt;
-    let (rim, segment, _bell, mut exchange, mut job) = claimed(1000);
+    let (client, segment, _bell, mut exchange, mut job) = claimed(1000);
     job.write(&[b'x'; 4000]).unwrap();
     job.finish(Outcome::Complete);
     // The worker's position, which stands nowhere else, becomes one that no sound worker writes.
@@ -279,13 +283,13 @@ fn a_slot_with_a_damaged_response_comes_back_when_its_worker_is_done() {
     let places =
         (0..bytes.len()).step_by(8).filter(|at| bytes[*at..*at + 8] == 4008u64.to_le_bytes());
     places.for_each(|at| memory.write_all_at(&[0xff; 8], at as u64).unwrap());
-    rim.attend();
+    client.attend();
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(matches!(
         exchange.poll_event(&mut context),
-        std::task::Poll::Ready(Err(Fault::Malformed))
+        std::task::Poll::Ready(Err(WorkerError::Malformed))
     ));
-    assert_eq!(rim.running(), 0);
+    assert_eq!(client.running(), 0);
 }
 
 /// A pool whose worker writes anything anywhere into the shared memory costs that pool its answers,
@@ -337,10 +341,12 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
         })
         .collect();
 
-    let new = || Arc::new(Rim::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
-    let mut rim = new();
+    let new = || {
+        Arc::new(QueueClient::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), BOUNDS, None))
+    };
+    let mut client = new();
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let (mut exchanges, mut refused) = (Vec::<Exchange>::new(), 0);
+    let (mut exchanges, mut refused) = (Vec::<QueuedRequest>::new(), 0);
     let (mut answers, mut bytes, mut slowest) = (0, 0, Duration::ZERO);
     let end = std::time::Instant::now() + Duration::from_secs(3);
     for round in 0u32.. {
@@ -350,7 +356,7 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
         }
         let body =
             if round % 3 == 0 { Body::Memory(vec![b'b'; 20_000].into()) } else { Body::Empty };
-        match rim.submit(&[b'r'; 300], body) {
+        match client.submit(&[b'r'; 300], body) {
             Ok(exchange) => exchanges.push(exchange),
             Err(_) => refused += 1,
         }
@@ -359,10 +365,10 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
             // begin anew.
             exchanges.clear();
             memory.write_all_at(&vec![0; (len - slots) as usize], 0).unwrap();
-            (rim, refused) = (new(), 0);
+            (client, refused) = (new(), 0);
         }
-        rim.fall_asleep();
-        rim.wake_up();
+        client.fall_asleep();
+        client.wake_up();
         exchanges.retain_mut(|exchange| {
             for _ in 0..20 {
                 match exchange.poll_event(&mut context) {
@@ -373,11 +379,11 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
                     std::task::Poll::Ready(Ok(Event::Head(head) | Event::Interim(head))) => {
                         head.for_each_header(|name, value| bytes += name.len() + value.len());
                     }
-                    std::task::Poll::Ready(Ok(Event::Body(piece) | Event::Complaint(piece))) => {
+                    std::task::Poll::Ready(Ok(Event::Body(piece) | Event::Stderr(piece))) => {
                         bytes += piece.len()
                     }
-                    std::task::Poll::Ready(Ok(Event::Account(told))) => {
-                        bytes += told.account().script.len()
+                    std::task::Poll::Ready(Ok(Event::Usage(frame))) => {
+                        bytes += frame.usage().script.len()
                     }
                     std::task::Poll::Pending => break,
                 }
@@ -388,10 +394,10 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
         if round % 5 == 0 && !exchanges.is_empty() {
             exchanges.swap_remove(round as usize % exchanges.len());
         }
-        rim.worker_died(round % 64, Death::Crashed);
-        rim.attend();
+        client.worker_died(round % 64, Death::Crashed);
+        client.attend();
         if round % 50 == 0 {
-            rim.tick(tokamak_cost::now());
+            client.tick(tokamak_cost::now());
         }
         // What the supervisor does with this memory.
         let place = (round % 5) as u16;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokamak_config as config;
 use tokamak_upstream::body::Body;
-use tokamak_upstream::fcgi::{Answer, Call, Checkup, Event, Fault, Params, Role, Upstream};
+use tokamak_upstream::fcgi::{
+    Checkup, Event, FcgiRequest, Params, ResponseStart, Role, Upstream, UpstreamError,
+};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::head::Block;
@@ -66,7 +68,7 @@ async fn ask(
     upstream: &Upstream,
     checkup: &Checkup,
     loop_index: usize,
-    call: &Arc<Call>,
+    call: &Arc<FcgiRequest>,
     expected: u16,
     most: usize,
 ) -> Option<Result<(), String>> {
@@ -79,9 +81,9 @@ async fn ask(
 }
 
 /// The status of an answer, which is read to its end so that its connection can be used again.
-async fn status(answer: Result<Answer, Fault>, most: usize) -> Result<u16, String> {
-    let text = |fault: Fault| fault.to_string();
-    let Answer { mut exchange, mut event, .. } = answer.map_err(text)?;
+async fn status(answer: Result<ResponseStart, UpstreamError>, most: usize) -> Result<u16, String> {
+    let text = |fault: UpstreamError| fault.to_string();
+    let ResponseStart { mut exchange, mut event, .. } = answer.map_err(text)?;
     let mut block = Block::new(most);
     let mut status = None;
     loop {
@@ -104,7 +106,11 @@ async fn status(answer: Result<Answer, Fault>, most: usize) -> Result<u16, Strin
 }
 
 /// The request: what a server on this machine would send for the path.
-fn call(check: &config::Check, params: &BTreeMap<String, String>, keep: bool) -> Result<Call, ()> {
+fn call(
+    check: &config::Check,
+    params: &BTreeMap<String, String>,
+    keep: bool,
+) -> Result<FcgiRequest, ()> {
     let (path, query) = check.path.split_once('?').unwrap_or((&check.path, ""));
     let plain = [
         ("REQUEST_METHOD", "GET"),
@@ -129,7 +135,7 @@ fn call(check: &config::Check, params: &BTreeMap<String, String>, keep: bool) ->
     let operators = |name: &str| params.contains_key(name) || check.params.contains_key(name);
     // What the operator leaves empty is left out.
     all.retain(|name, value| !value.is_empty() || !operators(name));
-    Call::new(Role::Responder, keep, true, Body::Empty, |to: &mut Params<'_>| {
+    FcgiRequest::new(Role::Responder, keep, true, Body::Empty, |to: &mut Params<'_>| {
         all.iter().try_for_each(|(name, value)| to.pair(name.as_bytes(), value).map_err(drop))
     })
 }

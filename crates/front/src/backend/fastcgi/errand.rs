@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 
 use tokamak_config as config;
-use tokamak_upstream::fcgi::{Address, Deed, Endpoint, Errand, Upstream};
+use tokamak_upstream::fcgi::{Address, AddressAction, AddressChange, Endpoint, Upstream};
 
 /// Runs an errand.
 ///
 /// # Errors
 /// What is wrong with it, for people.
-pub fn run(upstreams: &[Upstream], errand: &Errand) -> Result<(), String> {
+pub fn run(upstreams: &[Upstream], errand: &AddressChange) -> Result<(), String> {
     let text = &errand.address;
     let endpoint = match text.parse::<config::Endpoint>()? {
         config::Endpoint::Tcp(address) => match address.parse::<SocketAddr>() {
@@ -24,13 +24,13 @@ pub fn run(upstreams: &[Upstream], errand: &Errand) -> Result<(), String> {
     };
     let upstream =
         upstreams.get(usize::from(errand.upstream)).ok_or("there is no such upstream")?;
-    let is_there = match errand.deed {
-        Deed::Add { weight } => {
+    let is_there = match errand.action {
+        AddressAction::Add { weight } => {
             upstream.add(Address { endpoint, weight });
             true
         }
-        Deed::Drain => upstream.drain(&endpoint),
-        Deed::Remove => upstream.remove(&endpoint),
+        AddressAction::Drain => upstream.drain(&endpoint),
+        AddressAction::Remove => upstream.remove(&endpoint),
     };
     if is_there { Ok(()) } else { Err(format!("`{text}` is no address of this upstream")) }
 }

@@ -21,7 +21,7 @@ use http::{Response, StatusCode};
 use tokamak_config as config;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
-use tokamak_upstream::fcgi::{self, Answer, Event, Exchange, Fault, Relay};
+use tokamak_upstream::fcgi::{self, Event, Exchange, Relay, ResponseStart, UpstreamError};
 
 use crate::backend::response_head::is_interim;
 use crate::backend::{BackendRequest, Trouble};
@@ -87,7 +87,7 @@ struct Begun {
     /// Whether that is all.
     is_whole: bool,
     /// What went wrong behind headers that name a file: no harm if that is sent.
-    fault: Option<Fault>,
+    fault: Option<UpstreamError>,
     exchange: Exchange,
     complaints: Complaints,
 }
@@ -95,13 +95,13 @@ struct Begun {
 /// Why there is no response of which a client might see anything.
 enum Unread {
     /// It broke off.
-    Lost(Fault),
+    Lost(UpstreamError),
     /// It is none.
     Unfit(Trouble),
 }
 
-impl From<Fault> for Unread {
-    fn from(fault: Fault) -> Unread {
+impl From<UpstreamError> for Unread {
+    fn from(fault: UpstreamError) -> Unread {
         Unread::Lost(fault)
     }
 }
@@ -112,7 +112,7 @@ impl From<Fault> for Unread {
 async fn begin(
     index: usize,
     call: &BackendRequest<'_>,
-    request: fcgi::Call,
+    request: fcgi::FcgiRequest,
     mut ledger: Option<&mut Ledger>,
 ) -> Result<Begun, Trouble> {
     let (upstream, config) =
@@ -123,9 +123,9 @@ async fn begin(
         call.variables,
         &call.caller.addresses().text.peer,
     );
-    let mut inquiry = upstream.inquire(call.context.index, Arc::new(request), key);
+    let mut attempts = upstream.attempts(call.context.index, Arc::new(request), key);
     loop {
-        let answer = inquiry.answer().await?;
+        let answer = attempts.answer().await?;
         let (permitted, connected) = (answer.permitted, answer.connected);
         let begun = read(call, config.head, answer).await;
         if let Some(ledger) = &mut ledger {
@@ -135,15 +135,19 @@ async fn begin(
         }
         match begun {
             Ok(begun) => return Ok(begun),
-            Err(Unread::Lost(fault)) => inquiry.lost(fault)?,
+            Err(Unread::Lost(fault)) => attempts.lost(fault)?,
             Err(Unread::Unfit(trouble)) => return Err(trouble),
         }
     }
 }
 
 /// Reads the headers, of at most `most` bytes, and what has come behind them.
-async fn read(call: &BackendRequest<'_>, most: usize, answer: Answer) -> Result<Begun, Unread> {
-    let Answer { mut exchange, event, .. } = answer;
+async fn read(
+    call: &BackendRequest<'_>,
+    most: usize,
+    answer: ResponseStart,
+) -> Result<Begun, Unread> {
+    let ResponseStart { mut exchange, event, .. } = answer;
     let mut complaints = Complaints::new(&call.site.config, call.request);
     let (head, rest) = read_head(call, most, &mut exchange, event, &mut complaints).await?;
     let first = if rest.is_empty() { Vec::new() } else { vec![rest] };
@@ -171,8 +175,8 @@ impl Begun {
     }
 }
 
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Trouble {
+impl From<UpstreamError> for Trouble {
+    fn from(fault: UpstreamError) -> Trouble {
         Trouble { failure: Failure::from(&fault), reason: fault.to_string().into() }
     }
 }
@@ -224,7 +228,7 @@ fn take(
     mut pieces: Vec<Bytes>,
     most: usize,
     complaints: &mut Complaints,
-) -> Result<(Vec<Bytes>, bool), Fault> {
+) -> Result<(Vec<Bytes>, bool), UpstreamError> {
     let mut held: usize = pieces.iter().map(Bytes::len).sum();
     while held < most {
         match exchange.next_now()? {

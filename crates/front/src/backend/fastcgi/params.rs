@@ -33,7 +33,7 @@ pub fn responder(
     config: &config::Upstream,
     keep: bool,
     body: Body,
-) -> Result<fcgi::Call, Failure> {
+) -> Result<fcgi::FcgiRequest, Failure> {
     request(call, config, keep, Role::Responder, body, &[])
 }
 
@@ -46,7 +46,7 @@ pub fn authorizer(
     call: &BackendRequest<'_>,
     config: &config::Upstream,
     keep: bool,
-) -> Result<fcgi::Call, Failure> {
+) -> Result<fcgi::FcgiRequest, Failure> {
     request(call, config, keep, Role::Authorizer, Body::Empty, &[])
 }
 
@@ -59,7 +59,7 @@ pub fn filter(
     config: &config::Upstream,
     keep: bool,
     file: Found,
-) -> Result<fcgi::Call, Failure> {
+) -> Result<fcgi::FcgiRequest, Failure> {
     let about = [
         ("FCGI_DATA_LAST_MOD", u64::try_from(file.modified).unwrap_or(0)),
         ("FCGI_DATA_LENGTH", file.len),
@@ -75,7 +75,7 @@ fn request(
     role: Role,
     body: Body,
     about: &[(&str, u64)],
-) -> Result<fcgi::Call, Failure> {
+) -> Result<fcgi::FcgiRequest, Failure> {
     let length = body.left();
     // Described before the body is handed over, which the description only looks at.
     let described = |params: &mut Params<'_>| {
@@ -99,7 +99,7 @@ fn request(
         }
         parameters.finish()
     };
-    fcgi::Call::new(role, keep, call.is_repeatable, body, described)
+    fcgi::FcgiRequest::new(role, keep, call.is_repeatable, body, described)
 }
 
 /// Writes parameters while the request is described.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokamak_config as config;
 use tokamak_upstream::fcgi::{
-    Address, Bounds, Endpoint, Name, Names, Policy, Rules, Settings, Source, Tell, Upstream,
+    Address, Balancing, Bounds, Endpoint, LogSink, Name, Names, Rules, Settings, Source, Upstream,
 };
 
 use super::checks;
@@ -38,8 +38,8 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
     }
     let settings = Settings {
         policy: match config.balance {
-            config::Balance::RoundRobin => Policy::RoundRobin,
-            config::Balance::LeastBusy => Policy::LeastBusy,
+            config::Balance::RoundRobin => Balancing::RoundRobin,
+            config::Balance::LeastBusy => Balancing::LeastBusy,
         },
         stays: !config.spill,
         rules: Rules {
@@ -63,7 +63,7 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
         },
     };
     let name = config.name.clone();
-    let tell = Tell::by(move |news| log::server(&format!("upstream {name}: {news}")));
+    let tell = LogSink::by(move |news| log::server(&format!("upstream {name}: {news}")));
     Upstream::new(settings, addresses, sources, tell)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokamak_fastcgi::{Message, ProtocolStatus, Role, Values, Wanted, encode};
-use tokamak_lua::State;
+use tokamak_lua::LuaState;
 use tokamak_upstream::shm::Refused;
 
 use super::super::answer::{self, Answer};
@@ -156,7 +156,7 @@ impl Conversation {
     }
 
     /// Hands a request that is complete to its script.
-    fn launch(&mut self, at: usize, lua: &Arc<State>) {
+    fn launch(&mut self, at: usize, lua: &Arc<LuaState>) {
         let Request { id, stage, .. } = &mut self.requests[at];
         let Stage::Coming(gathering) = stage else { return };
         let (record, body) = (std::mem::take(&mut gathering.record), gathering.take_body());

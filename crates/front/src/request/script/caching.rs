@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::header::CONTENT_LENGTH;
-use tokamak_cache::{Entry, Found, Key, Request, Wish};
+use tokamak_cache::{Entry, Found, Key, Overrides, Request};
 use tokamak_lua::Piece;
 use tokamak_lua::cache::{self, Kept};
 
@@ -18,15 +18,19 @@ use crate::route::hosts::host_of;
 const TICK: Duration = Duration::from_millis(10);
 
 /// Adds what a script wants to what scripts have wanted.
-pub fn put(wish: &mut Wish, more: cache::Wish) {
+pub fn put(overrides: &mut Overrides, more: cache::Override) {
     match more {
-        cache::Wish::Key(key) => wish.key = Some(key),
-        cache::Wish::Lifetime(time) => wish.lifetime = Some(time),
-        cache::Wish::WhileRevalidate(time) => wish.while_revalidate = Some(time),
-        cache::Wish::IfError(time) => wish.if_error = Some(time),
-        cache::Wish::Tags(tags) => wish.tags.extend(tags.into_iter().map(String::into_boxed_str)),
-        cache::Wish::Bypass(bypass) => wish.bypass = bypass,
-        cache::Wish::Since(time) => wish.since = wish.since.max(Some(on_our_clock(time))),
+        cache::Override::Key(key) => overrides.key = Some(key),
+        cache::Override::Lifetime(time) => overrides.lifetime = Some(time),
+        cache::Override::WhileRevalidate(time) => overrides.while_revalidate = Some(time),
+        cache::Override::IfError(time) => overrides.if_error = Some(time),
+        cache::Override::Tags(tags) => {
+            overrides.tags.extend(tags.into_iter().map(String::into_boxed_str))
+        }
+        cache::Override::Bypass(bypass) => overrides.bypass = bypass,
+        cache::Override::Since(time) => {
+            overrides.since = overrides.since.max(Some(on_our_clock(time)))
+        }
     }
 }
 
@@ -48,7 +52,7 @@ fn entry(work: &Work, key: Option<&[u8]>) -> Option<Arc<Entry>> {
     let facts = Request::of(headers, &policy.rules)?;
     let key = match key {
         Some(key) => key.to_vec(),
-        None => work.cache_wish(&policy).key.unwrap_or_else(|| {
+        None => work.cache_overrides(&policy).key.unwrap_or_else(|| {
             let mut key = Vec::new();
             let host = host_of(&work.parts.uri, headers).unwrap_or_default();
             Key::write(&mut key, host, &work.parts.uri, &policy.ignored_query);
@@ -118,11 +122,11 @@ mod tests {
 
     #[test]
     fn of_several_changes_the_last_counts() {
-        let mut wish = Wish::default();
+        let mut overrides = Overrides::default();
         let now = SystemTime::now();
-        put(&mut wish, cache::Wish::Since(now));
-        let since = wish.since;
-        put(&mut wish, cache::Wish::Since(now - Duration::from_secs(10)));
-        assert_eq!(wish.since, since);
+        put(&mut overrides, cache::Override::Since(now));
+        let since = overrides.since;
+        put(&mut overrides, cache::Override::Since(now - Duration::from_secs(10)));
+        assert_eq!(overrides.since, since);
     }
 }

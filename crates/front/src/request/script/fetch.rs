@@ -8,7 +8,7 @@ use http::uri::PathAndQuery;
 use http::{Method, Request, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokamak_lua::{HttpCall, Value, Waiting};
-use tokamak_outbound::http::{Fault, is_reserved};
+use tokamak_outbound::http::{HttpError, is_reserved};
 use tokamak_upstream::body::Body;
 
 use crate::caller::Caller;
@@ -28,19 +28,19 @@ pub fn begin(
         let (limit, most) = (call.timeout, call.most);
         let request = request(host, call).map_err(|fault| fault.to_string())?;
         let answer = tokio::time::timeout(limit, answer(&context, &caller, request, most)).await;
-        answer.unwrap_or_else(|_| Err(Fault::Time(limit).to_string()))
+        answer.unwrap_or_else(|_| Err(HttpError::Time(limit).to_string()))
     })
 }
 
-fn request(host: Option<HeaderValue>, call: HttpCall) -> Result<Request<Body>, Fault> {
-    let target = PathAndQuery::try_from(call.url).map_err(|_| Fault::Url("it is malformed"))?;
+fn request(host: Option<HeaderValue>, call: HttpCall) -> Result<Request<Body>, HttpError> {
+    let target = PathAndQuery::try_from(call.url).map_err(|_| HttpError::Url("it is malformed"))?;
     if !target.as_str().starts_with('/') {
-        return Err(Fault::Url("it is no path"));
+        return Err(HttpError::Url("it is no path"));
     }
     let mut fields = HeaderMap::new();
     fields.extend(host.map(|host| (HOST, host)));
     for (name, value) in &call.fields {
-        let bad = || Fault::Field(String::from_utf8_lossy(name).into_owned());
+        let bad = || HttpError::Field(String::from_utf8_lossy(name).into_owned());
         let name =
             HeaderName::from_bytes(name).ok().filter(|name| !is_reserved(name)).ok_or_else(bad)?;
         let value = HeaderValue::from_bytes(value).map_err(|_| bad())?;
@@ -58,7 +58,7 @@ fn request(host: Option<HeaderValue>, call: HttpCall) -> Result<Request<Body>, F
     };
     let mut request = Request::new(body);
     let method = Method::from_bytes(&call.method).ok().filter(|method| method != Method::CONNECT);
-    *request.method_mut() = method.ok_or(Fault::Method)?;
+    *request.method_mut() = method.ok_or(HttpError::Method)?;
     *request.uri_mut() = Uri::from(target);
     *request.headers_mut() = fields;
     Ok(request)
@@ -75,7 +75,7 @@ async fn answer(
         response.map_err(|TooDeep| "requests are made for each other without end")?.into_parts();
     let body = Limited::new(body, most).collect().await.map_err(|error| {
         if error.is::<LengthLimitError>() {
-            Fault::Large(most).to_string()
+            HttpError::Large(most).to_string()
         } else {
             error.to_string()
         }

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::request::Parts;
 use http::{Request, Response, Uri};
 use tokamak_cost::{Ledger, Phase};
-use tokamak_lua::{Host, MOST_RESTARTS, Outcome, Run, ScriptId, Stage, State};
+use tokamak_lua::{Host, LuaState, MOST_RESTARTS, Outcome, Run, ScriptId, Stage};
 
 use super::body::{Incoming, gather};
 use super::pipeline::{self, RequestParts};
@@ -210,13 +210,13 @@ impl<'a> Way<'a> {
         decision: Decision,
         ledger: &mut Ledger,
     ) -> Result<Option<Response<Source>>, Failure> {
-        let wish = self.work().cache_wish(policy);
+        let overrides = self.work().cache_overrides(policy);
         self.is_asked = true;
         // They are for every response, also one of the cache.
         let fields = std::mem::take(&mut self.work().fields);
         let request = self.work().take_request();
         let arrival = self.arrival();
-        let turn = pipeline::look_up(arrival, policy, &request, &wish, ledger).await;
+        let turn = pipeline::look_up(arrival, policy, &request, &overrides, ledger).await;
         self.work().take_back(request.into_parts().0);
         let answer = match turn? {
             Turn::Answer(response, _) => Some(response),
@@ -224,7 +224,7 @@ impl<'a> Way<'a> {
                 Some(mut response) => {
                     if note.may_keep() {
                         response = self.judge(response, ledger).await?;
-                        note.wish(&self.work().wish);
+                        note.overrides(&self.work().overrides);
                     }
                     Some(note.finish(response))
                 }
@@ -273,8 +273,8 @@ impl<'a> Way<'a> {
                 Ok(Some(response)) => way.judge(response, &mut booked).await.map(Some),
                 answer => answer,
             };
-            let wish = way.work().wish.clone();
-            (answer.transpose(), booked, Some(wish), (way.work, way.restarts))
+            let overrides = way.work().overrides.clone();
+            (answer.transpose(), booked, Some(overrides), (way.work, way.restarts))
         };
         let (outcome, (work, restarts)) = fetch.run(ledger, ask).await;
         (self.work, self.restarts) = (work, restarts);
@@ -306,15 +306,16 @@ impl<'a> Way<'a> {
         ledger: &mut Ledger,
     ) -> Result<Response<Source>, Failure> {
         let (parts, given) = self.work().lend();
-        let wish = std::mem::take(&mut self.work().wish);
-        let asks = (!self.is_asked).then_some(&wish);
-        let given = RequestParts { incoming: self.incoming.as_deref_mut(), wish: asks, ..given };
+        let overrides = std::mem::take(&mut self.work().overrides);
+        let asks = (!self.is_asked).then_some(&overrides);
+        let given =
+            RequestParts { incoming: self.incoming.as_deref_mut(), overrides: asks, ..given };
         let request = Request::from_parts(parts, ());
         let arrival = Arrival { context: self.context, site: self.site, caller: self.caller };
         let answer = pipeline::pursue(arrival, &request, given, decision, ledger).await;
         let (parts, ()) = request.into_parts();
         self.work().take_back(parts);
-        self.work().wish = wish;
+        self.work().overrides = overrides;
         let mut response = answer?;
         self.work().add_fields(response.headers_mut());
         Ok(response)
@@ -384,7 +385,7 @@ impl<'a> Way<'a> {
         Ok(verdict)
     }
 
-    async fn run(&mut self, state: &Arc<State>, script: ScriptId, stage: Stage) -> Outcome {
+    async fn run(&mut self, state: &Arc<LuaState>, script: ScriptId, stage: Stage) -> Outcome {
         let (work, outcome) = match self.first.take() {
             Some(First::Ended(work, outcome)) => (work, outcome),
             Some(First::Waiting(run)) => ended(*run).await,

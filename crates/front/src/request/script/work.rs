@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http::Uri;
 use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use tokamak_cache::{Key, Wish};
+use tokamak_cache::{Key, Overrides};
 use tokamak_lua::{
-    Attribute, Call, Exchange, Host, Item, Other, Piece, RedisServer, Side, Waiting, cache,
+    Attribute, Call, Host, HttpContext, Item, Other, Piece, RedisServer, Side, Waiting, cache,
 };
 use tokamak_upstream::body::Body;
 
@@ -65,7 +65,7 @@ pub struct Work {
     /// When it began, by the clock of the ledger.
     began: u64,
     /// What scripts want of the content cache.
-    pub(super) wish: Wish,
+    pub(super) overrides: Overrides,
 }
 
 impl Work {
@@ -96,7 +96,7 @@ impl Work {
             status: 0,
             closes: false,
             began,
-            wish: Wish::default(),
+            overrides: Overrides::default(),
         })
     }
 
@@ -169,14 +169,14 @@ impl Work {
 
     /// What the content cache is asked with, as scripts have left the request: one that they have
     /// led elsewhere is not the request for its URL.
-    pub(super) fn cache_wish(&self, policy: &CachePolicy) -> Wish {
-        let mut wish = self.wish.clone();
+    pub(super) fn cache_overrides(&self, policy: &CachePolicy) -> Overrides {
+        let mut overrides = self.overrides.clone();
         let path = self.changes.get(Attribute::UriPath);
         let file = self
             .changes
             .get(Attribute::PhysicalPath)
             .filter(|file| Some(file) != self.located.as_ref());
-        if wish.key.is_none() && (path.is_some() || file.is_some()) {
+        if overrides.key.is_none() && (path.is_some() || file.is_some()) {
             let mut key = Vec::new();
             let host = host_of(&self.parts.uri, &self.parts.headers).unwrap_or_default();
             Key::write(&mut key, host, &self.parts.uri, &policy.ignored_query);
@@ -185,9 +185,9 @@ impl Work {
                 key.push(0);
                 key.extend_from_slice(&part);
             }
-            wish.key = Some(key);
+            overrides.key = Some(key);
         }
-        wish
+        overrides
     }
 
     /// The request begins anew, with what has been changed of it.
@@ -256,7 +256,7 @@ impl Drop for Work {
 }
 
 impl Host for Work {
-    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+    fn http(&mut self) -> Option<&mut dyn HttpContext> {
         Some(self)
     }
 
@@ -294,7 +294,7 @@ impl Host for Work {
     }
 }
 
-impl Exchange for Work {
+impl HttpContext for Work {
     fn values(&self, side: Side, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         if let Ok(name) = str::from_utf8(name) {
             self.fields_of(side).get_all(name).iter().for_each(|value| each(value.as_bytes()));
@@ -442,8 +442,8 @@ impl Exchange for Work {
         others::others(&self.context, self.caller.addresses())
     }
 
-    fn wish(&mut self, wish: cache::Wish) {
-        caching::put(&mut self.wish, wish);
+    fn override_cache(&mut self, with: cache::Override) {
+        caching::put(&mut self.overrides, with);
     }
 
     fn kept(&mut self, key: Option<&[u8]>) -> Option<cache::Kept> {

@@ -11,10 +11,10 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokamak_lua::cache::{Kept, Purge, Wish};
+use tokamak_lua::cache::{Kept, Override, Purge};
 use tokamak_lua::{
-    Attribute, Call, Engine, Exchange, Host, Item, Limits, Other, Outcome, Piece, RedisServer,
-    Response, ScriptId, Side, Stage, State, Together, Value, Waiting,
+    Attribute, Call, Engine, Host, HttpContext, Item, Limits, LuaState, Other, Outcome, Piece,
+    RedisServer, Response, ScriptId, Side, Stage, Together, Value, Waiting,
 };
 
 /// Header fields in their order.
@@ -32,7 +32,7 @@ pub struct Memory {
     pub body: Vec<u8>,
     pub keep_alive: i64,
     pub log: Vec<String>,
-    pub wishes: Vec<Wish>,
+    pub overrides: Vec<Override>,
     pub purges: Vec<Purge>,
 }
 
@@ -47,7 +47,7 @@ impl Memory {
 }
 
 impl Host for Memory {
-    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+    fn http(&mut self) -> Option<&mut dyn HttpContext> {
         Some(self)
     }
 
@@ -119,7 +119,7 @@ fn answer(call: Call) -> Result<Value, String> {
     }
 }
 
-impl Exchange for Memory {
+impl HttpContext for Memory {
     fn values(&self, side: Side, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         for (_, value) in
             self.side(side).iter().filter(|(key, _)| key.as_bytes().eq_ignore_ascii_case(name))
@@ -237,8 +237,8 @@ impl Exchange for Memory {
         }]
     }
 
-    fn wish(&mut self, wish: Wish) {
-        self.wishes.push(wish);
+    fn override_cache(&mut self, with: Override) {
+        self.overrides.push(with);
     }
 
     fn kept(&mut self, key: Option<&[u8]>) -> Option<Kept> {
@@ -311,7 +311,7 @@ pub fn wait_for<T>(future: impl Future<Output = T>) -> T {
 pub struct Site {
     pub folder: TempDir,
     pub engine: Engine,
-    pub state: Arc<State>,
+    pub state: Arc<LuaState>,
 }
 
 impl Site {
@@ -327,7 +327,7 @@ impl Site {
         let dictionaries =
             dictionaries.into_iter().map(|(name, size)| (name.to_string(), size)).collect();
         let engine = Engine::new(limits, &dictionaries, &paths);
-        let state = Arc::new(State::new(&engine).expect("memory for Lua"));
+        let state = Arc::new(LuaState::new(&engine).expect("memory for Lua"));
         Site { folder, engine, state }
     }
 

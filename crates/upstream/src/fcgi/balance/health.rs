@@ -35,7 +35,7 @@ pub struct Rules {
 
 /// Where an address stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum HealthState {
     /// It is asked.
     Up,
     /// It is left out until then.
@@ -62,7 +62,7 @@ pub enum Severity {
 #[derive(Debug)]
 pub struct Health {
     rules: Rules,
-    state: State,
+    state: HealthState,
     /// Since when the state is what it is.
     since: u64,
     /// The window's start, and failures in it.
@@ -78,7 +78,7 @@ impl Health {
     pub fn new(rules: Rules, now: u64) -> Health {
         Health {
             rules,
-            state: State::Up,
+            state: HealthState::Up,
             since: now,
             window: (now, 0),
             pauses: 0,
@@ -87,35 +87,35 @@ impl Health {
     }
 
     /// Where it stands, and since when.
-    pub fn state(&self) -> (State, u64) {
-        if self.checked.0 { (self.state, self.since) } else { (State::Down, self.since) }
+    pub fn state(&self) -> (HealthState, u64) {
+        if self.checked.0 { (self.state, self.since) } else { (HealthState::Down, self.since) }
     }
 
     /// From when on it may be asked: 0 for now, `u64::MAX` for when something else has happened.
     pub fn due(&self) -> u64 {
         match self.state().0 {
-            State::Up => 0,
-            State::Out { until } => until,
-            State::Trial | State::Down => u64::MAX,
+            HealthState::Up => 0,
+            HealthState::Out { until } => until,
+            HealthState::Trial | HealthState::Down => u64::MAX,
         }
     }
 
     /// Whether a request may go there, which is then on its way.
     pub fn admit(&mut self, now: u64) -> bool {
         let is_due = self.due() <= now;
-        if is_due && self.state != State::Up {
-            self.enter(State::Trial, now);
+        if is_due && self.state != HealthState::Up {
+            self.enter(HealthState::Trial, now);
         }
         is_due
     }
 
     /// A request was answered; `true` if that is news.
     pub fn succeeded(&mut self, now: u64) -> bool {
-        let was_out = self.state != State::Up;
+        let was_out = self.state != HealthState::Up;
         if was_out {
             self.pauses = 0;
             self.window = (now, 0);
-            self.enter(State::Up, now);
+            self.enter(HealthState::Up, now);
         }
         was_out
     }
@@ -131,16 +131,16 @@ impl Health {
         self.window.1 += 1;
         let is_enough = severity == Severity::Unreachable || self.window.1 >= self.rules.failures;
         match self.state {
-            State::Trial => Some(self.pause(now)),
-            State::Up if is_enough => Some(self.pause(now)),
+            HealthState::Trial => Some(self.pause(now)),
+            HealthState::Up if is_enough => Some(self.pause(now)),
             _ => None,
         }
     }
 
     /// The request that was to try it has ended without showing anything: the next one tries.
     pub fn trial_abandoned(&mut self, now: u64) {
-        if self.state == State::Trial {
-            self.enter(State::Out { until: now }, now);
+        if self.state == HealthState::Trial {
+            self.enter(HealthState::Out { until: now }, now);
         }
     }
 
@@ -168,13 +168,13 @@ impl Health {
         let pause = self.rules.pause.saturating_mul(1 << self.pauses.min(16)).min(LONGEST);
         self.pauses += 1;
         self.window = (now, 0);
-        self.enter(State::Out { until: now + nanos(pause) }, now);
+        self.enter(HealthState::Out { until: now + nanos(pause) }, now);
         pause
     }
 
-    fn enter(&mut self, state: State, now: u64) {
+    fn enter(&mut self, state: HealthState, now: u64) {
         // A trial is a part of being out, for whoever asks since when.
-        if (self.state == State::Up) != (state == State::Up) {
+        if (self.state == HealthState::Up) != (state == HealthState::Up) {
             self.since = now;
         }
         self.state = state;

@@ -1,9 +1,9 @@
 //! Which address a request goes to: decided from numbers alone, without sockets or clocks, and
 //! without allocating.
 //!
-//! [`Rotation`] holds what the [`Policy`] remembers between two requests; requests with a [`Key`]
-//! are decided by it alone ([`hash`]), so every event loop and every server comes to the same
-//! result. [`health`] says which addresses are not to be asked at present.
+//! [`Rotation`] holds what the [`Balancing`] remembers between two requests; requests with a
+//! [`Key`] are decided by it alone ([`hash`]), so every event loop and every server comes to the
+//! same result. [`health`] says which addresses are not to be asked at present.
 
 pub mod hash;
 pub mod health;
@@ -16,7 +16,7 @@ pub use rotation::Rotation;
 
 /// How requests without a key are spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub enum Balancing {
     /// Each address in turn, as often as its weight says.
     RoundRobin,
     /// The address with the fewest requests for its weight.
@@ -35,7 +35,7 @@ pub trait Candidate {
 
 /// The place of the candidate that a request goes to, of those that are usable.
 pub fn choose<C: Candidate>(
-    policy: Policy,
+    policy: Balancing,
     rotation: &Rotation,
     candidates: &[C],
     key: Option<Key>,
@@ -43,7 +43,7 @@ pub fn choose<C: Candidate>(
 ) -> Option<usize> {
     match (key, policy) {
         (Some(key), _) => hash::choose(key, candidates, is_usable),
-        (None, Policy::RoundRobin) => rotation.turn(candidates, is_usable),
-        (None, Policy::LeastBusy) => rotation.least_busy(candidates, is_usable),
+        (None, Balancing::RoundRobin) => rotation.turn(candidates, is_usable),
+        (None, Balancing::LeastBusy) => rotation.least_busy(candidates, is_usable),
     }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::health::{Health, Rules, Severity, State};
+use super::health::{Health, HealthState, Rules, Severity};
 use super::*;
 
 #[derive(Clone, Debug)]
@@ -39,12 +39,12 @@ fn of_key(addresses: &[Address], key: &str, lost: Option<usize>) -> usize {
     let rotation = Rotation::new(addresses.len());
     let is_usable =
         |one: &Address| lost.is_none_or(|lost| one.identity != addresses[lost].identity);
-    choose(Policy::RoundRobin, &rotation, addresses, Some(Key::of(key.as_bytes())), is_usable)
+    choose(Balancing::RoundRobin, &rotation, addresses, Some(Key::of(key.as_bytes())), is_usable)
         .unwrap()
 }
 
 /// How often each is chosen, of so many turns.
-fn turns(policy: Policy, addresses: &[Address], count: usize) -> Vec<usize> {
+fn turns(policy: Balancing, addresses: &[Address], count: usize) -> Vec<usize> {
     let rotation = Rotation::new(addresses.len());
     let mut chosen = vec![0; addresses.len()];
     for _ in 0..count {
@@ -64,7 +64,7 @@ fn turns_are_smooth() {
 #[test]
 fn nobody_is_chosen_of_none() {
     for key in [None, Some(Key::of(b"a"))] {
-        for policy in [Policy::RoundRobin, Policy::LeastBusy] {
+        for policy in [Balancing::RoundRobin, Balancing::LeastBusy] {
             assert_eq!(
                 choose(policy, &Rotation::new(2), &addresses(&[1, 1]), key, |_| false),
                 None
@@ -77,9 +77,9 @@ fn nobody_is_chosen_of_none() {
 fn the_least_busy_for_its_weight_is_chosen() {
     let mut all = addresses(&[1, 2, 1]);
     (all[0].busy, all[1].busy, all[2].busy) = (2, 3, 3);
-    assert_eq!(turns(Policy::LeastBusy, &all, 10), [0, 10, 0]);
+    assert_eq!(turns(Balancing::LeastBusy, &all, 10), [0, 10, 0]);
     (all[0].busy, all[1].busy, all[2].busy) = (2, 4, 2);
-    assert_eq!(turns(Policy::LeastBusy, &all, 40), [10, 20, 10], "of equals each has its share");
+    assert_eq!(turns(Balancing::LeastBusy, &all, 40), [10, 20, 10], "of equals each has its share");
 }
 
 /// Keys must stay where they are over versions and machines, or an update would empty all caches.
@@ -93,7 +93,7 @@ proptest! {
     #[test]
     fn turns_are_exact_after_each_round(weights in prop::collection::vec(1_u32..20, 1..12), rounds in 1_usize..4) {
         let total: u32 = weights.iter().sum();
-        let chosen = turns(Policy::RoundRobin, &addresses(&weights), total as usize * rounds);
+        let chosen = turns(Balancing::RoundRobin, &addresses(&weights), total as usize * rounds);
         prop_assert_eq!(chosen, weights.iter().map(|weight| *weight as usize * rounds).collect::<Vec<_>>());
     }
 
@@ -172,7 +172,7 @@ proptest! {
                 0 | 1 => prop_assert_eq!(health.admit(now), due <= now),
                 2 => {
                     health.succeeded(now);
-                    prop_assert!(matches!(health.state().0, State::Up | State::Down));
+                    prop_assert!(matches!(health.state().0, HealthState::Up | HealthState::Down));
                 }
                 3 => drop(health.failed(Severity::Unreachable, now)),
                 4 => drop(health.failed(Severity::Unanswered, now)),
@@ -181,7 +181,7 @@ proptest! {
             }
             let (state, since) = health.state();
             prop_assert!(since <= now);
-            if let State::Out { until } = state {
+            if let HealthState::Out { until } = state {
                 prop_assert!(until <= now + 60 * SECOND);
             }
         }
@@ -208,7 +208,7 @@ fn failures_in_a_window_take_an_address_out() {
         );
     }
     assert_eq!(health.failed(Severity::Unanswered, 31 * SECOND), Some(RULES.pause));
-    assert_eq!(health.state(), (State::Out { until: 32 * SECOND }, 31 * SECOND));
+    assert_eq!(health.state(), (HealthState::Out { until: 32 * SECOND }, 31 * SECOND));
     assert!(!health.admit(31 * SECOND));
 }
 
@@ -222,7 +222,7 @@ fn pauses_grow_until_a_trial_is_answered() {
         assert!(!health.admit(now - 1));
         assert!(health.admit(now));
         assert!(!health.admit(now), "one at a time");
-        assert_eq!(health.state(), (State::Trial, 0));
+        assert_eq!(health.state(), (HealthState::Trial, 0));
         pauses.push(health.failed(Severity::Unanswered, now).unwrap());
         now += 1;
         assert_eq!(
@@ -241,7 +241,7 @@ fn pauses_grow_until_a_trial_is_answered() {
     assert!(health.admit(now), "nothing was shown, so the next one tries");
     assert!(health.succeeded(now));
     assert!(!health.succeeded(now));
-    assert_eq!(health.state(), (State::Up, now));
+    assert_eq!(health.state(), (HealthState::Up, now));
     assert_eq!(health.failed(Severity::Unreachable, now), Some(RULES.pause));
 }
 
@@ -250,7 +250,7 @@ fn checks_have_a_say_of_their_own() {
     let mut health = Health::new(RULES, 0);
     assert_eq!([false, false, true, false, false].map(|good| health.checked(good, 1)), [None; 5]);
     assert_eq!(health.checked(false, 2), Some(false));
-    assert_eq!(health.state(), (State::Down, 2));
+    assert_eq!(health.state(), (HealthState::Down, 2));
     assert!(!health.succeeded(3) && !health.admit(3), "an answer to an old request is no check");
     assert_eq!([true, false, true].map(|good| health.checked(good, 4)), [None; 3]);
     assert_eq!(health.checked(true, 5), Some(true));

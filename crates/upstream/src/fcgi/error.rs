@@ -7,7 +7,7 @@ use tokamak_fastcgi::{Error, ProtocolStatus};
 
 /// Why there is no response, or no more of it.
 #[derive(Debug)]
-pub enum Fault {
+pub enum UpstreamError {
     /// Too many requests wait for a connection already.
     Full,
     /// No connection became free in time.
@@ -39,48 +39,58 @@ pub enum Fault {
     Spool,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for UpstreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Full => {
+            UpstreamError::Full => {
                 f.write_str("too many requests wait for a connection to the application")
             }
-            Fault::Waited => f.write_str("no connection to the application became free in time"),
-            Fault::Withdrawn => f.write_str("the application's address was taken out of service"),
-            Fault::NoAddress => f.write_str("no address of the application is in service"),
-            Fault::Unreachable(error) => write!(f, "the application cannot be reached: {error}"),
-            Fault::SendSlow => f.write_str("the application did not take the request in time"),
-            Fault::Silent => f.write_str("the application did not begin to answer in time"),
-            Fault::Stalled => f.write_str("the application stopped in the middle of its response"),
-            Fault::Closed { answered: false } => {
+            UpstreamError::Waited => {
+                f.write_str("no connection to the application became free in time")
+            }
+            UpstreamError::Withdrawn => {
+                f.write_str("the application's address was taken out of service")
+            }
+            UpstreamError::NoAddress => f.write_str("no address of the application is in service"),
+            UpstreamError::Unreachable(error) => {
+                write!(f, "the application cannot be reached: {error}")
+            }
+            UpstreamError::SendSlow => {
+                f.write_str("the application did not take the request in time")
+            }
+            UpstreamError::Silent => f.write_str("the application did not begin to answer in time"),
+            UpstreamError::Stalled => {
+                f.write_str("the application stopped in the middle of its response")
+            }
+            UpstreamError::Closed { answered: false } => {
                 f.write_str("the application closed the connection unanswered")
             }
-            Fault::Closed { answered: true } => {
+            UpstreamError::Closed { answered: true } => {
                 f.write_str("the application closed the connection in the middle of its response")
             }
-            Fault::Malformed(error) => write!(f, "the application sent {error}"),
-            Fault::Unexpected(what) => write!(f, "the application sent {what}"),
-            Fault::Refused(ProtocolStatus::CannotMultiplex) => {
+            UpstreamError::Malformed(error) => write!(f, "the application sent {error}"),
+            UpstreamError::Unexpected(what) => write!(f, "the application sent {what}"),
+            UpstreamError::Refused(ProtocolStatus::CannotMultiplex) => {
                 f.write_str("the application refused a second request on the connection")
             }
-            Fault::Refused(ProtocolStatus::Overloaded) => {
+            UpstreamError::Refused(ProtocolStatus::Overloaded) => {
                 f.write_str("the application is overloaded")
             }
-            Fault::Refused(ProtocolStatus::UnknownRole) => {
+            UpstreamError::Refused(ProtocolStatus::UnknownRole) => {
                 f.write_str("the application does not answer requests")
             }
-            Fault::Refused(status) => {
+            UpstreamError::Refused(status) => {
                 write!(f, "the application ended the request with status {}", status.number())
             }
-            Fault::Spool => f.write_str("the request body cannot be read back"),
+            UpstreamError::Spool => f.write_str("the request body cannot be read back"),
         }
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for UpstreamError {}
 
-impl From<Error> for Fault {
-    fn from(error: Error) -> Fault {
-        Fault::Malformed(error)
+impl From<Error> for UpstreamError {
+    fn from(error: Error) -> UpstreamError {
+        UpstreamError::Malformed(error)
     }
 }

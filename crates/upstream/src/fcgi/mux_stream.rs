@@ -7,37 +7,37 @@ use std::task::{Context, Poll};
 use tokio::time::{Sleep, sleep_until};
 
 use super::backlog::Said;
+use super::error::UpstreamError;
 use super::exchange::Event;
-use super::fault::Fault;
-use super::trunk::Trunk;
+use super::mux_connection::MuxConnection;
 use super::upstream::Bounds;
 
-/// A request on a trunk. Dropping it aborts the request (§5.4).
+/// A request on a shared connection. Dropping it aborts the request (§5.4).
 #[derive(Debug)]
-pub(super) struct Strand {
-    trunk: Arc<Trunk>,
+pub(super) struct MuxStream {
+    connection: Arc<MuxConnection>,
     id: u16,
     bounds: Bounds,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Strand {
-    pub fn new(trunk: Arc<Trunk>, id: u16, bounds: Bounds) -> Strand {
-        Strand { trunk, id, bounds, timer: None }
+impl MuxStream {
+    pub fn new(connection: Arc<MuxConnection>, id: u16, bounds: Bounds) -> MuxStream {
+        MuxStream { connection, id, bounds, timer: None }
     }
 
     /// Whether any of the request may have reached the application.
     pub fn has_written(&self) -> bool {
-        self.trunk.state().requests.get(&self.id).is_some_and(|request| request.is_begun)
+        self.connection.state().requests.get(&self.id).is_some_and(|request| request.is_begun)
     }
 
     /// The next thing that the application says; nothing follows a fault.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, Fault>> {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, UpstreamError>> {
         loop {
             let (deadline, fault) = {
-                let mut state = self.trunk.state();
+                let mut state = self.connection.state();
                 let request =
-                    state.requests.get_mut(&self.id).expect("it is there as long as its strand");
+                    state.requests.get_mut(&self.id).expect("it is there as long as its stream");
                 match request.backlog.pop() {
                     Ok(Some((Said::Stdout, bytes))) => {
                         return Poll::Ready(Ok(Event::Stdout(bytes)));
@@ -46,7 +46,7 @@ impl Strand {
                         return Poll::Ready(Ok(Event::Stderr(bytes)));
                     }
                     Ok(None) => {}
-                    Err(_) => return Poll::Ready(Err(Fault::Spool)),
+                    Err(_) => return Poll::Ready(Err(UpstreamError::Spool)),
                 }
                 match request.ended {
                     Some(Ok(())) => return Poll::Ready(Ok(Event::End)),
@@ -55,11 +55,11 @@ impl Strand {
                 }
                 request.reader = Some(context.waker().clone());
                 let (limit, fault) = if request.answered {
-                    (self.bounds.read_timeout, Fault::Stalled)
+                    (self.bounds.read_timeout, UpstreamError::Stalled)
                 } else if request.all_written {
-                    (self.bounds.first_byte_timeout, Fault::Silent)
+                    (self.bounds.first_byte_timeout, UpstreamError::Silent)
                 } else {
-                    (self.bounds.send_timeout, Fault::SendSlow)
+                    (self.bounds.send_timeout, UpstreamError::SendSlow)
                 };
                 (request.moved + limit, fault)
             };
@@ -76,8 +76,8 @@ impl Strand {
     }
 }
 
-impl Drop for Strand {
+impl Drop for MuxStream {
     fn drop(&mut self) {
-        self.trunk.drop_request(self.id);
+        self.connection.drop_request(self.id);
     }
 }

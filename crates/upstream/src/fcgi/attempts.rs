@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokamak_fastcgi::ProtocolStatus;
 
 use super::balance::Key;
-use super::call::Call;
+use super::error::UpstreamError;
 use super::exchange::{Event, Exchange};
-use super::fault::Fault;
 use super::member::{Admission, Member};
+use super::request::FcgiRequest;
 use super::upstream::{Settings, Upstream};
 
 /// Most answers that are lost before a request is given up, but for kept connections that were
@@ -17,7 +17,7 @@ const MOST_LOST: usize = 2;
 
 /// The beginning of a response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ResponseStart {
     /// The rest of it.
     pub exchange: Exchange,
     /// The first that the application said.
@@ -30,10 +30,10 @@ pub struct Answer {
 
 /// A request, and what it has tried already.
 #[derive(Debug)]
-pub struct Inquiry<'a> {
+pub struct Attempts<'a> {
     upstream: &'a Upstream,
     home: usize,
-    call: Arc<Call>,
+    call: Arc<FcgiRequest>,
     key: Option<Key>,
     /// Whose answer was the last.
     answering: Option<Arc<Member>>,
@@ -41,17 +41,17 @@ pub struct Inquiry<'a> {
     /// Answers that were lost, on new connections or after their beginning.
     lost: usize,
     /// Why there is none yet.
-    fault: Option<Fault>,
+    fault: Option<UpstreamError>,
 }
 
-impl<'a> Inquiry<'a> {
+impl<'a> Attempts<'a> {
     pub(super) fn new(
         upstream: &'a Upstream,
         home: usize,
-        call: Arc<Call>,
+        call: Arc<FcgiRequest>,
         key: Option<Key>,
-    ) -> Inquiry<'a> {
-        Inquiry {
+    ) -> Attempts<'a> {
+        Attempts {
             upstream,
             home,
             call,
@@ -72,11 +72,11 @@ impl<'a> Inquiry<'a> {
     /// any: a process may have been killed.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub async fn answer(&mut self) -> Result<Answer, Fault> {
+    /// [`UpstreamError`].
+    pub async fn answer(&mut self) -> Result<ResponseStart, UpstreamError> {
         loop {
             let admission = match self.choose() {
-                Err(Fault::NoAddress) if self.upstream.wait_for_names().await => continue,
+                Err(UpstreamError::NoAddress) if self.upstream.wait_for_names().await => continue,
                 chosen => chosen?,
             };
             let member = &admission.member;
@@ -94,13 +94,13 @@ impl<'a> Inquiry<'a> {
     }
 
     /// The last answer broke off before anybody had seen any of it: if the request may be asked
-    /// again, there may be another [`answer`](Inquiry::answer).
+    /// again, there may be another [`answer`](Attempts::answer).
     ///
     /// # Errors
     /// It may not.
-    pub fn lost(&mut self, fault: Fault) -> Result<(), Fault> {
+    pub fn lost(&mut self, fault: UpstreamError) -> Result<(), UpstreamError> {
         match (self.answering.take(), fault) {
-            (Some(member), fault @ Fault::Closed { .. }) => self.pass_over(member, fault),
+            (Some(member), fault @ UpstreamError::Closed { .. }) => self.pass_over(member, fault),
             // Whatever it says, it has heard the request.
             (Some(member), fault) => {
                 self.upstream.judge(&member, &fault);
@@ -111,15 +111,21 @@ impl<'a> Inquiry<'a> {
     }
 
     /// Books what is wrong with an address; an error if no other may be asked.
-    fn pass_over(&mut self, member: Arc<Member>, fault: Fault) -> Result<(), Fault> {
+    fn pass_over(
+        &mut self,
+        member: Arc<Member>,
+        fault: UpstreamError,
+    ) -> Result<(), UpstreamError> {
         self.upstream.judge(&member, &fault);
         match fault {
-            Fault::Closed { .. } if self.call.is_repeatable => self.lost += 1,
+            UpstreamError::Closed { .. } if self.call.is_repeatable => self.lost += 1,
             // It has not been served (§5.5), so another address may be asked.
-            Fault::Refused(ProtocolStatus::Overloaded | ProtocolStatus::CannotMultiplex)
-            | Fault::Unreachable(_)
-            | Fault::Full
-            | Fault::Withdrawn => {}
+            UpstreamError::Refused(
+                ProtocolStatus::Overloaded | ProtocolStatus::CannotMultiplex,
+            )
+            | UpstreamError::Unreachable(_)
+            | UpstreamError::Full
+            | UpstreamError::Withdrawn => {}
             fault => return Err(fault),
         }
         self.tried.push(member);
@@ -128,21 +134,21 @@ impl<'a> Inquiry<'a> {
     }
 
     /// The address to ask next.
-    fn choose(&mut self) -> Result<Admission, Fault> {
+    fn choose(&mut self) -> Result<Admission, UpstreamError> {
         let Settings { policy, stays, .. } = self.upstream.settings;
-        let roster = self.upstream.roster();
+        let members = self.upstream.members();
         let now = tokamak_cost::now();
-        let was_lost = matches!(self.fault, Some(Fault::Closed { .. }));
-        let may_go_on = !was_lost || self.lost <= roster.members().len().min(MOST_LOST);
+        let was_lost = matches!(self.fault, Some(UpstreamError::Closed { .. }));
+        let may_go_on = !was_lost || self.lost <= members.all().len().min(MOST_LOST);
         let mut chosen = None;
         if may_go_on {
-            chosen = roster.choose(policy, self.key, stays, &self.tried, now);
+            chosen = members.choose(policy, self.key, stays, &self.tried, now);
             // Whoever lost it may have another process, which is the only one to ask now.
             if chosen.is_none() && was_lost {
                 self.tried.clear();
-                chosen = roster.choose(policy, self.key, stays, &[], now);
+                chosen = members.choose(policy, self.key, stays, &[], now);
             }
         }
-        chosen.ok_or_else(|| self.fault.take().unwrap_or(Fault::NoAddress))
+        chosen.ok_or_else(|| self.fault.take().unwrap_or(UpstreamError::NoAddress))
     }
 }

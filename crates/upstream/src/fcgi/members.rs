@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::balance::{self, Key, Policy, Rotation};
+use super::balance::{self, Balancing, Key, Rotation};
 use super::member::{Address, Admission, Member};
 use super::stream::Endpoint;
 
 /// All addresses, and whose turn it is.
 #[derive(Debug, Default)]
-pub(super) struct Roster {
+pub(super) struct Members {
     members: Vec<Arc<Member>>,
     rotation: Rotation,
 }
 
-impl Roster {
+impl Members {
     /// Those that are in service or leaving it.
-    pub fn members(&self) -> &[Arc<Member>] {
+    pub fn all(&self) -> &[Arc<Member>] {
         &self.members
     }
 
@@ -53,7 +53,7 @@ impl Roster {
 
     /// A source has these addresses from now on, and no others. What is there for another reason is
     /// not its business, and what was told to leave is not brought back.
-    pub fn settle(
+    pub fn set_source(
         &mut self,
         source: usize,
         addresses: Vec<Address>,
@@ -84,7 +84,7 @@ impl Roster {
     /// for its address rather than go to another one that is free.
     pub fn choose(
         &self,
-        policy: Policy,
+        policy: Balancing,
         key: Option<Key>,
         stays: bool,
         tried: &[Arc<Member>],

@@ -15,7 +15,7 @@ const PREFERENCE: u64 = 1_000_000;
 
 /// Permits that nobody holds, and requests without one. `P` is what a request gets.
 #[derive(Debug)]
-pub(super) struct Turns<P> {
+pub(super) struct FairSemaphore<P> {
     all: usize,
     free: usize,
     /// Those who wait in each event loop, the first one first.
@@ -30,9 +30,9 @@ struct Waiter<P> {
     since: u64,
 }
 
-impl<P> Turns<P> {
-    pub fn new(permits: usize) -> Turns<P> {
-        Turns { all: permits, free: permits, loops: Vec::new(), is_closed: false }
+impl<P> FairSemaphore<P> {
+    pub fn new(permits: usize) -> FairSemaphore<P> {
+        FairSemaphore { all: permits, free: permits, loops: Vec::new(), is_closed: false }
     }
 
     /// Changes their number, as long as nobody holds one.
@@ -52,7 +52,7 @@ impl<P> Turns<P> {
         self.free
     }
 
-    /// Nobody waits from now on: those who do hear that nothing comes.
+    /// Nobody waits from now on: those who do are told that nothing comes.
     pub fn close(&mut self) {
         self.is_closed = true;
         self.loops.clear();
@@ -121,8 +121,8 @@ mod tests {
         (0..receivers.len()).filter(|place| receivers[*place].try_recv().is_ok()).collect()
     }
 
-    fn give(turns: &mut Turns<()>, home: usize, now: u64) -> Option<usize> {
-        turns.give(home, now).map(|(sender, index)| {
+    fn give(semaphore: &mut FairSemaphore<()>, home: usize, now: u64) -> Option<usize> {
+        semaphore.give(home, now).map(|(sender, index)| {
             let _ = sender.send(());
             index
         })
@@ -130,54 +130,59 @@ mod tests {
 
     #[test]
     fn permits_are_counted() {
-        let mut turns: Turns<()> = Turns::new(2);
-        assert!(turns.take() && turns.take() && !turns.take());
-        assert_eq!(give(&mut turns, 0, 0), None);
-        assert_eq!(turns.free(), 1);
-        assert!(turns.take() && !turns.take());
+        let mut semaphore: FairSemaphore<()> = FairSemaphore::new(2);
+        assert!(semaphore.take() && semaphore.take() && !semaphore.take());
+        assert_eq!(give(&mut semaphore, 0, 0), None);
+        assert_eq!(semaphore.free(), 1);
+        assert!(semaphore.take() && !semaphore.take());
     }
 
     #[test]
     fn a_loop_serves_its_own_unless_others_wait_for_long() {
-        let mut turns = Turns::new(0);
+        let mut semaphore = FairSemaphore::new(0);
         let mut waiting: Vec<_> = [(0, 1), (1, 2), (1, 3), (0, 4)]
-            .map(|(home, now)| turns.wait(home, now, 9).unwrap())
+            .map(|(home, now)| semaphore.wait(home, now, 9).unwrap())
             .into();
-        assert_eq!(give(&mut turns, 1, 10), Some(1));
+        assert_eq!(give(&mut semaphore, 1, 10), Some(1));
         assert_eq!(served(&mut waiting), [1]);
         // The first one has waited long enough; then it is loop 1's turn again.
-        assert_eq!(give(&mut turns, 1, 1 + PREFERENCE), Some(0));
+        assert_eq!(give(&mut semaphore, 1, 1 + PREFERENCE), Some(0));
         assert_eq!(served(&mut waiting), [0]);
-        assert_eq!(give(&mut turns, 1, 10), Some(1));
+        assert_eq!(give(&mut semaphore, 1, 10), Some(1));
         // Nobody of its own waits.
-        assert_eq!(give(&mut turns, 1, 10), Some(0));
+        assert_eq!(give(&mut semaphore, 1, 10), Some(0));
         assert_eq!(served(&mut waiting), [2, 3]);
-        assert_eq!(give(&mut turns, 7, 10), None);
-        assert_eq!(turns.free(), 1);
+        assert_eq!(give(&mut semaphore, 7, 10), None);
+        assert_eq!(semaphore.free(), 1);
     }
 
     #[test]
     fn nobody_waits_when_it_is_closed() {
-        let mut turns: Turns<()> = Turns::new(0);
-        let mut waiting = turns.wait(0, 0, 9).unwrap();
-        turns.close();
+        let mut semaphore: FairSemaphore<()> = FairSemaphore::new(0);
+        let mut waiting = semaphore.wait(0, 0, 9).unwrap();
+        semaphore.close();
         assert_eq!(waiting.try_recv(), Err(oneshot::error::TryRecvError::Closed));
         assert_eq!(
-            (turns.is_closed(), turns.waiting(), give(&mut turns, 0, 0), turns.free()),
+            (
+                semaphore.is_closed(),
+                semaphore.waiting(),
+                give(&mut semaphore, 0, 0),
+                semaphore.free()
+            ),
             (true, 0, None, 1)
         );
     }
 
     #[test]
     fn who_went_away_is_passed_over_and_not_counted() {
-        let mut turns = Turns::new(0);
-        let first = turns.wait(0, 0, 2).unwrap();
-        let mut second = turns.wait(1, 0, 2).unwrap();
-        assert!(turns.wait(0, 0, 2).is_none());
+        let mut semaphore = FairSemaphore::new(0);
+        let first = semaphore.wait(0, 0, 2).unwrap();
+        let mut second = semaphore.wait(1, 0, 2).unwrap();
+        assert!(semaphore.wait(0, 0, 2).is_none());
         drop(first);
-        assert_eq!(turns.waiting(), 1);
-        let mut third = turns.wait(0, 0, 2).unwrap();
-        assert_eq!((give(&mut turns, 0, 0), give(&mut turns, 0, 0)), (Some(0), Some(1)));
+        assert_eq!(semaphore.waiting(), 1);
+        let mut third = semaphore.wait(0, 0, 2).unwrap();
+        assert_eq!((give(&mut semaphore, 0, 0), give(&mut semaphore, 0, 0)), (Some(0), Some(1)));
         assert!(second.try_recv().is_ok() && third.try_recv().is_ok());
     }
 }

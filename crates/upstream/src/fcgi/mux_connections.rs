@@ -11,11 +11,11 @@ use tokamak_fastcgi::{Message, Messages, Values, Wanted, encode};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
 
-use super::call::Call;
+use super::mux_connection::MuxConnection;
+use super::mux_stream::MuxStream;
 use super::pool::Permit;
-use super::strand::Strand;
+use super::request::FcgiRequest;
 use super::stream::{Endpoint, Stream};
-use super::trunk::Trunk;
 use super::upstream::Bounds;
 
 /// How long an application may take to say what it can. Chosen arbitrarily: one that knows the
@@ -28,8 +28,8 @@ const EACH: usize = 32;
 
 /// The shared connections of a pool.
 #[derive(Debug)]
-pub(super) struct Trunks {
-    open: Mutex<Vec<Arc<Trunk>>>,
+pub(super) struct MuxConnections {
+    open: Mutex<Vec<Arc<MuxConnection>>>,
     /// Held by the one who opens a connection; when and why that failed the last time.
     opening: tokio::sync::Mutex<Option<(Instant, io::ErrorKind)>>,
     /// What the application takes; nothing if one request a connection.
@@ -43,9 +43,13 @@ pub(super) struct Capacity {
     pub connections: usize,
 }
 
-impl Trunks {
-    pub fn new() -> Trunks {
-        Trunks { open: Mutex::default(), opening: Default::default(), capacity: OnceCell::new() }
+impl MuxConnections {
+    pub fn new() -> MuxConnections {
+        MuxConnections {
+            open: Mutex::default(),
+            opening: Default::default(),
+            capacity: OnceCell::new(),
+        }
     }
 
     /// What the application takes. `learned` hears of it the first time.
@@ -77,14 +81,14 @@ impl Trunks {
         endpoint: &Endpoint,
         bounds: Bounds,
         (mut permit, home): (Permit, usize),
-        call: &Arc<Call>,
-    ) -> io::Result<(Strand, bool)> {
+        call: &Arc<FcgiRequest>,
+    ) -> io::Result<(MuxStream, bool)> {
         loop {
-            let trunk = match self.choose(home) {
-                Some(trunk) => trunk,
+            let connection = match self.choose(home) {
+                Some(connection) => connection,
                 None => self.open_one(endpoint, bounds, home).await?,
             };
-            match trunk.begin(call.clone(), permit) {
+            match connection.begin(call.clone(), permit) {
                 Ok(begun) => return Ok(begun),
                 // It was closed this very moment.
                 Err(unused) => permit = unused,
@@ -98,11 +102,11 @@ impl Trunks {
         endpoint: &Endpoint,
         bounds: Bounds,
         home: usize,
-    ) -> io::Result<Arc<Trunk>> {
+    ) -> io::Result<Arc<MuxConnection>> {
         let waiting = Instant::now();
         let mut failed = self.opening.lock().await;
-        if let Some(trunk) = self.choose(home) {
-            return Ok(trunk);
+        if let Some(connection) = self.choose(home) {
+            return Ok(connection);
         }
         // Not each of those who wait has to find out for itself.
         if let Some((when, why)) = *failed
@@ -112,9 +116,9 @@ impl Trunks {
         }
         match connect(endpoint, bounds.connect_timeout).await {
             Ok(stream) => {
-                let trunk = Trunk::start(stream, home, bounds);
-                self.open().push(trunk.clone());
-                Ok(trunk)
+                let connection = MuxConnection::start(stream, home, bounds);
+                self.open().push(connection.clone());
+                Ok(connection)
             }
             Err(error) => {
                 *failed = Some((Instant::now(), error.kind()));
@@ -125,35 +129,41 @@ impl Trunks {
 
     /// The connection for the next request in the event loop `home`; none if a new one shall be
     /// opened. Those that take no more requests are not counted.
-    fn choose(&self, home: usize) -> Option<Arc<Trunk>> {
+    fn choose(&self, home: usize) -> Option<Arc<MuxConnection>> {
         let most =
             self.capacity.get().copied().flatten().map_or(1, |capacity| capacity.connections);
         let mut open = self.open();
-        open.retain(|trunk| trunk.load().is_some());
+        open.retain(|connection| connection.load().is_some());
         let least = |is_home: bool| {
-            let those = open.iter().filter(|trunk| !is_home || trunk.home == home);
-            those.filter_map(|trunk| Some((trunk.load()?, trunk))).min_by_key(|(load, _)| *load)
+            let those = open.iter().filter(|connection| !is_home || connection.home == home);
+            those
+                .filter_map(|connection| Some((connection.load()?, connection)))
+                .min_by_key(|(load, _)| *load)
         };
         match least(true) {
-            Some((load, trunk)) if load < EACH || open.len() >= most => Some(trunk.clone()),
+            Some((load, connection)) if load < EACH || open.len() >= most => {
+                Some(connection.clone())
+            }
             _ if open.len() < most => None,
-            _ => least(false).map(|(_, trunk)| trunk.clone()),
+            _ => least(false).map(|(_, connection)| connection.clone()),
         }
     }
 
     /// Looks after those of an event loop.
     pub fn tick(&self, home: usize) {
         let mut open = self.open();
-        open.iter().filter(|trunk| trunk.home == home).for_each(|trunk| trunk.tick());
-        open.retain(|trunk| trunk.load().is_some());
+        open.iter()
+            .filter(|connection| connection.home == home)
+            .for_each(|connection| connection.tick());
+        open.retain(|connection| connection.load().is_some());
     }
 
     /// They take no more requests.
     pub fn retire(&self) {
-        self.open().drain(..).for_each(|trunk| trunk.retire());
+        self.open().drain(..).for_each(|connection| connection.retire());
     }
 
-    fn open(&self) -> MutexGuard<'_, Vec<Arc<Trunk>>> {
+    fn open(&self) -> MutexGuard<'_, Vec<Arc<MuxConnection>>> {
         // A panic elsewhere cannot leave it half changed.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,10 +9,10 @@ use bytes::{Buf, Bytes};
 use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Stream as Kind};
 use tokio::time::Instant;
 
-use super::call::{Call, ID, Written};
+use super::error::UpstreamError;
 use super::exchange::Event;
-use super::fault::Fault;
 use super::pool::{Lease, Starving};
+use super::request::{FcgiRequest, ID, Written};
 use super::upstream::Bounds;
 
 /// A request on a new connection that is not answered for so long may be waiting for a process that
@@ -23,10 +23,10 @@ const STARVING: Duration = Duration::from_millis(100);
 /// A request that is being answered. Dropping it closes the connection, which tells the application
 /// that nobody wants the answer any more.
 #[derive(Debug)]
-pub struct Alone {
+pub struct ExclusiveStream {
     /// Given up with the end.
     lease: Option<Lease>,
-    call: Arc<Call>,
+    call: Arc<FcgiRequest>,
     bounds: Bounds,
     written: Written,
     all_written: bool,
@@ -44,10 +44,10 @@ pub struct Alone {
     starving: Option<Starving>,
 }
 
-impl Alone {
-    pub(super) fn new(lease: Lease, call: Arc<Call>, bounds: Bounds) -> Alone {
+impl ExclusiveStream {
+    pub(super) fn new(lease: Lease, call: Arc<FcgiRequest>, bounds: Bounds) -> ExclusiveStream {
         let moved = Instant::now();
-        Alone {
+        ExclusiveStream {
             patience: (!lease.is_reused()).then_some(moved + STARVING),
             lease: Some(lease),
             call,
@@ -70,7 +70,7 @@ impl Alone {
     }
 
     /// The next thing that the application says; nothing follows a fault.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, Fault>> {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, UpstreamError>> {
         loop {
             if let Some(event) = self.understand()? {
                 return Poll::Ready(Ok(event));
@@ -88,7 +88,7 @@ impl Alone {
     }
 
     /// Reads messages off the input.
-    fn understand(&mut self) -> Result<Option<Event>, Fault> {
+    fn understand(&mut self) -> Result<Option<Event>, UpstreamError> {
         while !self.input.is_empty() {
             let input = self.input.clone();
             let mut rest = &input[..];
@@ -100,10 +100,14 @@ impl Alone {
                     Message::Stream { id, .. }
                     | Message::StreamEnd { id, .. }
                     | Message::End { id, .. },
-                ) if id != ID => return Err(Fault::Unexpected("a record of another request")),
+                ) if id != ID => {
+                    return Err(UpstreamError::Unexpected("a record of another request"));
+                }
                 Some(Message::Stream { stream: Kind::Stdout, bytes, .. }) => {
                     if self.stdout_ended {
-                        return Err(Fault::Unexpected("more of its response after the end of it"));
+                        return Err(UpstreamError::Unexpected(
+                            "more of its response after the end of it",
+                        ));
                     }
                     return Ok(Some(Event::Stdout(input.slice_ref(bytes))));
                 }
@@ -116,8 +120,10 @@ impl Alone {
                     self.end();
                     return Ok(Some(Event::End));
                 }
-                Some(Message::End { status, .. }) => return Err(Fault::Refused(status)),
-                Some(_) => return Err(Fault::Unexpected("a record that only a web server sends")),
+                Some(Message::End { status, .. }) => return Err(UpstreamError::Refused(status)),
+                Some(_) => {
+                    return Err(UpstreamError::Unexpected("a record that only a web server sends"));
+                }
             }
         }
         Ok(None)
@@ -137,10 +143,10 @@ impl Alone {
     }
 
     /// Writes as much as the application takes.
-    fn poll_send(&mut self, context: &mut Context<'_>) -> Result<(), Fault> {
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Result<(), UpstreamError> {
         let Some(lease) = &mut self.lease else { return Ok(()) };
         while !self.all_written && !self.deaf {
-            let rest = self.call.rest(&mut self.written).map_err(|_| Fault::Spool)?;
+            let rest = self.call.rest(&mut self.written).map_err(|_| UpstreamError::Spool)?;
             if rest.is_empty() {
                 self.all_written = true;
                 break;
@@ -158,7 +164,7 @@ impl Alone {
         Ok(())
     }
 
-    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<(), UpstreamError>> {
         let Some(lease) = &mut self.lease else { return Poll::Pending };
         // Most responses come whole at once.
         match std::task::ready!(lease.connection().stream.poll_read(context, !self.answered)) {
@@ -170,18 +176,18 @@ impl Alone {
                 self.moved = Instant::now();
                 Poll::Ready(Ok(()))
             }
-            Ok(_) | Err(_) => Poll::Ready(Err(Fault::Closed { answered: self.answered })),
+            Ok(_) | Err(_) => Poll::Ready(Err(UpstreamError::Closed { answered: self.answered })),
         }
     }
 
     /// Waits for what the application does not do in time.
-    fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<Fault> {
+    fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<UpstreamError> {
         let (limit, fault) = if self.answered {
-            (self.bounds.read_timeout, Fault::Stalled)
+            (self.bounds.read_timeout, UpstreamError::Stalled)
         } else if self.all_written || self.deaf {
-            (self.bounds.first_byte_timeout, Fault::Silent)
+            (self.bounds.first_byte_timeout, UpstreamError::Silent)
         } else {
-            (self.bounds.send_timeout, Fault::SendSlow)
+            (self.bounds.send_timeout, UpstreamError::SendSlow)
         };
         let deadline = self.moved + limit;
         let Some(lease) = &mut self.lease else { return Poll::Pending };

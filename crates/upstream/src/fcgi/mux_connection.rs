@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! begin ──► in line ──► begun ──────────────► ended ──► gone, its id is free
-//!              │          │ nobody wants it     ▲  (when its Strand is dropped)
+//!              │          │ nobody wants it     ▲  (when its MuxStream is dropped)
 //!              │          └──► aborted ─────────┘
 //!              └──► gone: the application has never heard of it
 //! ```
@@ -26,10 +26,10 @@ use tokamak_fastcgi::{Error, Message, Messages, ProtocolStatus, Stream as Kind, 
 use tokio::time::Instant;
 
 use super::backlog::{Backlog, Said};
-use super::call::{Call, Written};
-use super::fault::Fault;
+use super::error::UpstreamError;
+use super::mux_stream::MuxStream;
 use super::pool::Permit;
-use super::strand::Strand;
+use super::request::{FcgiRequest, Written};
 use super::stream::Stream;
 use super::upstream::Bounds;
 
@@ -42,15 +42,15 @@ const ABORTING: Duration = Duration::from_secs(10);
 
 /// A shared connection.
 #[derive(Debug)]
-pub(super) struct Trunk {
+pub(super) struct MuxConnection {
     /// The event loop in which its task runs.
     pub home: usize,
     bounds: Bounds,
-    state: Mutex<State>,
+    state: Mutex<MuxState>,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct MuxState {
     pub requests: BTreeMap<u16, Request>,
     /// Those that have something to be written, the next one first.
     line: VecDeque<u16>,
@@ -68,7 +68,7 @@ pub(super) struct State {
 /// One request.
 #[derive(Debug)]
 pub(super) struct Request {
-    call: Arc<Call>,
+    call: Arc<FcgiRequest>,
     written: Written,
     pub is_begun: bool,
     pub all_written: bool,
@@ -99,21 +99,21 @@ pub(super) enum Death {
 }
 
 impl Death {
-    pub fn fault(self, answered: bool) -> Fault {
+    pub fn fault(self, answered: bool) -> UpstreamError {
         match self {
-            Death::Closed => Fault::Closed { answered },
-            Death::Malformed(error) => Fault::Malformed(error),
-            Death::Unexpected(what) => Fault::Unexpected(what),
-            Death::Refused(status) => Fault::Refused(status),
-            Death::Spool => Fault::Spool,
+            Death::Closed => UpstreamError::Closed { answered },
+            Death::Malformed(error) => UpstreamError::Malformed(error),
+            Death::Unexpected(what) => UpstreamError::Unexpected(what),
+            Death::Refused(status) => UpstreamError::Refused(status),
+            Death::Spool => UpstreamError::Spool,
         }
     }
 }
 
-impl Trunk {
+impl MuxConnection {
     /// Starts the task of a connection.
-    pub fn start(stream: Stream, home: usize, bounds: Bounds) -> Arc<Trunk> {
-        let state = State {
+    pub fn start(stream: Stream, home: usize, bounds: Bounds) -> Arc<MuxConnection> {
+        let state = MuxState {
             requests: BTreeMap::new(),
             line: VecDeque::new(),
             left: if bounds.requests == 0 { u64::MAX } else { bounds.requests },
@@ -122,9 +122,9 @@ impl Trunk {
             idle_since: Instant::now(),
             task: None,
         };
-        let trunk = Arc::new(Trunk { home, bounds, state: Mutex::new(state) });
+        let connection = Arc::new(MuxConnection { home, bounds, state: Mutex::new(state) });
         let mut driver = Driver {
-            trunk: trunk.clone(),
+            connection: connection.clone(),
             stream,
             messages: Messages::new(),
             out: Vec::new(),
@@ -133,17 +133,17 @@ impl Trunk {
         };
         tokio::spawn(async move {
             let death = poll_fn(|context| driver.poll(context)).await;
-            driver.trunk.bury(death);
+            driver.connection.end_all(death);
         });
-        trunk
+        connection
     }
 
     /// Begins a request; not if the connection takes no more. `true`: it had one before.
     pub fn begin(
         self: &Arc<Self>,
-        call: Arc<Call>,
+        call: Arc<FcgiRequest>,
         permit: Permit,
-    ) -> Result<(Strand, bool), Permit> {
+    ) -> Result<(MuxStream, bool), Permit> {
         let mut state = self.state();
         let id = (1..=u16::MAX).find(|id| !state.requests.contains_key(id));
         let (Some(id), true) = (id, state.is_open()) else { return Err(permit) };
@@ -168,7 +168,7 @@ impl Trunk {
         state.left -= 1;
         let was_used = std::mem::replace(&mut state.was_used, true);
         state.wake_task();
-        Ok((Strand::new(self.clone(), id, self.bounds), was_used))
+        Ok((MuxStream::new(self.clone(), id, self.bounds), was_used))
     }
 
     /// Requests that it has, if it takes more.
@@ -220,13 +220,13 @@ impl Trunk {
         drop(gone);
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, MuxState> {
         // A panic elsewhere cannot leave it half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends what the connection still had.
-    fn bury(&self, death: Death) {
+    fn end_all(&self, death: Death) {
         let mut state = self.state();
         state.is_closing = true;
         let mut permits = Vec::new();
@@ -239,7 +239,7 @@ impl Trunk {
     }
 }
 
-impl State {
+impl MuxState {
     fn is_open(&self) -> bool {
         self.left > 0 && !self.is_closing
     }
@@ -325,7 +325,7 @@ impl Request {
     }
 
     /// More of its streams.
-    fn hear(&mut self, said: Said, bytes: &[u8]) {
+    fn receive(&mut self, said: Said, bytes: &[u8]) {
         self.answered = true;
         self.moved = Instant::now();
         if self.unwanted.is_some() || self.ended.is_some() {
@@ -343,9 +343,9 @@ impl Request {
     }
 }
 
-/// The task of a trunk.
+/// The task of a shared connection.
 struct Driver {
-    trunk: Arc<Trunk>,
+    connection: Arc<MuxConnection>,
     stream: Stream,
     messages: Messages,
     /// Whole records, and how much of them is written.
@@ -359,7 +359,7 @@ impl Driver {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Death> {
         loop {
             {
-                let mut state = self.trunk.state();
+                let mut state = self.connection.state();
                 if state.is_closing {
                     return Poll::Ready(Death::Closed);
                 }
@@ -370,7 +370,7 @@ impl Driver {
             self.poll_write(context);
             match std::task::ready!(self.stream.poll_read(context, false)) {
                 Ok(bytes) if !bytes.is_empty() => {
-                    if let Err(death) = self.hear(&bytes) {
+                    if let Err(death) = self.receive(&bytes) {
                         return Poll::Ready(death);
                     }
                 }
@@ -384,7 +384,7 @@ impl Driver {
             if self.at == self.out.len() {
                 self.out.clear();
                 self.at = 0;
-                self.trunk.state().records(&mut self.out);
+                self.connection.state().records(&mut self.out);
                 if self.out.is_empty() {
                     self.stream.stop_writing();
                     return;
@@ -398,9 +398,9 @@ impl Driver {
         }
     }
 
-    fn hear(&mut self, mut bytes: &[u8]) -> Result<(), Death> {
+    fn receive(&mut self, mut bytes: &[u8]) -> Result<(), Death> {
         let mut permits = Vec::new();
-        let mut state = self.trunk.state();
+        let mut state = self.connection.state();
         while let Some(message) = self.messages.next(&mut bytes).map_err(Death::Malformed)? {
             let id = match message {
                 Message::Stream { id, stream: Kind::Stdout | Kind::Stderr, .. }
@@ -414,9 +414,9 @@ impl Driver {
                 request.ok_or(Death::Unexpected("a record of a request that it does not have"))?;
             match message {
                 Message::Stream { stream: Kind::Stdout, bytes, .. } => {
-                    request.hear(Said::Stdout, bytes)
+                    request.receive(Said::Stdout, bytes)
                 }
-                Message::Stream { bytes, .. } => request.hear(Said::Stderr, bytes),
+                Message::Stream { bytes, .. } => request.receive(Said::Stderr, bytes),
                 Message::StreamEnd { stream: Kind::Stdout, .. } => request.stdout_ended = true,
                 Message::End { status, .. } => {
                     let how = match status {

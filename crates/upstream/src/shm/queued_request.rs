@@ -5,17 +5,17 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use tokamak_cost::Ledger;
-use tokamak_sys::queue::{Account, Frame, Outcome, split_frame};
+use tokamak_sys::queue::{Frame, Outcome, Usage, split_frame};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::rim::{Ended, Fault, Rim};
+use super::queue_client::{Ended, QueueClient, WorkerError};
 
 /// A request that has been queued, and its response. Dropping it withdraws the request, or tells
 /// the worker that nobody reads on.
-pub struct Exchange {
-    rim: Arc<Rim>,
+pub struct QueuedRequest {
+    client: Arc<QueueClient>,
     key: usize,
-    /// Whole frames that were taken out of the rim and not looked at yet.
+    /// Whole frames that were taken out of the queue client and not looked at yet.
     frames: Bytes,
     ended: Option<Ended>,
     /// Whether the request's body is in a file.
@@ -34,9 +34,9 @@ pub enum Event {
     /// A part of the body.
     Body(Bytes),
     /// Bytes for the error log of whoever sent the request. Only over FastCGI.
-    Complaint(Bytes),
+    Stderr(Bytes),
     /// What the request was and what it cost. Only over FastCGI, at most one is sound.
-    Account(Told),
+    Usage(UsageFrame),
     /// The end.
     End(Outcome),
 }
@@ -70,30 +70,30 @@ impl ResponseHead {
 
 /// What a worker says about its request, as it wrote it.
 #[derive(Debug)]
-pub struct Told {
+pub struct UsageFrame {
     frame: Bytes,
 }
 
-impl Told {
-    /// The account. Its numbers and bytes are unchecked.
-    pub fn account(&self) -> Account<'_> {
+impl UsageFrame {
+    /// What it says. Its numbers and bytes are unchecked.
+    pub fn usage(&self) -> Usage<'_> {
         match split_frame(&self.frame) {
-            Ok((Frame::Account(account), _)) => account,
-            _ => unreachable!("the frame was an account when it was kept"),
+            Ok((Frame::Usage(usage), _)) => usage,
+            _ => unreachable!("the frame was a usage record when it was kept"),
         }
     }
 }
 
-impl Exchange {
-    pub(super) fn new(rim: Arc<Rim>, key: usize, has_file: bool) -> Exchange {
-        Exchange { rim, key, frames: Bytes::new(), ended: None, has_file, reading: None }
+impl QueuedRequest {
+    pub(super) fn new(client: Arc<QueueClient>, key: usize, has_file: bool) -> QueuedRequest {
+        QueuedRequest { client, key, frames: Bytes::new(), ended: None, has_file, reading: None }
     }
 
     /// The next piece of the response.
     ///
     /// # Errors
-    /// [`Fault`]; nothing follows it.
-    pub fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, Fault>> {
+    /// [`WorkerError`]; nothing follows it.
+    pub fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, WorkerError>> {
         if self.frames.is_empty() {
             if let Some(ended) = self.ended {
                 return Poll::Ready(Ok(Event::End(ended.outcome)));
@@ -105,14 +105,14 @@ impl Exchange {
             }
         }
         let whole = self.frames.clone();
-        let (frame, rest) = split_frame(&whole).map_err(|_| Fault::Malformed)?;
+        let (frame, rest) = split_frame(&whole).map_err(|_| WorkerError::Malformed)?;
         let len = whole.len() - rest.len();
         let event = match frame {
             Frame::Body(bytes) => Event::Body(whole.slice_ref(bytes)),
             Frame::Head(_) => Event::Head(ResponseHead { frame: whole.slice(..len) }),
             Frame::Interim(_) => Event::Interim(ResponseHead { frame: whole.slice(..len) }),
-            Frame::Complaint(bytes) => Event::Complaint(whole.slice_ref(bytes)),
-            Frame::Account(_) => Event::Account(Told { frame: whole.slice(..len) }),
+            Frame::Stderr(bytes) => Event::Stderr(whole.slice_ref(bytes)),
+            Frame::Usage(_) => Event::Usage(UsageFrame { frame: whole.slice(..len) }),
         };
         self.frames.advance(len);
         Poll::Ready(Ok(event))
@@ -137,7 +137,7 @@ impl Exchange {
     /// The process id of the worker that took the request, as it says itself; nothing if it is
     /// unknown.
     pub fn worker(&self) -> Option<u32> {
-        self.rim.lock().worker(self.key)
+        self.client.lock().worker(self.key)
     }
 
     /// Books the worker's phases, once the end has been seen.
@@ -154,7 +154,7 @@ impl Exchange {
             let reading = match &mut self.reading {
                 Some(reading) => reading,
                 None => {
-                    let mut inner = self.rim.lock();
+                    let mut inner = self.client.lock();
                     let state = inner.state(self.key);
                     let Some(read) = state.wants_body.then(|| state.body.read()).flatten() else {
                         return;
@@ -164,7 +164,7 @@ impl Exchange {
             };
             let Poll::Ready(read) = Pin::new(reading).poll(context) else { return };
             self.reading = None;
-            let mut inner = self.rim.lock();
+            let mut inner = self.client.lock();
             match read {
                 Ok(Ok(bytes)) => inner.feed(self.key, &bytes),
                 Ok(Err(_)) | Err(_) => inner.lose_body(self.key),
@@ -172,11 +172,11 @@ impl Exchange {
         }
     }
 
-    fn poll_frames(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_frames(&mut self, context: &mut Context<'_>) -> Poll<Result<(), WorkerError>> {
         if self.has_file {
             self.feed(context);
         }
-        let mut inner = self.rim.lock();
+        let mut inner = self.client.lock();
         let state = inner.state(self.key);
         if !state.inbox.is_empty() {
             self.frames = std::mem::take(&mut state.inbox).into();
@@ -199,8 +199,8 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for QueuedRequest {
     fn drop(&mut self) {
-        self.rim.lock().abandon(self.key);
+        self.client.lock().abandon(self.key);
     }
 }

@@ -8,14 +8,14 @@ use super::Gate;
 
 /// Joins the gates of one event loop to its sleep: a worker rings only while the loop sleeps.
 #[derive(Clone)]
-pub struct Bell {
+pub struct Notifier {
     gates: Arc<[Arc<Gate>]>,
 }
 
-impl Bell {
+impl Notifier {
     /// The bell of one event loop, for all of its gates.
-    pub fn new(gates: Arc<[Arc<Gate>]>) -> Bell {
-        Bell { gates }
+    pub fn new(gates: Arc<[Arc<Gate>]>) -> Notifier {
+        Notifier { gates }
     }
 
     /// Lets the runtime's poll return when one of `eventfds` is rung. Keep the result as long as

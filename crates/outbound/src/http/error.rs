@@ -8,7 +8,7 @@ use http::Method;
 
 /// Why there is no response.
 #[derive(Debug)]
-pub enum Fault {
+pub enum HttpError {
     /// There is no such method.
     Method,
     /// The address cannot be asked, for this reason.
@@ -27,33 +27,33 @@ pub enum Fault {
     Broken(String),
 }
 
-impl Fault {
-    pub(super) fn broken(reason: &str) -> Fault {
-        Fault::Broken(reason.to_owned())
+impl HttpError {
+    pub(super) fn broken(reason: &str) -> HttpError {
+        HttpError::Broken(reason.to_owned())
     }
 
     /// Whether the request may be sent again over another connection: the peer had closed this one,
     /// and would do nothing twice.
     pub(super) fn may_repeat(&self, method: &Method) -> bool {
-        matches!(self, Fault::Unanswered(_)) && method.is_idempotent()
+        matches!(self, HttpError::Unanswered(_)) && method.is_idempotent()
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for HttpError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Method => write!(out, "there is no such method"),
-            Fault::Url(reason) => write!(out, "the URL cannot be asked: {reason}"),
-            Fault::Field(name) => {
+            HttpError::Method => write!(out, "there is no such method"),
+            HttpError::Url(reason) => write!(out, "the URL cannot be asked: {reason}"),
+            HttpError::Field(name) => {
                 write!(out, "the header field '{}' cannot be sent", name.escape_debug())
             }
-            Fault::Connect(peer, error) => write!(out, "no connection to {peer}: {error}"),
-            Fault::Time(limit) => write!(out, "no response within {limit:?}"),
-            Fault::Large(most) => write!(out, "the response has more than {most} bytes"),
-            Fault::Unanswered(error) => write!(out, "the connection broke: {error}"),
-            Fault::Broken(reason) => write!(out, "the response is broken: {reason}"),
+            HttpError::Connect(peer, error) => write!(out, "no connection to {peer}: {error}"),
+            HttpError::Time(limit) => write!(out, "no response within {limit:?}"),
+            HttpError::Large(most) => write!(out, "the response has more than {most} bytes"),
+            HttpError::Unanswered(error) => write!(out, "the connection broke: {error}"),
+            HttpError::Broken(reason) => write!(out, "the response is broken: {reason}"),
         }
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for HttpError {}

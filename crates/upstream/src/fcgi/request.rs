@@ -19,7 +19,7 @@ const HEAD: usize = 4096;
 
 /// A request to an application. It can be asked more than once.
 #[derive(Debug)]
-pub struct Call {
+pub struct FcgiRequest {
     /// FCGI_BEGIN_REQUEST and FCGI_PARAMS, and as much of the streams as is short.
     head: Vec<u8>,
     /// What is not in the head: streams in their order.
@@ -40,7 +40,7 @@ pub(super) struct Written {
     body: u64,
 }
 
-impl Call {
+impl FcgiRequest {
     /// A request with the parameters that `describe` adds, and a body. `keep`: the connection shall
     /// stay open.
     ///
@@ -52,21 +52,21 @@ impl Call {
         is_repeatable: bool,
         body: Body,
         describe: impl FnOnce(&mut encode::Params<'_>) -> Result<(), E>,
-    ) -> Result<Call, E> {
+    ) -> Result<FcgiRequest, E> {
         let mut head = Vec::with_capacity(HEAD);
         encode::begin(&mut head, ID, role, keep);
         let mut params = encode::Params::new(&mut head, ID);
         describe(&mut params)?;
         params.finish();
-        Ok(Call { head, streams: Vec::new(), is_repeatable }.with(Stream::Stdin, body))
+        Ok(FcgiRequest { head, streams: Vec::new(), is_repeatable }.with(Stream::Stdin, body))
     }
 
     /// The same with FCGI_DATA, for a filter.
-    pub fn with_data(self, data: Body) -> Call {
+    pub fn with_data(self, data: Body) -> FcgiRequest {
         self.with(Stream::Data, data)
     }
 
-    fn with(mut self, stream: Stream, body: Body) -> Call {
+    fn with(mut self, stream: Stream, body: Body) -> FcgiRequest {
         match body {
             Body::Empty if self.streams.is_empty() => {
                 encode::stream_end(&mut self.head, ID, stream)
@@ -108,7 +108,7 @@ impl Call {
 
 impl Written {
     /// So many bytes more have been written.
-    pub fn advance(&mut self, call: &Call, n: usize) {
+    pub fn advance(&mut self, call: &FcgiRequest, n: usize) {
         if self.head < call.head.len() {
             self.head += n;
         } else {

@@ -6,8 +6,8 @@ use std::task::Waker;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_sys::queue::{Drained, Full, Holder, Outcome, Producer, Segment, SlotId};
 
-use super::exchange::Exchange;
 use super::health::{Health, View};
+use super::queued_request::QueuedRequest;
 use crate::body::Body;
 
 /// A request that has waited for so long is late, in nanoseconds.
@@ -37,7 +37,7 @@ pub enum Death {
 
 /// Why an exchange has no response, or not all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum WorkerError {
     /// No worker was free in time; nothing has run.
     Waited,
     /// The worker died.
@@ -62,24 +62,24 @@ pub enum Refused {
     TooLarge,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for WorkerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Fault::Waited => "no worker was free in time",
-            Fault::Died { death: Death::Crashed, .. } => "the worker died",
-            Fault::Died { death: Death::TimedOut, .. } => {
+            WorkerError::Waited => "no worker was free in time",
+            WorkerError::Died { death: Death::Crashed, .. } => "the worker died",
+            WorkerError::Died { death: Death::TimedOut, .. } => {
                 "the request took too long and its worker was ended"
             }
-            Fault::Malformed => "the worker's response is damaged",
-            Fault::Spool => "the spooled request body could not be read back",
+            WorkerError::Malformed => "the worker's response is damaged",
+            WorkerError::Spool => "the spooled request body could not be read back",
         })
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for WorkerError {}
 
 /// One event loop's access to one pool.
-pub struct Rim {
+pub struct QueueClient {
     inner: Mutex<Inner>,
     /// Tells the supervisor that a request waits and nobody could be woken.
     want: Option<Box<dyn Fn() + Send + Sync>>,
@@ -90,7 +90,7 @@ pub(super) struct Inner {
     bounds: Bounds,
     /// Which exchange has the slot.
     owners: Vec<Option<usize>>,
-    exchanges: Vec<State>,
+    exchanges: Vec<RequestState>,
     free: Vec<usize>,
     /// Requests without a worker, as of the last look at each; at least as many as there are.
     waiting: usize,
@@ -99,7 +99,7 @@ pub(super) struct Inner {
 
 /// The rim's part of an exchange.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct RequestState {
     slot: Option<SlotId>,
     queued_at: u64,
     /// Counted in [`Inner::waiting`].
@@ -113,7 +113,7 @@ pub(super) struct State {
     /// Response frames, copied out of the ring.
     pub inbox: Vec<u8>,
     pub ended: Option<Ended>,
-    pub fault: Option<Fault>,
+    pub fault: Option<WorkerError>,
     pub waker: Option<Waker>,
     /// The exchange was dropped; only the slot is still held.
     abandoned: bool,
@@ -139,7 +139,7 @@ impl Ended {
     }
 }
 
-impl Rim {
+impl QueueClient {
     /// The access of event loop `index`. All loops of a front share `tail`. `want` is called
     /// (seldom) when a request waits and no worker sleeps.
     pub fn new(
@@ -148,9 +148,9 @@ impl Rim {
         tail: Arc<AtomicU32>,
         bounds: Bounds,
         want: Option<Box<dyn Fn() + Send + Sync>>,
-    ) -> Rim {
+    ) -> QueueClient {
         let slots = segment.geometry().slots_per_loop.into();
-        Rim {
+        QueueClient {
             inner: Mutex::new(Inner {
                 producer: Producer::new(segment, index, tail),
                 bounds,
@@ -165,8 +165,8 @@ impl Rim {
     }
 
     /// Queues a request. A worker that sleeps is woken for it when the event loop has done what it
-    /// can do ([`super::Bell::before_sleep`]): by then a busy one may have taken it, and nobody was
-    /// woken for nothing.
+    /// can do ([`super::Notifier::before_sleep`]): by then a busy one may have taken it, and nobody
+    /// was woken for nothing.
     ///
     /// # Errors
     /// [`Refused`].
@@ -175,7 +175,7 @@ impl Rim {
         record: &[u8],
         body: Body,
         now: u64,
-    ) -> Result<Exchange, (Refused, Body)> {
+    ) -> Result<QueuedRequest, (Refused, Body)> {
         let mut guard = self.lock();
         let inner = &mut *guard;
         if inner.is_full() {
@@ -199,18 +199,23 @@ impl Rim {
             bytes::Buf::advance(bytes, taken);
         }
         let key = inner.free.pop().unwrap_or_else(|| {
-            inner.exchanges.push(State::default());
+            inner.exchanges.push(RequestState::default());
             inner.exchanges.len() - 1
         });
         inner.owners[slot.index()] = Some(key);
         inner.waiting += 1;
-        inner.exchanges[key] =
-            State { slot: Some(slot), queued_at: now, waiting: true, body, ..State::default() };
+        inner.exchanges[key] = RequestState {
+            slot: Some(slot),
+            queued_at: now,
+            waiting: true,
+            body,
+            ..RequestState::default()
+        };
         if inner.exchanges[key].body.left() > 0 {
             inner.refill(key);
         }
         drop(guard);
-        Ok(Exchange::new(self.clone(), key, has_file))
+        Ok(QueuedRequest::new(self.clone(), key, has_file))
     }
 
     #[cfg(test)]
@@ -218,7 +223,7 @@ impl Rim {
         self: &Arc<Self>,
         record: &[u8],
         body: Body,
-    ) -> Result<Exchange, (Refused, Body)> {
+    ) -> Result<QueuedRequest, (Refused, Body)> {
         self.submit_at(record, body, tokamak_cost::now())
     }
 
@@ -263,7 +268,7 @@ impl Rim {
             if let (true, Some(slot)) = (state.waiting && state.queued_at < oldest, state.slot)
                 && inner.producer.withdraw(slot)
             {
-                inner.fail(key, Fault::Waited);
+                inner.fail(key, WorkerError::Waited);
             }
         }
         inner.recount();
@@ -276,7 +281,8 @@ impl Rim {
         }
     }
 
-    /// What is wrong with the queue, if it cannot work any more. Called after [`Rim::tick`].
+    /// What is wrong with the queue, if it cannot work any more. Called after
+    /// [`QueueClient::tick`].
     pub fn examine(&self, now: u64) -> Option<&'static str> {
         let mut inner = self.lock();
         let view = inner.view(now);
@@ -325,7 +331,7 @@ impl Rim {
 }
 
 impl Inner {
-    pub fn state(&mut self, key: usize) -> &mut State {
+    pub fn state(&mut self, key: usize) -> &mut RequestState {
         &mut self.exchanges[key]
     }
 
@@ -396,7 +402,7 @@ impl Inner {
                 self.give_back(key);
             }
             Err(_) => {
-                state.fault = Some(Fault::Malformed);
+                state.fault = Some(WorkerError::Malformed);
                 // The slot stays taken until the worker is done with it or dead.
                 if self.producer.has_ended(slot) {
                     self.give_back(key);
@@ -435,7 +441,7 @@ impl Inner {
         let Some(slot) = state.slot else { return };
         state.body = Body::Empty;
         state.wants_body = false;
-        state.fault = Some(Fault::Spool);
+        state.fault = Some(WorkerError::Spool);
         self.producer.abort(slot);
     }
 
@@ -446,11 +452,11 @@ impl Inner {
         let state = &self.exchanges[key];
         if state.slot.is_some() {
             let answered = state.answered;
-            self.fail(key, Fault::Died { death, answered });
+            self.fail(key, WorkerError::Died { death, answered });
         }
     }
 
-    fn fail(&mut self, key: usize, fault: Fault) {
+    fn fail(&mut self, key: usize, fault: WorkerError) {
         self.exchanges[key].fault = Some(fault);
         self.give_back(key);
         if let Some(waker) = self.exchanges[key].waker.take() {
@@ -470,7 +476,7 @@ impl Inner {
         self.owners[slot.index()] = None;
         self.producer.release(slot);
         if state.abandoned {
-            *state = State::default();
+            *state = RequestState::default();
             self.free.push(key);
         }
     }
@@ -482,7 +488,7 @@ impl Inner {
         state.waker = None;
         match state.slot {
             None => {
-                *state = State::default();
+                *state = RequestState::default();
                 self.free.push(key);
             }
             Some(slot) if self.producer.withdraw(slot) => self.give_back(key),
@@ -508,8 +514,9 @@ impl Inner {
 
     fn view(&self, now: u64) -> View {
         let segment = self.producer.segment();
-        let is_late = |state: &State| state.waiting && now.saturating_sub(state.queued_at) > LATE;
-        let is_astray = |state: &State| {
+        let is_late =
+            |state: &RequestState| state.waiting && now.saturating_sub(state.queued_at) > LATE;
+        let is_astray = |state: &RequestState| {
             let nobody = match state.holder {
                 Some(Holder::Worker(instance)) => segment.pid_of(instance).is_none(),
                 Some(Holder::Withdrawn) => true,
