@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Where a faulty setting was typed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Location {
     /// The command line: a flag such as `--workers`, or `PATH`.
     Flag(&'static str),
     /// An environment variable.
@@ -16,14 +16,14 @@ pub enum Place {
     Default,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Flag(name) => write!(f, "command line {name}"),
-            Place::Environment(name) => write!(f, "environment {name}"),
-            Place::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
-            Place::File(path, None) => write!(f, "{}", path.display()),
-            Place::Default => write!(f, "defaults"),
+            Location::Flag(name) => write!(f, "command line {name}"),
+            Location::Environment(name) => write!(f, "environment {name}"),
+            Location::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
+            Location::File(path, None) => write!(f, "{}", path.display()),
+            Location::Default => write!(f, "defaults"),
         }
     }
 }
@@ -32,7 +32,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Error {
     /// Where it was typed.
-    pub place: Place,
+    pub location: Location,
     /// The setting, as `section.name`; empty when the fault is the file itself.
     pub key: String,
     /// What is wrong and what to do.
@@ -42,9 +42,9 @@ pub struct Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.key.is_empty() {
-            write!(f, "{}: {}", self.place, self.problem)
+            write!(f, "{}: {}", self.location, self.problem)
         } else {
-            write!(f, "{}: {}: {}", self.place, self.key, self.problem)
+            write!(f, "{}: {}: {}", self.location, self.key, self.problem)
         }
     }
 }
@@ -64,8 +64,13 @@ impl Errors {
         self.0.len()
     }
 
-    pub(crate) fn add(&mut self, place: Place, key: impl Into<String>, problem: impl Into<String>) {
-        self.0.push(Error { place, key: key.into(), problem: problem.into() });
+    pub(crate) fn add(
+        &mut self,
+        location: Location,
+        key: impl Into<String>,
+        problem: impl Into<String>,
+    ) {
+        self.0.push(Error { location, key: key.into(), problem: problem.into() });
     }
 
     /// `value` if nothing was wrong, else all that was.
@@ -80,8 +85,8 @@ impl Errors {
         }
     }
 
-    pub(crate) fn one(place: Place, problem: impl Into<String>) -> Errors {
-        Errors(vec![Error { place, key: String::new(), problem: problem.into() }])
+    pub(crate) fn one(location: Location, problem: impl Into<String>) -> Errors {
+        Errors(vec![Error { location, key: String::new(), problem: problem.into() }])
     }
 }
 

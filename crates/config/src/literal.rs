@@ -21,14 +21,14 @@ pub enum Literal {
     List(Vec<Literal>),
     /// A TOML table. Tables inside it are part of the names: `opcache.enable = 1` is the entry
     /// `opcache.enable`.
-    Table(Vec<Entry>),
+    Table(Vec<KeyValue>),
     /// Something that no option takes, by its name.
     Other(&'static str),
 }
 
 /// One entry of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct KeyValue {
     /// Dotted name.
     pub name: String,
     /// Byte offset in the file.
@@ -82,14 +82,14 @@ impl Literal {
     }
 }
 
-fn flatten(table: &dyn toml_edit::TableLike, prefix: &str, entries: &mut Vec<Entry>) {
+fn flatten(table: &dyn toml_edit::TableLike, prefix: &str, entries: &mut Vec<KeyValue>) {
     for (name, item) in table.iter() {
         let full = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
         if let Some(inner) = item.as_table_like() {
             flatten(inner, &full, entries);
         } else {
             let offset = table.key(name).and_then(|key| key.span()).map(|span| span.start);
-            entries.push(Entry { name: full, offset, value: Literal::of(item) });
+            entries.push(KeyValue { name: full, offset, value: Literal::of(item) });
         }
     }
 }

@@ -1,24 +1,24 @@
 //! The table of options. Each row is the only place that knows an option's name, type, default,
 //! bounds, documentation, reload class, environment variable and flag; all else is derived from it.
 //!
-//! A new option is one row here, one field in `high.rs` and one line each in `meaning` (towards the
-//! server) and `text` (back to TOML). The compiler asks for the last two.
+//! A new option is one row here, one field in `model.rs` and one line each in `resolve` (towards
+//! the server) and `text` (back to TOML). The compiler asks for the last two.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::high::{
+use crate::literal::Literal;
+use crate::model::{
     Address, Affinity, Balance, Endpoint, Ignored, Leftover, LogFormat, Mode, Reset, Split,
     StopSignal,
 };
-use crate::literal::Literal;
 use crate::origin::{Given, Origin};
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
 pub use crate::value::Kind;
 use crate::value::{
-    ANY, Auto, Bounds, Choice, Complaint, Count, Nothing, Off, Size, Text, Value, within,
+    ANY, Auto, Bounds, Choice, Count, Nothing, Off, Size, Text, Value, ValueError, within,
 };
 
 /// When a changed option takes effect.
@@ -73,7 +73,8 @@ pub(crate) trait Section: Sized {
     fn defaults() -> Self;
 
     /// Sets the option `name`, which must be one of the rows.
-    fn put(&mut self, name: &str, literal: &Literal, origin: Origin) -> Result<(), Vec<Complaint>>;
+    fn put(&mut self, name: &str, literal: &Literal, origin: Origin)
+    -> Result<(), Vec<ValueError>>;
 
     /// The option `name` as TOML; absent if it is not set.
     fn show(&self, name: &str) -> Option<String>;
@@ -140,7 +141,7 @@ macro_rules! section {
                 )*}
             }
 
-            fn put(&mut self, name: &str, literal: &Literal, origin: Origin) -> Result<(), Vec<Complaint>> {
+            fn put(&mut self, name: &str, literal: &Literal, origin: Origin) -> Result<(), Vec<ValueError>> {
                 match name {
                     $(stringify!($name) => {
                         let value = <$Type as Value>::read(literal, &$bounds)?;

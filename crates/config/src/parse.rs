@@ -1,4 +1,4 @@
-//! From the text of `tokamak.toml` to [`Low`]. Each key is looked up in the table of options; a key
+//! From the text of `tokamak.toml` to [`Raw`]. Each key is looked up in the table of options; a key
 //! that is not there is an error that names the nearest one. Reading goes on after an error, so
 //! that one run reports all of them; only a file that is no TOML ends at its first fault.
 
@@ -7,35 +7,35 @@ use std::path::Path;
 
 use toml_edit::{Document, Item, TableLike, Value};
 
-use crate::error::{Errors, Place};
+use crate::error::{Errors, Location};
 use crate::literal::Literal;
-use crate::low::{Low, LowSite, Repeated};
 use crate::option::{self, Section, key_of};
 use crate::origin::Origin;
+use crate::raw::{Raw, RawSite, Repeated};
 use crate::value::{did_you_mean, nearest};
 
 /// Tables of the top level, beside its options.
 const TABLES: &[&str] = &["limits", "timeouts", "log", "lua", "cache", "upstream", "site"];
 
 /// Reads `text`, the content of `file`; nothing if it is no TOML.
-pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Low> {
-    let mut low = Low::new(Some(file));
+pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Raw> {
+    let mut raw = Raw::new(Some(file));
     let document = document(text, file, errors)?;
     let mut reader = Reader { text, file, errors };
     for (name, item) in document.iter() {
         let root = document.as_table();
         match name {
-            "limits" => reader.section(name, item, &[], &mut low.limits),
-            "timeouts" => reader.section(name, item, &[], &mut low.timeouts),
-            "log" => reader.section(name, item, &[], &mut low.log),
-            "lua" => reader.section(name, item, &[], &mut low.lua),
-            "cache" => reader.section(name, item, &[], &mut low.cache),
-            "upstream" => low.upstreams = reader.repeated(name, item, reader.line(root, name)),
-            "site" => reader.sites(item, reader.line(root, name), &mut low),
-            _ => reader.option(root, "", name, item, TABLES, &mut low.top),
+            "limits" => reader.section(name, item, &[], &mut raw.limits),
+            "timeouts" => reader.section(name, item, &[], &mut raw.timeouts),
+            "log" => reader.section(name, item, &[], &mut raw.log),
+            "lua" => reader.section(name, item, &[], &mut raw.lua),
+            "cache" => reader.section(name, item, &[], &mut raw.cache),
+            "upstream" => raw.upstreams = reader.repeated(name, item, reader.line(root, name)),
+            "site" => reader.sites(item, reader.line(root, name), &mut raw),
+            _ => reader.option(root, "", name, item, TABLES, &mut raw.top),
         }
     }
-    Some(low)
+    Some(raw)
 }
 
 /// Keys of a `[[pool]]`; each means what it means for a `[[site]]`.
@@ -46,7 +46,7 @@ pub(crate) fn parse_pools(
     text: &str,
     file: &Path,
     errors: &mut Errors,
-) -> Option<Vec<(String, LowSite)>> {
+) -> Option<Vec<(String, RawSite)>> {
     let document = document(text, file, errors)?;
     let mut reader = Reader { text, file, errors };
     let mut pools = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) fn parse_pools(
         if name == "pool" {
             pools = reader.pools(item, line);
         } else {
-            reader.complain(line, name, "unknown key; the keys here are pool".into());
+            reader.report(line, name, "unknown key; the keys here are pool".into());
         }
     }
     Some(pools)
@@ -67,7 +67,7 @@ fn document<'t>(text: &'t str, file: &Path, errors: &mut Errors) -> Option<Docum
             let line = error.span().map(|span| line_at(text, span.start));
             let problem =
                 format!("this is not TOML: {}", error.message().trim().replace('\n', "; "));
-            errors.add(Place::File(file.to_owned(), line), "", problem);
+            errors.add(Location::File(file.to_owned(), line), "", problem);
         })
         .ok()
 }
@@ -79,9 +79,9 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn sites(&mut self, item: &Item, line: Option<usize>, low: &mut Low) {
+    fn sites(&mut self, item: &Item, line: Option<usize>, raw: &mut Raw) {
         for (table, origin) in self.tables("site", item, line) {
-            let mut site = LowSite::new(origin);
+            let mut site = RawSite::new(origin);
             for (name, item) in table.iter() {
                 match name {
                     "pool" => self.section("site.pool", item, &[], &mut site.pool),
@@ -91,14 +91,14 @@ impl Reader<'_> {
                     _ => self.option(table, "site", name, item, &["pool", "route"], &mut site.site),
                 }
             }
-            low.sites.push(site);
+            raw.sites.push(site);
         }
     }
 
-    fn pools(&mut self, item: &Item, line: Option<usize>) -> Vec<(String, LowSite)> {
+    fn pools(&mut self, item: &Item, line: Option<usize>) -> Vec<(String, RawSite)> {
         let mut pools = Vec::new();
         for (table, origin) in self.tables("pool", item, line) {
-            let mut site = LowSite::new(origin);
+            let mut site = RawSite::new(origin);
             let mut pool = None;
             for (name, item) in table.iter() {
                 let line = self.line(table, name);
@@ -112,7 +112,7 @@ impl Reader<'_> {
                             "unknown key; the keys here are name, {}",
                             POOL_KEYS.join(", ")
                         );
-                        self.complain(line, &key_of("pool", name), problem);
+                        self.report(line, &key_of("pool", name), problem);
                     }
                 }
             }
@@ -120,7 +120,7 @@ impl Reader<'_> {
                 Some(pool) => pools.push((pool, site)),
                 None => {
                     let line = if let Origin::File(line) = origin { Some(line) } else { None };
-                    self.complain(
+                    self.report(
                         line,
                         "pool.name",
                         "not set; name a pool of the php-fpm configuration".into(),
@@ -167,7 +167,7 @@ impl Reader<'_> {
             } else {
                 let problem =
                     format!("must be a list of tables; write `[[{section}]]`, with two brackets");
-                self.complain(line, section, problem);
+                self.report(line, section, problem);
                 return Vec::new();
             };
         let origin = |span: Range<usize>| Origin::File(line_at(self.text, span.start));
@@ -180,7 +180,7 @@ impl Reader<'_> {
     fn section<S: Section>(&mut self, section: &str, item: &Item, tables: &[&str], values: &mut S) {
         let Some(table) = item.as_table_like() else {
             let line = item.span().map(|span| line_at(self.text, span.start));
-            return self.complain(
+            return self.report(
                 line,
                 section,
                 format!("is a table; write `[{section}]` on a line of its own"),
@@ -204,7 +204,7 @@ impl Reader<'_> {
         if !S::ROWS.iter().any(|row| row.name == name) {
             let names: Vec<&str> =
                 S::ROWS.iter().map(|row| row.name).chain(tables.iter().copied()).collect();
-            return self.complain(line, &key_of(section, name), unknown(section, name, &names));
+            return self.report(line, &key_of(section, name), unknown(section, name, &names));
         }
         let origin = line.map_or(Origin::Default, Origin::File);
         for complaint in values.put(name, &Literal::of(item), origin).err().unwrap_or_default() {
@@ -214,12 +214,12 @@ impl Reader<'_> {
                 key = key_of(&key, &entry);
                 line = offset.map(|offset| line_at(self.text, offset)).or(line);
             }
-            self.complain(line, &key, complaint.problem);
+            self.report(line, &key, complaint.problem);
         }
     }
 
-    fn complain(&mut self, line: Option<usize>, key: &str, problem: String) {
-        self.errors.add(Place::File(self.file.to_owned(), line), key, problem);
+    fn report(&mut self, line: Option<usize>, key: &str, problem: String) {
+        self.errors.add(Location::File(self.file.to_owned(), line), key, problem);
     }
 
     fn line(&self, table: &dyn TableLike, name: &str) -> Option<usize> {

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use crate::error::{Errors, Place};
-use crate::high::{Mode, Site};
-use crate::low::Low;
-use crate::meaning::{self, Surroundings};
+use crate::error::{Errors, Location};
+use crate::model::{Mode, Site};
 use crate::parse::parse_pools;
+use crate::raw::Raw;
+use crate::resolve::{self, Surroundings};
 
 /// Reads such a file: the name of each pool, and a site that has only what the file says.
 /// `directory` is the current one.
@@ -15,7 +15,7 @@ use crate::parse::parse_pools;
 /// # Errors
 /// Everything that is wrong with it.
 pub fn pools(file: &Path, directory: &Path) -> Result<Vec<(String, Site)>, Errors> {
-    let place = Place::File(file.to_owned(), None);
+    let place = Location::File(file.to_owned(), None);
     let text = std::fs::read_to_string(directory.join(file))
         .map_err(|error| Errors::one(place.clone(), format!("cannot be read: {error}")))?;
     let mut errors = Errors::default();
@@ -24,10 +24,10 @@ pub fn pools(file: &Path, directory: &Path) -> Result<Vec<(String, Site)>, Error
     let mut pools = Vec::new();
     for (name, site) in named {
         // Each by itself: several sites need host names, which tell pools nothing.
-        let mut low = Low::new(Some(&directory.join(file)));
-        low.sites.push(site);
+        let mut raw = Raw::new(Some(&directory.join(file)));
+        raw.sites.push(site);
         pools.extend(
-            meaning::sites(&low, &around, &mut errors).into_iter().map(|site| (name.clone(), site)),
+            resolve::sites(&raw, &around, &mut errors).into_iter().map(|site| (name.clone(), site)),
         );
     }
     if pools.iter().any(|(_, site)| site.mode == Mode::Fastcgi) {

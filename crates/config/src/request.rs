@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Errors, Place};
-use crate::high::Server;
-use crate::low::Low;
-use crate::meaning::{self, Surroundings};
+use crate::error::{Errors, Location};
+use crate::model::Server;
 use crate::origin::{Given, Origin};
 use crate::parse::parse;
+use crate::raw::Raw;
+use crate::resolve::{self, Surroundings};
 use crate::value::{Auto, Nothing, Text};
 
 /// The file that is read if no other is named and it stands in the served directory.
@@ -47,50 +47,50 @@ impl Request {
     pub fn load_for(&self, cores: usize) -> Result<Server, Errors> {
         let mut errors = Errors::default();
         let found = self.file();
-        let mut low = match &found {
+        let mut raw = match &found {
             Some((file, place)) => {
                 let text = self.read(file, place)?;
                 match parse(&text, file, &mut errors) {
-                    Some(low) => low,
+                    Some(raw) => raw,
                     // No TOML: what the rest means cannot be known.
                     None => return errors.unless_any(None),
                 }
             }
-            None => Low::new(None),
+            None => Raw::new(None),
         };
-        low.environment(&self.environment, &mut errors);
-        low.flags(&self.flags, &mut errors);
+        raw.environment(&self.environment, &mut errors);
+        raw.flags(&self.flags, &mut errors);
         let zero = found.is_none()
-            && low.only_site().is_ok_and(|site| site.site.root.origin == Origin::Default);
+            && raw.only_site().is_ok_and(|site| site.site.root.origin == Origin::Default);
         match &self.path {
-            Some(path) if !matches!(found, Some((_, Place::Flag(PATH)))) => {
-                serve_path(&self.directory.join(path), &mut low, &mut errors);
+            Some(path) if !matches!(found, Some((_, Location::Flag(PATH)))) => {
+                serve_path(&self.directory.join(path), &mut raw, &mut errors);
             }
-            None if zero => serve_path(&self.directory, &mut low, &mut errors),
+            None if zero => serve_path(&self.directory, &mut raw, &mut errors),
             _ => {}
         }
-        if low.sites.is_empty() {
-            let _made = low.only_site();
+        if raw.sites.is_empty() {
+            let _made = raw.only_site();
         }
         let path =
             self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
         let around = Surroundings { directory: &self.directory, cores, path };
-        let server = meaning::server(&low, &around, &mut errors);
+        let server = resolve::server(&raw, &around, &mut errors);
         errors.unless_any(Some(server))
     }
 
     /// The file to read, and who named it: the flag, the variable, or `PATH` for one that was found
     /// there.
-    fn file(&self) -> Option<(PathBuf, Place)> {
+    fn file(&self) -> Option<(PathBuf, Location)> {
         if let Some(file) = &self.config {
-            return Some((file.clone(), Place::Flag(CONFIG_FLAG)));
+            return Some((file.clone(), Location::Flag(CONFIG_FLAG)));
         }
         let variable = self
             .environment
             .iter()
             .find(|(name, value)| name == CONFIG_VARIABLE && !value.is_empty());
         if let Some((_, file)) = variable {
-            return Some((file.into(), Place::Environment(CONFIG_VARIABLE)));
+            return Some((file.into(), Location::Environment(CONFIG_VARIABLE)));
         }
         let found = match &self.path {
             // The name as typed, so that errors show it as the operator knows it.
@@ -98,10 +98,10 @@ impl Request {
             Some(_) => return None,
             None => PathBuf::from(FILE_NAME),
         };
-        self.directory.join(&found).is_file().then_some((found, Place::Flag(PATH)))
+        self.directory.join(&found).is_file().then_some((found, Location::Flag(PATH)))
     }
 
-    fn read(&self, file: &Path, place: &Place) -> Result<String, Errors> {
+    fn read(&self, file: &Path, place: &Location) -> Result<String, Errors> {
         let bytes = std::fs::read(self.directory.join(file)).map_err(|error| {
             Errors::one(
                 place.clone(),
@@ -112,32 +112,32 @@ impl Request {
             let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
             let problem = "this is not UTF-8; save the file in that encoding";
-            Errors::one(Place::File(file.to_owned(), Some(line)), problem)
+            Errors::one(Location::File(file.to_owned(), Some(line)), problem)
         })
     }
 }
 
 /// Makes the only site serve `path`: a script that answers for everything in its directory, or an
 /// application.
-fn serve_path(path: &Path, low: &mut Low, errors: &mut Errors) {
-    let site = match low.only_site() {
+fn serve_path(path: &Path, raw: &mut Raw, errors: &mut Errors) {
+    let site = match raw.only_site() {
         Ok(site) => &mut site.site,
-        Err(problem) => return errors.add(Place::Flag(PATH), "", problem),
+        Err(problem) => return errors.add(Location::Flag(PATH), "", problem),
     };
     let origin = Origin::Flag(PATH);
     let mut root = path.to_owned();
     if path.is_file() {
         if path.extension().is_some_and(|extension| extension == "toml") {
             let problem = format!("{} looks like a configuration; use --config", path.display());
-            errors.add(Place::Flag(PATH), "", problem);
+            errors.add(Location::Flag(PATH), "", problem);
         }
         root = path.parent().unwrap_or(path).to_owned();
         let script = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         site.front_controller = Given { value: Auto::Is(Nothing::Is(Text(script))), origin };
     } else if path.is_dir() {
-        match meaning::discover(path) {
+        match resolve::discover(path) {
             Ok(found) => root = found,
-            Err(problem) => errors.add(Place::Flag(PATH), "", problem),
+            Err(problem) => errors.add(Location::Flag(PATH), "", problem),
         }
     }
     site.root = Given { value: Auto::Is(root), origin };

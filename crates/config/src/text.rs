@@ -4,29 +4,29 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::high::{Cache, Pool, PoolSize, Route, Server, Site, Spawn, Upstream};
-use crate::low::{Low, LowSite, Repeated};
+use crate::model::{Cache, Pool, PoolSize, Route, Server, Site, Spawn, Upstream};
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section};
 use crate::origin::{Given, Origin};
+use crate::raw::{Raw, RawSite, Repeated};
 use crate::value::{Auto, Count, Nothing, Off, Size, Text};
 
 impl Server {
     /// The effective configuration as a `tokamak.toml` that means the same anywhere on this
     /// machine.
     pub fn to_toml(&self) -> String {
-        let low = raise(self);
+        let raw = raise(self);
         let mut out = String::new();
         for group in &GROUPS[..6] {
-            write_group(&mut out, group.heading, group.rows, |row| low_value(&low, row), false);
+            write_group(&mut out, group.heading, group.rows, |row| raw_value(&raw, row), false);
         }
         let mut list =
             |heading: &str, rows: &'static [Row], show: &dyn Fn(&Row) -> Option<String>| {
                 write_group(&mut out, heading, rows, show, false);
             };
-        for upstream in &low.upstreams {
+        for upstream in &raw.upstreams {
             list("[[upstream]]", option::Upstream::ROWS, &|row| upstream.values.show(row.name));
         }
-        for site in &low.sites {
+        for site in &raw.sites {
             list("[[site]]", option::Site::ROWS, &|row| site.site.show(row.name));
             list("[site.pool]", option::Pool::ROWS, &|row| site.pool.show(row.name));
             for route in &site.routes {
@@ -40,8 +40,8 @@ impl Server {
 /// A `tokamak.toml` with every option at its default, explained; options without a default stand in
 /// comments.
 pub fn sample() -> String {
-    let low = Low::new(None);
-    let site = LowSite::new(Origin::Default);
+    let raw = Raw::new(None);
+    let site = RawSite::new(Origin::Default);
     let (upstream, route) = (option::Upstream::defaults(), option::Route::defaults());
     let mut out = String::new();
     for group in GROUPS {
@@ -50,7 +50,7 @@ pub fn sample() -> String {
             "site.pool" => site.pool.show(row.name),
             "upstream" => upstream.show(row.name),
             "site.route" => route.show(row.name),
-            _ => low_value(&low, row),
+            _ => raw_value(&raw, row),
         };
         let mut text = String::new();
         write_group(&mut text, group.heading, group.rows, show, true);
@@ -68,19 +68,19 @@ pub fn sample() -> String {
 pub fn restart_needed(old: &Server, new: &Server) -> Vec<String> {
     let (old, new) = (raise(old), raise(new));
     option::rows()
-        .filter(|row| row.reload == Reload::Restart && low_value(&old, row) != low_value(&new, row))
+        .filter(|row| row.reload == Reload::Restart && raw_value(&old, row) != raw_value(&new, row))
         .map(Row::key)
         .collect()
 }
 
-fn low_value(low: &Low, row: &Row) -> Option<String> {
+fn raw_value(raw: &Raw, row: &Row) -> Option<String> {
     match row.section {
-        "" => low.top.show(row.name),
-        "limits" => low.limits.show(row.name),
-        "timeouts" => low.timeouts.show(row.name),
-        "log" => low.log.show(row.name),
-        "lua" => low.lua.show(row.name),
-        "cache" => low.cache.show(row.name),
+        "" => raw.top.show(row.name),
+        "limits" => raw.limits.show(row.name),
+        "timeouts" => raw.timeouts.show(row.name),
+        "log" => raw.log.show(row.name),
+        "lua" => raw.lua.show(row.name),
+        "cache" => raw.cache.show(row.name),
         _ => None,
     }
 }
@@ -136,10 +136,10 @@ fn paths(values: &[PathBuf]) -> Given<Vec<Text>> {
     plain(values.iter().map(|path| Text(path.to_string_lossy().into_owned())).collect())
 }
 
-/// The opposite of `meaning`: what one would have to type. The struct literals make the compiler
+/// The opposite of `resolve`: what one would have to type. The struct literals make the compiler
 /// ask for each option.
-fn raise(server: &Server) -> Low {
-    Low {
+fn raise(server: &Server) -> Raw {
+    Raw {
         file: None,
         top: option::Top {
             listen: plain(server.listen.clone()),
@@ -304,13 +304,13 @@ fn raise_route(route: &Route, upstreams: &[Upstream]) -> Repeated<option::Route>
     Repeated { origin: Origin::Default, values }
 }
 
-fn raise_site(site: &Site, upstreams: &[Upstream]) -> LowSite {
+fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
     let texts = |values: &[String]| plain(values.iter().cloned().map(Text).collect::<Vec<Text>>());
     let front_controller = match &site.front_controller {
         Some(script) => Nothing::Is(Text(script.clone())),
         None => Nothing::Word,
     };
-    LowSite {
+    RawSite {
         origin: Origin::Default,
         site: option::Site {
             host: texts(&site.hosts),

@@ -8,26 +8,26 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::high::Split;
 use crate::literal::Literal;
+use crate::model::Split;
 use crate::unit;
 
 /// One thing that is wrong with a value; `inside` is set when it concerns one entry of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Complaint {
+pub struct ValueError {
     /// Name and byte offset of the entry.
     pub inside: Option<(String, Option<usize>)>,
     /// What is wrong and what to do.
     pub problem: String,
 }
 
-impl From<String> for Complaint {
-    fn from(problem: String) -> Complaint {
-        Complaint { inside: None, problem }
+impl From<String> for ValueError {
+    fn from(problem: String) -> ValueError {
+        ValueError { inside: None, problem }
     }
 }
 
-fn wrong<T>(problem: impl Into<String>) -> Result<T, Vec<Complaint>> {
+fn wrong<T>(problem: impl Into<String>) -> Result<T, Vec<ValueError>> {
     Err(vec![problem.into().into()])
 }
 
@@ -61,7 +61,7 @@ impl Bounds {
         number: u64,
         value: T,
         show: impl Fn(u64) -> String,
-    ) -> Result<T, Vec<Complaint>> {
+    ) -> Result<T, Vec<ValueError>> {
         if (self.least..=self.most).contains(&number) || (number == 0 && self.off.is_some()) {
             return Ok(value);
         }
@@ -165,7 +165,7 @@ pub trait Value: Sized {
     const KIND: Kind;
 
     /// The value, or all that is wrong with it.
-    fn read(literal: &Literal, bounds: &Bounds) -> Result<Self, Vec<Complaint>>;
+    fn read(literal: &Literal, bounds: &Bounds) -> Result<Self, Vec<ValueError>>;
 
     /// As TOML; absent if it is not set.
     fn toml(&self) -> Option<String>;
@@ -175,7 +175,7 @@ fn quote(text: &str) -> Option<String> {
     Some(toml_edit::Value::from(text).to_string())
 }
 
-fn text_of<'a>(literal: &'a Literal, wanted: &str) -> Result<&'a str, Vec<Complaint>> {
+fn text_of<'a>(literal: &'a Literal, wanted: &str) -> Result<&'a str, Vec<ValueError>> {
     match literal {
         Literal::Word(text) | Literal::Text(text) => {
             if text.is_empty() {
@@ -197,7 +197,7 @@ pub struct Text(pub String);
 impl Value for Text {
     const KIND: Kind = Kind::Text;
 
-    fn read(literal: &Literal, _: &Bounds) -> Result<Text, Vec<Complaint>> {
+    fn read(literal: &Literal, _: &Bounds) -> Result<Text, Vec<ValueError>> {
         text_of(literal, "a text").map(|text| Text(text.to_owned()))
     }
 
@@ -209,7 +209,7 @@ impl Value for Text {
 impl Value for PathBuf {
     const KIND: Kind = Kind::Path;
 
-    fn read(literal: &Literal, _: &Bounds) -> Result<PathBuf, Vec<Complaint>> {
+    fn read(literal: &Literal, _: &Bounds) -> Result<PathBuf, Vec<ValueError>> {
         text_of(literal, "a path").map(PathBuf::from)
     }
 
@@ -225,7 +225,7 @@ pub struct Size(pub u64);
 impl Value for Size {
     const KIND: Kind = Kind::Size;
 
-    fn read(literal: &Literal, bounds: &Bounds) -> Result<Size, Vec<Complaint>> {
+    fn read(literal: &Literal, bounds: &Bounds) -> Result<Size, Vec<ValueError>> {
         let bytes = match literal {
             Literal::Word(text) | Literal::Text(text) => {
                 unit::size(text).map_err(|e| vec![e.into()])?
@@ -247,7 +247,7 @@ impl Value for Size {
 impl Value for Duration {
     const KIND: Kind = Kind::Time;
 
-    fn read(literal: &Literal, bounds: &Bounds) -> Result<Duration, Vec<Complaint>> {
+    fn read(literal: &Literal, bounds: &Bounds) -> Result<Duration, Vec<ValueError>> {
         let time = match literal {
             Literal::Word(text) | Literal::Text(text) => {
                 unit::time(text).map_err(|e| vec![e.into()])?
@@ -278,7 +278,7 @@ pub struct Count(pub u64);
 impl Value for Count {
     const KIND: Kind = Kind::Count;
 
-    fn read(literal: &Literal, bounds: &Bounds) -> Result<Count, Vec<Complaint>> {
+    fn read(literal: &Literal, bounds: &Bounds) -> Result<Count, Vec<ValueError>> {
         let number = match literal {
             Literal::Word(text) => text.trim().parse::<u64>().ok(),
             Literal::Integer(number) => u64::try_from(*number).ok(),
@@ -298,7 +298,7 @@ impl Value for Count {
 impl Value for bool {
     const KIND: Kind = Kind::Switch;
 
-    fn read(literal: &Literal, _: &Bounds) -> Result<bool, Vec<Complaint>> {
+    fn read(literal: &Literal, _: &Bounds) -> Result<bool, Vec<ValueError>> {
         match literal {
             Literal::Boolean(flag) => Ok(*flag),
             Literal::Word(word) if word == "true" => Ok(true),
@@ -334,7 +334,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
 impl Value for SocketAddr {
     const KIND: Kind = Kind::Address;
 
-    fn read(literal: &Literal, _: &Bounds) -> Result<SocketAddr, Vec<Complaint>> {
+    fn read(literal: &Literal, _: &Bounds) -> Result<SocketAddr, Vec<ValueError>> {
         let text = text_of(literal, "an address such as \"127.0.0.1:8080\"")?;
         address(text).or_else(wrong)
     }
@@ -347,7 +347,7 @@ impl Value for SocketAddr {
 impl Value for Split {
     const KIND: Kind = Kind::Split;
 
-    fn read(literal: &Literal, _: &Bounds) -> Result<Split, Vec<Complaint>> {
+    fn read(literal: &Literal, _: &Bounds) -> Result<Split, Vec<ValueError>> {
         match text_of(literal, "\"path\", \"whole\" or an extension")? {
             "path" => Ok(Split::Path),
             "whole" => Ok(Split::Whole),
@@ -380,7 +380,7 @@ pub trait Choice: Copy + PartialEq + 'static {
 impl<T: Choice> Value for T {
     const KIND: Kind = Kind::Choice(T::NAMES);
 
-    fn read(literal: &Literal, _: &Bounds) -> Result<T, Vec<Complaint>> {
+    fn read(literal: &Literal, _: &Bounds) -> Result<T, Vec<ValueError>> {
         let (Literal::Word(word) | Literal::Text(word)) = literal else {
             return wrong(format!("must be {}, not {}", plain(T::NAMES), literal.sort()));
         };
@@ -426,7 +426,7 @@ pub fn nearest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
 impl<T: Value> Value for Option<T> {
     const KIND: Kind = T::KIND;
 
-    fn read(literal: &Literal, bounds: &Bounds) -> Result<Option<T>, Vec<Complaint>> {
+    fn read(literal: &Literal, bounds: &Bounds) -> Result<Option<T>, Vec<ValueError>> {
         match literal {
             Literal::Word(word) if word.is_empty() => Ok(None),
             set => T::read(set, bounds).map(Some),
@@ -453,7 +453,7 @@ macro_rules! word_or {
         impl<T: Value> Value for $Name<T> {
             const KIND: Kind = Kind::WordOr($word, &T::KIND);
 
-            fn read(literal: &Literal, bounds: &Bounds) -> Result<$Name<T>, Vec<Complaint>> {
+            fn read(literal: &Literal, bounds: &Bounds) -> Result<$Name<T>, Vec<ValueError>> {
                 match literal {
                     Literal::Word(word) | Literal::Text(word) if word == $word => Ok($Name::Word),
                     other => T::read(other, bounds).map($Name::Is).map_err(|mut complaints| {
@@ -487,7 +487,7 @@ word_or! {
 impl<T: Value> Value for Vec<T> {
     const KIND: Kind = Kind::List(&T::KIND);
 
-    fn read(literal: &Literal, bounds: &Bounds) -> Result<Vec<T>, Vec<Complaint>> {
+    fn read(literal: &Literal, bounds: &Bounds) -> Result<Vec<T>, Vec<ValueError>> {
         let items: Vec<Literal> = match literal {
             Literal::List(items) => items.clone(),
             Literal::Word(words) => words

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bounds, Complaint, Kind, Size, Value, wrong};
-use crate::literal::{Entry, Literal};
+use super::{Bounds, Kind, Size, Value, ValueError, wrong};
+use crate::literal::{KeyValue, Literal};
 
 /// Reads each entry of a table, and gathers what is wrong with any.
 fn read_entries<T>(
     literal: &Literal,
     what: &str,
-    read: impl Fn(&Entry) -> Result<T, String>,
-) -> Result<BTreeMap<String, T>, Vec<Complaint>> {
+    read: impl Fn(&KeyValue) -> Result<T, String>,
+) -> Result<BTreeMap<String, T>, Vec<ValueError>> {
     let entries = match literal {
         Literal::Word(word) if word.is_empty() => return Ok(BTreeMap::new()),
         Literal::Table(entries) => entries,
@@ -25,7 +25,7 @@ fn read_entries<T>(
             Ok(value) => drop(values.insert(entry.name.clone(), value)),
             Err(problem) => {
                 complaints
-                    .push(Complaint { inside: Some((entry.name.clone(), entry.offset)), problem });
+                    .push(ValueError { inside: Some((entry.name.clone(), entry.offset)), problem });
             }
         }
     }
@@ -41,7 +41,7 @@ fn show<'a>(entries: impl Iterator<Item = (&'a String, toml_edit::Value)>) -> Op
 impl Value for BTreeMap<String, String> {
     const KIND: Kind = Kind::Pairs;
 
-    fn read(literal: &Literal, _: &Bounds) -> Result<BTreeMap<String, String>, Vec<Complaint>> {
+    fn read(literal: &Literal, _: &Bounds) -> Result<BTreeMap<String, String>, Vec<ValueError>> {
         read_entries(literal, "values", |entry| {
             let value = match &entry.value {
                 Literal::Text(text) => text.clone(),
@@ -74,7 +74,7 @@ impl Value for BTreeMap<String, String> {
 impl Value for BTreeMap<String, Size> {
     const KIND: Kind = Kind::Sizes;
 
-    fn read(literal: &Literal, bounds: &Bounds) -> Result<BTreeMap<String, Size>, Vec<Complaint>> {
+    fn read(literal: &Literal, bounds: &Bounds) -> Result<BTreeMap<String, Size>, Vec<ValueError>> {
         read_entries(literal, "sizes", |entry| {
             let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
             if !entry.name.bytes().all(is_part)

@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use super::{Bounds, Complaint, Kind, Value, did_you_mean, quote, text_of, wrong};
-use crate::high::{Address, Affinity, Endpoint, Pattern};
-use crate::literal::{Entry, Literal};
+use super::{Bounds, Kind, Value, ValueError, did_you_mean, quote, text_of, wrong};
+use crate::literal::{KeyValue, Literal};
+use crate::model::{Address, Affinity, Endpoint, Pattern};
 
 /// Greatest weight. Chosen arbitrarily; more would only be another way to say "nearly all".
 const HEAVIEST: i64 = 1000;
@@ -43,7 +43,7 @@ fn is_name(text: &str) -> bool {
 impl Value for Endpoint {
     const KIND: Kind = Kind::Endpoint;
 
-    fn read(literal: &Literal, _: &Bounds) -> Result<Endpoint, Vec<Complaint>> {
+    fn read(literal: &Literal, _: &Bounds) -> Result<Endpoint, Vec<ValueError>> {
         let text = text_of(literal, "an address such as \"unix:/run/app.sock\"")?;
         text.parse().or_else(wrong)
     }
@@ -56,31 +56,31 @@ impl Value for Endpoint {
 impl Value for Address {
     const KIND: Kind = Kind::Endpoint;
 
-    fn read(literal: &Literal, bounds: &Bounds) -> Result<Address, Vec<Complaint>> {
+    fn read(literal: &Literal, bounds: &Bounds) -> Result<Address, Vec<ValueError>> {
         let Literal::Table(entries) = literal else {
             return Endpoint::read(literal, bounds).map(|endpoint| Address { endpoint, weight: 1 });
         };
         let (mut endpoint, mut weight) = (None, 1);
         let mut complaints = Vec::new();
-        for Entry { name, offset, value } in entries {
-            let mut complain = |problem: String| {
-                complaints.push(Complaint { inside: Some((name.clone(), *offset)), problem });
+        for KeyValue { name, offset, value } in entries {
+            let mut report = |problem: String| {
+                complaints.push(ValueError { inside: Some((name.clone(), *offset)), problem });
             };
             match (name.as_str(), value) {
                 ("address", value) => match Endpoint::read(value, bounds) {
                     Ok(read) => endpoint = Some(read),
-                    Err(wrong) => wrong.into_iter().for_each(|wrong| complain(wrong.problem)),
+                    Err(wrong) => wrong.into_iter().for_each(|wrong| report(wrong.problem)),
                 },
                 ("weight", Literal::Integer(number @ 1..=HEAVIEST)) => {
                     weight = number.unsigned_abs() as u32
                 }
                 ("weight", other) => {
-                    complain(format!(
+                    report(format!(
                         "must be a whole number from 1 to {HEAVIEST}, not {}",
                         other.sort()
                     ));
                 }
-                _ => complain(format!("unknown key{}", did_you_mean(name, &["address", "weight"]))),
+                _ => report(format!("unknown key{}", did_you_mean(name, &["address", "weight"]))),
             }
         }
         match endpoint {
@@ -108,7 +108,7 @@ const KINDS: &[&str] =
 impl Value for Affinity {
     const KIND: Kind = Kind::Affinity;
 
-    fn read(literal: &Literal, _: &Bounds) -> Result<Affinity, Vec<Complaint>> {
+    fn read(literal: &Literal, _: &Bounds) -> Result<Affinity, Vec<ValueError>> {
         let text = text_of(literal, "what binds a request, such as \"cookie:session\"")?;
         let (kind, rest) = match text.split_once(':') {
             Some((kind, rest)) => (format!("{kind}:"), rest),

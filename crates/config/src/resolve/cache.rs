@@ -3,29 +3,29 @@
 use std::time::Duration;
 
 use super::{Reader, number};
-use crate::high::{Cache, Caching, Endpoint, Tier};
+use crate::model::{Cache, Caching, Endpoint, Tier};
 use crate::option;
 use crate::value::{Auto, Text};
 
 /// A largest response must fit this many times, or hardly anything else would.
 const TIMES: u64 = 4;
 
-fn cache(low: &option::Cache) -> Cache {
+fn cache(raw: &option::Cache) -> Cache {
     Cache {
-        memory: number(low.memory.value.0),
-        largest: number(low.largest.value.0),
-        wait: low.wait.value,
-        tier: low.redis.value.as_ref().map(|server| tier(low, server)),
+        memory: number(raw.memory.value.0),
+        largest: number(raw.largest.value.0),
+        wait: raw.wait.value,
+        tier: raw.redis.value.as_ref().map(|server| tier(raw, server)),
     }
 }
 
-fn tier(low: &option::Cache, server: &Endpoint) -> Tier {
+fn tier(raw: &option::Cache, server: &Endpoint) -> Tier {
     Tier {
         server: server.clone(),
-        password: low.redis_password.value.as_ref().map(|password| password.0.clone()),
-        database: low.redis_database.value.0 as u32,
-        prefix: low.redis_prefix.value.0.clone(),
-        timeout: low.redis_timeout.value,
+        password: raw.redis_password.value.as_ref().map(|password| password.0.clone()),
+        database: raw.redis_database.value.0 as u32,
+        prefix: raw.redis_prefix.value.0.clone(),
+        timeout: raw.redis_timeout.value,
     }
 }
 
@@ -84,19 +84,19 @@ pub(super) fn route(route: &option::Route, site: &Caching) -> Caching {
 
 impl Reader<'_> {
     pub(super) fn cache(&mut self) -> Cache {
-        let low = &self.low.cache;
-        let (memory, largest) = (low.memory.value.0, &low.largest);
+        let raw = &self.raw.cache;
+        let (memory, largest) = (raw.memory.value.0, &raw.largest);
         if largest.value.0 > memory / TIMES {
             let problem = format!(
                 "a response may take a quarter of `memory` at most, {} bytes",
                 memory / TIMES
             );
-            self.complain("cache", "largest", largest.origin, problem);
+            self.report("cache", "largest", largest.origin, problem);
         }
-        if let Some(Endpoint::Srv(_)) = low.redis.value {
+        if let Some(Endpoint::Srv(_)) = raw.redis.value {
             let problem = "must be HOST:PORT or \"unix:/run/redis.sock\"".to_owned();
-            self.complain("cache", "redis", low.redis.origin, problem);
+            self.report("cache", "redis", raw.redis.origin, problem);
         }
-        cache(low)
+        cache(raw)
     }
 }

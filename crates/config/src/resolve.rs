@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::Errors;
-use crate::high::{
+use crate::model::{
     AccessLog, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts,
 };
-use crate::low::{Low, LowSite};
 use crate::option::{self, Manager};
 use crate::origin::{Given, Origin};
+use crate::raw::{Raw, RawSite};
 use crate::value::{Auto, Count, Nothing, Off, Text};
 
-/// What the meaning depends on beside the text.
+/// What resolving depends on beside the text.
 pub(crate) struct Surroundings<'a> {
     /// Flags' and variables' paths are relative to it.
     pub directory: &'a Path,
@@ -36,10 +36,10 @@ fn auto_size(cores: usize) -> PoolSize {
     PoolSize::Auto { least: cores.clamp(2, 256), max: (cores * 4).clamp(8, 256) }
 }
 
-/// What `low` means, unless something is wrong; everything wrong goes to `errors`.
-pub(crate) fn server(low: &Low, around: &Surroundings, errors: &mut Errors) -> Server {
-    let mut reader = Reader { low, around, errors };
-    let top = &low.top;
+/// What `raw` means, unless something is wrong; everything wrong goes to `errors`.
+pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> Server {
+    let mut reader = Reader { raw, around, errors };
+    let top = &raw.top;
     reader.listen(&top.listen);
     Server {
         listen: top.listen.value.clone(),
@@ -52,23 +52,23 @@ pub(crate) fn server(low: &Low, around: &Surroundings, errors: &mut Errors) -> S
         control: reader.optional_path(&top.control),
         pid_file: reader.optional_path(&top.pid_file),
         limits: Limits {
-            head: number(low.limits.head.value.0),
-            headers: number(low.limits.headers.value.0),
-            body: low.limits.body.value.0,
-            buffer: number(low.limits.buffer.value.0),
-            connections: number(low.limits.connections.value.0),
+            head: number(raw.limits.head.value.0),
+            headers: number(raw.limits.headers.value.0),
+            body: raw.limits.body.value.0,
+            buffer: number(raw.limits.buffer.value.0),
+            connections: number(raw.limits.connections.value.0),
         },
         timeouts: Timeouts {
-            head: low.timeouts.head.value,
-            body: low.timeouts.body.value,
-            idle: low.timeouts.idle.value,
-            send: low.timeouts.send.value,
-            drain: low.timeouts.drain.value,
-            watchdog: low.timeouts.watchdog.value,
+            head: raw.timeouts.head.value,
+            body: raw.timeouts.body.value,
+            idle: raw.timeouts.idle.value,
+            send: raw.timeouts.send.value,
+            drain: raw.timeouts.drain.value,
+            watchdog: raw.timeouts.watchdog.value,
         },
-        log: reader.log(&low.log),
+        log: reader.log(&raw.log),
         resolver: top.resolver.value.clone(),
-        lua: lua(&low.lua),
+        lua: lua(&raw.lua),
         cache: reader.cache(),
         upstreams: reader.upstreams(),
         sites: reader.sites(),
@@ -76,12 +76,12 @@ pub(crate) fn server(low: &Low, around: &Surroundings, errors: &mut Errors) -> S
     }
 }
 
-fn lua(low: &option::Lua) -> Lua {
-    let shared = low.shared.value.iter();
+fn lua(raw: &option::Lua) -> Lua {
+    let shared = raw.shared.value.iter();
     Lua {
-        time: low.time.value,
-        total: low.total.value,
-        memory: number(low.memory.value.0),
+        time: raw.time.value,
+        total: raw.total.value,
+        memory: number(raw.memory.value.0),
         shared: shared.map(|(name, size)| (name.clone(), number(size.0))).collect(),
     }
 }
@@ -92,9 +92,9 @@ impl Default for Lua {
     }
 }
 
-/// What the sites of `low` mean by themselves; everything wrong goes to `errors`.
-pub(crate) fn sites(low: &Low, around: &Surroundings, errors: &mut Errors) -> Vec<Site> {
-    Reader { low, around, errors }.sites()
+/// What the sites of `raw` mean by themselves; everything wrong goes to `errors`.
+pub(crate) fn sites(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> Vec<Site> {
+    Reader { raw, around, errors }.sites()
 }
 
 fn mode(site: &option::Site) -> Mode {
@@ -115,19 +115,19 @@ fn text(given: &Given<Option<Text>>) -> Option<String> {
 }
 
 struct Reader<'a> {
-    low: &'a Low,
+    raw: &'a Raw,
     around: &'a Surroundings<'a>,
     errors: &'a mut Errors,
 }
 
 impl Reader<'_> {
-    fn complain(&mut self, section: &str, name: &str, origin: Origin, problem: String) {
-        self.low.complain(self.errors, section, name, origin, problem);
+    fn report(&mut self, section: &str, name: &str, origin: Origin, problem: String) {
+        self.raw.report(self.errors, section, name, origin, problem);
     }
 
     /// Paths of the file are relative to its directory, all others to the current one.
     fn absolute(&self, path: &Path, origin: Origin) -> PathBuf {
-        let base = match (origin, &self.low.file) {
+        let base = match (origin, &self.raw.file) {
             (Origin::File(_), Some(file)) => file.parent().unwrap_or(self.around.directory),
             _ => self.around.directory,
         };
@@ -140,11 +140,11 @@ impl Reader<'_> {
 
     fn listen(&mut self, given: &Given<Vec<std::net::SocketAddr>>) {
         if given.value.is_empty() {
-            self.complain("", "listen", given.origin, "must name at least one address".into());
+            self.report("", "listen", given.origin, "must name at least one address".into());
         }
         for (nth, address) in given.value.iter().enumerate() {
             if given.value[..nth].contains(address) {
-                self.complain(
+                self.report(
                     "",
                     "listen",
                     given.origin,
@@ -177,9 +177,9 @@ impl Reader<'_> {
             Some(parent) if !parent.is_dir() => {
                 let problem =
                     format!("the directory {} does not exist; create it", parent.display());
-                self.complain("log", name, origin, problem);
+                self.report("log", name, origin, problem);
             }
-            _ => self.complain(
+            _ => self.report(
                 "log",
                 name,
                 origin,
@@ -190,11 +190,11 @@ impl Reader<'_> {
     }
 
     fn sites(&mut self) -> Vec<Site> {
-        let low = self.low;
+        let raw = self.raw;
         let mut taken: BTreeMap<String, Origin> = BTreeMap::new();
-        let several = low.sites.len() > 1;
+        let several = raw.sites.len() > 1;
         let mut sites = Vec::new();
-        for site in &low.sites {
+        for site in &raw.sites {
             let hosts = self.hosts(site, several, &mut taken);
             sites.push(self.site(site, hosts, several));
         }
@@ -204,8 +204,8 @@ impl Reader<'_> {
 
     /// Finds the sites that are named as fallbacks.
     fn fallbacks(&mut self, sites: &mut [Site]) {
-        let (low, all) = (self.low, sites.to_vec());
-        for (site, low) in sites.iter_mut().zip(&low.sites) {
+        let (raw, all) = (self.raw, sites.to_vec());
+        for (site, raw) in sites.iter_mut().zip(&raw.sites) {
             let Some(host) = site.fallback.take().map(|host| host.to_ascii_lowercase()) else {
                 continue;
             };
@@ -224,17 +224,17 @@ impl Reader<'_> {
                     continue;
                 }
             };
-            self.complain("site", "fallback", low.site.fallback.origin, problem);
+            self.report("site", "fallback", raw.site.fallback.origin, problem);
         }
     }
 
     fn hosts(
         &mut self,
-        low: &LowSite,
+        raw: &RawSite,
         several: bool,
         taken: &mut BTreeMap<String, Origin>,
     ) -> Vec<String> {
-        let given = &low.site.host;
+        let given = &raw.site.host;
         let mut hosts = Vec::new();
         for Text(host) in &given.value {
             let host = host.to_ascii_lowercase();
@@ -248,9 +248,9 @@ impl Reader<'_> {
             if !plain || port {
                 let problem =
                     format!("`{host}` is not a host name; write it without scheme, port and path");
-                self.complain("site", "host", given.origin, problem);
+                self.report("site", "host", given.origin, problem);
             } else if taken.contains_key(&host) {
-                self.complain(
+                self.report(
                     "site",
                     "host",
                     given.origin,
@@ -263,14 +263,14 @@ impl Reader<'_> {
         }
         if several && given.value.is_empty() {
             let problem = "not set; with several sites each needs its host names".into();
-            self.complain("site", "host", low.origin, problem);
+            self.report("site", "host", raw.origin, problem);
         }
         hosts
     }
 
-    fn site(&mut self, low: &LowSite, hosts: Vec<String>, several: bool) -> Site {
-        let site = &low.site;
-        let root = self.root(low, several);
+    fn site(&mut self, raw: &RawSite, hosts: Vec<String>, several: bool) -> Site {
+        let site = &raw.site;
+        let root = self.root(raw, several);
         let front_controller = root.as_ref().and_then(|root| self.front_controller(site, root));
         let mode = mode(site);
         let worker = self.worker(site, mode);
@@ -284,7 +284,7 @@ impl Reader<'_> {
         );
         let lua = self.site_scripts(site);
         let cache = cache::site(site);
-        let routes = self.routes(low, authorizer, (&lua, &cache));
+        let routes = self.routes(raw, authorizer, (&lua, &cache));
         self.names_of_files(site);
         self.php_settings(site);
         Site {
@@ -305,7 +305,7 @@ impl Reader<'_> {
             upstream,
             authorizer,
             routes,
-            pool: self.pool(&low.pool),
+            pool: self.pool(&raw.pool),
             php_value: site.php_value.value.clone(),
             php_admin_value: site.php_admin_value.value.clone(),
             env: site.env.value.clone(),
@@ -315,8 +315,8 @@ impl Reader<'_> {
         }
     }
 
-    fn root(&mut self, low: &LowSite, several: bool) -> Option<PathBuf> {
-        let given = &low.site.root;
+    fn root(&mut self, raw: &RawSite, several: bool) -> Option<PathBuf> {
+        let given = &raw.site.root;
         match &given.value {
             Auto::Is(path) => {
                 let root = self.absolute(path, given.origin);
@@ -325,21 +325,21 @@ impl Reader<'_> {
                 }
                 let problem =
                     format!("{} is not a directory; create it or correct the path", root.display());
-                self.complain("site", "root", given.origin, problem);
+                self.report("site", "root", given.origin, problem);
                 None
             }
             Auto::Word if several => {
                 let problem = "not set; with several sites each needs its document root".into();
-                self.complain("site", "root", low.origin, problem);
+                self.report("site", "root", raw.origin, problem);
                 None
             }
             Auto::Word => {
                 let origin =
-                    if self.low.file.is_some() { Origin::File(0) } else { Origin::Default };
+                    if self.raw.file.is_some() { Origin::File(0) } else { Origin::Default };
                 let directory = self.absolute(Path::new("."), origin);
                 let found = discover(&directory);
                 if let Err(problem) = &found {
-                    self.complain("site", "root", low.origin, problem.clone());
+                    self.report("site", "root", raw.origin, problem.clone());
                 }
                 found.ok()
             }
@@ -359,13 +359,13 @@ impl Reader<'_> {
                 {
                     let problem =
                         format!("`{name}` must be a path below the root, without `.` and `..`");
-                    self.complain("site", "front_controller", given.origin, problem);
+                    self.report("site", "front_controller", given.origin, problem);
                 } else if !root.join(script).is_file() {
                     let problem = format!(
                         "{} is not a file; correct the name, or write \"none\"",
                         root.join(script).display()
                     );
-                    self.complain("site", "front_controller", given.origin, problem);
+                    self.report("site", "front_controller", given.origin, problem);
                 }
                 Some(script.to_owned())
             }
@@ -380,7 +380,7 @@ impl Reader<'_> {
         if mode == Mode::Worker && script.is_none() {
             let problem =
                 "worker mode needs a script that boots the application; set `worker`".into();
-            self.complain("site", "mode", site.mode.origin, problem);
+            self.report("site", "mode", site.mode.origin, problem);
         }
         script
     }
@@ -391,7 +391,7 @@ impl Reader<'_> {
         if !script.is_file() {
             let problem =
                 format!("{} is not a file; create it or correct the path", script.display());
-            self.complain("site", name, given.origin, problem);
+            self.report("site", name, given.origin, problem);
         }
         Some(script)
     }
@@ -413,7 +413,7 @@ impl Reader<'_> {
             if !script.is_file() {
                 let problem =
                     format!("{} is not a file; create it or correct the path", script.display());
-                self.complain(section, name, given.origin, problem);
+                self.report(section, name, given.origin, problem);
             }
             scripts.push(script);
         }
@@ -434,19 +434,19 @@ impl Reader<'_> {
                 if is_set && !(is_tried && matches!(origin, Origin::File(_))) {
                     let problem = "only sealed mode has an image to prepare; set `mode = \
                         \"sealed\"`, or remove this key";
-                    self.complain("site", name, origin, problem.into());
+                    self.report("site", name, origin, problem.into());
                 }
             }
             return (None, Vec::new());
         }
         if boot.value.is_some() && site.worker.value.is_some() {
             let problem = "a worker script boots the application itself; remove `boot` or `worker`";
-            self.complain("site", "boot", boot.origin, problem.into());
+            self.report("site", "boot", boot.origin, problem.into());
         }
         if !keep.value.is_empty() {
             let problem =
                 "sealed mode keeps nothing between requests; remove the key, or use worker mode";
-            self.complain("site", "keep", keep.origin, problem.into());
+            self.report("site", "keep", keep.origin, problem.into());
         }
         for Text(target) in &warm.value {
             let plain = target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
@@ -461,7 +461,7 @@ impl Reader<'_> {
                         and be written as in a \
                      request, as in \"/login?from=home\""
                 );
-                self.complain("site", "warm", warm.origin, problem);
+                self.report("site", "warm", warm.origin, problem);
             }
         }
         (self.script("boot", boot), warm.value.iter().map(|text| text.0.clone()).collect())
@@ -473,7 +473,7 @@ impl Reader<'_> {
                 let problem = format!(
                     "`{name}` must be a plain file name, without `/` and not starting with a dot"
                 );
-                self.complain("site", "index", site.index.origin, problem);
+                self.report("site", "index", site.index.origin, problem);
             }
         }
     }
@@ -482,7 +482,7 @@ impl Reader<'_> {
         for name in site.php_value.value.keys() {
             if site.php_admin_value.value.contains_key(name) {
                 let problem = format!("`{name}` is in php_admin_value too; keep one of them");
-                self.complain("site", "php_value", site.php_value.origin, problem);
+                self.report("site", "php_value", site.php_value.origin, problem);
             }
         }
     }
@@ -515,20 +515,20 @@ impl Reader<'_> {
                     let problem = format!(
                         "{max_spare} is more than workers ({workers}); lower it or raise workers"
                     );
-                    self.complain("site.pool", "max_spare", pool.max_spare.origin, problem);
+                    self.report("site.pool", "max_spare", pool.max_spare.origin, problem);
                 }
                 if min_spare > max_spare {
                     let problem = format!(
                         "{min_spare} is more than max_spare ({max_spare}); lower it or raise \
                             max_spare"
                     );
-                    self.complain("site.pool", "min_spare", pool.min_spare.origin, problem);
+                    self.report("site.pool", "min_spare", pool.min_spare.origin, problem);
                 } else if !(min_spare..=max_spare).contains(&start) {
                     let problem = format!(
                         "{start} must lie between min_spare ({min_spare}) and max_spare \
                             ({max_spare})"
                     );
-                    self.complain("site.pool", "start", pool.start.origin, problem);
+                    self.report("site.pool", "start", pool.start.origin, problem);
                 }
                 PoolSize::Dynamic { start, min_spare, max_spare, max: workers }
             }

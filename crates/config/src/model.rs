@@ -1,7 +1,7 @@
 //! What a configuration means: every default filled in, every unit converted, every path absolute.
 //!
 //! The rest of the program sees only these types. How they were typed (file, environment, flags) is
-//! the concern of [`crate::low`] and [`crate::option`].
+//! the concern of [`crate::raw`] and [`crate::option`].
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,16 +1,16 @@
 //! What was typed: every option with its value, checked by itself, and its origin. Nothing here
-//! looks at the file system or at two options together; that is `meaning`'s.
+//! looks at the file system or at two options together; that is `resolve`'s.
 //!
 //! Precedence is the order of the calls: the defaults, then the file (`parse`), then
-//! [`Low::environment`], then [`Low::flags`]. Each overwrites what it finds.
+//! [`Raw::environment`], then [`Raw::flags`]. Each overwrites what it finds.
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Errors, Place};
+use crate::error::{Errors, Location};
 use crate::literal::Literal;
 use crate::option::{self, Row, Section, key_of};
 use crate::origin::Origin;
-use crate::value::Complaint;
+use crate::value::ValueError;
 
 /// One of several tables with the same name.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ impl<S: Section> Repeated<S> {
 
 /// One `[[site]]` with its `[site.pool]` and its `[[site.route]]`s.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LowSite {
+pub(crate) struct RawSite {
     /// Where its heading stands.
     pub origin: Origin,
     pub site: option::Site,
@@ -36,15 +36,15 @@ pub(crate) struct LowSite {
     pub routes: Vec<Repeated<option::Route>>,
 }
 
-impl LowSite {
-    pub fn new(origin: Origin) -> LowSite {
-        LowSite { origin, site: Section::defaults(), pool: Section::defaults(), routes: Vec::new() }
+impl RawSite {
+    pub fn new(origin: Origin) -> RawSite {
+        RawSite { origin, site: Section::defaults(), pool: Section::defaults(), routes: Vec::new() }
     }
 }
 
 /// The whole configuration as typed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Low {
+pub(crate) struct Raw {
     /// The file, if there is one.
     pub file: Option<PathBuf>,
     pub top: option::Top,
@@ -54,13 +54,13 @@ pub(crate) struct Low {
     pub lua: option::Lua,
     pub cache: option::Cache,
     pub upstreams: Vec<Repeated<option::Upstream>>,
-    pub sites: Vec<LowSite>,
+    pub sites: Vec<RawSite>,
 }
 
-impl Low {
+impl Raw {
     /// Every option at its default, no site.
-    pub fn new(file: Option<&Path>) -> Low {
-        Low {
+    pub fn new(file: Option<&Path>) -> Raw {
+        Raw {
             file: file.map(Path::to_owned),
             top: Section::defaults(),
             limits: Section::defaults(),
@@ -93,7 +93,7 @@ impl Low {
         for (flag, value) in flags {
             match option::row_of_flag(flag) {
                 Some(row) => self.override_with(row, value, Origin::Flag(flag), errors),
-                None => errors.add(Place::Flag(flag), "", "sets no option"),
+                None => errors.add(Location::Flag(flag), "", "sets no option"),
             }
         }
     }
@@ -120,14 +120,14 @@ impl Low {
             },
         };
         for complaint in put.err().unwrap_or_default() {
-            self.complain(errors, row.section, row.name, origin, complaint);
+            self.report(errors, row.section, row.name, origin, complaint);
         }
     }
 
     /// The one site that a flag, a variable or `PATH` means; made if the file has none.
-    pub fn only_site(&mut self) -> Result<&mut LowSite, String> {
+    pub fn only_site(&mut self) -> Result<&mut RawSite, String> {
         if self.sites.is_empty() {
-            self.sites.push(LowSite::new(Origin::Default));
+            self.sites.push(RawSite::new(Origin::Default));
         }
         match &mut self.sites[..] {
             [site] => Ok(site),
@@ -140,13 +140,13 @@ impl Low {
     }
 
     /// Writes down what is wrong with one option.
-    pub fn complain(
+    pub fn report(
         &self,
         errors: &mut Errors,
         section: &str,
         name: &str,
         origin: Origin,
-        complaint: impl Into<Complaint>,
+        complaint: impl Into<ValueError>,
     ) {
         let complaint = complaint.into();
         let mut key = key_of(section, name);
@@ -157,13 +157,13 @@ impl Low {
     }
 
     /// Where something of this origin was typed.
-    pub fn place(&self, origin: Origin) -> Place {
+    pub fn place(&self, origin: Origin) -> Location {
         match (origin, &self.file) {
-            (Origin::Flag(name), _) => Place::Flag(name),
-            (Origin::Environment(name), _) => Place::Environment(name),
-            (Origin::File(line), Some(file)) => Place::File(file.clone(), Some(line)),
-            (Origin::Default, Some(file)) => Place::File(file.clone(), None),
-            (Origin::Default | Origin::File(_), None) => Place::Default,
+            (Origin::Flag(name), _) => Location::Flag(name),
+            (Origin::Environment(name), _) => Location::Environment(name),
+            (Origin::File(line), Some(file)) => Location::File(file.clone(), Some(line)),
+            (Origin::Default, Some(file)) => Location::File(file.clone(), None),
+            (Origin::Default | Origin::File(_), None) => Location::Default,
         }
     }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Reader, number, or};
-use crate::high::{
+use crate::model::{
     Address, Caching, Check, Endpoint, Filter, Health, Mode, Route, Scripts, Upstream,
     UpstreamTimeouts,
 };
-use crate::low::LowSite;
 use crate::option;
 use crate::origin::{Given, Origin};
+use crate::raw::RawSite;
 use crate::value::{Auto, Count, Nothing, Text, did_you_mean};
 
 /// Connections to an address of which we know nothing. Chosen arbitrarily.
@@ -18,14 +18,14 @@ const CONNECTIONS: usize = 16;
 
 impl Reader<'_> {
     pub(super) fn upstreams(&mut self) -> Vec<Upstream> {
-        let low = self.low;
+        let raw = self.raw;
         let mut upstreams: Vec<Upstream> = Vec::new();
-        for table in &low.upstreams {
+        for table in &raw.upstreams {
             let option::Upstream { name: given, address, spawn, .. } = &table.values;
             let name = match &given.value {
                 Some(Text(name)) => name.clone(),
                 None => {
-                    self.complain(
+                    self.report(
                         "upstream",
                         "name",
                         table.origin,
@@ -36,11 +36,11 @@ impl Reader<'_> {
             };
             if upstreams.iter().any(|other| other.name == name) {
                 let problem = format!("`{name}` is there twice; give each its own name");
-                self.complain("upstream", "name", given.origin, problem);
+                self.report("upstream", "name", given.origin, problem);
             }
             if address.value.is_empty() && spawn.value.is_empty() {
                 let problem = "not set; say where the application listens, or `spawn` it".into();
-                self.complain("upstream", "address", table.origin, problem);
+                self.report("upstream", "address", table.origin, problem);
             }
             let upstream = self.upstream_of(&table.values, name, table.origin);
             upstreams.push(upstream);
@@ -95,18 +95,13 @@ impl Reader<'_> {
         let Some(Text(path)) = &values.check.value else {
             if !values.check_params.value.is_empty() {
                 let problem = "nothing is checked; set `check`, or remove this key";
-                self.complain(
-                    "upstream",
-                    "check_params",
-                    values.check_params.origin,
-                    problem.into(),
-                );
+                self.report("upstream", "check_params", values.check_params.origin, problem.into());
             }
             return None;
         };
         if !path.starts_with('/') {
             let problem = format!("`{path}` must begin with `/`, as in \"/ping\"");
-            self.complain("upstream", "check", values.check.origin, problem);
+            self.report("upstream", "check", values.check.origin, problem);
         }
         Some(Check {
             path: path.clone(),
@@ -130,14 +125,14 @@ impl Reader<'_> {
             if addresses.iter().any(|other| other.endpoint == endpoint) {
                 let problem =
                     format!("`{endpoint}` is there twice; for a greater share give it a `weight`");
-                self.complain("upstream", "address", origin, problem);
+                self.report("upstream", "address", origin, problem);
             }
             addresses.push(Address { endpoint, weight: *weight });
         }
         if values.spill.value && values.affinity.value.is_empty() {
             let problem =
                 "nothing binds requests to an address; set `affinity`, or remove this key";
-            self.complain("upstream", "spill", values.spill.origin, problem.into());
+            self.report("upstream", "spill", values.spill.origin, problem.into());
         }
         addresses
     }
@@ -149,13 +144,13 @@ impl Reader<'_> {
             let directory = self.absolute(Path::new(directory), given.origin);
             if !path.starts_with('/') {
                 let problem = format!("`{path}` must begin with `/`, as in \"/protected/\"");
-                self.complain("upstream", "internal", given.origin, problem);
+                self.report("upstream", "internal", given.origin, problem);
             } else if !directory.is_dir() {
                 let problem = format!(
                     "{} is not a directory; create it or correct the path",
                     directory.display()
                 );
-                self.complain("upstream", "internal", given.origin, problem);
+                self.report("upstream", "internal", given.origin, problem);
             }
             all.insert(format!("{}/", path.trim_end_matches('/')), directory);
         }
@@ -171,7 +166,7 @@ impl Reader<'_> {
             if matches!(site.mode.origin, Origin::File(_)) {
                 let problem =
                     "only fastcgi mode sends scripts to an upstream; remove `mode` or this key";
-                self.complain("site", "upstream", site.upstream.origin, problem.into());
+                self.report("site", "upstream", site.upstream.origin, problem.into());
             }
             return None;
         }
@@ -181,7 +176,7 @@ impl Reader<'_> {
     /// The routes of a site whose own authorizer is this.
     pub(super) fn routes(
         &mut self,
-        site: &LowSite,
+        site: &RawSite,
         authorizer: Option<usize>,
         (lua, cache): (&Scripts, &Caching),
     ) -> Vec<Route> {
@@ -190,21 +185,16 @@ impl Reader<'_> {
             let option::Route { path, upstream, split, script, files, .. } = &table.values;
             let Some(Text(text)) = &path.value else {
                 let problem = "not set; a route needs its `path`".into();
-                self.complain("site.route", "path", table.origin, problem);
+                self.report("site.route", "path", table.origin, problem);
                 continue;
             };
             let clean = text.trim_end_matches('/');
             if !text.starts_with('/') || clean.contains("//") || clean.contains("/.") {
                 let problem =
                     format!("`{text}` must begin with `/`, and have no empty or hidden part");
-                self.complain("site.route", "path", path.origin, problem);
+                self.report("site.route", "path", path.origin, problem);
             } else if routes.iter().any(|(route, _)| route.path == clean) {
-                self.complain(
-                    "site.route",
-                    "path",
-                    path.origin,
-                    format!("`{text}` is there twice"),
-                );
+                self.report("site.route", "path", path.origin, format!("`{text}` is there twice"));
             }
             let option::Route { authorizer: guard, filter, .. } = &table.values;
             let scripts = self.route_scripts(&table.values);
@@ -215,7 +205,7 @@ impl Reader<'_> {
                     "not set; a route needs an `upstream`, an `authorizer`, a `filter`, a script \
                         or its own `cache`"
                         .into();
-                self.complain("site.route", "upstream", table.origin, problem);
+                self.report("site.route", "upstream", table.origin, problem);
             }
             let own = match &guard.value {
                 Auto::Is(Nothing::Is(name)) => Some(name),
@@ -260,14 +250,14 @@ impl Reader<'_> {
             let problem =
                 "says which files are filtered, but not by whom; set `filter`, or remove this"
                     .into();
-            self.complain("site.route", "filter_extensions", extensions.origin, problem);
+            self.report("site.route", "filter_extensions", extensions.origin, problem);
         }
         for Text(extension) in &extensions.value {
             if extension.len() < 2 || !extension.starts_with('.') || extension.contains('/') {
                 let problem = format!(
                     "`{extension}` is no extension; write it with its dot, as in \".html\""
                 );
-                self.complain("site.route", "filter_extensions", extensions.origin, problem);
+                self.report("site.route", "filter_extensions", extensions.origin, problem);
             }
         }
         let upstream =
@@ -291,15 +281,15 @@ impl Reader<'_> {
 
     fn named(&mut self, section: &str, option: &str, name: &str, origin: Origin) -> Option<usize> {
         let names =
-            |table: &crate::low::Repeated<option::Upstream>| table.values.name.value.clone();
+            |table: &crate::raw::Repeated<option::Upstream>| table.values.name.value.clone();
         let names: Vec<String> =
-            self.low.upstreams.iter().filter_map(names).map(|text| text.0).collect();
+            self.raw.upstreams.iter().filter_map(names).map(|text| text.0).collect();
         let found = names.iter().position(|other| other == name);
         if found.is_none() {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let problem =
                 format!("there is no [[upstream]] `{name}`{}", did_you_mean(name, &names));
-            self.complain(section, option, origin, problem);
+            self.report(section, option, origin, problem);
         }
         found
     }

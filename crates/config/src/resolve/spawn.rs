@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::{Reader, number, text};
-use crate::high::Spawn;
+use crate::model::Spawn;
 use crate::option::{self, Section};
 use crate::origin::Origin;
 use crate::value::Text;
@@ -22,7 +22,7 @@ impl Reader<'_> {
         if !values.address.value.is_empty() {
             let problem =
                 "the sockets of `spawn` are made by the server; remove this key, or `spawn`";
-            self.complain("upstream", "address", values.address.origin, problem.into());
+            self.report("upstream", "address", values.address.origin, problem.into());
         }
         let given = &values.directory;
         let directory = match &given.value {
@@ -31,14 +31,14 @@ impl Reader<'_> {
         };
         if values.group.value.is_some() && values.user.value.is_none() {
             let problem = "a group goes with a user; set `user` too";
-            self.complain("upstream", "group", values.group.origin, problem.into());
+            self.report("upstream", "group", values.group.origin, problem.into());
         }
         if !directory.is_dir() {
             let problem = format!(
                 "{} is not a directory; create it or correct the path",
                 directory.display()
             );
-            self.complain("upstream", "directory", given.origin, problem);
+            self.report("upstream", "directory", given.origin, problem);
         }
         let found = self.program(name, &directory, values);
         if found.is_none() {
@@ -46,7 +46,7 @@ impl Reader<'_> {
                 if name.contains('/') { directory.display().to_string() } else { "PATH".into() };
             let problem =
                 format!("there is no program `{name}` in {place}; install it or correct the name");
-            self.complain("upstream", "spawn", values.spawn.origin, problem);
+            self.report("upstream", "spawn", values.spawn.origin, problem);
         }
         Some(Spawn {
             program: found?,
@@ -108,7 +108,7 @@ impl Reader<'_> {
             if !is_usual {
                 let problem = "only an application that is started here has it; set `spawn`, or \
                     remove this key";
-                self.complain("upstream", name, origin, problem.into());
+                self.report("upstream", name, origin, problem.into());
             }
         }
     }
