@@ -27,7 +27,7 @@ enum {
     BACKLOG = 4096,
     EVENTS = 256,
     MOST_DESCRIPTORS = 65536,
-    MOST_PIPELINED = 64, /* answers that are written at once; chosen arbitrarily */
+    MOST_PIPELINED = 64, /* answers that are written at once: more than any client here sends */
 };
 
 /* How much of the empty line that ends a head has come, by descriptor. */

@@ -24,8 +24,9 @@ const FAILED: u8 = 1;
 /// Time between two signs of life.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// Milliseconds for which the front waits for room on the line. Chosen arbitrarily; the supervisor
-/// asks for no longer.
+/// Milliseconds for which the front waits for room on the control channel. The supervisor stops
+/// waiting for an answer after two seconds, so a longer wait would be useless; with a tenth, a
+/// supervisor that is busy with a reload would miss answers.
 const PATIENCE: usize = 1000;
 
 /// Runs the front in this process until the supervisor drains it or is gone.

@@ -18,11 +18,13 @@ use super::fastcgi;
 /// The name under which log lines are written.
 const NAME: &str = "lua-fcgi";
 
-/// How long requests may take to end after the server was told to stop, beyond their own limit.
-/// Chosen arbitrarily.
+/// How long requests may take to end after the server was told to stop, beyond their own limit: the
+/// time for the last bytes to reach a slow web server. A tenth would cut responses; ten times more
+/// would outlast the patience of service managers.
 const LAST_BYTES: Duration = Duration::from_secs(5);
 
-/// How often signals are looked for even if none is announced. Chosen arbitrarily.
+/// How often signals are looked for even if none was announced. It only matters if an announcement
+/// was lost: then a stop takes this long. A tenth would wake an idle server for nothing.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// Exit status of a server that did not wait for its last requests.

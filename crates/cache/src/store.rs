@@ -11,21 +11,23 @@ use crate::entry::Entry;
 use crate::key::{Key, url_key};
 use crate::rules::Request;
 
-/// Most responses to one URL that differ by `Vary`. The oldest goes when there is one more: a
-/// client that thinks up values gets no further than this. Chosen arbitrarily; above what languages
-/// and encodings make of a page.
+/// Most responses to one URL that differ by `Vary`; one more replaces the oldest. Languages times
+/// encodings of a page mostly stay below it; a tenth would evict good responses. Ten times more
+/// would let a client that invents header values push ten times as many other pages out.
 const MOST_VARIANTS: usize = 32;
 
 /// Smallest bytes that a part of the map has room for, in largest responses: then none of them is
 /// too large for its part.
 const PART: u64 = 4;
 
-/// Most parts of the map: each has a lock of its own. Chosen arbitrarily; above the cores that
-/// share it mostly.
+/// Most parts of the map, each with a lock of its own. It should exceed the cores that share the
+/// map: with a tenth, event loops would wait for each other; with ten times more, the parts of a
+/// small cache could not hold a large response.
 const MOST_PARTS: u64 = 64;
 
-/// Bytes that a response takes on average; the library asks for it, to make room. Chosen
-/// arbitrarily.
+/// Bytes of an average response, from which the library sizes its tables. If it is ten times too
+/// large or small, the tables are resized or take some memory that is not needed; nothing else
+/// depends on it.
 const USUAL: u64 = 16 * 1024;
 
 /// What a key takes in the map beside its bytes: the map's own entry, two allocations. Rather too

@@ -9,8 +9,9 @@ pub(crate) const BODY_LEN: usize = 8;
 /// FCGI_KEEP_CONN (§5.1), the one flag.
 pub(crate) const KEEP_CONN: u8 = 1;
 
-/// Most content of a management record that is collected; what it may hold is far less. Chosen
-/// arbitrarily.
+/// Most content of a management record that is collected. The three known variables take less than
+/// 100 bytes. The bound only limits what a hostile peer can make us hold: ten times more would
+/// still be harmless, a tenth would still do.
 const MOST_MANAGEMENT: u16 = 4096;
 
 /// What an application is asked to be (§6).

@@ -8,7 +8,9 @@ const MAX_CONNS: &[u8] = b"FCGI_MAX_CONNS";
 const MAX_REQS: &[u8] = b"FCGI_MAX_REQS";
 const MPXS_CONNS: &[u8] = b"FCGI_MPXS_CONNS";
 
-/// What a query or its answer may hold; both are far smaller. Chosen arbitrarily.
+/// What a query or its answer may hold. The three variables of the specification take less than 100
+/// bytes, so there is room for those of others; the bound only limits what a hostile peer makes us
+/// hold.
 const LIMITS: Limits = Limits { bytes: 4096, pairs: 64 };
 
 /// Which of the variables a query names. Names that are not known are passed over, as §4.1 asks.

@@ -190,7 +190,9 @@ static const char *original(const hot_page *h)
 }
 
 enum {
-    /* roll-backs between two looks at which hot pages still change. Chosen arbitrarily. */
+    /* roll-backs between two looks at which hot pages still change: a look
+     * compares each of them with the image, which a tenth would do at nearly every roll-back;
+     * ten times more would keep pages hot long after the application has stopped writing them */
     LOOK_EVERY = 64,
     LOOKS_UNCHANGED =
         8 /* so many looks in a row, and the page is the file's again, for the first time */

@@ -13,14 +13,16 @@ use crate::raw::Watchdog;
 use crate::scripts::{ScriptId, Scripts};
 use crate::shared::{Dictionaries, Dictionary};
 
-/// How precisely time limits are kept. Chosen arbitrarily.
+/// How precisely time limits are kept. A tenth would wake the thread 200 times a second for
+/// nothing; ten times more would let a script overrun its limit by half a second.
 const TICK: Duration = Duration::from_millis(50);
 
 /// How often script files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Ticks without a run after which the thread sleeps until it is woken or the files' turn comes.
-/// Chosen arbitrarily.
+/// Ticks without a run after which the thread sleeps until it is woken or the files' turn comes:
+/// two seconds. With a tenth, the first run after each short pause would pay for a wake-up; ten
+/// times more would keep an idle server ticking for 20 seconds.
 const QUIET: u32 = 40;
 
 /// What scripts may use.

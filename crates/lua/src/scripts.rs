@@ -16,10 +16,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 pub use folder::Absent;
 use folder::Folder;
 
-/// Largest file that is taken for a script. Chosen arbitrarily.
+/// Largest file that is taken for a script. A script is compiled on an event loop, which serves
+/// nobody meanwhile: ten times more could be felt by all. Scripts with large tables inside stay
+/// below it; a tenth would refuse some of them.
 const LARGEST: u64 = 8 << 20;
 
-/// Most files of a folder that are taken for scripts. Chosen arbitrarily.
+/// Most files of a folder that are taken for scripts. The folder is read at start and looked at
+/// every second: ten times more would be felt in both. A tenth is what a large generated site may
+/// have.
 const MOST: usize = 4096;
 
 /// A script file that an engine was made for.

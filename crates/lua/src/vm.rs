@@ -26,10 +26,14 @@ const DRIVER: &str = include_str!("prelude/driver.lua");
 /// of memory that nothing can free.
 const FULL: f64 = 0.8;
 
-/// How often the memory is looked at, in runs. Chosen arbitrarily.
+/// How often the memory is looked at, in runs. Memory grows slowly, so a tenth would look for
+/// nothing most of the time; ten times more would let a script that leaks go further beyond the
+/// mark before the state is replaced.
 const LOOK: u32 = 1024;
 
-/// Most coroutines that are kept for the next runs. Chosen arbitrarily.
+/// Most coroutines that are kept for the next runs. It should cover the runs that wait at once on
+/// one event loop: with a tenth, busy sites would make new ones all the time. Each holds its stack,
+/// so ten times more would hold memory after a peak.
 const MOST_IDLE: usize = 64;
 
 /// What a coroutine yields with the number that a script returned.

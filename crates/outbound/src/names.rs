@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-/// Names that are looked up at once: each takes a thread for as long as the name servers take.
-/// Chosen arbitrarily.
+/// Names that are looked up at once; each takes a thread for as long as the name servers take. With
+/// a tenth, one slow name would hold up the others; with ten times more, a script could start
+/// hundreds of threads.
 const MOST_LOOKUPS: usize = 16;
 
 /// Looks up names for one event loop.

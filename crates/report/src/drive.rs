@@ -21,7 +21,9 @@ use tokamak_sys::queue::{Drained, Frame, Geometry, Outcome, Producer, Segment, s
 use crate::listing::Listing;
 use crate::{Failure, process};
 
-/// Longest wait for the application to boot, and for a response. Chosen arbitrarily.
+/// Longest wait for the application to boot, and for a response. With a tenth, a cold boot of a
+/// large application would count as a failure; ten times more would leave somebody in front of a
+/// report that hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long processes have to end when the report is done.
 const FAREWELL: Duration = Duration::from_secs(5);

@@ -21,7 +21,8 @@ use listing::Listing;
 
 pub use print::{json, table};
 
-/// Rounds before the look begins, in which caches fill. Chosen arbitrarily.
+/// Rounds before the look begins, in which caches fill. Fewer would report caches that fill on the
+/// second request; each further one costs a request, so ten times more would make the report slow.
 const WARM_UP: usize = 3;
 
 /// What to run.

@@ -1,6 +1,7 @@
 //! Bytes that another process has written, as lines for the error log.
 
-/// Longest line; a longer one is told in parts. Chosen arbitrarily.
+/// Longest line; a longer one is logged in parts. A stack trace in JSON fits. With a tenth it would
+/// be cut; ten times more would be memory for each process, and lines that many log readers refuse.
 const LONGEST: usize = 8 * 1024;
 
 /// What has come of a stream and is not told yet.

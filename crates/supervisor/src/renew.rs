@@ -11,7 +11,9 @@ use crate::watch::since;
 
 /// Pause after a renewal that follows a quiet time.
 const FIRST: Duration = Duration::from_secs(1);
-/// Longest pause. Chosen arbitrarily: long enough that even a slow boot costs little.
+/// Longest pause. Even a boot of several seconds then costs less than a tenth of a core. With a
+/// tenth it could cost half of one; ten times more, and somebody who has changed a file would wait
+/// for ten minutes.
 const LONGEST: Duration = Duration::from_secs(60);
 /// A renewal comes soon within so many pauses after the last one has ended: a worker looks at its
 /// files only now and then, so what changes all the time is not found the moment the pause is over.

@@ -19,8 +19,9 @@ const MOST_SLOTS: usize = 1024;
 /// Part of a slot for the body that comes with a request, beside its record. More than most bodies;
 /// the rest streams.
 const BODY_RING: usize = 64 * 1024;
-/// Ring for the response: what a worker can write before anybody reads. Chosen arbitrarily, above
-/// most pages.
+/// Ring for the response: what a worker can write before the front reads. Most pages fit whole, so
+/// the worker is free at once. With a tenth, most would have to wait for the front in between; ten
+/// times more would be memory for each slot, touched once and kept.
 const RESPONSE_RING: usize = 128 * 1024;
 
 /// A configuration that is fine by itself but does not fit this machine now.

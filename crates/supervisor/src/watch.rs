@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tokamak_sys::queue::{Snapshot, WorkerState};
 
-/// Time that a worker has for booting, if requests have less. Chosen arbitrarily: no application
-/// should need it, yet a cold cache must not count as a failure.
+/// Time that a worker has for booting, if requests have less. A boot from a cold disk takes some
+/// seconds and must not count as a failure, as it would with a tenth; with ten times more, a boot
+/// that hangs would be noticed after ten minutes.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
 
 /// The limits of a pool. Zero: none.

@@ -13,7 +13,10 @@ use crate::origin::{Given, Origin};
 use crate::raw::RawSite;
 use crate::value::{Auto, Count, Nothing, Text, did_you_mean};
 
-/// Connections to an address of which we know nothing. Chosen arbitrarily.
+/// Connections to an address whose number of processes we do not know. A pool of php-fpm usually
+/// has 5 to 50 processes: with a tenth of it requests would queue here while processes are idle,
+/// with ten times more they would fill the application's backlog, where no time limit of ours
+/// holds.
 const CONNECTIONS: usize = 16;
 
 impl Reader<'_> {

@@ -14,8 +14,9 @@ use std::sync::{PoisonError, RwLock};
 
 use super::ScriptId;
 
-/// Most names that are remembered: requests may write one name in any number of ways. Chosen
-/// arbitrarily.
+/// Most names that are remembered, because requests may write one name in many ways. The bound is
+/// for clients that invent names: ten times more is ten times the memory that they can take. A
+/// tenth would look up the names of a large site again and again.
 const MOST_NAMES: usize = 4096;
 
 /// Why there is no script to run.

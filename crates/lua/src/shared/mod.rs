@@ -17,7 +17,9 @@ use part::Part;
 /// larger.
 const SMALLEST_PART: usize = 1 << 20;
 
-/// Parts of a dictionary, at most. Chosen arbitrarily.
+/// Parts of a dictionary, at most; each has a lock of its own. Far fewer would make event loops
+/// wait for each other; far more would leave each part too small for a large value, because a value
+/// has to fit its part.
 const MOST_PARTS: usize = 16;
 
 /// The dictionaries of an engine by their names.

@@ -2,7 +2,9 @@
 
 use super::error::HttpError;
 
-/// Bytes that the line before a chunk may have, and all trailer fields. Chosen arbitrarily.
+/// Bytes that the line before a chunk may have, and all trailer fields. A chunk's size takes 16
+/// digits and extensions are rare; the bounds only limit what a hostile peer makes us hold, so ten
+/// times more would do no harm yet. A tenth could refuse honest trailers.
 const LONGEST_LINE: usize = 1024;
 const LARGEST_TRAILER: usize = 16 << 10;
 

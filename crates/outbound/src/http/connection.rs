@@ -16,8 +16,9 @@ use super::error::HttpError;
 use super::response::{Decoder, Response};
 use super::stream::Stream;
 
-/// Room for what is read at once: usual responses, and a body of which much is to come. Chosen
-/// arbitrarily.
+/// Room for what is read at once: for a usual response, and for a body of which much is still to
+/// come. With a tenth, each response takes several system calls; ten times more would be memory
+/// that each waiting call holds.
 const ROOM: usize = 8 << 10;
 const MOST_ROOM: usize = 128 << 10;
 

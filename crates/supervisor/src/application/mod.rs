@@ -30,8 +30,9 @@ pub use process::State;
 /// A process that has lived so long works.
 const PROOF: Duration = Duration::from_secs(1);
 /// One that ends well after so long has served its share, as php-cgi does when it ends after a
-/// number of requests. Chosen arbitrarily, so that a program that does nothing is not started more
-/// than twenty times a second.
+/// number of requests. A program that does nothing is thus started at most twenty times a second;
+/// with a tenth it could take a core, and with ten times more, a short-lived php-cgi would count as
+/// failing.
 const SHARE: Duration = Duration::from_millis(50);
 /// How often to look while a process is missing.
 const RESTLESS: Duration = Duration::from_millis(50);

@@ -22,8 +22,9 @@ const SIZE_EVERY: Duration = Duration::from_millis(100);
 /// are needed shows soon. Not shorter, because two workers take twenty short requests out of the
 /// queue in less.
 const SIZE_SEALED_EVERY: Duration = Duration::from_millis(10);
-/// A worker whose request is younger waits for nothing that matters: it has just begun, and so had
-/// the one before. Chosen arbitrarily.
+/// A worker whose request is younger is about to be free, so it is no reason to start another one.
+/// Short requests take less than this; ten times more would start workers too late under load, a
+/// tenth would start some for every burst.
 const SHORT: Duration = Duration::from_millis(1);
 /// Time after which an orphan counts as dead though nobody saw it end: its process id was never
 /// told.

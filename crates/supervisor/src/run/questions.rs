@@ -14,7 +14,9 @@ use crate::generation::{Generation, Life};
 use crate::status::{self, Report};
 use crate::watch::since;
 
-/// How long the front may take. Chosen arbitrarily; a front that is well takes a millisecond.
+/// How long the front may take. A front that is well answers within a millisecond; a tenth could
+/// fail on a machine that is busy, ten times more would leave `tokamak status` without an answer
+/// for that long when the front is stuck.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// What a client wants to know.

@@ -12,8 +12,9 @@ pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
 /// Claim of a request that the front took back before a worker took it.
 pub(super) const WITHDRAWN: u32 = u32::MAX;
 
-/// Tickets that may lie between head and tail for each slot: withdrawn requests leave their cells
-/// behind until the head passes them. Chosen arbitrarily.
+/// Tickets that may lie between head and tail for each slot: a withdrawn request leaves its cell
+/// behind until the head passes it. With a single one, a burst of withdrawn requests would fill the
+/// queue; ten times more would only be memory.
 const CELLS_PER_SLOT: u32 = 8;
 
 /// The sizes from which all offsets follow.

@@ -11,8 +11,9 @@ use super::layout::*;
 use super::segment::Segment;
 use super::wake;
 
-/// Withdrawn requests that the head is moved past at once; a worker that moves the head about holds
-/// nobody longer. Chosen arbitrarily.
+/// Withdrawn requests that the head is moved past at once: some microseconds. It bounds the loop if
+/// a worker moves the head about at the same time. With a tenth, clearing a full queue would take
+/// several looks; ten times more could be felt by other requests.
 const LONGEST_PASS: u32 = 4096;
 
 /// A slot of this producer: taken by [`Producer::submit`], given back by [`Producer::release`].

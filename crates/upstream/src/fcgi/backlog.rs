@@ -8,14 +8,16 @@ use std::os::unix::fs::FileExt;
 
 use bytes::{Bytes, BytesMut};
 
-/// Most bytes in memory. Chosen arbitrarily, beside what is held for a slow client anyway.
+/// Most bytes in memory for one request with a slow client. Most responses fit; with a tenth, most
+/// would touch the disk. Ten times more would be a gigabyte for 1600 slow clients.
 const MEMORY: usize = 64 * 1024;
 
 /// Most bytes in the file. Chosen as nginx has chosen for its own.
 const SPOOLED: u64 = 1 << 30;
 
-/// Most changes between the two streams that are remembered. Chosen arbitrarily; an honest
-/// application makes few.
+/// Most changes between the two streams that are remembered, some bytes each. An honest application
+/// makes a few; the bound only limits the memory that a hostile one can take, so a tenth would do
+/// as well.
 const CHANGES: usize = 16 * 1024;
 
 /// Which stream some bytes belong to.

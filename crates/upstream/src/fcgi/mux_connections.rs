@@ -18,12 +18,14 @@ use super::request::FcgiRequest;
 use super::stream::{Endpoint, Stream};
 use super::upstream::Bounds;
 
-/// How long an application may take to say what it can. Chosen arbitrarily: one that knows the
-/// question answers at once.
+/// How long an application may take to say what it can. One that knows the question answers within
+/// milliseconds. One that does not may stay silent, and the first request waits for this long: ten
+/// times more would be felt.
 const ASKING: Duration = Duration::from_secs(1);
 
-/// Requests that a connection has before another one is opened. Chosen arbitrarily: enough to make
-/// few connections, few enough that a connection that is lost is no disaster.
+/// Requests that a connection has before another one is opened. With a tenth, sharing would hardly
+/// save connections; with ten times more, one lost connection would lose hundreds of requests, and
+/// a single process of the application would have to read them all.
 const EACH: usize = 32;
 
 /// The shared connections of a pool.

@@ -11,10 +11,13 @@ use crate::body::Body;
 /// used to (§3.3).
 pub(super) const ID: u16 = 1;
 
-/// Part of a body that is written at once. Chosen arbitrarily.
+/// Part of a body that is written at once, and so held in memory beside the spool file: half of one
+/// FastCGI record. A tenth would mean ten times the system calls; ten times more would be that much
+/// memory for each upload.
 const PIECE: usize = 32 * 1024;
 
-/// Room for the head of most requests: parameters beside what browsers send. Chosen arbitrarily.
+/// Room for the head of most requests: parameters and the fields that browsers send. A tenth would
+/// grow the buffer several times for each request; ten times more would be memory for nothing.
 const HEAD: usize = 4096;
 
 /// A request to an application. It can be asked more than once.

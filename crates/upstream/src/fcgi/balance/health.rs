@@ -14,8 +14,9 @@
 
 use std::time::Duration;
 
-/// Longest pause. Chosen arbitrarily: nobody wants to wait longer for an address that has come
-/// back.
+/// Longest pause. An address that has come back is used after a minute at most; ten times more
+/// would leave it idle for ten minutes. A tenth would cost a request to a dead address every six
+/// seconds, for each address.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// When an address is left out, and for how long.

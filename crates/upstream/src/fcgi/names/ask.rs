@@ -14,8 +14,9 @@ use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use hickory_resolver::system_conf::parse_resolv_conf;
 use hickory_resolver::{Hosts, TokioResolver};
 
-/// How long one server may take for one answer; the resolver repeats the question meanwhile. Chosen
-/// arbitrarily; half of what the C library allows.
+/// How long one server may take for one answer; the resolver repeats the question meanwhile. Half
+/// of what the C library allows, so that a second server still has its turn within the usual five
+/// seconds; a tenth would give up on servers that are merely far away.
 const LIMIT: Duration = Duration::from_millis(2500);
 
 /// Whom to ask in one resolution. Made anew for each, since the files of the machine may change at

@@ -11,12 +11,14 @@ use super::member::Address;
 use super::stream::Endpoint;
 use ask::Ask;
 
-/// Shortest and longest time for which an answer is used, whatever it says of itself: a server that
-/// says 0 is not asked all the time, and a mistake does not stay for days. Chosen arbitrarily.
+/// Shortest and longest time for which an answer is used, whatever it says of itself. A server that
+/// says 0 would otherwise be asked with every request; an answer that says a week would keep a
+/// mistake for a week. Five minutes is how long an operator may have to wait for a change.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// How many aliases in a row are followed to a service. Chosen arbitrarily; more are a circle.
+/// How many aliases in a row are followed to a service. Real chains have one or two; more are a
+/// circle. Each is a question to a name server, so ten times more could take a minute.
 const ALIASES: usize = 4;
 
 /// A name that stands for addresses.
