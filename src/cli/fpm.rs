@@ -61,7 +61,7 @@ fn show(what: &str, php: &PhpOptions) -> ExitCode {
 
 /// Shows the options.
 fn help(status: u8) -> ExitCode {
-    // Nobody reads it, nobody misses it.
+    // A closed pipe is not an error here.
     let _ = print(arguments::usage().as_bytes());
     ExitCode::from(status)
 }

@@ -1,4 +1,4 @@
-//! What servers have in common that web servers reach by FastCGI, and nobody by HTTP: php-fpm's
+//! What servers have in common that serve FastCGI and no HTTP: php-fpm's
 //! pools and Lua scripts.
 
 use std::collections::BTreeMap;

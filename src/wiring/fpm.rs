@@ -103,7 +103,7 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
     server.pid_file = global.pid.clone();
     server.timeouts.drain = if control.is_zero() { AGES } else { control };
     server.log.error = match &global.error_log {
-        // Somebody is looking.
+        // Standard error is a terminal.
         _ if arguments.force_stderr || std::io::stderr().is_terminal() => None,
         ErrorLog::File(path) => Some(path.clone()),
         ErrorLog::Syslog => None,

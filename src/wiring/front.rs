@@ -97,7 +97,7 @@ impl Turns {
         let pairs = turns.iter().zip(&self.last).zip(0..);
         let loops =
             pairs.filter(|((now, before), _)| now != before).map(|(_, index)| index).collect();
-        // If the line is full, the supervisor is behind, and will hear it the next time.
+        // If the channel is full, the supervisor is behind, and will get it the next time.
         let _ = control::send(channel, &FromFront::Turned { loops }, &[]);
         (self.last, self.said) = (turns, Instant::now());
     }
@@ -135,7 +135,7 @@ fn obey(
             front.drain();
             let _ = control::send(channel, &FromFront::Draining, &[]);
             let (front, channel, drained) = (front.clone(), channel.clone(), drained.clone());
-            // Deaths of workers must still be heard while the last requests run.
+            // Deaths of workers must still be received while the last requests run.
             std::thread::spawn(move || {
                 front.join();
                 drained.store(true, Ordering::Relaxed);

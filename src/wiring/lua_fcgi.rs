@@ -98,7 +98,7 @@ fn wait(signals: Signals, front: &Front, listen: Option<&FpmAddress>) {
         let _ = fs::remove_file(path);
     }
     front.drain();
-    // Whoever asks again does not want to wait for them.
+    // A second signal ends the server without waiting for them.
     std::thread::spawn(move || {
         asked(&signals);
         std::process::exit(INTERRUPTED);

@@ -1,4 +1,4 @@
-//! Changes of the addresses of FastCGI applications that somebody asked for while the server runs.
+//! Changes of the addresses of FastCGI applications, asked for while the server runs.
 //! They hold until a reload makes the configuration count again; a front that starts anew by itself
 //! is told them.
 

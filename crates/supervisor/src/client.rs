@@ -26,7 +26,7 @@ pub fn fpm_path() -> PathBuf {
     folder().join(format!("fpm-{}-{:x}.sock", std::process::id(), tokamak_cost::now()))
 }
 
-/// Whether somebody else owns the directory of a default path. In `/tmp` anybody could have made it
+/// Whether another user owns the directory of a default path. In `/tmp` anybody could have made it
 /// before us.
 pub(crate) fn is_foreign(path: &Path) -> bool {
     path.parent()
@@ -51,9 +51,9 @@ fn folder() -> PathBuf {
 pub enum Target {
     /// The one with this control socket.
     Socket(PathBuf),
-    /// The one that listens on this address.
+    /// The server that listens on this address.
     Listening(SocketAddr),
-    /// The only one that runs.
+    /// The only server that runs.
     Only,
 }
 

@@ -180,7 +180,8 @@ impl ControlSocket {
         let clients = self
             .clients
             .iter()
-            // One that waits for an answer has nothing to say; if it hangs up, writing will tell.
+            // A client that waits for an answer sends nothing more; if it hangs up, writing will
+            // tell.
             .filter(|client| !matches!(client.state, State::Waiting))
             .map(|client| (client.stream.as_fd(), matches!(client.state, State::Taking(..))));
         let listener = (self.clients.len() < MOST_CLIENTS).then(|| (self.listener.as_fd(), false));

@@ -117,7 +117,7 @@ impl Front {
         self.child.id()
     }
 
-    /// Tells it something; one that is stuck is killed.
+    /// Sends it a message. A front that is stuck is killed.
     pub fn tell(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
         if self.line.send(message, fds).is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
         {
@@ -131,7 +131,7 @@ impl Front {
         let _ = self.line.flush();
     }
 
-    /// Its next word. One that speaks nonsense is killed.
+    /// Its next message. A front that sends an invalid one is killed.
     pub fn hear(&mut self) -> Option<FromFront> {
         match self.line.receive::<FromFront>() {
             Ok(Heard::Message(message, _)) => {
@@ -154,8 +154,8 @@ impl Front {
         }
     }
 
-    /// What is wrong with one that serves, when nothing was heard for longer than `limit`. A script
-    /// may hold up an event loop for as long as `script`.
+    /// What is wrong with a front that serves, if it has been silent for longer than `limit`. A
+    /// script may hold up an event loop for as long as `script`.
     pub fn examine(&mut self, limit: Duration, script: Duration, now: u64) -> Option<Ailment> {
         let patience = if limit.is_zero() { limit } else { limit + script };
         let mut stuck = None;

@@ -1,4 +1,4 @@
-//! Who the processes of a generation are. Only root can become somebody else.
+//! The users that the processes of a generation run as. Only root can choose another user.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use tokamak_config::{Mode, Server, Site, Upstream};
 use tokamak_fpm::Pool;
 use tokamak_sys::process::{self, Identity};
 
-/// Who serves connections for pools of several users. None of them may be able to signal or read
-/// that process.
+/// The user that serves connections for pools of several users. None of them may be able to signal
+/// or read that process.
 const NOBODY: &str = "nobody";
 
 /// Users and groups of the front, of each site's workers and of each application; absent: as the
@@ -21,7 +21,7 @@ pub struct Identities {
 }
 
 impl Identities {
-    /// Those that the configuration asks for.
+    /// The users that the configuration asks for.
     ///
     /// # Errors
     /// A user or group that does not exist.
@@ -63,8 +63,8 @@ impl Identities {
     }
 }
 
-/// What an operator should know of who the processes are. php-fpm refuses what it does not like,
-/// and warns of nothing.
+/// What an operator should know about the users of the processes. php-fpm refuses what it does not
+/// like, and warns of nothing.
 pub fn warnings(server: &Server, is_root: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if server.fpm.is_some() {

@@ -52,7 +52,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Takes the sockets that a service manager passed on; those that are no TCP sockets are an
+    /// Takes the sockets that a service manager passed on; sockets other than TCP are an
     /// error.
     pub fn with_passed(sockets: Vec<OwnedFd>) -> io::Result<Listeners> {
         let mut passed = Vec::new();

@@ -23,7 +23,7 @@ pub enum Level {
     Info,
     /// Something was wrong, and has been dealt with.
     Warn,
-    /// Somebody should look.
+    /// Needs attention.
     Error,
 }
 
@@ -84,8 +84,8 @@ pub fn pool(level: fpm::Level, pool: &str, message: fmt::Arguments<'_>) {
 }
 
 impl Level {
-    /// What php-fpm has no words for is for whoever looks for a mistake, as long as nothing is
-    /// wrong.
+    /// Information that php-fpm does not log has its level for debugging, so it is not shown by
+    /// default.
     fn of_fpm(self) -> fpm::Level {
         match self {
             Level::Info => fpm::Level::Debug,

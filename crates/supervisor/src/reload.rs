@@ -1,4 +1,4 @@
-//! A reload under way: who waits for it, and when it is done.
+//! A reload under way: which clients wait for it, and when it is done.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ const OLD_LIMIT: Duration = Duration::from_secs(2);
 pub struct Reload {
     /// The new generation.
     pub number: u32,
-    /// Who wants to hear how it ends.
+    /// The clients that wait for its result.
     pub clients: Vec<u64>,
-    /// Who asked again meanwhile: files may have changed since this one read them.
+    /// The clients that asked again meanwhile: files may have changed since this reload read them.
     next: Option<Vec<u64>>,
     /// When the new generation was first seen to serve.
     served: Option<u64>,
@@ -42,13 +42,13 @@ impl Reload {
         Reload { number, clients: client.into_iter().collect(), next: None, served: None }
     }
 
-    /// Somebody asks for a reload while this one is under way: another one follows. However many
+    /// A client asks for a reload while this one is under way: another one follows. However many
     /// ask, it is one more.
     pub fn again(&mut self, client: Option<u64>) {
         self.next.get_or_insert_default().extend(client);
     }
 
-    /// Who asked again.
+    /// The clients that asked again.
     pub fn take_next(&mut self) -> Option<Vec<u64>> {
         self.next.take()
     }

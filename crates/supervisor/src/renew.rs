@@ -2,8 +2,8 @@
 //! all the time must not keep its site booting.
 //!
 //! After each renewal there is a pause. The next one doubles it if it comes soon, up to `LONGEST`;
-//! after a quiet time the first pause applies again, so that whoever edits a file by hand need not
-//! wait.
+//! after a quiet time the first pause applies again, so that a developer who edits a file by hand
+//! need not wait.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::watch::since;
 /// Pause after a renewal that follows a quiet time.
 const FIRST: Duration = Duration::from_secs(1);
 /// Longest pause. Even a boot of several seconds then costs less than a tenth of a core. With a
-/// tenth it could cost half of one; ten times more, and somebody who has changed a file would wait
-/// for ten minutes.
+/// tenth it could cost half of one; ten times more, and a developer who has changed a file would
+/// wait for ten minutes.
 const LONGEST: Duration = Duration::from_secs(60);
 /// A renewal comes soon within so many pauses after the last one has ended: a worker looks at its
 /// files only now and then, so what changes all the time is not found the moment the pause is over.

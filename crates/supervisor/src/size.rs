@@ -77,7 +77,7 @@ impl Sizer {
                 if missing > 0 {
                     return grow(missing.min(room));
                 }
-                // More of those that compute would only take turns.
+                // More workers that compute would only take turns on the cores.
                 let is_blocked = count.computing.is_some_and(|computing| computing < least);
                 if count.waiting > 0 && count.idle + count.starting == 0 && is_blocked {
                     let step = count.waiting.min(self.rate).min(room);

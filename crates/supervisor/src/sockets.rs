@@ -170,8 +170,8 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Makes room for a Unix socket: what a dead server left there is removed. Whether nobody listens
-/// there.
+/// Makes room for a Unix socket: what a dead server left there is removed. Whether no process
+/// listens there.
 fn make_room(path: &Path) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else { return true };
     if UnixStream::connect(path).is_ok() {
@@ -194,7 +194,7 @@ fn bind_file(path: &Path) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Lets those use a socket who may. Nobody is connected yet: it does not listen.
+/// Sets the owner and mode of a socket. No client is connected yet, as it does not listen.
 fn give(path: &Path, listen: &Listen) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(listen.mode))?;
     if !(listen.acl_users.is_empty() && listen.acl_groups.is_empty()) {

@@ -18,7 +18,7 @@ pub const END_LIMIT: Duration = Duration::from_secs(3);
 /// What a pool is for its site; with the time since when, where a limit applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It starts beside the one that serves.
+    /// It starts beside the serving pool.
     Next(u64),
     /// New requests go to it.
     Serving,
@@ -55,7 +55,7 @@ pub struct Limits {
 pub enum Action {
     /// Nothing now.
     Nothing,
-    /// It takes the place of the one that serves.
+    /// It replaces the serving pool.
     TakeOver,
     /// It will not come up: why.
     GiveUp(String),
@@ -108,7 +108,7 @@ mod tests {
             (Role::Next(0), Seen { failure: Some("one of many"), ..up }, 1, Action::TakeOver),
             (Role::Next(0), failed, 1, give_up("no boot")),
             (Role::Next(0), none, 61, give_up("not ready within 60 s")),
-            // Whatever happens to the one that serves, its own pool deals with it.
+            // A failure of the serving pool is handled by that pool itself.
             (Role::Serving, failed, 1000, Action::Nothing),
             (Role::Serving, gone, 1000, Action::Nothing),
             (Role::Leaving(0), none, 30, Action::Nothing),

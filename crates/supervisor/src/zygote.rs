@@ -16,7 +16,7 @@ use crate::watch::since;
 
 /// Time that a zygote has for module start-up, and for ending.
 pub const LIMIT: Duration = Duration::from_secs(30);
-/// A start that takes longer is told, because nobody may be served meanwhile.
+/// A start that takes longer is logged, because the site may not be served meanwhile.
 pub const SLOW: Duration = Duration::from_secs(10);
 /// A zygote that has lived so long after module start-up ends a storm of dying ones.
 const PROOF: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ const PROOF: Duration = Duration::from_secs(10);
 pub struct Launch<'a> {
     /// What starts it.
     pub means: &'a dyn Means,
-    /// Who it runs as.
+    /// The user it runs as.
     pub identity: Option<&'a Identity>,
 }
 
@@ -163,7 +163,7 @@ impl Zygote {
         }
     }
 
-    /// Whether one that is ready has given no sign of life for longer than `limit`, if there is
+    /// Whether a ready zygote has given no sign of life for longer than `limit`, if there is
     /// one. Asks it for one.
     pub fn is_still(&mut self, limit: Duration, now: u64) -> bool {
         if limit.is_zero() || !self.is_ready() {
@@ -171,13 +171,13 @@ impl Zygote {
         }
         if since(self.asked, now) > ASK_EVERY {
             self.asked = now;
-            // One that does not listen is killed for it.
+            // A zygote that does not read is killed.
             let _ = self.tell(Some(&ToZygote::Ask), now);
         }
         self.pulse.is_still(limit, now)
     }
 
-    /// Tells it something, or sends what waits. One that is gone or does not listen is killed.
+    /// Sends it a message, or what waits. A zygote that is gone or does not read is killed.
     ///
     /// # Errors
     /// It does not listen.

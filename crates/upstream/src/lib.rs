@@ -1,8 +1,8 @@
 //! Where the front sends requests. Without this crate the front would have to know how each kind of
 //! backend queues, answers, stalls and dies.
 //!
-//! A backend is reached through a rim: the shared-memory queue to a PHP pool ([`shm`]), or
-//! connections to a FastCGI application ([`fcgi`]).
+//! There are two kinds of backends: PHP pools behind a shared-memory queue ([`shm`]), and FastCGI
+//! applications behind connections ([`fcgi`]).
 
 pub mod body;
 pub mod fcgi;

@@ -55,7 +55,7 @@ impl Listener {
     }
 }
 
-/// Who is at the other end of a connection over TCP.
+/// The peer of a TCP connection.
 fn ip_of(address: SocketAddrAny) -> Option<IpAddr> {
     SocketAddr::try_from(address).ok().map(|address| address.ip().to_canonical())
 }
@@ -86,7 +86,7 @@ impl Socket {
         self.peer
     }
 
-    /// Reads what there is; nothing at the end.
+    /// Reads the bytes that have come; none at the end.
     ///
     /// # Errors
     /// Those of `recv` and of registering it.

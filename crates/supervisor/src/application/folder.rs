@@ -1,5 +1,5 @@
-//! The directory for the sockets of applications. Nobody else writes to it, and the front alone
-//! passes through it.
+//! The directory for the sockets of applications. Only the supervisor writes to it, and the front
+//! alone passes through it.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -18,7 +18,7 @@ const PREFIX: &str = "tokamak-spawn-";
 const ALIVE: &str = "alive";
 /// Characters of the upstream's name in a socket's: the path of a socket is short.
 const NAME: usize = 24;
-/// How many names are tried for the directory: each of them somebody else may have taken.
+/// How many names are tried for the directory: another process may have taken any of them.
 const ATTEMPTS: u32 = 100;
 
 /// The directory. It ends with the server; what killed servers of this user have left behind ends
@@ -103,7 +103,8 @@ fn sweep(base: &Path) {
     }
 }
 
-/// Whether nobody listens there any more. One that is not there yet may be about to come.
+/// Whether no process listens there any more. A socket that does not exist yet may be about to
+/// come.
 fn is_dead(alive: &Path) -> bool {
     let ask = || -> io::Result<()> {
         let socket = Raw::new(Domain::UNIX, Type::STREAM, None)?;

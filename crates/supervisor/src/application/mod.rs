@@ -2,8 +2,8 @@
 //! again.
 //!
 //! The sockets belong to the supervisor, so a connection that is made while a process is replaced
-//! waits for the next one. While processes die at once there is no socket either: whoever asks
-//! hears that nobody is there.
+//! waits for the next one. While processes die at once there is no socket either, so a request
+//! fails at once.
 
 mod folder;
 mod output;
@@ -43,9 +43,9 @@ pub struct Application {
     /// The upstream's name.
     pub name: String,
     spawn: Spawn,
-    /// Who its processes are.
+    /// The user that its processes run as.
     identity: Option<Identity>,
-    /// Who connects to it.
+    /// The user that connects to it.
     client: Option<Identity>,
     paths: Vec<PathBuf>,
     sockets: Vec<Option<Socket>>,
@@ -60,7 +60,7 @@ pub struct Application {
 
 impl Application {
     /// The application of an upstream, without processes; its sockets are made at `paths`.
-    /// `identity` is who its processes are, `client` who the front is.
+    /// `identity` is the user of its processes, `client` that of the front.
     ///
     /// # Errors
     /// A socket cannot be made.
@@ -200,7 +200,7 @@ impl Application {
         let age = process.age(now);
         process.exited(&self.name);
         let is_well = status == Status::Code(0);
-        // Those that are told to end have no age.
+        // A process that was told to end has no age.
         match age {
             None => {}
             Some(age) if age < if is_well { SHARE } else { PROOF } => {

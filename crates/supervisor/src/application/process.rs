@@ -24,7 +24,7 @@ const LAST: Duration = Duration::from_secs(1);
 /// What a process does, for `tokamak status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// There is none.
+    /// No process runs.
     Down,
     /// It runs.
     Running,
@@ -73,7 +73,7 @@ enum Step {
     Killed,
 }
 
-/// What follows for one that was told to end some time ago.
+/// What to do with a process that was told to end some time ago.
 fn next(step: Step, waited: Duration, signal: StopSignal, limit: Duration) -> Option<Step> {
     match step {
         Step::Asked if waited > limit && signal == StopSignal::Terminate => Some(Step::Killed),
@@ -120,7 +120,7 @@ impl Process {
         Ok(std::mem::replace(&mut self.is_used, true))
     }
 
-    /// Whether there is none.
+    /// Whether no process runs.
     pub fn is_down(&self) -> bool {
         self.running.is_none()
     }
@@ -149,7 +149,7 @@ impl Process {
         self.running.as_ref().map(|running| running.started)
     }
 
-    /// How long it has run, if nobody has told it to end.
+    /// How long it has run, unless it was told to end.
     pub fn age(&self, now: u64) -> Option<Duration> {
         let running = self.running.as_ref().filter(|running| running.stop.is_none())?;
         Some(since(running.started, now))

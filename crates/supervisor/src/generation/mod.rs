@@ -41,7 +41,7 @@ pub use renewal::{History, Seat};
 /// Least time that workers have for leaving after their front is gone, however long draining took:
 /// a worker script may have something to finish after its loop.
 const LEAVE: Duration = Duration::from_millis(500);
-/// Messages of the front taken at one look, so that it holds up nobody else.
+/// Messages of the front taken at one look, so that it does not delay the pools.
 const AT_ONCE: usize = 1024;
 
 /// Where a generation is in its life; with the time since when, where a limit applies.
@@ -62,8 +62,8 @@ pub enum Life {
 /// When a generation gets its front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// As soon as PHP is there, or a sealed application has failed to boot: nobody else serves, and
-    /// requests can wait for the workers.
+    /// As soon as PHP is there, or a sealed application has failed to boot: no other generation
+    /// serves, and requests can wait for the workers.
     Eager,
     /// When all workers are there: another generation serves meanwhile.
     Careful,
@@ -226,7 +226,7 @@ impl Generation {
                         seat.pool.spoiled(reason);
                     }
                 }
-                FromFront::Turned { .. } => {} // heard by the front itself
+                FromFront::Turned { .. } => {} // handled by the front itself
                 FromFront::Failed { message } => {
                     log::line(Level::Error, format_args!("the front cannot go on: {message}"));
                     self.front_failure = Some(message);
@@ -291,7 +291,7 @@ impl Generation {
         self.applications[application].hear(process);
     }
 
-    /// Tells the front who is dead.
+    /// Tells the front which workers have died.
     fn announce(&mut self, deaths: &[ToFront]) {
         if let Some(front) = &mut self.front {
             for death in deaths {
@@ -466,7 +466,7 @@ impl Generation {
         mine
     }
 
-    /// A child of nobody has ended: is it an orphaned worker of this generation?
+    /// An unknown child has ended: is it an orphaned worker of this generation?
     pub fn orphan_exited(&mut self, pid: u32, status: Status, now: u64) -> bool {
         let mut deaths = Vec::new();
         let mine = self

@@ -207,7 +207,7 @@ impl Generation {
         self.tell_front(&ToFront::Renew { old, new }, vec![memory]);
         self.seats[next].role = Role::Serving;
         self.seats[before].role = Role::Leaving(now);
-        // Nobody takes requests from a spoiled queue: those in it are lost, and tried again
+        // No worker takes requests from a spoiled queue: those in it are lost, and tried again
         // elsewhere.
         self.seats[before].has_left |=
             matches!(self.seats[before].pool.trouble(), Some(Trouble::Spoiled(_)));

@@ -26,8 +26,8 @@ const SIZE_SEALED_EVERY: Duration = Duration::from_millis(10);
 /// Short requests take less than this; ten times more would start workers too late under load, a
 /// tenth would start some for every burst.
 const SHORT: Duration = Duration::from_millis(1);
-/// Time after which an orphan counts as dead though nobody saw it end: its process id was never
-/// told.
+/// Time after which an orphan counts as dead although its end was not seen: its process id is
+/// unknown.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(1);
 impl Pool {
     /// Looks at the board, the limits and the size.
@@ -161,8 +161,8 @@ impl Pool {
                 Doing::Leaving => count.leaving += 1,
             }
         }
-        // After the workers: one that takes a request meanwhile counts as spare, and its request is
-        // not waiting.
+        // After the workers: a worker that takes a request meanwhile counts as spare, and its
+        // request is not waiting.
         count.waiting = (self.segment.depth() as usize).min(self.site.pool.queue);
         count
     }

@@ -36,8 +36,8 @@ use output::Output;
 
 pub use look::{Doing, doing};
 
-/// Messages taken at one look, so that a zygote that never stops talking holds up nobody else. More
-/// than a zygote with all its workers can have to say.
+/// Messages taken at one look, so that a zygote that never stops sending does not delay the other
+/// pools. More than a zygote with all its workers can have to say.
 const AT_ONCE: usize = 1024;
 /// A worker that has lived so long ends a crash storm even if it has not had a request yet.
 const PROOF: Duration = Duration::from_secs(1);
@@ -94,7 +94,7 @@ pub struct Pool {
     sizer: Sizer,
     sized: u64,
     measured: u64,
-    /// No process is started any more, and those that are still there after this time are ended.
+    /// No process is started any more, and the remaining ones are ended after this time.
     ending: Option<u64>,
     next_instance: u32,
     /// Workers that are to be started for others that have ended of themselves.
@@ -108,7 +108,7 @@ pub struct Pool {
     exposes_php: bool,
     /// Whether it had too few workers when it was last looked at, and no more were allowed.
     was_short: bool,
-    /// When workers died of faults in memory, since somebody asked.
+    /// When workers died of faults in memory; emptied when it is read.
     faults: Vec<u64>,
 }
 
@@ -281,7 +281,7 @@ impl Pool {
         self.version.as_deref()
     }
 
-    /// Hears what the zygote says. Deaths that the front has to know are added to `deaths`.
+    /// Reads the zygote's messages. Deaths that the front has to know are added to `deaths`.
     pub fn hear(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
         self.hear_all(now, deaths);
         self.resize(launch, now, deaths);
@@ -370,7 +370,7 @@ impl Pool {
         }
     }
 
-    /// Says why no worker can be had, now and whenever somebody asks.
+    /// Logs why no worker can be started, and keeps the reason for `tokamak status`.
     fn fail(&mut self, failure: String) {
         self.say(Level::Error, format_args!("{failure}"));
         self.failure = Some(failure);
@@ -384,7 +384,7 @@ impl Pool {
         }
     }
 
-    /// The place that belongs to this instance, if the zygote does not talk of somebody else.
+    /// The slot of this instance, unless the zygote names an unknown one.
     fn place(&mut self, index: u16, instance: u32) -> Option<&mut Place> {
         self.places
             .get_mut(usize::from(index))
@@ -404,7 +404,7 @@ impl Pool {
             Act::Nothing | Act::Welcome => {}
             Act::Fork => {
                 let instance = self.next_instance;
-                // Neither 0 (nobody) nor the largest number, which the queue uses itself.
+                // Neither 0 (no worker) nor the largest number, which the queue uses itself.
                 self.next_instance = instance.wrapping_add(1).clamp(1, u32::MAX - 1);
                 *place = Place {
                     worker: after,
@@ -485,8 +485,8 @@ impl Pool {
             }
             Fate::Expected | Fate::TimedOut | Fate::Orphaned => {}
         }
-        // One that leaves at once, unasked and without a single request, would be replaced in a
-        // tight loop.
+        // A worker that leaves at once, unasked and without a single request, would be replaced in
+        // a tight loop.
         let useless = entry.requests == 0 && !busy && !asked && since(started, now) < PROOF;
         if useless
             && matches!(fate, Fate::Lost | Fate::Expected)
@@ -604,7 +604,7 @@ impl Pool {
         std::mem::take(&mut self.faults)
     }
 
-    /// A child that is nobody's has ended: is it one of this pool's orphans?
+    /// An unknown child has ended: is it one of this pool's orphans?
     pub fn orphan_exited(
         &mut self,
         pid: u32,
@@ -618,11 +618,11 @@ impl Pool {
         true
     }
 
-    /// Lets every worker leave after its request; those that have not by `deadline` are ended.
+    /// Lets every worker leave after its request; ends the remaining ones at `deadline`.
     pub fn quit(&mut self, deadline: u64, now: u64) {
         self.ending = Some(deadline);
         for index in 0..self.places.len() as u16 {
-            // Nobody has to hear of their deaths: without a front there are no requests.
+            // Their deaths need no report: without a front there are no requests.
             self.act(index, Event::Retire, now, &mut Vec::new());
         }
         self.finish(now);

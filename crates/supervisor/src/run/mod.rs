@@ -91,11 +91,11 @@ struct Supervisor {
     folder: Option<Folder>,
     /// What is served, or will be again after a crash: the last configuration that worked.
     configured: Server,
-    /// Oldest first. The last one that serves is the current one; those before it finish.
+    /// Oldest first. The last one in service is the current one; those before it finish.
     generations: Vec<Generation>,
     /// The generation that a reload is waiting for.
     reload: Option<Reload>,
-    /// What somebody changed beside the configuration.
+    /// What was changed by commands beside the configuration.
     changes: Changes,
     /// What the front has been asked.
     questions: Questions,
@@ -103,7 +103,7 @@ struct Supervisor {
     front_storm: Storm,
     /// Reloads because an event loop was stuck.
     unsticking: Renewals,
-    /// What the service manager wants to hear now and then.
+    /// Notifications for the service manager.
     watchdog: Option<notify::Watchdog>,
     started: u64,
     /// Set by the first signal to stop.
@@ -569,7 +569,7 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // A file that somebody else removed needs no removing.
+            // The file may have been removed already.
             let _ = fs::remove_file(path);
         }
     }

@@ -1,6 +1,6 @@
 //! Questions to the front about the addresses of FastCGI applications and the content cache, and
-//! what becomes of their answers. Only the front knows how they stand, and nobody waits for it: a
-//! client is answered when the front has, or when that takes too long.
+//! what becomes of their answers. Only the front knows their state, and the supervisor does not
+//! block on it: a client is answered when the front has, or when that takes too long.
 
 use std::time::Duration;
 
@@ -107,7 +107,8 @@ impl Supervisor {
         };
         self.generations[at].tell_front(&message, Vec::new());
         if let Query::Purge(PurgeCommand { what, .. }) = &question.query {
-            // Those that end still answer requests, and one that begins has the old pages already.
+            // Generations that end still answer requests, and one that begins has the old pages
+            // already.
             let message = ToFront::Purge { question: 0, what: what.clone() };
             for other in self.generations.iter_mut().filter(|other| other.number != generation) {
                 other.tell_front(&message, Vec::new());

@@ -34,7 +34,8 @@ fn reloaded_fpm(old: &Server, new: &Server) {
 }
 
 impl Supervisor {
-    /// Begins a reload with a configuration read anew. A client, if one asked, hears how it ends.
+    /// Begins a reload with a configuration read anew. The client that asked, if any, is told how
+    /// it ends.
     pub(super) fn reload(&mut self, client: Option<u64>, now: u64) {
         match (self.setup.reread)() {
             Ok(server) => {
@@ -89,7 +90,7 @@ impl Supervisor {
     }
 
     /// Gives a site other processes, if it wants them. With the configuration that is in force:
-    /// nobody has asked for a new one.
+    /// no new one was asked for.
     pub(super) fn renew(&mut self, now: u64) {
         if self.stopping || self.reload.is_some() {
             return;
@@ -158,8 +159,8 @@ impl Supervisor {
         }
     }
 
-    /// Opens the log files anew, for whoever moved them away. The workers hold the old error log,
-    /// so they are replaced too.
+    /// Opens the log files anew, after a log rotation has moved them away. The workers hold the old
+    /// error log, so they are replaced too.
     pub(super) fn reopen(&mut self, now: u64) {
         let server = self.configured.clone();
         let error = server.log.error.as_deref();
@@ -212,7 +213,7 @@ impl Supervisor {
                     old.drain(now);
                     accepts |= old.accepts();
                 }
-                // Who asked may rely on the new code from now on.
+                // The clients may rely on the new code from now on.
                 if accepts && !reload.is_overdue(now) {
                     self.reload = Some(reload);
                     return;
@@ -239,7 +240,7 @@ impl Supervisor {
                 if let Some(at) = new {
                     self.generations[at].kill(now);
                 }
-                // Before the line below, which is for those who read the old log.
+                // Before the line below, which ends the old log.
                 self.go_back();
                 log::line(
                     Level::Error,

@@ -40,7 +40,7 @@ pub struct Attempts<'a> {
     tried: Vec<Arc<Member>>,
     /// Answers that were lost, on new connections or after their beginning.
     lost: usize,
-    /// Why there is none yet.
+    /// Why there is no answer yet.
     fault: Option<UpstreamError>,
 }
 
@@ -143,7 +143,7 @@ impl<'a> Attempts<'a> {
         let mut chosen = None;
         if may_go_on {
             chosen = members.choose(policy, self.key, stays, &self.tried, now);
-            // Whoever lost it may have another process, which is the only one to ask now.
+            // The address that lost it may have another process, and is the only one left to ask.
             if chosen.is_none() && was_lost {
                 self.tried.clear();
                 chosen = members.choose(policy, self.key, stays, &[], now);

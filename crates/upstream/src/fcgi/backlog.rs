@@ -1,5 +1,6 @@
-//! What an application has said of one request and nobody has taken yet, where it cannot be left in
-//! the socket because others share that: up to a bound in memory, then in an unlinked file.
+//! What an application has sent for one request and the client has not taken yet, where it cannot
+//! be left in the socket because others share that: up to a bound in memory, then in an unlinked
+//! file.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -20,8 +20,7 @@ pub enum Event {
     End,
 }
 
-/// A request that is being answered. Dropping it tells the application that nobody wants the answer
-/// any more.
+/// A request that is being answered. Dropping it aborts the request.
 #[derive(Debug)]
 pub struct Exchange(Way);
 

@@ -21,7 +21,7 @@ use super::upstream::Bounds;
 const STARVING: Duration = Duration::from_millis(100);
 
 /// A request that is being answered. Dropping it closes the connection, which tells the application
-/// that nobody wants the answer any more.
+/// to stop.
 #[derive(Debug)]
 pub struct ExclusiveStream {
     /// Given up with the end.
@@ -39,7 +39,7 @@ pub struct ExclusiveStream {
     stdout_ended: bool,
     /// When something was last written or read.
     moved: Instant,
-    /// On a new connection, as long as nobody has answered.
+    /// On a new connection, until the application answers.
     patience: Option<Instant>,
     starving: Option<Starving>,
 }

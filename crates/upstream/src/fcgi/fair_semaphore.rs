@@ -1,9 +1,9 @@
-//! Whose turn it is: a bounded number of permits, and those who wait for one, by event loop.
+//! A semaphore: a bounded number of permits, and the requests that wait for one, by event loop.
 //!
-//! A permit that becomes free goes to somebody who waits in the same event loop, as long as nobody
-//! elsewhere has waited for long: the connection that comes with it is registered there, and no
-//! other thread has to be woken. Under load each loop then keeps about as many connections as it
-//! can use, and waits are about as long everywhere.
+//! A permit that becomes free goes to a request of the same event loop, unless one elsewhere has
+//! waited for long: the connection that comes with it is registered there, and no other thread has
+//! to be woken. Under load each loop then keeps about as many connections as it can use, and waits
+//! are about as long everywhere.
 
 use std::collections::VecDeque;
 
@@ -14,12 +14,12 @@ use tokio::sync::oneshot::{self, Receiver, Sender};
 /// ten times more, a request could wait 10 ms longer than its turn.
 const PREFERENCE: u64 = 1_000_000;
 
-/// Permits that nobody holds, and requests without one. `P` is what a request gets.
+/// The free permits, and the requests that wait for one. `P` is what a request gets.
 #[derive(Debug)]
 pub(super) struct FairSemaphore<P> {
     all: usize,
     free: usize,
-    /// Those who wait in each event loop, the first one first.
+    /// Requests that wait in each event loop, the first one first.
     loops: Vec<VecDeque<Waiter<P>>>,
     is_closed: bool,
 }
@@ -36,24 +36,24 @@ impl<P> FairSemaphore<P> {
         FairSemaphore { all: permits, free: permits, loops: Vec::new(), is_closed: false }
     }
 
-    /// Changes their number, as long as nobody holds one.
+    /// Changes the number of permits, as long as none is in use.
     pub fn resize(&mut self, permits: usize) {
         if self.held() == 0 {
             (self.all, self.free) = (permits, permits);
         }
     }
 
-    /// Permits that somebody holds.
+    /// Permits in use.
     pub fn held(&self) -> usize {
         self.all - self.free
     }
 
-    /// Permits that nobody holds. While there is one, nobody waits.
+    /// Free permits. While there is one, no request waits.
     pub fn free(&self) -> usize {
         self.free
     }
 
-    /// Nobody waits from now on: those who do are told that nothing comes.
+    /// Closes it: requests that wait get an error, and no more may wait.
     pub fn close(&mut self) {
         self.is_closed = true;
         self.loops.clear();
@@ -64,7 +64,7 @@ impl<P> FairSemaphore<P> {
         self.is_closed
     }
 
-    /// Those who wait.
+    /// Requests that wait.
     pub fn waiting(&self) -> usize {
         self.loops.iter().flatten().filter(|waiter| !waiter.sender.is_closed()).count()
     }

@@ -1,6 +1,6 @@
 //! Addresses that follow a name: resolved in the background, never while a request waits, again and
 //! again. What was found last stays until something else is found: a name server that fails, or has
-//! nothing to say, takes nobody out of service.
+//! nothing to say, takes no address out of service.
 
 use std::time::Duration;
 

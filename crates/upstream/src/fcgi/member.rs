@@ -91,8 +91,7 @@ impl Member {
         self.pool.close();
     }
 
-    /// The right to ask it; as long as the result is there, and without a verdict, nobody else
-    /// tries an address that was out.
+    /// The right to ask it. While an address that was out is on trial, no other request gets it.
     pub fn admit(self: &Arc<Self>, now: u64) -> Option<Admission> {
         // Nearly always: no lock.
         let is_up = self.due.load(Ordering::Relaxed) == 0;

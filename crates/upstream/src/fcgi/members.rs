@@ -102,11 +102,11 @@ impl Members {
         loop {
             let free = || choose(&|member| member.is_due(now) && (waits || member.pool.has_room()));
             let Some(member) = free().or_else(|| choose(&|member| member.is_due(now))) else {
-                // The last hope: better to ask an address that failed than nobody.
+                // The last hope: better to ask an address that failed than to give up.
                 return choose(&|_| true).map(|member| Admission::of_last_hope(member.clone()));
             };
-            // Somebody else may have come first to an address that is to be tried; then it is not
-            // due any more.
+            // Another request may have come first to an address on trial; then it is not due any
+            // more.
             if let Some(admission) = member.admit(now) {
                 return Some(admission);
             }

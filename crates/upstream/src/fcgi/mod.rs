@@ -1,5 +1,4 @@
-//! The rim of FastCGI applications: connections that are kept and shared, requests to them,
-//! responses from them.
+//! The client of FastCGI applications: connections that are kept and shared, requests, responses.
 //!
 //! [`Upstream`] is one application with all its addresses, which may come and go; `balance` chooses
 //! between them. Each has a pool that all event loops share. A request ([`FcgiRequest`]) becomes an

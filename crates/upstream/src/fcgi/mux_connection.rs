@@ -84,7 +84,7 @@ pub(super) struct Request {
     /// When something was last written or read.
     pub moved: Instant,
     pub reader: Option<Waker>,
-    /// Since when nobody wants it.
+    /// Since when its client is gone.
     unwanted: Option<Instant>,
     abort_written: bool,
     permit: Option<Permit>,
@@ -202,11 +202,11 @@ impl MuxConnection {
         state.close_if_done();
     }
 
-    /// Nobody wants the request any more.
+    /// The request's client is gone.
     pub fn drop_request(&self, id: u16) {
         let mut state = self.state();
         let Some(request) = state.requests.get_mut(&id) else { return };
-        // Dropped behind the lock: its permit goes to somebody else.
+        // Dropped after the lock is released: its permit wakes another request.
         let mut gone = None;
         if request.is_over || !request.is_begun {
             gone = state.remove(id);
@@ -260,7 +260,7 @@ impl MuxState {
         removed
     }
 
-    /// Closes a connection that takes no more requests and has none that anybody wants.
+    /// Closes a connection that takes no more requests and has none whose client still waits.
     fn close_if_done(&mut self) {
         if self.left == 0 && self.requests.values().all(|request| request.unwanted.is_some()) {
             self.is_closing = true;

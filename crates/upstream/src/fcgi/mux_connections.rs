@@ -32,7 +32,7 @@ const EACH: usize = 32;
 #[derive(Debug)]
 pub(super) struct MuxConnections {
     open: Mutex<Vec<Arc<MuxConnection>>>,
-    /// Held by the one who opens a connection; when and why that failed the last time.
+    /// Held while a connection is opened; when and why that failed the last time.
     opening: tokio::sync::Mutex<Option<(Instant, io::ErrorKind)>>,
     /// What the application takes; nothing if one request a connection.
     capacity: OnceCell<Option<Capacity>>,
@@ -54,7 +54,7 @@ impl MuxConnections {
         }
     }
 
-    /// What the application takes. `learned` hears of it the first time.
+    /// What the application takes. Calls `learned` the first time.
     ///
     /// # Errors
     /// The address cannot be reached.
@@ -98,7 +98,7 @@ impl MuxConnections {
         }
     }
 
-    /// Opens a connection, unless somebody else does so meanwhile.
+    /// Opens a connection, unless another request does so meanwhile.
     async fn open_one(
         &self,
         endpoint: &Endpoint,
@@ -110,7 +110,7 @@ impl MuxConnections {
         if let Some(connection) = self.choose(home) {
             return Ok(connection);
         }
-        // Not each of those who wait has to find out for itself.
+        // The requests that waited share the result; they need not all try.
         if let Some((when, why)) = *failed
             && when >= waiting
         {
@@ -129,7 +129,7 @@ impl MuxConnections {
         }
     }
 
-    /// The connection for the next request in the event loop `home`; none if a new one shall be
+    /// The connection for the next request in the event loop `home`; none if a new one should be
     /// opened. Those that take no more requests are not counted.
     fn choose(&self, home: usize) -> Option<Arc<MuxConnection>> {
         let most =

@@ -1,4 +1,4 @@
-//! One request on a connection that it shares, as the one who wants the response sees it.
+//! One request on a shared connection, as the reader of its response sees it.
 
 use std::pin::Pin;
 use std::sync::Arc;

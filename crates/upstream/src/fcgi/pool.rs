@@ -6,7 +6,7 @@
 //!    no more than the bound are in use. Requests that wait for one are served in the order of
 //!    [`FairSemaphore`].
 //! 2. In use and idle together are no more than the bound: before one is opened, idle ones are
-//!    closed until there are no more of them than permits nobody holds.
+//!    closed until there are no more of them than free permits.
 //! 3. An idle connection has nothing unread, and the application is waiting for its next request on
 //!    it.
 //!
@@ -109,8 +109,8 @@ impl Pool {
         self.state().semaphore.waiting()
     }
 
-    /// Gives no more permits: those who wait for one are told, idle connections are closed,
-    /// others when they are given up.
+    /// Gives no more permits: requests that wait for one get an error, idle connections are closed
+    /// now, others when they are given up.
     pub fn close(&self) {
         let mut state = self.state();
         state.semaphore.close();
@@ -128,7 +128,7 @@ impl Pool {
         if !self.bounds.multiplex || self.bounds.requests == 1 {
             return Ok(false);
         }
-        // Nobody has a permit yet: each comes behind this question.
+        // No permit is in use yet: each request asks this first.
         let learned = |capacity: Capacity| self.state().semaphore.resize(capacity.requests);
         Ok(self.mux_connections.capacity(&self.endpoint, self.bounds, learned).await?.is_some())
     }
@@ -269,12 +269,12 @@ impl Pool {
     }
 }
 
-/// Hands the permit over to whoever waits for one.
+/// Hands the permit over to a request that waits for one.
 impl Drop for Permit {
     fn drop(&mut self) {
         let next = self.pool.state().semaphore.give(self.home, tokamak_cost::now());
         if let Some((waiter, home)) = next {
-            // Somebody who has gone away this very moment does not take it, and it is given back
+            // A request that is dropped this very moment does not take it, and it is given back
             // again.
             drop(waiter.send(Permit { pool: self.pool.clone(), home }));
         }

@@ -44,8 +44,8 @@ pub(super) struct Written {
 }
 
 impl FcgiRequest {
-    /// A request with the parameters that `describe` adds, and a body. `keep`: the connection shall
-    /// stay open.
+    /// A request with the parameters that `describe` adds, and a body. `keep`: the application is
+    /// to keep the connection open.
     ///
     /// # Errors
     /// Those of `describe`.

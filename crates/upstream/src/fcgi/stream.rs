@@ -2,10 +2,10 @@
 //! done, and without waking anybody for nothing.
 //!
 //! - A connection is registered for reading alone: see [`crate::socket`].
-//! - Taking bytes from a Unix socket wakes who sleeps at its other end, because there is room again
-//!   now, and an application that waits for its next request sleeps there. So a small response is
-//!   looked at and left where it is until the next request has been sent, which wakes the
-//!   application anyway.
+//! - Taking bytes from a Unix socket wakes the process that sleeps at its other end, because there
+//!   is room again now, and an application that waits for its next request sleeps there. So a small
+//!   response is looked at and left where it is until the next request has been sent, which wakes
+//!   the application anyway.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -176,7 +176,7 @@ impl Socket {
             match recv(&self.fd, spare_capacity(&mut sink), RecvFlags::empty()) {
                 Ok((_, n @ 1..)) => self.left -= n,
                 Err(Errno::INTR) => {}
-                // It was there: nobody else reads here.
+                // It was there, and this is the only reader.
                 Ok(_) | Err(_) => self.left = 0,
             }
         }

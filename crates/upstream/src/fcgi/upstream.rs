@@ -1,4 +1,4 @@
-//! One application: its addresses, and how a request finds one that answers.
+//! One application: its addresses, and how a request finds an address that answers.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -88,8 +88,8 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// An application at these addresses, and at those that are behind names, which somebody has to
-    /// [follow](Upstream::follow).
+    /// An application at these addresses, and at those that are behind names, which the caller has
+    /// to [follow](Upstream::follow).
     pub fn new(
         settings: Settings,
         addresses: Vec<Address>,
@@ -250,8 +250,8 @@ impl Upstream {
         self.members().all().iter().for_each(|member| member.pool.tick(home, now));
     }
 
-    /// No connection is kept from now on, so that the application's processes are free for somebody
-    /// else.
+    /// No connection is kept from now on, so that the application's processes are free for other
+    /// servers.
     pub fn keep_none(&self) {
         self.members().all().iter().for_each(|member| member.pool.keep_none());
     }

@@ -7,8 +7,8 @@ use super::queue_client::{Bounds, Death, QueueClient, Refused};
 use super::queued_request::QueuedRequest;
 use crate::body::Body;
 
-/// Tells the supervisor that a request waits and nobody could be woken: in the queue with this
-/// number.
+/// Tells the supervisor that a request waits in the queue with this number and no worker could be
+/// woken.
 pub type Want = Arc<dyn Fn(u32) + Send + Sync>;
 
 /// Tells the supervisor that the queue with this number is spoiled, and why.

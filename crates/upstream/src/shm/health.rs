@@ -1,5 +1,5 @@
 //! Whether a queue can still work. A worker can write anywhere into its pool's memory, and what it
-//! spoils there is not mended: requests would wait, or be refused, until somebody reloads.
+//! spoils there is not mended: requests would wait, or be refused, until the next reload.
 
 /// Looks in a row that have to find the same, at 0.2 s each: a worker may be about to take what
 /// waits, and word of its death on its way. A sound queue takes microseconds. Fewer looks would

@@ -1,14 +1,14 @@
-//! The rim of a PHP pool: requests into the shared-memory queue, responses out of it.
+//! The client of a PHP pool: puts requests into the shared-memory queue and takes responses out.
 //!
 //! Each event loop of the front has a [`QueueClient`] for each pool. A request becomes a
 //! [`QueuedRequest`]; polling it gives the response piece by piece. The client itself works when
 //! the event loop is about to sleep ([`Notifier::before_sleep`]): it empties the response rings of
 //! all slots in which something happened into private memory and refills body rings, so a worker
-//! never waits for a slow client until the exchange holds more than its bound.
+//! never waits for a slow client until the request holds more than its bound.
 //!
 //! What is where: a slot is held from the submission until the worker has finished or is dead,
-//! whatever becomes of the exchange; the exchange may outlive its slot (a slow client reads what
-//! the worker left long ago).
+//! whatever happens to the [`QueuedRequest`]. That may outlive its slot: a slow client reads what
+//! the worker left long ago.
 
 mod gate;
 mod health;

@@ -13,7 +13,7 @@ use crate::body::Body;
 /// A request that has waited for so long is late, in nanoseconds.
 const LATE: u64 = 1_000_000_000;
 
-/// How long and how much a rim holds.
+/// How long requests wait, and how much memory responses may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Longest wait for a worker, in nanoseconds.
@@ -35,7 +35,7 @@ pub enum Death {
     TimedOut,
 }
 
-/// Why an exchange has no response, or not all of it.
+/// Why a request has no response, or only a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerError {
     /// No worker was free in time; nothing has run.
@@ -81,31 +81,31 @@ impl std::error::Error for WorkerError {}
 /// One event loop's access to one pool.
 pub struct QueueClient {
     inner: Mutex<Inner>,
-    /// Tells the supervisor that a request waits and nobody could be woken.
+    /// Tells the supervisor that a request waits and no worker could be woken.
     want: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 pub(super) struct Inner {
     producer: Producer,
     bounds: Bounds,
-    /// Which exchange has the slot.
+    /// Which request has the slot.
     owners: Vec<Option<usize>>,
     exchanges: Vec<RequestState>,
     free: Vec<usize>,
-    /// Requests without a worker, as of the last look at each; at least as many as there are.
+    /// Requests that no worker had taken at the last look at each; never fewer than there are now.
     waiting: usize,
     health: Health,
 }
 
-/// The rim's part of an exchange.
+/// What the client keeps for one request.
 #[derive(Default)]
 pub(super) struct RequestState {
     slot: Option<SlotId>,
     queued_at: u64,
     /// Counted in [`Inner::waiting`].
     waiting: bool,
-    /// Who was first seen to hold the request: that worker's death ends it, whatever it wrote over
-    /// its claim since.
+    /// The worker that was first seen to hold the request. Its death ends the request, even if it
+    /// has overwritten its claim since.
     holder: Option<Holder>,
     pub body: Body,
     /// The worker has room for more of the body, which is in a file.
@@ -115,7 +115,7 @@ pub(super) struct RequestState {
     pub ended: Option<Ended>,
     pub fault: Option<WorkerError>,
     pub waker: Option<Waker>,
-    /// The exchange was dropped; only the slot is still held.
+    /// The [`QueuedRequest`] was dropped; only the slot is still held.
     abandoned: bool,
     /// Whether any part of the response was seen.
     answered: bool,
@@ -165,8 +165,8 @@ impl QueueClient {
     }
 
     /// Queues a request. A worker that sleeps is woken for it when the event loop has done what it
-    /// can do ([`super::Notifier::before_sleep`]): by then a busy one may have taken it, and nobody
-    /// was woken for nothing.
+    /// can do ([`super::Notifier::before_sleep`]): by then a busy worker may have taken it, and the
+    /// wake-up is saved.
     ///
     /// # Errors
     /// [`Refused`].
@@ -227,7 +227,7 @@ impl QueueClient {
         self.submit_at(record, body, tokamak_cost::now())
     }
 
-    /// A worker has died: whoever waits for it is told.
+    /// A worker has died: fails the requests that it held.
     pub fn worker_died(&self, instance: u32, death: Death) {
         let mut inner = self.lock();
         for slot in 0..inner.owners.len() {
@@ -364,7 +364,7 @@ impl Inner {
     }
 
     /// Moves what the worker has published into the exchange, gives it more of the body, and wakes
-    /// the exchange's task. Frees the slot when the worker has finished.
+    /// the request's task. Frees the slot when the worker has finished.
     pub fn collect(&mut self, key: usize) {
         self.collect_within(key, self.bounds.inbox);
     }
@@ -374,8 +374,7 @@ impl Inner {
         let Some(slot) = state.slot else { return };
         if state.waiting {
             match self.producer.holder(slot) {
-                // A ready bit for a request that nobody has: set by a worker that is not to be
-                // believed.
+                // A ready bit for a request that no worker has taken: a worker lies.
                 Holder::Queued => return,
                 holder => {
                     state.holder = Some(holder);
@@ -464,7 +463,7 @@ impl Inner {
         }
     }
 
-    /// Gives the slot back; an abandoned exchange ends with it.
+    /// Gives the slot back; an abandoned request ends with it.
     fn give_back(&mut self, key: usize) {
         let state = &mut self.exchanges[key];
         let Some(slot) = state.slot.take() else { return };
@@ -481,7 +480,7 @@ impl Inner {
         }
     }
 
-    /// The exchange is no longer wanted.
+    /// The client has gone: withdraws the request, or drops the rest of its response.
     pub fn abandon(&mut self, key: usize) {
         let state = &mut self.exchanges[key];
         state.abandoned = true;

@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::queue_client::{Ended, QueueClient, WorkerError};
 
 /// A request that has been queued, and its response. Dropping it withdraws the request, or tells
-/// the worker that nobody reads on.
+/// the worker that the rest of the response is not wanted.
 pub struct QueuedRequest {
     client: Arc<QueueClient>,
     key: usize,
@@ -33,7 +33,7 @@ pub enum Event {
     Head(ResponseHead),
     /// A part of the body.
     Body(Bytes),
-    /// Bytes for the error log of whoever sent the request. Only over FastCGI.
+    /// Bytes for the error log of the web server that sent the request. Only over FastCGI.
     Stderr(Bytes),
     /// What the request was and what it cost. Only over FastCGI, at most one is sound.
     Usage(UsageFrame),

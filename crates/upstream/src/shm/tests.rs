@@ -263,7 +263,8 @@ fn the_bell_is_rung_after_news_that_woke_nobody() {
     let (client, _segment, mut bell, exchange, mut job) = claimed(1000);
     job.send_head(200, std::iter::empty()).unwrap();
     job.flush().unwrap();
-    // Nobody polls the exchange: its client is slow. The event loop sleeps in spite of the news.
+    // The request is not polled, as its client is slow. The event loop sleeps although there is
+    // news.
     client.fall_asleep();
     job.finish(Outcome::Complete);
     assert!(bell.read(&mut [0; 8]).is_ok(), "the event loop sleeps on");

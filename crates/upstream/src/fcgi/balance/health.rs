@@ -174,7 +174,7 @@ impl Health {
     }
 
     fn enter(&mut self, state: HealthState, now: u64) {
-        // A trial is a part of being out, for whoever asks since when.
+        // A trial counts as a part of the time out.
         if (self.state == HealthState::Up) != (state == HealthState::Up) {
             self.since = now;
         }

@@ -22,7 +22,8 @@ impl Rotation {
         candidates: &[C],
         is_usable: impl Fn(&C) -> bool,
     ) -> Option<usize> {
-        // Whoever panicked here left numbers behind, which are as good as any.
+        // A panic may have left the counters half updated; the rotation is fair again after a
+        // round.
         let mut gained = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut total = 0;
         let mut best: Option<usize> = None;

@@ -20,7 +20,7 @@ use hickory_resolver::{Hosts, TokioResolver};
 const LIMIT: Duration = Duration::from_millis(2500);
 
 /// Whom to ask in one resolution. Made anew for each, since the files of the machine may change at
-/// any time and nobody tells us; so nothing that the resolver remembers outlives the resolution
+/// any time without notice; so nothing that the resolver remembers outlives the resolution
 /// either.
 pub(super) struct Ask {
     hosts: Hosts,
