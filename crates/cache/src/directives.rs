@@ -82,7 +82,7 @@ impl Directives {
     }
 }
 
-/// A number of seconds; what is none counts as nothing (RFC 9111 section 4.2.1).
+/// A number of seconds; an invalid one counts as 0 (RFC 9111 section 4.2.1).
 pub(crate) fn seconds(argument: Option<&[u8]>) -> u64 {
     let digits = argument.unwrap_or_default();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {

@@ -16,7 +16,7 @@ impl Borrow<[u8]> for Key {
 }
 
 impl Key {
-    /// One that somebody has thought of.
+    /// A key that a script has set.
     pub fn of(bytes: &[u8]) -> Key {
         Key(bytes.into())
     }

@@ -3,7 +3,7 @@
 //!
 //! Responses are kept in memory as a shared cache of HTTP may keep them (RFC 9111, RFC 5861). What
 //! can be decided once is decided when a response is stored; finding it again compares a key, a few
-//! header fields and the time. The crate knows neither sockets nor clocks: whoever asks says what
+//! header fields and the time. The crate knows neither sockets nor clocks: the caller says what
 //! time it is.
 
 mod codec;

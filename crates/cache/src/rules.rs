@@ -26,9 +26,9 @@ const LONGEST: u64 = 365 * 24 * 3600;
 pub struct Rules {
     /// How long a response is fresh that says nothing of it; zero: it is not kept.
     pub lifetime: Duration,
-    /// How long one that says nothing of it may be used while it is fetched anew.
+    /// How long a stale response that does not say may be used while it is fetched anew.
     pub while_revalidate: Duration,
-    /// How long one that says nothing of it may be used if it cannot be fetched.
+    /// How long a stale response that does not say may be used if it cannot be fetched.
     pub if_error: Duration,
     /// Whether requests with cookies are as good as those without.
     pub ignores_cookies: bool,
@@ -98,7 +98,7 @@ impl Request {
         })
     }
 
-    /// Whether it is somebody's own.
+    /// Whether it belongs to one user.
     pub fn is_own(&self) -> bool {
         self.has_cookies || self.has_credentials
     }

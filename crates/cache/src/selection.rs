@@ -14,8 +14,8 @@ const MOST_BYTES: usize = 4096;
 
 /// Fields by which proxies, and clients that pretend to be some, say under which name, scheme or
 /// path a request came to them. Applications put them into links and decide by them, mostly without
-/// a word in `Vary`; so they are as good as a part of the URL, and nobody gets what such a field of
-/// somebody else has made.
+/// a word in `Vary`; so they are as good as a part of the URL, and no client gets a response that
+/// such a field of another client has shaped.
 const ORIGIN: [&str; 14] = [
     "forwarded",
     "x-forwarded-host",
@@ -33,7 +33,7 @@ const ORIGIN: [&str; 14] = [
     "x-original-host",
 ];
 
-/// Fields by which a request pretends to have another method: its response is nobody else's.
+/// Fields by which a request pretends to have another method: its response is for no other request.
 const METHOD: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
 
 /// Whether a request pretends to have another method.

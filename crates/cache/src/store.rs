@@ -31,7 +31,7 @@ const MOST_PARTS: u64 = 64;
 const USUAL: u64 = 16 * 1024;
 
 /// What a key takes in the map beside its bytes: the map's own entry, two allocations. Rather too
-/// much than too little, so that a client who asks for many pages that cannot be kept gets no more
+/// much than too little, so that a client that asks for many pages that cannot be kept gets no more
 /// memory than others.
 const OVERHEAD: usize = 256;
 
@@ -41,7 +41,7 @@ struct Resource {
     /// The newest first.
     variants: Vec<Arc<Entry>>,
     /// Until then its responses are taken for such as cannot be kept, in nanoseconds: those to
-    /// requests of nobody's own, and to others.
+    /// requests without credentials, and to others.
     passed_until: [u64; 2],
 }
 
@@ -142,7 +142,7 @@ fn key_of(url: &str) -> Result<Vec<u8>, String> {
     url_key(url).ok_or_else(|| format!("`{url}` has no host; write it as in `example.org/page`"))
 }
 
-/// What there is for a request.
+/// The stored responses for a request.
 pub enum Found {
     /// A response.
     Entry(Arc<Entry>),
@@ -198,7 +198,7 @@ impl Store {
         self.purges.load(Ordering::Acquire)
     }
 
-    /// Finds what there is for a request, fresh or not.
+    /// Finds the stored response for a request, fresh or not.
     pub fn find(&self, key: &[u8], request: &Request, headers: &HeaderMap, now: u64) -> Found {
         let Some(resource) = self.map.get(key) else { return Found::Nothing };
         let mut fitting = resource.variants.iter().filter(|entry| {

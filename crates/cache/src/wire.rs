@@ -1,7 +1,7 @@
 //! Responses as bytes, for a store that several servers share.
 //!
-//! What comes back from there may be another version's, damaged, or anybody's who can write to that
-//! store: it is read as carefully as what comes from a client.
+//! What comes back from there may be another version's, damaged, or written by any process that can
+//! write to that store: it is read as carefully as what comes from a client.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -24,7 +24,7 @@ const IS_EXPLICIT: u8 = 2;
 const IS_FOR_ALL: u8 = 4;
 const IS_AGED: u8 = 8;
 
-/// Moments, as those who write and those who read count them.
+/// Times, as writer and reader count them.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// By the clock that entries are kept by, in nanoseconds.
@@ -66,7 +66,7 @@ pub fn encode(entry: &Entry, moment: Moment) -> Vec<u8> {
     out.0
 }
 
-/// The response that these bytes are, if they are one that is still fresh: with less of its time.
+/// The response that these bytes encode, if it is still fresh, with its remaining lifetime.
 pub fn decode(bytes: Bytes, moment: Moment) -> Option<Entry> {
     let mut input = Reader(bytes);
     if input.byte()? != VERSION {

@@ -166,9 +166,9 @@ pub struct Caching {
     pub is_on: bool,
     /// How long one is fresh that says nothing of it; zero: it is not kept.
     pub lifetime: Duration,
-    /// How long one that says nothing of it may be used while it is fetched anew.
+    /// How long a stale response that does not say may be used while it is fetched anew.
     pub while_revalidate: Duration,
-    /// How long one that says nothing of it may be used if it cannot be fetched.
+    /// How long a stale response that does not say may be used if it cannot be fetched.
     pub if_error: Duration,
     /// What does not count.
     pub ignore: Vec<Ignored>,
@@ -206,7 +206,7 @@ pub struct Scripts {
     pub raw_url: Vec<PathBuf>,
     /// When it is known which file the path means.
     pub physical: Vec<PathBuf>,
-    /// When an application would be asked, or nobody has an answer.
+    /// When an application would be asked, or nothing else answers.
     pub content: Vec<PathBuf>,
     /// Before the content cache keeps a response.
     pub store: Vec<PathBuf>,
@@ -272,7 +272,7 @@ pub struct Site {
     /// Name of the site whose workers get what this one's decline, and whatever may not be asked
     /// twice.
     pub fallback: Option<String>,
-    /// Which of [`Server::upstreams`] runs the scripts of [`Mode::Fastcgi`]; absent: nobody does.
+    /// Which of [`Server::upstreams`] runs the scripts of [`Mode::Fastcgi`]; absent: none.
     pub upstream: Option<usize>,
     /// Which of [`Server::upstreams`] is asked whether a request may be served, where no route says
     /// otherwise.

@@ -79,8 +79,8 @@ impl Request {
         errors.unless_any(Some(server))
     }
 
-    /// The file to read, and who named it: the flag, the variable, or `PATH` for one that was found
-    /// there.
+    /// The file to read, and how it was named: by the flag, the variable, or `PATH` for a file that
+    /// was found there.
     fn file(&self) -> Option<(PathBuf, Location)> {
         if let Some(file) = &self.config {
             return Some((file.clone(), Location::Flag(CONFIG_FLAG)));

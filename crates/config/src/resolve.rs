@@ -30,8 +30,8 @@ pub(crate) struct Surroundings<'a> {
 
 /// One for each core: a further process that computes only takes turns with the others, which on
 /// two cores cost 36 instead of 25 µs of CPU for an empty endpoint. On one core there are two, so
-/// that a request that waits holds up nobody. Those that mostly wait get company, up to four for
-/// each core, or eight.
+/// that a request that waits does not delay others. Those that mostly wait get company, up to four
+/// for each core, or eight.
 fn auto_size(cores: usize) -> PoolSize {
     PoolSize::Auto { least: cores.clamp(2, 256), max: (cores * 4).clamp(8, 256) }
 }

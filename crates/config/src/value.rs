@@ -480,7 +480,7 @@ word_or! {
     Auto = "auto";
     /// Nothing is written.
     Off = "off";
-    /// There is none.
+    /// No value.
     Nothing = "none";
 }
 

@@ -18,12 +18,12 @@ impl Ledger {
         Ledger { is_read: true, start, last: start, spent: [0; Phase::ALL.len()] }
     }
 
-    /// A ledger that nobody will read.
+    /// A ledger that will not be read.
     pub fn unread(start: u64) -> Self {
         Ledger { is_read: false, ..Ledger::begin(start) }
     }
 
-    /// The time now; if nobody will read the ledger, up to some milliseconds late.
+    /// The time now; up to some milliseconds late if the ledger will not be read.
     pub fn clock(&self) -> u64 {
         if self.is_read { crate::now() } else { crate::coarse() }
     }

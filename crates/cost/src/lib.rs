@@ -1,8 +1,8 @@
-//! The request ledger: without it nobody could say where a request's time went.
+//! The request ledger: it shows where a request's time went.
 //!
-//! A request passes through named [`Phase`]s. Whoever ends one stamps it; logs, metrics, the status
-//! page and `Server-Timing` read the ledger and nothing else. One clock for all processes:
-//! `CLOCK_MONOTONIC`.
+//! A request passes through named [`Phase`]s. The code that ends a phase stamps it; logs, metrics,
+//! the status page and `Server-Timing` read the ledger and nothing else. One clock for all
+//! processes: `CLOCK_MONOTONIC`.
 
 mod clock;
 mod ledger;

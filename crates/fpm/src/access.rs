@@ -99,7 +99,7 @@ pub struct Request<'a> {
     pub accepted: i64,
     /// What time it is, likewise.
     pub now: i64,
-    /// Who PHP says has logged in; may be empty.
+    /// The user that has logged in, as PHP says; may be empty.
     pub user: &'a [u8],
     /// The worker.
     pub process: u32,

@@ -182,7 +182,7 @@ impl fmt::Display for Address {
 /// `listen.allowed_clients`. Concerns TCP only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedClients {
-    /// Who may connect. Empty when nothing of the list was an address: then nobody may.
+    /// The clients that may connect. Empty when nothing of the list was an address: then none may.
     pub addresses: Vec<IpAddr>,
     /// What is not an address. Each worker complains about it: `Wrong IP address '…' in
     /// listen.allowed_clients`.

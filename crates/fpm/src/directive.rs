@@ -11,7 +11,7 @@ pub struct Row<T: 'static> {
     pub name: &'static str,
     /// Where the value goes.
     pub field: Field<T>,
-    /// Why it has no effect here, if it has none. Whoever sets it is warned.
+    /// Why it has no effect here, if it has none. Setting it logs a warning.
     pub idle: Option<&'static str>,
 }
 
@@ -23,7 +23,7 @@ pub enum Field<T: 'static> {
     HiddenText(fn(&mut T) -> &mut Option<String>),
     /// A number.
     Number(fn(&mut T) -> &mut i32),
-    /// A number of which one value means that there is none.
+    /// A number of which one value means "not set".
     Priority(fn(&mut T) -> &mut i32),
     /// A time in seconds.
     Seconds(fn(&mut T) -> &mut i32),

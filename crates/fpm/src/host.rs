@@ -1,4 +1,4 @@
-//! What a configuration is judged against: the users of the machine, and who asks.
+//! What a configuration is checked against: the users of the machine, and the user of this process.
 
 use tokamak_sys::process;
 

@@ -3,7 +3,7 @@
 //!
 //! Bytes and strings in, values and strings out. The only thing touched outside is the
 //! configuration's files, and what it names is looked up (folders, users) where php-fpm looks it
-//! up, too. Who listens, starts processes and writes logs is the caller.
+//! up, too. Listening, starting processes and writing logs is left to the caller.
 
 pub mod access;
 pub mod arguments;

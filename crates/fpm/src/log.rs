@@ -15,7 +15,7 @@ const LONGEST: usize = 2048;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// `log_level`: what is below is not written. With the lowest level lines also tell
-    /// microseconds, and who speaks.
+    /// microseconds, and the line of the source.
     pub lowest: Level,
     /// `log_limit`: the longest line, its end included.
     pub limit: usize,

@@ -6,7 +6,7 @@ use std::panic::Location;
 /// How grave a message is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// For whoever looks for a mistake.
+    /// For debugging.
     Debug,
     /// In the ordinary course of things.
     #[default]
@@ -51,7 +51,7 @@ pub struct Message {
     pub level: Level,
     /// What it says, with `[pool NAME] ` at its head where it is about a pool.
     pub text: String,
-    /// Who says it.
+    /// The line of the source that logs it.
     pub origin: &'static Location<'static>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::message::Level;
 
-/// The priority that nobody asked for: php-fpm's own sign, one beyond what can be asked for.
+/// The priority if none is set: php-fpm's own marker, one beyond the valid range.
 pub const NO_PRIORITY: i32 = 64;
 
 /// `listen.backlog` where nothing is written: as many as the system allows.

@@ -1,7 +1,7 @@
 //! The status page (`pm.status_path`) in php-fpm's five formats, and the ping page.
 //!
 //! Everything that comes from requests is escaped for the format in which it is shown: a visitor
-//! who asks for a strange path must not write into an administrator's page.
+//! a request for a strange path must not inject text into an administrator's page.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub struct Process {
     pub query: Vec<u8>,
     /// The length of its body.
     pub body_length: u64,
-    /// Who has logged in; empty if nobody has.
+    /// The user that has logged in; may be empty.
     pub user: Vec<u8>,
     /// Its script; empty if there was none.
     pub script: Vec<u8>,
@@ -161,7 +161,7 @@ pub struct Page {
     pub body: Vec<u8>,
 }
 
-/// The other fields of such an answer: nobody may keep it.
+/// The other fields of such an answer: no cache may keep it.
 pub const FIELDS: [(&str, &str); 2] = [
     ("Expires", "Thu, 01 Jan 1970 00:00:00 GMT"),
     ("Cache-Control", "no-cache, no-store, must-revalidate, max-age=0"),

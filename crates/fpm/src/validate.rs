@@ -487,7 +487,7 @@ fn known(
     }
 }
 
-/// Who the workers will be: what has no effect for want of rights, what must not be.
+/// The user and group of the workers: what has no effect without root, what is refused.
 pub fn identity(
     pool: &mut Pool,
     above: &Above<'_>,
@@ -523,7 +523,7 @@ pub fn identity(
         return Err(of_pool(pool, Level::Error, "please specify user and group other than root"));
     }
     if pool.user.is_some() && pool.group.is_none() {
-        // A number that is nobody's has no group; php-fpm leaves such workers root's.
+        // A user id without an entry has no group; php-fpm leaves such workers root's.
         pool.group = Some(gid.to_string());
     }
     Ok(())

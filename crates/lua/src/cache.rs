@@ -1,4 +1,4 @@
-//! What scripts say to the content cache, if whoever serves requests has one.
+//! What scripts say to the content cache, if the server has one.
 
 use std::time::{Duration, SystemTime};
 

@@ -88,7 +88,7 @@ pub fn seated<R>(seat: Seat, enter: impl FnOnce() -> R) -> (Seat, R) {
 /// Does something with the current request.
 ///
 /// # Errors
-/// There is none: a function was called while no script runs.
+/// Fails if no script runs on this thread.
 pub fn with<R>(act: impl FnOnce(&mut Seat) -> R) -> mlua::Result<R> {
     CURRENT.with_borrow_mut(|seat| match seat {
         Some(seat) => Ok(act(seat)),
@@ -106,7 +106,7 @@ pub fn brought() -> *const Value {
 /// Does something with the HTTP request.
 ///
 /// # Errors
-/// There is none.
+/// Fails if the run is not for an HTTP request.
 pub fn http<R>(act: impl FnOnce(&mut dyn HttpContext) -> R) -> mlua::Result<R> {
     with(|seat| seat.host.http().map(act))?
         .ok_or_else(|| mlua::Error::runtime("there is no HTTP request"))

@@ -1,4 +1,4 @@
-//! What a run sees of its request and changes in the response: the border to whoever serves
+//! What a run sees of its request and changes in the response: the border to the code that serves
 //! requests.
 
 use std::any::Any;
@@ -153,7 +153,7 @@ items! {
     ResponseHeaderLen "resp_header_len" "Bytes of the response's header.",
 }
 
-/// What a script runs for: what is the same whoever asks.
+/// What a script runs for: the part that all kinds of runs have.
 ///
 /// Beside that a run is for an HTTP request ([`HttpContext`]), or takes the place of a program
 /// ([`Program`]).

@@ -120,7 +120,7 @@ impl Scripts {
     /// The script of the folder that a request names by its path.
     ///
     /// # Errors
-    /// There is none, or it may not be run.
+    /// Fails if the script does not exist or may not be run.
     pub fn find(&self, name: &[u8]) -> Result<ScriptId, Absent> {
         let folder = self.folder.as_ref().ok_or(Absent::Missing)?;
         folder.find(name, |path| self.add(path))
@@ -155,7 +155,7 @@ impl Scripts {
 
     /// Reads again what has changed.
     pub fn look(&self) {
-        // Names first: who asks by one that leads nowhere is told so, instead of that its file is
+        // Names first: a name that leads nowhere gets its own error, instead of that its file is
         // gone.
         self.folder.iter().for_each(Folder::look);
         let entries = self.entries().clone();

@@ -27,7 +27,7 @@ impl LuaState {
     /// The script of the engine's folder that a request names by its path.
     ///
     /// # Errors
-    /// There is none, or it may not be run.
+    /// Fails if the script does not exist or may not be run.
     pub fn find(&self, name: &[u8]) -> Result<ScriptId, Absent> {
         self.shared.scripts.find(name)
     }

@@ -179,7 +179,7 @@ impl Vm {
         self.lua.used_memory()
     }
 
-    /// Sees to it that the newest text of a script that can be compiled is the one that runs.
+    /// Makes the newest text of a script that compiles the one that runs.
     pub fn ready(&self, id: ScriptId, all: &Scripts) -> Ready<'_> {
         let mut books = self.books();
         if books.scripts.len() <= id.0 {

@@ -50,7 +50,7 @@ impl Names {
         let permit = self.lookups.clone().acquire_owned().await.map_err(io::Error::other)?;
         let host = host.to_owned();
         let lookup = tokio::task::spawn_blocking(move || {
-            // As long as the thread is busy, even if nobody waits for it any more.
+            // As long as the thread is busy, even if the caller has gone.
             let _permit = permit;
             (host.as_str(), port).to_socket_addrs().map(Iterator::collect)
         });

@@ -117,8 +117,8 @@ pub fn differences(rounds: &[Listing]) -> Vec<Finding> {
 const KEPT: &[&str] = &["globals", "static properties", "function statics", "running functions"];
 
 /// What is in the image and another one at each boot: a token, a key, a time. Each visitor gets the
-/// same. Who drew it, a boot that is not warmed up tells: there it differs as well, or it is not
-/// the warm-up's.
+/// same. A boot without warm-up shows whether the boot or the warm-up drew it: if the boot did, it
+/// differs there as well.
 pub fn frozen(plain: [&Listing; 2], warmed: [&Listing; 2]) -> Vec<Finding> {
     let drawn = |listings: [&Listing; 2]| -> Vec<Finding> {
         let found = compare_kinds(&listings, 1, true).into_iter();

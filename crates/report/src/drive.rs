@@ -22,8 +22,8 @@ use crate::listing::Listing;
 use crate::{Failure, process};
 
 /// Longest wait for the application to boot, and for a response. With a tenth, a cold boot of a
-/// large application would count as a failure; ten times more would leave somebody in front of a
-/// report that hangs.
+/// large application would count as a failure; ten times more would make a report that hangs look
+/// busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long processes have to end when the report is done.
 const FAREWELL: Duration = Duration::from_secs(5);

@@ -82,7 +82,7 @@ pub struct Report {
     pub targets: Vec<String>,
     /// Worker mode, with every reset off.
     pub worker: Run,
-    /// Sealed mode; or why there is none.
+    /// Sealed mode; or why it cannot be used.
     pub sealed: Result<Run, String>,
     /// What is in the image, the same for every visitor, and another one at each boot.
     pub frozen: Vec<Finding>,

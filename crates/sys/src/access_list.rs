@@ -18,7 +18,7 @@ const GROUP: u16 = 0x08;
 const MASK: u16 = 0x10;
 const OTHERS: u16 = 0x20;
 
-/// The number in entries that are about nobody in particular.
+/// The number in entries without a user or group.
 const NOBODY: u32 = u32::MAX;
 
 const READ_AND_WRITE: u16 = 0o6;

@@ -214,7 +214,7 @@ fn received_fds(message: &libc::msghdr) -> Vec<OwnedFd> {
     fds
 }
 
-/// A bell: a non-blocking, close-on-exec eventfd. Writing to it wakes who polls it.
+/// A bell: a non-blocking, close-on-exec eventfd. Writing to it wakes its pollers.
 pub fn bell() -> io::Result<OwnedFd> {
     // SAFETY: takes numbers only.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };

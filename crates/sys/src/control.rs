@@ -118,8 +118,8 @@ pub mod key {
     pub const FPM: &str = "fpm";
     /// What workers write to their standard output and error is handed over with
     /// [`super::FromZygote::Spawned`], and what a site's zygote writes there with
-    /// [`super::FromZygote::Output`]; any value. Without it nobody sees it beside [`FPM`], and a
-    /// site's is the zygote's own.
+    /// [`super::FromZygote::Output`]; any value. Without it the output is lost beside
+    /// [`FPM`], and goes to the zygote's own in a site.
     pub const CATCH_OUTPUT: &str = "catch_output";
     /// Least level of what a worker itself says there: `debug`, `notice`, `warning`, `error` or
     /// `alert`. Beside [`FPM`] only.
@@ -357,7 +357,7 @@ pub enum ToFront {
 /// Why a worker is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// A signal that nobody of us sent.
+    /// A signal that was not sent by our processes.
     Crash(u8),
     /// It exited by itself with this status.
     Exit(u8),

@@ -27,7 +27,7 @@ const FIRST: RawFd = 3;
 /// Exit status of a forked child that panicked; the same as of any Rust program.
 const PANICKED: u8 = 101;
 
-/// Exit status of a forked child that could not become who it should be; nobody else uses it here.
+/// Exit status of a forked child that could not change its user; nothing else uses it here.
 const NOT_READY: u8 = 126;
 
 /// A process that this process made and has not yet reaped.
@@ -102,7 +102,7 @@ pub fn reap() -> Option<(u32, Status)> {
     Some((pid.unsigned_abs(), status))
 }
 
-/// Who a process is: user, group, and the groups of that user.
+/// The identity of a process: user, group, and the groups of that user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     uid: libc::uid_t,
@@ -204,7 +204,7 @@ pub fn fork(
             let run = std::panic::AssertUnwindSafe(|| {
                 close_all_but(&keep);
                 own_group();
-                // Becoming somebody else clears the parent-death signal, so that comes after.
+                // Changing the user clears the parent-death signal, so that comes after.
                 let ready =
                     identity.map_or(Ok(()), Identity::assume).and_then(|()| die_with(parent));
                 match ready {
@@ -234,13 +234,13 @@ pub struct Program<'a> {
     pub input: Option<BorrowedFd<'a>>,
     /// Its descriptors 1 and 2; [`None`]: those of this process.
     pub output: Option<BorrowedFd<'a>>,
-    /// Who it runs as; [`None`]: as this process.
+    /// The user it runs as; [`None`]: that of this process.
     pub identity: Option<&'a Identity>,
     /// What keeps others of that user from looking into it from its first moment on.
     pub guard: Option<Guard>,
     /// Where it starts; [`None`]: where this process is.
     pub directory: Option<&'a Path>,
-    /// What it may use, taken on before it becomes somebody else.
+    /// What it may use, taken on before it changes its user.
     pub bounds: Bounds,
 }
 
@@ -339,7 +339,7 @@ impl<'a> Program<'a> {
             libc::read(report.as_raw_fd(), (&raw mut code).cast(), mem::size_of_val(&code))
         };
         if count == mem::size_of_val(&code) as isize {
-            // SAFETY: our child, which is exiting; reaped here because the caller never hears of
+            // SAFETY: our child, which is exiting; reaped here because the caller never learns of
             // it.
             unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
             return Err(io::Error::from_raw_os_error(code));

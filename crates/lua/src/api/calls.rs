@@ -35,7 +35,7 @@ fn now() -> (u64, u32) {
     (since.as_secs(), since.subsec_nanos())
 }
 
-/// A number below 2³¹ that nobody can tell beforehand, though it is no secret's worth.
+/// A number below 2³¹ that is hard to predict, but not good enough for secrets.
 pub fn random() -> u32 {
     (RandomState::new().build_hasher().finish() >> 33) as u32
 }

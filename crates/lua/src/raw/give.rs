@@ -64,7 +64,7 @@ unsafe fn element(state: *mut ffi::lua_State, value: &Value) {
             Value::Boolean(truth) => ffi::lua_pushboolean(state, (*truth).into()),
             Value::Integer(number) => ffi::lua_pushinteger(state, *number as ffi::lua_Integer),
             Value::Number(number) => ffi::lua_pushnumber(state, *number),
-            // Nobody gives lists of responses.
+            // No call brings a list of responses.
             Value::Bytes(bytes) | Value::Response(Response { body: bytes, .. }) => {
                 text(state, bytes)
             }

@@ -28,7 +28,7 @@ pub trait TextCall<const N: usize> {
     fn call(caller: &Caller, texts: [&[u8]; N]) -> mlua::Result<()>;
 }
 
-/// Who has called such a function.
+/// The caller of such a function.
 pub struct Caller {
     state: *mut ffi::lua_State,
 }

@@ -39,7 +39,7 @@ use mlua::{Lua, ffi};
 
 use super::place::place;
 
-/// The signal: nobody else in a server uses the timer that it is named for.
+/// The signal: nothing else in a server uses the timer that it is named for.
 const SIGNAL: c_int = libc::SIGVTALRM;
 
 /// Counts ticks; see [`Watchdog::tick`].

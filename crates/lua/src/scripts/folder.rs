@@ -74,7 +74,7 @@ impl Folder {
     /// The script that a name leads to; `add` knows or reads the one at a path.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is no such script.
     pub fn find(
         &self,
         name: &[u8],

@@ -1,6 +1,6 @@
 //! One connection to a peer, and one exchange after the other over it.
 //!
-//! Nothing works on a connection in the background: whoever waits for a response drives it
+//! No task works on a connection in the background: the future of a response drives it
 //! meanwhile. So an exchange costs no task, and no message between tasks.
 
 use std::future::Future;
@@ -54,10 +54,10 @@ impl Connection {
     }
 
     /// Whether it can be used: nothing is left over from the last exchange, the peer has not closed
-    /// it, and has not sent anything that nobody asked for.
+    /// it, and has not sent anything unasked.
     pub fn is_reusable(&mut self) -> bool {
         let mut byte = [0];
-        // Only what is known already counts; nobody is woken.
+        // Only what is known already counts; no task is woken.
         let mut context = Context::from_waker(Waker::noop());
         let read = Pin::new(&mut self.stream).poll_read(&mut context, &mut ReadBuf::new(&mut byte));
         self.is_clean && read.is_pending()

@@ -45,7 +45,7 @@ impl Request {
     /// A request without header fields and body.
     ///
     /// # Errors
-    /// The method or the address is none that can be asked.
+    /// Fails if the method or the address is invalid.
     pub fn new(method: &[u8], url: &[u8], socket: Option<PathBuf>) -> Result<Request, HttpError> {
         let method = Method::from_bytes(method).ok().filter(|method| method != Method::CONNECT);
         let method = method.ok_or(HttpError::Method)?;

@@ -47,7 +47,7 @@ pub type Stream = Box<dyn Socket>;
 /// Connects.
 ///
 /// # Errors
-/// Nobody is there, or it cannot be trusted.
+/// Fails if the peer does not accept, or its certificate is not trusted.
 pub async fn connect(names: &Names, peer: &Peer) -> Result<Stream, HttpError> {
     let stream = open(names, peer).await;
     stream.map_err(|error| HttpError::Connect(peer.to_string(), error))

@@ -20,7 +20,7 @@ pub struct Url<'a> {
 /// Takes an address apart.
 ///
 /// # Errors
-/// It is none that can be asked, for this reason.
+/// Fails with the reason if the URL is invalid.
 pub fn parse(url: &[u8]) -> Result<Url<'_>, &'static str> {
     const MALFORMED: &str = "it is malformed";
     // Others see the end of a line in them, or of the address.

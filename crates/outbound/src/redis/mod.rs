@@ -1,5 +1,5 @@
 //! A Redis server, to which an event loop has one connection for all callers: what they send at the
-//! same time travels together, and nobody waits for another's reply to ask.
+//! same time travels together, and no call waits for another's reply before it is sent.
 
 mod commands;
 
@@ -102,7 +102,7 @@ impl Client {
         match tokio::time::timeout(limit, self.attempt(commands, together, &mut link)).await {
             Ok(result) => result,
             Err(_) => {
-                // Whoever comes next had better not wait behind what is stuck.
+                // The next call must not wait behind one that is stuck.
                 link.get().inspect(|link| link.give_up());
                 Err(CommandError::Time(limit))
             }

@@ -1,4 +1,4 @@
-//! Who may look into a process: nobody but the superuser.
+//! Protects a process: only the superuser may look into it.
 //!
 //! A process that is not *dumpable* leaves no core file. Others of its user cannot trace it, and
 //! cannot read its memory or its environment through `/proc`. It cannot do so with its own either.
@@ -29,7 +29,7 @@ fn set_dumpable(dumpable: bool) {
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, libc::c_ulong::from(dumpable)) };
 }
 
-/// Opens a file below `/proc/self` for reading, in a process that nobody may trace. Only for files
+/// Opens a file below `/proc/self` for reading, in a process that may not be traced. Only for files
 /// that the kernel ties to this process's memory when they are opened (`mem`, `pagemap`).
 pub fn open_own(path: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers only.
@@ -64,7 +64,7 @@ pub struct Guard(u32);
 const HARMLESS: [u32; 3] = [35, 36, 10];
 
 impl Guard {
-    /// One that this process has, if it has any.
+    /// A capability of this process, if it has any.
     pub fn find() -> Option<Guard> {
         let held = Sets::read().ok()?;
         HARMLESS.into_iter().find(|number| held.has(*number)).map(Guard)

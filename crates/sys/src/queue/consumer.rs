@@ -50,7 +50,7 @@ pub enum Next {
     Retire,
 }
 
-/// The client or the front has gone: nobody reads what is written.
+/// The client or the front has gone: what is written is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
@@ -336,8 +336,8 @@ impl Job {
         self.put_bytes(KIND_BODY, bytes)
     }
 
-    /// Says something to the error log of whoever sent the request, in the order of what else is
-    /// sent.
+    /// Writes to the error log of the web server that sent the request, in the order of what else
+    /// is sent.
     ///
     /// # Errors
     /// [`Gone`].
@@ -508,7 +508,7 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // A job that nobody finished: the worker gave up in the middle.
+        // An unfinished job: the worker gave up in the middle.
         if !self.finished {
             self.end_with(Outcome::Broken);
         }

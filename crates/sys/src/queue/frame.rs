@@ -28,7 +28,7 @@ pub enum Frame<'a> {
     Interim(HeadFrame<'a>),
     /// Bytes of the body.
     Body(&'a [u8]),
-    /// Bytes for the error log of whoever sent the request: what FastCGI calls standard error.
+    /// Bytes for the error log of the web server that sent the request: FastCGI's standard error.
     Stderr(&'a [u8]),
     /// What the request was and what it cost.
     Usage(Usage<'a>),

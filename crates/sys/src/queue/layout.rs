@@ -128,7 +128,7 @@ pub(super) struct Header {
 /// One event loop of the front.
 #[repr(C, align(128))]
 pub(super) struct Loop {
-    /// 1: the loop sleeps or is about to; whoever sets it to 0 rings the loop's bell.
+    /// 1: the loop sleeps or is about to; the worker that sets it to 0 rings the loop's bell.
     pub asleep: Alone<AtomicU32>,
     /// One bit a slot of this loop in which something happened.
     pub ready: Alone<[AtomicU64; READY_WORDS]>,

@@ -2,7 +2,8 @@
 //!
 //! One memfd holds everything: a FIFO of slot numbers, the slots (request record, request body
 //! ring, response ring), a bitmap of finished slots for each event loop of the front, and the board
-//! on which each worker says what it does. Nobody makes a system call unless the other side sleeps.
+//! on which each worker says what it does. Neither side makes a system call unless the other one
+//! sleeps.
 //!
 //! # Invariants
 //!
@@ -10,10 +11,10 @@
 //!    back.
 //! 2. **A claim is one atomic word.** `claim = (ticket, instance)`: the front publishes `(t, 0)`, a
 //!    worker takes the request by the compare-exchange `(t, 0) → (t, its instance)`, the front
-//!    withdraws it by `(t, 0) → (t, WITHDRAWN)`. So at any instant, whoever is killed, each request
-//!    is queued, held by one known worker, or withdrawn.
+//!    withdraws it by `(t, 0) → (t, WITHDRAWN)`. So at any instant, whichever process is killed,
+//!    each request is queued, held by one known worker, or withdrawn.
 //! 3. **The head only ever passes cells whose slot is no longer `(ticket, 0)`.** Anyone may help it
-//!    along, so a worker killed between its claim and its step of the head blocks nobody.
+//!    along, so a worker killed between its claim and its step of the head blocks no other one.
 //! 4. **A ready bit is a hint, the slot is the truth.** A bit set twice, too late or by mistake
 //!    costs a look.
 //! 5. **Rings have one writer and one reader.** Positions only grow; `tail - head <= size`. A

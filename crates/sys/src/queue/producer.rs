@@ -47,10 +47,10 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// Who has a request.
+/// The holder of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Nobody yet.
+    /// Still in the queue.
     Queued,
     /// The worker with this instance number.
     Worker(u32),
@@ -230,7 +230,7 @@ impl Producer {
         done
     }
 
-    /// Who has the request.
+    /// The holder of the request.
     pub fn holder(&self, id: SlotId) -> Holder {
         match self.segment.slot(self.global(id)).claim.load(Ordering::Acquire) as u32 {
             0 => Holder::Queued,
