@@ -110,29 +110,35 @@ failures! {
     VersionUnsupported    Client   Never  505  "The server speaks HTTP/1.0 and HTTP/1.1 here."
 }
 
-impl From<&shm::Fault> for Failure {
-    fn from(fault: &shm::Fault) -> Failure {
+impl From<&shm::WorkerError> for Failure {
+    fn from(fault: &shm::WorkerError) -> Failure {
         match fault {
-            shm::Fault::Waited => Failure::QueueSlow,
-            shm::Fault::Died { death: shm::Death::Crashed, .. } => Failure::WorkerGone,
-            shm::Fault::Died { death: shm::Death::TimedOut, .. } => Failure::WorkerSlow,
-            shm::Fault::Malformed => Failure::WorkerBroken,
-            shm::Fault::Spool => Failure::Internal,
+            shm::WorkerError::Waited => Failure::QueueSlow,
+            shm::WorkerError::Died { death: shm::Death::Crashed, .. } => Failure::WorkerGone,
+            shm::WorkerError::Died { death: shm::Death::TimedOut, .. } => Failure::WorkerSlow,
+            shm::WorkerError::Malformed => Failure::WorkerBroken,
+            shm::WorkerError::Spool => Failure::Internal,
         }
     }
 }
 
-impl From<&fcgi::Fault> for Failure {
-    fn from(fault: &fcgi::Fault) -> Failure {
-        use fcgi::Fault;
+impl From<&fcgi::UpstreamError> for Failure {
+    fn from(fault: &fcgi::UpstreamError) -> Failure {
+        use fcgi::UpstreamError;
         match fault {
-            Fault::Full => Failure::QueueFull,
-            Fault::Waited => Failure::QueueSlow,
-            Fault::Unreachable(_) | Fault::NoAddress | Fault::Withdrawn => Failure::Unreachable,
-            Fault::SendSlow | Fault::Silent | Fault::Stalled => Failure::WorkerSlow,
-            Fault::Closed { .. } => Failure::WorkerGone,
-            Fault::Malformed(_) | Fault::Unexpected(_) | Fault::Refused(_) => Failure::WorkerBroken,
-            Fault::Spool => Failure::Internal,
+            UpstreamError::Full => Failure::QueueFull,
+            UpstreamError::Waited => Failure::QueueSlow,
+            UpstreamError::Unreachable(_) | UpstreamError::NoAddress | UpstreamError::Withdrawn => {
+                Failure::Unreachable
+            }
+            UpstreamError::SendSlow | UpstreamError::Silent | UpstreamError::Stalled => {
+                Failure::WorkerSlow
+            }
+            UpstreamError::Closed { .. } => Failure::WorkerGone,
+            UpstreamError::Malformed(_)
+            | UpstreamError::Unexpected(_)
+            | UpstreamError::Refused(_) => Failure::WorkerBroken,
+            UpstreamError::Spool => Failure::Internal,
         }
     }
 }
