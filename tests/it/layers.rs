@@ -309,6 +309,69 @@ fn files_stay_readable() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Columns that a comment or a line of prose may have. Code is rustfmt's business.
+const WIDEST: usize = 100;
+
+/// Whether a line is drawn or aligned, and not prose: a diagram, or columns set by blanks.
+fn is_drawn(line: &str) -> bool {
+    let text = line.trim().trim_start_matches(['/', '!', '*', ' ']);
+    text.contains("  ") || text.contains(|c| ('\u{2500}'..='\u{25ff}').contains(&c))
+}
+
+/// The comments of a source file and the prose of a page that are too wide, by their line.
+fn too_wide(name: &str, text: &str) -> Vec<usize> {
+    let is_page = name.ends_with(".md");
+    let mut in_code = false;
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let start = line.trim_start();
+        let is_fence = is_page && start.starts_with("```");
+        in_code ^= is_fence;
+        let is_prose = if is_page {
+            // Tables, blocks of code and addresses cannot be wrapped.
+            !in_code && !start.starts_with('|') && !line.starts_with("    ")
+        } else {
+            start.starts_with("//") || start.starts_with("/*") || start.starts_with("* ")
+        };
+        if is_prose && !is_drawn(line) && line.chars().count() > WIDEST {
+            found.push(number + 1);
+        }
+    }
+    found
+}
+
+#[test]
+fn comments_and_prose_fit_the_screen() {
+    let mut wrong = Vec::new();
+    for name in tracked() {
+        let is_checked = [".rs", ".c", ".h", ".md"].iter().any(|end| name.ends_with(end));
+        // What was measured is kept as it was written.
+        if !is_checked || name.starts_with("bench/results/") {
+            continue;
+        }
+        let text = std::fs::read_to_string(root().join(&name)).expect("a readable file");
+        wrong.extend(too_wide(&name, &text).into_iter().map(|line| format!("{name}:{line}")));
+    }
+    assert!(wrong.is_empty(), "wider than {WIDEST} columns:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_wide_line_is_found_where_it_is_prose() {
+    let wide = "word ".repeat(25);
+    for (name, line, found) in [
+        ("a.rs", format!("    // {wide}"), 1),
+        ("a.rs", format!("let text = \"{wide}\";"), 0),
+        ("a.rs", format!("//! a  {wide}"), 0),
+        ("a.c", format!(" * {wide}"), 1),
+        ("a.c", format!(" * ──► {wide}"), 0),
+        ("a.md", wide.clone(), 1),
+        ("a.md", format!("| {wide} |"), 0),
+        ("a.md", format!("```\n{wide}\n```"), 0),
+    ] {
+        assert_eq!(too_wide(name, &line).len(), found, "{name}: {line}");
+    }
+}
+
 /// Licences that ask for nothing but to be named.
 const LICENCES: &[&str] = &[
     "MIT",

@@ -7,6 +7,9 @@ use crate::option::{GROUPS, Reload, Row};
 use crate::text::sample;
 use crate::value::ANY;
 
+/// Columns of a line of prose.
+const WIDTH: usize = 100;
+
 const INTRODUCTION: &str = "\
 <!-- Generated from the table of options; change crates/config/src/option.rs, then run
      UPDATE_DOCS=1 cargo test -p tokamak-config -->
@@ -14,33 +17,29 @@ const INTRODUCTION: &str = "\
 # Configuration
 
 No configuration is needed: `tokamak serve PATH` serves the application in the directory `PATH` (its
-`public/index.php`, else its `index.php`, else its static files), or one script. All that can be \
-set is on
-this page.
+`public/index.php`, else its `index.php`, else its static files), or one script. All that can be set
+is on this page.
 
 A setting comes from the first of these that has it:
 
 1. the **flag** of `tokamak serve` and `tokamak check`,
 2. the **environment variable** (an empty one counts as not set; lists are separated by commas),
-3. the **file**: `--config FILE`, else the environment variable `TOKAMAK_CONFIG`, else \
-`tokamak.toml` in
-   `PATH` (by default the current directory) if it is there,
+3. the **file**: `--config FILE`, else the environment variable `TOKAMAK_CONFIG`, else
+   `tokamak.toml` in `PATH` (by default the current directory) if it is there,
 4. the **default**.
 
-`PATH` beside a file that was named by `--config` or `TOKAMAK_CONFIG` replaces the root of its \
-only site.
+`PATH` beside a file that was named by `--config` or `TOKAMAK_CONFIG` replaces the root of its only
+site.
 
-`tokamak check` reports every error with file, line and key; `tokamak check --print` prints the \
-effective
-configuration. `tokamak reload` reads everything again; if something is wrong, the server keeps \
-what it has.
+`tokamak check` reports every error with file, line and key; `tokamak check --print` prints the
+effective configuration. `tokamak reload` reads everything again; if something is wrong, the server
+keeps what it has.
 
-- **size**: bytes as a number, or a text with `KiB`, `MiB`, `GiB` (powers of 1024) or `KB`, `MB`, \
-`GB`
-  (powers of 1000): `65536`, `\"64KiB\"`.
+- **size**: bytes as a number, or a text with `KiB`, `MiB`, `GiB` (powers of 1024) or `KB`, `MB`,
+  `GB` (powers of 1000): `65536`, `\"64KiB\"`.
 - **duration**: a text with `ms`, `s`, `m` or `h`: `\"500ms\"`, `\"30s\"`, `\"5m\"`.
-- **path**: relative to the directory of the file; from a flag or variable, to the current \
-directory.
+- **path**: relative to the directory of the file; from a flag or variable, to the current
+  directory.
 - **restart**: a change takes effect at the next start; all others at `tokamak reload`.
 ";
 
@@ -53,7 +52,7 @@ pub fn reference() -> String {
         } else {
             format!("`{}`", group.heading)
         };
-        let _ = write!(out, "\n## {title}\n\n{}\n\n", group.about);
+        let _ = write!(out, "\n## {title}\n\n{}\n\n", wrapped(group.about));
         out.push_str(
             "| Key | Value | Default | Meaning | Variable, flag |\n| --- | --- | --- | --- | --- |\n",
         );
@@ -72,6 +71,22 @@ pub fn reference() -> String {
     }
     let _ = write!(out, "\n## A file with every default\n\n```toml\n{}```\n", sample());
     out
+}
+
+/// A paragraph in lines as wide as the other pages have them.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is one from the start");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= WIDTH {
+            line.extend([" ", word]);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join("\n")
 }
 
 fn value(row: &Row) -> String {

@@ -9,55 +9,46 @@ use super::Channel;
 use crate::layers::root;
 
 const INTRODUCTION: &str = "\
-<!-- Generated from what the tests see; the text is in tests/it/canary/page.rs, the channels are \
-in tests/canary. Run
-     UPDATE_DOCS=1 cargo test --test it -- canary -->
+<!-- Generated from what the tests see; the text is in tests/it/canary/page.rs, the channels are in
+     tests/canary. Run UPDATE_DOCS=1 cargo test --test it -- canary -->
 
 # What one request leaves for the next
 
-One request pollutes a channel: it sets a variable, a locale, a lock. The next request, of \
-another visitor, looks for it in the
-same process. This is what it finds, channel by channel, as the tests see it at every change.
+One request pollutes a channel: it sets a variable, a locale, a lock. The next request, of another
+visitor, looks for it in the same process. This is what it finds, channel by channel, as the tests
+see it at every change.
 
 | | |
 | --- | --- |
 | `reset` | nothing |
 | `replaced` | nothing, because the server has replaced the process |
-| `shared` | the pollution, and that is what the channel is for: a cache, a connection that was \
-asked to stay |
+| `shared` | the pollution, and that is what the channel is for: a cache, a connection that was asked to stay |
 | `stays` | the pollution |
 | – | not tested yet |
 
-**Classic** mode leaves nothing, in the process too: what a request did there is put back, or the \
-worker is replaced after
-the response and says why in the error log. A request that did nothing of the kind pays nothing \
-for it. Files, mappings and
-threads are looked for only after a request that has called C by itself, with `FFI`: extensions \
-keep theirs on purpose.
+**Classic** mode leaves nothing, in the process too: what a request did there is put back, or the
+worker is replaced after the response and says why in the error log. A request that did nothing of
+the kind pays nothing for it. Files, mappings and threads are looked for only after a request that
+has called C by itself, with `FFI`: extensions keep theirs on purpose.
 
 **Worker** mode is for applications that keep things on purpose. The server resets what is listed in
-[Classic and worker mode](classic-and-worker.md#what-is-reset), where each kind can also be kept; \
-the table shows
-the defaults.
+[Classic and worker mode](classic-and-worker.md#what-is-reset), where each kind can also be kept;
+the table shows the defaults.
 
-**Sealed** mode leaves nothing in the process. APCu is memory that all workers share on purpose: \
-it stays
-in this mode too.
+**Sealed** mode leaves nothing in the process. APCu is memory that all workers share on purpose: it
+stays in this mode too.
 
 ";
 
 const WITH_FFI: &str = "\
 Through FFI alone
 
-These channels need `FFI`, by which a script calls C: no function of PHP's reaches them. \
-`ffi.enable = preload`, which is
-PHP's default, closes all of them for web requests. Where it is `true`, what the last columns say \
-is closed by a closer look
-after each request that has called C (at memory, threads, descriptors, limits, rights, rounding), \
-which only such
-requests pay for. A script that calls C can also write to any memory of its own process, and what \
-it writes to memory that
-processes share (the opcode cache) is seen by all of them: nothing closes that.";
+These channels need `FFI`, by which a script calls C: no function of PHP's reaches them. `ffi.enable
+= preload`, which is PHP's default, closes all of them for web requests. Where it is `true`, what
+the last columns say is closed by a closer look after each request that has called C (at memory,
+threads, descriptors, limits, rights, rounding), which only such requests pay for. A script that
+calls C can also write to any memory of its own process, and what it writes to memory that processes
+share (the opcode cache) is seen by all of them: nothing closes that.";
 
 /// The columns of the tables. Each is written by the test of its own mode and kept by the others.
 const COLUMNS: [&str; 4] = ["php-fpm", "classic", "worker", "sealed"];
