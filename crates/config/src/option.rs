@@ -230,8 +230,8 @@ section! {
         /// Addresses that accept HTTP connections. `":80"` is every IPv4 address, `"[::]:80"` every
         /// address.
         listen: Vec<SocketAddr> = "127.0.0.1:8080", ANY, Live, env "TOKAMAK_LISTEN", flag "--listen";
-        /// Most event loops that serve HTTP, one thread each; `"auto"` is one for each core. As few
-        /// serve as have time.
+        /// Most event loops that serve HTTP, one thread each; `"auto"` is one for each core. Only
+        /// as many serve as the load needs.
         loops: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_LOOPS";
         /// User that the front and the PHP workers run as, if the server is started as root.
         user: Option<Text> = "", ANY, Live, env "TOKAMAK_USER";
@@ -319,8 +319,8 @@ section! {
 section! {
     /// The content cache, for sites and routes with `cache = true`.
     Cache CACHE "cache" {
-        /// Memory of all responses that are kept. When there is no more, those go that are asked
-        /// for least.
+        /// Memory of all responses that are kept. When it is full, the least requested ones go
+        /// first.
         memory: Size = "64MiB", within(MIB, 1024 * GIB), Live, env "TOKAMAK_CACHE_MEMORY";
         /// Largest response that is kept; a quarter of `memory` at most. A larger one is passed on.
         largest: Size = "1MiB", within(KIB, GIB), Live, env "TOKAMAK_CACHE_LARGEST";
@@ -343,10 +343,10 @@ section! {
 }
 
 section! {
-    /// A FastCGI application: one that runs elsewhere, such as php-fpm, or one that the server
-    /// starts itself. Repeat `[[upstream]]` for each; sites and routes name them.
+    /// A FastCGI application, either a running one, such as php-fpm, or a program that the server
+    /// starts. Repeat `[[upstream]]` for each; sites and routes name them.
     Upstream UPSTREAM "upstream" {
-        /// Name by which sites and routes mean it.
+        /// Name by which sites and routes refer to it.
         name: Option<Text> = "", ANY, Live;
         /// Where it listens: `"unix:/run/app.sock"`, `"HOST:PORT"` or `"srv:NAME"`. Of several
         /// addresses each gets its share; to give one of them three times as much as others, write
@@ -373,32 +373,31 @@ section! {
         user: Option<Text> = "", ANY, Live;
         /// Group to go with `user`; that user's own group if not set.
         group: Option<Text> = "", ANY, Live;
-        /// What tells a process of `spawn` to end: `"usr1"` lets one that uses libfcgi finish its
-        /// request first.
+        /// Signal that tells a process of `spawn` to end: with `"usr1"` a process that uses libfcgi
+        /// finishes its request first.
         stop_signal: StopSignal = "term", ANY, Live;
         /// How long it may take to end; then it gets `SIGTERM` if that was not `stop_signal`, and a
         /// second later `SIGKILL`.
         stop_timeout: Duration = "5s", within(1, HOUR), Live;
-        /// How often names in `address` are resolved again, in the background. `"auto"` is when the
-        /// answer has had its time to live, but not more than once a second and not less than every
-        /// five minutes.
+        /// How often names in `address` are resolved again, in the background. `"auto"` follows the
+        /// answer's time to live, within one second and five minutes.
         resolve: Auto<Duration> = "auto", within(100, 24 * HOUR), Live;
         /// How requests are spread over several addresses: `"round_robin"` asks each in turn,
-        /// `"least_busy"` the one that has the fewest requests. Both pass over one that is busy
-        /// while another one is free.
+        /// `"least_busy"` the address with the fewest requests. Both pass over a busy address while
+        /// another one is free.
         balance: Balance = "round_robin", ANY, Live;
         /// What binds requests to an address, so that they find what an earlier one has left in the
         /// memory of its process: `"cookie:NAME"`, `"header:NAME"`, `"query:NAME"`, `"segment:N"`
         /// (a part of the path, counted from 1), `"prefix:REGEX"` (what a regular expression finds
         /// at the start of the path), `"variable:NAME"` (a CGI variable that a Lua script or an
         /// authorizer has set), `"user"` (as in `Authorization`) or `"client"` (the IP address). Of
-        /// several the first that a request has; one that has none is spread as `balance` says.
+        /// several the first that a request has; a request without any is spread as `balance` says.
         affinity: Vec<Affinity> = "", ANY, Live;
         /// Whether a request that is bound to an address whose connections are all in use goes to
         /// another one, always the same, instead of waiting.
         spill: bool = "false", ANY, Live;
-        /// Failed requests within `failure_window` after which an address is left out; one that
-        /// nobody listens on is at once.
+        /// Failed requests within `failure_window` after which an address is left out; an address
+        /// where no process listens is left out at once.
         failures: Count = "3", within(1, 1000).or_zero("never"), Live;
         /// See `failures`.
         failure_window: Duration = "10s", within(1, HOUR), Live;
@@ -406,8 +405,8 @@ section! {
         /// pause is twice as long, up to a minute.
         pause: Duration = "1s", within(10, 60 * SECOND), Live;
         /// Path that each address is asked for every now and then, such as `ping.path` of php-fpm:
-        /// one that does not answer well is left out until it does. Without it only requests show
-        /// how an address is.
+        /// an address that answers badly is left out until it answers well. Without it only
+        /// requests show whether an address works.
         check: Option<Text> = "", ANY, Live;
         /// How often; an address whose connections are all in use is not checked.
         check_interval: Duration = "5s", within(100, HOUR), Live;
@@ -420,15 +419,15 @@ section! {
         /// Bad checks in a row after which an address is left out.
         check_fall: Count = "3", within(1, 100), Live;
         /// Parameters of a check, such as `HTTP_HOST` or `SCRIPT_FILENAME` (which is the path
-        /// otherwise); an empty value takes one away.
+        /// otherwise); an empty value removes one.
         check_params: BTreeMap<String, String> = "", ANY, Live;
         /// Most connections to each address: as many as the application has processes or threads
-        /// there. They are kept open between requests; the next request waits for one that is free.
+        /// there. They are kept open between requests; the next request waits for a free one.
         /// `"auto"` is 16; with `spawn` it is one for each process.
         connections: Auto<Count> = "auto", within(1, 10_000), Live;
         /// Whether several requests share a connection, if the application says that it can
         /// (`FCGI_MPXS_CONNS`). It is asked once, on a connection of its own; not by default, since
-        /// it is said by few and some do not even know the question.
+        /// few can and some do not know the question.
         multiplex: bool = "false", ANY, Live;
         /// Requests after which a connection is closed; 1 opens one for each request.
         requests: Count = "0", within(1, u32::MAX as u64).or_zero("never"), Live;
@@ -436,7 +435,7 @@ section! {
         idle: Duration = "60s", within(1, 24 * HOUR), Live;
         /// Requests that may wait for a connection; one more is answered 503.
         queue: Count = "1024", within(1, 1_000_000), Live;
-        /// Longest wait for a connection that is free; then the answer is 503.
+        /// Longest wait for a free connection; then the answer is 503.
         queue_timeout: Duration = "10s", within(1, HOUR), Live;
         /// Opening a connection; then the answer is 502.
         connect_timeout: Duration = "5s", within(1, HOUR), Live;
@@ -449,8 +448,8 @@ section! {
         read_timeout: Duration = "60s", within(1, 24 * HOUR), Live;
         /// Headers of a response; longer ones are answered 502.
         head: Size = "64KiB", within(KIB, 16 * MIB), Live;
-        /// Parameters added to each request, such as `HTTPS` or `PHP_VALUE`; an empty value takes
-        /// one away.
+        /// Parameters added to each request, such as `HTTPS` or `PHP_VALUE`; an empty value removes
+        /// one.
         params: BTreeMap<String, String> = "", ANY, Live;
         /// Directories whose files the application may have sent, by the URL path under which
         /// `X-Accel-Redirect` names them; `X-Sendfile` names the files themselves. Other files of
@@ -515,7 +514,7 @@ section! {
         lua_raw_url: Vec<Text> = "", ANY, Live;
         /// Lua scripts that see it when it is known which file its path means.
         lua_physical: Vec<Text> = "", ANY, Live;
-        /// Lua scripts that see it when an application would be asked, or nobody has an answer: not
+        /// Lua scripts that see it when an application would be asked, or nothing else answers: not
         /// for files that are sent as they are.
         lua_content: Vec<Text> = "", ANY, Live;
         /// Lua scripts that see the response's head before it is sent.
@@ -530,8 +529,8 @@ section! {
         /// How long a response that has become stale is still sent while it is fetched anew, if it
         /// does not say so itself.
         cache_stale_while_revalidate: Duration = "0", within(SECOND, 8760 * HOUR).or_zero("not at all"), Live, env "TOKAMAK_CACHE_STALE_WHILE_REVALIDATE";
-        /// How long one that has become stale is still sent if the application fails, if it does
-        /// not say so itself.
+        /// How long a response that has become stale is still sent if the application fails, if it
+        /// does not say so itself.
         cache_stale_if_error: Duration = "0", within(SECOND, 8760 * HOUR).or_zero("not at all"), Live, env "TOKAMAK_CACHE_STALE_IF_ERROR";
         /// What the cache overlooks: `"cookie"`, that a request has cookies; `"set_cookie"`, that a
         /// response sets some, which are then left out; `"request"`, what a request says of the
@@ -590,9 +589,8 @@ section! {
 }
 
 section! {
-    /// A path of the site above it that an application answers for, whatever is on the disk; or one
-    /// that is guarded or filtered by one. Repeat `[[site.route]]` for each; the longest path that
-    /// fits counts.
+    /// A path of the site above it that an application serves, guards or filters, whatever is on
+    /// the disk. Repeat `[[site.route]]` for each; the longest path that fits counts.
     Route ROUTE "site.route" {
         /// The path: `"/app"` is `/app` and all below it, `"/"` everything.
         path: Option<Text> = "", ANY, Live;
@@ -600,7 +598,7 @@ section! {
         /// served.
         upstream: Option<Text> = "", ANY, Live;
         /// The `[[upstream]]` that is asked before whether the client may have this (FastCGI's role
-        /// Authorizer), `"none"` for nobody; `"auto"` is that of the route around it, or of the
+        /// Authorizer), `"none"` for no check; `"auto"` is that of the route around it, or of the
         /// site.
         authorizer: Auto<Nothing<Text>> = "auto", ANY, Live;
         /// The `[[upstream]]` through which files are sent (FastCGI's role Filter).
@@ -620,13 +618,13 @@ section! {
         /// Lua scripts that see them when it is known which file their path means, instead of the
         /// site's.
         lua_physical: Vec<Text> = "", ANY, Live;
-        /// Lua scripts that see them when an application would be asked, or nobody has an answer,
+        /// Lua scripts that see them when an application would be asked, or nothing else answers,
         /// instead of the site's.
         lua_content: Vec<Text> = "", ANY, Live;
         /// Lua scripts that see the head of their response before it is sent, instead of the
         /// site's.
         lua_response: Vec<Text> = "", ANY, Live;
-        /// Lua scripts that see a response of its before the content cache keeps it, instead of the
+        /// Lua scripts that see its responses before the content cache keeps them, instead of the
         /// site's.
         lua_store: Vec<Text> = "", ANY, Live;
         /// Whether responses are kept and sent again; `"auto"`, here and below, is what the site
