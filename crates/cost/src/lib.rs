@@ -5,9 +5,11 @@
 //! processes: `CLOCK_MONOTONIC`.
 
 mod clock;
+mod date;
 mod ledger;
 mod phase;
 
 pub use clock::{coarse, now, thread_time};
+pub use date::{Timestamp, date};
 pub use ledger::Ledger;
 pub use phase::Phase;
