@@ -17,16 +17,17 @@
 //! The socket is for its owner alone (0600). Reading and writing never wait, and a client that is
 //! slow or silent is dropped.
 
-use std::fs::{self, File, Permissions};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, SockAddr, Socket, Type};
 use tokamak_sys::control::{AddressAction, Purge};
+
+use crate::bind;
 
 /// Clients at one time. More wait in the kernel's queue.
 const MOST_CLIENTS: usize = 16;
@@ -231,13 +232,9 @@ impl ControlSocket {
     }
 }
 
-/// A listening socket with mode 0600 from the start: between binding and a later change of mode
-/// anybody could connect. On Linux the file takes over the mode of the socket.
+/// A listening socket for this user alone.
 fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
-    let file = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    let socket = Socket::from(OwnedFd::from(file));
-    socket.bind(&SockAddr::unix(path)?)?;
+    let socket = bind::file(path)?;
     socket.listen(MOST_CLIENTS as i32)?;
     Ok(OwnedFd::from(socket).into())
 }
@@ -312,6 +309,8 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn open() -> (tempfile::TempDir, ControlSocket) {

@@ -7,6 +7,7 @@
 
 mod application;
 mod banner;
+mod bind;
 mod bounds;
 mod change;
 pub mod client;

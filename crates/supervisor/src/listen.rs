@@ -6,7 +6,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::Socket;
+
+use crate::bind;
 
 /// Connections that the kernel may hold until the front takes them. The system's limit
 /// (`net.core.somaxconn`, 4096 by default) applies anyway.
@@ -90,7 +92,7 @@ impl Listeners {
             if !self.own.contains_key(&address) && !new.contains_key(&address) {
                 new.insert(
                     address,
-                    bind(address).map_err(|error| CannotListen { address, error })?,
+                    listen(address).map_err(|error| CannotListen { address, error })?,
                 );
             }
         }
@@ -124,15 +126,9 @@ impl Listeners {
     }
 }
 
-fn bind(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restarted server must not wait for the old connections' TIME_WAIT.
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        // `[::]` must not take `0.0.0.0` away from its own entry in the list.
-        socket.set_only_v6(true)?;
-    }
-    socket.bind(&SockAddr::from(address))?;
+fn listen(address: SocketAddr) -> io::Result<Socket> {
+    // `[::]` must not take `0.0.0.0` away from its own entry in the list.
+    let socket = bind::tcp(address, true)?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     // Accepted connections inherit it: a response's last packet must not wait for an

@@ -3,20 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+use socket2::{SockRef, Socket};
 use tokamak_config::{FpmAddress, Server};
 use tokamak_fpm::config::{Address, Listen};
 use tokamak_fpm::{Level, Message};
 use tokamak_sys::{access_list, process};
 
+use crate::bind;
 use crate::listen::BACKLOG;
 use crate::log;
 
@@ -94,12 +95,12 @@ impl Sockets {
 /// It cannot be had.
 pub fn web_server_socket(address: &FpmAddress, mode: u32) -> io::Result<OwnedFd> {
     let socket = match address {
-        FpmAddress::Tcp(address) => bind_tcp(*address)?,
+        FpmAddress::Tcp(address) => bind::tcp(*address, false)?,
         FpmAddress::Unix(path) => {
             if !make_room(path) {
                 return Err(io::ErrorKind::AddrInUse.into());
             }
-            let socket = bind_file(path)?;
+            let socket = bind::file(path)?;
             fs::set_permissions(path, Permissions::from_mode(mode))?;
             socket
         }
@@ -132,12 +133,13 @@ fn bind(address: &FpmAddress, written: &Address, listen: &Listen) -> Result<Sock
     };
     let cannot_bind = |error| failed("unable to bind listening socket for address", &error);
     let socket = match address {
-        FpmAddress::Tcp(address) => match bind_tcp(*address) {
+        FpmAddress::Tcp(address) => match bind::tcp(*address, false) {
             // Where IPv6 cannot be had, all addresses of the machine are those of IPv4.
             Err(_) if matches!(written, Address::Port(_)) && address.is_ipv6() => {
                 let notice = "Failed implicitly binding to ::, retrying with 0.0.0.0";
                 log::fpm(Level::Notice, format_args!("{notice}"));
-                bind_tcp((Ipv4Addr::UNSPECIFIED, address.port()).into()).map_err(cannot_bind)?
+                bind::tcp((Ipv4Addr::UNSPECIFIED, address.port()).into(), false)
+                    .map_err(cannot_bind)?
             }
             other => other.map_err(cannot_bind)?,
         },
@@ -147,7 +149,7 @@ fn bind(address: &FpmAddress, written: &Address, listen: &Listen) -> Result<Sock
                     format!("Another FPM instance seems to already listen on {}", path.display());
                 return Err(CannotListen(message));
             }
-            let socket = bind_file(path).map_err(cannot_bind)?;
+            let socket = bind::file(path).map_err(cannot_bind)?;
             if let Err(error) = give(path, listen) {
                 remove(address);
                 return Err(CannotListen(format!(
@@ -159,14 +161,6 @@ fn bind(address: &FpmAddress, written: &Address, listen: &Listen) -> Result<Sock
     };
     let started = socket.listen(listen.backlog).and_then(|()| socket.set_nonblocking(true));
     started.map_err(|error| failed("failed to listen to address", &error))?;
-    Ok(socket)
-}
-
-fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restarted server must not wait for the old connections' TIME_WAIT.
-    socket.set_reuse_address(true)?;
-    socket.bind(&SockAddr::from(address))?;
     Ok(socket)
 }
 
@@ -182,16 +176,6 @@ fn make_room(path: &Path) -> bool {
         let _ = fs::remove_file(path);
     }
     true
-}
-
-/// A bound socket whose file is for its owner alone at first: on Linux the file takes over the mode
-/// of the socket.
-fn bind_file(path: &Path) -> io::Result<Socket> {
-    let file = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    let socket = Socket::from(OwnedFd::from(file));
-    socket.bind(&SockAddr::unix(path)?)?;
-    Ok(socket)
 }
 
 /// Sets the owner and mode of a socket. No client is connected yet, as it does not listen.

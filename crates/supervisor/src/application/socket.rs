@@ -1,13 +1,14 @@
 //! The sockets of applications: files, for the front alone.
 
-use std::fs::{self, File, Permissions};
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
-use socket2::{Domain, SockAddr, Socket as Raw, Type};
 use tokamak_sys::process::Identity;
+
+use crate::bind;
 
 /// Connections that wait for a process; the system's own limit applies beside it.
 const BACKLOG: i32 = 4096;
@@ -26,12 +27,7 @@ impl Socket {
     /// The place cannot be written to, or its path is too long.
     pub fn open(path: &Path, client: Option<&Identity>) -> io::Result<Socket> {
         let make = || -> io::Result<OwnedFd> {
-            // On Linux the file takes over the mode of the socket, so there is no moment at which
-            // others may connect.
-            let file = File::from(OwnedFd::from(Raw::new(Domain::UNIX, Type::STREAM, None)?));
-            file.set_permissions(Permissions::from_mode(0o600))?;
-            let socket = Raw::from(OwnedFd::from(file));
-            socket.bind(&SockAddr::unix(path)?)?;
+            let socket = bind::file(path)?;
             if let Some(client) = client {
                 chown(path, Some(client.uid()), Some(client.gid()))?;
             }
@@ -61,6 +57,7 @@ impl Drop for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
     #[test]
