@@ -44,10 +44,10 @@ pub fn random() -> u32 {
 fn transforms(lua: &Lua, calls: &Table) -> mlua::Result<()> {
     type Transform = fn(&[u8]) -> Option<Vec<u8>>;
     let all: &[(&str, Transform)] = &[
-        ("b64enc", |text| Some(codec::base64_encode(codec::STANDARD, text))),
-        ("b64dec", |text| codec::base64_decode(codec::STANDARD, text)),
-        ("b64urlenc", |text| Some(codec::base64_encode(codec::URL, text))),
-        ("b64urldec", |text| codec::base64_decode(codec::URL, text)),
+        ("b64enc", |text| Some(codec::base64_encode(&codec::STANDARD, text))),
+        ("b64dec", |text| codec::base64_decode(&codec::STANDARD, text)),
+        ("b64urlenc", |text| Some(codec::base64_encode(&codec::URL, text))),
+        ("b64urldec", |text| codec::base64_decode(&codec::URL, text)),
         ("hexenc", |text| Some(codec::hex(text))),
         ("hexdec", codec::unhex),
         ("xmlenc", |text| Some(codec::xml(text))),
