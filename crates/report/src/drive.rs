@@ -68,7 +68,7 @@ impl Application {
         let site = site.clone();
         let mut application =
             Application { zygote, channel, producer, bell, site, pid: 0, instance: 0, requests: 0 };
-        match application.hear()? {
+        match application.receive()? {
             FromZygote::Ready { .. } => application.spawn()?,
             other => return Err(unexpected(other)),
         }
@@ -113,14 +113,14 @@ impl Application {
     fn spawn(&mut self) -> Result<(), Failure> {
         self.instance += 1;
         send(&self.channel, &ToZygote::Spawn { index: 0, instance: self.instance }, &[])?;
-        match self.hear()? {
+        match self.receive()? {
             FromZygote::Spawned { pid, .. } => self.pid = pid,
             other => return Err(unexpected(other)),
         }
         Ok(())
     }
 
-    fn hear(&self) -> Result<FromZygote, Failure> {
+    fn receive(&self) -> Result<FromZygote, Failure> {
         match receive_within(&self.channel, Some(PATIENCE))? {
             Heard::Message(message, _) => Ok(message),
             Heard::Closed => {

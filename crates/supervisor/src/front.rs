@@ -1,4 +1,4 @@
-//! The front as the supervisor sees it: a forked child, a line to it, its words.
+//! The front as the supervisor sees it: a forked child, a channel to it, its messages.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,7 +15,7 @@ use tokamak_sys::control::{FromFront, Heard, ToFront};
 use tokamak_sys::process;
 use tokamak_sys::queue::Segment;
 
-use crate::line::Line;
+use crate::endpoint::Endpoint;
 use crate::means::{FrontPlan, Process, Started};
 use crate::pool::Pool;
 use crate::pulse::Pulse;
@@ -73,7 +73,7 @@ pub type FrontMain = dyn Fn(FrontStart) -> u8;
 #[derive(Debug)]
 pub struct Front {
     child: Box<dyn Process>,
-    line: Line,
+    endpoint: Endpoint,
     is_ready: bool,
     /// Of the process, and of each event loop.
     pulse: Pulse,
@@ -92,14 +92,21 @@ pub enum Ailment {
 
 impl Front {
     /// A front that was just started for a server with so many event loops.
-    pub fn new((child, line): Started, loops: usize) -> Front {
+    pub fn new((child, endpoint): Started, loops: usize) -> Front {
         let loops = vec![Pulse::default(); loops];
-        Front { child, line, is_ready: false, pulse: Pulse::default(), loops, was_killed: false }
+        Front {
+            child,
+            endpoint,
+            is_ready: false,
+            pulse: Pulse::default(),
+            loops,
+            was_killed: false,
+        }
     }
 
     /// The line, to listen to.
-    pub fn line(&self) -> &Line {
-        &self.line
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// Whether it accepts connections.
@@ -119,7 +126,10 @@ impl Front {
 
     /// Sends it a message. A front that is stuck is killed.
     pub fn tell(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
-        if self.line.send(message, fds).is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
+        if self
+            .endpoint
+            .send(message, fds)
+            .is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
         {
             self.child.kill();
         }
@@ -128,12 +138,12 @@ impl Front {
     /// Sends what waited for room.
     pub fn flush(&mut self) {
         // If it is gone, reaping tells.
-        let _ = self.line.flush();
+        let _ = self.endpoint.flush();
     }
 
     /// Its next message. A front that sends an invalid one is killed.
-    pub fn hear(&mut self) -> Option<FromFront> {
-        match self.line.receive::<FromFront>() {
+    pub fn receive(&mut self) -> Option<FromFront> {
+        match self.endpoint.receive::<FromFront>() {
             Ok(Heard::Message(message, _)) => {
                 self.is_ready |= message == FromFront::Ready;
                 if let FromFront::Turned { loops } = &message {
@@ -182,7 +192,7 @@ impl Front {
 /// Descriptors or the process cannot be had, the access log cannot be opened.
 pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Started> {
     let FrontPlan { server, pools, identity, is_successor } = plan;
-    let (line, channel) = Line::new()?;
+    let (endpoint, channel) = Endpoint::new()?;
     let (addresses, listeners): (Vec<_>, Vec<_>) = lent.listeners.into_iter().unzip();
     let links = pools.iter().map(|pool| link(pool)).collect::<io::Result<Vec<_>>>()?;
     let access_log = match &server.log.access {
@@ -204,7 +214,7 @@ pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Sta
         process::forbid_tracing();
         main(start)
     })?;
-    Ok((Box::new(child), line))
+    Ok((Box::new(child), endpoint))
 }
 
 fn link(pool: &Pool) -> io::Result<PoolLink> {

@@ -74,7 +74,7 @@ pub enum Act {
     /// Tell the zygote to kill it.
     Kill,
     /// Tell the front, free the place.
-    Bury(Why, Fate),
+    Reap(Why, Fate),
 }
 
 /// What a death means for the pool.
@@ -104,14 +104,14 @@ pub fn step(worker: Worker, event: Event) -> (Worker, Act) {
         (Starting | Serving | Leaving | Killed(_), Event::ZygoteGone) => (Orphan, Act::Nothing),
         (Absent, Event::Exited(_)) => (Absent, Act::Nothing),
         (Killed(Verdict::Request), Event::Exited(_)) => {
-            (Absent, Act::Bury(Why::TimedOut, Fate::TimedOut))
+            (Absent, Act::Reap(Why::TimedOut, Fate::TimedOut))
         }
         (Killed(Verdict::Boot), Event::Exited(status)) => {
-            (Absent, Act::Bury(why(status), Fate::BootFailed))
+            (Absent, Act::Reap(why(status), Fate::BootFailed))
         }
-        (Orphan, Event::Exited(status)) => (Absent, Act::Bury(why(status), Fate::Orphaned)),
+        (Orphan, Event::Exited(status)) => (Absent, Act::Reap(why(status), Fate::Orphaned)),
         (Starting | Serving | Leaving, Event::Exited(status)) => {
-            (Absent, Act::Bury(why(status), fate(worker, status)))
+            (Absent, Act::Reap(why(status), fate(worker, status)))
         }
         (same, _) => (same, Act::Nothing),
     }
@@ -152,7 +152,7 @@ mod tests {
         let slow = Killed(Verdict::Request);
         let stuck = Killed(Verdict::Boot);
         let none = Act::Nothing;
-        let bury = Act::Bury;
+        let reap = Act::Reap;
         let states = [Absent, Starting, Serving, Leaving, slow, stuck, Orphan];
         // One row an event; one column a state, in the order of `states`.
         #[rustfmt::skip]
@@ -195,7 +195,7 @@ mod tests {
         for (state, status, why, fate) in exits {
             assert_eq!(
                 step(state, Event::Exited(status)),
-                (Absent, bury(why, fate)),
+                (Absent, reap(why, fate)),
                 "{state:?} {status}"
             );
         }

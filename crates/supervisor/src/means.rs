@@ -13,8 +13,8 @@ use tokamak_sys::process::{Child, Guard, Identity, Program};
 use tokamak_sys::queue::Segment;
 
 use crate::bounds;
+use crate::endpoint::Endpoint;
 use crate::front::{self, FrontMain};
-use crate::line::Line;
 use crate::listen::Listeners;
 use crate::pool::Pool;
 use crate::settings;
@@ -69,7 +69,7 @@ impl Wire for Channel {
 }
 
 /// A process and the line to it.
-pub type Started = (Box<dyn Process>, Line);
+pub type Started = (Box<dyn Process>, Endpoint);
 
 /// What a zygote starts with.
 pub struct ZygoteStart<'a> {
@@ -143,7 +143,7 @@ impl Means for System<'_> {
 
 fn execute(php: &Path, start: ZygoteStart<'_>) -> io::Result<Started> {
     let ZygoteStart { identity: whose, site, segment, bells, settings } = start;
-    let (mut line, theirs) = Line::new()?;
+    let (mut line, theirs) = Endpoint::new()?;
     let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
     fds.extend(bells.iter().map(AsFd::as_fd));
     let mut entrance = settings::entrance(site, whose);

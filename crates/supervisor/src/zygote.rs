@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokamak_sys::control::{FromZygote, Heard, ToZygote};
 use tokamak_sys::process::Identity;
 
-use crate::line::Line;
+use crate::endpoint::Endpoint;
 use crate::means::{Means, Process, ZygoteStart};
 use crate::pulse::{ASK_EVERY, Pulse};
 use crate::storm::Storm;
@@ -60,9 +60,9 @@ enum Life {
     #[default]
     Down,
     /// Module start-up is under way, and in sealed mode the application's boot.
-    Starting(Box<dyn Process>, Line, u64),
+    Starting(Box<dyn Process>, Endpoint, u64),
     /// It forks workers, since then.
-    Ready(Box<dyn Process>, Line, u64),
+    Ready(Box<dyn Process>, Endpoint, u64),
     /// It was told to end, or killed.
     Ending(Box<dyn Process>, u64),
 }
@@ -71,11 +71,11 @@ impl Zygote {
     /// Starts one, which must not be there.
     ///
     /// # Errors
-    /// It cannot be started. Another attempt is due when [`Zygote::mind`] says so.
+    /// It cannot be started. Another attempt is due when [`Zygote::tick`] says so.
     pub fn start(&mut self, means: &dyn Means, start: ZygoteStart<'_>, now: u64) -> io::Result<()> {
         match means.zygote(start) {
-            Ok((child, line)) => {
-                self.life = Life::Starting(child, line, now);
+            Ok((child, endpoint)) => {
+                self.life = Life::Starting(child, endpoint, now);
                 (self.is_slow, self.has_failed, self.pulse) = (false, false, Pulse::default());
                 Ok(())
             }
@@ -87,16 +87,16 @@ impl Zygote {
     }
 
     /// The line, if there is somebody to listen to.
-    pub fn line(&self) -> Option<&Line> {
+    pub fn endpoint(&self) -> Option<&Endpoint> {
         match &self.life {
-            Life::Starting(_, line, _) | Life::Ready(_, line, _) => Some(line),
+            Life::Starting(_, endpoint, _) | Life::Ready(_, endpoint, _) => Some(endpoint),
             Life::Down | Life::Ending(..) => None,
         }
     }
 
-    fn line_mut(&mut self) -> Option<&mut Line> {
+    fn endpoint_mut(&mut self) -> Option<&mut Endpoint> {
         match &mut self.life {
-            Life::Starting(_, line, _) | Life::Ready(_, line, _) => Some(line),
+            Life::Starting(_, endpoint, _) | Life::Ready(_, endpoint, _) => Some(endpoint),
             Life::Down | Life::Ending(..) => None,
         }
     }
@@ -130,14 +130,14 @@ impl Zygote {
     ///
     /// # Errors
     /// It spoke nonsense and is killed.
-    pub fn hear(&mut self, now: u64) -> io::Result<Option<(FromZygote, Vec<OwnedFd>)>> {
-        let Some(line) = self.line() else { return Ok(None) };
-        match line.receive() {
+    pub fn receive(&mut self, now: u64) -> io::Result<Option<(FromZygote, Vec<OwnedFd>)>> {
+        let Some(endpoint) = self.endpoint() else { return Ok(None) };
+        match endpoint.receive() {
             Ok(Heard::Message(message, fds)) => {
                 self.pulse.beat();
                 self.life = match (std::mem::take(&mut self.life), &message) {
-                    (Life::Starting(child, line, _), FromZygote::Ready { .. }) => {
-                        Life::Ready(child, line, now)
+                    (Life::Starting(child, endpoint, _), FromZygote::Ready { .. }) => {
+                        Life::Ready(child, endpoint, now)
                     }
                     (
                         Life::Starting(child, ..) | Life::Ready(child, ..),
@@ -182,10 +182,10 @@ impl Zygote {
     /// # Errors
     /// It does not listen.
     pub fn tell(&mut self, message: Option<&ToZygote>, now: u64) -> io::Result<()> {
-        let Some(line) = self.line_mut() else { return Ok(()) };
+        let Some(endpoint) = self.endpoint_mut() else { return Ok(()) };
         let sent = match message {
-            Some(message) => line.send(message, Vec::new()),
-            None => line.flush(),
+            Some(message) => endpoint.send(message, Vec::new()),
+            None => endpoint.flush(),
         };
         match sent {
             Ok(()) => Ok(()),
@@ -233,7 +233,7 @@ impl Zygote {
     }
 
     /// Looks whether something is due. A start may take up to `limit`.
-    pub fn mind(&mut self, limit: Duration, now: u64) -> Need {
+    pub fn tick(&mut self, limit: Duration, now: u64) -> Need {
         match &self.life {
             Life::Down if self.storm.allowed(1, 0, now) > 0 => return Need::Start,
             Life::Starting(_, _, begun) if since(*begun, now) > limit => {

@@ -136,8 +136,8 @@ impl Application {
     }
 
     /// A process has written something: it goes to the error log.
-    pub fn hear(&mut self, nth: usize) {
-        self.processes[nth].hear(&self.name);
+    pub fn receive(&mut self, nth: usize) {
+        self.processes[nth].receive(&self.name);
     }
 
     /// Longest time until something may be due.

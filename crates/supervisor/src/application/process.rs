@@ -161,7 +161,7 @@ impl Process {
     }
 
     /// Tells what it has written.
-    pub fn hear(&mut self, name: &str) {
+    pub fn receive(&mut self, name: &str) {
         if let Some(running) = &mut self.running {
             running.output.tell(name, running.child.id());
         }

@@ -196,7 +196,7 @@ impl Generation {
     pub fn hear_front(&mut self, means: &dyn Means, now: u64) -> Vec<FromFront> {
         let mut answers = Vec::new();
         for _ in 0..AT_ONCE {
-            let Some(message) = self.front.as_mut().and_then(Front::hear) else { break };
+            let Some(message) = self.front.as_mut().and_then(Front::receive) else { break };
             match message {
                 FromFront::AddressStatus { .. }
                 | FromFront::Cache { .. }
@@ -272,7 +272,7 @@ impl Generation {
         let pool = &mut self.seats[pool].pool;
         let launch = Launch { means, identity: self.identities.site(pool.place) };
         let mut deaths = Vec::new();
-        pool.hear(launch, now, &mut deaths);
+        pool.receive(launch, now, &mut deaths);
         self.announce(&deaths);
     }
 
@@ -288,7 +288,7 @@ impl Generation {
 
     /// A process of an application has written something.
     pub fn hear_application(&mut self, application: usize, process: usize) {
-        self.applications[application].hear(process);
+        self.applications[application].receive(process);
     }
 
     /// Tells the front which workers have died.

@@ -21,7 +21,7 @@ use tokamak_sys::control::{
 use tokamak_sys::process::Demand;
 use tokamak_sys::queue::{Segment, Snapshot, WorkerState};
 
-use crate::line::Line;
+use crate::endpoint::Endpoint;
 use crate::log::{self, Level};
 use crate::machine::{Act, Event, Fate, Worker, step};
 use crate::means::ZygoteStart;
@@ -192,9 +192,9 @@ impl Pool {
         &self.bells
     }
 
-    /// The line to the zygote, if there is one to listen to.
-    pub fn line(&self) -> Option<&Line> {
-        self.zygote.line()
+    /// The endpoint of the zygote's channel, if one runs.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        self.zygote.endpoint()
     }
 
     /// The output of workers that there is to listen to, and whose it is.
@@ -282,15 +282,15 @@ impl Pool {
     }
 
     /// Reads the zygote's messages. Deaths that the front has to know are added to `deaths`.
-    pub fn hear(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
+    pub fn receive(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
         self.hear_all(now, deaths);
         self.resize(launch, now, deaths);
     }
 
     fn hear_all(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
         for _ in 0..AT_ONCE {
-            match self.zygote.hear(now) {
-                Ok(Some((message, fds))) => self.heard(message, fds, now, deaths),
+            match self.zygote.receive(now) {
+                Ok(Some((message, fds))) => self.handle(message, fds, now, deaths),
                 Ok(None) => return,
                 Err(error) => {
                     return self
@@ -300,7 +300,7 @@ impl Pool {
         }
     }
 
-    fn heard(
+    fn handle(
         &mut self,
         message: FromZygote,
         fds: Vec<OwnedFd>,
@@ -422,11 +422,11 @@ impl Pool {
                 let instance = place.instance;
                 self.send(Some(&ToZygote::Kill { index, instance, signal: Signal::Kill }), now);
             }
-            Act::Bury(why, fate) => self.bury(index, before, why, fate, now, deaths),
+            Act::Reap(why, fate) => self.reap(index, before, why, fate, now, deaths),
         }
     }
 
-    fn bury(
+    fn reap(
         &mut self,
         index: u16,
         before: Worker,
@@ -539,7 +539,7 @@ impl Pool {
         } else {
             (zygote::LIMIT, "PHP still starts", "PHP does not start")
         };
-        match self.zygote.mind(limit, now) {
+        match self.zygote.tick(limit, now) {
             Need::Nothing => {}
             Need::Slow => {
                 let (after, most) = (zygote::SLOW.as_secs(), limit.as_secs());

@@ -275,18 +275,18 @@ impl Supervisor {
         limit = limit.min(self.watchdog.as_ref().map_or(limit, notify::Watchdog::every));
         for (at, generation) in self.generations.iter().enumerate() {
             if let Some(front) = generation.front()
-                && let Some(fd) = front.line().fd()
+                && let Some(fd) = front.endpoint().fd()
             {
                 tokens.push(Token::Front(at));
-                watches.push(Watch::read_write(fd, front.line().wants_write()));
+                watches.push(Watch::read_write(fd, front.endpoint().wants_write()));
             }
             for (number, pool) in generation.all_pools().enumerate() {
                 limit = limit.min(pool.next_look(now));
-                if let Some(line) = pool.line()
-                    && let Some(fd) = line.fd()
+                if let Some(endpoint) = pool.endpoint()
+                    && let Some(fd) = endpoint.fd()
                 {
                     tokens.push(Token::Zygote(at, number));
-                    watches.push(Watch::read_write(fd, line.wants_write()));
+                    watches.push(Watch::read_write(fd, endpoint.wants_write()));
                 }
                 for (worker, output) in pool.outputs() {
                     tokens.push(Token::Output(at, number, worker));

@@ -14,21 +14,21 @@ const BACKLOG: usize = 4096;
 
 /// A channel with the messages that did not fit into it yet.
 #[derive(Debug)]
-pub struct Line {
+pub struct Endpoint {
     wire: Box<dyn Wire>,
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
 }
 
-impl Line {
-    /// A line and the end that the child gets.
-    pub fn new() -> io::Result<(Line, Channel)> {
+impl Endpoint {
+    /// An endpoint, and the other end of the channel for the child.
+    pub fn new() -> io::Result<(Endpoint, Channel)> {
         let (ours, theirs) = Channel::pair()?;
-        Ok((Line::over(Box::new(ours)), theirs))
+        Ok((Endpoint::over(Box::new(ours)), theirs))
     }
 
     /// A line over this wire.
-    pub fn over(wire: Box<dyn Wire>) -> Line {
-        Line { wire, waiting: VecDeque::new() }
+    pub fn over(wire: Box<dyn Wire>) -> Endpoint {
+        Endpoint { wire, waiting: VecDeque::new() }
     }
 
     /// Sends a message now or, if the channel is full, later.
@@ -85,35 +85,36 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_sent_later_in_order() {
-        let (mut line, child) = Line::new().unwrap();
+        let (mut endpoint, child) = Endpoint::new().unwrap();
         let sent: Vec<ToZygote> =
             (1..=2000).map(|instance| ToZygote::Spawn { index: 1, instance }).collect();
         for message in &sent {
-            line.send(message, Vec::new()).unwrap();
+            endpoint.send(message, Vec::new()).unwrap();
         }
-        assert!(line.wants_write());
+        assert!(endpoint.wants_write());
         let mut heard = Vec::new();
         while heard.len() < sent.len() {
             match receive::<ToZygote>(&child).unwrap() {
                 Heard::Message(message, _) => heard.push(message),
-                Heard::Nothing => line.flush().unwrap(),
+                Heard::Nothing => endpoint.flush().unwrap(),
                 Heard::Closed => panic!("closed"),
             }
         }
         assert_eq!(heard, sent);
-        assert!(!line.wants_write());
+        assert!(!endpoint.wants_write());
     }
 
     #[test]
     fn a_stuck_child_and_a_dead_child_are_errors() {
-        let (mut line, child) = Line::new().unwrap();
-        let error = (0..20_000).find_map(|_| line.send(&ToZygote::Quit, Vec::new()).err()).unwrap();
+        let (mut endpoint, child) = Endpoint::new().unwrap();
+        let error =
+            (0..20_000).find_map(|_| endpoint.send(&ToZygote::Quit, Vec::new()).err()).unwrap();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(child);
-        let (mut line, child) = Line::new().unwrap();
+        let (mut endpoint, child) = Endpoint::new().unwrap();
         drop(child);
         assert_eq!(
-            line.send(&ToZygote::Quit, Vec::new()).unwrap_err().kind(),
+            endpoint.send(&ToZygote::Quit, Vec::new()).unwrap_err().kind(),
             io::ErrorKind::BrokenPipe
         );
     }
