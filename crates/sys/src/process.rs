@@ -3,12 +3,11 @@
 //! A process can only be signalled through a [`Child`] that this process made itself: a number that
 //! somebody told us is never killed.
 
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CString, OsString};
 use std::fs;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +16,15 @@ use crate::control::Status;
 
 mod bounds;
 mod privacy;
+mod usage;
+mod users;
 
 pub use bounds::{Bounds, largest_core, most_files};
 pub use privacy::{Guard, allow_tracing, forbid_tracing, open_own};
+pub use usage::{Demand, Memory, demand, memory};
+pub use users::{
+    Identity, effective_uid, find_group, find_group_of, find_user, group_id, is_root, user_id,
+};
 
 /// First descriptor after standard input, output and error.
 const FIRST: RawFd = 3;
@@ -100,79 +105,6 @@ pub fn reap() -> Option<(u32, Status)> {
         Status::Code(libc::WEXITSTATUS(status) as u8)
     };
     Some((pid.unsigned_abs(), status))
-}
-
-/// The identity of a process: user, group, and the groups of that user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    uid: libc::uid_t,
-    gid: libc::gid_t,
-    groups: Vec<libc::gid_t>,
-}
-
-impl Identity {
-    /// The identity behind a user's and a group's name or number; without a group, the user's own.
-    ///
-    /// # Errors
-    /// There is no such user or group; a user's number has no group beside it.
-    pub fn find(user: &str, group: Option<&str>) -> io::Result<Identity> {
-        let group = group.map(group_id).transpose()?;
-        if let Ok(uid) = user.parse() {
-            let known = user_by_number(uid)?;
-            let own = known.as_ref().map(|(_, own)| *own);
-            let gid = group.or(own).ok_or_else(|| missing("group beside the user", user))?;
-            let groups = known.map_or_else(|| vec![gid], |(name, _)| groups_of(&name, gid));
-            return Ok(Identity { uid, gid, groups });
-        }
-        let name = CString::new(user)?;
-        let (uid, own) = user_by_name(&name)?.ok_or_else(|| missing("user", user))?;
-        let gid = group.unwrap_or(own);
-        Ok(Identity { uid, gid, groups: groups_of(&name, gid) })
-    }
-
-    /// Becomes that user for good. Groups first: after `setuid` the right to change them is gone.
-    ///
-    /// Only system calls, no allocation: it also runs between `fork` and `exec`.
-    pub fn assume(&self) -> io::Result<()> {
-        // SAFETY: `groups` is an array of the given length; the others take numbers.
-        let failed = unsafe {
-            libc::setgroups(self.groups.len(), self.groups.as_ptr()) != 0
-                || libc::setgid(self.gid) != 0
-                || libc::setuid(self.uid) != 0
-        };
-        if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
-
-    /// The identity with these numbers.
-    pub fn numbered(uid: u32, gid: u32, groups: Vec<u32>) -> Identity {
-        Identity { uid, gid, groups }
-    }
-
-    /// The user's number.
-    pub fn uid(&self) -> u32 {
-        self.uid
-    }
-
-    /// The group's number.
-    pub fn gid(&self) -> u32 {
-        self.gid
-    }
-
-    /// The numbers of all its groups.
-    pub fn groups(&self) -> &[u32] {
-        &self.groups
-    }
-}
-
-/// Whether this process is the superuser.
-pub fn is_root() -> bool {
-    effective_uid() == 0
-}
-
-/// The user that this process acts as.
-pub fn effective_uid() -> u32 {
-    // SAFETY: takes nothing, cannot fail.
-    unsafe { libc::geteuid() }
 }
 
 /// Forks. The child closes every descriptor but 0, 1, 2 and `keep`, dies with this process, is its
@@ -494,45 +426,6 @@ pub fn redirect_stderr(file: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Memory of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
-    /// Resident, in bytes.
-    pub resident: u64,
-    /// The part of it that is shared memory or pages of files: opcode cache, libraries.
-    pub shared: u64,
-}
-
-/// The memory of a process, if it exists. The number may come from anybody: it is only looked at.
-pub fn memory(pid: u32) -> Option<Memory> {
-    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    let mut pages = text.split(' ').skip(1).map_while(|field| field.parse::<u64>().ok());
-    // SAFETY: takes a number, cannot fail.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs();
-    let (resident, shared) = (pages.next()?, pages.next()?);
-    Some(Memory { resident: resident * page, shared: shared * page })
-}
-
-/// What a process wants of the processors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Demand {
-    /// Nanoseconds for which it has run, or waited for a processor until it got one.
-    pub time: u64,
-    /// Whether it runs, or waits for a processor now.
-    pub is_runnable: bool,
-}
-
-/// The demand of a process's first thread, if it exists and the kernel accounts for that.
-pub fn demand(pid: u32) -> Option<Demand> {
-    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
-    let mut times = text.split(' ').map_while(|field| field.parse::<u64>().ok());
-    let time = times.next()? + times.next()?;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The state follows the name, in which there may be anything.
-    let is_runnable = stat.rsplit_once(") ")?.1.starts_with('R');
-    (time > 0).then_some(Demand { time, is_runnable })
-}
-
 /// The listening sockets that a service manager passed on (`LISTEN_PID`, `LISTEN_FDS`: 3, 4, …),
 /// made close-on-exec. Only the first call answers them; none when they are meant for another
 /// process.
@@ -555,120 +448,6 @@ pub fn passed_sockets() -> Vec<OwnedFd> {
         }
     }
     sockets
-}
-
-/// Calls a `get…_r` function with a buffer that grows until it suffices.
-fn look_up<T>(
-    mut call: impl FnMut(*mut T, &mut [libc::c_char], *mut *mut T) -> libc::c_int,
-    mut found: impl FnMut(&T) -> (libc::uid_t, libc::gid_t),
-) -> io::Result<Option<(libc::uid_t, libc::gid_t)>> {
-    let mut buffer = vec![0; 1024];
-    loop {
-        let mut entry = mem::MaybeUninit::<T>::uninit();
-        let mut result = ptr::null_mut();
-        match call(entry.as_mut_ptr(), &mut buffer, &mut result) {
-            // SAFETY: `result`, when not null, points to `entry`, which the call has filled in.
-            0 => return Ok(unsafe { result.as_ref() }.map(&mut found)),
-            libc::ERANGE if buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
-            error => return Err(io::Error::from_raw_os_error(error)),
-        }
-    }
-}
-
-fn user_by_name(name: &CStr) -> io::Result<Option<(libc::uid_t, libc::gid_t)>> {
-    look_up::<libc::passwd>(
-        // SAFETY: all pointers are valid for the call, the length is the buffer's.
-        |entry, buffer, result| unsafe {
-            libc::getpwnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), result)
-        },
-        |entry| (entry.pw_uid, entry.pw_gid),
-    )
-}
-
-/// The name of a user and the number of that user's group.
-fn user_by_number(uid: libc::uid_t) -> io::Result<Option<(CString, libc::gid_t)>> {
-    let mut name = CString::default();
-    let found = look_up::<libc::passwd>(
-        // SAFETY: as above.
-        |entry, buffer, result| unsafe {
-            libc::getpwuid_r(uid, entry, buffer.as_mut_ptr(), buffer.len(), result)
-        },
-        |entry| {
-            // SAFETY: a text that the call has put into the buffer, which is still there.
-            name = unsafe { CStr::from_ptr(entry.pw_name) }.to_owned();
-            (entry.pw_uid, entry.pw_gid)
-        },
-    )?;
-    Ok(found.map(|(_, gid)| (name, gid)))
-}
-
-fn group_by_name(name: &CStr) -> io::Result<Option<libc::gid_t>> {
-    let found = look_up::<libc::group>(
-        // SAFETY: as above.
-        |entry, buffer, result| unsafe {
-            libc::getgrnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), result)
-        },
-        |entry| (0, entry.gr_gid),
-    )?;
-    Ok(found.map(|(_, gid)| gid))
-}
-
-/// The number of a user, given by name or by the number itself.
-///
-/// # Errors
-/// There is no such user.
-pub fn user_id(name: &str) -> io::Result<u32> {
-    if let Ok(number) = name.parse() {
-        return Ok(number);
-    }
-    Ok(user_by_name(&CString::new(name)?)?.ok_or_else(|| missing("user", name))?.0)
-}
-
-/// The number of a group, given by name or by the number itself.
-///
-/// # Errors
-/// There is no such group.
-pub fn group_id(name: &str) -> io::Result<u32> {
-    if let Ok(number) = name.parse() {
-        return Ok(number);
-    }
-    group_by_name(&CString::new(name)?)?.ok_or_else(|| missing("group", name))
-}
-
-fn missing(what: &str, name: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, format!("there is no {what} \"{name}\""))
-}
-
-/// A user's number and that of its group, by name.
-pub fn find_user(name: &str) -> Option<(u32, u32)> {
-    user_by_name(&CString::new(name).ok()?).ok()?
-}
-
-/// The number of a user's group, by the user's number.
-pub fn find_group_of(uid: u32) -> Option<u32> {
-    user_by_number(uid).ok()?.map(|(_, group)| group)
-}
-
-/// A group's number, by name.
-pub fn find_group(name: &str) -> Option<u32> {
-    group_by_name(&CString::new(name).ok()?).ok()?
-}
-
-/// The groups that a user belongs to, with `gid` among them.
-fn groups_of(user: &CStr, gid: libc::gid_t) -> Vec<libc::gid_t> {
-    let mut groups = vec![gid; 64];
-    loop {
-        let mut count = groups.len() as libc::c_int;
-        // SAFETY: `groups` has room for `count` entries; the call writes no more, and tells how
-        // many.
-        let fits =
-            unsafe { libc::getgrouplist(user.as_ptr(), gid, groups.as_mut_ptr(), &mut count) } >= 0;
-        if fits || groups.len() >= 65_536 {
-            groups.truncate(count.unsigned_abs() as usize);
-            return groups;
-        }
-        groups.resize(groups.len() * 4, gid);
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Reader, number, or};
+use super::pool::or;
+use super::{Reader, number};
 use crate::model::{
     Address, Caching, Check, Endpoint, Filter, Health, Mode, Route, Scripts, Upstream,
     UpstreamTimeouts,

@@ -223,7 +223,7 @@ fn root_can_become_somebody_else_for_good() {
 fn names_are_looked_up() {
     let root = Identity::find("root", None).unwrap();
     assert_eq!((root.uid(), root.gid()), (0, 0));
-    assert!(root.groups.contains(&0));
+    assert!(root.groups().contains(&0));
     let error = Identity::find("no-such-user", None).unwrap_err().to_string();
     assert_eq!(error, "there is no user \"no-such-user\"");
     let error = Identity::find("root", Some("no-such-group")).unwrap_err().to_string();

@@ -1,0 +1,64 @@
+//! The content cache: what it may take, and which responses it keeps.
+
+use std::time::Duration;
+
+use super::Endpoint;
+
+/// What responses may take that are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cache {
+    /// Bytes of all of them.
+    pub memory: usize,
+    /// Bytes of one.
+    pub largest: usize,
+    /// How long a request waits for the response that another one has asked for.
+    pub wait: Duration,
+    /// What several nodes share, if they do.
+    pub tier: Option<Tier>,
+}
+
+/// A Redis server by which several nodes share responses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tier {
+    /// Where it is; never a service's name.
+    pub server: Endpoint,
+    /// Its password, if it asks for one.
+    pub password: Option<String>,
+    /// The database.
+    pub database: u32,
+    /// What the names of everything begin with that is stored there.
+    pub prefix: String,
+    /// How long a request waits for it.
+    pub timeout: Duration,
+}
+
+/// Which responses of a site, or of a part of it, are kept and how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Caching {
+    /// Whether any are.
+    pub is_on: bool,
+    /// How long one is fresh that says nothing of it; zero: it is not kept.
+    pub lifetime: Duration,
+    /// How long a stale response that does not say may be used while it is fetched anew.
+    pub while_revalidate: Duration,
+    /// How long a stale response that does not say may be used if it cannot be fetched.
+    pub if_error: Duration,
+    /// What does not count.
+    pub ignore: Vec<Ignored>,
+    /// Names of query parameters that make no difference; with `*` at its end one stands for all
+    /// that begin so.
+    pub ignore_query: Vec<String>,
+}
+
+/// What a cache may be told to overlook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// Cookies of requests.
+    Cookie,
+    /// Cookies that responses set: they are left out.
+    SetCookie,
+    /// What requests say of the cache.
+    Request,
+    /// What responses say of their lifetime.
+    Response,
+}

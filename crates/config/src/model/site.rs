@@ -1,0 +1,300 @@
+//! Sites, their routes and their pools.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokamak_fpm::Pool as FpmPool;
+
+use super::Caching;
+
+/// Paths that are 404 unless the front controller is to answer for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leftover {
+    /// Of scripts that do not exist.
+    Php,
+    /// With names that begin with a dot.
+    Hidden,
+}
+
+/// The Lua scripts (absolute) that see a site's requests, by when they do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scripts {
+    /// Before the path is looked up.
+    pub raw_url: Vec<PathBuf>,
+    /// When it is known which file the path means.
+    pub physical: Vec<PathBuf>,
+    /// When an application would be asked, or nothing else answers.
+    pub content: Vec<PathBuf>,
+    /// Before the content cache keeps a response.
+    pub store: Vec<PathBuf>,
+    /// When the response's head is about to be sent.
+    pub response: Vec<PathBuf>,
+}
+
+impl Site {
+    /// All scripts of the site and its routes; one may be there several times.
+    pub fn scripts(&self) -> impl Iterator<Item = &PathBuf> {
+        self.lua.all().chain(self.routes.iter().flat_map(|route| route.lua.all()))
+    }
+}
+
+impl Scripts {
+    /// These, and others where there are none.
+    pub(crate) fn or(self, others: &Scripts) -> Scripts {
+        let or = |own: Vec<PathBuf>, other: &Vec<PathBuf>| {
+            if own.is_empty() { other.clone() } else { own }
+        };
+        Scripts {
+            raw_url: or(self.raw_url, &others.raw_url),
+            physical: or(self.physical, &others.physical),
+            content: or(self.content, &others.content),
+            response: or(self.response, &others.response),
+            store: or(self.store, &others.store),
+        }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.raw_url, &self.physical, &self.content, &self.response, &self.store]
+            .into_iter()
+            .flatten()
+    }
+}
+
+/// One site: a document root and the PHP pool that serves it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Site {
+    /// Name in logs and status: the first host name, or `default`.
+    pub name: String,
+    /// Host names in lower case; `*.example.org` matches every name below.
+    pub hosts: Vec<String>,
+    /// Document root, absolute, not resolved: a symlink is resolved anew at each reload.
+    pub root: PathBuf,
+    /// File names tried for a directory.
+    pub index: Vec<String>,
+    /// Script, relative to the root, that answers for paths which are no file; absent: such paths
+    /// are 404.
+    pub front_controller: Option<String>,
+    /// For what else it answers.
+    pub front_controller_for: Vec<Leftover>,
+    /// How requests are served.
+    pub mode: Mode,
+    /// The worker script (absolute): always for [`Mode::Worker`], perhaps for [`Mode::Sealed`].
+    pub worker: Option<PathBuf>,
+    /// Script (absolute) that is run before the image of [`Mode::Sealed`] is taken, where there is
+    /// no worker script.
+    pub boot: Option<PathBuf>,
+    /// Targets that are requested before the image of [`Mode::Sealed`] is taken.
+    pub warm: Vec<String>,
+    /// Name of the site whose workers get what this one's decline, and whatever may not be asked
+    /// twice.
+    pub fallback: Option<String>,
+    /// Which of [`crate::Server::upstreams`] runs the scripts of [`Mode::Fastcgi`]; absent: none.
+    pub upstream: Option<usize>,
+    /// Which of [`crate::Server::upstreams`] is asked whether a request may be served, where no
+    /// route says otherwise.
+    pub authorizer: Option<usize>,
+    /// Paths that applications have to do with; the longest first.
+    pub routes: Vec<Route>,
+    /// Scripts in the server that see its requests.
+    pub lua: Scripts,
+    /// Which of its responses are kept.
+    pub cache: Caching,
+    /// State that worker mode leaves alone between requests.
+    pub keep: Vec<Reset>,
+    /// The processes.
+    pub pool: Pool,
+    /// `php.ini` settings that scripts may change with `ini_set`.
+    pub php_value: BTreeMap<String, String>,
+    /// `php.ini` settings that scripts cannot change.
+    pub php_admin_value: BTreeMap<String, String>,
+    /// Environment of the workers, added to `$_SERVER` too.
+    pub env: BTreeMap<String, String>,
+    /// Whether the workers see the server's own environment beside [`Site::env`].
+    pub inherit_env: bool,
+    /// Whether the PHP processes leave core files, and others of their user may look into them.
+    pub dumpable: bool,
+    /// The pool of php-fpm that it stands in for, in a server with [`crate::Server::fpm`].
+    pub fpm: Option<Arc<FpmPool>>,
+}
+
+/// How a site's requests are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Full request start-up and shutdown, as php-fpm.
+    Classic,
+    /// The application's loop calls a handler; state stays but for what is reset.
+    Worker,
+    /// Every request starts from the same image of the booted application; nothing stays.
+    Sealed,
+    /// No PHP process of ours: scripts go to a FastCGI application.
+    Fastcgi,
+}
+
+impl Mode {
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Classic => "classic",
+            Mode::Worker => "worker",
+            Mode::Sealed => "sealed",
+            Mode::Fastcgi => "fastcgi",
+        }
+    }
+}
+
+impl Site {
+    /// Whether it has PHP processes of ours.
+    pub fn has_workers(&self) -> bool {
+        self.mode != Mode::Fastcgi
+    }
+}
+
+/// A path that applications have to do with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// The path, with a slash at its start and none at its end; `/` alone is empty.
+    pub path: String,
+    /// Which of [`crate::Server::upstreams`] answers; absent: what is on the disk does.
+    pub upstream: Option<usize>,
+    /// Which one is asked before.
+    pub authorizer: Option<usize>,
+    /// Through which one files are sent.
+    pub filter: Option<Filter>,
+    /// Where SCRIPT_NAME ends.
+    pub split: Split,
+    /// SCRIPT_FILENAME; absent: the root and SCRIPT_NAME.
+    pub script: Option<PathBuf>,
+    /// Whether files of the root are sent first.
+    pub files: bool,
+    /// Scripts in the server that see its requests.
+    pub lua: Scripts,
+    /// Which of its responses are kept.
+    pub cache: Caching,
+}
+
+/// An application through which files are sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Which of [`crate::Server::upstreams`].
+    pub upstream: usize,
+    /// Extensions of the files, with their dot; none: all files.
+    pub extensions: Vec<String>,
+}
+
+/// Where SCRIPT_NAME ends and PATH_INFO begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Behind the route's path.
+    Path,
+    /// At the end: there is no PATH_INFO.
+    Whole,
+    /// Behind the first segment that ends so.
+    Extension(String),
+}
+
+/// One kind of state that worker mode resets between requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// Settings changed by `ini_set`, `set_time_limit` and `error_reporting`.
+    Ini,
+    /// The stacks of `set_error_handler` and `set_exception_handler`, and `error_get_last`.
+    ErrorHandlers,
+    /// The current directory.
+    Cwd,
+    /// `umask`.
+    Umask,
+    /// `setlocale`.
+    Locale,
+    /// `date_default_timezone_set`.
+    Timezone,
+    /// `mb_internal_encoding` and its relatives.
+    Encodings,
+    /// `putenv`.
+    Env,
+    /// An open session is written and closed.
+    Session,
+}
+
+impl Reset {
+    /// All of them.
+    pub const ALL: &[Reset] = &[
+        Reset::Ini,
+        Reset::ErrorHandlers,
+        Reset::Cwd,
+        Reset::Umask,
+        Reset::Locale,
+        Reset::Timezone,
+        Reset::Encodings,
+        Reset::Env,
+        Reset::Session,
+    ];
+}
+
+/// The processes of a site.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// How many processes there are, and when.
+    pub size: PoolSize,
+    /// Requests that wait for a worker; one more is answered 503.
+    pub queue: usize,
+    /// Longest wait for a worker before the answer is 503.
+    pub queue_timeout: Duration,
+    /// Requests after which a worker is replaced; 0: never.
+    pub max_requests: u64,
+    /// Resident memory, in bytes, above which a worker is replaced after its request; 0: never.
+    pub max_memory: u64,
+    /// Wall time after which a request's worker is ended, wherever it is; zero: never.
+    pub request_timeout: Duration,
+    /// Wall time after which a request is written to the log with its PHP backtrace; zero: never.
+    pub slow: Duration,
+}
+
+/// How many processes a pool has, and when.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PoolSize {
+    /// As many as compute at once, and more while these wait for something else than a processor.
+    Auto {
+        /// Fewest processes.
+        least: usize,
+        /// Most processes.
+        max: usize,
+    },
+    /// Always this many.
+    Static {
+        /// Processes.
+        workers: usize,
+    },
+    /// Between `min_spare` and `max_spare` idle ones, at most `max`.
+    Dynamic {
+        /// Processes at start.
+        start: usize,
+        /// Fewest idle processes.
+        min_spare: usize,
+        /// Most idle processes.
+        max_spare: usize,
+        /// Most processes.
+        max: usize,
+    },
+    /// None until a request comes, at most `max`; idle ones end.
+    Ondemand {
+        /// Most processes.
+        max: usize,
+        /// How long a process may be idle.
+        idle: Duration,
+    },
+}
+
+impl PoolSize {
+    /// Most processes that the pool may have.
+    pub fn max(&self) -> usize {
+        match *self {
+            PoolSize::Static { workers } => workers,
+            PoolSize::Auto { max, .. }
+            | PoolSize::Dynamic { max, .. }
+            | PoolSize::Ondemand { max, .. } => max,
+        }
+    }
+}

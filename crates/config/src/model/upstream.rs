@@ -1,0 +1,240 @@
+//! FastCGI applications: their addresses, processes, limits and checks.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use regex_lite::Regex;
+
+/// A FastCGI application: where it listens, and how much it may be asked at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Upstream {
+    /// Name in the configuration and in logs.
+    pub name: String,
+    /// Where it listens; each address takes a share of the requests. Empty beside
+    /// [`Upstream::spawn`]: the supervisor makes the sockets.
+    pub addresses: Vec<Address>,
+    /// How it is started, if the server does that.
+    pub spawn: Option<Spawn>,
+    /// How requests are spread over the addresses.
+    pub balance: Balance,
+    /// What binds a request to an address: the first of these that it has.
+    pub affinity: Vec<Affinity>,
+    /// Whether a request that is bound to a busy address goes to another one instead of waiting.
+    pub spill: bool,
+    /// How often names are resolved again; absent: when the answer has had its time.
+    pub resolve: Option<Duration>,
+    /// When an address is left out.
+    pub health: Health,
+    /// How its addresses are checked beside requests, if they are.
+    pub check: Option<Check>,
+    /// Most connections to each address.
+    pub connections: usize,
+    /// Whether it is asked if it takes several requests on a connection.
+    pub multiplex: bool,
+    /// Requests after which a connection is closed; 0: never, 1: none is kept.
+    pub requests: u64,
+    /// How long an unused connection is kept.
+    pub idle: Duration,
+    /// Requests that wait for a connection; one more is answered 503.
+    pub queue: usize,
+    /// How long the parts of an exchange may take.
+    pub timeouts: UpstreamTimeouts,
+    /// Most bytes of a response's headers.
+    pub head: usize,
+    /// Added to each request's parameters; an empty value removes one.
+    pub params: BTreeMap<String, String>,
+    /// Directories whose files the application may have sent, by the URL path under which it names
+    /// them.
+    pub internal: BTreeMap<String, PathBuf>,
+}
+
+/// An application that the server starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spawn {
+    /// The program, absolute.
+    pub program: PathBuf,
+    /// What follows it.
+    pub arguments: Vec<String>,
+    /// How many of it run.
+    pub processes: usize,
+    /// Whether they share one socket.
+    pub shared: bool,
+    /// Where they start.
+    pub directory: PathBuf,
+    /// Their environment.
+    pub env: BTreeMap<String, String>,
+    /// Whether they see the server's own environment beside [`Spawn::env`].
+    pub inherit_env: bool,
+    /// User that they run as, when the server was started as root; [`crate::Server::user`] if
+    /// absent.
+    pub user: Option<String>,
+    /// Group that goes with [`Spawn::user`].
+    pub group: Option<String>,
+    /// What tells one to end.
+    pub stop_signal: StopSignal,
+    /// How long it may take then.
+    pub stop_timeout: Duration,
+}
+
+impl Spawn {
+    /// How many sockets the processes have.
+    pub fn sockets(&self) -> usize {
+        if self.shared { 1 } else { self.processes }
+    }
+}
+
+/// What tells an application to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopSignal {
+    /// `SIGTERM`
+    Terminate,
+    /// `SIGUSR1`
+    User1,
+    /// `SIGINT`
+    Interrupt,
+    /// `SIGQUIT`
+    Quit,
+}
+
+/// One address of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Where it listens.
+    pub endpoint: Endpoint,
+    /// Its share of the requests, at least 1.
+    pub weight: u32,
+}
+
+/// How requests are spread over the addresses of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// Each in turn, as often as its weight says.
+    RoundRobin,
+    /// The one with the fewest requests for its weight.
+    LeastBusy,
+}
+
+/// Information in a request that binds it to an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// A cookie's value.
+    Cookie(String),
+    /// A header's value.
+    Header(String),
+    /// The value of an argument in the query.
+    Query(String),
+    /// A segment of the path, counted from 1.
+    Segment(usize),
+    /// What a regular expression finds at the start of the path.
+    Prefix(Pattern),
+    /// The value of a CGI variable that a script or an authorizer has set.
+    Variable(String),
+    /// The user's name, as in the `Authorization` header.
+    User,
+    /// The client's IP address.
+    Client,
+}
+
+/// A regular expression that is looked for at the start of a text.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    anchored: Regex,
+}
+
+impl Pattern {
+    /// From its text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(text: &str) -> Result<Pattern, String> {
+        let anchored = Regex::new(text).and_then(|_| Regex::new(&format!(r"\A(?:{text})")));
+        let anchored = anchored.map_err(|error| error.to_string())?;
+        Ok(Pattern { text: text.to_owned(), anchored })
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The start of `path` that it matches.
+    pub fn find<'a>(&self, path: &'a str) -> Option<&'a str> {
+        self.anchored.find(path).map(|found| found.as_str())
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Pattern) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Pattern {}
+
+/// A request that is made at an interval, to find out whether an address is well.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    /// What is asked for: a path, perhaps with a query.
+    pub path: String,
+    /// How often.
+    pub interval: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// The status of a good answer.
+    pub status: u16,
+    /// Good answers in a row that bring an address back.
+    pub rise: u32,
+    /// Bad ones in a row that take it out.
+    pub fall: u32,
+    /// Added to [`Upstream::params`]; an empty value removes one.
+    pub params: BTreeMap<String, String>,
+}
+
+/// When an address is left out, because requests to it failed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Health {
+    /// So many failures within the window; 0: never.
+    pub failures: u32,
+    /// The window.
+    pub window: Duration,
+    /// The first pause; each further one is twice as long.
+    pub pause: Duration,
+}
+
+/// How long the parts of an exchange with an application may take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UpstreamTimeouts {
+    /// Waiting for a connection that is free.
+    pub queue: Duration,
+    /// Opening one.
+    pub connect: Duration,
+    /// Between two writes of the request.
+    pub send: Duration,
+    /// From the request's last byte to the response's first one.
+    pub first_byte: Duration,
+    /// Between two reads of the response.
+    pub read: Duration,
+}
+
+/// Where something listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `host:port`; a name stands for all its addresses.
+    Tcp(String),
+    /// A service's name, whose SRV records have hosts, ports and weights.
+    Srv(String),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Endpoint::Tcp(address) => f.write_str(address),
+            Endpoint::Srv(name) => write!(f, "srv:{name}"),
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}

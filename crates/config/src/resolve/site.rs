@@ -1,0 +1,245 @@
+//! One site: its root, its scripts, its mode.
+
+use std::path::{Path, PathBuf};
+
+use super::{Reader, cache, discover, text};
+use crate::model::{Mode, Scripts, Site};
+use crate::option;
+use crate::origin::{Given, Origin};
+use crate::raw::RawSite;
+use crate::value::{Auto, Nothing, Text};
+
+fn mode(site: &option::Site) -> Mode {
+    match (&site.mode.value, &site.worker.value) {
+        (Auto::Is(mode), _) => *mode,
+        (Auto::Word, _) if site.upstream.value.is_some() => Mode::Fastcgi,
+        (Auto::Word, Some(_)) => Mode::Worker,
+        (Auto::Word, None) => Mode::Classic,
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn site(&mut self, raw: &RawSite, hosts: Vec<String>, several: bool) -> Site {
+        let site = &raw.site;
+        let root = self.root(raw, several);
+        let front_controller = root.as_ref().and_then(|root| self.front_controller(site, root));
+        let mode = mode(site);
+        let worker = self.worker(site, mode);
+        let (boot, warm) = self.image(site, mode);
+        let upstream = self.upstream(site, mode);
+        let authorizer = self.optional_upstream(
+            "site",
+            "authorizer",
+            site.authorizer.value.as_ref(),
+            site.authorizer.origin,
+        );
+        let lua = self.site_scripts(site);
+        let cache = cache::site(site);
+        let routes = self.routes(raw, authorizer, (&lua, &cache));
+        self.names_of_files(site);
+        self.php_settings(site);
+        Site {
+            name: hosts.first().cloned().unwrap_or_else(|| "default".into()),
+            hosts,
+            root: root.unwrap_or_default(),
+            index: site.index.value.iter().map(|text| text.0.clone()).collect(),
+            front_controller,
+            front_controller_for: site.front_controller_for.value.clone(),
+            mode,
+            worker,
+            boot,
+            warm,
+            fallback: text(&site.fallback),
+            lua,
+            cache,
+            keep: site.keep.value.clone(),
+            upstream,
+            authorizer,
+            routes,
+            pool: self.pool(&raw.pool),
+            php_value: site.php_value.value.clone(),
+            php_admin_value: site.php_admin_value.value.clone(),
+            env: site.env.value.clone(),
+            inherit_env: site.inherit_env.value,
+            dumpable: site.dumpable.value,
+            fpm: None,
+        }
+    }
+
+    fn root(&mut self, raw: &RawSite, several: bool) -> Option<PathBuf> {
+        let given = &raw.site.root;
+        match &given.value {
+            Auto::Is(path) => {
+                let root = self.absolute(path, given.origin);
+                if root.is_dir() {
+                    return Some(root);
+                }
+                let problem =
+                    format!("{} is not a directory; create it or correct the path", root.display());
+                self.report("site", "root", given.origin, problem);
+                None
+            }
+            Auto::Word if several => {
+                let problem = "not set; with several sites each needs its document root".into();
+                self.report("site", "root", raw.origin, problem);
+                None
+            }
+            Auto::Word => {
+                let origin =
+                    if self.raw.file.is_some() { Origin::File(0) } else { Origin::Default };
+                let directory = self.absolute(Path::new("."), origin);
+                let found = discover(&directory);
+                if let Err(problem) = &found {
+                    self.report("site", "root", raw.origin, problem.clone());
+                }
+                found.ok()
+            }
+        }
+    }
+
+    fn front_controller(&mut self, site: &option::Site, root: &Path) -> Option<String> {
+        let given = &site.front_controller;
+        match &given.value {
+            Auto::Word => root.join("index.php").is_file().then(|| "index.php".into()),
+            Auto::Is(Nothing::Word) => None,
+            Auto::Is(Nothing::Is(Text(name))) => {
+                let script = name.trim_start_matches('/');
+                if Path::new(script)
+                    .components()
+                    .any(|part| !matches!(part, std::path::Component::Normal(_)))
+                {
+                    let problem =
+                        format!("`{name}` must be a path below the root, without `.` and `..`");
+                    self.report("site", "front_controller", given.origin, problem);
+                } else if !root.join(script).is_file() {
+                    let problem = format!(
+                        "{} is not a file; correct the name, or write \"none\"",
+                        root.join(script).display()
+                    );
+                    self.report("site", "front_controller", given.origin, problem);
+                }
+                Some(script.to_owned())
+            }
+        }
+    }
+
+    fn worker(&mut self, site: &option::Site, mode: Mode) -> Option<PathBuf> {
+        if matches!(mode, Mode::Classic | Mode::Fastcgi) {
+            return None;
+        }
+        let script = self.script("worker", &site.worker);
+        if mode == Mode::Worker && script.is_none() {
+            let problem =
+                "worker mode needs a script that boots the application; set `worker`".into();
+            self.report("site", "mode", site.mode.origin, problem);
+        }
+        script
+    }
+
+    /// A script that the server itself runs.
+    fn script(&mut self, name: &str, given: &Given<Option<PathBuf>>) -> Option<PathBuf> {
+        let script = self.optional_path(given)?;
+        if !script.is_file() {
+            let problem =
+                format!("{} is not a file; create it or correct the path", script.display());
+            self.report("site", name, given.origin, problem);
+        }
+        Some(script)
+    }
+
+    fn site_scripts(&mut self, site: &option::Site) -> Scripts {
+        Scripts {
+            raw_url: self.scripts("site", "lua_raw_url", &site.lua_raw_url),
+            physical: self.scripts("site", "lua_physical", &site.lua_physical),
+            content: self.scripts("site", "lua_content", &site.lua_content),
+            response: self.scripts("site", "lua_response", &site.lua_response),
+            store: self.scripts("site", "lua_store", &site.lua_store),
+        }
+    }
+
+    pub(super) fn scripts(
+        &mut self,
+        section: &str,
+        name: &str,
+        given: &Given<Vec<Text>>,
+    ) -> Vec<PathBuf> {
+        let mut scripts = Vec::new();
+        for Text(path) in &given.value {
+            let script = self.absolute(Path::new(path), given.origin);
+            if !script.is_file() {
+                let problem =
+                    format!("{} is not a file; create it or correct the path", script.display());
+                self.report(section, name, given.origin, problem);
+            }
+            scripts.push(script);
+        }
+        scripts
+    }
+
+    /// What goes into the image of sealed mode: the boot script and the targets to warm up with.
+    fn image(&mut self, site: &option::Site, mode: Mode) -> (Option<PathBuf>, Vec<String>) {
+        let option::Site { boot, warm, keep, .. } = site;
+        if mode != Mode::Sealed {
+            // A mode that is tried from outside leaves what the file says of sealed mode without
+            // effect.
+            let is_tried = matches!(site.mode.origin, Origin::Flag(_) | Origin::Environment(_));
+            for (name, is_set, origin) in [
+                ("boot", boot.value.is_some(), boot.origin),
+                ("warm", !warm.value.is_empty(), warm.origin),
+            ] {
+                if is_set && !(is_tried && matches!(origin, Origin::File(_))) {
+                    let problem = "only sealed mode has an image to prepare; set `mode = \
+                        \"sealed\"`, or remove this key";
+                    self.report("site", name, origin, problem.into());
+                }
+            }
+            return (None, Vec::new());
+        }
+        if boot.value.is_some() && site.worker.value.is_some() {
+            let problem = "a worker script boots the application itself; remove `boot` or `worker`";
+            self.report("site", "boot", boot.origin, problem.into());
+        }
+        if !keep.value.is_empty() {
+            let problem =
+                "sealed mode keeps nothing between requests; remove the key, or use worker mode";
+            self.report("site", "keep", keep.origin, problem.into());
+        }
+        for Text(target) in &warm.value {
+            let plain = target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+            let address =
+                ["http://", "https://"].iter().find_map(|scheme| target.strip_prefix(scheme));
+            let host = address.map(|address| address.split('/').next().unwrap_or_default());
+            let begins = target.starts_with('/')
+                || host.is_some_and(|host| !host.is_empty() && !host.contains('?'));
+            if !begins || !plain {
+                let problem = format!(
+                    "`{target}` must begin with `/`, or with `http://` or `https://` and a host, \
+                        and be written as in a \
+                     request, as in \"/login?from=home\""
+                );
+                self.report("site", "warm", warm.origin, problem);
+            }
+        }
+        (self.script("boot", boot), warm.value.iter().map(|text| text.0.clone()).collect())
+    }
+
+    fn names_of_files(&mut self, site: &option::Site) {
+        for Text(name) in &site.index.value {
+            if name.contains('/') || name.starts_with('.') {
+                let problem = format!(
+                    "`{name}` must be a plain file name, without `/` and not starting with a dot"
+                );
+                self.report("site", "index", site.index.origin, problem);
+            }
+        }
+    }
+
+    fn php_settings(&mut self, site: &option::Site) {
+        for name in site.php_value.value.keys() {
+            if site.php_admin_value.value.contains_key(name) {
+                let problem = format!("`{name}` is in php_admin_value too; keep one of them");
+                self.report("site", "php_value", site.php_value.origin, problem);
+            }
+        }
+    }
+}

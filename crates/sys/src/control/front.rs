@@ -1,0 +1,268 @@
+//! What the supervisor and the front tell each other.
+
+use super::wire::{Reader, Writer};
+use super::{AddressChange, AddressStatus, BadMessage, CacheStatus, MAX_TEXT, Message, Purge, cut};
+
+/// What the supervisor tells the front.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToFront {
+    /// A worker has ended, and touches the segment no more: a request that it holds will get no
+    /// (further) answer, and its slot may be used again.
+    Death {
+        /// Number of the pool.
+        pool: u32,
+        /// Board entry.
+        index: u16,
+        /// Which process of that entry.
+        instance: u32,
+        /// What became of it.
+        why: Why,
+    },
+    /// A site has another pool: new requests go to that one. The memory of its queue comes with the
+    /// message; the bells are the same.
+    Renew {
+        /// Number of the pool that is in use.
+        old: u32,
+        /// Number of the other one; unique in the life of the front.
+        new: u32,
+    },
+    /// All processes of a pool that is not in use any more are dead. What it has not answered is
+    /// lost.
+    Forget {
+        /// Number of the pool.
+        pool: u32,
+    },
+    /// Accept no more connections, answer the requests that are under way, then say
+    /// [`FromFront::Drained`] and exit.
+    Drain,
+    /// Write to these log files from now on. Their descriptors come with the message, in this
+    /// order.
+    Reopen {
+        /// The first descriptor is the error log (to be put at 2).
+        error: bool,
+        /// The next descriptor is the access log.
+        access: bool,
+    },
+    /// Run this change if there is one, then say how the addresses of FastCGI applications stand,
+    /// and the content cache: [`FromFront::AddressStatus`] for each, [`FromFront::Cache`] if there
+    /// is one, then [`FromFront::Answered`].
+    Upstreams {
+        /// Comes back with the answer; 0: none is wanted.
+        question: u32,
+        /// What is to be done first.
+        change: Option<AddressChange>,
+    },
+    /// Remove this from the content cache, then say [`FromFront::Purged`] and
+    /// [`FromFront::Answered`].
+    Purge {
+        /// As in [`ToFront::Upstreams`].
+        question: u32,
+        /// What is to be removed.
+        what: Purge,
+    },
+}
+
+/// Why a worker is no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A signal that was not sent by our processes.
+    Crash(u8),
+    /// It exited by itself with this status.
+    Exit(u8),
+    /// It was killed because its request took longer than `request_timeout`.
+    TimedOut,
+    /// It left because a connection of the application was dead ([`super::EXIT_STALE`]).
+    Stale,
+}
+
+/// What the front tells the supervisor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromFront {
+    /// It accepts connections.
+    Ready,
+    /// After [`ToFront::Drain`]: it accepts no more connections.
+    Draining,
+    /// After that: the last request is answered.
+    Drained,
+    /// A request waits in this pool and no worker is there to take it.
+    Want {
+        /// Number of the pool.
+        pool: u32,
+    },
+    /// After [`ToFront::Renew`]: no request is left in the pool that was in use before.
+    Left {
+        /// Number of that pool.
+        pool: u32,
+    },
+    /// The queue of this pool is spoiled.
+    Spoiled {
+        /// Number of the pool.
+        pool: u32,
+        /// What is wrong with it, for people.
+        reason: String,
+    },
+    /// Said every half second.
+    Turned {
+        /// The event loops that have turned since it was said last.
+        loops: Vec<u16>,
+    },
+    /// The front cannot go on and exits.
+    Failed {
+        /// Why, for people.
+        message: String,
+    },
+    /// How one address stands.
+    AddressStatus {
+        /// Which question this answers.
+        question: u32,
+        /// Place of the upstream in the configuration.
+        upstream: u16,
+        /// How it stands.
+        status: AddressStatus,
+    },
+    /// How the content cache stands.
+    Cache {
+        /// Question that this answers.
+        question: u32,
+        /// How it stands.
+        status: CacheStatus,
+    },
+    /// Something was removed from the content cache.
+    Purged {
+        /// Question that this answers.
+        question: u32,
+        /// How many responses.
+        count: u64,
+    },
+    /// That is all about this question.
+    Answered {
+        /// Which one.
+        question: u32,
+        /// What is wrong with the change, for people.
+        outcome: Result<(), String>,
+    },
+}
+
+impl Message for ToFront {
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            ToFront::Death { pool, index, instance, why } => {
+                let (kind, value) = match *why {
+                    Why::Crash(number) => (1, number),
+                    Why::Exit(code) => (2, code),
+                    Why::TimedOut => (3, 0),
+                    Why::Stale => (4, 0),
+                };
+                Writer::new(1).u32(*pool).u16(*index).u32(*instance).u8(kind).u8(value).end()
+            }
+            ToFront::Drain => Writer::new(2).end(),
+            ToFront::Reopen { error, access } => {
+                Writer::new(3).u8(u8::from(*error)).u8(u8::from(*access)).end()
+            }
+            ToFront::Upstreams { question, change } => {
+                AddressChange::encode(change.as_ref(), Writer::new(4).u32(*question)).end()
+            }
+            ToFront::Purge { question, what } => what.encode(Writer::new(5).u32(*question)).end(),
+            ToFront::Renew { old, new } => Writer::new(6).u32(*old).u32(*new).end(),
+            ToFront::Forget { pool } => Writer::new(7).u32(*pool).end(),
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<ToFront, BadMessage> {
+        let (tag, mut from) = Reader::new(bytes)?;
+        let message = match tag {
+            1 => {
+                let (pool, index, instance) = (from.u32()?, from.u16()?, from.instance()?);
+                let why = match (from.u8()?, from.u8()?) {
+                    (1, number) => Why::Crash(number),
+                    (2, code) => Why::Exit(code),
+                    (3, 0) => Why::TimedOut,
+                    (4, 0) => Why::Stale,
+                    _ => return Err(BadMessage("unknown reason")),
+                };
+                ToFront::Death { pool, index, instance, why }
+            }
+            2 => ToFront::Drain,
+            3 => ToFront::Reopen { error: from.flag()?, access: from.flag()? },
+            4 => ToFront::Upstreams {
+                question: from.u32()?,
+                change: AddressChange::decode(&mut from)?,
+            },
+            5 => ToFront::Purge { question: from.u32()?, what: Purge::decode(&mut from)? },
+            6 => ToFront::Renew { old: from.u32()?, new: from.u32()? },
+            7 => ToFront::Forget { pool: from.u32()? },
+            _ => return Err(BadMessage("unknown tag")),
+        };
+        from.end(message)
+    }
+}
+
+impl Message for FromFront {
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            FromFront::Ready => Writer::new(1).end(),
+            FromFront::Drained => Writer::new(2).end(),
+            FromFront::Want { pool } => Writer::new(3).u32(*pool).end(),
+            FromFront::Left { pool } => Writer::new(10).u32(*pool).end(),
+            FromFront::Spoiled { pool, reason } => {
+                Writer::new(11).u32(*pool).text(cut(reason)).end()
+            }
+            FromFront::Turned { loops } => {
+                let count = Writer::new(12).u16(loops.len() as u16);
+                loops.iter().fold(count, |out, event_loop| out.u16(*event_loop)).end()
+            }
+            FromFront::Failed { message } => Writer::new(4).text(cut(message)).end(),
+            FromFront::Draining => Writer::new(5).end(),
+            FromFront::AddressStatus { question, upstream, status } => {
+                status.encode(Writer::new(6).u32(*question).u16(*upstream)).end()
+            }
+            FromFront::Cache { question, status } => {
+                status.encode(Writer::new(8).u32(*question)).end()
+            }
+            FromFront::Purged { question, count } => {
+                Writer::new(9).u32(*question).u64(*count).end()
+            }
+            FromFront::Answered { question, outcome } => {
+                let to = Writer::new(7).u32(*question).u8(u8::from(outcome.is_ok()));
+                match outcome {
+                    Ok(()) => to.end(),
+                    Err(message) => to.text(cut(message)).end(),
+                }
+            }
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<FromFront, BadMessage> {
+        let (tag, mut from) = Reader::new(bytes)?;
+        let message = match tag {
+            1 => FromFront::Ready,
+            2 => FromFront::Drained,
+            3 => FromFront::Want { pool: from.u32()? },
+            10 => FromFront::Left { pool: from.u32()? },
+            11 => FromFront::Spoiled { pool: from.u32()?, reason: from.text(MAX_TEXT)? },
+            12 => {
+                let count = from.u16()?;
+                FromFront::Turned {
+                    loops: (0..count).map(|_| from.u16()).collect::<Result<_, _>>()?,
+                }
+            }
+            4 => FromFront::Failed { message: from.text(MAX_TEXT)? },
+            5 => FromFront::Draining,
+            6 => FromFront::AddressStatus {
+                question: from.u32()?,
+                upstream: from.u16()?,
+                status: AddressStatus::decode(&mut from)?,
+            },
+            7 => FromFront::Answered {
+                question: from.u32()?,
+                outcome: if from.flag()? { Ok(()) } else { Err(from.text(MAX_TEXT)?) },
+            },
+            8 => {
+                FromFront::Cache { question: from.u32()?, status: CacheStatus::decode(&mut from)? }
+            }
+            9 => FromFront::Purged { question: from.u32()?, count: from.u64()? },
+            _ => return Err(BadMessage("unknown tag")),
+        };
+        from.end(message)
+    }
+}

@@ -1,0 +1,250 @@
+//! What the supervisor and a zygote tell each other.
+
+use std::fmt;
+
+use super::wire::{Reader, Writer};
+use super::{BadMessage, MAX_SETTINGS, MAX_TEXT, Message, cut};
+
+/// What the supervisor tells a zygote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToZygote {
+    /// How the pool is configured; the first message, sent once. Keys in [`super::key`].
+    Settings(Vec<(String, String)>),
+    /// Fork a worker for this board entry.
+    Spawn {
+        /// Board entry.
+        index: u16,
+        /// Unique for the life of the segment, never 0.
+        instance: u32,
+    },
+    /// Signal a worker, if the board entry still belongs to that instance.
+    Kill {
+        /// Board entry.
+        index: u16,
+        /// As in [`ToZygote::Spawn`].
+        instance: u32,
+        /// Which signal.
+        signal: Signal,
+    },
+    /// Kill the workers, reap them, exit.
+    Quit,
+    /// Say [`FromZygote::Alive`].
+    Ask,
+}
+
+/// The signals that a worker may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Write the PHP backtrace of the current request to the error log and go on.
+    Backtrace,
+    /// End, wherever it is.
+    Kill,
+}
+
+impl Signal {
+    /// The system's number. The backtrace takes a real-time signal because applications use
+    /// `SIGUSR1` and `SIGUSR2` themselves.
+    pub fn number(self) -> i32 {
+        match self {
+            Signal::Backtrace => libc::SIGRTMIN() + 7,
+            Signal::Kill => libc::SIGKILL,
+        }
+    }
+}
+
+/// What a zygote tells the supervisor. Untrusted: workers run as the same user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromZygote {
+    /// Module start-up is done; PHP's version.
+    Ready {
+        /// `PHP_VERSION`, for people.
+        version: String,
+        /// `expose_php`: whether responses tell it.
+        exposes: bool,
+    },
+    /// A worker was forked. With [`super::key::CATCH_OUTPUT`] two descriptors come along: the
+    /// reading ends of what it writes to its standard output and to its standard error.
+    Spawned {
+        /// Board entry.
+        index: u16,
+        /// As told by [`ToZygote::Spawn`].
+        instance: u32,
+        /// Process id, for people; never signalled by anyone but the zygote.
+        pid: u32,
+    },
+    /// A worker has ended (or could not be forked: [`super::EXIT_NO_FORK`]).
+    Exited {
+        /// Board entry.
+        index: u16,
+        /// As told by [`ToZygote::Spawn`].
+        instance: u32,
+        /// How it ended.
+        status: Status,
+    },
+    /// Where a worker of a pool of `tokamak fpm` is, as asked for by [`Signal::Backtrace`].
+    Slow {
+        /// Board entry.
+        index: u16,
+        /// As told by [`ToZygote::Spawn`].
+        instance: u32,
+        /// The script's file in a line, then one for each call, the innermost first: address,
+        /// function, file and line number, with tabs between them. The last line may be cut.
+        trace: String,
+    },
+    /// Somebody has changed what its workers inherit: its limits, its priority or the like. It goes
+    /// on until it is told to quit.
+    Changed {
+        /// What, for people.
+        reason: String,
+    },
+    /// What the zygote itself and programs that it starts write: two descriptors come along, as
+    /// with [`FromZygote::Spawned`].
+    Output,
+    /// The answer to [`ToZygote::Ask`].
+    Alive,
+    /// The zygote cannot go on and exits.
+    Failed {
+        /// Why, for people.
+        message: String,
+    },
+    /// The image that its workers serve is outdated, as by [`super::EXIT_OUTDATED`]; it goes on
+    /// serving until it is told to quit.
+    Outdated {
+        /// What has changed, for people.
+        reason: String,
+    },
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It exited with this status.
+    Code(u8),
+    /// This signal ended it.
+    Signal(u8),
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Status::Code(code) => write!(f, "exit status {code}"),
+            Status::Signal(number) => write!(f, "signal {number}"),
+        }
+    }
+}
+
+impl Message for ToZygote {
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            ToZygote::Settings(pairs) => {
+                let mut out = Writer::new(1).u32(pairs.len() as u32);
+                for (name, value) in pairs {
+                    out = out.text(name).text(value);
+                }
+                out.end()
+            }
+            ToZygote::Spawn { index, instance } => Writer::new(2).u16(*index).u32(*instance).end(),
+            ToZygote::Kill { index, instance, signal } => {
+                let signal = match signal {
+                    Signal::Backtrace => 1,
+                    Signal::Kill => 2,
+                };
+                Writer::new(3).u16(*index).u32(*instance).u8(signal).end()
+            }
+            ToZygote::Quit => Writer::new(4).end(),
+            ToZygote::Ask => Writer::new(5).end(),
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<ToZygote, BadMessage> {
+        let (tag, mut from) = Reader::new(bytes)?;
+        let message = match tag {
+            1 => {
+                let count = from.u32()? as usize;
+                if count > MAX_SETTINGS {
+                    return Err(BadMessage("too many settings"));
+                }
+                let pair = |_| Ok((from.text(usize::MAX)?, from.text(usize::MAX)?));
+                ToZygote::Settings((0..count).map(pair).collect::<Result<_, _>>()?)
+            }
+            2 => ToZygote::Spawn { index: from.u16()?, instance: from.instance()? },
+            3 => {
+                let (index, instance) = (from.u16()?, from.instance()?);
+                let signal = match from.u8()? {
+                    1 => Signal::Backtrace,
+                    2 => Signal::Kill,
+                    _ => return Err(BadMessage("unknown signal")),
+                };
+                ToZygote::Kill { index, instance, signal }
+            }
+            4 => ToZygote::Quit,
+            5 => ToZygote::Ask,
+            _ => return Err(BadMessage("unknown tag")),
+        };
+        from.end(message)
+    }
+}
+
+impl Message for FromZygote {
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            FromZygote::Ready { version, exposes } => {
+                Writer::new(1).u8(u8::from(*exposes)).text(cut(version)).end()
+            }
+            FromZygote::Spawned { index, instance, pid } => {
+                Writer::new(2).u16(*index).u32(*instance).u32(*pid).end()
+            }
+            FromZygote::Exited { index, instance, status } => {
+                let (kind, value) = match *status {
+                    Status::Code(code) => (1, code),
+                    Status::Signal(number) => (2, number),
+                };
+                Writer::new(3).u16(*index).u32(*instance).u8(kind).u8(value).end()
+            }
+            FromZygote::Failed { message } => Writer::new(4).text(cut(message)).end(),
+            FromZygote::Outdated { reason } => Writer::new(5).text(cut(reason)).end(),
+            FromZygote::Alive => Writer::new(7).end(),
+            FromZygote::Output => Writer::new(8).end(),
+            FromZygote::Changed { reason } => Writer::new(9).text(cut(reason)).end(),
+            FromZygote::Slow { index, instance, trace } => {
+                Writer::new(6).u16(*index).u32(*instance).text(cut(trace)).end()
+            }
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<FromZygote, BadMessage> {
+        let (tag, mut from) = Reader::new(bytes)?;
+        let message = match tag {
+            1 => {
+                let exposes = from.u8()? != 0;
+                FromZygote::Ready { version: from.text(MAX_TEXT)?, exposes }
+            }
+            2 => FromZygote::Spawned {
+                index: from.u16()?,
+                instance: from.instance()?,
+                pid: from.u32()?,
+            },
+            3 => {
+                let (index, instance) = (from.u16()?, from.instance()?);
+                let status = match (from.u8()?, from.u8()?) {
+                    (1, code) => Status::Code(code),
+                    (2, number) => Status::Signal(number),
+                    _ => return Err(BadMessage("unknown status")),
+                };
+                FromZygote::Exited { index, instance, status }
+            }
+            4 => FromZygote::Failed { message: from.text(MAX_TEXT)? },
+            5 => FromZygote::Outdated { reason: from.text(MAX_TEXT)? },
+            7 => FromZygote::Alive,
+            8 => FromZygote::Output,
+            9 => FromZygote::Changed { reason: from.text(MAX_TEXT)? },
+            6 => FromZygote::Slow {
+                index: from.u16()?,
+                instance: from.instance()?,
+                trace: from.text(MAX_TEXT)?,
+            },
+            _ => return Err(BadMessage("unknown tag")),
+        };
+        from.end(message)
+    }
+}
