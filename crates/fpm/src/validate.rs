@@ -1,6 +1,8 @@
 //! Whether the sections make sense together: php-fpm's checks in php-fpm's order, with its words.
 //! Defaults are filled in and relative paths made absolute on the way.
 
+mod manager;
+
 use std::io;
 use std::path::Path;
 
@@ -8,7 +10,7 @@ use crate::access;
 use crate::host::Host;
 use crate::message::{Level, Message};
 use crate::paths;
-use crate::raw::{BACKLOG, Global, Kind, NO_PRIORITY, Pool};
+use crate::raw::{Global, NO_PRIORITY, Pool};
 use crate::read::{Sections, can_append};
 
 /// The shortest `log_limit`.
@@ -157,7 +159,7 @@ fn pools(
     }
     for pool in &mut sections.pools {
         place(pool, above, host)?;
-        manager(pool, messages)?;
+        manager::manager(pool, messages)?;
         pages(pool, above)?;
         logs(pool, above)?;
         folders(pool, above)?;
@@ -195,95 +197,6 @@ fn place(pool: &mut Pool, above: &Above<'_>, host: &dyn Host) -> Result<(), Mess
 /// Whether an address is a Unix socket's path: no colon, and not only digits.
 pub fn is_path(address: &str) -> bool {
     !address.contains(':') && !address.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn manager(pool: &mut Pool, messages: &mut Vec<Message>) -> Result<(), Message> {
-    let alert = |pool: &Pool, text: String| Err(of_pool(pool, Level::Alert, text));
-    let Some(kind) = pool.pm else {
-        return alert(pool, "the process manager is missing (static, dynamic or ondemand)".into());
-    };
-    if pool.max_children < 1 {
-        return alert(pool, "pm.max_children must be a positive value".into());
-    }
-    let (start, min, max) = (pool.start_servers, pool.min_spare_servers, pool.max_spare_servers);
-    match kind {
-        Kind::Static => {}
-        Kind::Dynamic => {
-            if min <= 0 {
-                return alert(
-                    pool,
-                    format!("pm.min_spare_servers({min}) must be a positive value"),
-                );
-            }
-            if max <= 0 {
-                return alert(
-                    pool,
-                    format!("pm.max_spare_servers({max}) must be a positive value"),
-                );
-            }
-            if min > pool.max_children || max > pool.max_children {
-                return alert(
-                    pool,
-                    format!(
-                        "pm.min_spare_servers({min}) and pm.max_spare_servers({max}) cannot be \
-                            greater than \
-                         pm.max_children({})",
-                        pool.max_children
-                    ),
-                );
-            }
-            if max < min {
-                return alert(
-                    pool,
-                    format!(
-                        "pm.max_spare_servers({max}) must not be less than \
-                            pm.min_spare_servers({min})"
-                    ),
-                );
-            }
-            if start <= 0 {
-                pool.start_servers = min + (max - min) / 2;
-                let text = format!(
-                    "pm.start_servers is not set. It's been set to {}.",
-                    pool.start_servers
-                );
-                messages.push(of_pool(pool, Level::Notice, text));
-            } else if start < min || start > max {
-                return alert(
-                    pool,
-                    format!(
-                        "pm.start_servers({start}) must not be less than \
-                            pm.min_spare_servers({min}) and not \
-                         greater than pm.max_spare_servers({max})"
-                    ),
-                );
-            }
-            if pool.max_spawn_rate < 1 {
-                return alert(pool, "pm.max_spawn_rate must be a positive value".into());
-            }
-        }
-        Kind::OnDemand => {
-            let idle = pool.process_idle_timeout;
-            if idle < 1 {
-                return alert(
-                    pool,
-                    format!("pm.process_idle_timeout({idle}s) must be greater than 0s"),
-                );
-            }
-            if pool.listen_backlog < BACKLOG {
-                let text = format!(
-                    "listen.backlog({}) was too low for the ondemand process manager. I updated \
-                        it for you to \
-                     {BACKLOG}.",
-                    pool.listen_backlog
-                );
-                messages.push(of_pool(pool, Level::Warning, text));
-                pool.listen_backlog = BACKLOG;
-            }
-            (pool.start_servers, pool.min_spare_servers, pool.max_spare_servers) = (0, 0, 0);
-        }
-    }
-    Ok(())
 }
 
 /// Status and ping.
