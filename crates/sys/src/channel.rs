@@ -5,10 +5,18 @@
 //! non-blocking; a caller that wants to wait uses [`poll`]. What the bytes mean is
 //! [`crate::control`]'s business.
 
-use std::io;
-use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair,
+};
 
 /// Longest message. A pool's settings are the longest in practice; the kernel's default socket
 /// buffer (208 KiB) holds one.
@@ -34,39 +42,21 @@ pub enum Received {
     Closed,
 }
 
-/// Room for the ancillary data of one message, aligned as the kernel's `cmsghdr` wants it.
-#[repr(C, align(8))]
-struct Ancillary([u8; 64]);
-
-const _: () = assert!(mem::align_of::<Ancillary>() >= mem::align_of::<libc::cmsghdr>());
-// CMSG_SPACE(MAX_FDS * 4) on a 64-bit system: 16 bytes of header and the descriptors.
-const _: () = assert!(16 + MAX_FDS * 4 <= 64);
+/// Room for the descriptors of one message, as the kernel wants it.
+const ANCILLARY: usize = rustix::cmsg_space!(ScmRights(MAX_FDS));
 
 impl Channel {
     /// Two connected ends.
     pub fn pair() -> io::Result<(Channel, Channel)> {
-        let mut fds = [-1; 2];
-        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: `fds` has room for the two descriptors that the call writes.
-        if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call succeeded, so both are open descriptors that nobody else owns.
-        Ok(unsafe {
-            (
-                Channel { fd: OwnedFd::from_raw_fd(fds[0]) },
-                Channel { fd: OwnedFd::from_raw_fd(fds[1]) },
-            )
-        })
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (one, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        Ok((Channel { fd: one }, Channel { fd: other }))
     }
 
     /// The end behind an inherited descriptor, which is made close-on-exec again: what the process
     /// may execute later must not hold it.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Channel> {
-        // SAFETY: `fd` is open; F_SETFD changes a flag of the descriptor only.
-        if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
         Ok(Channel { fd })
     }
 
@@ -77,42 +67,17 @@ impl Channel {
         if bytes.is_empty() || bytes.len() > MAX_MESSAGE || fds.len() > MAX_FDS {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "message empty or too long"));
         }
-        let mut part = libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };
-        let mut ancillary = Ancillary([0; 64]);
-        // SAFETY: an all-zero `msghdr` is valid: no address, no parts, no ancillary data.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_iov = &mut part;
-        message.msg_iovlen = 1;
-        if !fds.is_empty() {
-            let size = mem::size_of_val(fds) as u32;
-            message.msg_control = ancillary.0.as_mut_ptr().cast();
-            // SAFETY: CMSG_SPACE only computes.
-            message.msg_controllen = unsafe { libc::CMSG_SPACE(size) } as _;
-            // SAFETY: `msg_control` points to aligned room of `msg_controllen` bytes (at most 64 by
-            // the assertion above), so the first header and its data lie inside; `BorrowedFd` is a
-            // transparent descriptor, thus `fds` is an array of `c_int`.
-            unsafe {
-                let header = libc::CMSG_FIRSTHDR(&message);
-                (*header).cmsg_level = libc::SOL_SOCKET;
-                (*header).cmsg_type = libc::SCM_RIGHTS;
-                (*header).cmsg_len = libc::CMSG_LEN(size) as _;
-                std::ptr::copy_nonoverlapping(
-                    fds.as_ptr().cast::<u8>(),
-                    libc::CMSG_DATA(header),
-                    size as usize,
-                );
-            }
+        let mut room = [MaybeUninit::uninit(); ANCILLARY];
+        let mut ancillary = SendAncillaryBuffer::new(&mut room);
+        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
         }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         loop {
-            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            // SAFETY: `message` and all it points to live until the call returns.
-            let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &message, flags) };
-            if sent >= 0 {
-                return Ok(()); // a packet is sent whole
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
+            match sendmsg(&self.fd, &[IoSlice::new(bytes)], &mut ancillary, flags) {
+                Ok(_) => return Ok(()), // a packet is sent whole
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -123,33 +88,30 @@ impl Channel {
     /// error, and is gone with all that came with it.
     pub fn receive(&self) -> io::Result<Received> {
         let mut bytes = vec![0_u8; MAX_MESSAGE];
-        let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        let mut ancillary = Ancillary([0; 64]);
-        // SAFETY: as in `send`.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_iov = &mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = ancillary.0.as_mut_ptr().cast();
-        message.msg_controllen = ancillary.0.len() as _;
-        let count = loop {
-            let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-            // SAFETY: `message` describes writable memory that lives until the call returns.
-            let count = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags) };
-            if count >= 0 {
-                break count as usize;
-            }
-            let error = io::Error::last_os_error();
-            match error.kind() {
-                io::ErrorKind::Interrupted => continue,
-                io::ErrorKind::WouldBlock => return Ok(Received::Nothing),
-                io::ErrorKind::ConnectionReset => return Ok(Received::Closed),
-                _ => return Err(error),
+        let mut room = [MaybeUninit::uninit(); ANCILLARY];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let found = loop {
+            let mut parts = [IoSliceMut::new(&mut bytes)];
+            match recvmsg(&self.fd, &mut parts, &mut ancillary, flags) {
+                Ok(found) => break found,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Received::Nothing),
+                Err(Errno::CONNRESET) => return Ok(Received::Closed),
+                Err(error) => return Err(error.into()),
             }
         };
-        let fds = received_fds(&message);
-        if message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
+        // Taken in any case, so that they are closed with a message that is refused.
+        let mut fds: Vec<OwnedFd> = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(more) = message {
+                fds.extend(more);
+            }
+        }
+        if found.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "message too long"));
         }
+        let count = found.bytes;
         if count == 0 {
             return Ok(Received::Closed);
         }
@@ -192,37 +154,9 @@ impl From<Channel> for OwnedFd {
     }
 }
 
-/// The descriptors in the ancillary data of a message that `recvmsg` has filled in.
-fn received_fds(message: &libc::msghdr) -> Vec<OwnedFd> {
-    let mut fds = Vec::new();
-    // SAFETY: `recvmsg` wrote `msg_control` and set `msg_controllen` to what it wrote; the CMSG_
-    // functions stay inside that. Every descriptor in SCM_RIGHTS was opened for this process by the
-    // kernel and has no other owner.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(message);
-        while let Some(entry) = header.as_ref() {
-            if entry.cmsg_level == libc::SOL_SOCKET && entry.cmsg_type == libc::SCM_RIGHTS {
-                let data = libc::CMSG_DATA(header).cast::<RawFd>();
-                let bytes = entry.cmsg_len - libc::CMSG_LEN(0) as usize;
-                for index in 0..bytes / mem::size_of::<RawFd>() {
-                    fds.push(OwnedFd::from_raw_fd(data.add(index).read_unaligned()));
-                }
-            }
-            header = libc::CMSG_NXTHDR(message, header);
-        }
-    }
-    fds
-}
-
 /// A bell: a non-blocking, close-on-exec eventfd. Writing to it wakes its pollers.
 pub fn bell() -> io::Result<OwnedFd> {
-    // SAFETY: takes numbers only.
-    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just opened, no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
 /// One descriptor for [`poll`] to look at, and what it found.
@@ -251,32 +185,25 @@ impl<'a> Watch<'a> {
 /// Waits until one of the descriptors is ready or `limit` has passed ([`None`]: no limit). A signal
 /// ends the wait early, with nothing ready.
 pub fn poll(watches: &mut [Watch<'_>], limit: Option<Duration>) -> io::Result<()> {
-    let mut entries: Vec<libc::pollfd> = watches
+    let mut entries: Vec<PollFd<'_>> = watches
         .iter()
-        .map(|watch| libc::pollfd {
-            fd: watch.fd.as_raw_fd(),
-            events: if watch.wants_write { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN },
-            revents: 0,
+        .map(|watch| {
+            let write = if watch.wants_write { PollFlags::OUT } else { PollFlags::empty() };
+            PollFd::from_borrowed_fd(watch.fd, PollFlags::IN | write)
         })
         .collect();
-    // Rounded up: a wait of half a millisecond must not become a busy loop.
-    let milliseconds = match limit {
-        None => -1,
-        Some(limit) => i32::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX),
+    // A time too long for the kernel is no limit.
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    let ready = match rustix::event::poll(&mut entries, limit.as_ref()) {
+        Ok(ready) => ready,
+        Err(Errno::INTR) => 0,
+        Err(error) => return Err(error.into()),
     };
-    // SAFETY: `entries` is an array of the given length, alive until the call returns.
-    let ready =
-        unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, milliseconds) };
-    if ready < 0 {
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
     for (watch, entry) in watches.iter_mut().zip(&entries) {
-        let gone = entry.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0;
-        watch.readable = ready > 0 && (entry.revents & libc::POLLIN != 0 || gone);
-        watch.writable = ready > 0 && entry.revents & libc::POLLOUT != 0;
+        let found = entry.revents();
+        let gone = found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+        watch.readable = ready > 0 && (found.contains(PollFlags::IN) || gone);
+        watch.writable = ready > 0 && found.contains(PollFlags::OUT);
     }
     Ok(())
 }

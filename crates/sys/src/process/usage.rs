@@ -15,8 +15,7 @@ pub struct Memory {
 pub fn memory(pid: u32) -> Option<Memory> {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let mut pages = text.split(' ').skip(1).map_while(|field| field.parse::<u64>().ok());
-    // SAFETY: takes a number, cannot fail.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs();
+    let page = rustix::param::page_size() as u64;
     let (resident, shared) = (pages.next()?, pages.next()?);
     Some(Memory { resident: resident * page, shared: shared * page })
 }

@@ -1,11 +1,13 @@
 //! The memfd and its mapping.
 
-use std::ffi::CString;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::fifo::Fifo;
 use super::layout::*;
@@ -76,27 +78,11 @@ impl Segment {
                 format!("impossible queue sizes: {geometry:?}"),
             ));
         }
-        let name = CString::new(format!("tokamak-{}", name.replace('\0', "")))?;
-        // SAFETY: `name` is a C string that lives through the call.
-        let fd = unsafe {
-            libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a fresh descriptor that nobody else owns.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: plain system calls on our own descriptor.
-        unsafe {
-            if libc::ftruncate(fd.as_raw_fd(), geometry.len() as libc::off_t) < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // A worker that could shorten the file would kill the front with SIGBUS.
-            let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-            if libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) < 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
+        let name = format!("tokamak-{}", name.replace('\0', ""));
+        let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&fd, geometry.len() as u64)?;
+        // A worker that could shorten the file would kill the front with SIGBUS.
+        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let segment = Segment { base: map(&fd, geometry.len())?, fd, geometry };
         let header = segment.header();
         // SAFETY: nobody else has the segment yet; `geometry` is plain data inside the mapping.
@@ -138,7 +124,7 @@ impl Segment {
             None => Ok(Segment { fd, base, geometry }),
             Some(bad) => {
                 // SAFETY: mapped above with this length, no reference left.
-                unsafe { libc::munmap(base.as_ptr().cast(), len) };
+                let _ = unsafe { munmap(base.as_ptr().cast(), len) };
                 Err(bad)
             }
         }
@@ -282,7 +268,7 @@ impl Fifo for Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         // SAFETY: mapped with this length; every reference into it borrowed `self`.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.geometry.len()) };
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.geometry.len()) };
     }
 }
 
@@ -293,30 +279,12 @@ impl fmt::Debug for Segment {
 }
 
 fn length(fd: &OwnedFd) -> io::Result<usize> {
-    // SAFETY: `stat` is plain data, filled by the call.
-    unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        if libc::fstat(fd.as_raw_fd(), &mut stat) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(stat.st_size as usize)
-    }
+    Ok(fstat(fd)?.st_size as usize)
 }
 
 fn map(fd: &OwnedFd, len: usize) -> io::Result<NonNull<u8>> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new shared mapping at an address of the kernel's choice.
-    let base = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            fd.as_raw_fd(),
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    let base = unsafe { mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, fd, 0) }?;
     Ok(NonNull::new(base.cast()).expect("mmap never maps page zero unless asked"))
 }

@@ -1,8 +1,11 @@
 //! Sleeping and waking across processes.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
+
+use rustix::event::Timespec;
+use rustix::thread::futex;
 
 /// Longest sleep before a worker looks at the queue by itself. The protocol does not need it: it
 /// bounds the harm if a wake-up were lost. Much shorter, and idle workers cost processor time.
@@ -11,25 +14,18 @@ pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(2);
 /// Sleeps while `word` is `value`, for at most `limit`. May return early for no reason: callers
 /// look again.
 pub(super) fn futex_wait(word: &AtomicU32, value: u32, limit: Duration) {
-    let limit = libc::timespec {
-        tv_sec: limit.as_secs() as libc::time_t,
-        tv_nsec: libc::c_long::from(limit.subsec_nanos()),
-    };
-    // SAFETY: `word` and `limit` live through the call; the kernel only reads them. Not
-    // FUTEX_PRIVATE: the word lies in memory shared between processes.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &limit, 0, 0) };
+    // Not FUTEX_PRIVATE: the word lies in memory shared between processes.
+    let limit = Timespec::try_from(limit).ok();
+    let _ = futex::wait(word, futex::Flags::empty(), value, limit.as_ref());
 }
 
 /// Wakes one sleeper of `word`.
 pub(super) fn futex_wake(word: &AtomicU32) {
-    // SAFETY: `word` lives through the call, which reads nothing but its address.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1, 0, 0, 0) };
+    let _ = futex::wake(word, futex::Flags::empty(), 1);
 }
 
 /// Makes an eventfd readable, which wakes the event loop that polls it.
 pub(super) fn ring(bell: &OwnedFd) {
-    let one: u64 = 1;
-    // SAFETY: eight bytes are read from `one`, which lives through the call. A full counter
-    // (EAGAIN) is readable already, so the result does not matter.
-    unsafe { libc::write(bell.as_raw_fd(), (&raw const one).cast(), 8) };
+    // A full counter (EAGAIN) is readable already, so the result does not matter.
+    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }
