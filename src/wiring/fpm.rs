@@ -78,7 +78,7 @@ pub fn print_messages(loaded: Loaded) -> Option<Config> {
 /// The server that this configuration means.
 ///
 /// # Errors
-/// An address that cannot be found.
+/// Fails if an address cannot be resolved.
 fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
     let mut told = told(arguments)?;
     let mut sockets = Vec::new();
@@ -112,7 +112,7 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
     Ok(server)
 }
 
-/// What the configuration says and cannot be had here, beside the directives that have no effect.
+/// Settings that do not work here, beside the directives that have no effect.
 fn warnings(config: &Config) -> Vec<Message> {
     let large = config.pools.iter().filter(|pool| pool.max_children as usize > WORKERS);
     let text = |name: &str| {

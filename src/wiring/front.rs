@@ -125,7 +125,7 @@ fn obey(
             };
             if let Err(error) = front.renew(old, new, memory, left) {
                 // Requests would go on to a pool that is about to end.
-                let message = format!("the memory of a new queue cannot be had: {error}");
+                let message = format!("cannot map the memory of a new queue: {error}");
                 insist(channel, &FromFront::Failed { message });
                 std::process::exit(FAILED.into());
             }

@@ -124,7 +124,7 @@ impl Purge {
     /// The page with this address.
     ///
     /// # Errors
-    /// What is wrong with the address, for people.
+    /// Fails with a message if the address is invalid.
     pub fn url(url: &str) -> Result<Purge, String> {
         key_of(url).map(Purge::Key)
     }

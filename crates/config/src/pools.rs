@@ -13,7 +13,7 @@ use crate::resolve::{self, Surroundings};
 /// `directory` is the current one.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// Fails with everything that is wrong with it.
 pub fn pools(file: &Path, directory: &Path) -> Result<Vec<(String, Site)>, Errors> {
     let place = Location::File(file.to_owned(), None);
     let text = std::fs::read_to_string(directory.join(file))

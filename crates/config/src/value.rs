@@ -315,7 +315,7 @@ impl Value for bool {
 /// The address that `text` names: `IP:PORT`, `localhost:PORT`, or `:PORT` for every IPv4 address.
 ///
 /// # Errors
-/// A message that shows how an address is written.
+/// Fails with a message that shows how an address is written.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);

@@ -49,7 +49,7 @@ impl Decoder {
     /// and then all of them have been taken.
     ///
     /// # Errors
-    /// A record of another version, now and at every later call.
+    /// Fails for a record of another version, now and at every later call.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Part<'a>>, Error> {
         loop {
             match &mut self.state {

@@ -160,7 +160,7 @@ impl<'a> Params<'a> {
     /// Adds a pair.
     ///
     /// # Errors
-    /// It does not fit into a record; nothing has been added then.
+    /// Fails if it does not fit into a record; then nothing was added.
     pub fn pair(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
         let len = params::len(name, value);
         if len > MOST_CONTENT {

@@ -195,7 +195,7 @@ impl Messages {
     /// there, and then all of them have been taken.
     ///
     /// # Errors
-    /// What makes it no FastCGI; nothing on this connection makes sense any more.
+    /// Fails if it is not FastCGI; the connection is of no use then.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Message<'a>>, Error> {
         while let Some(part) = self.decoder.next(input)? {
             match (part, self.record) {

@@ -105,7 +105,7 @@ impl Pairs {
     /// Ends the stream.
     ///
     /// # Errors
-    /// The last pair is not complete.
+    /// Fails if the last pair is not complete.
     pub fn finish(&self) -> Result<(), Error> {
         if self.begun.is_empty() { Ok(()) } else { Err(Error::Cut) }
     }

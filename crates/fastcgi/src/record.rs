@@ -100,7 +100,7 @@ impl Header {
     /// From the wire.
     ///
     /// # Errors
-    /// Another version: nothing that follows can be understood.
+    /// Fails for another version: nothing that follows can be read.
     pub fn parse(bytes: [u8; HEADER_LEN]) -> Result<Header, Error> {
         let [version, kind, id_high, id_low, high, low, padding, _reserved] = bytes;
         if version != VERSION {

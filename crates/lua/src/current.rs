@@ -115,7 +115,7 @@ pub fn http<R>(act: impl FnOnce(&mut dyn HttpContext) -> R) -> mlua::Result<R> {
 /// Does something with the program's streams.
 ///
 /// # Errors
-/// There are none.
+/// Fails if the run is not in the place of a program.
 pub fn program<R>(act: impl FnOnce(&mut dyn Program) -> R) -> mlua::Result<R> {
     with(|seat| seat.host.program().map(act))?
         .ok_or_else(|| mlua::Error::runtime("there is no program"))

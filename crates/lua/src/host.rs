@@ -183,7 +183,7 @@ pub trait Host: Any + Send {
     /// A number for a Redis server, the same for every run of this event loop.
     ///
     /// # Errors
-    /// Why there can be none, for the script.
+    /// Fails with a message for the script.
     fn redis(&mut self, server: RedisServer) -> Result<u32, String>;
 }
 
@@ -192,13 +192,13 @@ pub trait Program: Host {
     /// The next bytes of the request's body, at most `most`; none at its end.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// Fails if they cannot be read.
     fn read(&mut self, most: usize) -> io::Result<Vec<u8>>;
 
     /// Adds to the response. Whether so much waits to be sent that the script had better wait, too.
     ///
     /// # Errors
-    /// There is too much already.
+    /// Fails if too much waits already.
     fn write(&mut self, bytes: &[u8]) -> Result<bool, String>;
 
     /// Says something to the web server's error log.
@@ -242,7 +242,7 @@ pub trait HttpContext: Host {
     /// Changes a writable attribute; an empty value takes it away.
     ///
     /// # Errors
-    /// Why the value cannot be meant, for the script.
+    /// Fails with a message for the script if the value is invalid.
     fn set_attribute(&mut self, attribute: Attribute, value: &[u8]) -> Result<(), String>;
 
     /// An item; only the start time has two numbers, of which the second counts nanoseconds.
@@ -301,7 +301,7 @@ pub trait HttpContext: Host {
     /// Removes something from the content cache; how many responses.
     ///
     /// # Errors
-    /// Why it cannot be meant, for the script.
+    /// Fails with a message for the script if `what` is invalid.
     fn purge(&mut self, what: Purge) -> Result<u64, String>;
 
     /// Whole seconds since the server was started.

@@ -47,7 +47,7 @@ impl LuaState {
     /// Runs a script for a request at once: the request, and what becomes of it.
     ///
     /// # Errors
-    /// The script waits: this is the rest of the run.
+    /// If the script waits, the error is the rest of the run.
     pub fn begin(
         self: &Arc<LuaState>,
         script: ScriptId,
@@ -71,7 +71,7 @@ impl Run {
     /// Begins at once, outside a task.
     ///
     /// # Errors
-    /// The script waits: this is the rest of the run.
+    /// If the script waits, the error is the rest of the run.
     pub(crate) fn now(mut self) -> Result<(Box<dyn Host>, Outcome), Box<Run>> {
         match self.begin() {
             Some(outcome) => {

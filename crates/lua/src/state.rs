@@ -17,7 +17,7 @@ impl LuaState {
     /// A state for the scripts of an engine.
     ///
     /// # Errors
-    /// The memory limit is too small for a state without scripts.
+    /// Fails if the memory limit is too small for a state without scripts.
     pub fn new(engine: &Engine) -> Result<LuaState, String> {
         let shared = engine.shared().clone();
         let vm = Vm::new(&shared).map_err(|error| error.to_string())?;

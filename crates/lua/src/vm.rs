@@ -119,7 +119,7 @@ impl Vm {
     /// A fresh state.
     ///
     /// # Errors
-    /// The memory limit is too small for a state without scripts.
+    /// Fails if the memory limit is too small for a state without scripts.
     pub fn new(shared: &Shared) -> mlua::Result<Vm> {
         let lua = raw::open();
         lua.set_memory_limit(shared.limits.memory)?;

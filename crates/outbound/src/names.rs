@@ -28,7 +28,7 @@ impl Names {
     /// A connection to a host, by its name or address.
     ///
     /// # Errors
-    /// The name is unknown, or none of its addresses takes connections.
+    /// Fails if the name is unknown, or none of its addresses accepts.
     pub async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in self.addresses(host, port).await? {

@@ -104,7 +104,7 @@ impl Report {
 /// Runs the application in both modes.
 ///
 /// # Errors
-/// It does not boot in worker mode, or ends in the middle.
+/// Fails if it does not boot in worker mode, or ends in the middle.
 pub fn run(plan: &Plan<'_>) -> Result<Report, Failure> {
     let looked = look(plan, Mode::Worker)?;
     let plain = looked.before.clone();

@@ -17,7 +17,7 @@ fn core_bytes(core: CoreLimit) -> u64 {
 /// Lets this process, which is the master, take its bounds on.
 ///
 /// # Errors
-/// The words of php-fpm, which does not start then either.
+/// Fails with the words of php-fpm, which does not start then either.
 pub fn of_master(global: &Global) -> Result<(), Message> {
     let refused = |what: &str, number: u64| {
         let text = format!(

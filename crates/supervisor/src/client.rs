@@ -61,7 +61,7 @@ impl Target {
     /// Its control socket.
     ///
     /// # Errors
-    /// No server is meant, or several are; the message names them.
+    /// Fails if no server fits, or several do; the message names them.
     pub fn socket(&self) -> Result<PathBuf, String> {
         match self {
             Target::Socket(path) => Ok(path.clone()),
@@ -136,7 +136,7 @@ fn listens_on(socket: &Path, wanted: SocketAddr) -> bool {
 /// Asks a server; its answer without the leading `ok`.
 ///
 /// # Errors
-/// No server is there, it does not answer in time, or it answers `error …`: the message says which.
+/// Fails if no server is there, it does not answer in time, or it answers `error …`.
 pub fn ask(path: &Path, command: &str, limit: Duration) -> Result<String, String> {
     let answer = exchange(path, command, limit)
         .map_err(|error| format!("no answer from {}: {error}", path.display()))?;

@@ -152,7 +152,7 @@ impl ControlSocket {
     /// Opens the socket at `path`. What a dead server left there is removed.
     ///
     /// # Errors
-    /// A living server has it, or the place cannot be written to.
+    /// Fails if a running server has it, or the folder cannot be written to.
     pub fn open(path: &Path) -> io::Result<ControlSocket> {
         if let Some(folder) = path.parent()
             && !folder.exists()
@@ -255,7 +255,7 @@ impl Client {
     /// Reads or writes what is possible now.
     ///
     /// # Errors
-    /// The client is done with, one way or the other.
+    /// Fails if the client is to be closed.
     fn advance(&mut self) -> io::Result<Option<Command>> {
         let late = self.since.elapsed() > LIMIT;
         match &mut self.state {

@@ -34,7 +34,7 @@ impl Endpoint {
     /// Sends a message now or, if the channel is full, later.
     ///
     /// # Errors
-    /// The other side is gone or stuck.
+    /// Fails if the other side is gone or stuck.
     pub fn send<M: Message>(&mut self, message: &M, fds: Vec<OwnedFd>) -> io::Result<()> {
         if self.waiting.len() >= BACKLOG {
             return Err(io::ErrorKind::TimedOut.into());
@@ -46,7 +46,7 @@ impl Endpoint {
     /// Sends what waits, as far as there is room.
     ///
     /// # Errors
-    /// The other side is gone.
+    /// Fails if the other side is gone.
     pub fn flush(&mut self) -> io::Result<()> {
         while let Some((bytes, fds)) = self.waiting.front() {
             let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
@@ -72,7 +72,7 @@ impl Endpoint {
     /// The next message of the child.
     ///
     /// # Errors
-    /// `InvalidData`: the child does not speak our language.
+    /// `InvalidData` if the child's message is invalid.
     pub fn receive<M: Message>(&self) -> io::Result<Heard<M>> {
         understand(self.wire.receive()?)
     }

@@ -189,7 +189,7 @@ impl Front {
 /// Forks a front.
 ///
 /// # Errors
-/// Descriptors or the process cannot be had, the access log cannot be opened.
+/// Fails if the process cannot be made or the access log cannot be opened.
 pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Started> {
     let FrontPlan { server, pools, identity, is_successor } = plan;
     let (endpoint, channel) = Endpoint::new()?;

@@ -24,7 +24,7 @@ impl Identities {
     /// The users that the configuration asks for.
     ///
     /// # Errors
-    /// A user or group that does not exist.
+    /// Fails if a user or group does not exist.
     pub fn of(server: &Server) -> io::Result<Identities> {
         if !process::is_root() {
             let (sites, upstreams) =

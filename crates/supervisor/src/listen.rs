@@ -54,8 +54,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Takes the sockets that a service manager passed on; sockets other than TCP are an
-    /// error.
+    /// Takes the sockets that a service manager passed on; sockets other than TCP are an error.
     pub fn with_passed(sockets: Vec<OwnedFd>) -> io::Result<Listeners> {
         let mut passed = Vec::new();
         for fd in sockets {
@@ -82,7 +81,7 @@ impl Listeners {
     /// Opens the addresses that are not open yet. On an error none of the new ones stays open.
     ///
     /// # Errors
-    /// The first address that cannot be had.
+    /// Fails with the first address that cannot be opened.
     pub fn open(&mut self, addresses: &[SocketAddr]) -> Result<(), CannotListen> {
         if self.are_passed() {
             return Ok(());

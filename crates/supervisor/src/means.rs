@@ -43,12 +43,12 @@ pub trait Wire: fmt::Debug {
     /// Sends one message, or fails with `WouldBlock` when the other side does not keep up.
     ///
     /// # Errors
-    /// Also when the other side is gone.
+    /// Fails if it cannot be sent, also because the other side is gone.
     fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()>;
     /// Takes the next message if there is one.
     ///
     /// # Errors
-    /// The message is not to be understood, or the wire is broken.
+    /// Fails if the message is invalid, or the channel is broken.
     fn receive(&self) -> io::Result<Received>;
     /// What can be polled for messages, if the kernel knows of it.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
@@ -102,12 +102,12 @@ pub trait Means {
     /// A zygote.
     ///
     /// # Errors
-    /// Why there is none, for people.
+    /// Fails if it cannot be started.
     fn zygote(&self, start: ZygoteStart<'_>) -> io::Result<Started>;
     /// A front.
     ///
     /// # Errors
-    /// Why there is none, for people.
+    /// Fails if it cannot be started.
     fn front(&self, plan: FrontPlan<'_>) -> io::Result<Started>;
 }
 

@@ -41,7 +41,7 @@ impl std::error::Error for Unusable {}
 /// mixes two versions in one request.
 ///
 /// # Errors
-/// A path that does not exist, or more workers than a pool can have.
+/// Fails for a path that does not exist, or more workers than a pool can have.
 pub fn resolve(server: &Server) -> Result<Server, Unusable> {
     let mut resolved = server.clone();
     for site in &mut resolved.sites {
@@ -88,7 +88,7 @@ fn plain(error: &io::Error) -> String {
 /// The pairs for a zygote.
 ///
 /// # Errors
-/// More of them than a message holds.
+/// Fails if there are more than a message holds.
 pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
     let mode = match site.mode {
         Mode::Classic => key::MODE_CLASSIC,

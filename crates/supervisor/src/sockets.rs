@@ -21,7 +21,7 @@ use crate::bind;
 use crate::listen::BACKLOG;
 use crate::log;
 
-/// A socket that cannot be had, in php-fpm's words.
+/// A socket that cannot be opened, in php-fpm's words.
 #[derive(Debug)]
 pub struct CannotListen(String);
 
@@ -42,7 +42,7 @@ impl Sockets {
     /// stays open.
     ///
     /// # Errors
-    /// The first socket that cannot be had.
+    /// Fails with the first socket that cannot be opened.
     pub fn open(&mut self, server: &Server) -> Result<(), CannotListen> {
         let mut new = Sockets::default();
         for (socket, pool) in server.fpm_sockets() {
@@ -92,7 +92,7 @@ impl Sockets {
 /// socket.
 ///
 /// # Errors
-/// It cannot be had.
+/// Fails if it cannot be opened.
 pub fn web_server_socket(address: &FpmAddress, mode: u32) -> io::Result<OwnedFd> {
     let socket = match address {
         FpmAddress::Tcp(address) => bind::tcp(*address, false)?,
@@ -134,7 +134,7 @@ fn bind(address: &FpmAddress, written: &Address, listen: &Listen) -> Result<Sock
     let cannot_bind = |error| failed("unable to bind listening socket for address", &error);
     let socket = match address {
         FpmAddress::Tcp(address) => match bind::tcp(*address, false) {
-            // Where IPv6 cannot be had, all addresses of the machine are those of IPv4.
+            // Without IPv6 all addresses of the machine are those of IPv4.
             Err(_) if matches!(written, Address::Port(_)) && address.is_ipv6() => {
                 let notice = "Failed implicitly binding to ::, retrying with 0.0.0.0";
                 log::fpm(Level::Notice, format_args!("{notice}"));

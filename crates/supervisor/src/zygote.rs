@@ -71,7 +71,7 @@ impl Zygote {
     /// Starts one, which must not be there.
     ///
     /// # Errors
-    /// It cannot be started. Another attempt is due when [`Zygote::tick`] says so.
+    /// Fails if it cannot be started. Another attempt is due when [`Zygote::tick`] says so.
     pub fn start(&mut self, means: &dyn Means, start: ZygoteStart<'_>, now: u64) -> io::Result<()> {
         match means.zygote(start) {
             Ok((child, endpoint)) => {
@@ -129,7 +129,7 @@ impl Zygote {
     /// Its next word, if it has said one.
     ///
     /// # Errors
-    /// It spoke nonsense and is killed.
+    /// Fails if its message is invalid; it is killed then.
     pub fn receive(&mut self, now: u64) -> io::Result<Option<(FromZygote, Vec<OwnedFd>)>> {
         let Some(endpoint) = self.endpoint() else { return Ok(None) };
         match endpoint.receive() {
@@ -180,7 +180,7 @@ impl Zygote {
     /// Sends it a message, or what waits. A zygote that is gone or does not read is killed.
     ///
     /// # Errors
-    /// It does not listen.
+    /// Fails if it does not read.
     pub fn tell(&mut self, message: Option<&ToZygote>, now: u64) -> io::Result<()> {
         let Some(endpoint) = self.endpoint_mut() else { return Ok(()) };
         let sent = match message {

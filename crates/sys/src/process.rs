@@ -1,13 +1,14 @@
 //! Processes: making them, ending them, and what they may do.
 //!
 //! A process can only be signalled through a [`Child`] that this process made itself: a number that
-//! somebody told us is never killed.
+//! was received in a message is never killed.
 
 use std::ffi::{CString, OsString};
 use std::fs;
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};

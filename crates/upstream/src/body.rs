@@ -49,7 +49,7 @@ impl Body {
     /// again.
     ///
     /// # Errors
-    /// The spool file cannot be read, or is shorter than it was.
+    /// Fails if the spool file cannot be read, or has become shorter.
     pub fn read_at(&self, at: u64, most: usize) -> io::Result<Bytes> {
         let len = (most as u64).min(self.left().saturating_sub(at)) as usize;
         match self {

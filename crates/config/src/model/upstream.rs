@@ -147,7 +147,7 @@ impl Pattern {
     /// From its text.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Fails with a message if the expression is invalid.
     pub fn new(text: &str) -> Result<Pattern, String> {
         let anchored = Regex::new(text).and_then(|_| Regex::new(&format!(r"\A(?:{text})")));
         let anchored = anchored.map_err(|error| error.to_string())?;

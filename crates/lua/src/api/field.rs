@@ -44,7 +44,7 @@ fn is_clean(value: &[u8]) -> bool {
 /// Does what an assignment to a header field means.
 ///
 /// # Errors
-/// It cannot be meant, and is ignored.
+/// Fails if the value is invalid; it is ignored then.
 pub fn assign(
     http: &mut dyn HttpContext,
     side: Side,

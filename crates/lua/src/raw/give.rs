@@ -17,7 +17,7 @@ const PLACES: c_int = 3;
 /// header fields.
 ///
 /// # Errors
-/// The state has no memory left.
+/// Fails if the state has no memory left.
 pub fn giving_function(lua: &Lua) -> mlua::Result<Function> {
     // SAFETY: `give` is a function as Lua wants it; see there.
     unsafe { lua.create_c_function(give) }

@@ -24,7 +24,7 @@ pub trait TextCall<const N: usize> {
     /// Does it.
     ///
     /// # Errors
-    /// What the script is told.
+    /// Fails with a message for the script.
     fn call(caller: &Caller, texts: [&[u8]; N]) -> mlua::Result<()>;
 }
 
@@ -44,7 +44,7 @@ impl Caller {
 /// Makes the function.
 ///
 /// # Errors
-/// The state has no memory left.
+/// Fails if the state has no memory left.
 pub fn text_function<C: TextCall<N>, const N: usize>(lua: &Lua) -> mlua::Result<Function> {
     // SAFETY: `enter` is a function as Lua wants it; see there.
     unsafe { lua.create_c_function(enter::<C, N>) }
@@ -61,7 +61,7 @@ pub fn go_on_panicking() {
 /// of the field's name and of what is assigned, where nil is an empty text.
 ///
 /// # Errors
-/// The state has no memory left.
+/// Fails if the state has no memory left.
 pub fn assign_function<C: TextCall<2>>(lua: &Lua) -> mlua::Result<Function> {
     // SAFETY: `assign` is a function as Lua wants it; see there.
     unsafe { lua.create_c_function(assign::<C>) }

@@ -106,7 +106,7 @@ impl Watchdog {
     /// Watches a state from now on.
     ///
     /// # Errors
-    /// The state has no memory left.
+    /// Fails if the state has no memory left.
     pub fn watch(&self, lua: &Lua) -> mlua::Result<Slot> {
         install();
         let mut state = ptr::null_mut();

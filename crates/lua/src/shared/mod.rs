@@ -110,7 +110,7 @@ impl Dictionary {
     /// Gives a key a value. Whether another key lost its own for want of room.
     ///
     /// # Errors
-    /// The key is not one of `keys`, or there is no room.
+    /// Fails if the key is not one of `keys`, or there is no room.
     pub fn set(
         &self,
         keys: Keys,
@@ -135,7 +135,7 @@ impl Dictionary {
     /// as that says. The sum, and whether another key lost its value for want of room.
     ///
     /// # Errors
-    /// There is nothing to add to, or no room.
+    /// Fails if there is nothing to add to, or no room.
     pub fn add(
         &self,
         key: &[u8],

@@ -33,7 +33,7 @@ impl Chunks {
     /// last of them.
     ///
     /// # Errors
-    /// These are no chunks, or too many.
+    /// Fails if these are not chunks, or too many.
     pub fn take(
         &mut self,
         bytes: &[u8],

@@ -117,7 +117,7 @@ impl RoundTrip {
     /// Goes on with sending `message`, and with waiting for all of the response.
     ///
     /// # Errors
-    /// There is no response, or too much of it.
+    /// Fails if there is no response, or it is too long.
     pub fn poll(
         &mut self,
         connection: &mut Connection,

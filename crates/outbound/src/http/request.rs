@@ -66,7 +66,7 @@ impl Request {
     /// Adds a header field.
     ///
     /// # Errors
-    /// It cannot be sent, or is not for the caller to say.
+    /// Fails if the field is invalid, or one that the client sets itself.
     pub fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), HttpError> {
         let bad = || HttpError::Field(String::from_utf8_lossy(name).into_owned());
         let name = HeaderName::from_bytes(name).map_err(|_| bad())?;

@@ -75,7 +75,7 @@ impl Decoder {
     /// it wants to see again when there are more, or it belongs to no response.
     ///
     /// # Errors
-    /// This is no response, or too much of it.
+    /// Fails if this is not a response, or too long.
     pub fn take(&mut self, bytes: &[u8]) -> Result<usize, HttpError> {
         self.has_begun |= !bytes.is_empty();
         let mut taken = 0;
@@ -117,7 +117,7 @@ impl Decoder {
     /// The connection has ended.
     ///
     /// # Errors
-    /// The response has not.
+    /// Fails if the response is not complete.
     pub fn close(&mut self) -> Result<(), HttpError> {
         match self.part {
             Part::Rest => self.part = Part::Nothing,

@@ -88,7 +88,7 @@ impl Client {
     /// reply, else a list.
     ///
     /// # Errors
-    /// There is no reply.
+    /// Fails if there is no reply.
     pub async fn call(
         &self,
         commands: &[Vec<Vec<u8>>],

@@ -33,7 +33,7 @@ impl Folder {
     /// Makes it: below `/run` for root, else in the user's runtime directory, else in `/tmp`.
     ///
     /// # Errors
-    /// There is no place for it.
+    /// Fails if it cannot be made.
     pub fn create() -> io::Result<Folder> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
         match runtime {

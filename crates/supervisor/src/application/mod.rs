@@ -63,7 +63,7 @@ impl Application {
     /// `identity` is the user of its processes, `client` that of the front.
     ///
     /// # Errors
-    /// A socket cannot be made.
+    /// Fails if a socket cannot be made.
     pub fn new(
         upstream: &Upstream,
         spawn: &Spawn,

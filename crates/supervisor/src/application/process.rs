@@ -96,7 +96,7 @@ impl Process {
     /// Starts it; it must be down. Answers whether it takes the place of another.
     ///
     /// # Errors
-    /// What prevented it.
+    /// Fails if it cannot be started.
     pub fn start(
         &mut self,
         spawn: &Spawn,

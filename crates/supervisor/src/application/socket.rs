@@ -24,7 +24,7 @@ impl Socket {
     /// Listens at `path`, for `client` alone or, without one, for this process's user.
     ///
     /// # Errors
-    /// The place cannot be written to, or its path is too long.
+    /// Fails if the folder cannot be written to, or the path is too long.
     pub fn open(path: &Path, client: Option<&Identity>) -> io::Result<Socket> {
         let make = || -> io::Result<OwnedFd> {
             let socket = bind::file(path)?;

@@ -102,7 +102,7 @@ impl Generation {
     /// for sockets.
     ///
     /// # Errors
-    /// The queues or the sockets cannot be made.
+    /// Fails if the queues or the sockets cannot be made.
     pub fn new(
         number: u32,
         configured: Server,

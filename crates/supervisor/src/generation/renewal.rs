@@ -117,7 +117,7 @@ impl Generation {
     /// Starts another pool for a site.
     ///
     /// # Errors
-    /// Its memory or descriptors cannot be had.
+    /// Fails if its memory or descriptors cannot be made.
     pub fn renew(&mut self, place: usize, now: u64) -> io::Result<()> {
         let serving = self.pools().find(|pool| pool.place == place);
         let bells = serving.ok_or(io::ErrorKind::NotFound)?.bells().clone();

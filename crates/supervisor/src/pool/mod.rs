@@ -116,7 +116,7 @@ impl Pool {
     /// The pool of the site at `place`, without processes. All pools of a site have the same bells.
     ///
     /// # Errors
-    /// Its memory or descriptors cannot be had.
+    /// Fails if its memory or descriptors cannot be made.
     pub fn new(
         server: &Server,
         place: usize,

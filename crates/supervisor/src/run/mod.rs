@@ -117,7 +117,7 @@ struct Supervisor {
 /// Serves until it is told to stop. The calling process must have a single thread.
 ///
 /// # Errors
-/// What prevented the start. Later failures are logged and dealt with.
+/// Fails if the server cannot start. Later failures are logged and handled.
 pub fn serve(setup: Setup) -> Result<(), Failure> {
     if let Some(fpm) = &setup.server.fpm {
         log::write_as_fpm(&fpm.global);

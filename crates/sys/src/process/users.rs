@@ -1,7 +1,9 @@
 //! Users and groups: looked up by name and number, and taken on by a process.
 
 use std::ffi::{CStr, CString};
-use std::{io, mem, ptr};
+use std::io;
+use std::mem;
+use std::ptr;
 
 /// The identity of a process: user, group, and the groups of that user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +17,7 @@ impl Identity {
     /// The identity behind a user's and a group's name or number; without a group, the user's own.
     ///
     /// # Errors
-    /// There is no such user or group; a user's number has no group beside it.
+    /// Fails if there is no such user or group, or a user's number comes without a group.
     pub fn find(user: &str, group: Option<&str>) -> io::Result<Identity> {
         let group = group.map(group_id).transpose()?;
         if let Ok(uid) = user.parse() {
@@ -135,7 +137,7 @@ fn group_by_name(name: &CStr) -> io::Result<Option<libc::gid_t>> {
 /// The number of a user, given by name or by the number itself.
 ///
 /// # Errors
-/// There is no such user.
+/// Fails if there is no such user.
 pub fn user_id(name: &str) -> io::Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -146,7 +148,7 @@ pub fn user_id(name: &str) -> io::Result<u32> {
 /// The number of a group, given by name or by the number itself.
 ///
 /// # Errors
-/// There is no such group.
+/// Fails if there is no such group.
 pub fn group_id(name: &str) -> io::Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);

@@ -133,7 +133,7 @@ impl Segment {
     /// Maps a segment of known sizes, whatever stands in it: its workers may have written there.
     ///
     /// # Errors
-    /// It cannot be mapped, or is too small.
+    /// Fails if it cannot be mapped, or is too small.
     pub fn map_as(fd: OwnedFd, geometry: Geometry) -> io::Result<Segment> {
         if length(&fd)? != geometry.len() {
             return Err(io::Error::new(

@@ -97,7 +97,7 @@ impl<'a> Attempts<'a> {
     /// again, there may be another [`answer`](Attempts::answer).
     ///
     /// # Errors
-    /// It may not.
+    /// Fails if it may not be asked again.
     pub fn lost(&mut self, fault: UpstreamError) -> Result<(), UpstreamError> {
         match (self.answering.take(), fault) {
             (Some(member), fault @ UpstreamError::Closed { .. }) => self.pass_over(member, fault),

@@ -45,7 +45,7 @@ impl Backlog {
     /// Adds bytes at the end.
     ///
     /// # Errors
-    /// There are too many, or no file can be had for them.
+    /// Fails if there are too many, or no file can be made for them.
     pub fn push(&mut self, said: Said, bytes: &[u8]) -> io::Result<()> {
         let is_full = self.runs.len() >= CHANGES;
         match self.runs.back_mut() {
@@ -72,7 +72,7 @@ impl Backlog {
     /// Takes the next bytes off the front.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn pop(&mut self) -> io::Result<Option<(Said, Bytes)>> {
         let Some((said, len)) = self.runs.front_mut() else { return Ok(None) };
         if self.memory.is_empty() {

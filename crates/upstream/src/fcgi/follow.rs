@@ -17,7 +17,7 @@ impl Upstream {
     /// Resolves the name at this place of the sources, once.
     ///
     /// # Errors
-    /// Why it cannot be resolved.
+    /// Fails with the reason if it cannot be resolved.
     pub async fn resolve(&self, source: usize, names: &Names) -> Result<(), String> {
         let Some(name) = self.source(source) else { return Ok(()) };
         let resolved = names.resolve(name).await;

@@ -57,7 +57,7 @@ impl MuxConnections {
     /// What the application takes. Calls `learned` the first time.
     ///
     /// # Errors
-    /// The address cannot be reached.
+    /// Fails if the address cannot be reached.
     pub async fn capacity(
         &self,
         endpoint: &Endpoint,
@@ -77,7 +77,7 @@ impl MuxConnections {
     /// Begins a request in the event loop `home`. `true`: the connection had a request before.
     ///
     /// # Errors
-    /// The address cannot be reached.
+    /// Fails if the address cannot be reached.
     pub async fn begin(
         &self,
         endpoint: &Endpoint,

@@ -123,7 +123,7 @@ impl Pool {
     /// Whether requests share connections. It may have to be asked first.
     ///
     /// # Errors
-    /// The address cannot be reached.
+    /// Fails if the address cannot be reached.
     pub async fn is_shared(&self) -> io::Result<bool> {
         if !self.bounds.multiplex || self.bounds.requests == 1 {
             return Ok(false);
@@ -136,7 +136,7 @@ impl Pool {
     /// Begins a request on a shared connection. `true`: the connection had a request before.
     ///
     /// # Errors
-    /// The address cannot be reached.
+    /// Fails if the address cannot be reached.
     pub async fn begin(
         &self,
         permit: Permit,
@@ -149,7 +149,7 @@ impl Pool {
     /// The right to use a connection.
     ///
     /// # Errors
-    /// Too many wait already, it took too long, or the pool is closed.
+    /// Fails if too many wait already, it took too long, or the pool is closed.
     pub async fn permit(self: &Arc<Self>, home: usize) -> Result<Permit, UpstreamError> {
         let turn = {
             let mut state = self.state();
@@ -205,7 +205,7 @@ impl Pool {
     /// A new connection.
     ///
     /// # Errors
-    /// The address cannot be reached now.
+    /// Fails if the address cannot be reached now.
     pub async fn connect(&self, permit: Permit) -> io::Result<Lease> {
         let too_many: Vec<Idle> = {
             let mut state = self.state();

@@ -45,7 +45,7 @@ impl Relay {
     /// The next piece; nothing at the end of the response.
     ///
     /// # Errors
-    /// The rest of the response cannot be had.
+    /// Fails if the rest of the response is lost.
     pub fn poll_piece(
         &mut self,
         context: &mut Context<'_>,

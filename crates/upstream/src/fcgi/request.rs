@@ -86,7 +86,7 @@ impl FcgiRequest {
     /// The bytes to write next; none when all is written.
     ///
     /// # Errors
-    /// The file with the body cannot be read.
+    /// Fails if the file with the body cannot be read.
     pub(super) fn rest<'a>(&'a self, written: &'a mut Written) -> io::Result<&'a [u8]> {
         if written.head < self.head.len() {
             return Ok(&self.head[written.head..]);

@@ -33,7 +33,7 @@ impl Ask {
     /// These servers and no other rules; if there are none, as the machine is configured.
     ///
     /// # Errors
-    /// What is wrong with the machine's configuration.
+    /// Fails if the machine's configuration is invalid.
     pub fn new(servers: &[SocketAddr]) -> Result<Ask, String> {
         let (config, options) = if servers.is_empty() {
             machine(read("/etc/resolv.conf").unwrap_or_default())
@@ -69,7 +69,7 @@ impl Ask {
     /// that does not exist has none.
     ///
     /// # Errors
-    /// No server answers; what is wrong with the last one.
+    /// Fails if no server answers, with the error of the last one.
     pub async fn records(&self, name: &Name, kind: RecordType) -> Result<Vec<Record>, String> {
         let mut failure = NetError::NoConnections;
         for server in &self.servers {

@@ -58,7 +58,7 @@ impl Names {
     /// Finds the addresses.
     ///
     /// # Errors
-    /// Why there are none: no server answers, or it has none.
+    /// Fails if no server answers, or it knows no address.
     pub(super) async fn resolve(&self, source: &Source) -> Result<Resolved, String> {
         let (addresses, lasts) = self.find(source).await?;
         if addresses.is_empty() {
