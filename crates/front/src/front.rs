@@ -1,4 +1,5 @@
-//! The front as a whole: it starts the event loops, and is the handle by which they are told things.
+//! The front as a whole: it starts the event loops, and is the handle by which they are told
+//! things.
 
 mod start;
 

@@ -33,8 +33,8 @@ static void find_modules(known_modules *modules)
     modules->zlib = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zlib"));
 }
 
-/* PHP_BINARY is php-fpm's own path under php-fpm. Not as `executable_location`: PHP would look for a
- * php.ini beside the program then. */
+/* PHP_BINARY is php-fpm's own path under php-fpm. Not as `executable_location`: PHP would look for
+ * a php.ini beside the program then. */
 static void name_program(void)
 {
     zend_constant *name = zend_hash_str_find_ptr(EG(zend_constants), ZEND_STRL("PHP_BINARY"));

@@ -9,8 +9,8 @@ void values_learn(void);
 bool values_come_with(const shim_request *request);
 /* Before the request begins. */
 void values_apply(const shim_request *request);
-/* When all of the request's settings are there, as PHP's own request start-up: no path is remembered
- * while a script may only open some. */
+/* When all of the request's settings are there, as PHP's own request start-up: no path is
+ * remembered while a script may only open some. */
 void values_guard_paths(void);
 /* After it has ended, or when the worker script asks for the next one; in sealed mode the roll-back
  * does it. */

@@ -194,7 +194,8 @@ impl EventLoop {
     }
 
     /// Looks after the pools if that is due. They are looked after when the event loop is about to
-    /// sleep, but one with enough to do never sleeps: whatever can keep it busy calls this (see [`attended`]).
+    /// sleep, but one with enough to do never sleeps: whatever can keep it busy calls this (see
+    /// [`attended`]).
     fn attend(&self, now: u64) {
         if now.saturating_sub(self.attended.load(Ordering::Relaxed)) >= ATTEND_EVERY {
             self.attended.store(now, Ordering::Relaxed);

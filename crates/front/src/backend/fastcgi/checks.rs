@@ -14,8 +14,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::head::Block;
 use super::params::CONSTANT;
 
-/// Checks the application at this place of `upstreams`, as long as the result is polled. `loop_index` is
-/// the calling event loop.
+/// Checks the application at this place of `upstreams`, as long as the result is polled.
+/// `loop_index` is the calling event loop.
 pub async fn run(
     upstreams: Arc<[Upstream]>,
     index: usize,
