@@ -137,12 +137,12 @@ pub struct ControlSocket {
 struct Client {
     number: u64,
     stream: UnixStream,
-    state: State,
+    state: ClientState,
     since: Instant,
 }
 
 #[derive(Debug)]
-enum State {
+enum ClientState {
     Asking(Vec<u8>),
     Waiting,
     Taking(Vec<u8>, usize),
@@ -183,8 +183,8 @@ impl ControlSocket {
             .iter()
             // A client that waits for an answer sends nothing more; if it hangs up, writing will
             // tell.
-            .filter(|client| !matches!(client.state, State::Waiting))
-            .map(|client| (client.stream.as_fd(), matches!(client.state, State::Taking(..))));
+            .filter(|client| !matches!(client.state, ClientState::Waiting))
+            .map(|client| (client.stream.as_fd(), matches!(client.state, ClientState::Taking(..))));
         let listener = (self.clients.len() < MOST_CLIENTS).then(|| (self.listener.as_fd(), false));
         listener.into_iter().chain(clients)
     }
@@ -194,7 +194,7 @@ impl ControlSocket {
         while self.clients.len() < MOST_CLIENTS {
             let Ok((stream, _)) = self.listener.accept() else { break };
             if stream.set_nonblocking(true).is_ok() {
-                let state = State::Asking(Vec::new());
+                let state = ClientState::Asking(Vec::new());
                 self.clients.push(Client {
                     number: self.next,
                     stream,
@@ -226,7 +226,7 @@ impl ControlSocket {
 
     fn serve_writers(&mut self) {
         self.clients.retain_mut(|client| match client.state {
-            State::Taking(..) => client.advance().is_ok(),
+            ClientState::Taking(..) => client.advance().is_ok(),
             _ => true,
         });
     }
@@ -248,7 +248,7 @@ impl Drop for ControlSocket {
 
 impl Client {
     fn take(&mut self, text: String) {
-        self.state = State::Taking(text.into_bytes(), 0);
+        self.state = ClientState::Taking(text.into_bytes(), 0);
         self.since = Instant::now();
     }
 
@@ -259,8 +259,8 @@ impl Client {
     fn advance(&mut self) -> io::Result<Option<Command>> {
         let late = self.since.elapsed() > LIMIT;
         match &mut self.state {
-            State::Waiting => Ok(None),
-            State::Asking(line) => {
+            ClientState::Waiting => Ok(None),
+            ClientState::Asking(line) => {
                 let mut buffer = [0; LONGEST];
                 match self.stream.read(&mut buffer) {
                     Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -278,7 +278,7 @@ impl Client {
                             std::str::from_utf8(&line[..end]).ok().and_then(Command::parse);
                         match command {
                             Some(command) => {
-                                self.state = State::Waiting;
+                                self.state = ClientState::Waiting;
                                 Ok(Some(command))
                             }
                             None => {
@@ -291,7 +291,7 @@ impl Client {
                     Err(error) => Err(error),
                 }
             }
-            State::Taking(text, written) => {
+            ClientState::Taking(text, written) => {
                 while *written < text.len() {
                     match self.stream.write(&text[*written..]) {
                         Ok(count) => *written += count,

@@ -29,14 +29,14 @@ pub enum Worker {
     /// It was told to leave after its request.
     Leaving,
     /// The zygote was told to kill it.
-    Killed(Verdict),
+    Killed(KillReason),
     /// Its zygote is dead, so its `SIGKILL` is under way.
     Orphan,
 }
 
 /// Why the supervisor has a worker killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum KillReason {
     /// Its request took longer than `request_timeout`.
     Request,
     /// It did not become ready.
@@ -53,7 +53,7 @@ pub enum Event {
     /// The pool wants it gone, when it suits.
     Retire,
     /// It has to go now.
-    Kill(Verdict),
+    Kill(KillReason),
     /// The zygote has reaped it (or we have, an orphan).
     Exited(Status),
     /// Its zygote is dead.
@@ -103,10 +103,10 @@ pub fn step(worker: Worker, event: Event) -> (Worker, Act) {
         (Starting | Serving | Leaving, Event::Kill(verdict)) => (Killed(verdict), Act::Kill),
         (Starting | Serving | Leaving | Killed(_), Event::ZygoteGone) => (Orphan, Act::Nothing),
         (Absent, Event::Exited(_)) => (Absent, Act::Nothing),
-        (Killed(Verdict::Request), Event::Exited(_)) => {
+        (Killed(KillReason::Request), Event::Exited(_)) => {
             (Absent, Act::Reap(Why::TimedOut, Fate::TimedOut))
         }
-        (Killed(Verdict::Boot), Event::Exited(status)) => {
+        (Killed(KillReason::Boot), Event::Exited(status)) => {
             (Absent, Act::Reap(why(status), Fate::BootFailed))
         }
         (Orphan, Event::Exited(status)) => (Absent, Act::Reap(why(status), Fate::Orphaned)),
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn table() {
         use Worker::*;
-        let slow = Killed(Verdict::Request);
-        let stuck = Killed(Verdict::Boot);
+        let slow = Killed(KillReason::Request);
+        let stuck = Killed(KillReason::Boot);
         let none = Act::Nothing;
         let reap = Act::Reap;
         let states = [Absent, Starting, Serving, Leaving, slow, stuck, Orphan];
@@ -160,8 +160,8 @@ mod tests {
             (Event::Spawn, [(Starting, Act::Fork), (Starting, none), (Serving, none), (Leaving, none), (slow, none), (stuck, none), (Orphan, none)]),
             (Event::Booted, [(Absent, none), (Serving, Act::Welcome), (Serving, none), (Leaving, none), (slow, none), (stuck, none), (Orphan, none)]),
             (Event::Retire, [(Absent, none), (Leaving, Act::AskToLeave), (Leaving, Act::AskToLeave), (Leaving, none), (slow, none), (stuck, none), (Orphan, none)]),
-            (Event::Kill(Verdict::Request), [(Absent, none), (slow, Act::Kill), (slow, Act::Kill), (slow, Act::Kill), (slow, none), (stuck, none), (Orphan, none)]),
-            (Event::Kill(Verdict::Boot), [(Absent, none), (stuck, Act::Kill), (stuck, Act::Kill), (stuck, Act::Kill), (slow, none), (stuck, none), (Orphan, none)]),
+            (Event::Kill(KillReason::Request), [(Absent, none), (slow, Act::Kill), (slow, Act::Kill), (slow, Act::Kill), (slow, none), (stuck, none), (Orphan, none)]),
+            (Event::Kill(KillReason::Boot), [(Absent, none), (stuck, Act::Kill), (stuck, Act::Kill), (stuck, Act::Kill), (slow, none), (stuck, none), (Orphan, none)]),
             (Event::ZygoteGone, [(Absent, none), (Orphan, none), (Orphan, none), (Orphan, none), (Orphan, none), (Orphan, none), (Orphan, none)]),
         ];
         for (event, answers) in rows {

@@ -12,10 +12,10 @@ use crate::watch::since;
 
 /// What the service manager may want to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum Notice {
     /// Requests are served.
     Ready,
-    /// A reload has begun; [`State::Ready`] follows.
+    /// A reload has begun; [`Notice::Ready`] follows.
     Reloading,
     /// The end has begun.
     Stopping,
@@ -67,19 +67,19 @@ fn asked(microseconds: Option<&str>, pid: Option<&str>, own: u32) -> Option<Dura
 
 /// Tells the manager named by `NOTIFY_SOCKET`. Without one, or if it does not listen, nothing
 /// happens.
-pub fn tell(state: State, status: &str) {
+pub fn tell(state: Notice, status: &str) {
     if let Some(path) = env::var_os("NOTIFY_SOCKET") {
         // A manager that is gone is no reason to stop serving.
         let _ = send(&path, &text(state, status, tokamak_cost::now() / 1000));
     }
 }
 
-fn text(state: State, status: &str, now_us: u64) -> String {
+fn text(state: Notice, status: &str, now_us: u64) -> String {
     let state = match state {
-        State::Ready => "READY=1".to_owned(),
+        Notice::Ready => "READY=1".to_owned(),
         // systemd (Type=notify-reload) wants to know which of two overlapping reloads this answers.
-        State::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={now_us}"),
-        State::Stopping => "STOPPING=1".to_owned(),
+        Notice::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={now_us}"),
+        Notice::Stopping => "STOPPING=1".to_owned(),
     };
     format!("{state}\nMAINPID={}\nSTATUS={status}\n", std::process::id())
 }
@@ -110,7 +110,7 @@ mod tests {
             (UnixDatagram::bind(&path).unwrap(), path.as_os_str().to_owned()),
             (UnixDatagram::bind_addr(&address).unwrap(), format!("@{abstract_name}").into()),
         ] {
-            send(&name, &text(State::Ready, "all well", 0)).unwrap();
+            send(&name, &text(Notice::Ready, "all well", 0)).unwrap();
             let mut buffer = [0; 200];
             let count = listener.recv(&mut buffer).unwrap();
             let expected = format!("READY=1\nMAINPID={}\nSTATUS=all well\n", std::process::id());
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_reload_has_its_time() {
-        assert!(text(State::Reloading, "", 12).starts_with("RELOADING=1\nMONOTONIC_USEC=12\n"));
-        assert!(text(State::Stopping, "", 12).starts_with("STOPPING=1\nMAINPID="));
+        assert!(text(Notice::Reloading, "", 12).starts_with("RELOADING=1\nMONOTONIC_USEC=12\n"));
+        assert!(text(Notice::Stopping, "", 12).starts_with("STOPPING=1\nMAINPID="));
     }
 }

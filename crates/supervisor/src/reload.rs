@@ -27,7 +27,7 @@ pub struct Reload {
 
 /// How a reload stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Progress {
     /// Not yet.
     Wait,
     /// The new generation serves.
@@ -59,24 +59,24 @@ impl Reload {
     }
 
     /// A look at the new generation, if it is still there.
-    pub fn look(&mut self, generation: Option<&Generation>, now: u64) -> Verdict {
+    pub fn look(&mut self, generation: Option<&Generation>, now: u64) -> Progress {
         let Some(generation) = generation else {
-            return Verdict::Failed("the new generation died".into());
+            return Progress::Failed("the new generation died".into());
         };
         let limit = generation.start_limit() + SLACK;
         judge(generation.life(), generation.failure(), since(generation.begun, now), limit)
     }
 }
 
-fn judge(life: Life, failure: Option<&str>, age: Duration, limit: Duration) -> Verdict {
+fn judge(life: Life, failure: Option<&str>, age: Duration, limit: Duration) -> Progress {
     match (life, failure) {
-        (Life::Serving, _) => Verdict::Done,
+        (Life::Serving, _) => Progress::Done,
         (Life::Draining(_) | Life::Ending(_), why) => {
-            Verdict::Failed(why.unwrap_or("the new front died").to_owned())
+            Progress::Failed(why.unwrap_or("the new front died").to_owned())
         }
-        (Life::Booting, Some(why)) => Verdict::Failed(why.to_owned()),
-        _ if age > limit => Verdict::Failed(format!("not ready within {} s", limit.as_secs())),
-        _ => Verdict::Wait,
+        (Life::Booting, Some(why)) => Progress::Failed(why.to_owned()),
+        _ if age > limit => Progress::Failed(format!("not ready within {} s", limit.as_secs())),
+        _ => Progress::Wait,
     }
 }
 
@@ -87,15 +87,15 @@ mod tests {
     #[test]
     fn table() {
         let (soon, limit) = (Duration::from_secs(1), Duration::from_secs(90));
-        let failed = |why: &str| Verdict::Failed(why.to_owned());
+        let failed = |why: &str| Progress::Failed(why.to_owned());
         for (life, failure, age, expected) in [
-            (Life::Booting, None, soon, Verdict::Wait),
+            (Life::Booting, None, soon, Progress::Wait),
             (Life::Booting, Some("no boot"), soon, failed("no boot")),
             (Life::Booting, None, limit * 2, failed("not ready within 90 s")),
-            (Life::Fronted, None, soon, Verdict::Wait),
+            (Life::Fronted, None, soon, Progress::Wait),
             (Life::Fronted, None, limit * 2, failed("not ready within 90 s")),
-            (Life::Serving, None, soon, Verdict::Done),
-            (Life::Serving, Some("a late worker"), soon, Verdict::Done),
+            (Life::Serving, None, soon, Progress::Done),
+            (Life::Serving, Some("a late worker"), soon, Progress::Done),
             (Life::Ending(0), None, soon, failed("the new front died")),
             (Life::Ending(0), Some("no boot"), soon, failed("no boot")),
         ] {

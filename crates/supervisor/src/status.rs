@@ -13,7 +13,7 @@ use tokamak_sys::process;
 use self::cache::CacheReport;
 pub use self::upstreams::upstreams;
 use self::upstreams::{UpstreamReport, write_upstreams};
-use crate::application::{Application, State};
+use crate::application::{Application, ProcessState};
 use crate::generation::Generation;
 use crate::pool::{Doing, Pool, doing};
 use crate::watch::since;
@@ -212,7 +212,10 @@ fn application_report(application: &Application, now: u64) -> ApplicationReport 
     ApplicationReport {
         upstream: application.name.clone(),
         wanted: processes.len(),
-        running: processes.iter().filter(|process| process.state() == State::Running).count(),
+        running: processes
+            .iter()
+            .filter(|process| process.state() == ProcessState::Running)
+            .count(),
         restarts: application.restarts(),
         failure: application.failure().map(str::to_owned),
         processes: processes

@@ -25,7 +25,7 @@ use process::Process;
 use socket::Socket;
 
 pub use folder::Folder;
-pub use process::State;
+pub use process::ProcessState;
 
 /// A process that has lived so long works.
 const PROOF: Duration = Duration::from_secs(1);

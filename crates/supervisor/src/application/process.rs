@@ -23,7 +23,7 @@ const LAST: Duration = Duration::from_secs(1);
 
 /// What a process does, for `tokamak status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ProcessState {
     /// No process runs.
     Down,
     /// It runs.
@@ -32,13 +32,13 @@ pub enum State {
     Stopping,
 }
 
-impl State {
+impl ProcessState {
     /// In a word.
     pub fn name(self) -> &'static str {
         match self {
-            State::Down => "down",
-            State::Running => "running",
-            State::Stopping => "stopping",
+            ProcessState::Down => "down",
+            ProcessState::Running => "running",
+            ProcessState::Stopping => "stopping",
         }
     }
 }
@@ -136,11 +136,11 @@ impl Process {
     }
 
     /// What it does.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ProcessState {
         match &self.running {
-            None => State::Down,
-            Some(Running { stop: None, .. }) => State::Running,
-            Some(_) => State::Stopping,
+            None => ProcessState::Down,
+            Some(Running { stop: None, .. }) => ProcessState::Running,
+            Some(_) => ProcessState::Stopping,
         }
     }
 

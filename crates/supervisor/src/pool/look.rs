@@ -9,7 +9,7 @@ use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
 use super::{PROOF, Pool, Trouble, fpm};
 use crate::log::Level;
-use crate::machine::{Event, Verdict, Worker};
+use crate::machine::{Event, KillReason, Worker};
 use crate::size::{self, Change, Count};
 use crate::watch::{Finding, since};
 use crate::zygote::Launch;
@@ -102,7 +102,7 @@ impl Pool {
                             {request}"
                     ),
                 );
-                self.act(index, Event::Kill(Verdict::Request), now, deaths);
+                self.act(index, Event::Kill(KillReason::Request), now, deaths);
             }
             Finding::Slow(age) => {
                 self.segment.count_pool_number(PoolNumber::SlowRequests);
@@ -132,7 +132,7 @@ impl Pool {
                     Level::Error,
                     format_args!("a worker does not boot, killed seconds={seconds} pid={pid}"),
                 );
-                self.act(index, Event::Kill(Verdict::Boot), now, deaths);
+                self.act(index, Event::Kill(KillReason::Boot), now, deaths);
             }
         }
     }

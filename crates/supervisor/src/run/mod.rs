@@ -28,7 +28,7 @@ use crate::identities::Identities;
 use crate::listen::Listeners;
 use crate::log::{self, Level};
 use crate::means::System;
-use crate::notify::{self, State};
+use crate::notify::{self, Notice};
 use crate::pool::Pool;
 use crate::reload::Reload;
 use crate::renew::Renewals;
@@ -442,7 +442,7 @@ impl Supervisor {
 
     fn begin_stop(&mut self) {
         self.stopping = true;
-        notify::tell(State::Stopping, "stopping");
+        notify::tell(Notice::Stopping, "stopping");
         if let Some(reload) = self.reload.take() {
             self.finish_reload(reload, "error the server is stopping\n");
         }
@@ -506,7 +506,7 @@ impl Supervisor {
             } else {
                 banner::print(first.server(), &urls);
             }
-            notify::tell(State::Ready, "serving");
+            notify::tell(Notice::Ready, "serving");
             return Ok(());
         }
         if first.life() != Life::Booting {

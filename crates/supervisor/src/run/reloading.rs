@@ -13,8 +13,8 @@ use crate::front::open_log;
 use crate::generation::{Generation, Life, Patience};
 use crate::identities::Identities;
 use crate::log::{self, Level};
-use crate::notify::{self, State};
-use crate::reload::{Reload, Verdict};
+use crate::notify::{self, Notice};
+use crate::reload::{Progress, Reload};
 use crate::settings;
 
 /// Says in php-fpm's words that requests are served with a new configuration.
@@ -59,7 +59,7 @@ impl Supervisor {
         }
         match self.prepare(server, now) {
             Ok(number) => {
-                notify::tell(State::Reloading, "reloading");
+                notify::tell(Notice::Reloading, "reloading");
                 let own = format_args!("reload: generation {number} starts");
                 log::either(own, format_args!("Reloading in progress ..."));
                 self.reload = Some(Reload::new(number, client));
@@ -205,8 +205,8 @@ impl Supervisor {
         let new = self.generations.iter().position(|generation| generation.number == reload.number);
         let verdict = reload.look(new.map(|at| &self.generations[at]), now);
         match verdict {
-            Verdict::Wait => self.reload = Some(reload),
-            Verdict::Done => {
+            Progress::Wait => self.reload = Some(reload),
+            Progress::Done => {
                 let number = reload.number;
                 let mut accepts = false;
                 for old in self.generations.iter_mut().filter(|old| old.number < number) {
@@ -229,14 +229,14 @@ impl Supervisor {
                 if let Some(at) = new {
                     reloaded_fpm(&self.configured, self.generations[at].server());
                 }
-                notify::tell(State::Ready, "serving");
+                notify::tell(Notice::Ready, "serving");
                 let again = reload.take_next();
                 self.finish_reload(reload, &format!("ok generation {number} serves\n"));
                 if let Some(clients) = again {
                     self.reload_again(clients, now);
                 }
             }
-            Verdict::Failed(why) => {
+            Progress::Failed(why) => {
                 if let Some(at) = new {
                     self.generations[at].kill(now);
                 }
@@ -246,7 +246,7 @@ impl Supervisor {
                     Level::Error,
                     format_args!("reload failed, the old generation goes on: {why}"),
                 );
-                notify::tell(State::Ready, "serving; the last reload failed");
+                notify::tell(Notice::Ready, "serving; the last reload failed");
                 let again = reload.take_next();
                 self.finish_reload(reload, &format!("error {why}\n"));
                 if let Some(clients) = again {
