@@ -57,7 +57,8 @@ fn replaces_a_stopped_zygote(kind: Kind) {
     ends(zygote);
 }
 
-/// Workers inherit limits and priority of their zygote, which is a process of the scripts' own user.
+/// Workers inherit limits and priority of their zygote, which is a process of the scripts' own
+/// user.
 fn replaces_a_changed_zygote(kind: Kind) {
     let mut server = start(kind);
     let front = status(&server)["front_pid"].clone();
