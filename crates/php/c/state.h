@@ -34,10 +34,19 @@ typedef struct {
     zend_module_entry *date, *filter, *mbstring, *tidy, *zlib;
 } known_modules;
 
+/* The worker script. */
+typedef struct {
+    int loops; /* it has called handle_request */
+    int left;  /* it was told to leave */
+    /* its own shutdown functions, kept aside while requests have theirs */
+    HashTable *shutdown_functions;
+} script_state;
+
 /* The process. */
 typedef struct {
     const shim_config *config;
     known_modules modules;
+    script_state script;
     int worker_script;      /* a worker script runs in this process */
     int is_copy;            /* the script has forked, and this is the child */
     int sealed;             /* requests are served from an image, or will be */
@@ -52,6 +61,7 @@ typedef struct {
     int input_closed;    /* the body is not read any more */
     int filter_fed;      /* ext/filter was shown the server variables */
     char *joined_cookie; /* several Cookie headers as one; emalloc'd */
+    char *variable;      /* the last answer of getenv() that was made for it; malloc'd */
 } request_state;
 
 extern shim_state shim;

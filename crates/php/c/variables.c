@@ -328,7 +328,6 @@ void variables_headers(zval *array)
  * once. */
 char *variables_getenv(const char *name, size_t len)
 {
-    static char *kept;
     const shim_request *r = serving.request;
     const shim_text *parameter = gateway_parameter(r, name, len);
 
@@ -351,10 +350,10 @@ char *variables_getenv(const char *name, size_t len)
             found = ZSTR_LEN(key) == len && memcmp(ZSTR_VAL(key), name, len) == 0;
             zend_string_release(key);
             if (found && (value = joined(r, i))) {
-                free(kept);
-                kept = strndup(ZSTR_VAL(value), ZSTR_LEN(value));
+                free(serving.variable);
+                serving.variable = strndup(ZSTR_VAL(value), ZSTR_LEN(value));
                 zend_string_release(value);
-                return kept;
+                return serving.variable;
             }
         }
         return NULL;

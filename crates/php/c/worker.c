@@ -28,11 +28,6 @@
 #include "syscall_cache.h"
 #include "values.h"
 
-static int looping;        /* the script has called handle_request */
-static int left;           /* it was told to leave */
-/* shutdown functions of the script itself, kept aside while requests have their own */
-static HashTable *at_boot;
-
 static void report_exception(void)
 {
     if (EG(exception) && !zend_is_unwind_exit(EG(exception)) &&
@@ -84,12 +79,12 @@ static void join_shutdown_functions(void)
     HashTable *of_request = BG(user_shutdown_function_names);
     zval *item;
 
-    if (!at_boot) {
+    if (!shim.script.shutdown_functions) {
         return;
     }
     if (of_request) {
         ZEND_HASH_FOREACH_VAL(of_request, item) {
-            zend_hash_next_index_insert_mem(at_boot, Z_PTR_P(item),
+            zend_hash_next_index_insert_mem(shim.script.shutdown_functions, Z_PTR_P(item),
                                             sizeof(php_shutdown_function_entry));
             efree(Z_PTR_P(item)); /* the entry's references have moved */
         } ZEND_HASH_FOREACH_END();
@@ -97,8 +92,8 @@ static void join_shutdown_functions(void)
         zend_hash_destroy(of_request);
         FREE_HASHTABLE(of_request);
     }
-    BG(user_shutdown_function_names) = at_boot;
-    at_boot = NULL;
+    BG(user_shutdown_function_names) = shim.script.shutdown_functions;
+    shim.script.shutdown_functions = NULL;
 }
 
 /* No request: no headers to send, output goes to the log. */
@@ -265,7 +260,7 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
     if (sealed_is_worker()) {
         sealed_end();
     }
-    if (looping) {
+    if (shim.script.loops) {
         /* Functions registered since the response was complete. */
         if (!run_shutdown_functions()) {
             zend_bailout();
@@ -273,8 +268,8 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
         values_undo();
         reset_restore();
     } else {
-        looping = 1;
-        at_boot = BG(user_shutdown_function_names);
+        shim.script.loops = 1;
+        shim.script.shutdown_functions = BG(user_shutdown_function_names);
         BG(user_shutdown_function_names) = NULL;
         session_end();
         reset_learn();
@@ -287,7 +282,7 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
     }
     request = shim.sealed ? sealed_next() : heap_dump_next();
     if (!request) {
-        left = 1;
+        shim.script.left = 1;
         zend_release_fcall_info_cache(fcc);
         return false;
     }
@@ -318,8 +313,7 @@ shim_exit shim_run_script(const char *script)
 {
     volatile int crashed = 0;
 
-    looping = left = 0;
-    at_boot = NULL;
+    shim.script = (script_state){0};
     shim.worker_script = 1;
     serving.request = NULL;
     serving.stage = STAGE_BOOT;
@@ -356,8 +350,8 @@ shim_exit shim_run_script(const char *script)
     serving.joined_cookie = NULL;
     serving.stage = STAGE_OUTSIDE;
 
-    if (!looping) {
+    if (!shim.script.loops) {
         return SHIM_NEVER_LOOPED;
     }
-    return left ? SHIM_LEFT : crashed ? SHIM_CRASHED : SHIM_ENDED;
+    return shim.script.left ? SHIM_LEFT : crashed ? SHIM_CRASHED : SHIM_ENDED;
 }
