@@ -1,5 +1,5 @@
-//! Who wants a request answered: a client on its connection, or this server itself on behalf of one
-//! of its clients.
+//! The caller of a request: a client on its connection, or this server itself, which makes
+//! subrequests on behalf of its clients.
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -10,38 +10,38 @@ use crate::cache::Refresh;
 use crate::client::{Addresses, Client};
 use crate::failure::Failure;
 
-/// How many requests of the server's own may be made one for the other. A page made of pages made
-/// of pages is a use, more is a loop: ten times more would only let a loop cost ten times as much.
+/// How deeply subrequests may nest. A page made of pages made of pages is legitimate; deeper
+/// nesting is probably a loop. Ten times more would let such a loop cost ten times as much.
 const MOST_DEPTH: u8 = 8;
 
-/// Who wants the answer.
+/// The caller of a request.
 #[derive(Clone)]
 pub enum Caller {
-    /// A client.
+    /// A client waits for the response.
     Client(Arc<dyn Client>),
-    /// The server itself.
-    Server(Errand),
+    /// The server itself makes the request.
+    Server(Subrequest),
 }
 
-/// What a request of the server's own has of the one that it is made for.
+/// A subrequest: what it takes over from the request that it is made for.
 #[derive(Clone)]
-pub struct Errand {
+pub struct Subrequest {
     addresses: Arc<Addresses>,
     scheme: &'static str,
-    /// How many such requests it is below a client's.
+    /// How deeply it is nested; 1 for a subrequest of a client's request.
     depth: u8,
-    /// The client, if it waits for this very answer: interim responses are for it.
+    /// The client, if it waits for this very answer. It gets the interim responses.
     client: Option<Weak<dyn Client>>,
-    /// The answer is for the content cache.
+    /// Set if the answer is for the content cache.
     refresh: Option<Arc<Refresh>>,
 }
 
 impl Caller {
-    /// Where the client is, or the one for which the server asks.
+    /// The addresses of the client, also of the one on whose behalf the server asks.
     pub fn addresses(&self) -> &Addresses {
         match self {
             Caller::Client(client) => client.addresses(),
-            Caller::Server(errand) => &errand.addresses,
+            Caller::Server(subrequest) => &subrequest.addresses,
         }
     }
 
@@ -49,56 +49,57 @@ impl Caller {
     pub fn scheme(&self) -> &'static str {
         match self {
             Caller::Client(client) => client.scheme(),
-            Caller::Server(errand) => errand.scheme,
+            Caller::Server(subrequest) => subrequest.scheme,
         }
     }
 
-    /// The caller of a request that the server makes for this one. `None`: they are made for each
-    /// other without end.
-    pub fn errand(&self) -> Option<Caller> {
-        let errand = self.as_errand();
-        let depth = errand.depth + 1;
-        let errand = Errand { depth, client: None, refresh: None, ..errand };
-        (depth <= MOST_DEPTH).then_some(Caller::Server(errand))
+    /// The caller of a subrequest of this request. `None`: subrequests are nested too deeply.
+    pub fn subrequest(&self) -> Option<Caller> {
+        let subrequest = self.as_subrequest();
+        let depth = subrequest.depth + 1;
+        let subrequest = Subrequest { depth, client: None, refresh: None, ..subrequest };
+        (depth <= MOST_DEPTH).then_some(Caller::Server(subrequest))
     }
 
-    /// The caller of a request that fetches for the content cache what this one has found stale.
+    /// The caller of a subrequest that refreshes a stale entry of the content cache.
     pub fn refreshing(&self, refresh: Refresh) -> Option<Caller> {
         let refresh = Some(Arc::new(refresh));
-        match self.errand()? {
-            Caller::Server(errand) => Some(Caller::Server(Errand { refresh, ..errand })),
+        match self.subrequest()? {
+            Caller::Server(subrequest) => {
+                Some(Caller::Server(Subrequest { refresh, ..subrequest }))
+            }
             Caller::Client(_) => None,
         }
     }
 
-    /// The same caller for a request that goes on when the client has left, whose connection it
-    /// does not keep open.
+    /// The same caller for a request that goes on after the client has left. It does not keep the
+    /// client's connection open.
     pub fn detached(&self) -> Caller {
-        Caller::Server(self.as_errand())
+        Caller::Server(self.as_subrequest())
     }
 
-    fn as_errand(&self) -> Errand {
+    fn as_subrequest(&self) -> Subrequest {
         match self {
-            Caller::Client(client) => Errand {
+            Caller::Client(client) => Subrequest {
                 addresses: client.addresses().clone(),
                 scheme: client.scheme(),
                 depth: 0,
                 client: Some(Arc::downgrade(client)),
                 refresh: None,
             },
-            Caller::Server(errand) => errand.clone(),
+            Caller::Server(subrequest) => subrequest.clone(),
         }
     }
 
-    /// What the content cache wants, if the request is made for it.
+    /// The refresh that the request is made for, if it is made for the content cache.
     pub fn refresh(&self) -> Option<&Refresh> {
         match self {
             Caller::Client(_) => None,
-            Caller::Server(errand) => errand.refresh.as_deref(),
+            Caller::Server(subrequest) => subrequest.refresh.as_deref(),
         }
     }
 
-    /// The client, if it is one.
+    /// The client, if the caller is one.
     pub fn client(&self) -> Option<&Arc<dyn Client>> {
         match self {
             Caller::Client(client) => Some(client),
@@ -106,12 +107,12 @@ impl Caller {
         }
     }
 
-    /// Ready if the client has gone; see [`Client::poll_gone`]. The server itself stays.
+    /// Ready if the client has gone; see [`Client::poll_gone`]. Never ready for the server itself.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.client().map_or(Poll::Pending, |client| client.poll_gone(cx))
     }
 
-    /// What the client is told if it has broken a rule of its protocol.
+    /// The failure for a client that has broken a rule of its protocol.
     pub fn violation(&self) -> Option<Failure> {
         self.client()?.violation()
     }
@@ -120,8 +121,8 @@ impl Caller {
     pub fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         match self {
             Caller::Client(client) => client.send_interim(status, headers),
-            Caller::Server(errand) => {
-                if let Some(client) = errand.client.as_ref().and_then(Weak::upgrade) {
+            Caller::Server(subrequest) => {
+                if let Some(client) = subrequest.client.as_ref().and_then(Weak::upgrade) {
                     client.send_interim(status, headers);
                 }
             }

@@ -1,5 +1,5 @@
-//! Times of day as text, written anew only when the second changes. Always UTC: a log that is read
-//! by machines in several places must not depend on where it was written.
+//! Times of day as text, formatted again only when the second changes. Always UTC, because a log
+//! may be read in another time zone than it was written in.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -48,7 +48,7 @@ impl Clock {
         text
     }
 
-    /// Sets the clock and answers the milliseconds. A time before 1970 counts as 1970.
+    /// Sets the clock and returns the milliseconds. A time before 1970 counts as 1970.
     fn turn(&mut self, now: SystemTime) -> u64 {
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let second = since.as_secs().min(END);
@@ -77,7 +77,7 @@ impl Clock {
     }
 }
 
-/// Year, month and day of the Gregorian calendar, so many days after 1 January 1970.
+/// Year, month and day of the Gregorian calendar, this many days after 1 January 1970.
 fn date(days: u64) -> (u64, u64, u64) {
     // Years begin in March here, so that the leap day is the last one and months follow a simple
     // rule; 719 468 days lie between 1 March of the year 0 and the epoch, 146 097 in 400 years.

@@ -1,4 +1,4 @@
-//! What the requests of one event loop share: data, and questions about it.
+//! The data that the requests of one event loop share, and accessors for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,33 +16,33 @@ use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
 use crate::site::Site;
 
-/// What the requests of one event loop share.
+/// The data that the requests of one event loop share.
 pub struct Context {
     /// The configuration.
     pub config: Arc<config::Server>,
     /// The sites, in the order of the configuration.
     pub sites: Vec<Site>,
-    /// Which of them a host name belongs to.
+    /// Maps host names to sites.
     pub hosts: Arc<Hosts>,
     /// The FastCGI applications, in the order of the configuration.
     pub upstreams: Arc<[Upstream]>,
-    /// The Lua of this loop, if any site has scripts.
+    /// The Lua state of this loop, if any site has scripts.
     pub lua: Option<Arc<LuaState>>,
-    /// What its scripts reach other services by.
+    /// The clients by which its scripts reach other services.
     pub calls: Calls,
-    /// The content cache, if any site wants it.
+    /// The content cache, if any site uses it.
     pub cache: Option<Arc<Content>>,
     /// The access log, if one is written.
     pub access_log: Option<Arc<AccessLog>>,
-    /// The requests that are being served by all loops, for scripts.
+    /// The requests that all loops are serving, for scripts that show them.
     pub scoreboard: Arc<Scoreboard>,
-    /// How the connections are spread over the loops.
+    /// Spreads the connections over the loops.
     pub balancer: Arc<Balancer>,
     /// When the loop stopped accepting, in nanoseconds; 0: it has not.
     pub draining: AtomicU64,
-    /// When the loop was made.
+    /// When the loop was created.
     pub began: Instant,
-    /// The position of this loop among all.
+    /// The index of this loop.
     pub index: usize,
 }
 
@@ -62,13 +62,13 @@ impl Context {
         self.draining.load(Ordering::Relaxed) > 0
     }
 
-    /// For how long the loop has accepted nothing more, in nanoseconds, if it has stopped.
+    /// How long ago the loop stopped accepting, in nanoseconds; `None` if it accepts.
     pub fn draining_for(&self, now: u64) -> Option<u64> {
         let since = self.draining.load(Ordering::Relaxed);
         (since > 0).then(|| now.saturating_sub(since))
     }
 
-    /// Hands over the lines of all access logs.
+    /// Passes the lines of all access logs to their writers.
     pub fn flush_logs(&self) {
         if let Some(log) = &self.access_log {
             log.flush();

@@ -1,6 +1,5 @@
-//! Everything that can go wrong with a request, once: whose fault it is, whether it may be tried
-//! again, and what the client is told. Anything more goes to the log as context, never to the
-//! client.
+//! The table of all failures of requests: who caused it, whether the request may be retried, and
+//! what the client is told. Any detail goes into the log, never to the client.
 
 use http::StatusCode;
 use tokamak_upstream::{fcgi, shm};
@@ -10,20 +9,20 @@ use tokamak_upstream::{fcgi, shm};
 pub enum Side {
     /// The client sent something wrong, or too slowly.
     Client,
-    /// This server cannot, or may not, do more at the moment.
+    /// This server: it failed, is overloaded, or may not ask the application.
     Server,
-    /// The worker that held the request.
+    /// The application: the worker or FastCGI process that had the request.
     Backend,
 }
 
-/// Whether a request that failed may be tried again.
+/// Whether a failed request may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// It would fail again, or do its work twice.
+    /// No: it would fail again, or its work would be done twice.
     Never,
-    /// The server tries it once more by itself, if the method is safe and no byte has been sent.
+    /// The server retries it once, if the method is safe and no byte has been sent.
     Once,
-    /// The client may come back: the answer says when.
+    /// The client may retry it: the response has `Retry-After`.
     Later,
 }
 
@@ -36,7 +35,7 @@ macro_rules! failures {
         }
 
         impl Failure {
-            /// All of them, in the order of the table.
+            /// All failures, in the order of the table.
             pub const ALL: &[Failure] = &[$(Failure::$name),*];
 
             /// The name in logs.
@@ -46,14 +45,14 @@ macro_rules! failures {
                 }
             }
 
-            /// Who caused it.
+            /// Who caused the failure.
             pub fn side(self) -> Side {
                 match self {
                     $(Failure::$name => Side::$side,)*
                 }
             }
 
-            /// Whether it may be tried again.
+            /// Whether the request may be retried.
             pub fn retry(self) -> Retry {
                 match self {
                     $(Failure::$name => Retry::$retry,)*
@@ -68,7 +67,7 @@ macro_rules! failures {
                 StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
             }
 
-            /// The words that the client is told.
+            /// The text for the client.
             pub fn text(self) -> &'static str {
                 match self {
                     $(Failure::$name => $text,)*

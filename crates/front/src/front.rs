@@ -1,5 +1,4 @@
-//! The front as a whole: it starts the event loops, and is the handle by which they are told
-//! things.
+//! The front as a whole: starts the event loops, and is the handle to control them.
 
 mod start;
 
@@ -28,31 +27,32 @@ use crate::log;
 use crate::pools::{PoolLink, Queues};
 use start::Shared;
 
-/// Stack of an event loop: requests of the server's own are answered within those that they are
-/// made for, some hundred kilobytes deep each in a build that is not optimised. Only what is used
-/// is taken.
+/// Stack size of an event loop. Subrequests are answered within the requests that they are made
+/// for; each takes some hundred kilobytes in a debug build. Pages that are not used cost no memory.
 const STACK: usize = 8 << 20;
 
-/// How long [`Front::drain`] waits for the loops to stop accepting. Chosen arbitrarily.
+/// How long [`Front::drain`] waits for the loops to stop accepting. Loops do so in their next turn,
+/// unless a script or a disk holds them up. With a tenth of this, a short hold-up would already
+/// count; ten times more would block the supervisor that long on a loop that hangs.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a front needs to start.
 pub struct Start {
     /// The configuration.
     pub server: config::Server,
-    /// Sockets that listen already; all event loops accept from each.
+    /// Listening sockets for clients. All event loops accept on each of them.
     pub listeners: Vec<TcpListener>,
-    /// Sockets that listen already for web servers, in the order of the configuration.
+    /// Listening sockets for web servers, in the order of the configuration.
     pub sockets: Vec<OwnedFd>,
-    /// The folder whose Lua scripts answer web servers in the place of workers.
+    /// The folder whose Lua scripts answer web servers in place of workers.
     pub scripts: Option<PathBuf>,
     /// One for each site that has workers.
     pub pools: Vec<PoolLink>,
     /// The access log's file, open for appending; absent: standard output, if the configuration
     /// wants one.
     pub access_log: Option<File>,
-    /// Whether another front serves until this one does; then names that cannot be resolved are an
-    /// error.
+    /// Whether another front serves until this one is ready. Then names that cannot be resolved are
+    /// an error.
     pub is_successor: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Front {
     loops: Vec<UnboundedSender<Message>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     log: Mutex<Option<log::Log>>,
-    /// Looks after the scripts of all loops as long as it lives.
+    /// Watches the scripts of all loops as long as it lives.
     _lua: Option<Engine>,
     upstreams: Arc<[Upstream]>,
     cache: Option<Arc<Content>>,
@@ -69,9 +69,9 @@ pub struct Front {
     pool_logs: Mutex<Vec<log::Log>>,
     /// The queues in use.
     queues: Mutex<Queues>,
-    /// How often each event loop has come to its tick.
+    /// How often each event loop has ticked.
     turns: Arc<[AtomicU64]>,
-    /// The last to go, since the others may still have to tell something.
+    /// The error log. It is closed last, because the other parts may still write to it.
     errors: Mutex<Option<log::OpenErrors>>,
 }
 
@@ -79,7 +79,7 @@ impl Front {
     /// Starts the event loops.
     ///
     /// # Errors
-    /// Threads, logs or sockets that cannot be had.
+    /// Fails if threads, logs or sockets cannot be created.
     pub fn start(mut start: Start) -> io::Result<Front> {
         let server = Arc::new(start.server.clone());
         if let Some(config::Fpm { global, .. }) = &server.fpm {
@@ -119,11 +119,11 @@ impl Front {
         })
     }
 
-    /// Sends new requests of the pool with the queue `old` to the one with the number `new`, whose
-    /// memory this is. `left` is called when no request is left in the old one.
+    /// Replaces the queue `old` of a pool by the queue `new` in this memory. New requests go there.
+    /// `left` is called when no request is left in the old queue.
     ///
     /// # Errors
-    /// The memory cannot be had.
+    /// Fails if the memory cannot be mapped.
     pub fn renew(
         &self,
         old: u32,
@@ -137,19 +137,19 @@ impl Front {
         Ok(())
     }
 
-    /// All workers of a queue are dead that is not in use any more: requests that are left in it
-    /// are lost.
+    /// Gives up a queue that is no longer in use and whose workers are all dead. Requests that are
+    /// left in it fail.
     pub fn forget(&self, pool: u32) {
         self.tell(|| Message::Forget { pool });
     }
 
-    /// A worker has died: the requests that it held are answered.
+    /// Reports the death of a worker, so that the requests that it held are answered.
     pub fn worker_died(&self, pool: u32, instance: u32, death: Death) {
         self.tell(|| Message::Death { pool, instance, death });
     }
 
-    /// How often each event loop has come to its tick, several times a second. One whose number
-    /// stays is held up.
+    /// How often each event loop has ticked; it ticks several times a second. A loop whose number
+    /// stays the same is held up.
     pub fn turns(&self) -> Vec<u64> {
         self.turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect()
     }
@@ -157,12 +157,12 @@ impl Front {
     /// Changes the addresses of an application.
     ///
     /// # Errors
-    /// What is wrong with the errand, for people.
+    /// Fails if the address is malformed or unknown, with a message for the operator.
     pub fn run(&self, errand: &AddressChange) -> Result<(), String> {
         fastcgi::errand::run(&self.upstreams, errand)
     }
 
-    /// How the addresses of the applications stand, each with its upstream's place in the
+    /// The state of the applications' addresses, each with its upstream's index in the
     /// configuration.
     pub fn address_statuses(&self) -> impl Iterator<Item = (u16, AddressStatus)> {
         let all = self.upstreams.iter().zip(0..);
@@ -171,53 +171,53 @@ impl Front {
         })
     }
 
-    /// How the content cache stands, if there is one.
+    /// The statistics of the content cache, if there is one.
     pub fn cache(&self) -> Option<Tally> {
         self.cache.as_ref().map(|cache| cache.store.tally())
     }
 
-    /// Removes things from the content cache; how many.
+    /// Removes entries from the content cache. Returns how many.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if no site uses the cache.
     pub fn purge(&self, what: &Purge) -> Result<u64, String> {
         let cache = self.cache.as_ref().ok_or("no site has `cache = true`")?;
         Ok(cache.purge(what))
     }
 
-    /// Stops accepting. Running requests are finished, idle connections are closed, within the
-    /// configured limit. Returns when no loop accepts any more.
+    /// Stops accepting. Running requests are finished and idle connections are closed within the
+    /// configured time limit. Returns when no loop accepts any more.
     pub fn drain(&self) {
-        // Idle ones would occupy processes of the application that another front needs.
+        // Close idle connections to applications: they would occupy processes that another front
+        // needs.
         self.upstreams.iter().for_each(Upstream::keep_none);
         let (held, dropped) = mpsc::channel();
         self.tell(|| Message::Drain(held.clone()));
         drop(held);
-        // Nothing is ever sent: this ends when the last loop has dropped its sender, or is too busy
-        // to care.
+        // Nothing is ever sent. This returns when the last loop has dropped its sender, or when a
+        // loop is too busy to answer in time.
         let _ = dropped.recv_timeout(DRAIN_PATIENCE);
-        // Not before: a loop that had ended could not take a connection which another one has just
-        // accepted.
+        // Only now: a loop that had ended earlier could not take over a connection that another
+        // loop has just accepted.
         self.tell(|| Message::Finish);
     }
 
-    /// Writes the access log to `file` from now on: the old one has been moved away.
+    /// Writes the access log to `file` from now on, because the old file has been moved away.
     pub fn reopen_log(&self, file: File) {
         if let Some(log) = &*lock(&self.log) {
             log.reopen(file);
         }
     }
 
-    /// Waits until a drained front has nothing left to do and its logs are written. After that it
-    /// has none.
+    /// Waits until a drained front has ended its work and written its logs. The logs are closed
+    /// then.
     pub fn join(&self) {
         let threads = std::mem::take(&mut *lock(&self.threads));
         for thread in threads {
-            // A loop that panicked has said so on standard error.
+            // If a loop has panicked, the panic has been written to standard error.
             let _ = thread.join();
         }
-        // What the loops handed over last is still on its way to the disk, and the process may end
-        // now.
+        // The process may end after this, so wait until the last lines are written.
         drop(lock(&self.log).take());
         lock(&self.pool_logs).clear();
         drop(lock(&self.errors).take());
@@ -225,13 +225,14 @@ impl Front {
 
     fn tell(&self, message: impl Fn() -> Message) {
         for event_loop in &self.loops {
-            // A loop that has ended needs no news.
+            // A loop that has ended needs no messages.
             let _ = event_loop.send(message());
         }
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Poisoned by a panic that has been reported: the data are counters and buffers, usable still.
+    // If a panic has poisoned the lock, it has been reported. Counters and buffers are still
+    // usable.
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,5 +1,5 @@
-//! The side of the clients: HTTP connections, routing, files, responses; and web servers that speak
-//! FastCGI. Without it nobody could reach a pool, and slow clients would hold workers.
+//! The side of the clients: HTTP connections, routing, files and responses, and web servers that
+//! speak FastCGI. Without it no client could reach a pool, and slow clients would hold workers.
 //!
 //! The modules, each of which uses only those below it:
 //!

@@ -1,4 +1,4 @@
-//! The PHP pools as the front gets them, and the queues that they have at the moment.
+//! The PHP pools as the front receives them, and their current queues.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,30 +16,30 @@ use crate::fpm::Overview;
 /// requests wakes the supervisor for each of them; much longer, and a pool grows visibly late.
 const WANT_PAUSE: u64 = 10_000_000;
 
-/// The way to one pool.
+/// What the front needs to reach one pool.
 pub struct PoolLink {
-    /// The place of its site in the configuration.
+    /// The index of its site in the configuration.
     pub site: usize,
     /// The number of its queue, by which the supervisor knows it.
     pub number: u32,
     /// Its shared memory.
     pub segment: Arc<Segment>,
-    /// Eventfds by which its workers ring the event loops, in order.
+    /// Eventfds by which its workers wake the event loops, in the order of the loops.
     pub bells: Vec<OwnedFd>,
-    /// PHP's version, if responses tell it.
+    /// PHP's version, if responses show it.
     pub exposed_version: Option<String>,
     /// The file of its own access log, open for appending, if it has one.
     pub access_log: Option<File>,
-    /// Called when a request waits and no worker sleeps; absent for pools that cannot grow.
+    /// Called when a request waits and no worker is idle; `None` for pools that cannot grow.
     pub want: Option<Want>,
-    /// Called when the queue is spoiled.
+    /// Called when the queue's memory is found damaged.
     pub alarm: Option<Alarm>,
 }
 
 /// A queue in use, as all event loops share it.
 struct Queue {
     source: Source,
-    /// If the pool has a status page.
+    /// Present if the pool has a status page.
     overview: Option<Arc<Overview>>,
 }
 
@@ -47,7 +47,7 @@ struct Queue {
 pub struct Queues(Vec<Queue>);
 
 impl Queues {
-    /// Those that the front starts with, in the order of the pools. Overviews by the places of the
+    /// The queues at the start, in the order of the pools. `overviews` are by the indexes of the
     /// sites.
     pub fn new(pools: &[PoolLink], overviews: &BTreeMap<usize, Arc<Overview>>) -> Queues {
         let queue = |pool: &PoolLink| Queue {
@@ -66,16 +66,15 @@ impl Queues {
         self.0.iter().map(|queue| &queue.source)
     }
 
-    /// Another queue in the place of `old`, if that is in use: its number is `new`, this is its
-    /// memory.
+    /// Replaces the queue `old`, if it is in use, by the queue `new` in this memory.
     ///
     /// # Errors
-    /// The memory cannot be had.
+    /// Fails if the memory cannot be mapped.
     pub fn renew(&mut self, old: u32, new: u32, memory: OwnedFd) -> io::Result<Option<Source>> {
         let Some(queue) = self.0.iter_mut().find(|queue| queue.source.number == old) else {
             return Ok(None);
         };
-        // Not the sizes that stand in it: its workers may have written there.
+        // Use the known sizes, not those in the memory: its workers may have changed them.
         let segment = Segment::map_as(memory, queue.source.segment.geometry())?;
         queue.source = Source { number: new, segment: Arc::new(segment), tail: Arc::default() };
         if let Some(overview) = &queue.overview {
@@ -85,7 +84,7 @@ impl Queues {
     }
 }
 
-/// Lets `want` pass only now and then.
+/// Limits how often `want` is called.
 pub fn slowly(want: Want) -> Want {
     let last = AtomicU64::new(0);
     Arc::new(move |number| {

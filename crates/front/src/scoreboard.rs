@@ -1,6 +1,5 @@
-//! The requests that all event loops serve at the moment, for scripts that show them. Nothing is
-//! noted unless a script has asked lately, so that a server whose scripts do not ask pays for one
-//! look at a number.
+//! The requests that all event loops are serving, for scripts that show them. Requests are recorded
+//! only if a script has asked recently. Otherwise a request costs one atomic load.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,36 +9,36 @@ use http::{HeaderMap, Request, Response};
 
 use crate::client::{Addresses, Client};
 
-/// For how long requests are noted after a script has asked, in nanoseconds: longer than people
-/// look away from a status page. Ten times longer would make every server pay for hours after one
-/// look; ten times shorter would show an empty page to whoever looks once in a few minutes.
+/// How long requests are recorded after a script has asked, in nanoseconds: longer than the pauses
+/// of someone who watches a status page. Ten times longer would cost every request for hours after
+/// one look; ten times shorter would show an empty page to a user who looks every few minutes.
 const LATELY: u64 = 600_000_000_000;
 
-/// Requests that a script is shown at most: more than a busy server has at once, and few enough for
-/// a script to show within its time limit.
+/// Most requests that a script gets: more than a busy server has at once, and few enough to be
+/// shown within a script's time limit.
 const MOST: usize = 1000;
 
-/// The requests that are being served, as far as they are noted.
+/// The recorded requests that are being served.
 #[derive(Default)]
 pub struct Scoreboard {
-    /// When a script last asked; 0: none ever has.
+    /// When a script last asked; 0: never.
     asked: AtomicU64,
     served: Mutex<Vec<Arc<Served>>>,
 }
 
 /// A request that is being served.
 pub struct Served {
-    /// The position of its site.
+    /// The index of its site.
     pub site_index: usize,
     /// The scheme of its URL.
     pub scheme: &'static str,
-    /// Where its client is.
+    /// The addresses of its client.
     pub addresses: Arc<Addresses>,
     /// Its head.
     pub parts: Parts,
     /// When it began, in nanoseconds.
     pub began: u64,
-    /// How many requests have come on its connection, with it.
+    /// The number of requests on its connection, including this one.
     pub count: u32,
     /// The status of the response; 0: there is none yet.
     pub status: AtomicU16,
@@ -49,7 +48,7 @@ pub struct Served {
     pub sent: AtomicU64,
 }
 
-/// A request that is noted as long as this lives.
+/// Keeps a request recorded as long as this lives.
 pub struct ScoreboardEntry {
     scoreboard: Arc<Scoreboard>,
     served: Arc<Served>,
@@ -60,7 +59,7 @@ impl Scoreboard {
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a request that begins now, if a script has asked lately.
+    /// Records a request that begins now, if a script has asked recently.
     pub fn note<B>(
         self: &Arc<Self>,
         site_index: impl FnOnce() -> usize,
@@ -92,7 +91,7 @@ impl Scoreboard {
         Some(ScoreboardEntry { scoreboard: self.clone(), served })
     }
 
-    /// What is noted, for a script that asks now.
+    /// The recorded requests, for a script that asks now.
     pub fn ask(&self) -> Vec<Arc<Served>> {
         self.asked.store(tokamak_cost::now(), Ordering::Relaxed);
         self.served().iter().take(MOST).cloned().collect()
@@ -100,14 +99,14 @@ impl Scoreboard {
 }
 
 impl ScoreboardEntry {
-    /// The response's head is there.
+    /// Records the head of the response.
     pub fn answered<B>(&self, response: &Response<B>) {
         self.served.status.store(response.status().as_u16(), Ordering::Relaxed);
         let line = "HTTP/1.1 200 OK\r\n\r\n".len() as u64;
         self.served.head.store(line + length(response.headers()), Ordering::Relaxed);
     }
 
-    /// So much of its body has been handed over.
+    /// Records how many bytes of the body have been handed over.
     pub fn sent(&self, bytes: u64) {
         self.served.sent.store(bytes, Ordering::Relaxed);
     }
@@ -122,7 +121,7 @@ impl Drop for ScoreboardEntry {
     }
 }
 
-/// Bytes of header fields.
+/// The length of header fields on the wire.
 pub fn length(headers: &HeaderMap) -> u64 {
     headers.iter().map(|(name, value)| (name.as_str().len() + value.len() + 4) as u64).sum()
 }

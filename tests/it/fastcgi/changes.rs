@@ -149,8 +149,8 @@ fn a_wrong_command_says_why_and_changes_nothing() {
             "`name.example:9000` has a name; write an IP address",
         ),
         (&["add", "app", "unix:x.sock"], "`unix:x.sock` must be absolute"),
-        (&["drain", "app", "unix:/x"], "`unix:/x` is no address of this upstream"),
-        (&["remove", "app", "127.0.0.1:1"], "`127.0.0.1:1` is no address of this upstream"),
+        (&["drain", "app", "unix:/x"], "`unix:/x` is not an address of this upstream"),
+        (&["remove", "app", "127.0.0.1:1"], "`127.0.0.1:1` is not an address of this upstream"),
     ] {
         assert_eq!(
             upstream(&server, words).unwrap_err().lines().next().unwrap().find(why),

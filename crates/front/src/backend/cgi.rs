@@ -1,5 +1,5 @@
-//! What an application is told of a request, in the terms of CGI (RFC 3875), whichever way it is
-//! sink.
+//! The description of a request for an application, in the terms of CGI (RFC 3875), whichever
+//! protocol the application speaks.
 
 use http::{HeaderValue, header};
 use tokamak_upstream::record::{Field, Writer};
@@ -11,14 +11,14 @@ use crate::client::protocol;
 /// Variables that an authorizer gave to a request that it allowed.
 pub type Variables = Vec<(String, HeaderValue)>;
 
-/// What takes the parameters of a request: every field in the order of [`Field::ALL`], then the
+/// Receives the parameters of a request: every field in the order of [`Field::ALL`], then the
 /// headers, then variables.
 pub trait ParamSink {
-    /// The next field.
+    /// Receives the next field.
     fn field(&mut self, field: Field, value: &[u8]);
-    /// The next header. All values of a name come one after the other.
+    /// Receives the next header. All values of a name come one after the other.
     fn header(&mut self, name: &[u8], value: &[u8]);
-    /// The next variable, which takes the place of one with its name.
+    /// Receives the next variable. It replaces an earlier one of the same name.
     fn variable(&mut self, name: &[u8], value: &[u8]);
 }
 
@@ -36,7 +36,7 @@ impl ParamSink for Writer {
     }
 }
 
-/// Tells about a request whose body has been gathered and has this length.
+/// Describes a request to `sink`. Its body has been read and has this length.
 pub fn describe(sink: &mut impl ParamSink, call: &BackendRequest<'_>, length: u64) {
     let mut number = Decimal::default();
     let BackendRequest { site, caller, request, script, .. } = *call;
@@ -60,12 +60,12 @@ pub fn describe(sink: &mut impl ParamSink, call: &BackendRequest<'_>, length: u6
     sink.field(Field::Protocol, protocol(request.version()).as_bytes());
     sink.field(Field::Scheme, caller.scheme().as_bytes());
     sink.field(Field::ContentType, headers.get(header::CONTENT_TYPE).map_or(b"", |v| v.as_bytes()));
-    // Without a body nothing is said, unless the client said "0" itself.
+    // Without a body CONTENT_LENGTH is left out, unless the client sent a length of 0 itself.
     let said = headers.contains_key(header::CONTENT_LENGTH);
     let text = if length > 0 || said { number.text(length) } else { b"" };
     sink.field(Field::ContentLength, text);
     for (name, value) in headers {
-        // The body has been gathered and is complete: how it was framed no longer holds.
+        // The body has been read whole, so the framing that the client used no longer holds.
         if name != header::TRANSFER_ENCODING && name != header::CONTENT_LENGTH {
             sink.header(name.as_str().as_bytes(), value.as_bytes());
         }

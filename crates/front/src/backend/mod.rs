@@ -1,5 +1,5 @@
-//! A request that an application answers: one or another kind of application is asked, and what
-//! goes wrong is told to the operator in full and to the client in brief.
+//! Has an application answer a request, whatever kind of application it is. The operator's log gets
+//! the full reason of a failure, the client only a short page.
 
 pub mod cgi;
 pub mod fastcgi;
@@ -25,42 +25,42 @@ use crate::site::{Handler, Site};
 use cgi::Variables;
 use fastcgi::Authorization;
 
-/// Where a request has come in.
+/// Where a request came in.
 #[derive(Clone, Copy)]
 pub struct Arrival<'a> {
-    /// What the requests of this event loop share.
+    /// What all requests of this event loop share.
     pub context: &'a Arc<Context>,
     /// The site.
     pub site: &'a Site,
-    /// Who asks.
+    /// The client, or the server itself.
     pub caller: &'a Caller,
 }
 
-/// A request to an application, and all that is known about it.
+/// A request to an application, with its context.
 #[derive(Clone, Copy)]
 pub struct BackendRequest<'a> {
-    /// What the requests of this event loop share.
+    /// What all requests of this event loop share.
     pub context: &'a Arc<Context>,
     /// The site.
     pub site: &'a Site,
-    /// Who asks.
+    /// The client, or the server itself.
     pub caller: &'a Caller,
     /// The request; its body has been taken.
     pub request: &'a Request<()>,
-    /// What it is for.
+    /// The script that it asks for.
     pub script: &'a Script,
-    /// What the authorizer said of it.
+    /// The variables that the authorizer gave it.
     pub variables: &'a [(String, HeaderValue)],
-    /// Whether asking twice does no harm.
+    /// Whether the request may be sent twice without harm.
     pub is_repeatable: bool,
 }
 
-/// What went wrong: what the client is told, and what the log says.
+/// An error: the failure for the client, and the reason for the log.
 #[derive(Debug)]
 pub struct Trouble {
-    /// For the client.
+    /// What the client is told.
     pub failure: Failure,
-    /// For the log.
+    /// What the log says.
     pub reason: Cow<'static, str>,
 }
 
@@ -73,7 +73,7 @@ impl From<Failure> for Trouble {
 /// Serves `request`, which has this body, by asking `handler` for `script`.
 ///
 /// # Errors
-/// The failure that the client is to be told. The operator has been told.
+/// Fails with the failure for the client. The log has been written.
 pub async fn serve(
     arrival: Arrival<'_>,
     request: &Request<()>,
@@ -89,7 +89,7 @@ pub async fn serve(
 /// Asks the application number `index` whether a request for `path` may be served.
 ///
 /// # Errors
-/// It has not said so; otherwise as [`serve`].
+/// Fails if the authorizer gives no valid answer; otherwise as [`serve`].
 pub async fn authorize(
     arrival: Arrival<'_>,
     request: &Request<()>,
@@ -125,7 +125,7 @@ pub async fn filter(
         .map_err(|trouble| arrival.told(trouble, request))
 }
 
-/// Whether asking for it twice does no harm, if it has no body.
+/// Whether the request may be repeated without harm if it has no body.
 pub fn is_safe<B>(request: &Request<B>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD)
 }
@@ -142,14 +142,14 @@ impl<'a> Arrival<'a> {
         BackendRequest { context, site, caller, request, script, variables, is_repeatable: true }
     }
 
-    /// Tells the operator in full what the client is told in brief.
+    /// Writes the full reason into the log, and gives the failure for the client.
     pub fn told(self, trouble: Trouble, request: &Request<()>) -> Failure {
         log::failed(&self.site.config.name, trouble.failure, &trouble.reason, request);
         trouble.failure
     }
 }
 
-/// Asks `handler`, and the site's fallback for what its workers are not for.
+/// Asks `handler`. If its workers decline the request, asks the site's fallback.
 async fn answer(
     call: &BackendRequest<'_>,
     mut handler: &Handler,
@@ -160,12 +160,12 @@ async fn answer(
         Handler::Workers(_) => call.site.fallback.map(|index| &call.context.sites[index].handler),
         Handler::Upstream(_) | Handler::Scripts(_) | Handler::Nobody => None,
     };
-    // What may not be asked twice goes straight to those who cannot decline it.
+    // A request that may not be repeated goes straight to a backend that cannot decline it.
     if !call.is_repeatable {
         handler = fallback.take().unwrap_or(handler);
     }
     loop {
-        // Only what may be repeated is declined, and that has no body to be lost.
+        // Only repeatable requests are declined, and they have no body that could be lost.
         let body = std::mem::take(&mut body);
         return match handler {
             Handler::Workers(gate) => {

@@ -1,4 +1,4 @@
-//! A request to a PHP pool: it is queued, and the worker's answer becomes a response.
+//! Sends a request to a PHP pool: queues it, and makes a response of the worker's answer.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -20,14 +20,16 @@ use crate::failure::{Failure, Retry};
 use crate::response::{Source, length};
 
 thread_local! {
-    /// The request record under construction; written and used without a pause in between.
+    /// The request record under construction. No `await` lies between its writing and its use, so
+    /// one buffer serves all requests of the loop.
     static RECORD: RefCell<Writer> = RefCell::new(Writer::new());
 }
 
-/// Asks the workers behind `gate`. `None`: they decline, which they may if `may_decline` says so.
+/// Asks the workers behind `gate`. `None`: they decline the request, which they may only if
+/// `may_decline` is set.
 ///
 /// # Errors
-/// [`Trouble`].
+/// Fails with the failure for the client and the reason for the log.
 pub async fn ask(
     gate: &Gate,
     call: &BackendRequest<'_>,
@@ -54,8 +56,8 @@ impl From<WorkerError> for Trouble {
     }
 }
 
-/// Whether the request may be given to another worker: the failure says so, and the worker had not
-/// answered.
+/// Whether the request may be given to another worker: its failure allows a retry, and the worker
+/// had not begun to answer.
 fn may_retry(fault: &WorkerError) -> bool {
     let is_answered = matches!(fault, WorkerError::Died { answered: true, .. });
     !is_answered && Failure::from(fault).retry() == Retry::Once
@@ -83,14 +85,14 @@ async fn head(
             Event::Head(head) => return Ok(Some(head)),
             Event::Interim(head) => send_interim(caller, &head),
             Event::Body(_) => return Err(WorkerError::Malformed),
-            // Nobody is told: a worker says these only of requests over FastCGI.
+            // A worker sends these only for requests over FastCGI.
             Event::Stderr(_) | Event::Usage(_) => {}
             Event::End(_) => return Ok(None),
         }
     }
 }
 
-/// Passes on an interim response; what is none, or wrong, is left out.
+/// Passes on an interim response. An invalid one is dropped.
 fn send_interim(caller: &Caller, head: &ResponseHead) {
     let Ok(status) = StatusCode::from_u16(head.status()) else { return };
     let mut headers = HeaderMap::new();
@@ -139,7 +141,7 @@ fn respond(
         );
         return Ok(response);
     };
-    // The worker is done and all is here: one piece, with its true length.
+    // The worker is done and the whole body is here: send it as one piece, with its real length.
     let (body, outcome) = whole(&mut exchange, left);
     if outcome == Outcome::Broken {
         return Err(Failure::WorkerBroken);
@@ -166,7 +168,8 @@ fn whole(exchange: &mut QueuedRequest, left: usize) -> (Bytes, Outcome) {
                 return (if many.is_empty() { one } else { many.freeze() }, outcome);
             }
             std::task::Poll::Ready(Ok(_)) => {}
-            // Cannot be: everything had been read. Treated as a cut response all the same.
+            // Unreachable, because everything had been read. Treat it as a cut response all the
+            // same.
             std::task::Poll::Ready(Err(_)) | std::task::Poll::Pending => {
                 return (Bytes::new(), Outcome::Broken);
             }

@@ -1,10 +1,11 @@
-//! What every application's response head goes through, whichever way it came.
+//! Checks that every application's response head passes, whichever protocol it came by.
 
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// Adds a field of an application's response. Fields of the connection are the server's business
-/// (RFC 9110 section 7.6.1); `Connection` itself stays until [`drop_connection_fields`] reads it.
+/// Adds a field of an application's response. Fields of the connection are dropped, because they
+/// are for the server alone (RFC 9110 section 7.6.1); `Connection` itself stays until
+/// [`drop_connection_fields`] reads it.
 pub fn put_header(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     const OF_THE_CONNECTION: [HeaderName; 4] =
         [header::TRANSFER_ENCODING, header::UPGRADE, header::TRAILER, header::TE];

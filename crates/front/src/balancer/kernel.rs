@@ -1,5 +1,5 @@
-//! What the kernel counts: how many processors have nothing to do, and how long a thread has waited
-//! for one.
+//! Reads two counters of the kernel: the idle time of the processors, and how long a thread has
+//! waited for a processor.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,21 +7,22 @@ use std::io::Read;
 /// The kernel counts in hundredths of a second (`USER_HZ`), whatever its own clock.
 const HUNDREDTH: f64 = 1e7;
 
-/// An earlier look that is older than that says nothing about now, in nanoseconds. Chosen
-/// arbitrarily.
+/// Longest time between two readings that are compared, in nanoseconds. Decisions are a tick of 200
+/// ms apart: a tenth of this would reject every reading, and ten times as much would average over
+/// load that is long over.
 const STALE: u64 = 1_000_000_000;
 
-/// Compares two looks at the kernel's count.
+/// Compares two readings of the kernel's count.
 #[derive(Debug, Default)]
 pub struct Spare {
-    /// When it was last looked at, and the idle time of all processors until then, in hundredths of
-    /// a second.
+    /// The time of the last reading, and the idle time of all processors until then, in hundredths
+    /// of a second.
     last: Option<(u64, u64)>,
 }
 
 impl Spare {
-    /// Processors that had nothing to do since the last look, which was not long ago; otherwise
-    /// none, for the next look will tell. Nothing if the kernel does not say.
+    /// How many processors were idle since the last reading. 0 if that was too long ago to compare:
+    /// the next reading will tell. `None` if the kernel does not provide the number.
     pub fn look(&mut self, now: u64) -> Option<f64> {
         let mut text = [0; 256];
         let read = File::open("/proc/stat").and_then(|mut file| file.read(&mut text)).ok()?;
@@ -35,8 +36,8 @@ impl Spare {
     }
 }
 
-/// Nanoseconds for which the calling thread has wanted a processor and not had one, since it began.
-/// Nothing if the kernel does not say.
+/// Nanoseconds for which the calling thread has waited for a processor since it began. `None` if
+/// the kernel does not provide the number.
 pub fn waited() -> Option<u64> {
     let mut text = [0; 96];
     let read =
@@ -44,8 +45,7 @@ pub fn waited() -> Option<u64> {
     str::from_utf8(&text[..read]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Idle time of all processors, from the beginning of `/proc/stat`: that without work, and that in
-/// wait for a disk.
+/// Idle time of all processors, from the first line of `/proc/stat`: `idle` and `iowait` together.
 fn idle(text: &[u8]) -> Option<u64> {
     let mut fields = text.split(|byte| *byte == b'\n').next()?.split(|byte| *byte == b' ');
     if fields.next()? != b"cpu" {

@@ -1,6 +1,6 @@
-//! How many event loops serve HTTP, and which of them has which connections.
+//! Decides how many event loops serve HTTP, and which connections each of them has.
 //!
-//! As few loops serve as have time for it. Two loops that share a processor cost each request a
+//! As few loops serve as can carry the load. Two loops that share a processor cost each request a
 //! context switch, and each request waits for the other loop's turn; a loop with a processor of its
 //! own costs neither. A loop that does not serve does not listen either, and its connections move
 //! to the serving loops, each one between two requests.
@@ -23,7 +23,7 @@ use policy::{CLIENTS, Facts, ScalingPolicy};
 /// one slow disk read.
 const LATE: f64 = 1.0;
 
-/// A loop that has not reported for this many ticks is taken for held up even if it may only lack a
+/// A loop that has not reported for this many ticks counts as held up, even if it only lacks a
 /// processor. Below [`LATE`] a busy machine would look held up all the time; much above it, clients
 /// wait.
 const VERY_LATE: f64 = 1.5;
@@ -40,10 +40,10 @@ const WHOLE: f64 = 1000.0;
 #[derive(Debug)]
 pub struct Balancer {
     members: Box<[Member]>,
-    /// How many serve: the first ones.
+    /// How many loops serve. They are the first ones.
     serving: watch::Sender<usize>,
     scaler: Mutex<Scaler>,
-    /// Nanoseconds.
+    /// The interval of reports, in nanoseconds.
     tick: u64,
 }
 
@@ -56,19 +56,19 @@ struct Scaler {
     decided: u64,
 }
 
-/// One event loop; on cache lines of its own, as its loop looks at it with each request.
+/// One event loop. It has cache lines of its own because its loop reads it with every request.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Member {
-    /// Connections: HTTP ones, and all.
+    /// HTTP connections; the next field counts all connections.
     clients: AtomicUsize,
     connections: AtomicUsize,
-    /// HTTP connections that are to go to others.
+    /// HTTP connections that should move to other loops.
     surplus: AtomicUsize,
-    /// Part of its time for which it has wanted a processor lately.
+    /// Fraction of its recent time in which it wanted a processor.
     demand: AtomicU32,
     is_full: AtomicBool,
-    /// It was held up since the last decision.
+    /// Whether it was held up since the last decision.
     was_held_up: AtomicBool,
     /// When it last reported, in nanoseconds; 0: it has not begun.
     seen: AtomicU64,
@@ -79,14 +79,14 @@ struct Member {
 pub struct Record {
     /// The time of the record.
     at: u64,
-    /// For how long it has worked.
+    /// How long the loop has worked.
     worked: u64,
-    /// For how long it has waited for a processor.
+    /// How long it has waited for a processor.
     waited: u64,
 }
 
 impl Record {
-    /// Of the calling thread, `now`.
+    /// The record of the calling thread at the time `now`.
     pub fn take(now: u64) -> Record {
         Record {
             at: now,
@@ -97,7 +97,7 @@ impl Record {
 }
 
 impl Balancer {
-    /// So many loops, which report at this interval.
+    /// A balancer for this many loops, which report at this interval.
     pub fn new(loops: usize, tick: Duration) -> Balancer {
         let scaler =
             Scaler { policy: ScalingPolicy::new(loops), spare: Spare::default(), decided: 0 };
@@ -119,17 +119,17 @@ impl Balancer {
         self.serving.subscribe()
     }
 
-    /// The loop for a new HTTP connection: of those that serve and are not held up the one with the
-    /// fewest, the one that asks among equals; `now` in nanoseconds. If they all have as many as
-    /// they may, any loop.
+    /// The loop for a new HTTP connection: of the loops that serve and are not held up, the one
+    /// with the fewest connections. If several have equally few, the asking one wins. If all are at
+    /// their limit, any loop is chosen. `now` is in nanoseconds.
     pub fn for_client(&self, asking: usize, now: u64) -> usize {
         let load = |index: usize| (self.is_late(index, LATE, now), self.clients(index));
         let least = least_of(asking, *self.serving.borrow(), load);
         if load(least).1 < CLIENTS { least } else { least_of(asking, self.members.len(), load) }
     }
 
-    /// The loop for a new connection of a web server: the one with the fewest of those that have
-    /// time and are not held up. `stays`: the one that asks, if it has time itself.
+    /// The loop for a new connection of a web server: of the loops that have time and are not held
+    /// up, the one with the fewest connections. `stays`: prefer the asking loop if it has time.
     pub fn for_server(&self, asking: usize, stays: bool, now: u64) -> usize {
         let is_full = |index: usize| self.members[index].is_full.load(Ordering::Relaxed);
         if stays && !is_full(asking) {
@@ -140,35 +140,35 @@ impl Balancer {
         least_of(asking, self.members.len(), load)
     }
 
-    /// Whether a loop has HTTP connections that are to move to other loops. Mostly not.
+    /// Whether a loop has HTTP connections that should move to other loops.
     pub fn has_surplus(&self, index: usize) -> bool {
         self.members[index].surplus.load(Ordering::Relaxed) > 0
     }
 
-    /// Another loop that takes over one of this loop's HTTP connections, which is between two
-    /// requests.
+    /// The loop that takes over one of this loop's HTTP connections, which is between two requests.
     pub fn handover_target(&self, index: usize, now: u64) -> Option<usize> {
         let member = &self.members[index];
-        // Nobody else takes from it; if it is set anew meanwhile, it is so again soon.
+        // Only this loop decrements it. A new value that is stored in between is lost, but the next
+        // decision stores it again.
         let surplus = member.surplus.load(Ordering::Relaxed);
         member.surplus.store(surplus.saturating_sub(1), Ordering::Relaxed);
         Some(self.for_client(index, now))
             .filter(|target| surplus > 0 && *target != index && self.serves(*target))
     }
 
-    /// A loop has a connection more.
+    /// Counts a connection that a loop has got.
     pub fn joined(&self, index: usize, is_client: bool) {
         self.members[index].connections.fetch_add(1, Ordering::Relaxed);
         self.members[index].clients.fetch_add(usize::from(is_client), Ordering::Relaxed);
     }
 
-    /// It has one less.
+    /// Counts a connection that a loop has lost.
     pub fn left(&self, index: usize, is_client: bool) {
         self.members[index].connections.fetch_sub(1, Ordering::Relaxed);
         self.members[index].clients.fetch_sub(usize::from(is_client), Ordering::Relaxed);
     }
 
-    /// Connections of one loop.
+    /// The number of connections of one loop.
     pub fn connections(&self, index: usize) -> usize {
         self.members[index].connections.load(Ordering::Relaxed)
     }
@@ -177,18 +177,18 @@ impl Balancer {
         self.members[index].clients.load(Ordering::Relaxed)
     }
 
-    /// Connections of all loops.
+    /// The number of connections of all loops.
     pub fn all_connections(&self) -> usize {
         (0..self.members.len()).map(|index| self.connections(index)).sum()
     }
 
-    /// A loop begins.
+    /// Records that a loop begins.
     pub fn begin(&self, index: usize, now: Record) {
         self.members[index].seen.store(now.at, Ordering::Relaxed);
     }
 
-    /// A loop tells what it has done from one record to the next. One of those who do decides for
-    /// all. Answers whether the loop has come to its turn in time.
+    /// Reports what a loop has done from one record to the next. One of the reporting loops decides
+    /// for all. Returns whether the report came in time.
     pub fn report(&self, index: usize, before: Record, now: Record) -> bool {
         let passed = now.at.saturating_sub(before.at).max(1);
         let (worked, waited) =
@@ -204,23 +204,24 @@ impl Balancer {
         if self.members.len() > 1 {
             match self.scaler.try_lock() {
                 Ok(mut scaler) => self.decide(&mut scaler, now.at),
-                // A panic elsewhere cannot leave it half changed.
+                // A panic under the lock cannot leave the scaler half changed.
                 Err(TryLockError::Poisoned(poisoned)) => {
                     self.decide(&mut poisoned.into_inner(), now.at)
                 }
-                // Somebody does it.
+                // Another loop is deciding at the moment.
                 Err(TryLockError::WouldBlock) => {}
             }
         }
         !self.exceeds(LATE, passed)
     }
 
-    /// Whether a time between two reports is so many ticks too long.
+    /// Whether the time between two reports is this many ticks too long.
     fn exceeds(&self, ticks: f64, time: u64) -> bool {
         time as f64 > (1.0 + ticks) * self.tick as f64
     }
 
-    /// Whether a loop's next report is so many ticks late. One that has not begun is not.
+    /// Whether a loop's next report is this many ticks late. A loop that has not begun is never
+    /// late.
     fn is_late(&self, index: usize, ticks: f64, now: u64) -> bool {
         let seen = self.members[index].seen.load(Ordering::Relaxed);
         seen > 0 && self.exceeds(ticks, now.saturating_sub(seen))
@@ -247,8 +248,8 @@ impl Balancer {
         self.share_out(serving, clients, now);
     }
 
-    /// Counts what each loop has too much of. Where the difference is small, connections that come
-    /// and go even it out.
+    /// Counts the surplus connections of each loop. A small difference is left alone: connections
+    /// that come and go even it out.
     fn share_out(&self, serving: usize, clients: usize, now: u64) {
         let fit = (0..serving).filter(|index| !self.is_late(*index, LATE, now)).count();
         let share = clients.div_ceil(fit.max(1));
@@ -261,7 +262,7 @@ impl Balancer {
     }
 }
 
-/// Which of so many loops has the least; the one that asks, among equals.
+/// The loop with the least of `count` loops. If several have equally little, the asking one wins.
 fn least_of<T: Ord>(asking: usize, count: usize, of: impl Fn(usize) -> T) -> usize {
     (0..count).min_by_key(|index| (of(*index), *index != asking)).unwrap_or(asking)
 }
@@ -286,8 +287,8 @@ mod tests {
         assert_eq!(pick(0, &[(true, 2), (true, 9), (true, 1)]), 2, "if none has");
     }
 
-    /// Loops that report for so many ticks from this one on that they have worked for this part of
-    /// their time.
+    /// Lets these loops report, for these ticks, that they have worked for this fraction of their
+    /// time.
     fn report(balancer: &Balancer, who: &[usize], ticks: std::ops::Range<u64>, part: f64) {
         for tick in ticks {
             let record = |tick: u64| Record {
@@ -307,7 +308,7 @@ mod tests {
         balancer
     }
 
-    /// So many clients come to this loop at this tick.
+    /// Adds this many clients to a loop at this tick.
     fn come(balancer: &Balancer, clients: usize, to: usize, tick: u64) {
         (0..clients).for_each(|_| balancer.joined(balancer.for_client(to, tick * TICK), true));
     }
@@ -316,7 +317,7 @@ mod tests {
         (0..balancer.members.len()).map(|index| balancer.clients(index)).collect()
     }
 
-    /// Connections of these loops change hands until nobody has too many.
+    /// Moves connections of these loops until no loop has a surplus.
     fn settle(balancer: &Balancer, who: &[usize], tick: u64) {
         for &index in who {
             while balancer.has_surplus(index) {
@@ -333,7 +334,7 @@ mod tests {
         let balancer = with(3, 10);
         report(&balancer, &[0, 1, 2], 1..3, 0.0);
         assert_eq!((clients(&balancer), balancer.serves(1)), (vec![10, 0, 0], false));
-        // The first loop says nothing any more.
+        // The first loop does not report any more.
         report(&balancer, &[1, 2], 3..7, 0.0);
         assert!(balancer.serves(2));
         come(&balancer, 30, 1, 7);

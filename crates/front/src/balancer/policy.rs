@@ -1,4 +1,4 @@
-//! The number of event loops that serve, decided from what they have done lately. No clock and no
+//! Decides how many event loops serve, from what they have done lately. It uses no clock and no
 //! system call.
 //!
 //! ```text
@@ -29,7 +29,7 @@ const AMPLE: f64 = 0.5;
 /// leave 0.05 to 0.2 of one, a loop that another one could help leaves 0.4.
 const SPARE: f64 = 0.3;
 
-/// Decisions in a row that must find it so.
+/// Decisions in a row that must agree before another loop serves.
 const TWICE: u32 = 2;
 
 /// HTTP connections for which one loop is enough. Each may have a request in the queue, and this is
@@ -53,7 +53,7 @@ pub struct Facts {
     pub demand: f64,
     /// HTTP connections.
     pub clients: usize,
-    /// Whether a loop has not come to its turn for long.
+    /// Whether a loop was held up.
     pub is_held_up: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct Facts {
 pub struct ScalingPolicy {
     loops: usize,
     serving: usize,
-    /// Decisions in a row that have found more work and processors than serve.
+    /// Decisions in a row that have found both more work and idle processors.
     wanting: u32,
     /// Since when fewer loops would suffice.
     calm_since: Option<u64>,
@@ -70,13 +70,14 @@ pub struct ScalingPolicy {
 }
 
 impl ScalingPolicy {
-    /// Of so many loops, one serves until there is more to do.
+    /// A policy for this many loops. One of them serves until there is more to do.
     pub fn new(loops: usize) -> ScalingPolicy {
         ScalingPolicy { loops, serving: 1, wanting: 0, calm_since: None, wary_until: 0 }
     }
 
-    /// How many loops serve from now on. `spare` tells how many processors have had nothing to do
-    /// lately; it is asked only if that matters, and if nobody knows there are enough.
+    /// How many loops serve from now on. `spare` gives the number of processors that were idle
+    /// lately. It is called only if that matters. If it gives `None`, enough are assumed to be
+    /// idle.
     pub fn decide(&mut self, facts: Facts, spare: impl FnOnce() -> Option<f64>) -> usize {
         let Facts { now, demand, clients, is_held_up } = facts;
         if is_held_up {

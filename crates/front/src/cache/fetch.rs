@@ -1,4 +1,4 @@
-//! Responses that come from whoever answers: what becomes of them in the cache.
+//! Decides what becomes of a backend's response in the cache.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,25 +10,25 @@ use tokamak_cost::Ledger;
 use tokio::sync::oneshot;
 
 use super::fill::Lead;
-use super::reply::{self, How};
+use super::reply::{self, CacheStatus};
 use super::tier::Ticket;
 use super::{CachePolicy, Content, Lookup, PASSED, unconditional};
 use crate::failure::{Failure, Side};
 use crate::response::{Source, TeeWriter, tee};
 
-/// What comes of a request that goes past scripts and applications: an answer, or nothing because
-/// it begins anew.
+/// The result of a request that scripts and applications have handled. `None`: a script restarts
+/// the request.
 pub type Outcome = Option<Result<Response<Source>, Failure>>;
 
-/// Header fields by which applications tag their responses, and what divides the tags.
+/// Header fields by which applications tag their responses, each with the separator of its tags.
 const TAGS: [(HeaderName, &[u8]); 3] = [
     (HeaderName::from_static("cache-tag"), b", "),
     (HeaderName::from_static("surrogate-key"), b" "),
     (HeaderName::from_static("xkey"), b", "),
 ];
 
-/// Fields that are for one client (RFC 9111 section 3.1). Those of the connection are not here any
-/// more, but for a `close` of a script.
+/// Fields that are for one client (RFC 9111 section 3.1). The connection's fields have been removed
+/// before, except a `close` that a script has set.
 const NOT_KEPT: [HeaderName; 5] = [
     header::CONNECTION,
     header::SET_COOKIE,
@@ -37,7 +37,7 @@ const NOT_KEPT: [HeaderName; 5] = [
     HeaderName::from_static("proxy-authentication-info"),
 ];
 
-/// Takes the tags out of a response.
+/// Removes the tags from a response and returns them.
 fn tags(headers: &mut HeaderMap) -> Vec<Box<str>> {
     let mut tags = Vec::new();
     for (name, dividers) in TAGS {
@@ -55,8 +55,9 @@ fn tags(headers: &mut HeaderMap) -> Vec<Box<str>> {
     tags
 }
 
-/// What the cache knows of a request that it has no response for, and does with the response.
-struct Shelf {
+/// Stores the response to a request that the cache could not answer: what was known when the
+/// request missed.
+struct MissContext {
     content: Arc<Content>,
     policy: Arc<CachePolicy>,
     key: Key,
@@ -64,18 +65,18 @@ struct Shelf {
     facts: tokamak_cache::Request,
     /// The request's header fields, by which the response will be found again.
     headers: HeaderMap,
-    /// How often something had been purged.
+    /// The number of purges so far when the request missed.
     purges: u64,
     /// When the response was asked for.
     asked: u64,
-    /// The same of the second tier.
+    /// How far the second tier's stream of purges had been read.
     ticket: Ticket,
     index: usize,
 }
 
-impl Shelf {
-    fn new(lookup: &Lookup<'_>, facts: tokamak_cache::Request) -> Shelf {
-        Shelf {
+impl MissContext {
+    fn new(lookup: &Lookup<'_>, facts: tokamak_cache::Request) -> MissContext {
+        MissContext {
             content: lookup.content.clone(),
             policy: lookup.policy.clone(),
             key: lookup.key(),
@@ -93,13 +94,14 @@ impl Shelf {
         self.content.store.counts(self.index)
     }
 
-    /// What time it is, and how long ago the response was asked for.
+    /// The current time, and how long ago the response was asked for.
     fn received(&self) -> (SystemTime, Duration) {
         let delay = Duration::from_nanos(tokamak_cost::now().saturating_sub(self.asked));
         (SystemTime::now(), delay)
     }
 
-    /// What the response becomes in the cache, once its body is there. `None`: it cannot be kept.
+    /// Plans the cache entry that the response becomes once its body is there. `None`: it may not
+    /// be stored.
     fn plan(&self, response: &Response<Source>, tags: Vec<Box<str>>) -> Option<Plan> {
         let (status, headers) = (response.status(), response.headers());
         let length = headers
@@ -108,7 +110,7 @@ impl Shelf {
         if length.is_some_and(|length| length > self.content.store.largest()) {
             return None;
         }
-        // The file system keeps files itself.
+        // Files are not stored: the kernel's page cache holds them already.
         if matches!(response.body(), Source::Files(_) | Source::Series(_)) {
             return None;
         }
@@ -122,15 +124,16 @@ impl Shelf {
         let selection = Selection::of(&self.headers, headers)?;
         let mut headers = headers.clone();
         NOT_KEPT.iter().for_each(|name| drop(headers.remove(name)));
-        // It is worked out anew whenever the response is sent.
+        // `Age` is computed whenever the response is sent.
         headers.remove(header::AGE);
-        // Whoever forwards a response says when it was made (RFC 9110 section 6.6.1).
+        // A recipient that forwards a response adds `Date` if it is missing (RFC 9110 section
+        // 6.6.1).
         headers.entry(header::DATE).or_insert_with(date);
         let tags = tags.into_iter().chain(self.overrides.tags.iter().cloned()).collect();
         Some(Plan { status, headers, selection, tags, lifetimes, asked: self.asked })
     }
 
-    /// Stores an entry; whether it was.
+    /// Stores an entry. Returns whether it was stored.
     fn put(&self, entry: &Arc<Entry>, lead: Option<&Lead>) -> bool {
         let is_current = lead.is_none_or(|lead| !lead.is_outdated());
         let is_stored = is_current && self.content.store.put(&self.key, entry.clone(), self.purges);
@@ -143,7 +146,7 @@ impl Shelf {
         is_stored
     }
 
-    /// Remembers that there is nothing to wait for.
+    /// Remembers that the response cannot be stored, so that other requests do not wait for it.
     fn pass(&self) {
         self.content.store.pass(&self.key, &self.facts, tokamak_cost::now() + PASSED);
     }
@@ -174,67 +177,73 @@ impl Plan {
     }
 }
 
-/// What the cache does with the response to a request that it lets pass.
-pub struct Note(Kind);
+/// What the cache does with the response to a request that it does not handle itself.
+pub struct ResponseAction(Kind);
 
 enum Kind {
     /// There is no cache.
     None,
-    /// Says that the cache had nothing to do with it.
+    /// Marks the response as a bypass of the cache.
     Bypass,
-    /// Forgets what the request has changed.
+    /// Removes the entry that the request has changed.
     Change(Arc<Content>, Key),
-    /// Keeps it if that is easy: it is here, and whole.
-    Miss(Box<Shelf>, bool),
+    /// Stores the response if its whole body is in memory already.
+    Miss(Box<MissContext>, bool),
 }
 
-impl Note {
-    /// Without a cache.
-    pub fn none() -> Note {
-        Note(Kind::None)
+impl ResponseAction {
+    /// No cache is configured: nothing is done.
+    pub fn none() -> ResponseAction {
+        ResponseAction(Kind::None)
     }
 
-    pub(super) fn bypass() -> Note {
-        Note(Kind::Bypass)
+    pub(super) fn bypass() -> ResponseAction {
+        ResponseAction(Kind::Bypass)
     }
 
-    pub(super) fn change(content: &Arc<Content>, key: Key) -> Note {
-        Note(Kind::Change(content.clone(), key))
+    pub(super) fn change(content: &Arc<Content>, key: Key) -> ResponseAction {
+        ResponseAction(Kind::Change(content.clone(), key))
     }
 
-    pub(super) fn miss(lookup: &Lookup<'_>, facts: tokamak_cache::Request, is_whole: bool) -> Note {
-        Note(Kind::Miss(Box::new(Shelf::new(lookup, facts)), is_whole))
+    pub(super) fn miss(
+        lookup: &Lookup<'_>,
+        facts: tokamak_cache::Request,
+        is_whole: bool,
+    ) -> ResponseAction {
+        ResponseAction(Kind::Miss(Box::new(MissContext::new(lookup, facts)), is_whole))
     }
 
-    /// Whether the response may be kept.
+    /// Whether the response may be stored.
     pub fn may_keep(&self) -> bool {
         matches!(self.0, Kind::Miss(_, true))
     }
 
-    /// Scripts want something else for what has come.
+    /// Replaces the overrides of scripts, which may change when they have seen the response.
     pub fn overrides(&mut self, overrides: &Overrides) {
-        if let Kind::Miss(shelf, _) = &mut self.0 {
-            shelf.overrides = overrides.clone();
+        if let Kind::Miss(miss, _) = &mut self.0 {
+            miss.overrides = overrides.clone();
         }
     }
 
-    /// Looks at the response.
+    /// Applies the action to the response.
     pub fn finish(self, mut response: Response<Source>) -> Response<Source> {
         if matches!(self.0, Kind::None) {
             return response;
         }
         let tags = tags(response.headers_mut());
         let how = match self.0 {
-            Kind::None | Kind::Bypass => How::Bypass,
+            Kind::None | Kind::Bypass => CacheStatus::Bypass,
             Kind::Change(content, key) => {
                 if response.status().is_success() || response.status().is_redirection() {
                     content.invalidate(key.bytes());
                 }
-                How::Bypass
+                CacheStatus::Bypass
             }
-            Kind::Miss(shelf, is_whole) => {
-                let plan = if is_whole { shelf.plan(&response, tags) } else { None };
-                How::Miss { is_stored: plan.is_some_and(|plan| shelf.keep(plan, response.body())) }
+            Kind::Miss(miss, is_whole) => {
+                let plan = if is_whole { miss.plan(&response, tags) } else { None };
+                CacheStatus::Miss {
+                    is_stored: plan.is_some_and(|plan| miss.keep(plan, response.body())),
+                }
             }
         };
         reply::mark(response.headers_mut(), how, None);
@@ -242,8 +251,8 @@ impl Note {
     }
 }
 
-impl Shelf {
-    /// Stores a response whose body is at hand.
+impl MissContext {
+    /// Stores a response whose body is in memory.
     fn keep(&self, plan: Plan, body: &Source) -> bool {
         let body = match body {
             Source::Whole(bytes) => bytes.clone(),
@@ -254,25 +263,25 @@ impl Shelf {
     }
 }
 
-/// A request that somebody else answers, for the cache and for its client.
+/// A request that a backend answers, both for the cache and for the client.
 pub struct Fetch {
-    shelf: Shelf,
+    miss: MissContext,
     method: Method,
-    /// What there was, but may not be used without asking.
+    /// The stale entry, which must be revalidated.
     stale: Option<Arc<Entry>>,
-    /// Others wait for it, if it has this.
+    /// Set if other requests wait for this response.
     lead: Option<Lead>,
 }
 
-/// What the one who asked gets.
-enum Got {
-    /// This response.
+/// What the waiting request gets.
+enum FetchResult {
+    /// A response that is not stored, or not yet.
     Response(Response<Source>),
-    /// One that is stored now.
-    Entry(Arc<Entry>, How),
-    /// None.
+    /// An entry of the cache, sent as a response.
+    Entry(Arc<Entry>, CacheStatus),
+    /// The request failed.
     Failure(Failure),
-    /// The request begins anew.
+    /// The request is restarted.
     Restart,
 }
 
@@ -284,15 +293,15 @@ impl Fetch {
         lead: Option<Lead>,
     ) -> Fetch {
         Fetch {
-            shelf: Shelf::new(lookup, facts),
+            miss: MissContext::new(lookup, facts),
             method: lookup.request.method().clone(),
             stale,
             lead,
         }
     }
 
-    /// The request to ask with: for all of the response, or for the word that what is here is still
-    /// right.
+    /// The request for the backend: for the whole response or, if there is a stale entry, for its
+    /// revalidation.
     pub fn request(&self, request: &Request<()>) -> Request<()> {
         let mut other = Request::new(());
         *other.method_mut() = request.method().clone();
@@ -302,25 +311,25 @@ impl Fetch {
         other
     }
 
-    /// Its header fields.
+    /// The header fields of that request.
     pub fn headers(&self) -> HeaderMap {
-        let mut headers = unconditional(&self.shelf.headers);
+        let mut headers = unconditional(&self.miss.headers);
         headers.extend(self.stale.iter().flat_map(|stale| stale.validators()));
         headers
     }
 
-    /// Asks, in a task of its own: others may want the response when the client has left. Scripts
-    /// may then want something else for what has come.
+    /// Asks the backend in a task of its own, because other requests may wait for the response when
+    /// the client has left. `ask` also returns the new overrides of scripts, if any.
     pub async fn run<T: Send + 'static>(
         mut self,
         ledger: &mut Ledger,
         ask: impl Future<Output = (Outcome, Ledger, Option<Overrides>, T)> + Send + 'static,
     ) -> (Outcome, T) {
-        let (method, headers) = (self.method.clone(), self.shelf.headers.clone());
+        let (method, headers) = (self.method.clone(), self.miss.headers.clone());
         let (tell, told) = oneshot::channel();
         tokio::spawn(async move {
             let (outcome, mut ledger, overrides, rest) = ask.await;
-            self.shelf.overrides = overrides.unwrap_or(self.shelf.overrides);
+            self.miss.overrides = overrides.unwrap_or(self.miss.overrides);
             let (got, growing) = self.receive(outcome);
             // The client may have left.
             let _ = tell.send((got, ledger, rest));
@@ -328,42 +337,43 @@ impl Fetch {
                 growing.finish(&mut ledger).await;
             }
         });
-        // As everywhere, a panic ends the connection; the log has it.
+        // A panic ends the connection, as everywhere. It has been logged.
         let Ok((got, booked, rest)) = told.await else {
             panic!("asking for the cache has panicked")
         };
         *ledger = booked;
         let outcome = match got {
-            Got::Response(response) => Some(Ok(response)),
-            Got::Entry(entry, how) => {
+            FetchResult::Response(response) => Some(Ok(response)),
+            FetchResult::Entry(entry, how) => {
                 let now = tokamak_cost::now();
                 Some(Ok(reply::answer(&entry, &method, &headers, how, now)))
             }
-            Got::Failure(failure) => Some(Err(failure)),
-            Got::Restart => None,
+            FetchResult::Failure(failure) => Some(Err(failure)),
+            FetchResult::Restart => None,
         };
         (outcome, rest)
     }
 
-    /// Takes in what has come. A body that is still coming is to be finished.
-    fn receive(self, outcome: Outcome) -> (Got, Option<Unfinished>) {
+    /// Handles the backend's answer. If the body is still coming, the caller must run
+    /// [`Unfinished::finish`].
+    fn receive(self, outcome: Outcome) -> (FetchResult, Option<Unfinished>) {
         let now = tokamak_cost::now();
         let stale = self.stale.clone();
         let rescue = stale.as_ref().filter(|stale| stale.serves_errors(now));
         let mut response = match outcome {
-            None => return (Got::Restart, None),
+            None => return (FetchResult::Restart, None),
             Some(Ok(response)) if !is_failure(response.status()) => response,
             Some(answer) => {
                 let is_ours = matches!(&answer, Err(failure) if failure.side() == Side::Client);
                 return match (rescue, answer) {
                     (Some(stale), _) if !is_ours => {
-                        Counts::count(&self.shelf.counts().stale);
+                        Counts::count(&self.miss.counts().stale);
                         if let Some(lead) = self.lead {
-                            lead.land(stale.clone());
+                            lead.complete(stale.clone());
                         }
-                        (Got::Entry(stale.clone(), How::Error), None)
+                        (FetchResult::Entry(stale.clone(), CacheStatus::Error), None)
                     }
-                    (_, Err(failure)) => (Got::Failure(failure), None),
+                    (_, Err(failure)) => (FetchResult::Failure(failure), None),
                     (_, Ok(response)) => self.store(response),
                 };
             }
@@ -376,47 +386,46 @@ impl Fetch {
         self.store(response)
     }
 
-    /// What is here is still right.
-    fn freshen(self, stale: &Arc<Entry>, response: &mut Response<Source>) -> Got {
+    /// Updates the stale entry: the backend has answered 304.
+    fn freshen(self, stale: &Arc<Entry>, response: &mut Response<Source>) -> FetchResult {
         tags(response.headers_mut());
-        let Fetch { shelf, lead, .. } = self;
-        Counts::count(&shelf.counts().revalidated);
+        let Fetch { miss, lead, .. } = self;
+        Counts::count(&miss.counts().revalidated);
         let now = tokamak_cost::now();
         let mut said =
             stale.freshened(response.headers(), tokamak_cache::Lifetimes::default(), now).headers;
-        // Of what it says of its age only what it says now counts.
+        // Only the `Date` and `Age` of the new answer count, not those of the stored one.
         if !response.headers().contains_key(header::DATE) {
             said.insert(header::DATE, date());
         }
         said.extend(response.headers().get(header::AGE).map(|age| (header::AGE, age.clone())));
         let answer = (stale.status, &said);
         let lifetimes =
-            judge(&shelf.policy.rules, &shelf.overrides, &shelf.facts, answer, shelf.received());
+            judge(&miss.policy.rules, &miss.overrides, &miss.facts, answer, miss.received());
         NOT_KEPT.iter().for_each(|name| drop(said.remove(name)));
-        let entry = lifetimes.map(|lifetimes| {
-            Arc::new(stale.freshened(&said, lifetimes, now).asked_at(shelf.asked))
-        });
-        let is_stored = entry.as_ref().is_some_and(|entry| shelf.put(entry, lead.as_ref()));
+        let entry = lifetimes
+            .map(|lifetimes| Arc::new(stale.freshened(&said, lifetimes, now).asked_at(miss.asked)));
+        let is_stored = entry.as_ref().is_some_and(|entry| miss.put(entry, lead.as_ref()));
         let entry = entry.unwrap_or_else(|| stale.clone());
         if let Some(lead) = lead.filter(|_| is_stored) {
-            lead.land(entry.clone());
+            lead.complete(entry.clone());
         }
-        Got::Entry(entry, How::Stale { status: 304, is_stored })
+        FetchResult::Entry(entry, CacheStatus::Stale { status: 304, is_stored })
     }
 
-    /// A new response.
-    fn store(self, mut response: Response<Source>) -> (Got, Option<Unfinished>) {
-        let Fetch { shelf, stale, lead, .. } = self;
+    /// Stores a new response.
+    fn store(self, mut response: Response<Source>) -> (FetchResult, Option<Unfinished>) {
+        let Fetch { miss, stale, lead, .. } = self;
         let how = |is_stored| match (&stale, response.status().as_u16()) {
-            (Some(_), status) => How::Stale { status, is_stored },
-            (None, _) => How::Miss { is_stored },
+            (Some(_), status) => CacheStatus::Stale { status, is_stored },
+            (None, _) => CacheStatus::Miss { is_stored },
         };
         let (kept, lost) = (how(true), how(false));
         let tags = tags(response.headers_mut());
-        let Some(plan) = shelf.plan(&response, tags) else {
-            shelf.pass();
+        let Some(plan) = miss.plan(&response, tags) else {
+            miss.pass();
             reply::mark(response.headers_mut(), lost, None);
-            return (Got::Response(response), None);
+            return (FetchResult::Response(response), None);
         };
         match std::mem::replace(response.body_mut(), Source::Empty) {
             body @ (Source::Whole(_) | Source::Empty) => {
@@ -424,15 +433,15 @@ impl Fetch {
                     Source::Whole(bytes) => bytes,
                     _ => bytes::Bytes::new(),
                 });
-                let is_stored = shelf.put(&entry, lead.as_ref());
+                let is_stored = miss.put(&entry, lead.as_ref());
                 if let Some(lead) = lead.filter(|_| is_stored) {
-                    lead.land(entry.clone());
+                    lead.complete(entry.clone());
                 }
-                (Got::Entry(entry, if is_stored { kept } else { lost }), None)
+                (FetchResult::Entry(entry, if is_stored { kept } else { lost }), None)
             }
             source => {
-                let (writer, reader) = tee(shelf.content.budget.clone());
-                // As it will be sent from the cache, but for what is not known yet.
+                let (writer, reader) = tee(miss.content.budget.clone());
+                // The same headers as from the cache, except those that are not known yet.
                 *response.headers_mut() = plan.headers.clone();
                 if plan.lifetimes.is_aged {
                     response
@@ -441,7 +450,10 @@ impl Fetch {
                 }
                 reply::mark(response.headers_mut(), kept, None);
                 *response.body_mut() = Source::Tee(reader);
-                (Got::Response(response), Some(Unfinished { shelf, lead, plan, source, writer }))
+                (
+                    FetchResult::Response(response),
+                    Some(Unfinished { miss, lead, plan, source, writer }),
+                )
             }
         }
     }
@@ -453,7 +465,7 @@ fn is_failure(status: StatusCode) -> bool {
 
 /// A response that is sent while it is read into the cache.
 struct Unfinished {
-    shelf: Shelf,
+    miss: MissContext,
     lead: Option<Lead>,
     plan: Plan,
     source: Source,
@@ -462,14 +474,14 @@ struct Unfinished {
 
 impl Unfinished {
     async fn finish(self, ledger: &mut Ledger) {
-        let Unfinished { shelf, lead, plan, source, writer } = self;
-        let Some(body) = writer.fill(source, shelf.content.store.largest(), ledger).await else {
-            return shelf.pass();
+        let Unfinished { miss, lead, plan, source, writer } = self;
+        let Some(body) = writer.fill(source, miss.content.store.largest(), ledger).await else {
+            return miss.pass();
         };
         let entry = plan.entry(body);
-        let is_stored = shelf.put(&entry, lead.as_ref());
+        let is_stored = miss.put(&entry, lead.as_ref());
         if let Some(lead) = lead.filter(|_| is_stored) {
-            lead.land(entry);
+            lead.complete(entry);
         }
     }
 }

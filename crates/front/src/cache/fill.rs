@@ -1,4 +1,4 @@
-//! Responses that are on their way into the cache, and those who wait for them.
+//! Responses that are being read into the cache (fills), and the requests that wait for them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,60 +7,63 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokamak_cache::{Entry, Key, Request};
 use tokio::sync::watch;
 
-/// What became of a response that was on its way.
+/// The state of a fill.
 #[derive(Clone)]
-pub enum Landing {
-    /// It is still.
-    Under,
-    /// It is in the cache.
+pub enum FillState {
+    /// The response is still coming.
+    Pending,
+    /// The response is in the cache.
     Stored(Arc<Entry>),
-    /// It is for nobody else, or there is none.
-    Lost,
+    /// The response is not shared with other requests, or there is none.
+    Abandoned,
 }
 
-/// The fills, by what they are for: requests that are somebody's own do not wait for those that
-/// are nobody's, since their responses may not be for them.
+/// The fills by key, and by whether the request is personal (it has cookies or credentials).
+/// Personal requests and others do not wait for each other, because the response to one may not be
+/// for the other.
 type Map = HashMap<(Key, bool), Fill>;
 
 struct Fill {
-    landing: watch::Receiver<Landing>,
+    state: watch::Receiver<FillState>,
     is_outdated: Arc<AtomicBool>,
 }
 
-/// All of them.
+/// All fills.
 #[derive(Clone, Default)]
 pub struct Fills(Arc<Mutex<Map>>);
 
-/// What a request does about a response that is missing.
+/// What a request does about a missing response.
 pub enum Joined {
-    /// It asks, and others wait for it.
+    /// It asks the backend, and other requests wait for it.
     Lead(Lead),
-    /// It waits.
+    /// It waits for another request.
     Wait(Waiting),
-    /// It asks for itself.
+    /// It asks the backend for itself alone.
     Alone,
 }
 
 impl Fills {
     fn map(&self) -> MutexGuard<'_, Map> {
-        // Poisoned by a panic that has been reported: each change of the map is a single call.
+        // If a panic has poisoned the lock, it has been reported. Each change is a single call, so
+        // the map is intact.
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Joins the fill of a response, or begins it.
+    /// Joins the fill of a response, or begins one.
     pub fn join(&self, key: Key, request: &Request) -> Joined {
         let name = (key, request.is_own());
         let mut map = self.map();
         if let Some(fill) = map.get(&name) {
-            return Joined::Wait(Waiting(fill.landing.clone()));
+            return Joined::Wait(Waiting(fill.state.clone()));
         }
-        let (landing, seen) = watch::channel(Landing::Under);
+        let (state, seen) = watch::channel(FillState::Pending);
         let is_outdated = Arc::new(AtomicBool::new(false));
-        map.insert(name.clone(), Fill { landing: seen, is_outdated: is_outdated.clone() });
-        Joined::Lead(Lead { fills: self.clone(), name, landing, is_outdated })
+        map.insert(name.clone(), Fill { state: seen, is_outdated: is_outdated.clone() });
+        Joined::Lead(Lead { fills: self.clone(), name, state, is_outdated })
     }
 
-    /// What is under way for this key is not to be stored: a request has changed it meanwhile.
+    /// Marks the fills of this key as outdated, so that they are not stored: a request has changed
+    /// the resource meanwhile.
     pub fn outdate(&self, key: &[u8]) {
         let map = self.map();
         let fills = [false, true].map(|is_own| map.get(&(Key::of(key), is_own)));
@@ -72,64 +75,65 @@ impl Fills {
 }
 
 /// A request's wait for another one's response.
-pub struct Waiting(watch::Receiver<Landing>);
+pub struct Waiting(watch::Receiver<FillState>);
 
 impl Waiting {
-    /// What became of it.
-    pub async fn landed(&mut self) -> Landing {
-        let landed = self.0.wait_for(|landing| !matches!(landing, Landing::Under)).await;
-        landed.map_or(Landing::Lost, |landing| landing.clone())
+    /// Waits for the end of the fill.
+    pub async fn ended(&mut self) -> FillState {
+        let ended = self.0.wait_for(|state| !matches!(state, FillState::Pending)).await;
+        ended.map_or(FillState::Abandoned, |state| state.clone())
     }
 }
 
-/// The one who asks. Dropping it tells those who wait that there is nothing for them.
+/// Held by the request that asks the backend. Dropping it releases the waiting requests without a
+/// response.
 pub struct Lead {
     fills: Fills,
     name: (Key, bool),
-    landing: watch::Sender<Landing>,
+    state: watch::Sender<FillState>,
     is_outdated: Arc<AtomicBool>,
 }
 
 impl Lead {
-    /// What it asks for.
+    /// The key that is being filled.
     pub fn key(&self) -> &Key {
         &self.name.0
     }
 
-    /// Whether a request has changed it meanwhile.
+    /// Whether a request has changed the resource meanwhile.
     pub fn is_outdated(&self) -> bool {
         self.is_outdated.load(Ordering::Acquire)
     }
 
-    /// The response is there.
-    pub fn land(self, entry: Arc<Entry>) {
-        self.landing.send_replace(Landing::Stored(entry));
+    /// Ends the fill: the waiting requests get this entry.
+    pub fn complete(self, entry: Arc<Entry>) {
+        self.state.send_replace(FillState::Stored(entry));
     }
 }
 
 impl Drop for Lead {
     fn drop(&mut self) {
         self.fills.map().remove(&self.name);
-        let _ = self.landing.send_if_modified(|landing| {
-            let is_lost = matches!(landing, Landing::Under);
+        let _ = self.state.send_if_modified(|state| {
+            let is_lost = matches!(state, FillState::Pending);
             if is_lost {
-                *landing = Landing::Lost;
+                *state = FillState::Abandoned;
             }
             is_lost
         });
     }
 }
 
-/// The lead, as it travels with a request of the server's own until it is at the cache again.
+/// Carries a lead with a subrequest until that reaches the cache.
 pub struct Refresh(Mutex<Option<Lead>>);
 
 impl Refresh {
-    /// With a lead.
+    /// Wraps a lead.
     pub fn new(lead: Lead) -> Refresh {
         Refresh(Mutex::new(Some(lead)))
     }
 
-    /// Takes it, once.
+    /// Takes the lead. Only the first call gets it.
     pub fn take(&self) -> Option<Lead> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
@@ -163,8 +167,8 @@ mod tests {
         };
         let own = Request { has_cookies: true, ..Request::default() };
         assert!(matches!(fills.join(key(), &own), Joined::Lead(_)), "not for somebody's own");
-        lead.land(entry());
-        assert!(matches!(second.landed().await, Landing::Stored(_)));
+        lead.complete(entry());
+        assert!(matches!(second.ended().await, FillState::Stored(_)));
         assert!(
             matches!(fills.join(key(), &Request::default()), Joined::Lead(_)),
             "the next one leads again"
@@ -185,6 +189,6 @@ mod tests {
         fills.outdate(b"a/");
         assert!(lead.is_outdated());
         drop(lead);
-        assert!(matches!(second.landed().await, Landing::Lost));
+        assert!(matches!(second.ended().await, FillState::Abandoned));
     }
 }

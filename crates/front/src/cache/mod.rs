@@ -1,10 +1,10 @@
-//! The content cache in a request's way: what an application has said is said again, as long as
-//! HTTP, the operator and scripts allow it. Of several requests that miss the same response one
-//! asks, and the others wait for it.
+//! The content cache. An application's response is sent again as long as HTTP, the operator and
+//! scripts allow it. If several requests miss the same response, one of them asks the application
+//! and the others wait for it.
 //!
 //! ```text
 //! Lookup ──┬─ Answer   from the cache; if it is stale, a request of the server's own fetches it anew
-//!          ├─ Pass     the caller goes on by itself; `Note::finish` looks at the response
+//!          ├─ Pass     the caller asks a backend; `ResponseAction::finish` sees the response
 //!          └─ Fetch    `Fetch::run` asks in a task of its own, which goes on when the client has left
 //! ```
 
@@ -31,20 +31,21 @@ use crate::failure::Failure;
 use crate::response::{Budget, Source};
 use crate::route::hosts::host;
 
-pub use fetch::{Fetch, Note};
+pub use fetch::{Fetch, ResponseAction};
 pub use fill::Refresh;
-use fill::{Fills, Joined, Landing, Lead};
+use fill::{FillState, Fills, Joined, Lead};
 pub use policy::{CachePolicy, SiteCachePolicies};
-use reply::How;
+use reply::CacheStatus;
 use tier::Tier;
 
-/// How long it is remembered that what is under a key cannot be kept. Chosen arbitrarily: long
-/// enough that a busy page makes nobody wait, short enough that an error page is forgotten soon.
+/// How long the cache remembers that the response of a key cannot be stored. Ten times less, and
+/// the requests of a busy page would wait for each other every second; ten times more, and a page
+/// that failed once would stay uncollapsed for more than a minute.
 const PASSED: u64 = 10_000_000_000;
 
-/// Bodies on their way into the store may take one part in so many of its memory, beside it. With a
-/// smaller part a few slow clients would keep pages out of the cache, with a larger one they would
-/// take as much memory as the cache itself.
+/// Bodies on their way into the store may take this fraction (one in …) of the store's memory, in
+/// addition to it. With a smaller part a few slow clients would keep pages out of the cache, with a
+/// larger one they would take as much memory as the cache itself.
 const SHARE_ON_THE_WAY: usize = 4;
 
 thread_local! {
@@ -52,19 +53,19 @@ thread_local! {
     static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The responses that all event loops share, and those that are on their way.
+/// The stored responses, and those on their way into the store. All event loops share them.
 pub struct Content {
-    /// The responses.
+    /// The stored responses.
     pub store: Store,
     fills: Fills,
     wait: Duration,
     tier: Option<Arc<Tier>>,
-    /// What bodies on their way into the store may take.
+    /// The memory for bodies on their way into the store.
     budget: Arc<Budget>,
 }
 
 impl Content {
-    /// An empty one; nothing if no site wants it.
+    /// An empty cache; `None` if no site uses it.
     pub fn new(server: &config::Server) -> Option<Arc<Content>> {
         let wants = |site: &config::Site| {
             site.cache.is_on || site.routes.iter().any(|route| route.cache.is_on)
@@ -78,7 +79,7 @@ impl Content {
         })
     }
 
-    /// Forgets what is under a key: a request has changed it.
+    /// Removes what is stored under a key, because a request has changed it.
     fn invalidate(&self, key: &[u8]) {
         self.forget(key);
         if let Some(tier) = &self.tier {
@@ -86,7 +87,8 @@ impl Content {
         }
     }
 
-    /// Removes responses, here and on the nodes that share a second tier; how many here.
+    /// Removes responses here and on the nodes that share a second tier. Returns how many were
+    /// removed here.
     pub fn purge(&self, what: &Purge) -> u64 {
         if let Some(tier) = &self.tier {
             tier.purge(what);
@@ -99,8 +101,8 @@ impl Content {
         self.fills.outdate(key);
     }
 
-    /// Does on this node what the others tell it to, if they share a second tier. One event loop
-    /// does it for all.
+    /// Carries out the purges of other nodes, if they share a second tier. One event loop does it
+    /// for all.
     pub fn attend(self: &Arc<Content>) {
         let (content, Some(tier)) = (self.clone(), self.tier.clone()) else { return };
         tokio::spawn(async move {
@@ -113,44 +115,44 @@ impl Content {
     }
 }
 
-/// The answer that a kept response is to a request.
+/// Makes the response to a request from a stored entry.
 pub fn answer(entry: &Entry, method: &Method, headers: &HeaderMap) -> Response<Source> {
-    reply::answer(entry, method, headers, How::Hit, tokamak_cost::now())
+    reply::answer(entry, method, headers, CacheStatus::Hit, tokamak_cost::now())
 }
 
-/// What is to be done with a request.
-pub enum Turn {
-    /// This is the answer. It is stale if there is a refresh: then a request of the server's own is
-    /// to fetch it anew.
+/// The result of a lookup.
+pub enum LookupResult {
+    /// The response. If there is a refresh, the response is stale, and a subrequest must fetch it
+    /// anew.
     Answer(Response<Source>, Option<Refresh>),
-    /// Another one answers.
-    Pass(Note),
-    /// Another one answers, and the cache wants to have the response.
+    /// A backend answers; the action is applied to its response.
+    Pass(ResponseAction),
+    /// A backend answers, and the cache may store the response.
     Fetch(Box<Fetch>),
 }
 
-/// A look for the response to a request without a body.
+/// Looks up the response to a request without a body.
 pub struct Lookup<'a> {
     /// The cache.
     pub content: &'a Arc<Content>,
-    /// The position of the event loop, which counts for itself.
+    /// The index of the event loop, which has counters of its own.
     pub loop_index: usize,
-    /// What is kept, and for how long.
+    /// Which responses are stored, and for how long.
     pub policy: &'a Arc<CachePolicy>,
     /// The request.
     pub request: &'a Request<()>,
-    /// What scripts want of the cache.
+    /// The overrides of scripts for the cache.
     pub overrides: &'a Overrides,
-    /// The request is the server's own, and fetches for the cache.
+    /// Set if the request is a subrequest that refreshes a stale entry.
     pub refresh: Option<&'a Refresh>,
 }
 
 impl Lookup<'_> {
-    /// Looks for the response, and waits for it if it is on its way.
+    /// Looks up the response. Waits if another request is fetching it.
     ///
     /// # Errors
-    /// It is not there, and the client wants it from nowhere else.
-    pub async fn turn(&self) -> Result<Turn, Failure> {
+    /// Fails if the response is not stored and the client accepts nothing else (`only-if-cached`).
+    pub async fn run(&self) -> Result<LookupResult, Failure> {
         let (headers, method) = (self.request.headers(), self.request.method());
         if self.overrides.bypass {
             return Ok(self.bypass());
@@ -158,7 +160,7 @@ impl Lookup<'_> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             let changes = !matches!(*method, Method::OPTIONS | Method::TRACE);
             return Ok(if changes {
-                Turn::Pass(Note::change(self.content, self.key()))
+                LookupResult::Pass(ResponseAction::change(self.content, self.key()))
             } else {
                 self.bypass()
             });
@@ -169,7 +171,7 @@ impl Lookup<'_> {
         let Some(facts) = facts.filter(|facts| !has_body && !facts.forbids_storing()) else {
             return Ok(self.bypass());
         };
-        // Checked against what the application has now.
+        // These conditions must be checked against the application's current state.
         if headers.contains_key(IF_MATCH) || headers.contains_key(IF_UNMODIFIED_SINCE) {
             return Ok(self.bypass());
         }
@@ -179,8 +181,8 @@ impl Lookup<'_> {
         }
     }
 
-    /// The request fetches what another one has found stale.
-    fn fetch_anew(&self, refresh: &Refresh, facts: tokamak_cache::Request) -> Turn {
+    /// Fetches anew what another request has found stale.
+    fn fetch_anew(&self, refresh: &Refresh, facts: tokamak_cache::Request) -> LookupResult {
         let lead = refresh.take().filter(|lead| lead.key() == &self.key());
         let Some(lead) = lead else { return self.bypass() };
         let stale = match self.find(&facts, tokamak_cost::now()) {
@@ -190,7 +192,7 @@ impl Lookup<'_> {
         self.fetch(facts, stale, Some(lead))
     }
 
-    async fn find_or_wait(&self, facts: tokamak_cache::Request) -> Result<Turn, Failure> {
+    async fn find_or_wait(&self, facts: tokamak_cache::Request) -> Result<LookupResult, Failure> {
         let (headers, method) = (self.request.headers(), self.request.method());
         let mut has_waited = false;
         loop {
@@ -217,11 +219,11 @@ impl Lookup<'_> {
             if facts.said.is_some_and(|said| said.only_if_cached) {
                 return Err(Failure::NotCached);
             }
-            // Of these the application may have other answers than a whole response.
+            // For other requests the application may send something else than a whole response.
             let is_whole = *method == Method::GET && !headers.contains_key(RANGE);
             if !is_whole || is_passed {
                 self.count(|counts| &counts.misses);
-                return Ok(Turn::Pass(Note::miss(self, facts, is_whole)));
+                return Ok(LookupResult::Pass(ResponseAction::miss(self, facts, is_whole)));
             }
             let waits =
                 !has_waited && !stale.as_ref().is_some_and(|entry| entry.is_always_checked());
@@ -229,34 +231,38 @@ impl Lookup<'_> {
                 if waits { self.content.fills.join(self.key(), &facts) } else { Joined::Alone };
             match joined {
                 Joined::Alone => return Ok(self.fetch(facts, stale, None)),
-                // Another event loop may have stored it since we looked: then we look again, and
-                // lead nobody.
-                Joined::Lead(_) if self.has_news(&facts, stale.as_ref(), now) => {}
+                // Another event loop may have stored it since the lookup. Then look again instead
+                // of leading.
+                Joined::Lead(_) if self.has_other_entry(&facts, stale.as_ref(), now) => {}
                 Joined::Lead(lead) => {
                     let Some(entry) = self.shared(&facts).await else {
                         return Ok(self.fetch(facts, stale, Some(lead)));
                     };
                     self.count(|counts| &counts.hits);
-                    lead.land(entry.clone());
-                    return Ok(self.answer(&entry, How::Shared, tokamak_cost::now()));
+                    lead.complete(entry.clone());
+                    return Ok(self.answer(&entry, CacheStatus::Shared, tokamak_cost::now()));
                 }
                 Joined::Wait(mut fill) => {
                     has_waited = true;
-                    let landing = timeout(self.content.wait, fill.landed()).await;
-                    if let Ok(Landing::Stored(entry)) = landing
+                    let state = timeout(self.content.wait, fill.ended()).await;
+                    if let Ok(FillState::Stored(entry)) = state
                         && entry.admits(facts.has_cookies, facts.has_credentials)
                         && entry.selection.fits(headers)
                         && !self.is_outdated(&entry)
                     {
                         self.count(|counts| &counts.coalesced);
-                        return Ok(self.answer(&entry, How::Collapsed, tokamak_cost::now()));
+                        return Ok(self.answer(
+                            &entry,
+                            CacheStatus::Collapsed,
+                            tokamak_cost::now(),
+                        ));
                     }
                 }
             }
         }
     }
 
-    /// What another node has asked for lately.
+    /// Looks for the response in the second tier.
     async fn shared(&self, facts: &tokamak_cache::Request) -> Option<Arc<Entry>> {
         let store = &self.content.store;
         let (key, purges) = (self.key(), store.purges());
@@ -290,14 +296,13 @@ impl Lookup<'_> {
         self.with_key(|key| self.content.store.find(key, facts, self.request.headers(), now))
     }
 
-    /// Whether a script knows that something which the response depends on has changed since it was
-    /// asked for.
+    /// Whether a script says that the data behind the response has changed since it was asked for.
     fn is_outdated(&self, entry: &Entry) -> bool {
         self.overrides.since.is_some_and(|since| entry.is_older(since))
     }
 
-    /// Whether there is something else than this by now.
-    fn has_news(
+    /// Whether the store has another entry than `known` by now.
+    fn has_other_entry(
         &self,
         facts: &tokamak_cache::Request,
         known: Option<&Arc<Entry>>,
@@ -313,23 +318,23 @@ impl Lookup<'_> {
         Counts::count(counter(self.content.store.counts(self.loop_index)));
     }
 
-    fn hit(&self, entry: &Entry, refresh: Option<Refresh>, now: u64) -> Turn {
+    fn hit(&self, entry: &Entry, refresh: Option<Refresh>, now: u64) -> LookupResult {
         let is_fresh = entry.ttl(now) >= 0;
         self.count(if is_fresh { |counts| &counts.hits } else { |counts| &counts.stale });
-        Turn::Answer(self.response(entry, How::Hit, now), refresh)
+        LookupResult::Answer(self.response(entry, CacheStatus::Hit, now), refresh)
     }
 
-    fn answer(&self, entry: &Entry, how: How, now: u64) -> Turn {
-        Turn::Answer(self.response(entry, how, now), None)
+    fn answer(&self, entry: &Entry, how: CacheStatus, now: u64) -> LookupResult {
+        LookupResult::Answer(self.response(entry, how, now), None)
     }
 
-    fn response(&self, entry: &Entry, how: How, now: u64) -> Response<Source> {
+    fn response(&self, entry: &Entry, how: CacheStatus, now: u64) -> Response<Source> {
         reply::answer(entry, self.request.method(), self.request.headers(), how, now)
     }
 
-    fn bypass(&self) -> Turn {
+    fn bypass(&self) -> LookupResult {
         self.count(|counts| &counts.bypassed);
-        Turn::Pass(Note::bypass())
+        LookupResult::Pass(ResponseAction::bypass())
     }
 
     fn fetch(
@@ -337,13 +342,12 @@ impl Lookup<'_> {
         facts: tokamak_cache::Request,
         stale: Option<Arc<Entry>>,
         lead: Option<Lead>,
-    ) -> Turn {
+    ) -> LookupResult {
         self.count(|counts| &counts.misses);
-        Turn::Fetch(Box::new(Fetch::new(self, facts, stale, lead)))
+        LookupResult::Fetch(Box::new(Fetch::new(self, facts, stale, lead)))
     }
 
-    /// What a request of the server's own needs to fetch the response anew; nothing if one is on
-    /// its way.
+    /// Begins the refresh of a stale response; `None` if one is running already.
     fn begin_refresh(&self, facts: &tokamak_cache::Request) -> Option<Refresh> {
         match self.content.fills.join(self.key(), facts) {
             Joined::Lead(lead) => Some(Refresh::new(lead)),
@@ -356,7 +360,7 @@ impl Lookup<'_> {
 const CONDITIONS: [http::HeaderName; 4] =
     [http::header::IF_NONE_MATCH, http::header::IF_MODIFIED_SINCE, http::header::IF_RANGE, RANGE];
 
-/// The header fields of a request for the whole response.
+/// The header fields of a request, changed to ask for the whole response.
 pub fn unconditional(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     for name in CONDITIONS {
@@ -365,7 +369,7 @@ pub fn unconditional(headers: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Gives a request its own conditions back.
+/// Restores the original conditions of a request.
 pub fn restore(headers: &mut HeaderMap, original: &HeaderMap) {
     for name in CONDITIONS {
         headers.remove(&name);

@@ -1,4 +1,4 @@
-//! What the operator says of the cache, by the path of a request.
+//! The cache settings of a site, by the path of a request.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use tokamak_config::{self as config, Ignored};
 
 use crate::route;
 
-/// What holds for a site or for one of its routes.
+/// The cache settings of a site or of one of its routes.
 #[derive(Debug)]
 pub struct CachePolicy {
-    /// What is kept, and how long.
+    /// Which responses are stored, and for how long.
     pub rules: Rules,
-    /// Query parameters that make no difference.
+    /// Query parameters that do not change the response.
     pub ignored_query: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct SiteCachePolicies {
 }
 
 impl SiteCachePolicies {
-    /// What the configuration says.
+    /// Takes the settings from the configuration.
     pub fn new(site: &config::Site) -> SiteCachePolicies {
         let of_route = |route: &config::Route| (route.path.clone(), CachePolicy::new(&route.cache));
         SiteCachePolicies {
@@ -50,7 +50,7 @@ impl SiteCachePolicies {
         }
     }
 
-    /// The one for a clean path; nothing where no response is kept.
+    /// The policy for a clean path; `None` where nothing is cached.
     pub fn of(&self, path: &[u8]) -> Option<&Arc<CachePolicy>> {
         let route = self.routes.iter().find(|(route, _)| route::is_below(path, route));
         route.map_or(&self.own, |(_, policy)| policy).as_ref()

@@ -1,5 +1,5 @@
-//! A stored response as it is sent: whole, a part of it, or the word that the client has it
-//! already; with its age and where it comes from (RFC 9111 section 5.1, RFC 9211).
+//! Sends a stored response: whole, in part, or as a 304, with `Age` and `Cache-Status` (RFC 9111
+//! section 5.1, RFC 9211).
 
 use std::fmt::Write;
 
@@ -19,40 +19,40 @@ use crate::response::pages;
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// How a response came about, as `Cache-Status` tells it.
+/// Where a response came from, as `Cache-Status` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// It was there.
+pub enum CacheStatus {
+    /// It was in the store.
     Hit,
-    /// It was not there, but in the second tier.
+    /// It was not in the store, but in the second tier.
     Shared,
-    /// Another request had asked for it.
+    /// Another request had asked the application for it.
     Collapsed,
-    /// It was not there; whether it is now.
+    /// It was not in the store.
     Miss { is_stored: bool },
-    /// It was there but stale; what the application said of it, and whether it is stored now.
+    /// It was stale. `status` is the application's answer.
     Stale { status: u16, is_stored: bool },
-    /// It was there but stale, and the application failed.
+    /// It was stale, and was sent because the application failed.
     Error,
-    /// It was not looked for.
+    /// The store was not asked.
     Bypass,
 }
 
-/// Says where a response comes from. What it tells this cache alone does not go further.
-pub fn mark(headers: &mut HeaderMap, how: How, ttl: Option<i64>) {
+/// Adds `Cache-Status` to a response, and removes the fields that are for this cache alone.
+pub fn mark(headers: &mut HeaderMap, how: CacheStatus, ttl: Option<i64>) {
     headers.remove(OWN_CONTROL);
     let mut text = BytesMut::with_capacity(64);
     let stored = |is_stored| if is_stored { "; stored" } else { "" };
     let _ = match how {
-        How::Hit => write!(text, "Tokamak; hit"),
-        How::Shared => write!(text, "Tokamak; hit; detail=shared"),
-        How::Collapsed => write!(text, "Tokamak; fwd=miss; collapsed"),
-        How::Miss { is_stored } => write!(text, "Tokamak; fwd=miss{}", stored(is_stored)),
-        How::Stale { status, is_stored } => {
+        CacheStatus::Hit => write!(text, "Tokamak; hit"),
+        CacheStatus::Shared => write!(text, "Tokamak; hit; detail=shared"),
+        CacheStatus::Collapsed => write!(text, "Tokamak; fwd=miss; collapsed"),
+        CacheStatus::Miss { is_stored } => write!(text, "Tokamak; fwd=miss{}", stored(is_stored)),
+        CacheStatus::Stale { status, is_stored } => {
             write!(text, "Tokamak; fwd=stale; fwd-status={status}{}", stored(is_stored))
         }
-        How::Error => write!(text, "Tokamak; hit; detail=error"),
-        How::Bypass => write!(text, "Tokamak; fwd=bypass"),
+        CacheStatus::Error => write!(text, "Tokamak; hit; detail=error"),
+        CacheStatus::Bypass => write!(text, "Tokamak; fwd=bypass"),
     };
     if let Some(ttl) = ttl {
         let _ = write!(text, "; ttl={ttl}");
@@ -62,12 +62,12 @@ pub fn mark(headers: &mut HeaderMap, how: How, ttl: Option<i64>) {
     }
 }
 
-/// The answer to a request that a stored response is for.
+/// Makes the response to a request from a stored entry.
 pub fn answer(
     entry: &Entry,
     method: &Method,
     request: &HeaderMap,
-    how: How,
+    how: CacheStatus,
     now: u64,
 ) -> Response<Source> {
     let mut response = Response::new(Source::Empty);
@@ -79,9 +79,13 @@ pub fn answer(
         respond(entry, method, request, &mut response);
     }
     let headers = response.headers_mut();
-    // It says that the application was not asked for this very request, or that another cache had
-    // it.
-    if matches!(how, How::Hit | How::Shared | How::Collapsed | How::Error) || entry.is_aged() {
+    // `Age` shows that the application was not asked for this request, or that another cache had
+    // the response.
+    if matches!(
+        how,
+        CacheStatus::Hit | CacheStatus::Shared | CacheStatus::Collapsed | CacheStatus::Error
+    ) || entry.is_aged()
+    {
         headers.insert(AGE, HeaderValue::from(entry.age(now)));
     }
     mark(headers, how, Some(entry.ttl(now)));
@@ -120,8 +124,8 @@ fn respond(entry: &Entry, method: &Method, request: &HeaderMap, response: &mut R
             let start = range.offset as usize;
             Source::Whole(entry.body.slice(start..start + range.len as usize))
         }
-        // Several parts of something small are as quickly sent whole, which is allowed (RFC 9110
-        // section 14.2).
+        // A request for several ranges gets the whole body, which is allowed (RFC 9110 section
+        // 14.2): stored bodies are small.
         Ranges::Some(_) | Ranges::Whole => Source::Whole(entry.body.clone()),
         Ranges::None => {
             let (status, page_headers, page) = pages::answer(Failure::RangeUnsatisfiable);

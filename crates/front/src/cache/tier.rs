@@ -1,11 +1,11 @@
-//! The second tier: a Redis server by which several nodes share what one of them has asked an
-//! application for.
+//! The second tier: a Redis server by which several nodes share their cached responses.
 //!
-//! A response is kept there under its key, as bytes. If it varies, what is there is its `Vary`, and
-//! the response is under the key with what the request has in those fields. What is to be forgotten
-//! is told in a stream that every node reads: each entry of it is one purge. A response says how
-//! far in the stream its node had read when it asked for it. So a node that finds a response knows
-//! by the purges behind that place whether it still counts, without any clock.
+//! A response is stored there as bytes under its key. If it varies, the key holds its `Vary`, and
+//! the response is stored under the key plus the request's values of those fields. Purges are
+//! entries of a stream that every node reads. A stored response contains the position up to which
+//! its node had read the stream when it asked the application. A node that finds a response checks
+//! the purges after that position, and so knows without any clock whether the response is still
+//! valid.
 //!
 //! A node that cannot read the stream does not use the tier.
 
@@ -25,52 +25,59 @@ use tokamak_outbound::redis::{Client, CommandError, Server, Together, Value};
 use crate::log;
 use purges::{Log, Position};
 
-/// How long nobody asks after the server has failed, in nanoseconds. Chosen arbitrarily.
+/// How long the server is not asked after it has failed, in nanoseconds. Ten times less, and many
+/// requests would wait for the timeout of a server that hangs; ten times more, and the nodes would
+/// miss the tier for ten seconds after a short failure.
 const REST: u64 = 1_000_000_000;
 
-/// How often the stream is read.
+/// How often the stream is read: a purge reaches the other nodes at most this much later.
 const READ_EVERY: Duration = Duration::from_millis(200);
 
-/// Time for a look at the stream: the first one brings all of it. Chosen arbitrarily.
+/// Timeout of a read of the stream, unless the operator's is longer. The first read brings the
+/// whole stream: with a tenth of this a slow server might never deliver it, and the tier would stay
+/// unused. Ten times more would only delay the next attempt when the server hangs.
 const STREAM_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Entries that the stream has, about: a node that has missed more forgets everything. Chosen
-/// arbitrarily.
+/// Approximate length of the stream. A node that has missed more entries purges everything, so with
+/// a tenth of this a short separation during a large purge would empty its cache. Each node holds
+/// the entries in memory and reads all of them when it starts, so ten times more would cost that
+/// much.
 const LONGEST: usize = 10_000;
 
-/// What may wait to be told. Chosen arbitrarily.
-const MOST_ERRANDS: usize = 1000;
+/// Most purges that wait for the server. If there are more, they become one purge of everything, so
+/// with a tenth of this a short outage could empty all caches; ten times more would have to pass in
+/// one pipeline within the timeout when the server is back.
+const MOST_OUTGOING: usize = 1000;
 
-/// What bytes under a key are: a response, or the `Vary` of several.
+/// The first byte of a value: a response, or the `Vary` of several.
 const ENTRY: u8 = b'E';
 const VARYING: u8 = b'V';
 
-/// Removes a key, and tells the others if it was there: a purge that removes nothing is none of
-/// their business.
+/// Removes a key, and adds a purge to the stream only if the key existed.
 const FORGET: &[u8] = b"if redis.call('DEL', KEYS[1]) == 0 then return false end \
                         return redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], '*', 'what', \
                         ARGV[2])";
 
 /// The second tier, as all event loops use it.
 pub struct Tier {
-    /// By the event loops, on which their connections live.
+    /// One client for each event loop, because a connection belongs to its loop.
     clients: Vec<Client>,
-    /// For the stream, which nobody waits for.
+    /// The client for the stream, which has a longer timeout because no request waits for it.
     follower: Client,
     prefix: Vec<u8>,
     log: Mutex<Log>,
-    /// What this node has to tell the others.
-    errands: Mutex<Vec<Errand>>,
-    /// Until then nobody asks.
+    /// Purges that have to be sent to the other nodes.
+    outbox: Mutex<Vec<Outgoing>>,
+    /// The server is not asked before this time.
     rests_until: AtomicU64,
     is_down: AtomicBool,
 }
 
-/// A response that a node is about to ask for: how far it has read the stream.
+/// How far this node has read the stream when it asks an application for a response.
 pub type Ticket = Option<Position>;
 
 impl Tier {
-    /// The tier that the operator wants, if any.
+    /// The tier, if the configuration has one.
     pub fn new(server: &config::Server) -> Option<Arc<Tier>> {
         let config::Tier { server: endpoint, password, database, prefix, timeout } =
             server.cache.tier.clone()?;
@@ -90,18 +97,18 @@ impl Tier {
             follower: client(STREAM_PATIENCE.max(timeout)),
             prefix: prefix.into_bytes(),
             log: Mutex::default(),
-            errands: Mutex::default(),
+            outbox: Mutex::default(),
             rests_until: AtomicU64::new(0),
             is_down: AtomicBool::new(false),
         }))
     }
 
-    /// How far this node has read the stream; nothing if it cannot.
+    /// How far this node has read the stream; `None` if it cannot read it.
     pub fn ticket(&self) -> Ticket {
         self.log().position()
     }
 
-    /// The response to a request, if the tier has it and it still counts.
+    /// The response to a request, if the tier has it and no purge is for it.
     pub async fn find(&self, index: usize, key: &Key, headers: &HeaderMap) -> Option<Entry> {
         let none = Selection::default();
         let entry = match self.read(index, self.name(key, &none)).await? {
@@ -117,11 +124,11 @@ impl Tier {
         };
         let (position, entry) = *entry;
         let counts =
-            entry.selection.fits(headers) && !self.log().forgets(position, key, &entry.tags);
+            entry.selection.fits(headers) && !self.log().has_purged(position, key, &entry.tags);
         counts.then_some(entry)
     }
 
-    /// Keeps a response that was asked for with this ticket. Nobody waits for it.
+    /// Stores a response that was asked for with this ticket, in the background.
     pub fn keep(self: &Arc<Tier>, index: usize, key: &Key, entry: &Arc<Entry>, ticket: Ticket) {
         let moment = moment();
         let (Some(position), seconds @ 1..) = (ticket, entry.ttl(moment.now)) else { return };
@@ -142,37 +149,37 @@ impl Tier {
         });
     }
 
-    /// Tells the other nodes to forget what is under a key, if the tier has it; soon.
+    /// Queues a purge of a key for the other nodes. It is sent only if the tier has the key.
     pub fn invalidate(&self, key: &[u8]) {
-        self.put(Errand::Invalidate(key.to_vec()));
+        self.put(Outgoing::Invalidate(key.to_vec()));
     }
 
-    /// Tells the other nodes to forget something; soon.
+    /// Queues a purge for the other nodes.
     pub fn purge(&self, what: &Purge) {
-        self.put(Errand::Purge(what.clone()));
+        self.put(Outgoing::Purge(what.clone()));
     }
 
-    fn put(&self, errand: Errand) {
-        let mut errands = lock(&self.errands);
-        if errands.len() < MOST_ERRANDS {
-            errands.push(errand);
+    fn put(&self, outgoing: Outgoing) {
+        let mut outbox = lock(&self.outbox);
+        if outbox.len() < MOST_OUTGOING {
+            outbox.push(outgoing);
         } else {
-            // While the server is away they are kept; so many are as good as all.
-            *errands = vec![Errand::Purge(Purge::All)];
+            // The server has been away for long. Replace the many purges by a purge of everything.
+            *outbox = vec![Outgoing::Purge(Purge::All)];
         }
     }
 
-    /// Tells what there is to tell; if the server is away, the next time.
-    async fn run_errands(&self) {
-        let errands = std::mem::take(&mut *lock(&self.errands));
-        if errands.is_empty() {
+    /// Sends the queued purges. If the server is away, they stay queued.
+    async fn send_outbox(&self) {
+        let outbox = std::mem::take(&mut *lock(&self.outbox));
+        if outbox.is_empty() {
             return;
         }
-        let commands = errands.iter().map(|errand| self.command(errand)).collect();
+        let commands = outbox.iter().map(|outgoing| self.command(outgoing)).collect();
         let Some(Value::Array(replies)) =
             self.ask(&self.follower, commands, Together::Pipeline).await
         else {
-            lock(&self.errands).splice(..0, errands);
+            lock(&self.outbox).splice(..0, outbox);
             return;
         };
         let mut log = self.log();
@@ -185,16 +192,16 @@ impl Tier {
         }
     }
 
-    fn command(&self, errand: &Errand) -> Vec<Vec<u8>> {
+    fn command(&self, outgoing: &Outgoing) -> Vec<Vec<u8>> {
         let (stream, longest) = (self.stream(), LONGEST.to_string());
         let longest = longest.as_bytes();
-        match errand {
-            Errand::Invalidate(key) => {
+        match outgoing {
+            Outgoing::Invalidate(key) => {
                 let name = [&self.prefix[..], b"e:", key].concat();
                 let what = purges::to_bytes(&Purge::Key(key.clone()));
                 [b"EVAL", FORGET, b"2", &name, &stream, longest, &what].map(<[u8]>::to_vec).into()
             }
-            Errand::Purge(what) => {
+            Outgoing::Purge(what) => {
                 let what = purges::to_bytes(what);
                 [b"XADD", &stream[..], b"MAXLEN", b"~", longest, b"*", b"what", &what]
                     .map(<[u8]>::to_vec)
@@ -203,14 +210,14 @@ impl Tier {
         }
     }
 
-    /// Adds to the stream what this node has to tell and reads it, for ever, and has `forget` do
-    /// what others say.
+    /// Runs for ever: sends this node's purges, reads the stream, and calls `forget` for the purges
+    /// of other nodes.
     pub async fn follow(self: Arc<Tier>, forget: impl Fn(&Purge)) {
         let mut tick = tokio::time::interval(READ_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
-            self.run_errands().await;
+            self.send_outbox().await;
             let position = self.log().position();
             let stream = self.stream();
             let command = match position {
@@ -225,7 +232,7 @@ impl Tier {
                         last,
                     ]
                 }
-                // All of it, from the newest on.
+                // The whole stream, the newest entry first.
                 None => {
                     let count = LONGEST.to_string().into_bytes();
                     vec![
@@ -243,13 +250,13 @@ impl Tier {
                 self.log().lose();
                 continue;
             };
-            let news = match position {
+            let entries = match position {
                 Some(_) => purges::of_streams(reply),
                 None => purges::of_range(reply),
             };
             let due = match position {
-                Some(_) => self.log().append(news, LONGEST),
-                None => self.log().load(news, LONGEST),
+                Some(_) => self.log().append(entries, LONGEST),
+                None => self.log().load(entries, LONGEST),
             };
             due.iter().for_each(&forget);
         }
@@ -274,7 +281,7 @@ impl Tier {
         }
     }
 
-    /// Asks the server, unless it has just failed.
+    /// Asks the server, unless it has failed within the last [`REST`].
     async fn ask(
         &self,
         client: &Client,
@@ -294,14 +301,14 @@ impl Tier {
             }
             Err(fault) => {
                 self.rests_until.store(now + REST, Ordering::Relaxed);
-                self.complain(&fault);
+                self.log_outage(&fault);
                 None
             }
         }
     }
 
-    /// Says once that something is wrong.
-    fn complain(&self, fault: &CommandError) {
+    /// Logs the first failure of an outage.
+    fn log_outage(&self, fault: &CommandError) {
         if !self.is_down.swap(true, Ordering::Relaxed) {
             log::server(&format!("cache: without the Redis server: {fault}"));
         }
@@ -322,19 +329,20 @@ impl Tier {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Poisoned by a panic that has been reported: each change is a single call.
+    // If a panic has poisoned the lock, it has been reported. Each change is a single call, so the
+    // data are intact.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the other nodes are told.
-enum Errand {
-    /// A request has changed what is under this key.
+/// A purge for the other nodes.
+enum Outgoing {
+    /// A request has changed what is stored under this key.
     Invalidate(Vec<u8>),
-    /// Somebody wants this forgotten.
+    /// A script or the operator wants this purged.
     Purge(Purge),
 }
 
-/// What the tier has under a name.
+/// A value in the tier.
 enum Kept {
     Entry(Box<(Position, Entry)>),
     Vary(HeaderValue),

@@ -1,11 +1,11 @@
-//! What a connection waits for, and since when: its task tells it, the timeouts of the event loop
-//! look at it.
+//! What a connection waits for, and since when. Its task sets it; the timeouts of the event loop
+//! read it.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// What a connection waits for; each has a time limit of its own.
+/// What a connection waits for. Each state has a timeout of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Waiting {
@@ -13,7 +13,7 @@ pub enum Waiting {
     Idle = 0,
     /// The rest of a request's head.
     Head = 1,
-    /// The server itself: it has no limit here.
+    /// The server itself: no timeout applies here.
     Serving = 2,
     /// The client, to take more of the response.
     Sending = 3,
@@ -21,17 +21,17 @@ pub enum Waiting {
     Body = 4,
 }
 
-/// What a connection waits for, as its task tells the timeouts.
+/// What a connection waits for, shared by its task and the timeouts.
 pub struct Activity {
     waiting: AtomicU8,
     since: AtomicU64,
-    /// A task that does not look by itself whether its client has gone.
+    /// The waker of a task that does not notice by itself that its client has gone.
     listener: Mutex<Option<Waker>>,
     was_called: AtomicBool,
 }
 
 impl Activity {
-    /// Of a new connection.
+    /// The activity of a new connection.
     pub fn new() -> Activity {
         Activity {
             waiting: AtomicU8::new(Waiting::Idle as u8),
@@ -53,18 +53,18 @@ impl Activity {
         (waiting, self.since.load(Ordering::Relaxed))
     }
 
-    /// Whether the connection waits for this.
+    /// Whether the connection is in this state.
     pub fn is(&self, waiting: Waiting) -> bool {
         self.get().0 == waiting
     }
 
-    /// The connection waits for this from now on.
+    /// Sets the state of the connection.
     pub fn set(&self, waiting: Waiting, now: u64) {
         self.since.store(now, Ordering::Relaxed);
         self.waiting.store(waiting as u8, Ordering::Relaxed);
     }
 
-    /// The task sleeps, and wants to be woken by [`Activity::call`].
+    /// Registers a sleeping task to be woken by [`Activity::call`].
     pub fn listen(&self, waker: &Waker) {
         let mut listener = self.listener();
         if !listener.as_ref().is_some_and(|other| other.will_wake(waker)) {
@@ -72,8 +72,8 @@ impl Activity {
         }
     }
 
-    /// Wakes a task that listens: it has waited for so long that it should look whether its client
-    /// is still there.
+    /// Wakes the registered task. It has waited so long that it should check whether its client is
+    /// still there.
     pub fn call(&self) {
         if let Some(waker) = self.listener().take() {
             self.was_called.store(true, Ordering::Relaxed);
@@ -81,13 +81,13 @@ impl Activity {
         }
     }
 
-    /// Whether it was called.
+    /// Whether the task was woken by [`Activity::call`].
     pub fn was_called(&self) -> bool {
         self.was_called.load(Ordering::Relaxed)
     }
 
     fn listener(&self) -> MutexGuard<'_, Option<Waker>> {
-        // A panic elsewhere cannot leave it half changed.
+        // A panic under the lock cannot leave the waker half changed.
         self.listener.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

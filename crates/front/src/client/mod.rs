@@ -1,5 +1,5 @@
-//! The client of a request as everything behind the protocol sees it. Only the modules below
-//! `http` know which protocol it speaks and what its connection is made of.
+//! The client of a request, as all code behind the protocol sees it. Only the modules below `http`
+//! know its protocol and its socket.
 
 pub mod activity;
 
@@ -11,13 +11,13 @@ use http::{HeaderMap, StatusCode, Version};
 
 use crate::failure::Failure;
 
-/// Where the two ends of a connection are.
+/// The addresses of both ends of a connection.
 pub struct Addresses {
-    /// The client.
+    /// The client's address.
     pub peer: SocketAddr,
     /// The address on which the connection came in.
     pub local: SocketAddr,
-    /// Both as text.
+    /// Both addresses as text.
     pub text: Text,
 }
 
@@ -30,7 +30,7 @@ pub struct Text {
 }
 
 impl Addresses {
-    /// Of a connection between these two.
+    /// The addresses of a connection between these two.
     pub fn new(peer: SocketAddr, local: SocketAddr) -> Addresses {
         let text = Text { peer: peer.ip().to_string(), local: local.ip().to_string() };
         Addresses { peer, local, text }
@@ -39,8 +39,8 @@ impl Addresses {
 
 /// The client that waits for the response to one request.
 pub trait Client: Send + Sync {
-    /// Where the two ends of its connection are. Requests that the server makes on behalf of the
-    /// client outlive the connection, so they share the addresses.
+    /// The addresses of its connection. They are shared because subrequests may outlive the
+    /// connection.
     fn addresses(&self) -> &Arc<Addresses>;
 
     /// The scheme of the request's URL: `http` or `https`.
@@ -49,23 +49,25 @@ pub trait Client: Send + Sync {
     /// How many requests have come on the connection, this one included.
     fn requests(&self) -> u32;
 
-    /// Ready if the client has gone. Asked while its request is answered and the response has to
-    /// wait. As long as there are unread bytes of a next request, nobody knows.
+    /// Ready if the client has gone. It is polled while a request is being answered and the
+    /// response has to wait. It cannot tell as long as unread bytes of a next request lie in the
+    /// socket.
     fn poll_gone(&self, cx: &mut task::Context<'_>) -> task::Poll<()>;
 
-    /// Sends an interim response (RFC 9110 section 15.2). It is advice only: it is left out if the
-    /// client's protocol has none, or if other bytes are on their way.
+    /// Sends an interim response (RFC 9110 section 15.2). Interim responses are optional: this is a
+    /// no-op if the client's protocol has none, or if other bytes are being sent.
     fn send_interim(&self, status: StatusCode, headers: &HeaderMap);
 
-    /// What the client is told if it has broken a rule of its protocol.
+    /// The failure for a client that has broken a rule of its protocol.
     fn violation(&self) -> Option<Failure>;
 
-    /// The whole response has been handed over, or the client has gone. `now`: nanoseconds.
+    /// Called when the whole response has been handed over, or when the client has gone. `now` is
+    /// in nanoseconds.
     fn served(&self, now: u64);
 }
 
-/// A protocol's version as applications are told it in `SERVER_PROTOCOL` (RFC 3875 section
-/// 4.1.16), in the form that nginx and Apache give it.
+/// A protocol's version as `SERVER_PROTOCOL` (RFC 3875 section 4.1.16), in the form that nginx and
+/// Apache use.
 pub fn protocol(version: Version) -> &'static str {
     match version {
         Version::HTTP_09 => "HTTP/0.9",

@@ -1,5 +1,5 @@
-//! Accepting connections: HTTP sockets and FastCGI sockets alike. One event loop accepts a
-//! connection, and another may serve it.
+//! Accepts connections on HTTP and FastCGI sockets. One event loop may accept a connection and
+//! another one serve it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ pub enum Listener {
     Fastcgi(socket::Listener, usize),
 }
 
-/// A connection in an event loop that has not read anything of it yet.
+/// An accepted connection of which nothing has been read yet.
 pub enum Accepted {
     /// Of an HTTP client.
     Http(TcpStream, ConnHistory),
@@ -26,7 +26,7 @@ pub enum Accepted {
     Fastcgi(Socket, usize),
 }
 
-/// A connection on its way from one event loop to another: neither watches its descriptor.
+/// A connection on its way from one event loop to another. Neither loop watches its descriptor.
 pub enum Handoff {
     /// As [`Accepted::Http`].
     Http(std::net::TcpStream, ConnHistory),
@@ -38,7 +38,7 @@ impl Listener {
     /// Adds a listening socket for HTTP clients to this event loop.
     ///
     /// # Errors
-    /// The event loop cannot watch the socket.
+    /// Fails if the event loop cannot watch the socket.
     pub fn http(listener: std::net::TcpListener) -> io::Result<Listener> {
         listener.set_nonblocking(true)?;
         Ok(Listener::Http(TcpListener::from_std(listener)?))
@@ -47,7 +47,7 @@ impl Listener {
     /// Adds a listening socket for web servers to this event loop.
     ///
     /// # Errors
-    /// The event loop cannot watch the socket.
+    /// Fails if the event loop cannot watch the socket.
     pub fn fastcgi(socket: OwnedFd, index: usize) -> io::Result<Listener> {
         socket2::SockRef::from(&socket).set_nonblocking(true)?;
         Ok(Listener::Fastcgi(socket::Listener::new(socket)?, index))
@@ -64,7 +64,7 @@ impl Listener {
     /// meanwhile.
     ///
     /// # Errors
-    /// The socket cannot be taken out of the event loop.
+    /// Fails if the socket cannot be taken out of the event loop.
     pub async fn suspended(
         self,
         rest: impl Future<Output = ()>,
@@ -84,7 +84,7 @@ impl Listener {
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// As accept(2).
+    /// Fails as accept(2) does.
     pub async fn accept(&self) -> io::Result<Accepted> {
         Ok(match self {
             Listener::Http(listener) => {
@@ -101,7 +101,8 @@ impl Accepted {
     /// Takes the connection out of this event loop.
     ///
     /// # Errors
-    /// The event loop does not let it go; the connection is closed.
+    /// Fails if the connection cannot be taken out of the event loop. The connection is closed
+    /// then.
     pub fn detach(self) -> io::Result<Handoff> {
         Ok(match self {
             Accepted::Http(stream, history) => Handoff::Http(stream.into_std()?, history),
@@ -119,7 +120,7 @@ impl Handoff {
     /// Adds the connection to this event loop.
     ///
     /// # Errors
-    /// The event loop cannot watch it; the connection is closed.
+    /// Fails if the event loop cannot watch the connection. The connection is closed then.
     pub fn attach(self) -> io::Result<Accepted> {
         Ok(match self {
             Handoff::Http(stream, history) => Accepted::Http(TcpStream::from_std(stream)?, history),

@@ -1,4 +1,4 @@
-//! The open connections of an event loop, whose time limits are watched.
+//! The open connections of an event loop, for the timeouts.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::{EventLoop, Message};
 use crate::client::activity::Activity;
 use crate::http::h1::ConnState;
 
-/// Whose time limits are watched.
+/// A connection whose timeouts are watched.
 pub enum Watched {
     Http(Arc<ConnState>),
     Fastcgi(Arc<Activity>),
 }
 
 impl Watched {
-    /// What it waits for.
+    /// What the connection waits for.
     pub fn activity(&self) -> &Activity {
         match self {
             Watched::Http(state) => &state.activity,
@@ -24,7 +24,7 @@ impl Watched {
     }
 }
 
-/// The open connections: the handle that ends one, and what is watched of it.
+/// The open connections: for each the handle that ends it, and its watched state.
 #[derive(Default)]
 pub struct Connections {
     pub open: Vec<Option<(AbortHandle, Watched)>>,
@@ -32,7 +32,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// A position for one more.
+    /// Reserves a position for a new connection.
     pub fn reserve(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             self.open.push(None);
@@ -40,7 +40,7 @@ impl Connections {
         })
     }
 
-    /// One has been closed.
+    /// Frees the position of a closed connection.
     pub fn release(&mut self, position: usize) {
         self.open[position] = None;
         self.free.push(position);

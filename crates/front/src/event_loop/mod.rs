@@ -1,5 +1,5 @@
-//! The event loops: each runs on a thread of its own, accepts connections, serves them, and looks
-//! after its pools and time limits.
+//! The event loops. Each runs on a thread of its own, accepts and serves connections, and attends
+//! to its pools and timeouts.
 
 pub mod accept;
 mod connections;
@@ -26,7 +26,7 @@ use connections::{Connections, OpenConnection, Watched};
 
 pub use run::{Sockets, run};
 
-/// How often time limits are looked at; so they are met this much late at the most.
+/// How often timeouts are checked. A connection may exceed its timeout by at most this much.
 pub const TICK: Duration = Duration::from_millis(200);
 
 /// An event loop that never runs out of work looks after its pools this often, in nanoseconds. Ten
@@ -34,7 +34,7 @@ pub const TICK: Duration = Duration::from_millis(200);
 /// look in vain most of the time.
 const ATTEND_EVERY: u64 = 1_000_000;
 
-/// What an event loop is told.
+/// A message to an event loop.
 pub enum Message {
     /// Serve this connection, which another loop accepted.
     Connection(Handoff),
@@ -42,11 +42,12 @@ pub enum Message {
     Death { pool: u32, instance: u32, death: Death },
     /// A pool gets another queue.
     Renew { old: u32, source: shm::Source, farewell: OnDrained },
-    /// All workers of a queue are dead that is not in use any more.
+    /// A queue is no longer in use, and all its workers are dead.
     Forget { pool: u32 },
-    /// Accept no more. The sender is dropped once nothing more is accepted.
+    /// Stop accepting. The loop drops the sender when it has stopped.
     Drain(mpsc::Sender<()>),
-    /// No loop accepts any more, so none hands over a connection: end when the last one is closed.
+    /// No loop accepts any more, so no connection is handed over any more. End when the last one is
+    /// closed.
     Finish,
     /// A connection of a draining loop has closed; it may have been the last one.
     Closed,
@@ -56,19 +57,19 @@ pub enum Message {
 pub struct EventLoop {
     /// What its requests share.
     pub context: Arc<Context>,
-    /// The ways to the pools, in their order.
+    /// The gates to the pools, in their order.
     gates: Arc<[Arc<Gate>]>,
     connections: Mutex<Connections>,
     /// When the pools were last attended to.
     attended: AtomicU64,
     /// All loops, this one included.
     peers: Vec<UnboundedSender<Message>>,
-    /// How often each loop has come to its tick.
+    /// How often each loop has ticked.
     turns: Arc<[AtomicU64]>,
 }
 
 impl EventLoop {
-    /// A loop that has not begun.
+    /// Makes an event loop. It does not run yet.
     pub fn new(
         context: Context,
         gates: Vec<Arc<Gate>>,
@@ -85,10 +86,10 @@ impl EventLoop {
         })
     }
 
-    /// Gives an accepted connection to the loop that is to have it: an equal spread over those that
-    /// serve, whoever accepted it. One of a web server is handed over only by a loop that has
-    /// enough to do, for it may be for a single request, which costs less than that; if the loop
-    /// itself runs scripts, it is spread over all.
+    /// Gives an accepted connection to the loop that should serve it. Clients' connections are
+    /// spread equally over the serving loops. A web server's connection is handed over only by a
+    /// busy loop, because it may be for a single request, which costs less than the handover. If
+    /// the loops run scripts themselves, such connections are spread over all of them.
     fn place(self: &Arc<Self>, accepted: Accepted) {
         if self.context.connections() >= self.context.config.limits.connections {
             return turn_away(accepted);
@@ -113,15 +114,15 @@ impl EventLoop {
     /// Gives a connection between two requests to another loop.
     fn hand_over(&self, target: usize, io: H1Io) {
         let Some((stream, history)) = io.leave() else { return };
-        // A connection that cannot be taken out of the event loop is closed, as one that has been
-        // idle for long.
+        // If the connection cannot be taken out of the event loop, it is closed, as one that has
+        // been idle for too long.
         if let Ok(handoff) = Accepted::Http(stream, history).detach() {
             self.send(target, handoff);
         }
     }
 
     fn send(&self, to: usize, handoff: Handoff) {
-        // Counted at once, so that a burst is spread too; the other loop takes this count back.
+        // Counted at once, so that a burst is spread too. The target loop takes this count back.
         let is_client = handoff.is_client();
         self.context.balancer.joined(to, is_client);
         if self.peers[to].send(Message::Connection(handoff)).is_err() {
@@ -129,12 +130,12 @@ impl EventLoop {
         }
     }
 
-    /// Whether the loops do the work themselves that web servers ask for.
+    /// Whether Lua scripts answer web servers, on the event loops themselves.
     fn runs_scripts(&self) -> bool {
         self.context.sites.iter().any(|site| matches!(site.handler, Handler::Scripts(_)))
     }
 
-    /// Whether a web server may connect from where it is.
+    /// Whether a web server may connect from its address.
     fn admits(&self, accepted: &Accepted) -> bool {
         let Accepted::Fastcgi(stream, socket) = accepted else { return true };
         let pool = self.context.config.fpm_sockets().nth(*socket).map(|(_, pool)| pool);
@@ -154,7 +155,7 @@ impl EventLoop {
                 let limits = &context.config.limits;
                 let screen =
                     screen::Limits { head: limits.head, fields: limits.headers, body: limits.body };
-                // A client that has gone again is no news.
+                // The client has gone already: nothing to log.
                 let Ok((io, state)) = H1Io::new(stream, history, screen) else { return };
                 let this = self.clone();
                 self.watch(Watched::Http(state.clone()), |open| async move {
@@ -175,7 +176,7 @@ impl EventLoop {
         }
     }
 
-    /// Runs a conversation, and watches its time limits.
+    /// Runs a connection's task, and watches its timeouts.
     fn watch<F>(self: &Arc<Self>, watched: Watched, converse: impl FnOnce(OpenConnection) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -189,12 +190,13 @@ impl EventLoop {
     }
 
     fn connections(&self) -> MutexGuard<'_, Connections> {
-        // Poisoned by a panic that has been reported: each change of it is a single call.
+        // If a panic has poisoned the lock, it has been reported. Each change is a single call, so
+        // the data are intact.
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks after the pools if that is due. They are looked after when the event loop is about to
-    /// sleep, but one with enough to do never sleeps: whatever can keep it busy calls this (see
+    /// Attends to the pools if that is due. An event loop attends to them when it is about to
+    /// sleep, but a busy loop never sleeps. So every task that can keep it busy calls this (see
     /// [`attended`]).
     fn attend(&self, now: u64) {
         if now.saturating_sub(self.attended.load(Ordering::Relaxed)) >= ATTEND_EVERY {
@@ -204,8 +206,8 @@ impl EventLoop {
     }
 }
 
-/// Runs a connection's task, which may keep the event loop busy, and looks after the pools whenever
-/// it is polled.
+/// Runs a connection's task, and attends to the pools whenever the task is polled, because it may
+/// keep the event loop busy.
 async fn attended(event_loop: Arc<EventLoop>, task: impl Future<Output = ()>) {
     let mut task = pin!(task);
     poll_fn(|cx| {
@@ -215,9 +217,9 @@ async fn attended(event_loop: Arc<EventLoop>, task: impl Future<Output = ()>) {
     .await;
 }
 
-/// Tells a client that there is no room for it.
+/// Tells a client that there are too many connections.
 fn turn_away(accepted: Accepted) {
-    // A web server that is cut off tries again, or another one.
+    // A web server whose connection is closed tries again, or tries another server.
     if let Accepted::Http(stream, _) = accepted {
         h1::turn_away(stream);
     }

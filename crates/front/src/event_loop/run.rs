@@ -14,7 +14,7 @@ use super::{EventLoop, Message, TICK};
 use crate::balancer::Record;
 use crate::{backend, log};
 
-/// What an event loop accepts from.
+/// The sockets on which an event loop accepts.
 pub struct Sockets {
     /// For HTTP clients.
     pub http: Vec<TcpListener>,
@@ -23,13 +23,13 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Brings them to the event loop that runs here.
+    /// Registers the sockets with the event loop that runs on this thread.
     fn listeners(self, this: &EventLoop) -> io::Result<Vec<Listener>> {
         let mut listeners =
             self.http.into_iter().map(Listener::http).collect::<io::Result<Vec<_>>>()?;
         for (index, socket) in self.fastcgi.into_iter().enumerate() {
-            // Each connection would wake every loop that waits for it, so one does; but not one
-            // that a script may hold up.
+            // Each connection wakes every loop that waits for it, so only one loop waits. If a
+            // script may hold up that loop, all loops wait.
             if this.runs_scripts() || index % this.context.config.loops == this.context.index {
                 listeners.push(Listener::fastcgi(socket, index)?);
             }
@@ -58,8 +58,8 @@ pub fn run(
     }
 }
 
-/// Without this loop its share of the connections would hang: better that the supervisor starts
-/// anew.
+/// Ends the process so that the supervisor starts it again. Without this loop its share of the
+/// connections would hang.
 fn give_up(this: &EventLoop, error: &io::Error) -> ! {
     log::server(&format!("event loop {} cannot run: {error}", this.context.index));
     log::close_errors();
@@ -78,7 +78,7 @@ async fn live(
     for listener in sockets.listeners(this)? {
         accepting.push(tokio::spawn(accept(this.clone(), listener)));
     }
-    // One of them does it for all.
+    // One loop does it for all.
     if context.index == 0 {
         backend::fastcgi::attend(&context.upstreams, &context.config, context.index);
         if let Some(cache) = &context.cache {
@@ -117,7 +117,7 @@ async fn live(
 }
 
 impl EventLoop {
-    /// Does what a message says, but for those about the end, which are for the loop itself.
+    /// Carries out a message. Messages about the end are handled by the loop itself.
     fn receive(self: &Arc<Self>, message: Message) {
         match message {
             Message::Connection(handoff) => {
@@ -138,7 +138,7 @@ impl EventLoop {
         }
     }
 
-    /// Does what is due from time to time. `last`: what the loop had done at its last tick.
+    /// Does the periodic work. `last` is the record of the last tick.
     fn tick(&self, last: &mut Option<Record>) {
         let EventLoop { context, gates, turns, .. } = self;
         let now = tokamak_cost::now();
@@ -146,7 +146,7 @@ impl EventLoop {
         let record = Record::take(now);
         let is_in_time = match last.replace(record) {
             Some(last) => context.balancer.report(context.index, last, record),
-            // The first tick comes at once.
+            // The first tick comes immediately.
             None => {
                 context.balancer.begin(context.index, record);
                 true
@@ -155,7 +155,8 @@ impl EventLoop {
         self.attend(now);
         gates.iter().for_each(|gate| gate.tick(now));
         context.upstreams.iter().for_each(|upstream| upstream.tick(context.index, now));
-        // What clients have sent while the loop was held up is still to be read.
+        // If the loop was held up, first read what clients have sent meanwhile, before timeouts are
+        // checked.
         if is_in_time {
             self.sweep(now);
         }
@@ -169,7 +170,7 @@ async fn accept(this: Arc<EventLoop>, mut listener: Listener) {
     loop {
         if listener.is_for_clients() && !this.context.balancer.serves(this.context.index) {
             let rest = async {
-                // The balancer lives as long as its loops.
+                // The sender cannot be gone: the balancer lives as long as its loops.
                 let _ = serving.wait_for(|serving| this.context.index < *serving).await;
             };
             listener = match listener.suspended(rest, TICK).await {
@@ -180,8 +181,8 @@ async fn accept(this: Arc<EventLoop>, mut listener: Listener) {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => this.place(accepted),
-                // Out of descriptors or memory: the connection stays in the backlog; trying at once
-                // would spin.
+                // Out of descriptors or memory. The connection stays in the backlog; trying again
+                // at once would be a busy loop.
                 Err(_) => tokio::time::sleep(TICK).await,
             },
             _ = serving.changed(), if listener.is_for_clients() => {}

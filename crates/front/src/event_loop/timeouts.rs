@@ -1,4 +1,4 @@
-//! The time limits of connections: one look at all of them with every tick.
+//! The timeouts of connections. Every tick checks all connections.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::client::activity::Waiting;
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
 impl EventLoop {
-    /// Ends the connections whose time is up.
+    /// Ends the connections whose timeout has passed.
     pub(super) fn sweep(&self, now: u64) {
         let limits = &self.context.config.timeouts;
         let is_draining = self.context.is_draining();

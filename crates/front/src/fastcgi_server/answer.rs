@@ -1,4 +1,4 @@
-//! A request that is being answered: the worker's response as records.
+//! Answers a request: encodes the worker's response as records.
 
 use std::task::{Context, Poll};
 
@@ -11,8 +11,9 @@ use crate::failure::Failure;
 use crate::fpm::Running;
 use crate::response::pages;
 
-/// Bytes that may wait for the web server on one connection before workers have to wait. Chosen
-/// arbitrarily.
+/// Bytes that may wait for the web server on one connection before back pressure stops its workers.
+/// Each connection may hold that much memory, so ten times more would make slow web servers
+/// expensive; with a tenth of this, workers would wait in the middle of ordinary pages.
 pub const MOST_WAITING: usize = 256 * 1024;
 
 /// A request in the hands of the pool's workers.
@@ -28,13 +29,13 @@ pub struct Answer {
 /// How an answer ended.
 #[derive(Debug)]
 pub enum End {
-    /// In order; its END_REQUEST is written.
+    /// It is complete; its END_REQUEST has been written.
     Complete,
-    /// There is none, and nothing of it has been written.
+    /// There is no response, and nothing has been written.
     Failed(Trouble),
-    /// The same, and the log says why already.
+    /// As `Failed`, but the reason has been logged already.
     Refused(Failure),
-    /// In its middle: the web server must not take the part for the whole.
+    /// It ended early: the web server must not take the part for the whole response.
     BrokenOff(String),
 }
 
@@ -49,7 +50,7 @@ impl Answer {
         self.head.as_ref()
     }
 
-    /// What the worker said of the request.
+    /// What the worker reported about the request.
     pub fn told(&self) -> Option<&UsageFrame> {
         self.told.as_ref()
     }
@@ -59,7 +60,8 @@ impl Answer {
         self.exchange.worker()
     }
 
-    /// Writes what there is of it at the end of `out`, at most a little more than [`MOST_WAITING`].
+    /// Appends the available part of the answer to `out`, at most a little more than
+    /// [`MOST_WAITING`].
     pub fn poll(&mut self, id: u16, out: &mut Vec<u8>, context: &mut Context<'_>) -> Poll<End> {
         while out.len() < MOST_WAITING {
             // Headers and body mostly come at once, and leave as one record.
@@ -109,7 +111,7 @@ impl Answer {
     }
 }
 
-/// Ends a request in order.
+/// Ends a request normally.
 pub fn end(out: &mut Vec<u8>, id: u16) {
     encode::stream_end(out, id, Stream::Stdout);
     encode::end(out, id, 0, ProtocolStatus::Complete);
@@ -130,7 +132,7 @@ pub fn fail(out: &mut Vec<u8>, id: u16, failure: Failure) {
     end(out, id);
 }
 
-/// Answers a request with a page of our own; one that asks for the headers alone gets no more.
+/// Answers a request with a page of this server.
 pub fn page(out: &mut Vec<u8>, id: u16, headers: &[(String, String)], body: &[u8]) {
     let mut stdout = Pieces::new(out, id, Stream::Stdout);
     headers
@@ -142,7 +144,7 @@ pub fn page(out: &mut Vec<u8>, id: u16, headers: &[(String, String)], body: &[u8
     end(out, id);
 }
 
-/// The header lines are the worker's, `Status` among them; one without a name is a line of its own.
+/// Writes the worker's header lines, including `Status`. A header without a name is a whole line.
 fn put_head(stdout: &mut Pieces<'_>, head: &ResponseHead) {
     head.for_each_header(|name, value| {
         if name.is_empty() {

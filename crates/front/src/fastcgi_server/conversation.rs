@@ -31,18 +31,20 @@ use crate::site::Site;
 /// Largest piece read at once; the size of the event loop's one read buffer.
 const PIECE: usize = 64 * 1024;
 
-/// Turns of reading, answering and writing before other connections get theirs.
+/// Rounds of reading, answering and writing before other connections get their turn.
 const TURNS: usize = 32;
 
 /// How long a web server may take to read the end of an answer on a connection that is closed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How long a draining front waits for an idle moment of a connection. Chosen arbitrarily.
+/// How long a draining front waits for an idle moment of a connection; then the connection ends
+/// with its current requests. Ten times less could cut off a web server that has just sent its next
+/// request; ten times more would let busy connections use up the time limit of the drain.
 const DRAIN_BUSY: Duration = Duration::from_secs(5);
 
 thread_local! {
-    /// Records land here and are read without a pause: one buffer for all connections of an event
-    /// loop.
+    /// The buffer for reading records. It is never held across an `await`, so one buffer serves all
+    /// connections of an event loop.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
 }
 
@@ -62,23 +64,23 @@ pub async fn converse(
 struct Conversation {
     context: Arc<Context>,
     site_index: usize,
-    /// Whether nothing else may be asked for here than what needs no worker.
+    /// Whether the socket serves only the status page, which needs no worker.
     is_for_status: bool,
     /// The address of the web server, if it has one.
     peer: Option<String>,
     stream: Socket,
     activity: Arc<Activity>,
     messages: Messages,
-    /// When the last record began of which more is to come, in nanoseconds.
+    /// When the last incomplete record began, in nanoseconds.
     ahead: u64,
     requests: Vec<Request>,
-    /// Records that are to be written, from `written` on.
+    /// Records to write; those before `written` have been written.
     out: Vec<u8>,
     written: usize,
-    /// Whether the connection ends with the requests that are under way.
+    /// Whether the connection is closed after the current requests.
     closing: bool,
-    /// Requests that have begun and not come whole: more of them may be on its way, even if they
-    /// are answered.
+    /// Requests that have not come whole: more bytes of them may come, even if they have been
+    /// answered.
     incoming: usize,
     /// Whether there are new lines for the access log.
     has_lines: bool,
@@ -99,13 +101,13 @@ enum Stage {
     Scripted(Box<Script>),
 }
 
-/// The connection is of no more use.
-struct Over;
+/// The web server has gone, or the connection cannot be used any more.
+struct Disconnected;
 
-impl From<io::Error> for Over {
-    fn from(_: io::Error) -> Over {
-        // A web server that goes away has lost interest, for whatever reason.
-        Over
+impl From<io::Error> for Disconnected {
+    fn from(_: io::Error) -> Disconnected {
+        // The reason does not matter: the web server does not want the answers any more.
+        Disconnected
     }
 }
 
@@ -141,9 +143,9 @@ impl Conversation {
         &self.context.sites[self.site_index]
     }
 
-    /// Goes on until the connection is to be closed; an error if there is nobody left to close it
-    /// politely for.
-    fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), Over>> {
+    /// Runs until the connection should be closed. Fails if the web server has gone, so that an
+    /// orderly close is pointless.
+    fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), Disconnected>> {
         let mut moved = false;
         for _ in 0..TURNS {
             let mut turn = self.read(cx)? | self.answer(cx)?;
@@ -165,9 +167,9 @@ impl Conversation {
         Poll::Pending
     }
 
-    /// Hands over the lines of the access log before their answers leave: whoever has an answer may
-    /// look for its line, and the line of its next request follows it, whichever event loop serves
-    /// that.
+    /// Passes on the lines of the access log before their answers are sent. So a client that has
+    /// its answer finds the line in the log, and the line of its next request comes after it,
+    /// whichever event loop serves that.
     fn tell_journal(&mut self) {
         if std::mem::take(&mut self.has_lines)
             && let Some(journal) = &self.site().journal
@@ -176,13 +178,12 @@ impl Conversation {
         }
     }
 
-    /// Lets the sweeper know what the connection waits for.
+    /// Tells the timeouts what the connection waits for.
     fn rest(&self, moved: bool) {
         let (waiting, since) = if !self.out.is_empty() {
             (Waiting::Sending, None)
         } else if let Some((waiting, since)) = self.awaited().min_by_key(|(_, since)| *since) {
-            // The slowest request counts: neither single bytes of its own nor other requests renew
-            // it.
+            // The oldest wait counts: neither its own single bytes nor other requests renew it.
             (waiting, Some(since))
         } else if !self.messages.is_between_records() {
             (Waiting::Head, Some(self.ahead))
@@ -196,7 +197,7 @@ impl Conversation {
         }
     }
 
-    /// What is waited for of requests that are still coming, and since when.
+    /// What the requests that are still coming wait for, and since when.
     fn awaited(&self) -> impl Iterator<Item = (Waiting, u64)> {
         let limit = self.context.config.timeouts.body;
         self.requests.iter().filter_map(move |request| match &request.stage {
@@ -208,8 +209,8 @@ impl Conversation {
         })
     }
 
-    fn read(&mut self, cx: &mut task::Context<'_>) -> Result<bool, Over> {
-        // A web server that does not read its answers asks no more.
+    fn read(&mut self, cx: &mut task::Context<'_>) -> Result<bool, Disconnected> {
+        // Back pressure: a web server that does not read its answers is not read from.
         if self.out.len() >= MOST_WAITING || self.is_deaf() {
             return Ok(false);
         }
@@ -220,7 +221,7 @@ impl Conversation {
             };
             let mut input = &scratch[..count];
             if input.is_empty() {
-                return Err(Over);
+                return Err(Disconnected);
             }
             let mut is_ahead = self.messages.is_between_records();
             loop {
@@ -241,9 +242,9 @@ impl Conversation {
         })
     }
 
-    /// Whether nothing more can come but the web server's farewell: all that is under way was
-    /// asked, and is the last. A short answer is quicker than asking the kernel for that; on a long
-    /// one the sweeper calls.
+    /// Whether nothing more can come except the end of the connection, because all current requests
+    /// have come whole and are the last. Then reading is skipped, which saves system calls during
+    /// short answers. During long answers the timeouts wake the task so that it reads.
     fn is_deaf(&self) -> bool {
         self.closing
             && self.incoming == 0
@@ -252,10 +253,10 @@ impl Conversation {
             && !self.activity.was_called()
     }
 
-    fn garbled(&self, reason: &str) -> Over {
+    fn garbled(&self, reason: &str) -> Disconnected {
         let client = self.peer.as_deref().unwrap_or("unix:");
         log::garbled(&self.site().config.name, client, reason);
-        Over
+        Disconnected
     }
 
     /// Answers a request with a page of the pool's own.
@@ -268,14 +269,14 @@ impl Conversation {
         self.ended();
     }
 
-    /// Answers a request with an error, and says why in the log.
+    /// Answers a request with an error, and logs the reason.
     fn refuse(&mut self, id: u16, failure: Failure, reason: &str) {
         let Some(at) = self.find(id) else { return };
         self.tell(self.requests[at].stage.record(), failure, reason);
         self.dismiss(at, failure);
     }
 
-    /// Answers a request with an error of which the log knows.
+    /// Answers a request with an error that has been logged already.
     fn dismiss(&mut self, at: usize, failure: Failure) {
         let request = self.requests.swap_remove(at);
         self.log(&request, Some(failure));
@@ -313,15 +314,15 @@ impl Conversation {
         log::broken_off(site, failure, reason, &text(b"REQUEST_METHOD"), &text(b"REQUEST_URI"));
     }
 
-    /// A request has ended. A draining front cannot tell the web server that it is about to close
-    /// the connection, and the next request may be on its way: so it waits for an idle moment,
-    /// which the sweeper finds, but not for ever.
+    /// Called when a request has ended. FastCGI has no way to announce the end of a connection, and
+    /// the next request may be on its way. So a draining front waits for an idle moment, which the
+    /// timeouts find, but at most for [`DRAIN_BUSY`].
     fn ended(&mut self) {
         let draining = self.context.draining_for(tokamak_cost::now());
         self.closing |= draining.is_some_and(|time| time > DRAIN_BUSY.as_nanos() as u64);
     }
 
-    fn answer(&mut self, cx: &mut task::Context<'_>) -> Result<bool, Over> {
+    fn answer(&mut self, cx: &mut task::Context<'_>) -> Result<bool, Disconnected> {
         let mut moved = false;
         let mut at = 0;
         while at < self.requests.len() && self.out.len() < MOST_WAITING {
@@ -350,23 +351,24 @@ impl Conversation {
                     let request = self.requests.swap_remove(at);
                     self.tell(request.stage.record(), Failure::WorkerGone, &reason);
                     self.log(&request, None);
-                    // Without an END_REQUEST nobody takes the part for the whole. Others on the
-                    // connection must not suffer.
+                    // Close without END_REQUEST, so that the web server does not take the part for
+                    // the whole response. If the connection has other requests, they must not
+                    // suffer.
                     if self.requests.is_empty() {
-                        return Err(Over);
+                        return Err(Disconnected);
                     }
                     encode::end(&mut self.out, id, 1, ProtocolStatus::Complete);
                     self.ended();
                 }
             }
         }
-        // Whoever got no room this time comes first next time.
+        // Requests that got no room this time come first next time.
         let count = self.requests.len();
         self.requests.rotate_left(at.min(count));
         Ok(moved)
     }
 
-    fn write(&mut self, cx: &mut task::Context<'_>) -> Result<bool, Over> {
+    fn write(&mut self, cx: &mut task::Context<'_>) -> Result<bool, Disconnected> {
         let mut moved = false;
         while self.written < self.out.len() {
             match self.stream.poll_write(cx, &self.out[self.written..]) {
@@ -388,8 +390,8 @@ impl Conversation {
         Ok(moved)
     }
 
-    /// Closes the connection. Bytes that nobody has read would reset it, and take the end of the
-    /// answer along; so it waits for what may still come.
+    /// Closes the connection. Unread bytes would reset it and lose the end of the answer, so this
+    /// first reads what may still come.
     async fn part(mut self) {
         if (self.incoming == 0 && self.messages.is_between_records())
             || self.stream.end_writing().is_err()

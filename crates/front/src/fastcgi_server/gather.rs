@@ -1,4 +1,4 @@
-//! A request that is coming: parameters first, then the body.
+//! Collects a request that is coming: first the parameters, then the body.
 
 use tokamak_config as config;
 use tokamak_fastcgi::params::{Limits, Pairs};
@@ -9,46 +9,48 @@ use tokamak_upstream::record::Writer;
 use crate::failure::Failure;
 use crate::request::body::{Pace, Spool};
 
-/// Most parameters of a request. Chosen arbitrarily, well above what web servers send.
+/// Most parameters of a request. Web servers send some dozens, and one for each header of the
+/// client: a tenth of this might refuse requests with many headers. Ten times more would let a tiny
+/// request cost much work.
 const MOST_PARAMETERS: usize = 4096;
 
-/// What is known of a request so far.
+/// A request as far as it has come.
 pub struct Gathering {
-    /// Its parameters, as the worker will get them.
+    /// Its parameters, in the form for the worker.
     pub record: Writer,
-    /// Reads them; absent once they are complete.
+    /// Decodes the parameters; `None` once they are complete.
     pairs: Option<Pairs>,
-    /// What the web server says that the body will have.
+    /// The length of the body that the web server announced.
     length: Option<u64>,
     spool: Spool,
     /// Most bytes of the body.
     most: u64,
-    /// How the body comes, once the parameters are here.
+    /// The pace of the body, once the parameters are complete.
     pace: Option<Pace>,
     role: Role,
-    /// Streams whose end is still to come.
+    /// Streams that have not ended.
     open: Vec<Stream>,
 }
 
-/// What is wrong with a request.
+/// Why a request cannot be read.
 #[derive(Debug)]
-pub enum Wrong {
-    /// Nothing on the connection makes sense any more.
+pub enum GatherError {
+    /// The records make no sense: the connection must be closed.
     Records(&'static str),
-    /// The same, in the codec's words.
+    /// The same, as an error of the codec.
     Codec(tokamak_fastcgi::Error),
-    /// Only this request is, and is answered so.
+    /// Only this request is wrong, and gets this answer.
     Request(Failure, &'static str),
 }
 
-impl From<tokamak_fastcgi::Error> for Wrong {
-    fn from(error: tokamak_fastcgi::Error) -> Wrong {
-        Wrong::Codec(error)
+impl From<tokamak_fastcgi::Error> for GatherError {
+    fn from(error: tokamak_fastcgi::Error) -> GatherError {
+        GatherError::Codec(error)
     }
 }
 
 impl Gathering {
-    /// A request of this role, within these bounds.
+    /// Begins a request of this role, within these limits.
     pub fn new(role: Role, limits: &config::Limits) -> Gathering {
         let mut record = Writer::new();
         let name: &[u8] = match role {
@@ -58,7 +60,7 @@ impl Gathering {
         };
         record.begin_parameters().parameter(b"FCGI_ROLE", name);
         let open = match role {
-            // It has no body (section 6.3 of the specification).
+            // An authorizer gets no body (section 6.3 of the specification).
             Role::Authorizer => vec![Stream::Params],
             Role::Filter => vec![Stream::Params, Stream::Stdin, Stream::Data],
             Role::Responder | Role::Unknown(_) => vec![Stream::Params, Stream::Stdin],
@@ -68,31 +70,31 @@ impl Gathering {
         Gathering { record, pairs, length: None, spool, most: limits.body, pace: None, role, open }
     }
 
-    /// Whether more of it may follow although it is complete: some web servers end the standard
-    /// input of an authorizer, which has none.
+    /// Whether more records may follow although the request is complete: some web servers end the
+    /// standard input of an authorizer, which has none.
     pub fn may_go_on(&self) -> bool {
         self.role == Role::Authorizer
     }
 
-    /// How the body comes. `None`: the parameters are still coming.
+    /// The pace of the body. `None`: the parameters are still coming.
     pub fn pace(&self) -> Option<Pace> {
         self.pace
     }
 
-    /// Whether all of it is here.
+    /// Whether the request is complete.
     pub fn is_complete(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Some of a stream. The file of a Filter is let go: PHP has no way to read it.
-    pub fn bytes(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), Wrong> {
+    /// Adds bytes of a stream. The file for a Filter is dropped, because PHP has no way to read it.
+    pub fn bytes(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), GatherError> {
         if let Some(pace) = &mut self.pace {
             pace.received(bytes.len(), tokamak_cost::now());
         }
         match stream {
             Stream::Params => {
                 let Some(pairs) = &mut self.pairs else {
-                    return Err(Wrong::Records("parameters after their end"));
+                    return Err(GatherError::Records("parameters after their end"));
                 };
                 let (record, length) = (&mut self.record, &mut self.length);
                 pairs.feed(bytes, |name, value| {
@@ -103,22 +105,24 @@ impl Gathering {
                 })?;
             }
             Stream::Stdin | Stream::Data if self.pairs.is_some() => {
-                return Err(Wrong::Records("a body before the end of the parameters"));
+                return Err(GatherError::Records("a body before the end of the parameters"));
             }
             Stream::Stdin if self.open.contains(&Stream::Stdin) => self.body(bytes)?,
             Stream::Stdin | Stream::Data => {}
             Stream::Stdout | Stream::Stderr => {
-                return Err(Wrong::Records("an application's stream"));
+                return Err(GatherError::Records("an application's stream"));
             }
         }
         Ok(())
     }
 
-    /// The end of a stream.
-    pub fn end(&mut self, stream: Stream) -> Result<(), Wrong> {
+    /// Ends a stream.
+    pub fn end(&mut self, stream: Stream) -> Result<(), GatherError> {
         match (&self.pairs, stream) {
             (Some(pairs), Stream::Params) => pairs.finish()?,
-            (Some(_), _) => return Err(Wrong::Records("a body before the end of the parameters")),
+            (Some(_), _) => {
+                return Err(GatherError::Records("a body before the end of the parameters"));
+            }
             (None, _) => {}
         }
         if self.pairs.take().is_some() {
@@ -129,7 +133,7 @@ impl Gathering {
         }
         self.open.retain(|open| *open != stream);
         if stream == Stream::Stdin && self.length.is_some_and(|said| said > self.spool.len()) {
-            return Err(Wrong::Request(
+            return Err(GatherError::Request(
                 Failure::BadRequest,
                 "the body is shorter than CONTENT_LENGTH says",
             ));
@@ -137,32 +141,32 @@ impl Gathering {
         Ok(())
     }
 
-    fn body(&mut self, bytes: &[u8]) -> Result<(), Wrong> {
-        // As php-fpm, which stops reading there.
+    fn body(&mut self, bytes: &[u8]) -> Result<(), GatherError> {
+        // Bytes beyond the announced length are dropped, as in php-fpm.
         let wanted = self.length.map_or(u64::MAX, |said| said.saturating_sub(self.spool.len()));
         let bytes = &bytes[..bytes.len().min(usize::try_from(wanted).unwrap_or(usize::MAX))];
         if self.spool.len() + bytes.len() as u64 > self.most {
             return Err(too_large());
         }
-        self.spool.put(bytes).map_err(|failure| Wrong::Request(failure, failure.text()))
+        self.spool.put(bytes).map_err(|failure| GatherError::Request(failure, failure.text()))
     }
 
-    /// Bytes of the body so far.
+    /// The length of the body so far.
     pub fn body_len(&self) -> u64 {
         self.spool.len()
     }
 
-    /// The whole body.
+    /// Takes the whole body.
     pub fn take_body(&mut self) -> Body {
         std::mem::replace(&mut self.spool, Spool::new(0, 0)).finish()
     }
 }
 
-fn too_large() -> Wrong {
-    Wrong::Request(Failure::BodyTooLarge, Failure::BodyTooLarge.text())
+fn too_large() -> GatherError {
+    GatherError::Request(Failure::BodyTooLarge, Failure::BodyTooLarge.text())
 }
 
-/// A plain decimal number; anything else says nothing.
+/// Parses a plain decimal number. Anything else counts as absent.
 fn number(value: &[u8]) -> Option<u64> {
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
@@ -180,7 +184,7 @@ mod tests {
         Gathering::new(role, &LIMITS)
     }
 
-    /// One whose parameters are complete.
+    /// A request whose parameters are complete.
     fn with_length(length: &str) -> Gathering {
         let mut gathering = gathering(Role::Responder);
         let value = length.as_bytes();
@@ -231,7 +235,10 @@ mod tests {
 
         let mut less = with_length("7");
         less.bytes(Stream::Stdin, b"longer").unwrap();
-        assert!(matches!(less.end(Stream::Stdin), Err(Wrong::Request(Failure::BadRequest, _))));
+        assert!(matches!(
+            less.end(Stream::Stdin),
+            Err(GatherError::Request(Failure::BadRequest, _))
+        ));
 
         for nothing_said in ["", "-1", "+3", " 3", "3x", "99999999999999999999999"] {
             let mut unsaid = with_length(nothing_said);
@@ -243,7 +250,8 @@ mod tests {
 
     #[test]
     fn a_body_is_bounded() {
-        let is_refused = |heard| matches!(heard, Err(Wrong::Request(Failure::BodyTooLarge, _)));
+        let is_refused =
+            |heard| matches!(heard, Err(GatherError::Request(Failure::BodyTooLarge, _)));
         let announced = |length: &[u8]| {
             let mut gathering = gathering(Role::Responder);
             let pair = [&[14, length.len() as u8], &b"CONTENT_LENGTH"[..], length].concat();
@@ -260,11 +268,20 @@ mod tests {
     fn streams_out_of_order_are_no_fastcgi() {
         assert!(matches!(
             gathering(Role::Responder).bytes(Stream::Stdin, b"x"),
-            Err(Wrong::Records(_))
+            Err(GatherError::Records(_))
         ));
-        assert!(matches!(gathering(Role::Responder).end(Stream::Stdin), Err(Wrong::Records(_))));
-        assert!(matches!(with_length("").bytes(Stream::Params, b"x"), Err(Wrong::Records(_))));
-        assert!(matches!(with_length("").bytes(Stream::Stdout, b"x"), Err(Wrong::Records(_))));
+        assert!(matches!(
+            gathering(Role::Responder).end(Stream::Stdin),
+            Err(GatherError::Records(_))
+        ));
+        assert!(matches!(
+            with_length("").bytes(Stream::Params, b"x"),
+            Err(GatherError::Records(_))
+        ));
+        assert!(matches!(
+            with_length("").bytes(Stream::Stdout, b"x"),
+            Err(GatherError::Records(_))
+        ));
         // A stream that has ended may be ended again, as empty streams are by some.
         assert!(with_length("").end(Stream::Params).is_ok());
     }
@@ -272,15 +289,15 @@ mod tests {
     #[test]
     fn parameters_that_lie_or_do_not_end_are_refused() {
         let feed = |bytes: &[u8]| gathering(Role::Responder).bytes(Stream::Params, bytes);
-        assert!(matches!(feed(&[0xff; 10]), Err(Wrong::Codec(_))));
-        assert!(matches!(feed(&[0; 1001]), Err(Wrong::Codec(_))));
+        assert!(matches!(feed(&[0xff; 10]), Err(GatherError::Codec(_))));
+        assert!(matches!(feed(&[0; 1001]), Err(GatherError::Codec(_))));
         let mut cut = gathering(Role::Responder);
         cut.bytes(Stream::Params, b"\x05\x05abc").unwrap();
-        assert!(matches!(cut.end(Stream::Params), Err(Wrong::Codec(_))));
+        assert!(matches!(cut.end(Stream::Params), Err(GatherError::Codec(_))));
         let mut many = Gathering::new(Role::Responder, &config::Limits { head: 1 << 20, ..LIMITS });
         assert!(matches!(
             many.bytes(Stream::Params, &[0; 2 * MOST_PARAMETERS + 2]),
-            Err(Wrong::Codec(_))
+            Err(GatherError::Codec(_))
         ));
     }
 }

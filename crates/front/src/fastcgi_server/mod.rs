@@ -1,5 +1,5 @@
-//! The application's side of FastCGI: web servers hand over requests, as to php-fpm, and the pool's
-//! workers answer, or Lua scripts.
+//! The application's side of FastCGI: web servers send requests, as they do to php-fpm, and the
+//! pool's workers or Lua scripts answer.
 //!
 //! ```text
 //! event_loop     a connection, and the pool that its socket belongs to
@@ -9,8 +9,8 @@
 //!     script     the same by a Lua script, in the place of workers
 //! ```
 //!
-//! What the parameters mean is the worker's business, which sees the files with the rights of its
-//! pool; here they go into the request's record as they came.
+//! The worker interprets the parameters, because it sees the files with the rights of its pool.
+//! This module copies them into the request's record unchanged.
 
 mod answer;
 mod conversation;

@@ -1,7 +1,7 @@
-//! A request that a Lua script answers in a program's site_index: what it prints as records.
+//! Answers a request by a Lua script in place of a program: encodes what it prints as records.
 //!
-//! The script runs inside the event loop. What it prints is held back until it waits or ends, so
-//! that one which fails before that is answered with an error, and nothing else.
+//! The script runs inside the event loop. Its output is held back until it waits or ends. So a
+//! script that fails before that is answered with an error page only.
 
 use std::future::{poll_fn, ready};
 use std::io;
@@ -25,22 +25,28 @@ use crate::failure::Failure;
 use crate::fpm::parameter;
 use crate::{log, lua};
 
-/// Bytes that a script may have printed and nobody has sent, before it waits. Chosen arbitrarily.
+/// Unsent bytes at which a script has to wait. A script that fails earlier gets an error page, so a
+/// tenth of this would send half pages more often; ten times more would cost each script that much
+/// memory.
 const FULL: usize = 64 * 1024;
 
-/// The same where a script cannot wait, inside a coroutine of its own. Chosen arbitrarily.
+/// Most unsent bytes of a script that cannot wait, because it prints inside a coroutine of its own.
+/// Beyond it the script fails: a tenth of this could hit ordinary exports, ten times more would let
+/// one request take 160 MiB.
 const MOST_UNSENT: usize = 16 * 1024 * 1024;
 
-/// Longest header block: a script that waits has printed more.
+/// Longest header block. It is below [`FULL`], so that a script that waits has printed all its
+/// headers or too long ones.
 const HEAD: usize = FULL - 1;
 
-/// Bytes for the web server's error log that wait. What is more is lost. Chosen arbitrarily.
-const MOST_COMPLAINTS: usize = 64 * 1024;
+/// Bytes that may wait for the web server's error log; more are dropped. A tenth of this could cut
+/// off stack traces; ten times more would let a failing script hold that much memory.
+const MOST_STDERR: usize = 64 * 1024;
 
-/// A request in the hands of a script.
+/// A request that a script answers.
 pub struct Script {
     run: Run,
-    around: Arc<Around>,
+    shared: Arc<Shared>,
     /// Whether some of the response has been written.
     has_begun: bool,
     /// Bytes of the request's body.
@@ -48,23 +54,23 @@ pub struct Script {
 }
 
 /// What the script and its conversation share.
-struct Around {
+struct Shared {
     context: Arc<Context>,
     site_index: usize,
     record: Writer,
     output: Mutex<Output>,
 }
 
-/// What a script has written, and nobody has sent.
+/// What a script has written and the conversation has not sent yet.
 #[derive(Default)]
 struct Output {
     response: Vec<u8>,
-    complaints: Vec<u8>,
+    stderr: Vec<u8>,
 }
 
-/// What the script sees.
+/// The request and its streams, as the script sees them.
 struct Streams {
-    around: Arc<Around>,
+    shared: Arc<Shared>,
     body: Body,
     /// Bytes of the body that have been read.
     read: u64,
@@ -74,7 +80,7 @@ impl Script {
     /// The script that a request names.
     ///
     /// # Errors
-    /// Why there is none to run; the record comes back.
+    /// Fails with the reason if there is no script to run, and returns the record.
     pub fn new(
         lua: &Arc<LuaState>,
         (context, site_index): (&Arc<Context>, usize),
@@ -86,24 +92,24 @@ impl Script {
             Err(absent) => return Err((record, absent)),
         };
         let body_len = body.left();
-        let around = Arc::new(Around {
+        let shared = Arc::new(Shared {
             context: context.clone(),
             site_index,
             record,
             output: Mutex::default(),
         });
-        let streams = Streams { around: around.clone(), body, read: 0 };
+        let streams = Streams { shared: shared.clone(), body, read: 0 };
         let run = lua.run(id, Stage::Content, Box::new(streams));
-        Ok(Script { run, around, has_begun: false, body_len })
+        Ok(Script { run, shared, has_begun: false, body_len })
     }
 
     /// The request's parameters.
     pub fn record(&self) -> &Writer {
-        &self.around.record
+        &self.shared.record
     }
 
-    /// Lets the script go on, and writes what there is of its response at the end of `out`, at most
-    /// a little more than [`MOST_WAITING`] as long as the script can wait.
+    /// Runs the script, and appends its output to `out`: at most a little more than
+    /// [`MOST_WAITING`], as long as the script can wait.
     pub fn poll(&mut self, id: u16, out: &mut Vec<u8>, cx: &mut task::Context<'_>) -> Poll<End> {
         while out.len() < MOST_WAITING {
             let before = out.len();
@@ -115,8 +121,8 @@ impl Script {
                 Some(Outcome::Failed(trouble)) => Err(lua::failure(trouble)),
                 _ => self.pass_on(id, out, outcome.is_some()),
             };
-            let complaints = std::mem::take(&mut self.around.output().complaints);
-            encode::stream(out, id, Stream::Stderr, &complaints);
+            let stderr = std::mem::take(&mut self.shared.output().stderr);
+            encode::stream(out, id, Stream::Stderr, &stderr);
             match (written, outcome) {
                 (Err(_), _) if self.has_begun => {
                     return Poll::Ready(End::BrokenOff(
@@ -128,7 +134,7 @@ impl Script {
                     answer::end(out, id);
                     return Poll::Ready(End::Complete);
                 }
-                // It waits for something else than room.
+                // The script waits for something else than room.
                 (Ok(()), None) if out.len() == before => return Poll::Pending,
                 (Ok(()), None) => {}
             }
@@ -136,14 +142,14 @@ impl Script {
         Poll::Pending
     }
 
-    /// Writes what the script has printed, if it begins with headers.
+    /// Encodes what the script has printed, once its headers are complete.
     fn pass_on(&mut self, id: u16, out: &mut Vec<u8>, is_over: bool) -> Result<(), Failure> {
-        let printed = std::mem::take(&mut self.around.output().response);
+        let printed = std::mem::take(&mut self.shared.output().response);
         if !self.has_begun {
-            match head::judge(&printed, HEAD, is_over) {
+            match head::validate(&printed, HEAD, is_over) {
                 Ok(is_whole) => self.has_begun = is_whole,
                 Err(wrong) => {
-                    self.around.log(&format!("{}: {wrong}", self.around.script()));
+                    self.shared.log(&format!("{}: {wrong}", self.shared.script()));
                     return Err(Failure::Internal);
                 }
             }
@@ -151,15 +157,15 @@ impl Script {
         if self.has_begun {
             encode::stream(out, id, Stream::Stdout, &printed);
         } else {
-            self.around.output().response = printed;
+            self.shared.output().response = printed;
         }
         Ok(())
     }
 }
 
-impl Around {
+impl Shared {
     fn output(&self) -> MutexGuard<'_, Output> {
-        // One event loop has both sides; the lock makes them shareable.
+        // Only one thread uses it. The lock is there because the type must be `Sync`.
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,7 +181,7 @@ impl Around {
         self.output().complain(format!("{text}\n").as_bytes());
     }
 
-    /// The script's name for people.
+    /// The script's name, for messages.
     fn script(&self) -> String {
         String::from_utf8_lossy(&name(&self.record).unwrap_or_default()).into_owned()
     }
@@ -183,8 +189,8 @@ impl Around {
 
 impl Output {
     fn complain(&mut self, bytes: &[u8]) {
-        let room = MOST_COMPLAINTS.saturating_sub(self.complaints.len());
-        self.complaints.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let room = MOST_STDERR.saturating_sub(self.stderr.len());
+        self.stderr.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 }
 
@@ -194,25 +200,25 @@ impl Host for Streams {
     }
 
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        parameter(&self.around.record, name).map(<[u8]>::to_vec)
+        parameter(&self.shared.record, name).map(<[u8]>::to_vec)
     }
 
     fn log(&mut self, text: &str) {
-        self.around.log(text);
+        self.shared.log(text);
     }
 
     fn sleep(&mut self, time: Duration) -> Waiting {
-        self.around.context.calls.sleep(time)
+        self.shared.context.calls.sleep(time)
     }
 
     fn call(&mut self, call: Call) -> Waiting {
         let nobody =
             |_| -> Waiting { Box::pin(ready(Err("this server serves no HTTP".to_owned()))) };
-        self.around.context.calls.begin(call, nobody)
+        self.shared.context.calls.begin(call, nobody)
     }
 
     fn redis(&mut self, server: RedisServer) -> Result<u32, String> {
-        self.around.context.calls.redis(server)
+        self.shared.context.calls.redis(server)
     }
 }
 
@@ -224,7 +230,7 @@ impl Program for Streams {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<bool, String> {
-        let mut output = self.around.output();
+        let mut output = self.shared.output();
         if output.response.len() + bytes.len() > MOST_UNSENT {
             return Err(format!(
                 "more than {} MiB printed where a script cannot wait",
@@ -236,14 +242,14 @@ impl Program for Streams {
     }
 
     fn complain(&mut self, bytes: &[u8]) {
-        self.around.output().complain(bytes);
+        self.shared.output().complain(bytes);
     }
 
     fn sent(&mut self) -> Waiting {
-        let around = self.around.clone();
-        // Nobody has to be woken: the conversation asks again when it has made room.
+        let shared = self.shared.clone();
+        // No waker is needed: the conversation polls again when it has made room.
         Box::pin(poll_fn(move |_| {
-            if around.output().response.is_empty() {
+            if shared.output().response.is_empty() {
                 Poll::Ready(Ok(Value::Nil))
             } else {
                 Poll::Pending
@@ -252,13 +258,13 @@ impl Program for Streams {
     }
 }
 
-/// The failure that a client is told of, for want of a script.
+/// The failure for a request whose script cannot be run.
 pub fn failure(absent: Absent) -> (Failure, &'static str) {
     match absent {
         Absent::Unnamed => (Failure::BadRequest, "SCRIPT_FILENAME names no file"),
         Absent::Missing => (Failure::NotFound, "there is no such script"),
         Absent::Forbidden => {
-            (Failure::Forbidden, "the script is outside the folder, unreadable, or no file")
+            (Failure::Forbidden, "the script is outside the folder, unreadable, or not a file")
         }
         Absent::Unreadable => {
             (Failure::ScriptUnreadable, "the script cannot be read at the moment")
@@ -266,7 +272,7 @@ pub fn failure(absent: Absent) -> (Failure, &'static str) {
     }
 }
 
-/// The path of the script that a request is for, as its web server says it.
+/// The path of the script, as the web server sends it.
 fn name(record: &Writer) -> Option<Vec<u8>> {
     let filename = parameter(record, b"SCRIPT_FILENAME").unwrap_or_default();
     if !filename.is_empty() {
@@ -276,7 +282,7 @@ fn name(record: &Writer) -> Option<Vec<u8>> {
     Some([root, name].concat())
 }
 
-/// Apache names files as addresses of its proxy: `proxy:fcgi://host:port/file`.
+/// Removes the prefix by which Apache names files behind its proxy: `proxy:fcgi://host:port/file`.
 fn without_proxy(name: &[u8]) -> &[u8] {
     let Some(rest) = name.strip_prefix(b"proxy:fcgi://") else { return name };
     let path = rest.iter().position(|&byte| byte == b'/');

@@ -1,4 +1,4 @@
-//! The access log of a pool, in the format that the pool says.
+//! The access log of a pool, in the format that the pool configures.
 
 use std::borrow::Cow;
 use std::os::unix::process::parent_id;
@@ -17,27 +17,27 @@ use crate::log;
 pub struct Journal {
     pool: Arc<Pool>,
     buffer: Mutex<log::Buffer>,
-    /// The master, which started this process.
+    /// The process id of the master, which started this process.
     parent: u32,
 }
 
 /// A request that has been answered.
 pub struct PoolLogEntry<'a> {
-    /// What was asked.
+    /// The request's parameters.
     pub record: &'a Writer,
-    /// When, in nanoseconds.
+    /// When the request began, in nanoseconds.
     pub begun: u64,
     /// The address of the web server, if it has one.
     pub peer: Option<&'a str>,
-    /// Bytes of the body.
+    /// Length of the request's body.
     pub body: u64,
     /// The status of the response.
     pub status: u16,
     /// Its head, if a worker made it.
     pub head: Option<&'a ResponseHead>,
-    /// What the worker said of the request.
+    /// What the worker reported about the request.
     pub told: Option<&'a UsageFrame>,
-    /// The worker.
+    /// The worker's process id.
     pub process: Option<u32>,
 }
 
@@ -91,13 +91,13 @@ impl Journal {
         self.buffer().add(&line.bytes);
     }
 
-    /// Hands over what there is.
+    /// Passes the collected lines to the log's thread.
     pub fn flush(&self) {
         self.buffer().flush();
     }
 
     fn buffer(&self) -> MutexGuard<'_, log::Buffer> {
-        // Poisoned by a panic that has been reported: the lines are usable still.
+        // If a panic has poisoned the lock, it has been reported. The lines are still usable.
         self.buffer.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -1,4 +1,4 @@
-//! What a pool of php-fpm's kind has of its own: an access log, and a status page.
+//! What a pool of `tokamak fpm` has of its own: an access log and a status page.
 
 mod journal;
 mod overview;

@@ -1,4 +1,4 @@
-//! The pages that no worker has to answer: the pool's status, and ping.
+//! The pages that need no worker: the pool's status page and ping page.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,23 +12,23 @@ use tokamak_upstream::{PoolNumber, Segment, WorkerState};
 
 use super::parameter;
 
-/// A pool as its status page shows it; shared by all event loops.
+/// The state of a pool for its status page, shared by all event loops.
 pub struct Overview {
     pool: Arc<Pool>,
     segment: RwLock<Arc<Segment>>,
-    /// PHP's version, if responses tell it.
+    /// PHP's version, if responses show it.
     version: Option<String>,
-    /// Requests in the hands of workers, or waiting for one.
+    /// Requests that workers handle, or that wait for a worker.
     running: AtomicUsize,
 }
 
 impl Overview {
-    /// Of a pool that begins.
+    /// The overview of a new pool.
     pub fn new(pool: Arc<Pool>, segment: Arc<Segment>, version: Option<String>) -> Overview {
         Overview { pool, segment: RwLock::new(segment), version, running: AtomicUsize::new(0) }
     }
 
-    /// The pool has another queue from now on.
+    /// Records that the pool has another queue from now on.
     pub fn renew(&self, segment: Arc<Segment>) {
         *self.segment.write().unwrap_or_else(PoisonError::into_inner) = segment;
     }
@@ -37,12 +37,12 @@ impl Overview {
         self.segment.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A request has come.
+    /// Counts a request that has come.
     pub fn accept(&self) {
         self.segment().count_pool_number(PoolNumber::Accepted);
     }
 
-    /// A request is handed to the workers. It counts until what is returned is dropped.
+    /// Counts a request that is passed to the workers, until the returned value is dropped.
     pub fn run(self: &Arc<Self>) -> Running {
         let running = self.running.fetch_add(1, Ordering::Relaxed) + 1;
         let segment = self.segment();
@@ -53,7 +53,7 @@ impl Overview {
         Running(self.clone())
     }
 
-    /// The page that a request asks for, if it asks for one of these.
+    /// The status or ping page, if the request asks for one.
     pub fn page(&self, record: &Writer) -> Option<Page> {
         if self.pool.ping.is_none() && self.pool.status_path.is_none() {
             return None;

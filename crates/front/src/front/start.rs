@@ -1,4 +1,4 @@
-//! The start of the front: what all event loops share, and what each has of its own.
+//! The start of the front: makes the data that all event loops share, and that of each loop.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,7 +27,7 @@ use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
 use crate::site::{Handler, Site};
 
-/// A loop's way to a pool, and the descriptor by which the workers wake the loop.
+/// A loop's gate to a pool, and the descriptor by which the workers wake the loop.
 pub type Pool = (Arc<Gate>, OwnedFd);
 
 /// What all event loops share.
@@ -40,25 +40,26 @@ pub struct Shared {
     balancer: Arc<Balancer>,
     /// The FastCGI applications.
     pub upstreams: Arc<[Upstream]>,
-    /// Looks after the scripts of all loops as long as it lives.
+    /// Watches the scripts of all loops as long as it lives.
     pub lua: Option<Engine>,
-    /// The content cache, if any site wants it.
+    /// The content cache, if any site uses it.
     pub cache: Option<Arc<Content>>,
-    /// The access log, if the configuration wants one.
+    /// The access log, if the configuration has one.
     pub log: Option<Log>,
     /// Access logs of pools, by the positions of their sites.
     pub pool_logs: BTreeMap<usize, Log>,
-    /// What the status pages of pools show, by the positions of their sites.
+    /// The data of the pools' status pages, by the indexes of their sites.
     overviews: BTreeMap<usize, Arc<Overview>>,
     /// The queues in use.
     pub queues: Queues,
 }
 
 impl Shared {
-    /// Makes it of what the front is given.
+    /// Makes the shared data.
     ///
     /// # Errors
-    /// Logs that cannot be had, and names that cannot be resolved although another front serves.
+    /// Fails if a log cannot be opened, or if a name cannot be resolved while another front still
+    /// serves.
     pub fn new(config: Arc<config::Server>, start: &mut Start) -> io::Result<Shared> {
         let log = match &config.log.access {
             Some(_) => Some(Log::open(start.access_log.take())?),
@@ -98,10 +99,10 @@ impl Shared {
         })
     }
 
-    /// What the requests of the loop at this position share, and its ways to the pools.
+    /// Makes the context of the loop with this index, and its gates to the pools.
     ///
     /// # Errors
-    /// There is not enough memory for Lua, or no descriptor left.
+    /// Fails if there is not enough memory for Lua, or no free descriptor.
     pub fn context(&self, index: usize, start: &Start) -> io::Result<(Context, Vec<Pool>)> {
         let lua = self.lua.as_ref().map(lua::state).transpose()?;
         let nobody = match &lua {

@@ -1,4 +1,4 @@
-//! Which request the lines of the error log are about, after the request itself is gone.
+//! Remembers for the error log which request a line is about, after the request itself is gone.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokamak_config::Site;
 use super::errors;
 use crate::failure::Failure;
 
-/// Which request the log's lines are about. Nothing in it is copied from the request.
+/// The request that the log's lines are about. Nothing is copied from the request.
 #[derive(Clone, Debug)]
 pub struct LogContext {
     site: Arc<Site>,
@@ -17,7 +17,7 @@ pub struct LogContext {
 }
 
 impl LogContext {
-    /// The lines will be about this request.
+    /// The context of this request.
     pub fn new<B>(site: &Arc<Site>, request: &Request<B>) -> LogContext {
         LogContext {
             site: site.clone(),
@@ -26,12 +26,12 @@ impl LogContext {
         }
     }
 
-    /// The response ended in its middle, after its status had been sent.
+    /// Logs that the response ended early, after its status had been sent.
     pub fn broken_off(&self, failure: Failure, reason: &str) {
         errors::broken_off(&self.site.name, failure, reason, self.method.as_str(), self.target());
     }
 
-    /// The application complains, or is to be complained about.
+    /// Logs a message of the application, or about it.
     pub fn complained(&self, text: &[u8]) {
         errors::complained(&self.site.name, text, self.method.as_str(), self.target());
     }

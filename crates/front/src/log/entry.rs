@@ -1,10 +1,10 @@
-//! What the access log keeps of a request until its response is complete.
+//! What the access log keeps of a request until the response is complete.
 
 use http::{Request, Version, header};
 
 use super::Line;
 
-/// A request as the access log will tell it.
+/// The data of a request for its line of the access log.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
     /// Status of the response.
@@ -16,7 +16,7 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    /// Keeps what a line needs. The status is still to be set.
+    /// Copies what the line needs. The caller sets the status later.
     pub fn new<B>(client: &str, request: &Request<B>, host: Option<&str>) -> LogEntry {
         let header = |name| request.headers().get(name).map_or(&b""[..], |value| value.as_bytes());
         let user = user(header(header::AUTHORIZATION)).unwrap_or_default();

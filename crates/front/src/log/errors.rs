@@ -1,6 +1,5 @@
-//! The front's lines in the error log, which is its standard error. A thread writes them, as those
-//! of the access log: standard error may be a pipe that is full, above all when every request
-//! fails.
+//! The front's lines in the error log, which is its standard error. As for the access log, a thread
+//! writes them, because standard error may be a full pipe, above all when every request fails.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,37 +16,37 @@ use super::writer::Log;
 use crate::clock::Clock;
 use crate::failure::{Failure, Side};
 
-/// Refused requests that are told each second. Above it they are only counted: whoever sends
-/// garbage shall not fill the disk.
+/// Refused requests that are logged each second. More are only counted, so that a client that sends
+/// garbage cannot fill the disk.
 const REFUSALS: u64 = 20;
 
-/// How php-fpm writes, in a server that stands in for it.
+/// The style of php-fpm's log, if this server replaces php-fpm.
 static STYLE: OnceLock<Style> = OnceLock::new();
 
-/// Writes as php-fpm does from now on.
+/// Writes lines in php-fpm's style from now on.
 pub fn write_as_fpm(style: Style) {
-    // Said once, when the front starts.
+    // Called once, when the front starts. Later calls are no-ops.
     let _ = STYLE.set(style);
 }
 
 /// The log, while event loops run.
 static LOG: Mutex<Option<Log>> = Mutex::new(None);
 
-/// As long as it lives, a thread writes the lines. Dropping it waits until they are written, but
-/// not for long.
+/// A thread writes the lines as long as this lives. Dropping it waits a limited time until they are
+/// written.
 #[derive(Debug)]
 pub struct Open(());
 
-/// Has a thread write the lines from now on.
+/// Starts the thread that writes the lines from now on.
 ///
 /// # Errors
-/// A thread that cannot be had.
+/// Fails if the thread cannot be started.
 pub fn open() -> io::Result<Open> {
     *log() = Some(Log::errors()?);
     Ok(Open(()))
 }
 
-/// Waits until all lines are written, but not for long. Later lines are written by their callers.
+/// Waits a limited time until all lines are written. Later lines are written by their callers.
 pub fn close() {
     let open = log().take();
     drop(open);
@@ -60,13 +59,13 @@ impl Drop for Open {
 }
 
 fn log() -> MutexGuard<'static, Option<Log>> {
-    // Nothing is done under the lock that could panic half-way.
+    // No code under the lock can panic half-way.
     LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 static THROTTLE: Throttle = Throttle { second: AtomicU64::new(0), count: AtomicU64::new(0) };
 
-/// Tells of bytes that were no request.
+/// Logs bytes that were not a valid request.
 pub fn refused(client: &SocketAddr, status: u16, reason: &str) {
     let now = SystemTime::now();
     let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -82,8 +81,7 @@ pub fn refused(client: &SocketAddr, status: u16, reason: &str) {
     }
 }
 
-/// Tells of a web server that may not connect, in php-fpm's words; as seldom as of [`refused`]
-/// ones.
+/// Logs a web server that may not connect, in php-fpm's words; limited as for [`refused`].
 pub fn disallowed(pool: &str, client: &str) {
     let now = SystemTime::now();
     let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -93,7 +91,7 @@ pub fn disallowed(pool: &str, client: &str) {
     }
 }
 
-/// Tells of a web server whose bytes were no FastCGI; as seldom as of [`refused`] ones.
+/// Logs a web server whose bytes were not valid FastCGI; limited as for [`refused`].
 pub fn garbled(site: &str, client: &str, reason: &str) {
     let now = SystemTime::now();
     let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -103,8 +101,8 @@ pub fn garbled(site: &str, client: &str, reason: &str) {
     }
 }
 
-/// Tells of a request that got an error page, and why. A client's own mistakes are told as seldom
-/// as [`refused`] ones.
+/// Logs a request that got an error page, with the reason. A client's own mistakes are limited as
+/// for [`refused`].
 pub fn failed<B>(site: &str, failure: Failure, reason: &str, request: &Request<B>) {
     let now = SystemTime::now();
     let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -127,7 +125,7 @@ pub fn failed<B>(site: &str, failure: Failure, reason: &str, request: &Request<B
     put(&compose(now, level, site, reason, &pairs));
 }
 
-/// Tells of a response that ended in its middle, after its status had been sent.
+/// Logs a response that ended early, after its status had been sent.
 pub fn broken_off(site: &str, failure: Failure, reason: &str, method: &str, target: &str) {
     let status = failure.status();
     let pairs = [
@@ -138,31 +136,31 @@ pub fn broken_off(site: &str, failure: Failure, reason: &str, method: &str, targ
     put(&compose(SystemTime::now(), "ERROR", site, reason, &pairs));
 }
 
-/// Tells what an application complains about.
+/// Logs what an application writes to its standard error.
 pub fn complained(site: &str, text: &[u8], method: &str, target: &str) {
     let text = String::from_utf8_lossy(text);
     let pairs = [("method", method.as_bytes()), ("url", target.as_bytes())];
     put(&compose(SystemTime::now(), "WARN", site, &text, &pairs));
 }
 
-/// Tells of something that an operator may want to know of a site.
+/// Logs something about a site that the operator may want to know.
 pub fn noticed(site: &str, message: &str) {
     put(&compose(SystemTime::now(), "INFO", site, message, &[]));
 }
 
-/// Tells what a Lua script says, or what is said about it.
+/// Logs a message of a Lua script, or about one.
 pub fn script(site: &str, text: &str, method: &str, target: &str) {
     let level = if text.starts_with("(lua-print)") { "INFO" } else { "ERROR" };
     let pairs = [("method", method.as_bytes()), ("url", target.as_bytes())];
     put(&compose(SystemTime::now(), level, site, text, &pairs));
 }
 
-/// Tells of trouble that belongs to no site.
+/// Logs a problem that belongs to no site.
 pub fn server(message: &str) {
     put(&warning(message));
 }
 
-/// The line that tells of trouble that belongs to no site.
+/// The line for a problem that belongs to no site.
 pub fn warning(message: &str) -> Vec<u8> {
     compose(SystemTime::now(), "WARN", "-", message, &[])
 }
@@ -170,13 +168,14 @@ pub fn warning(message: &str) -> Vec<u8> {
 fn put(line: &[u8]) {
     let is_taken = log().as_ref().map(|log| log.line(line)).is_some();
     if !is_taken {
-        // When not even this can be told, there is nobody left to tell it to.
+        // If standard error fails too, there is no other place to report it.
         let _ = write(line);
     }
 }
 
 /// Writes lines to standard error, each by itself, so that lines of several processes do not mix.
-/// It goes past the lock of the standard library: while this waits, a panic can still be told.
+/// It does not take the standard library's lock, so that a panic can still be reported while this
+/// waits.
 pub fn write(lines: &[u8]) -> io::Result<()> {
     for mut line in lines.split_inclusive(|byte| *byte == b'\n') {
         while !line.is_empty() {
@@ -228,16 +227,16 @@ fn head(now: SystemTime, level: &str, site: &str) -> Vec<u8> {
     format!("{}[pool {site}] ", style.head(now, level)).into_bytes()
 }
 
-/// So many a second, over all threads. Two threads that meet at the change of a second may let a
-/// few more pass, which does no harm.
+/// A limit per second over all threads. At the change of a second two threads may let a few more
+/// pass, which is harmless.
 struct Throttle {
     second: AtomicU64,
     count: AtomicU64,
 }
 
 impl Throttle {
-    /// Whether one more may pass; if so, how many did not in the last second before this one that
-    /// had any.
+    /// Whether one more may pass. If so, gives the number that were held back in the latest earlier
+    /// second with any.
     fn pass(&self, second: u64) -> Option<u64> {
         if self.second.swap(second, Ordering::Relaxed) != second {
             return Some(self.count.swap(1, Ordering::Relaxed).saturating_sub(REFUSALS));

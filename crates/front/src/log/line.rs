@@ -1,5 +1,5 @@
-//! One line of the access log, in either format, with values that nobody can forge: what a client
-//! sent never ends a field or a line.
+//! One line of the access log, in either format. Values are escaped, so that nothing that a client
+//! sends can end a field or a line.
 
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use crate::clock::Clock;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// What a line says. Texts are as the client sent them; an empty one is absent.
+/// The fields of a line. Texts are as the client sent them; an empty text means absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Line<'a> {
     /// Address of the client.
@@ -40,7 +40,7 @@ impl Line<'_> {
     pub fn combined(&self, clock: &mut Clock, now: SystemTime, out: &mut Vec<u8>) {
         escape_or_dash(self.client, out);
         out.extend_from_slice(b" - ");
-        // Not in quotes, so a space would shift the fields behind it.
+        // The field is not in quotes, so a space would shift the fields behind it.
         let user = if self.user.is_empty() { b"-" } else { self.user };
         escape_where(user, |byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\'), out);
         out.extend_from_slice(b" [");
@@ -104,8 +104,8 @@ impl Line<'_> {
     }
 }
 
-/// Appends a number in at least `width` digits. By hand, because the formatting machinery costs
-/// more than all the rest of a line.
+/// Appends a number in at least `width` digits. Written by hand, because the standard formatting
+/// costs more than the rest of a line.
 fn number(mut number: u64, width: usize, out: &mut Vec<u8>) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
@@ -142,9 +142,11 @@ fn escape_where(mut text: &[u8], is_bad: impl Fn(u8) -> bool, out: &mut Vec<u8>)
     out.extend_from_slice(text);
 }
 
-/// Appends text for use in a JSON string; what is not UTF-8 becomes the replacement character.
+/// Appends text for use in a JSON string. Bytes that are not UTF-8 become the replacement
+/// character.
 fn json_text(text: &[u8], out: &mut Vec<u8>) {
-    // Whole first: that is several times as fast as chunk by chunk, and nearly always enough.
+    // Try the whole text first: that is several times as fast as chunk by chunk, and nearly all
+    // texts are valid.
     if let Ok(text) = std::str::from_utf8(text) {
         return json_str(text, out);
     }

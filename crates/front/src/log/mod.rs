@@ -1,5 +1,5 @@
-//! The access log: one line a request, in a format that other programs read, written without ever
-//! holding up a request. Beside it the front's few lines in the error log, written in the same way.
+//! The access log: one line for each request, in a format that other programs read, written without
+//! ever holding up a request. The front's few lines in the error log are written in the same way.
 
 mod context;
 mod entry;

@@ -1,7 +1,7 @@
-//! The way of a line to the disk, off the hot path: lines wait in memory, and one thread writes
-//! them. An event loop never waits, neither for a disk nor for a pipe that is not read. When the
-//! disk is slower than the requests, lines are lost and counted, and the error log tells the number
-//! as soon as it can.
+//! Writes lines to the disk, off the hot path: lines wait in memory, and one thread writes them. An
+//! event loop never waits, neither for a disk nor for a pipe that is not read. If the disk is
+//! slower than the requests, lines are dropped and counted, and the number is written to the error
+//! log as soon as possible.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,19 +19,19 @@ use crate::clock::Clock;
 /// Size at which an event loop hands its lines over: some 150 lines, so that the lock is taken
 /// seldom.
 const FULL: usize = 32 * 1024;
-/// Bytes that may wait for the disk: seconds of a busy server, and no memory that anybody would
-/// miss.
+/// Bytes that may wait for the disk. This is enough for a short stall of a busy server; a tenth
+/// would drop lines at each slow write, and ten times more would be 20 MiB for each log.
 const WAITING: usize = 2 << 20;
 /// How long a closing log waits for the disk.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The lines that wait for one thread.
+/// The queue of lines for one thread.
 #[derive(Debug, Default)]
 struct Queue {
     state: Mutex<State>,
     /// Wakes the thread.
-    news: Condvar,
-    /// Lines that were not written, and will not be.
+    wake: Condvar,
+    /// Lines that were dropped.
     lost: AtomicU64,
 }
 
@@ -39,18 +39,18 @@ struct Queue {
 struct State {
     bytes: Vec<u8>,
     lines: u64,
-    /// The file to write to from now on.
+    /// The new file, if the log was reopened.
     next: Option<File>,
     is_closing: bool,
 }
 
 impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing is done under the lock that could panic half-way.
+        // No code under the lock can panic half-way.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Adds lines, if there is room for them.
+    /// Adds lines, or drops them if there is no room.
     fn put(&self, bytes: &[u8], lines: u64) {
         let mut state = self.state();
         if state.bytes.len() + bytes.len() > WAITING {
@@ -60,14 +60,14 @@ impl Queue {
         state.bytes.extend_from_slice(bytes);
         state.lines += lines;
         drop(state);
-        self.news.notify_one();
+        self.wake.notify_one();
     }
 
     fn lose(&self, lines: u64) {
         self.lost.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Waits for something to do; nothing once all is done and the log closes.
+    /// Waits for work. `None` when all lines are taken and the log closes.
     fn take(&self) -> Option<State> {
         let mut state = self.state();
         loop {
@@ -79,12 +79,12 @@ impl Queue {
             if state.is_closing {
                 return None;
             }
-            state = self.news.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = self.wake.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
 }
 
-/// An open log: the lines that it is given are written by a thread of its own.
+/// An open log, whose lines a thread of its own writes.
 #[derive(Debug)]
 pub struct Log {
     queue: Arc<Queue>,
@@ -92,7 +92,8 @@ pub struct Log {
 }
 
 impl Log {
-    /// An access log that is written to `file` (opened for appending) or else to standard output.
+    /// Opens an access log that is written to `file` (opened for appending) or else to standard
+    /// output.
     ///
     /// # Errors
     /// A thread that cannot be had.
@@ -100,7 +101,7 @@ impl Log {
         Log::start("access log", file.map_or(Sink::Output, Sink::File))
     }
 
-    /// The error log, which is standard error.
+    /// Opens the error log, which is standard error.
     ///
     /// # Errors
     /// A thread that cannot be had.
@@ -120,7 +121,7 @@ impl Log {
         Buffer { queue: self.queue.clone(), clock: Clock::default(), bytes: Vec::new(), count: 0 }
     }
 
-    /// Writes a line soon.
+    /// Queues a line.
     pub fn line(&self, line: &[u8]) {
         self.queue.put(line, 1);
     }
@@ -128,15 +129,15 @@ impl Log {
     /// Writes to `file` from now on, because the old one has been moved away.
     pub fn reopen(&self, file: File) {
         self.queue.state().next = Some(file);
-        self.queue.news.notify_one();
+        self.queue.wake.notify_one();
     }
 }
 
 impl Drop for Log {
-    /// Lets the thread write what it has been given, but waits for no disk that hangs.
+    /// Waits until the thread has written the queued lines, but not for ever if the disk hangs.
     fn drop(&mut self) {
         self.queue.state().is_closing = true;
-        self.queue.news.notify_one();
+        self.queue.wake.notify_one();
         let until = Instant::now() + LAST_WORDS;
         while self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
             && Instant::now() < until
@@ -144,13 +145,13 @@ impl Drop for Log {
             sleep(Duration::from_millis(1));
         }
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
-            // A writer that panicked has said so on standard error.
+            // If the writer has panicked, the panic has been written to standard error.
             let _ = thread.join();
         }
     }
 }
 
-/// The lines of one event loop on their way.
+/// The lines that one event loop has collected.
 #[derive(Debug)]
 pub struct Buffer {
     queue: Arc<Queue>,
@@ -159,7 +160,7 @@ pub struct Buffer {
     count: u64,
 }
 
-/// The access log of one event loop: the lines that it has not handed over yet, and their format.
+/// The access log of one event loop: the lines that it has not passed on yet, and their format.
 pub struct AccessLog {
     buffer: Mutex<Buffer>,
     format: LogFormat,
@@ -176,13 +177,14 @@ impl AccessLog {
         self.buffer().write(self.format, entry, sent, ledger);
     }
 
-    /// Hands over what there is; to be called a few times a second, so that lines show up soon.
+    /// Passes the collected lines to the thread. Called a few times a second, so that lines show up
+    /// soon.
     pub fn flush(&self) {
         self.buffer().flush();
     }
 
     fn buffer(&self) -> MutexGuard<'_, Buffer> {
-        // Poisoned by a panic that has been reported: the lines are usable still.
+        // If a panic has poisoned the lock, it has been reported. The lines are still usable.
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -198,7 +200,7 @@ impl Buffer {
         self.count_line();
     }
 
-    /// Adds a line that has been written already.
+    /// Adds a formatted line.
     pub fn add(&mut self, line: &[u8]) {
         self.bytes.extend_from_slice(line);
         self.count_line();
@@ -211,7 +213,8 @@ impl Buffer {
         }
     }
 
-    /// Hands over what there is; to be called a few times a second, so that lines show up soon.
+    /// Passes the collected lines to the thread. Called a few times a second, so that lines show up
+    /// soon.
     pub fn flush(&mut self) {
         if self.bytes.is_empty() {
             return;
@@ -257,7 +260,7 @@ struct Writer {
     name: &'static str,
     sink: Sink,
     queue: Arc<Queue>,
-    /// Lost lines that the error log knows of.
+    /// Dropped lines that have been reported in the error log.
     told: u64,
     /// Whether the last write failed.
     broken: bool,
@@ -270,7 +273,7 @@ impl Writer {
                 self.sink = Sink::File(file);
             }
             self.write(&bytes, lines);
-            self.tell_losses();
+            self.report_losses();
         }
     }
 
@@ -280,28 +283,28 @@ impl Writer {
             Err(error) => {
                 self.queue.lose(lines);
                 if !self.broken {
-                    self.tell(&format!("cannot write the {}: {error}", self.name));
+                    self.report(&format!("cannot write the {}: {error}", self.name));
                 }
                 self.broken = true;
             }
         }
     }
 
-    fn tell_losses(&mut self) {
+    fn report_losses(&mut self) {
         let lost = self.queue.lost.load(Ordering::Relaxed);
         if lost > self.told && !self.broken {
-            self.tell(&format!("the {} lost {} lines", self.name, lost - self.told));
+            self.report(&format!("the {} lost {} lines", self.name, lost - self.told));
             if !self.broken {
                 self.told = lost;
             }
         }
     }
 
-    /// Tells of trouble in the error log. The writer of that log writes by itself.
-    fn tell(&mut self, message: &str) {
+    /// Reports a problem in the error log. The writer of the error log itself writes directly.
+    fn report(&mut self, message: &str) {
         match self.sink {
             Sink::Errors => {
-                // What could not be told is told behind the next line that can be written.
+                // If this fails, the losses are reported after the next successful write.
                 self.broken = self.sink.write(&errors::warning(message)).is_err();
             }
             _ => errors::server(message),

@@ -1,4 +1,4 @@
-//! What scripts wait for: the clients and the timers of one event loop.
+//! The calls that scripts wait for: the clients and timers of one event loop.
 
 use std::fs::OpenOptions;
 use std::future::{Future, ready};
@@ -17,8 +17,9 @@ use tokamak_outbound::{Names, redis};
 
 use super::timers::Timers;
 
-/// Redis servers that scripts may use, counting each database, user and time limit: more look like
-/// a mistake. Chosen arbitrarily.
+/// Most Redis servers that scripts may use, where each database, user and timeout counts as one.
+/// Each keeps connections, so a script that makes up servers in a loop must fail: ten times more
+/// would let it open ten times as many; a tenth could be too few for sites with several databases.
 const MOST_SERVERS: usize = 64;
 
 /// The clients and the timers of one event loop.
@@ -27,12 +28,12 @@ pub struct Calls {
     names: Names,
     timers: Timers,
     http: Arc<http::Client>,
-    /// By the numbers that scripts were given.
+    /// The clients, by the numbers that scripts hold.
     redis: Mutex<Vec<Arc<redis::Client>>>,
 }
 
 impl Calls {
-    /// Begins a call; `ask` asks this server itself.
+    /// Begins a call. `ask` makes a subrequest to this server.
     pub fn begin(&self, call: Call, ask: impl FnOnce(HttpCall) -> Waiting) -> Waiting {
         match call {
             Call::Fetch(call) => ask(call),
@@ -61,15 +62,15 @@ impl Calls {
         }
     }
 
-    /// Something that is done after a while.
+    /// A future that is ready after this time.
     pub fn sleep(&self, time: Duration) -> Waiting {
         self.timers.sleep(time)
     }
 
-    /// A number for a Redis server.
+    /// The number of a Redis server, for scripts to hold.
     ///
     /// # Errors
-    /// There are too many.
+    /// Fails if scripts use too many servers.
     pub fn redis(&self, server: RedisServer) -> Result<u32, String> {
         let RedisServer { place, user, password, database, timeout } = server;
         let server = redis::Server { place, user, password, database, timeout };
@@ -84,13 +85,13 @@ impl Calls {
         Ok(clients.len() as u32 - 1)
     }
 
-    /// Closes connections that have not been used for a while.
+    /// Closes connections that have been idle for a while.
     pub fn tidy(&self) {
         self.http.tidy();
     }
 
     fn clients(&self) -> MutexGuard<'_, Vec<Arc<redis::Client>>> {
-        // One thread uses it; the lock makes it shareable.
+        // Only one thread uses it. The lock is there because the type must be `Sync`.
         self.redis.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -104,8 +105,8 @@ fn request(call: HttpCall) -> Result<Request, HttpError> {
     Ok(request)
 }
 
-/// A service's answer as scripts see it. Written out, as it is smaller than what the compiler makes
-/// of an `async` block.
+/// A service's answer as scripts see it. A hand-written future, because it is smaller than that of
+/// an `async` block.
 struct HttpAnswer(Sending);
 
 impl Future for HttpAnswer {
@@ -120,7 +121,7 @@ impl Future for HttpAnswer {
     }
 }
 
-/// A response of this server itself as scripts see it.
+/// A response to a subrequest, as scripts see it.
 pub fn received(status: u16, fields: &HeaderMap, body: Vec<u8>) -> Value {
     let size = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 2).sum();
     let mut flat = Vec::with_capacity(size);
@@ -146,7 +147,7 @@ async fn command(
     client.call(commands, together).await.map(reply).map_err(|fault| fault.to_string())
 }
 
-/// A reply of Redis as scripts see it.
+/// A reply of Redis, as scripts see it.
 fn reply(value: redis::Value) -> Value {
     match value {
         redis::Value::Nil => Value::Nil,
@@ -175,16 +176,16 @@ fn reply(value: redis::Value) -> Value {
     }
 }
 
-/// All of a file.
+/// Reads a whole file of at most `most` bytes.
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    // A pipe without a writer would hold up the thread for ever.
+    // Without O_NONBLOCK, a pipe without a writer would block the thread for ever.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let about = file.metadata()?;
     if !about.is_file() {
         return Err(io::Error::other("it is no file"));
     }
     let mut bytes = Vec::with_capacity(about.len().min(most) as usize);
-    // It may be growing.
+    // The file may be growing.
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::other(format!("it has more than {most} bytes")));

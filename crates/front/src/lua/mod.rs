@@ -1,5 +1,5 @@
-//! The Lua of the server and of each event loop: its engine, the scripts of a site by their stages,
-//! and what scripts reach other services by. How a request passes its scripts is in
+//! Lua: the engine of the server, the state of each event loop, the scripts of a site by their
+//! stages, and the clients for other services. How a request passes its scripts is in
 //! [`request::script`](crate::request::script).
 
 mod calls;
@@ -17,8 +17,8 @@ use crate::route;
 
 pub use calls::{Calls, received};
 
-/// The Lua of a whole server, which runs the scripts of a folder or those of its sites; absent if
-/// these have none.
+/// The Lua engine of the server, for the scripts of a folder or of the sites; `None` if there are
+/// no scripts.
 pub fn engine(server: &config::Server, folder: Option<&Path>) -> Option<Engine> {
     let config::Lua { time, total, memory, ref shared } = server.lua;
     let limits = Limits { stretch: time, total, memory };
@@ -32,10 +32,10 @@ pub fn engine(server: &config::Server, folder: Option<&Path>) -> Option<Engine> 
     Some(Engine::new(limits, shared, &scripts))
 }
 
-/// The Lua of one event loop.
+/// The Lua state of one event loop.
 ///
 /// # Errors
-/// There is not enough memory for it.
+/// Fails if there is not enough memory.
 pub fn state(engine: &Engine) -> io::Result<Arc<LuaState>> {
     LuaState::new(engine).map(Arc::new).map_err(io::Error::other)
 }
@@ -48,7 +48,7 @@ pub struct SiteHooks {
 }
 
 impl SiteHooks {
-    /// The scripts of a site, which the engine was made for.
+    /// The scripts of a site. The engine must have been made for its server.
     pub fn new(engine: Option<&Engine>, site: &config::Site) -> SiteHooks {
         let of_route = |route: &config::Route| (route.path.clone(), Hooks::new(engine, &route.lua));
         SiteHooks {
@@ -57,17 +57,17 @@ impl SiteHooks {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no scripts.
     pub fn is_empty(&self) -> bool {
         self.own.is_empty() && self.routes.iter().all(|(_, hooks)| hooks.is_empty())
     }
 
-    /// Those for a path, as it was sent.
+    /// The scripts for a path, still percent-encoded.
     pub fn of(&self, path: &str) -> &Hooks {
         self.on(self.route(path))
     }
 
-    /// The route of a path, as it was sent.
+    /// The index of the route for a path, still percent-encoded.
     pub fn route(&self, path: &str) -> Option<usize> {
         if self.routes.is_empty() {
             return None;
@@ -76,7 +76,7 @@ impl SiteHooks {
         self.routes.iter().position(|(route, _)| route::is_below(&path, route))
     }
 
-    /// Those of a route.
+    /// The scripts of a route.
     pub fn on(&self, route: Option<usize>) -> &Hooks {
         route.map_or(&self.own, |place| &self.routes[place].1)
     }
@@ -115,7 +115,7 @@ impl Hooks {
             && self.store.is_empty()
     }
 
-    /// Those of a stage.
+    /// The scripts of a stage.
     pub fn at(&self, stage: Stage) -> &[ScriptId] {
         match stage {
             Stage::RawUrl => &self.raw_url,
@@ -127,7 +127,7 @@ impl Hooks {
     }
 }
 
-/// What a client is told when a script could not do its work.
+/// The failure for a request whose script failed.
 pub fn failure(trouble: Trouble) -> Failure {
     match trouble {
         Trouble::Error => Failure::Internal,

@@ -1,5 +1,5 @@
-//! The timers of one event loop's scripts, each used again and again: to put one off costs much
-//! less than to make one, and those that bound the time of a script hardly ever go off.
+//! The timers of one event loop's scripts. They are reused: resetting a timer costs much less than
+//! making one, and the timers that limit the time of scripts hardly ever fire.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokamak_lua::{Value, Waiting};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Most timers that are kept while nobody needs them. Chosen arbitrarily.
+/// Most idle timers that are kept. Ten times more would hold memory after a burst for good; a tenth
+/// would make new timers whenever more than some dozens of scripts run at once.
 const MOST_IDLE: usize = 256;
 
 type Timer = Pin<Box<Sleep>>;
@@ -22,7 +23,7 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// Something that is done after a while.
+    /// A future that is ready after this time.
     pub fn sleep(&self, time: Duration) -> Waiting {
         let until = Instant::now() + time;
         let kept = lock(&self.idle).pop();
@@ -33,18 +34,18 @@ impl Timers {
             }
             None => Box::pin(sleep_until(until)),
         };
-        Box::pin(Nap { timer: Some(timer), idle: self.idle.clone() })
+        Box::pin(TimerWait { timer: Some(timer), idle: self.idle.clone() })
     }
 }
 
 /// A timer in use.
-struct Nap {
-    /// There until the end.
+struct TimerWait {
+    /// The timer, until it is given back.
     timer: Option<Timer>,
     idle: Arc<Mutex<Vec<Timer>>>,
 }
 
-impl Future for Nap {
+impl Future for TimerWait {
     type Output = Result<Value, String>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -55,9 +56,10 @@ impl Future for Nap {
     }
 }
 
-impl Drop for Nap {
+impl Drop for TimerWait {
     fn drop(&mut self) {
-        // It may still go off, and wake whoever waited for it, who then finds nothing to do.
+        // The timer may still fire and wake the old task, which then has nothing to do. That is
+        // harmless.
         let mut idle = lock(&self.idle);
         if idle.len() < MOST_IDLE {
             idle.extend(self.timer.take());
@@ -66,6 +68,6 @@ impl Drop for Nap {
 }
 
 fn lock(idle: &Mutex<Vec<Timer>>) -> MutexGuard<'_, Vec<Timer>> {
-    // One thread uses it; the lock makes it shareable.
+    // Only one thread uses it. The lock is there because the type must be `Sync`.
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! A request's body, read whole before an application sees it, so that a slow client holds nobody.
+//! Reads a request's whole body before an application gets the request, so that a slow client does
+//! not occupy a worker.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,10 +19,10 @@ use crate::failure::Failure;
 /// client hold a body open ten times as long for the same traffic.
 const LEAST_RATE: u64 = 500;
 
-/// A body may come at any pace for this many times its time limit.
+/// A body may come at any pace for this many times its timeout.
 const GRACE: u32 = 10;
 
-/// How a body comes. Single bytes renew its time limit, but not without end.
+/// The pace at which a body comes. Single bytes renew its timeout, but not for ever.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     began: u64,
@@ -30,18 +31,18 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A body that begins now, in nanoseconds.
+    /// The pace of a body that begins now. `now` is in nanoseconds.
     pub fn new(now: u64) -> Pace {
         Pace { began: now, last: now, received: 0 }
     }
 
-    /// So many bytes have come.
+    /// Records that this many bytes have come.
     pub fn received(&mut self, bytes: usize, now: u64) {
         self.received += bytes as u64;
         self.last = now;
     }
 
-    /// The moment from which on the time limit counts: the last bytes, or when they should have
+    /// The moment from which the timeout counts: when the last bytes came, or when they should have
     /// come.
     pub fn since(&self, limit: Duration) -> u64 {
         let grace = limit.saturating_mul(GRACE).as_nanos() as u64;
@@ -50,17 +51,17 @@ impl Pace {
     }
 }
 
-/// A body that has not been read, of any protocol.
+/// A body of any protocol that has not been read.
 pub type Incoming = dyn http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin;
 
-/// The rest of a body cannot be had.
+/// The rest of a body cannot be read.
 #[derive(Debug)]
 pub struct Cut;
 
-/// Reads the whole body: into memory up to the configured bound, then into an unlinked file.
+/// Reads the whole body: into memory up to the configured limit, then into an unlinked file.
 ///
 /// # Errors
-/// The rule that the client has broken, if it has; else what is wrong with the body.
+/// Fails with the rule that the client has broken, if any, or else with the problem of the body.
 pub async fn gather(
     config: &config::Server,
     caller: &Caller,
@@ -94,7 +95,7 @@ async fn read(config: &config::Server, body: &mut Incoming) -> Result<Body, Fail
     Ok(spool.finish())
 }
 
-/// A body that is coming: in memory up to a bound, then in an unlinked file.
+/// A body that is coming: in memory up to a limit, then in an unlinked file.
 pub struct Spool {
     buffer: usize,
     memory: BytesMut,
@@ -103,22 +104,22 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// One with at most `buffer` bytes in memory, for a body that will probably have `expected`
+    /// Makes a spool with at most `buffer` bytes in memory, for a body of probably `expected`
     /// bytes.
     pub fn new(buffer: usize, expected: u64) -> Spool {
         let memory = BytesMut::with_capacity(expected.min(buffer as u64) as usize);
         Spool { buffer, memory, file: None, len: 0 }
     }
 
-    /// Bytes so far.
+    /// Length of the body so far.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// The next bytes.
+    /// Adds the next bytes.
     ///
     /// # Errors
-    /// The file cannot be had or written.
+    /// Fails if the file cannot be created or written.
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.len += bytes.len() as u64;
         if self.file.is_none() && self.memory.len() + bytes.len() > self.buffer {
@@ -134,7 +135,7 @@ impl Spool {
         Ok(())
     }
 
-    /// All of it.
+    /// The whole body.
     pub fn finish(self) -> Body {
         match self.file {
             Some(file) => Body::spooled(file, self.len),

@@ -1,5 +1,5 @@
-//! The way of a request, whatever protocol it came by: one pipeline, and the stages of scripts as
-//! hooks between its phases.
+//! The handling of a request, whatever protocol it came by: one pipeline, with the stages of
+//! scripts as hooks between its phases.
 
 pub mod body;
 pub mod pipeline;

@@ -6,12 +6,12 @@
 //! route      which file, script, redirect or application its path is for
 //! authorize  whether an application lets it pass, if the route asks one
 //! cache      whether the content cache has the response, or wants to have it
-//! body       read whole, so that a slow client holds nobody
+//! body       read whole, so that a slow client does not occupy a worker
 //! backend    workers or a FastCGI application answer
 //! respond    the response goes to the client; its guard finishes the request
 //! ```
 //!
-//! What needs no waiting is answered at once, without a task's allocation.
+//! A request that needs no waiting is answered immediately, without an allocation for a future.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -33,7 +33,7 @@ use super::script::{self, Work};
 use crate::backend::cgi::Variables;
 use crate::backend::fastcgi::Authorization;
 use crate::backend::{self, Arrival};
-use crate::cache::{self, CachePolicy, Lookup, Turn};
+use crate::cache::{self, CachePolicy, Lookup, LookupResult};
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::context::Context;
@@ -46,18 +46,17 @@ use crate::route::hosts::{host, host_of};
 use crate::route::{Decision, Script, Target};
 use crate::site::{Handler, Site};
 
-/// When a request came, in nanoseconds.
+/// The times when a request came, in nanoseconds.
 #[derive(Clone, Copy)]
 pub struct Moments {
-    /// Its first byte.
+    /// When its first byte came.
     pub began: u64,
-    /// Its whole head.
+    /// When its head was complete.
     pub now: u64,
 }
 
-/// Answers a client's request: at once if nothing has to be waited for. Only what takes its time
-/// becomes a task's business, in a box of its own, since what a connection has room for is moved as
-/// a whole with every request.
+/// Answers a client's request, immediately if nothing has to be waited for. Otherwise the future is
+/// boxed, because a connection's own state is moved with every request and must stay small.
 pub fn serve<B>(
     context: &Arc<Context>,
     client: Arc<dyn Client>,
@@ -90,11 +89,11 @@ where
     }
 }
 
-/// A response that is there, or comes later.
+/// A response, now or later.
 pub enum Serving {
-    /// It is there, until it is taken.
+    /// The response is there, until it is taken.
     Now(Option<Response<Reply>>),
-    /// It comes later.
+    /// The response comes later.
     Later(Pin<Box<dyn Future<Output = Result<Response<Reply>, Gone>> + Send>>),
 }
 
@@ -109,7 +108,7 @@ impl Future for Serving {
     }
 }
 
-/// Waits for the answer to a client's request, unless the client goes before.
+/// Waits for the answer to a client's request. Gives up if the client goes before.
 async fn wait<B>(
     context: Arc<Context>,
     caller: Caller,
@@ -132,7 +131,7 @@ where
     Ok(respond(response, guard))
 }
 
-/// What every response to a client goes through.
+/// The last step of every response to a client.
 fn respond(response: Response<Source>, mut guard: Box<RequestGuard>) -> Response<Reply> {
     if let Some((entry, _)) = guard.entry.as_deref_mut() {
         entry.status = response.status().as_u16();
@@ -143,7 +142,7 @@ fn respond(response: Response<Source>, mut guard: Box<RequestGuard>) -> Response
     Reply::respond(response, guard)
 }
 
-/// A client has gone before its answer began.
+/// The client has gone before its response began.
 #[derive(Debug)]
 pub struct Gone;
 
@@ -155,24 +154,25 @@ impl fmt::Display for Gone {
 
 impl std::error::Error for Gone {}
 
-/// Answers a request that the server itself makes for the one of `caller`, from the beginning:
-/// scripts of the site that it names, routes, applications. Its body is complete. Nothing is
-/// written into the access log.
+/// Answers a subrequest that the server makes for the request of `caller`. It goes through all
+/// phases: the scripts of its site, routes, applications. Its body is complete. It is not written
+/// into the access log.
 ///
-/// The body of the response has no bound yet; [`http_body_util::Limited`] reads it with one.
+/// The body of the response is not limited; the caller must limit it, as with
+/// [`http_body_util::Limited`].
 ///
 /// # Errors
-/// Requests are made for each other without end.
+/// Fails if subrequests are nested too deeply.
 pub async fn internal(
     context: &Arc<Context>,
     caller: &Caller,
     request: Request<Body>,
 ) -> Result<Response<Reply>, TooDeep> {
-    let caller = caller.errand().ok_or(TooDeep)?;
+    let caller = caller.subrequest().ok_or(TooDeep)?;
     Ok(own(context, &caller, request).await)
 }
 
-/// As [`internal`], for a caller that is the server itself already.
+/// As [`internal`], for a caller that is already that of the subrequest.
 async fn own(context: &Arc<Context>, caller: &Caller, request: Request<Body>) -> Response<Reply> {
     let ledger = Ledger::unread(tokamak_cost::now());
     let mut guard = RequestGuard::new(caller.client().cloned(), ledger);
@@ -186,23 +186,23 @@ async fn own(context: &Arc<Context>, caller: &Caller, request: Request<Body>) ->
     Reply::respond(response, guard)
 }
 
-/// Requests of the server's own are made for each other without end.
+/// Subrequests are nested too deeply.
 #[derive(Debug)]
 pub struct TooDeep;
 
-/// What scripts want of the content cache where there are none.
+/// The overrides for the content cache if no scripts run.
 static PLAIN: Overrides = Overrides::NONE;
 
-/// A request whose answer takes its time.
+/// A request that has to wait for its answer.
 enum Pending {
-    /// Of a site without scripts.
+    /// A request of a site without scripts.
     Plain(Box<Plain>),
-    /// In the hands of its site's scripts.
+    /// A request of a site with scripts.
     Scripted { begun: script::Begun, head_only: bool },
 }
 
 struct Plain {
-    /// The position of its site.
+    /// The index of its site.
     site_index: usize,
     request: Request<()>,
     /// Its body, if it has been read.
@@ -211,8 +211,8 @@ struct Plain {
 }
 
 impl Pending {
-    /// Begins to answer a request, with its body if that has been read, and the body's length if it
-    /// is known; the response, if that needs no waiting.
+    /// Begins to answer a request. `body`: the body, if it has been read, and its length, if that
+    /// is known. Returns the response if it needs no waiting.
     fn begin(
         context: &Arc<Context>,
         caller: &Caller,
@@ -241,7 +241,7 @@ impl Pending {
         }
     }
 
-    /// The response. `incoming` is where the request's body is read from, if it has not been.
+    /// Waits for the response. The request's body is read from `incoming`, if it has not been read.
     async fn answer(
         self,
         context: &Arc<Context>,
@@ -270,10 +270,10 @@ impl Pending {
     }
 }
 
-/// Makes a response one to a HEAD request, if that was asked.
+/// Removes the body from a response if the request was a HEAD.
 fn finish(mut response: Response<Source>, head_only: bool) -> Response<Source> {
-    // The length of what a GET would have brought is known; its bytes are not wanted. PHP leaves
-    // them out itself though, and then nothing is known.
+    // Keep the length of the body that a GET would get. But PHP drops the body of a HEAD itself,
+    // and then the length is not known.
     if head_only
         && let Source::Whole(bytes) = response.body()
         && !bytes.is_empty()
@@ -285,23 +285,23 @@ fn finish(mut response: Response<Source>, head_only: bool) -> Response<Source> {
     response
 }
 
-/// What belongs to a request besides its head.
+/// The parts of a request besides its head.
 #[derive(Default)]
 pub struct RequestParts<'a> {
     /// Its body, if it has been read.
     pub body: Option<Body>,
-    /// Where its body is read from otherwise; absent: it has none.
+    /// Where its body is read from otherwise; `None` if it has no body.
     pub incoming: Option<&'a mut Incoming>,
-    /// Variables for whoever answers.
+    /// Variables for the application.
     pub variables: Variables,
-    /// What scripts want of the content cache; absent: it has been asked.
+    /// The overrides of scripts for the content cache; `None` if the cache has been asked already.
     pub overrides: Option<&'a Overrides>,
 }
 
-/// The answer to a request for which no application is needed.
+/// Answers a request that needs no application.
 ///
 /// # Errors
-/// It takes its time: the decision is still to be carried out.
+/// Returns the decision if carrying it out has to wait.
 fn at_once(
     site: &Site,
     request: &Request<()>,
@@ -328,10 +328,10 @@ fn at_once(
     Ok(Err(failure))
 }
 
-/// Has a request answered by whom or what was decided.
+/// Carries out a decision: has the request answered.
 ///
 /// # Errors
-/// The failure that the client is to be told. The operator has been told.
+/// Fails with the failure for the client. The log has been written.
 pub async fn pursue(
     arrival: Arrival<'_>,
     request: &Request<()>,
@@ -341,7 +341,7 @@ pub async fn pursue(
 ) -> Result<Response<Source>, Failure> {
     if let Some(index) = decision.authorizer.take() {
         match Box::pin(backend::authorize(arrival, request, &decision.path, index, ledger)).await? {
-            // What the authorizer says counts.
+            // The authorizer's variables replace the earlier ones.
             Authorization::Allowed(variables) => {
                 given
                     .variables
@@ -382,41 +382,43 @@ pub async fn pursue(
     }
 }
 
-/// Looks into the content cache for the response to a request without a body.
+/// Looks up the response to a request without a body in the content cache.
 ///
 /// # Errors
-/// It is not there, and the client wants it from nowhere else.
+/// Fails if the response is not stored and the client accepts nothing else (`only-if-cached`).
 pub async fn look_up(
     arrival: Arrival<'_>,
     policy: &Arc<CachePolicy>,
     request: &Request<()>,
     overrides: &Overrides,
     ledger: &mut Ledger,
-) -> Result<Turn, Failure> {
+) -> Result<LookupResult, Failure> {
     let Arrival { context, caller, .. } = arrival;
-    let Some(content) = &context.cache else { return Ok(Turn::Pass(cache::Note::none())) };
+    let Some(content) = &context.cache else {
+        return Ok(LookupResult::Pass(cache::ResponseAction::none()));
+    };
     let (loop_index, refresh) = (context.index, caller.refresh());
-    let turn = Lookup { content, loop_index, policy, request, overrides, refresh }.turn().await;
+    let found = Lookup { content, loop_index, policy, request, overrides, refresh }.run().await;
     ledger.mark(Phase::Cache);
-    let Ok(Turn::Answer(response, Some(refresh))) = turn else { return turn };
+    let Ok(LookupResult::Answer(response, Some(refresh))) = found else { return found };
     if let Some(caller) = caller.refreshing(refresh) {
         fetch_anew(context, caller, request);
     }
-    Ok(Turn::Answer(response, None))
+    Ok(LookupResult::Answer(response, None))
 }
 
-/// Has a request of the server's own fetch a stale response anew for the content cache.
+/// Starts a subrequest that refreshes a stale response of the content cache.
 fn fetch_anew(context: &Arc<Context>, caller: Caller, stale: &Request<()>) {
     let mut request = Request::new(Body::Empty);
     *request.uri_mut() = stale.uri().clone();
     *request.version_mut() = stale.version();
     *request.headers_mut() = cache::unconditional(stale.headers());
     let context = context.clone();
-    // Nobody reads the response: all that matters is that it is stored.
+    // The response is dropped: the subrequest only has to store it.
     tokio::spawn(async move { drop(own(&context, &caller, request).await) });
 }
 
-/// Asks the content cache, and an application if it has to.
+/// Asks the content cache, and an application if necessary.
 async fn ask_cache(
     arrival: Arrival<'_>,
     request: &Request<()>,
@@ -426,14 +428,14 @@ async fn ask_cache(
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
     match look_up(arrival, policy, request, overrides, ledger).await? {
-        Turn::Answer(response, _) => Ok(response),
-        Turn::Pass(note) => {
-            // Boxed, as a hit needs none of its room.
+        LookupResult::Answer(response, _) => Ok(response),
+        LookupResult::Pass(action) => {
+            // Boxed, because a hit does not need this state.
             let answer =
                 Box::pin(ask_backend(arrival, request, given, (&script, &handler), ledger));
-            answer.await.map(|response| note.finish(response))
+            answer.await.map(|response| action.finish(response))
         }
-        Turn::Fetch(fetch) => {
+        LookupResult::Fetch(fetch) => {
             let request = fetch.request(request);
             let (context, index) = (arrival.context.clone(), arrival.site.index);
             let caller = arrival.caller.detached();
@@ -452,7 +454,7 @@ async fn ask_cache(
     }
 }
 
-/// Reads the request's body, unless it has been, and asks the application.
+/// Reads the request's body, unless it has been read, and asks the application.
 async fn ask_backend(
     arrival: Arrival<'_>,
     request: &Request<()>,
@@ -488,13 +490,13 @@ fn redirect(to: &str) -> Response<Source> {
     response
 }
 
-/// The answer to a request that failed.
+/// The response to a failed request.
 pub fn failed(failure: Failure) -> Response<Source> {
     let (status, headers, body) = pages::answer(failure);
     let mut response = Response::new(Source::Whole(body));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    // A body that was not read to its end would be taken for the next request.
+    // Close the connection: the unread rest of a body would be taken for the next request.
     if matches!(
         failure,
         Failure::BodyTooLarge | Failure::BodySlow | Failure::BadRequest | Failure::NotImplemented

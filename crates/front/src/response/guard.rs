@@ -1,4 +1,5 @@
-//! What is done when a response is complete, and the body that carries it there.
+//! The guard that finishes a request when its response is complete, and the body that carries the
+//! guard.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use crate::client::Client;
 use crate::log::{AccessLog, LogEntry};
 use crate::scoreboard::ScoreboardEntry;
 
-/// Finishes a request when its response has been handed over, or its client has gone: dropping it
-/// closes the ledger, tells the connection and writes the line of the access log.
+/// Finishes a request. It is dropped when the response has been handed over or the client has gone;
+/// then it closes the ledger, informs the connection and writes the line of the access log.
 pub struct RequestGuard {
     /// Where the time went.
     pub ledger: Ledger,
@@ -25,18 +26,17 @@ pub struct RequestGuard {
     pub sent: u64,
     /// Shows the request to scripts.
     pub scoreboard: Option<ScoreboardEntry>,
-    /// Who waits for the response; absent: the server itself does.
+    /// The client that waits for the response; `None` for a subrequest.
     pub client: Option<Arc<dyn Client>>,
 }
 
 impl RequestGuard {
-    /// Of a request that begins. It is passed on often, so it stays where it is.
+    /// The guard of a request that begins. It is boxed because it is passed on often.
     pub fn new(client: Option<Arc<dyn Client>>, ledger: Ledger) -> Box<RequestGuard> {
         Box::new(RequestGuard { ledger, entry: None, sent: 0, scoreboard: None, client })
     }
 
-    /// What a body becomes that has to wait for its next piece: it waits on, unless the client has
-    /// gone.
+    /// Polled while the body waits for its next piece: pending, unless the client has gone.
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let Some(client) = &self.client else { return Poll::Pending };
         client.poll_gone(cx).map(|()| Some(Err(Broken("the client has gone"))))

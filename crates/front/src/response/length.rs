@@ -1,8 +1,8 @@
-//! The length that an application announces: its body has to have it, whichever way it comes.
+//! Checks that an application's body has the length that its head announces.
 //!
-//! A body that is shorter is cut: the client, the content cache and scripts must not take it for
-//! the whole one. Of a body that is longer the announced part is the response, as nginx and
-//! lighttpd do it: more bytes would be taken for the next response on the connection.
+//! A shorter body counts as broken off: the client, the content cache and scripts must not take it
+//! for the whole. Of a longer body only the announced part is sent, as in nginx and lighttpd: more
+//! bytes would be taken for the next response on the connection.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -20,18 +20,18 @@ use crate::log::LogContext;
 const SHORTER: &str = "the response is shorter than its Content-Length";
 const LONGER: &str = "the response is longer than its Content-Length: the rest is left out";
 
-/// Gives the response to a request its body, and holds that to the length that the head announces.
+/// Sets the body of a response, and checks it against the length that the head announces.
 pub fn give<B>(
     site: &Arc<Site>,
     request: &Request<B>,
     response: &mut Response<Source>,
     source: Source,
 ) {
-    // It has no body, so it has no length either (RFC 9110 section 8.6).
+    // A 204 has no body, so it must not have a length either (RFC 9110 section 8.6).
     if response.status() == StatusCode::NO_CONTENT {
         response.headers_mut().remove(CONTENT_LENGTH);
     }
-    // These announce the length of a body that they do not have.
+    // These responses announce the length of a body that they do not have.
     let is_bodiless =
         request.method() == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
     let announced = if is_bodiless { None } else { announced(response.headers()) };
@@ -52,7 +52,7 @@ fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// A body that has to have a certain length.
+/// A body whose length is checked.
 pub struct Measured {
     source: Source,
     left: u64,
@@ -65,7 +65,7 @@ impl Measured {
         self.left
     }
 
-    /// The next bytes.
+    /// Polls for the next bytes.
     pub fn poll_piece(
         &mut self,
         ledger: &mut Ledger,

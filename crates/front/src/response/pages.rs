@@ -1,6 +1,6 @@
-//! The plain page of a status, for every answer that the server gives by itself.
+//! The plain page of a status, for every response that the server makes itself.
 //!
-//! It says what happened and nothing about the server: no name, no version, no path.
+//! A page says what happened and nothing about the server: no name, no version, no path.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
@@ -8,11 +8,12 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::failure::{Failure, Retry};
 
-/// Seconds after which a client that was turned away may come back; chosen arbitrarily, short
-/// because a queue drains within a fraction of it.
+/// `Retry-After` in seconds for a client that was turned away. It cannot be smaller in HTTP's whole
+/// seconds, and a queue mostly drains faster; ten times more would keep clients away from a server
+/// that is idle again.
 const RETRY_SECONDS: u64 = 1;
 
-/// The page for a status, with a sentence that may hold anything.
+/// The page for a status, with a sentence. The sentence is escaped.
 pub fn page(status: StatusCode, text: &str) -> Bytes {
     let code = status.as_u16();
     let reason = status.canonical_reason().unwrap_or("Error");
@@ -26,7 +27,7 @@ pub fn page(status: StatusCode, text: &str) -> Bytes {
     Bytes::from(page)
 }
 
-/// Status, headers and page for a failure. A caller that knows the allowed methods of a 405 better
+/// Status, headers and page for a failure. A caller that knows the allowed methods for a 405
 /// replaces `Allow`.
 pub fn answer(failure: Failure) -> (StatusCode, HeaderMap, Bytes) {
     let status = failure.status();
@@ -34,7 +35,8 @@ pub fn answer(failure: Failure) -> (StatusCode, HeaderMap, Bytes) {
     let mut headers = HeaderMap::with_capacity(4);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-    // A 404 or 405 may be cached by default (RFC 9110, 15.1); what a deploy adds must show at once.
+    // A 404 or 405 may be cached by default (RFC 9110, 15.1), but a page that a deploy adds must
+    // show up immediately.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if failure.retry() == Retry::Later {
         headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
@@ -45,8 +47,8 @@ pub fn answer(failure: Failure) -> (StatusCode, HeaderMap, Bytes) {
     (status, headers, body)
 }
 
-/// A whole HTTP/1.1 response, with `Connection: close`, for the moments when there is no HTTP
-/// library to write it: a request that never became one.
+/// A whole HTTP/1.1 response with `Connection: close`, for bytes that are not a valid request,
+/// which never reach the HTTP library.
 pub fn raw(failure: Failure) -> Vec<u8> {
     let (status, headers, body) = answer(failure);
     let reason = status.canonical_reason().unwrap_or("Error");

@@ -1,4 +1,4 @@
-//! A response's body of pieces: bytes, and parts of files.
+//! A response's body that consists of pieces: bytes, and parts of files.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,17 +15,17 @@ enum Part {
     File(FileSlices),
 }
 
-/// What scripts put together: nearly always one piece.
+/// The pieces of a body that a script has made: nearly always one.
 pub type Pieces = SmallVec<[Piece; 1]>;
 
-/// Pieces that follow each other.
+/// A body of several pieces, one after the other.
 pub struct Series {
     parts: VecDeque<Part>,
     left: u64,
 }
 
 impl Series {
-    /// What these pieces are together.
+    /// Makes a body of these pieces.
     pub fn of(mut pieces: Pieces) -> Source {
         if let [Piece::Bytes(bytes)] = &mut pieces[..]
             && !bytes.is_empty()
@@ -49,15 +49,15 @@ impl Series {
         Source::Series(series)
     }
 
-    /// Bytes that are still to come.
+    /// Bytes that have not been read yet.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// The next bytes, at most `most` of them from a file; none at the end.
+    /// Reads the next bytes, at most `most` from a file. Empty at the end.
     ///
     /// # Errors
-    /// A file cannot be read, or has become shorter.
+    /// Fails if a file cannot be read, or has become shorter.
     pub fn next(&mut self, most: usize) -> io::Result<Bytes> {
         while let Some(part) = self.parts.front_mut() {
             let bytes = match part {

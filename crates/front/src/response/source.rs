@@ -15,31 +15,33 @@ use super::tee::TeeReader;
 use crate::failure::Failure;
 use crate::log::LogContext;
 
-/// Largest piece of a file that is read at once. Chosen arbitrarily.
+/// Largest piece of a file that is read at once. Reading blocks the event loop, and each response
+/// holds one piece, so ten times more would cost both latency and memory; a tenth would take ten
+/// times as many system calls.
 const FILE_PIECE: usize = 64 * 1024;
 
 /// Where the bytes of a response come from.
 pub enum Source {
-    /// Nothing more.
+    /// No bytes, or no more bytes.
     Empty,
-    /// All of it is here.
+    /// The whole body, in memory.
     Whole(Bytes),
-    /// Read from files as the client takes it.
+    /// Parts of files, read as the client takes them.
     Files(FileSlices),
-    /// As a worker produces it.
+    /// A worker's response, as it comes.
     Worker(Box<QueuedRequest>),
     /// Pieces that a script put together.
     Series(Series),
-    /// As a FastCGI application produces it, and the request that the log names if that ends early.
+    /// A FastCGI application's response, as it comes, and the request for the log if it ends early.
     Application(Relay, Box<LogContext>),
-    /// Held to the length that its head announces.
+    /// A body that is checked against the length that its head announces.
     Measured(Box<Measured>),
-    /// As it is read into the content cache.
+    /// A body that is also being read into the content cache.
     Tee(TeeReader),
 }
 
 impl Source {
-    /// The next bytes.
+    /// Polls for the next bytes.
     pub fn poll_piece(
         &mut self,
         ledger: &mut Ledger,
@@ -91,7 +93,7 @@ fn poll_worker(
         match ready!(exchange.poll_event(cx)) {
             Ok(Event::Body(bytes)) if bytes.is_empty() => {}
             Ok(Event::Body(bytes)) => return Poll::Ready(Some(Ok(bytes))),
-            // Too late for either: the head has gone out.
+            // Too late to use any of these: the head has been sent.
             Ok(Event::Interim(_) | Event::Head(_) | Event::Stderr(_) | Event::Usage(_)) => {}
             Ok(Event::End(tokamak_upstream::shm::Outcome::Complete)) => {
                 exchange.stamp(ledger);
@@ -108,8 +110,8 @@ fn poll_worker(
     }
 }
 
-/// The rest of a response cannot be had: the connection is closed, so that the client does not take
-/// the part for the whole.
+/// The response broke off. The connection is closed, so that the client does not take the part for
+/// the whole.
 #[derive(Debug)]
 pub struct Broken(pub &'static str);
 

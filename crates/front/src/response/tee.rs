@@ -1,5 +1,5 @@
-//! A response's body that is read into the cache while a client is sent it: the client never waits
-//! for the cache, nor the cache for the client.
+//! Reads a response's body into the cache while a client gets it. The client never waits for the
+//! cache, nor the cache for the client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,21 +10,21 @@ use tokamak_cost::Ledger;
 
 use super::{Broken, Source};
 
-/// Bytes that all bodies on their way into the cache may take together. Slow clients keep what they
-/// have not taken yet, after the cache has its copy, so that this is no part of what the cache
-/// holds.
+/// Bytes that all bodies on their way into the cache may take together. It is counted apart from
+/// the cache's own memory, because the bytes that a slow client has not taken yet stay in memory
+/// after the cache has its copy.
 #[derive(Debug)]
 pub struct Budget {
     left: AtomicU64,
 }
 
 impl Budget {
-    /// So many bytes.
+    /// A budget of this many bytes.
     pub fn new(bytes: u64) -> Budget {
         Budget { left: AtomicU64::new(bytes) }
     }
 
-    /// Takes so many bytes; `false`: there are fewer left, and nothing is taken.
+    /// Takes this many bytes. `false`: fewer are left, and nothing is taken.
     fn take(&self, bytes: u64) -> bool {
         let less = |left: u64| left.checked_sub(bytes);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
@@ -35,14 +35,14 @@ impl Budget {
     }
 }
 
-/// What has come so far, for the one who stores it and the one who sends it.
+/// The state that the reader (which sends) and the writer (which stores) share.
 struct TeeState {
     budget: Arc<Budget>,
-    /// What this body has of the budget.
+    /// The bytes that this body has taken from the budget.
     held: u64,
     pieces: Vec<Bytes>,
     end: Option<End>,
-    /// Who waits for more.
+    /// The waker of the reader that waits for more.
     reader: Option<Waker>,
 }
 
@@ -55,7 +55,7 @@ impl Drop for TeeState {
 enum End {
     Complete,
     Broken(Broken),
-    /// It is too large for the cache, or for what is left of the budget: the rest is the client's
+    /// The body is too large for the cache or for the rest of the budget: the client reads the rest
     /// alone.
     Rest(Box<Source>),
 }
@@ -71,7 +71,7 @@ pub struct TeeReader {
 /// The cache's side.
 pub struct TeeWriter(Arc<Mutex<TeeState>>);
 
-/// A body that has not begun.
+/// Makes both sides for a body that has not begun.
 pub fn tee(budget: Arc<Budget>) -> (TeeWriter, TeeReader) {
     let state = TeeState { budget, held: 0, pieces: Vec::new(), end: None, reader: None };
     let state = Arc::new(Mutex::new(state));
@@ -79,12 +79,13 @@ pub fn tee(budget: Arc<Budget>) -> (TeeWriter, TeeReader) {
 }
 
 fn lock(state: &Mutex<TeeState>) -> MutexGuard<'_, TeeState> {
-    // Poisoned by a panic that has been reported; what has come, has come.
+    // If a panic has poisoned the lock, it has been reported. The bytes that have come are still
+    // usable.
     state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl TeeReader {
-    /// The next piece.
+    /// Polls for the next piece.
     pub fn poll_piece(
         &mut self,
         ledger: &mut Ledger,
@@ -117,7 +118,8 @@ impl TeeReader {
 }
 
 impl TeeWriter {
-    /// Reads all of `source`. `None`: it is longer than `most` or than the budget, or broken.
+    /// Reads `source` to its end. `None`: it is longer than `most`, exceeds the budget, or broke
+    /// off.
     pub async fn fill(self, mut source: Source, most: u64, ledger: &mut Ledger) -> Option<Bytes> {
         let mut length = 0;
         loop {
@@ -148,7 +150,7 @@ impl TeeWriter {
         }
     }
 
-    /// Takes so many bytes more of the budget, if it has them.
+    /// Takes this many more bytes from the budget, if they are left.
     fn hold(&self, bytes: u64) -> bool {
         let mut state = lock(&self.0);
         let has_room = state.budget.take(bytes);
@@ -168,11 +170,11 @@ impl TeeWriter {
     }
 }
 
-/// One who stops reading for whatever reason must not leave the client waiting.
+/// If the writer stops for any reason, the client must not be left waiting.
 impl Drop for TeeWriter {
     fn drop(&mut self) {
         let is_open = lock(&self.0).end.is_none();
-        // The client's side may have taken the end already; it waits for nothing then.
+        // The client's side may have seen the end already. Then it waits for nothing.
         if is_open && Arc::strong_count(&self.0) > 1 {
             self.tell(None, Some(End::Broken(Broken("the server stopped reading the response"))));
         }

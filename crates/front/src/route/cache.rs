@@ -1,5 +1,5 @@
-//! Scripts that were found lately, so that a busy script costs no system call. What is missing is
-//! not remembered: a file must be there as soon as it is written.
+//! Remembers scripts that were found recently, so that a busy script costs no system call. Missing
+//! files are not remembered: a new file must be found immediately.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::Script;
 
-/// How long a script is taken to be still there. When it is not, PHP itself answers "file not
-/// found", so a second is harmless and saves nearly all of the looks.
+/// How long a script is assumed to be still there. If it is gone, PHP itself answers "file not
+/// found", so a second is harmless, and saves nearly all of the system calls.
 const FRESH: Duration = Duration::from_secs(1);
 /// Most scripts remembered: more than any application calls by name. Above it, all are forgotten.
 const MOST: usize = 1024;

@@ -1,4 +1,4 @@
-//! Host names, and the sites that they belong to.
+//! Maps host names to sites.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use http::header::HOST;
 use http::{HeaderMap, Request, Uri};
 use tokamak_config as config;
 
-/// Which site a host name belongs to.
+/// The host names of all sites.
 pub struct Hosts {
     exact: HashMap<String, usize>,
     /// Suffixes with their dot, longest first.
@@ -15,7 +15,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Those of these sites.
+    /// The host names of these sites.
     pub fn new(sites: &[Arc<config::Site>]) -> Hosts {
         let mut hosts = Hosts { exact: HashMap::new(), below: Vec::new() };
         for (index, site) in sites.iter().enumerate() {
@@ -49,18 +49,18 @@ impl Hosts {
     }
 }
 
-/// The host that a request names: in its target, else in its `Host` header.
+/// The host of a request: from its target, or else from its `Host` header.
 pub fn host<B>(request: &Request<B>) -> Option<&str> {
     host_of(request.uri(), request.headers())
 }
 
-/// As [`host`], of a request that is taken apart.
+/// As [`host`], from the parts of a request.
 pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let authority = uri.authority().map(|authority| authority.as_str());
     authority.or_else(|| headers.get(HOST)?.to_str().ok())
 }
 
-/// A `Host` without its port. IPv6 addresses keep their brackets.
+/// Removes the port from a `Host`. IPv6 addresses keep their brackets.
 pub fn strip_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() => name,

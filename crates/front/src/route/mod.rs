@@ -1,4 +1,4 @@
-//! From a request target to what answers it: a file, a script, a redirect, or nothing.
+//! Finds what answers a request target: a file, a script, a redirect, or nothing.
 //!
 //! The rules are those of the usual `try_files $uri $uri/ /index.php` in front of php-fpm:
 //!
@@ -15,10 +15,11 @@
 //! be served, and who filters files.
 //!
 //! Hidden files are 404 or the front controller's, and a path cannot leave the root by its text.
-//! Symbolic links are followed, also out of the root: whoever may place them may place files too.
+//! Symbolic links are followed, also out of the root: a user who may place them may place files
+//! too.
 //!
-//! At most one system call is made for a path that is no file, and none for a script that was found
-//! within the last second.
+//! At most one system call is made for a path that is not a file, and none for a script that was
+//! found within the last second.
 
 mod cache;
 pub mod hosts;
@@ -40,7 +41,8 @@ use tokamak_config::{Filter, Leftover, Route, Site, Split};
 use crate::response::files::{self, Found, Opened};
 use cache::Cache;
 
-/// What is encoded in the path of a redirect: all that could end the path or leave the header.
+/// The characters that are encoded in the path of a redirect: all that could end the path or the
+/// header.
 const REDIRECT_PATH: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -59,26 +61,26 @@ pub enum Target {
     File(Found),
     /// A script.
     Script(Script),
-    /// Part of a route: what its FastCGI application is told, and which one that is.
+    /// A FastCGI application, by its index, with the script variables for it.
     Application(Script, usize),
-    /// The client shall ask for this path and query instead.
+    /// The client is redirected to this path and query.
     Redirect(String),
-    /// Nothing is there, or nothing that anybody should know of.
+    /// There is no such file, or it is hidden.
     NotFound,
-    /// There is something that the server may not read.
+    /// The file exists, but the server may not read it.
     Forbidden,
-    /// The target makes no sense.
+    /// The target is invalid.
     BadRequest,
 }
 
-/// What answers a request, and who else has a say in it.
+/// What answers a request, and which other applications take part.
 #[derive(Debug)]
 pub struct Decision {
     /// What answers.
     pub target: Target,
-    /// The path as it is understood: decoded and clean. Empty if the target makes no sense.
+    /// The path, decoded and clean. Empty if the target is invalid.
     pub path: Vec<u8>,
-    /// The application that is asked before, by its place in the configuration.
+    /// The application that authorizes the request, by its index in the configuration.
     pub authorizer: Option<usize>,
     /// The application through which a file is sent.
     pub filter: Option<usize>,
@@ -101,18 +103,18 @@ pub struct Router {
     root: PathBuf,
     index: Vec<String>,
     front_controller: Option<Vec<u8>>,
-    /// For what else it answers.
+    /// The paths without a file that it also answers.
     leftovers: Vec<Leftover>,
     /// The longest path first.
     routes: Vec<Route>,
-    /// The application that is asked before, where no route says otherwise.
+    /// The application that authorizes requests, unless a route names another one.
     authorizer: Option<usize>,
-    /// Locked only for a moment, by the one thread of its loop: the lock makes the router
-    /// shareable, nobody ever waits for it.
+    /// Only the thread of its loop locks it, so nothing ever waits for it. The lock is there
+    /// because the router must be `Sync`.
     scripts: Mutex<Cache>,
 }
 
-/// What a look at the disk found where a script should be.
+/// The result of looking for a script on the disk.
 enum Look {
     Script(Script),
     Directory,
@@ -121,8 +123,8 @@ enum Look {
 }
 
 impl Router {
-    /// The routes of `site`. A symbolic link in the root's own path is resolved now, and not again,
-    /// so that all requests of one generation see the same release.
+    /// The routes of `site`. Symbolic links in the root's own path are resolved only now, so that
+    /// all requests of one generation see the same release.
     pub fn new(site: &Site) -> Router {
         Router {
             routes: site.routes.clone(),
@@ -155,14 +157,15 @@ impl Router {
         self.find_at(uri.path().as_bytes(), uri.query(), Instant::now())
     }
 
-    /// As [`Router::find`], for a path that is no longer encoded.
+    /// As [`Router::find`], for a decoded path.
     pub fn find_decoded(&self, path: &[u8], query: Option<&str>) -> Decision {
         let encoded = percent_encode(path, REDIRECT_PATH).to_string();
         self.find_at(encoded.as_bytes(), query, Instant::now())
     }
 
-    /// Decides what answers if a request is for a file, wherever that is. Below the root it is as
-    /// if its path had been asked for; nothing for a file elsewhere that is none.
+    /// Decides what answers a request for a file anywhere on the disk. A file below the root is
+    /// treated as if its path had been requested. Elsewhere only a file that exists and is not PHP
+    /// source is sent.
     pub fn find_file(&self, file: &Path) -> Decision {
         if let Ok(below) = file.strip_prefix(&self.root) {
             return self.find_decoded(&[b"/", below.as_os_str().as_bytes()].concat(), None);
@@ -178,7 +181,7 @@ impl Router {
         Decision { target, path: Vec::new(), authorizer: self.authorizer, filter: None }
     }
 
-    /// Decides what answers for a path that is [clean], whatever the routes say.
+    /// Decides what answers for a [clean] path, without regard to the routes.
     ///
     /// [clean]: clean
     pub fn find_plain(&self, path: &[u8]) -> Target {
@@ -202,7 +205,7 @@ impl Router {
             return Decision { authorizer: self.authorizer, path, ..nothing(target) };
         };
         let target = match route.upstream {
-            // Hidden names stay what they are below other applications.
+            // Hidden names stay hidden, whatever application they are below.
             Some(_) if is_hidden => Target::NotFound,
             None if is_hidden => self.front_controller(now),
             Some(upstream) => self.application(&path, route, upstream),
@@ -217,7 +220,7 @@ impl Router {
         Decision { target, path, authorizer: route.authorizer, filter }
     }
 
-    /// A path of a route with an upstream.
+    /// The target for a path of a route with an upstream.
     fn application(&self, path: &[u8], route: &Route, upstream: usize) -> Target {
         if route.files
             && !path::is_source(path)
@@ -266,7 +269,7 @@ impl Router {
             };
         }
         match files::open(&self.full(path)) {
-            // Never the front controller: it would be asked about files that exist.
+            // Not the front controller, which is for paths without a file.
             Ok(Opened::Regular(_)) if path::is_source(path) => Target::NotFound,
             Ok(Opened::Regular(found)) => Target::File(found),
             Ok(Opened::Directory) => self.directory(path, query, now),
@@ -276,8 +279,8 @@ impl Router {
         }
     }
 
-    /// A directory that was asked for as if it were a file. Without an index file there is no
-    /// redirect: the front controller may well redirect back.
+    /// The target for a directory whose path lacks the slash at its end. Without an index file
+    /// there is no redirect, because the front controller might redirect back.
     fn directory(&self, path: &[u8], query: Option<&str>, now: Instant) -> Target {
         let slashed = [path, b"/"].concat();
         match self.index(&slashed, now) {
@@ -295,7 +298,7 @@ impl Router {
         }
     }
 
-    /// The first index file of a directory; its path ends with a slash.
+    /// The target for a directory's first index file. The directory's path ends with a slash.
     fn index(&self, directory: &[u8], now: Instant) -> Target {
         for name in &self.index {
             let path = [directory, name.as_bytes()].concat();
@@ -348,7 +351,7 @@ impl Router {
     }
 
     fn scripts(&self) -> MutexGuard<'_, Cache> {
-        // A panic elsewhere cannot leave the cache half changed.
+        // A panic under the lock cannot leave the cache half changed.
         self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -358,8 +361,7 @@ impl Router {
     }
 }
 
-/// The path from an encoded one, as [`Router::find`] sees it, hidden or not; nothing for an invalid
-/// one.
+/// Decodes and cleans a path as [`Router::find`] does, hidden or not; `None` for an invalid one.
 pub fn clean(encoded: &[u8]) -> Option<Vec<u8>> {
     path::resolved(encoded).ok()
 }

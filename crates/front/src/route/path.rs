@@ -1,9 +1,9 @@
-//! From the target on the wire to a path below the root.
+//! Decodes and checks the path of a request target.
 
-/// A path with a name that is nobody's business, or that means nothing.
+/// Why a path cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unusable {
-    /// It cannot be read, or it leaves the root.
+    /// It is malformed, or it leaves the root.
     Malformed,
     /// It is, or lies in, a hidden file or directory.
     Hidden,
@@ -77,8 +77,8 @@ fn resolve(path: &mut Vec<u8>) -> Result<(), Unusable> {
     }
 }
 
-/// Hidden names hold what was never meant for visitors (`.git`, `.env`), but for the one that RFC
-/// 8615 keeps for them.
+/// Hidden names hold data that is not for visitors (`.git`, `.env`), except the one that RFC 8615
+/// reserves for them (`.well-known`).
 pub(super) fn refuse_hidden(path: &[u8]) -> Result<(), Unusable> {
     let visible = match path.strip_prefix(b"/.well-known") {
         Some(rest) if rest.is_empty() || rest[0] == b'/' => rest,
@@ -87,8 +87,8 @@ pub(super) fn refuse_hidden(path: &[u8]) -> Result<(), Unusable> {
     if has_segment_with(visible, |first| first == b'.') { Err(Unusable::Hidden) } else { Ok(()) }
 }
 
-/// Whether a slash is followed by such a byte. Paths are short: preparing a search for two bytes
-/// takes longer than this one.
+/// Whether a slash is followed by such a byte. Paths are short, so this simple search is faster
+/// than setting up one for two bytes.
 fn has_segment_with(path: &[u8], is_it: impl Fn(u8) -> bool) -> bool {
     path.windows(2).any(|pair| pair[0] == b'/' && is_it(pair[1]))
 }
@@ -108,8 +108,8 @@ pub(super) fn extension_ends<'a>(
         .filter(|&end| end == path.len() || path[end] == b'/')
 }
 
-/// Whether a file of this name could hold PHP source: `x.php`, and also what editors, archives and
-/// cautious people make of it (`x.php~`, `x.php.bak`, `x.php_old`, `x.PHP.2026-11-20`).
+/// Whether a file of this name could hold PHP source: `x.php`, and also backup copies of it
+/// (`x.php~`, `x.php.bak`, `x.php_old`, `x.PHP.2026-11-20`).
 pub(super) fn is_source(path: &[u8]) -> bool {
     let name = &path[memchr::memrchr(b'/', path).map_or(0, |at| at + 1)..];
     name.split(|&byte| byte == b'.').skip(1).any(|part| {

@@ -1,4 +1,5 @@
-//! A site as one event loop sees it: its configuration, and all that was made of it at the start.
+//! A site as one event loop sees it: its configuration, and the objects that were made from it at
+//! the start.
 
 use std::sync::Arc;
 
@@ -13,46 +14,46 @@ use crate::lua::SiteHooks;
 use crate::route::Router;
 use crate::route::hosts::{self, strip_port};
 
-/// A site.
+/// A site of one event loop.
 pub struct Site {
-    /// Its position in the configuration.
+    /// Its index in the configuration.
     pub index: usize,
     /// Its configuration.
     pub config: Arc<config::Site>,
     /// The scripts that see its requests.
     pub hooks: SiteHooks,
-    /// Which of its responses are kept in the content cache.
+    /// The cache policies of its paths.
     pub caching: SiteCachePolicies,
     /// The document root, without symbolic links.
     pub root: Vec<u8>,
     /// Finds files and scripts.
     pub router: Router,
-    /// Who runs its scripts.
+    /// What answers requests for its scripts.
     pub handler: Handler,
-    /// What the status page of such a pool shows; shared by all event loops.
+    /// The data of the pool's status page, shared by all event loops.
     pub overview: Option<Arc<Overview>>,
     /// The access log of a pool that web servers reach by FastCGI.
     pub journal: Option<Journal>,
-    /// The site whose application gets what this site's workers are not for.
+    /// The index of the site whose application gets the requests that this site's workers decline.
     pub fallback: Option<usize>,
 }
 
-/// Who answers what is for an application.
+/// What answers requests for an application.
 #[derive(Clone)]
 pub enum Handler {
     /// Workers of this server.
     Workers(Arc<Gate>),
-    /// A FastCGI application, by its position in the configuration.
+    /// A FastCGI application, by its index in the configuration.
     Upstream(usize),
-    /// Lua scripts in the place of programs, for web servers alone.
+    /// Lua scripts in place of workers; only for requests of web servers.
     Scripts(Arc<LuaState>),
-    /// Nobody: there is no such page.
+    /// Nothing answers: there are no such pages.
     Nobody,
 }
 
 impl Site {
-    /// The name under which the client reached the site, as `SERVER_NAME` tells it: the configured
-    /// one.
+    /// The name of the site for `SERVER_NAME`: the configured one under which the client reached
+    /// it.
     pub fn server_name<'a, B>(&'a self, request: &'a Request<B>) -> &'a str {
         match self.config.hosts.first() {
             Some(name) if !name.starts_with('*') => name,

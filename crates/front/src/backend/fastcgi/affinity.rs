@@ -1,4 +1,4 @@
-//! What binds a request to one address of its application.
+//! Finds the key that binds a request to one address of its application.
 
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderValue, Request};
@@ -7,7 +7,8 @@ use tokamak_upstream::fcgi::Key;
 
 use crate::log;
 
-/// The variable by which an authorizer says who it is; it knows better than the client.
+/// The variable in which an authorizer names the user. It is more reliable than what the client
+/// sends.
 const USER: &str = "REMOTE_USER";
 
 /// The key of the first of `wanted` that the request has; `variables` are a script's or an
@@ -21,7 +22,7 @@ pub fn key<B>(
     wanted.iter().find_map(|affinity| find(affinity, request, variables, client))
 }
 
-/// The key that `affinity` finds. What is there but empty says nothing about anybody.
+/// The key that `affinity` finds. An empty value does not count: it identifies no client.
 fn find<B>(
     affinity: &Affinity,
     request: &Request<B>,
@@ -53,7 +54,7 @@ fn find<B>(
     text.filter(|text| !text.is_empty()).map(Key::of)
 }
 
-/// The value of a variable that was set.
+/// The value of a variable that a script or an authorizer has set.
 fn variable<'a>(variables: &'a [(String, HeaderValue)], name: &str) -> Option<&'a [u8]> {
     variables.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_bytes())
 }
@@ -67,7 +68,7 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
     pairs(all).find_map(|(found, value)| (found == name.as_bytes()).then_some(value))
 }
 
-/// The value of an argument, as it is written.
+/// The value of a query argument, still percent-encoded.
 fn argument<'a>(query: &'a str, name: &str) -> Option<&'a [u8]> {
     let all = query.as_bytes().split(|byte| *byte == b'&');
     pairs(all).find_map(|(found, value)| (found == name.as_bytes()).then_some(value))

@@ -1,5 +1,6 @@
-//! What an authorizer says (FastCGI specification §6.3): status 200 lets the request pass, and
-//! headers that begin with `Variable-` become variables of it. Anything else is the response.
+//! The answer of an authorizer (FastCGI specification §6.3). Status 200 lets the request pass, and
+//! headers that begin with `Variable-` become variables of the request. Any other answer is sent to
+//! the client as the response.
 
 use bytes::Bytes;
 use http::Response;
@@ -11,16 +12,16 @@ use crate::backend::Trouble;
 use crate::backend::cgi::Variables;
 use crate::response::Source;
 
-/// What becomes of a request.
+/// The decision about a request.
 pub enum Authorization {
-    /// It may be served, and these are its variables.
+    /// The request may be served, with these variables.
     Allowed(Variables),
-    /// It is answered with this.
+    /// The request is answered with this response.
     Refused(Response<Source>),
 }
 
-/// What a response with status 200 allows, once it is complete: a body says nothing, but an
-/// authorizer that dies in its response has not allowed anything.
+/// Reads a response with status 200 to its end and gives its variables. The body is ignored, but it
+/// must be complete: an authorizer that dies in the middle has not allowed the request.
 pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, Trouble> {
     let Begun { head, pieces, fault, mut exchange, mut complaints, .. } = begun;
     if let Some(fault) = fault {
@@ -30,15 +31,15 @@ pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, Trou
     while length <= most {
         match exchange.next().await? {
             Event::Stdout(bytes) => length += bytes.len(),
-            Event::Stderr(bytes) => complaints.hear(&bytes),
+            Event::Stderr(bytes) => complaints.receive(&bytes),
             Event::End => return Ok(variables(&head.headers)),
         }
     }
     Err(broken("the authorizer sent a body that is too long"))
 }
 
-/// The variables, in capitals and with underscores as CGI has them: names of headers know no
-/// difference.
+/// The variables. Their names are upper-cased, with underscores, as in CGI, because header names
+/// are case-insensitive.
 fn variables(headers: &HeaderMap) -> Variables {
     let plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     headers

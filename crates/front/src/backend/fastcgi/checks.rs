@@ -1,4 +1,5 @@
-//! Active checks: each address is asked for a path at an interval, whether clients ask it or not.
+//! Active health checks: every address is asked for a path at an interval, independently of
+//! requests by clients.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::head::Block;
 use super::params::CONSTANT;
 
-/// Checks the application at this place of `upstreams`, as long as the result is polled.
+/// Checks the application at this index of `upstreams` as long as the returned future is polled.
 /// `loop_index` is the calling event loop.
 pub async fn run(
     upstreams: Arc<[Upstream]>,
@@ -24,7 +25,8 @@ pub async fn run(
 ) {
     let Some(check) = config.check else { return };
     let keep = upstreams[index].keeps();
-    // Parameters that do not fit cannot be sent to anybody, and each request would say so.
+    // Parameters that do not fit into a record cannot be sent. Every request fails with that
+    // message, so the check does not repeat it.
     let Ok(call) = call(&check, &config.params, keep) else { return };
     let (call, expected, most) = (Arc::new(call), check.status, config.head);
     let mut ticks = interval(check.interval);
@@ -53,7 +55,7 @@ pub async fn run(
             })
             .collect();
         for task in tasks {
-            // One that panicked has said so, and the next check is another one.
+            // A check that panicked has been reported. The next check is a task of its own.
             let _ = task.await;
         }
     }
@@ -63,7 +65,7 @@ fn silence(limit: Duration) -> String {
     format!("a check was not answered within {} s", limit.as_secs_f32())
 }
 
-/// What has come of a check; nothing if the address is too busy to be checked.
+/// Runs one check and gives its result; `None` if the address is too busy to be checked.
 async fn ask(
     upstream: &Upstream,
     checkup: &Checkup,
@@ -80,7 +82,7 @@ async fn ask(
     })
 }
 
-/// The status of an answer, which is read to its end so that its connection can be used again.
+/// The status of an answer. The answer is read to its end so that its connection can be reused.
 async fn status(answer: Result<ResponseStart, UpstreamError>, most: usize) -> Result<u16, String> {
     let text = |fault: UpstreamError| fault.to_string();
     let ResponseStart { mut exchange, mut event, .. } = answer.map_err(text)?;
@@ -133,7 +135,7 @@ fn call(
         params.iter().chain(&check.params).map(|(name, value)| (name.as_str(), value.as_bytes())),
     );
     let operators = |name: &str| params.contains_key(name) || check.params.contains_key(name);
-    // What the operator leaves empty is left out.
+    // The operator removes a parameter by leaving it empty.
     all.retain(|name, value| !value.is_empty() || !operators(name));
     FcgiRequest::new(Role::Responder, keep, true, Body::Empty, |to: &mut Params<'_>| {
         all.iter().try_for_each(|(name, value)| to.pair(name.as_bytes(), value).map_err(drop))

@@ -1,5 +1,5 @@
-//! What an application complains about (FCGI_STDERR), as lines of the error log with the URL of the
-//! request.
+//! Writes what an application sends on FCGI_STDERR into the error log, line by line, with the URL
+//! of the request.
 
 use std::sync::Arc;
 
@@ -8,14 +8,17 @@ use tokamak_config::Site;
 
 use crate::log::LogContext;
 
-/// Most bytes of complaints about one request that are told. Chosen arbitrarily; above what PHP
-/// says in a bad hour.
+/// Most bytes that one request may write into the error log. Ten times more, and a script that
+/// warns in a loop fills the disk ten times as fast; ten times less could cut off one long stack
+/// trace.
 const MOST: usize = 64 * 1024;
 
-/// Most bytes of one line; a longer one is told in parts. Chosen arbitrarily.
+/// Most bytes of one line; a longer line is written in parts. A request holds an unfinished line in
+/// memory, so ten times more would cost that much for each; ten times less would split stack
+/// traces.
 const LINE: usize = 8 * 1024;
 
-/// The complaints about one request.
+/// The standard error of one request.
 #[derive(Debug)]
 pub struct Complaints {
     /// The request.
@@ -25,13 +28,13 @@ pub struct Complaints {
 }
 
 impl Complaints {
-    /// None yet.
+    /// Begins with no output.
     pub fn new<B>(site: &Arc<Site>, request: &Request<B>) -> Complaints {
         Complaints { context: LogContext::new(site, request), line: Vec::new(), told: 0 }
     }
 
-    /// The next bytes.
-    pub fn hear(&mut self, bytes: &[u8]) {
+    /// Receives the next bytes.
+    pub fn receive(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
             if self.line.len() >= LINE || piece.ends_with(b"\n") {
@@ -54,7 +57,7 @@ impl Complaints {
     }
 }
 
-/// The last line may have no end.
+/// Writes the last line, which may lack its line feed.
 impl Drop for Complaints {
     fn drop(&mut self) {
         self.tell();

@@ -1,14 +1,14 @@
-//! Changes of an application's addresses while it runs.
+//! Changes an application's addresses at runtime.
 
 use std::net::SocketAddr;
 
 use tokamak_config as config;
 use tokamak_upstream::fcgi::{Address, AddressAction, AddressChange, Endpoint, Upstream};
 
-/// Runs an errand.
+/// Carries out a change.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// Fails if the address is malformed or unknown, with a message for the operator.
 pub fn run(upstreams: &[Upstream], errand: &AddressChange) -> Result<(), String> {
     let text = &errand.address;
     let endpoint = match text.parse::<config::Endpoint>()? {
@@ -32,5 +32,5 @@ pub fn run(upstreams: &[Upstream], errand: &AddressChange) -> Result<(), String>
         AddressAction::Drain => upstream.drain(&endpoint),
         AddressAction::Remove => upstream.remove(&endpoint),
     };
-    if is_there { Ok(()) } else { Err(format!("`{text}` is no address of this upstream")) }
+    if is_there { Ok(()) } else { Err(format!("`{text}` is not an address of this upstream")) }
 }

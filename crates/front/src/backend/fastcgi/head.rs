@@ -1,5 +1,5 @@
-//! The headers of a CGI response (RFC 3875 section 6): found at the front of a stream that is cut
-//! anywhere, and judged. What would be another response to somebody behind us is refused, not
+//! Parses the headers of a CGI response (RFC 3875 section 6) at the front of a stream that may be
+//! cut anywhere. Headers that a client or proxy could read as another response are refused, not
 //! repaired.
 
 use bytes::{Bytes, BytesMut};
@@ -10,7 +10,7 @@ use crate::backend::response_head::{drop_connection_fields, put_header};
 
 const TOO_LONG: &str = "the application sent headers that are too long";
 
-/// Most bytes of the end of the headers that can have come without it being one: `\n\r`.
+/// Most bytes of an incomplete end of the headers: `\n\r`.
 const END: usize = 2;
 
 /// Status and headers.
@@ -30,19 +30,20 @@ pub struct Block {
 }
 
 impl Block {
-    /// Nothing yet; headers of more than `most` bytes are refused.
+    /// Begins a block of headers of at most `most` bytes.
     pub fn new(most: usize) -> Block {
         Block { begun: BytesMut::new(), most }
     }
 
-    /// Adds the next bytes. Gives the head when it is complete, and what is behind it.
+    /// Adds the next bytes. Gives the head when it is complete, and the bytes behind it.
     ///
     /// # Errors
-    /// Why these are no headers.
+    /// Fails with the reason if the bytes are not valid headers.
     pub fn feed(&mut self, bytes: Bytes) -> Result<Option<(Head, Bytes)>, &'static str> {
         // The usual case: all of it at once, and nothing to copy.
         let is_first = self.begun.is_empty();
-        // What came before was searched then, but the end may have begun in its last bytes.
+        // The earlier bytes have been searched already, but the end may have begun in the last of
+        // them.
         let from = self.begun.len().saturating_sub(END);
         if !is_first {
             self.begun.extend_from_slice(&bytes);
@@ -63,13 +64,13 @@ impl Block {
         }
     }
 
-    /// What is wrong if nothing more comes.
+    /// The error if the stream ends here.
     pub fn unfinished(&self) -> &'static str {
         missing(&self.begun)
     }
 }
 
-/// Where the empty line ends that ends the headers, of which nothing comes before `from`.
+/// The position behind the empty line that ends the headers. The search starts at `from`.
 fn end(bytes: &[u8], mut from: usize) -> Option<usize> {
     while let Some(at) = memchr::memchr(b'\n', &bytes[from..]) {
         let next = from + at + 1;
@@ -82,12 +83,12 @@ fn end(bytes: &[u8], mut from: usize) -> Option<usize> {
     None
 }
 
-/// Whether what a program has sent so far begins with headers, of at most `most` bytes; nothing
-/// more comes if it `is_over`.
+/// Whether the output of a program so far begins with complete headers of at most `most` bytes.
+/// `is_over`: the output is complete.
 ///
 /// # Errors
-/// Why these are no headers.
-pub fn judge(bytes: &[u8], most: usize, is_over: bool) -> Result<bool, &'static str> {
+/// Fails with the reason if the bytes are not valid headers.
+pub fn validate(bytes: &[u8], most: usize, is_over: bool) -> Result<bool, &'static str> {
     match end(bytes, 0) {
         Some(end) if end <= most => parse(&bytes[..end]).map(|_| true),
         None if is_over => Err(missing(bytes)),
@@ -96,7 +97,7 @@ pub fn judge(bytes: &[u8], most: usize, is_over: bool) -> Result<bool, &'static 
     }
 }
 
-/// What is wrong with headers that have no end.
+/// The error for headers without an end.
 fn missing(begun: &[u8]) -> &'static str {
     if begun.is_empty() {
         "the application sent no response"
@@ -115,9 +116,9 @@ fn parse(block: &[u8]) -> Result<Head, &'static str> {
         }
         let colon =
             memchr::memchr(b':', line).ok_or("the application sent a header without a colon")?;
-        // Also refuses a blank before the colon, and a line that continues the one before it.
+        // This also refuses a space before the colon, and a folded line.
         let name = HeaderName::from_bytes(&line[..colon])
-            .map_err(|_| "the application sent a header name that is none")?;
+            .map_err(|_| "the application sent an invalid header name")?;
         let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii())
             .map_err(|_| "the application sent a header value with control characters")?;
         if name.as_str() == "status" {
@@ -137,9 +138,9 @@ fn parse(block: &[u8]) -> Result<Head, &'static str> {
     Ok(Head { status, headers })
 }
 
-/// Three digits, and perhaps a blank and any words.
+/// Parses three digits, optionally followed by a space and a reason phrase.
 fn code(value: &[u8]) -> Result<StatusCode, &'static str> {
-    const WRONG: &str = "the application sent a status that is no number of three digits";
+    const WRONG: &str = "the application sent a status that is not a number of three digits";
     let (digits, words) = value.split_at_checked(3).ok_or(WRONG)?;
     if !words.is_empty() && !words.starts_with(b" ") {
         return Err(WRONG);
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!((head.status.as_u16(), rest.len()), (404, 0));
     }
 
-    /// Each byte is looked at once: a megabyte would take hours otherwise.
+    /// Each byte is looked at once. With a quadratic search a megabyte would take hours.
     #[test]
     fn bytes_one_by_one_cost_no_more_than_all_at_once() {
         let mut block = Block::new(usize::MAX);

@@ -1,6 +1,6 @@
-//! A file in the place of a response's body: the application says which (`X-Accel-Redirect` as
-//! nginx knows it, `X-Sendfile` as Apache and lighttpd do), the front sends it, with ranges and
-//! conditions as for any file.
+//! Sends a file in place of a response's body. The application names the file (`X-Accel-Redirect`
+//! as in nginx, `X-Sendfile` as in Apache and lighttpd); the front sends it, with ranges and
+//! conditions as for any static file.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -18,16 +18,16 @@ use crate::route::{self, Target};
 const REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
 const SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
 
-/// What shall be sent.
+/// The file to send.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// What a URL means.
+    /// The file that a URL of the site maps to.
     Url(String),
     /// A file by its absolute path.
     File(PathBuf),
 }
 
-/// What the application wants sent instead of a body, if it does.
+/// The file that the application wants sent instead of a body, if it names one.
 pub fn wanted(headers: &HeaderMap) -> Option<Wanted> {
     let text = |name| headers.get(name).and_then(|value| str::from_utf8(value.as_bytes()).ok());
     text(REDIRECT)
@@ -35,11 +35,11 @@ pub fn wanted(headers: &HeaderMap) -> Option<Wanted> {
         .or_else(|| text(SENDFILE).map(|path| Wanted::File(path.into())))
 }
 
-/// The response with that file; its headers are the application's, but for those that say what the
-/// file is.
+/// The response with that file. Its headers are the application's, except those that describe the
+/// file.
 ///
 /// # Errors
-/// There is no such file, or it is none that the application may have sent.
+/// Fails if the file does not exist, or if the application may not have it sent.
 pub fn send(
     call: &BackendRequest<'_>,
     config: &config::Upstream,
@@ -54,11 +54,11 @@ pub fn send(
         failure: Failure::NotFound,
         reason: match wanted {
             Wanted::Url(url) => {
-                format!("the application sent X-Accel-Redirect: {url}, where no file is")
+                format!("the application sent X-Accel-Redirect: {url}, but there is no such file")
             }
             Wanted::File(path) => {
                 format!(
-                    "the application sent X-Sendfile: {}, which is no file that it may have sent",
+                    "the application sent X-Sendfile: {}, which it may not have sent",
                     path.display()
                 )
             }
@@ -77,7 +77,7 @@ pub fn send(
 
 /// Adds the application's headers to those of the file.
 fn merge(told: HeaderMap, response: &mut Response<Source>) {
-    /// What only the one who sends the file can say of it.
+    /// Headers that only the sender of the file can know.
     const OF_THE_FILE: [HeaderName; 7] = [
         header::CONTENT_LENGTH,
         header::CONTENT_ENCODING,
@@ -119,7 +119,8 @@ fn by_url(call: &BackendRequest<'_>, config: &config::Upstream, url: &str) -> Op
 }
 
 fn by_path(call: &BackendRequest<'_>, config: &config::Upstream, path: &Path) -> Option<Found> {
-    // By its text: whoever may place symbolic links there may place files too.
+    // Only the text of the path is checked. A user who may place symbolic links there may place
+    // files too.
     let is_plain = path.is_absolute() && path.components().all(|part| part != Component::ParentDir);
     if !is_plain {
         return None;
@@ -127,7 +128,7 @@ fn by_path(call: &BackendRequest<'_>, config: &config::Upstream, path: &Path) ->
     if config.internal.values().any(|directory| path.starts_with(directory)) {
         return open(path);
     }
-    // A file of the site is sent as its URL would be: no source, nothing hidden.
+    // A file of the site is treated as its URL would be: no PHP source, no hidden files.
     let below = path.strip_prefix(call.site.router.root()).ok()?;
     let url = [b"/", below.as_os_str().as_encoded_bytes()].concat();
     match call.site.router.find_plain(&url) {

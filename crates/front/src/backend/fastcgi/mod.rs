@@ -1,4 +1,4 @@
-//! A request to a FastCGI application: told as CGI variables, its answer read as that of a CGI
+//! Sends a request to a FastCGI application as CGI variables, and reads the answer as that of a CGI
 //! program (RFC 3875).
 
 mod affinity;
@@ -34,7 +34,7 @@ use head::{Block, Head};
 /// Asks the application number `index` for a response.
 ///
 /// # Errors
-/// [`Trouble`].
+/// Fails with the failure for the client and the reason for the log.
 pub async fn ask(
     index: usize,
     call: &BackendRequest<'_>,
@@ -47,10 +47,10 @@ pub async fn ask(
     begin(index, call, request, Some(ledger)).await?.respond(call, config)
 }
 
-/// Has the application number `index` make a response of a file.
+/// Asks the application number `index` to make a response of a file.
 ///
 /// # Errors
-/// [`Trouble`].
+/// Fails with the failure for the client and the reason for the log.
 pub async fn filter(
     index: usize,
     call: &BackendRequest<'_>,
@@ -66,7 +66,7 @@ pub async fn filter(
 /// Asks the application number `index` whether the request may be served.
 ///
 /// # Errors
-/// [`Trouble`], and then it may not.
+/// As [`ask`]; the request may not be served then.
 pub async fn authorize(index: usize, call: &BackendRequest<'_>) -> Result<Authorization, Trouble> {
     let (config, keeps) =
         (&call.context.config.upstreams[index], call.context.upstreams[index].keeps());
@@ -82,33 +82,33 @@ pub async fn authorize(index: usize, call: &BackendRequest<'_>) -> Result<Author
 /// A response whose headers have come.
 struct Begun {
     head: Head,
-    /// What had come behind them.
+    /// The bytes behind them that have come already.
     pieces: Vec<Bytes>,
-    /// Whether that is all.
+    /// Whether the response is complete.
     is_whole: bool,
-    /// What went wrong behind headers that name a file: no harm if that is sent.
+    /// An error behind headers that name a file. It does no harm, because the file is sent instead.
     fault: Option<UpstreamError>,
     exchange: Exchange,
     complaints: Complaints,
 }
 
-/// Why there is no response of which a client might see anything.
-enum Unread {
-    /// It broke off.
+/// Why no response could be read. The client has seen nothing yet.
+enum HeadError {
+    /// The response broke off.
     Lost(UpstreamError),
-    /// It is none.
-    Unfit(Trouble),
+    /// The bytes are not a valid response.
+    Invalid(Trouble),
 }
 
-impl From<UpstreamError> for Unread {
-    fn from(fault: UpstreamError) -> Unread {
-        Unread::Lost(fault)
+impl From<UpstreamError> for HeadError {
+    fn from(fault: UpstreamError) -> HeadError {
+        HeadError::Lost(fault)
     }
 }
 
-/// Asks, and reads the headers of the response and what comes with them. As long as no client has
-/// seen anything of it, another process may be asked in place of one that died. The time that this
-/// takes is booked on `ledger`.
+/// Sends the request, and reads the headers of the response and the bytes that come with them. If a
+/// process dies, another one may be asked, because the client has seen nothing yet. The time is
+/// booked on `ledger`.
 async fn begin(
     index: usize,
     call: &BackendRequest<'_>,
@@ -135,18 +135,18 @@ async fn begin(
         }
         match begun {
             Ok(begun) => return Ok(begun),
-            Err(Unread::Lost(fault)) => attempts.lost(fault)?,
-            Err(Unread::Unfit(trouble)) => return Err(trouble),
+            Err(HeadError::Lost(fault)) => attempts.lost(fault)?,
+            Err(HeadError::Invalid(trouble)) => return Err(trouble),
         }
     }
 }
 
-/// Reads the headers, of at most `most` bytes, and what has come behind them.
+/// Reads the headers, at most `most` bytes, and the part of the body that has come already.
 async fn read(
     call: &BackendRequest<'_>,
     most: usize,
     answer: ResponseStart,
-) -> Result<Begun, Unread> {
+) -> Result<Begun, HeadError> {
     let ResponseStart { mut exchange, event, .. } = answer;
     let mut complaints = Complaints::new(&call.site.config, call.request);
     let (head, rest) = read_head(call, most, &mut exchange, event, &mut complaints).await?;
@@ -162,7 +162,7 @@ async fn read(
 }
 
 impl Begun {
-    /// The response, or the file that stands for it.
+    /// The response, or the file that the application names instead.
     fn respond(
         self,
         call: &BackendRequest<'_>,
@@ -185,29 +185,29 @@ fn broken(reason: &'static str) -> Trouble {
     Trouble { failure: Failure::WorkerBroken, reason: reason.into() }
 }
 
-fn unfit(reason: &'static str) -> Unread {
-    Unread::Unfit(broken(reason))
+fn invalid(reason: &'static str) -> HeadError {
+    HeadError::Invalid(broken(reason))
 }
 
-/// Reads up to the end of the headers, passing interim responses on. Gives what had come behind
-/// them, too.
+/// Reads to the end of the headers and passes interim responses on. Also gives the bytes behind the
+/// headers.
 async fn read_head(
     call: &BackendRequest<'_>,
     most: usize,
     exchange: &mut Exchange,
     mut event: Event,
     complaints: &mut Complaints,
-) -> Result<(Head, Bytes), Unread> {
+) -> Result<(Head, Bytes), HeadError> {
     let mut block = Block::new(most);
     loop {
         match event {
             Event::Stdout(mut bytes) => {
-                while let Some((head, rest)) = block.feed(bytes).map_err(unfit)? {
+                while let Some((head, rest)) = block.feed(bytes).map_err(invalid)? {
                     if !head.status.is_informational() {
                         return Ok((head, rest));
                     }
                     if !is_interim(head.status) {
-                        return Err(unfit(
+                        return Err(invalid(
                             "the application sent an interim status that is not for clients",
                         ));
                     }
@@ -215,14 +215,14 @@ async fn read_head(
                     bytes = rest;
                 }
             }
-            Event::Stderr(bytes) => complaints.hear(&bytes),
-            Event::End => return Err(unfit(block.unfinished())),
+            Event::Stderr(bytes) => complaints.receive(&bytes),
+            Event::End => return Err(invalid(block.unfinished())),
         }
         event = exchange.next().await?;
     }
 }
 
-/// Takes what the application has said already, behind `pieces`; `true`: that was all of it.
+/// Appends to `pieces` what the application has sent already. `true`: the response is complete.
 fn take(
     exchange: &mut Exchange,
     mut pieces: Vec<Bytes>,
@@ -236,7 +236,7 @@ fn take(
                 held += bytes.len();
                 pieces.push(bytes);
             }
-            Some(Event::Stderr(bytes)) => complaints.hear(&bytes),
+            Some(Event::Stderr(bytes)) => complaints.receive(&bytes),
             Some(Event::End) => return Ok((pieces, true)),
             None => break,
         }
@@ -257,7 +257,7 @@ fn respond(call: &BackendRequest<'_>, begun: Begun) -> Response<Source> {
         let context = complaints.context.clone();
         let relay =
             Relay::start(exchange, pieces, call.context.config.limits.buffer, move |bytes| {
-                complaints.hear(bytes)
+                complaints.receive(bytes)
             });
         Source::Application(relay, Box::new(context))
     };

@@ -1,5 +1,5 @@
-//! The variables of a request as FastCGI parameters: those that nginx's `fastcgi_params` gives, the
-//! headers as `HTTP_…`, and what the operator adds.
+//! Encodes the variables of a request as FastCGI parameters: those of nginx's `fastcgi_params`, the
+//! headers as `HTTP_…`, and those that the operator adds.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,18 @@ use crate::failure::Failure;
 use crate::log;
 use crate::response::files::Found;
 
-/// What is the same for every request. Without REDIRECT_STATUS php-cgi answers nobody.
+/// The parameters that are the same for every request. Without REDIRECT_STATUS php-cgi refuses
+/// every request.
 pub const CONSTANT: [(&str, &[u8]); 3] = [
     ("GATEWAY_INTERFACE", b"CGI/1.1"),
     ("SERVER_SOFTWARE", concat!("Tokamak/", env!("CARGO_PKG_VERSION")).as_bytes()),
     ("REDIRECT_STATUS", b"200"),
 ];
 
-/// The request as it goes to an application that answers it.
+/// The request for an application that answers it.
 ///
 /// # Errors
-/// A parameter that fits into no record.
+/// Fails if a parameter does not fit into a record.
 pub fn responder(
     call: &BackendRequest<'_>,
     config: &config::Upstream,
@@ -37,8 +38,8 @@ pub fn responder(
     request(call, config, keep, Role::Responder, body, &[])
 }
 
-/// The request as it goes to an application that says whether it may be served (§6.3): without its
-/// body, and without what is only for those who answer.
+/// The request for an authorizer, which decides whether it may be served (§6.3): without the body,
+/// and without the parameters that only responders get.
 ///
 /// # Errors
 /// As [`responder`].
@@ -50,7 +51,7 @@ pub fn authorizer(
     request(call, config, keep, Role::Authorizer, Body::Empty, &[])
 }
 
-/// The request as it goes to an application that makes a response of a file (§6.4).
+/// The request for an application that makes a response of a file (§6.4).
 ///
 /// # Errors
 /// As [`responder`].
@@ -77,7 +78,7 @@ fn request(
     about: &[(&str, u64)],
 ) -> Result<fcgi::FcgiRequest, Failure> {
     let length = body.left();
-    // Described before the body is handed over, which the description only looks at.
+    // The request is described before the body is moved, because the description reads its length.
     let described = |params: &mut Params<'_>| {
         let mut parameters = Parameters {
             params,
@@ -89,8 +90,7 @@ fn request(
             fits: true,
         };
         cgi::describe(&mut parameters, call, length);
-        // What the client calls itself; the application checks whether that is true, as behind
-        // nginx.
+        // The name that the client claims. The application must check it, as behind nginx.
         let authorization = call.request.headers().get(AUTHORIZATION);
         let user = authorization.and_then(|value| log::user(value.as_bytes())).unwrap_or_default();
         parameters.add(b"REMOTE_USER", &user);
@@ -106,11 +106,12 @@ fn request(
 struct Parameters<'a, 'b> {
     params: &'a mut Params<'b>,
     role: Role,
-    /// The operator's: they take the place of others with their name.
+    /// The operator's parameters. They replace others of the same name.
     changed: &'a BTreeMap<String, String>,
-    /// The authorizer's: they take the place of all others but the operator's.
+    /// The authorizer's variables. They replace all others except the operator's.
     variables: &'a [(String, HeaderValue)],
-    /// The parameter of the last header, whose next value may follow; empty before the first.
+    /// The parameter of the last header: another value of it may follow. Empty before the first
+    /// header.
     header: Vec<u8>,
     value: Vec<u8>,
     fits: bool,
@@ -170,9 +171,9 @@ impl ParamSink for Parameters<'_, '_> {
         }
     }
 
-    /// nginx's rule: a name of other characters is dropped. An underscore could spoof a dash
-    /// (`X_Real_Ip`). `Proxy` would become HTTP_PROXY, which libraries take for a setting
-    /// (CVE-2016-5385).
+    /// As nginx does, a header whose name has other characters is dropped: an underscore could
+    /// spoof a dash (`X_Real_Ip`). `Proxy` is dropped because HTTP_PROXY is a setting of many
+    /// libraries (CVE-2016-5385).
     fn header(&mut self, name: &[u8], value: &[u8]) {
         let is_plain = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
         let is_withheld =

@@ -1,4 +1,4 @@
-//! Applications as the configuration has them, and what is done for them beside requests.
+//! Sets up the applications of the configuration, and the tasks that run for them beside requests.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokamak_upstream::fcgi::{
 use super::checks;
 use crate::log;
 
-/// The way to an application, from its configuration.
+/// Makes the connection pool of an application from its configuration.
 pub fn upstream(config: &config::Upstream) -> Upstream {
     let (mut addresses, mut sources) = (Vec::new(), Vec::new());
     for config::Address { endpoint, weight } in &config.addresses {
@@ -29,7 +29,7 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
                 (Err(_), Some((host, port))) => {
                     Name::Host(host.to_owned(), port.parse().unwrap_or_default())
                 }
-                // The configuration has refused what has no port.
+                // An address without a port was refused when the configuration was checked.
                 (Err(_), None) => continue,
             },
             config::Endpoint::Srv(name) => Name::Service(name.clone()),
@@ -67,10 +67,10 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
     Upstream::new(settings, addresses, sources, tell)
 }
 
-/// Resolves all names once, before anybody asks.
+/// Resolves all names once, before the first request.
 ///
 /// # Errors
-/// One of them cannot be resolved.
+/// Fails if a name cannot be resolved.
 pub fn resolve(upstreams: &[Upstream], server: &config::Server) -> io::Result<()> {
     let names = Names { servers: server.resolver.clone() };
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -86,8 +86,8 @@ pub fn resolve(upstreams: &[Upstream], server: &config::Server) -> io::Result<()
     })
 }
 
-/// Does what is to be done for the applications beside requests, in tasks of the calling event
-/// loop, which is `loop_index`.
+/// Starts the background tasks of the applications on the calling event loop, which is
+/// `loop_index`.
 pub fn attend(upstreams: &Arc<[Upstream]>, server: &config::Server, loop_index: usize) {
     let names = Names { servers: server.resolver.clone() };
     for (index, config) in server.upstreams.iter().enumerate() {

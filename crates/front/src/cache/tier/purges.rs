@@ -1,35 +1,35 @@
-//! What is to be forgotten, in the order in which the stream has it.
+//! The purges, in the order of the stream.
 
 use std::collections::VecDeque;
 
 use tokamak_cache::{Key, Purge};
 use tokamak_outbound::redis::Value;
 
-/// A place in the stream.
+/// A position in the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(u64, u64);
 
 impl Position {
-    /// Bytes that it takes.
+    /// Size of its binary form.
     pub const SIZE: usize = 16;
 
-    /// As Redis writes it.
+    /// Parses the form of Redis.
     pub fn parse(text: &[u8]) -> Option<Position> {
         let (time, number) = str::from_utf8(text).ok()?.split_once('-')?;
         Some(Position(time.parse().ok()?, number.parse().ok()?))
     }
 
-    /// As Redis reads it.
+    /// The form of Redis.
     pub fn text(self) -> Vec<u8> {
         format!("{}-{}", self.0, self.1).into_bytes()
     }
 
-    /// As responses have it.
+    /// The binary form, which stored responses contain.
     pub fn to_bytes(self) -> Vec<u8> {
         [self.0.to_be_bytes(), self.1.to_be_bytes()].concat()
     }
 
-    /// As they have it.
+    /// Reads the binary form.
     pub fn from_bytes(bytes: &[u8]) -> Option<Position> {
         let (time, number) = bytes.split_at_checked(8)?;
         Some(Position(
@@ -39,7 +39,7 @@ impl Position {
     }
 }
 
-/// A purge as the stream has it.
+/// Encodes a purge for the stream.
 pub fn to_bytes(purge: &Purge) -> Vec<u8> {
     match purge {
         Purge::All => b"a".to_vec(),
@@ -49,7 +49,8 @@ pub fn to_bytes(purge: &Purge) -> Vec<u8> {
     }
 }
 
-/// What these bytes say; what nobody understands may be anything.
+/// Decodes a purge. Bytes that cannot be decoded, as from a newer version, count as a purge of
+/// everything.
 fn from_bytes(bytes: &[u8]) -> Purge {
     match bytes {
         [b'k', key @ ..] => Purge::Key(key.to_vec()),
@@ -62,10 +63,10 @@ fn from_bytes(bytes: &[u8]) -> Purge {
 }
 
 /// One entry of the stream.
-pub type News = (Position, Purge);
+pub type StreamEntry = (Position, Purge);
 
 /// The entries in a reply to `XREAD` of one stream.
-pub fn of_streams(reply: Value) -> Vec<News> {
+pub fn of_streams(reply: Value) -> Vec<StreamEntry> {
     let Value::Array(mut streams) = reply else { return Vec::new() };
     match streams.pop() {
         Some(Value::Array(mut stream)) => stream.pop().map(entries).unwrap_or_default(),
@@ -74,18 +75,18 @@ pub fn of_streams(reply: Value) -> Vec<News> {
 }
 
 /// The entries in a reply to `XREVRANGE`, the oldest first.
-pub fn of_range(reply: Value) -> Vec<News> {
-    let mut news = entries(reply);
-    news.reverse();
-    news
+pub fn of_range(reply: Value) -> Vec<StreamEntry> {
+    let mut entries = entries(reply);
+    entries.reverse();
+    entries
 }
 
-fn entries(reply: Value) -> Vec<News> {
+fn entries(reply: Value) -> Vec<StreamEntry> {
     let Value::Array(entries) = reply else { return Vec::new() };
     entries.iter().filter_map(entry).collect()
 }
 
-fn entry(value: &Value) -> Option<News> {
+fn entry(value: &Value) -> Option<StreamEntry> {
     let Value::Array(pair) = value else { return None };
     let [Value::BulkString(id), Value::Array(fields)] = &pair[..] else { return None };
     let what = fields.get(1).map_or(Purge::All, |what| match what {
@@ -95,44 +96,44 @@ fn entry(value: &Value) -> Option<News> {
     Some((Position::parse(id)?, what))
 }
 
-/// What a node has read of the stream.
+/// The part of the stream that a node has read.
 #[derive(Default)]
 pub struct Log {
-    /// How far; nothing while it cannot.
+    /// How far it has read; `None` while it cannot.
     position: Option<Position>,
-    /// How far it had come when it lost the stream.
+    /// How far it had read when it lost the stream.
     lost: Option<Position>,
-    /// What was before this it does not know.
+    /// The purges before this position are not known.
     floor: Position,
-    /// The newest last.
-    purges: VecDeque<News>,
-    /// What it has told itself, and has not read yet.
+    /// The purges, the newest last.
+    purges: VecDeque<StreamEntry>,
+    /// Purges that this node has sent and not read back yet.
     own: Vec<Position>,
 }
 
 impl Log {
-    /// How far it has read; nothing if it cannot.
+    /// How far the node has read; `None` if it cannot.
     pub fn position(&self) -> Option<Position> {
         self.position
     }
 
-    /// The stream cannot be read.
+    /// Records that the stream cannot be read.
     pub fn lose(&mut self) {
         self.lost = self.position.take().or(self.lost);
     }
 
-    /// Notes what it has told itself.
+    /// Records a purge that this node has sent.
     pub fn note_own(&mut self, id: Position) {
-        // Should it be read before this, it is done twice, and that is all.
+        // If it was read back before this call, the purge is carried out twice, which is harmless.
         if self.position.is_some_and(|position| position < id) {
             self.own.push(id);
         }
     }
 
-    /// Takes in what is new, and gives what is to be done.
-    pub fn append(&mut self, news: Vec<News>, most: usize) -> Vec<Purge> {
+    /// Adds new entries, and returns the purges to carry out.
+    pub fn append(&mut self, entries: Vec<StreamEntry>, most: usize) -> Vec<Purge> {
         let mut due = Vec::new();
-        for (id, what) in news {
+        for (id, what) in entries {
             self.position = self.position.max(Some(id));
             if !self.own.contains(&id) {
                 due.push(what.clone());
@@ -148,27 +149,27 @@ impl Log {
         due
     }
 
-    /// Takes in all that the stream has, and gives what is to be done. As many as `most` are not
-    /// all.
-    pub fn load(&mut self, news: Vec<News>, most: usize) -> Vec<Purge> {
-        self.floor = if news.len() < most { Position::default() } else { news[0].0 };
-        self.position = Some(news.last().map(|(id, _)| *id).or(self.lost).unwrap_or_default());
+    /// Takes the whole stream, and returns the purges to carry out. If there are `most` entries,
+    /// older ones may be missing.
+    pub fn load(&mut self, entries: Vec<StreamEntry>, most: usize) -> Vec<Purge> {
+        self.floor = if entries.len() < most { Position::default() } else { entries[0].0 };
+        self.position = Some(entries.last().map(|(id, _)| *id).or(self.lost).unwrap_or_default());
         self.own.clear();
         let since = self.lost.take();
         let due = match since {
-            // It has nothing yet that anybody could have told it to forget.
+            // The node has just started, so its cache has nothing to purge.
             None => Vec::new(),
             Some(since) if since < self.floor => vec![Purge::All],
             Some(since) => {
-                news.iter().filter(|(id, _)| *id > since).map(|(_, what)| what.clone()).collect()
+                entries.iter().filter(|(id, _)| *id > since).map(|(_, what)| what.clone()).collect()
             }
         };
-        self.purges = news.into();
+        self.purges = entries.into();
         due
     }
 
-    /// Whether a response that a node asked for at that place does not count any more.
-    pub fn forgets(&self, at: Position, key: &Key, tags: &[Box<str>]) -> bool {
+    /// Whether a response that was asked for at that position has been purged since.
+    pub fn has_purged(&self, at: Position, key: &Key, tags: &[Box<str>]) -> bool {
         let since = self.purges.iter().rev().take_while(|(id, _)| *id > at);
         at < self.floor || since.into_iter().any(|(_, what)| is_for(what, key.bytes(), tags))
     }
@@ -191,7 +192,7 @@ mod tests {
         Position(number, 0)
     }
 
-    fn tag(number: u64, name: &str) -> News {
+    fn tag(number: u64, name: &str) -> StreamEntry {
         (at(number), Purge::Tag(name.to_owned()))
     }
 
@@ -210,14 +211,14 @@ mod tests {
             (0, &[], false),
         ] {
             let tags: Vec<Box<str>> = tags.iter().map(|tag| (*tag).into()).collect();
-            assert_eq!(log.forgets(at(number), &key, &tags), forgets, "{number} {tags:?}");
+            assert_eq!(log.has_purged(at(number), &key, &tags), forgets, "{number} {tags:?}");
         }
         log.append(
             vec![(at(10), Purge::Prefix(b"h/".to_vec())), (at(11), Purge::Key(b"h/y".to_vec()))],
             10,
         );
-        assert!(log.forgets(at(9), &key, &[]) && !log.forgets(at(10), &key, &[]));
-        assert!(log.forgets(at(10), &Key::of(b"h/y"), &[]));
+        assert!(log.has_purged(at(9), &key, &[]) && !log.has_purged(at(10), &key, &[]));
+        assert!(log.has_purged(at(10), &Key::of(b"h/y"), &[]));
     }
 
     #[test]
@@ -245,9 +246,10 @@ mod tests {
             "it cannot know what else"
         );
         assert!(
-            log.forgets(at(7), &Key::of(b"h/x"), &[]) && !log.forgets(at(9), &Key::of(b"h/x"), &[])
+            log.has_purged(at(7), &Key::of(b"h/x"), &[])
+                && !log.has_purged(at(9), &Key::of(b"h/x"), &[])
         );
-        // Somebody has emptied the server.
+        // The server has been emptied.
         log.lose();
         assert_eq!(log.load(Vec::new(), 2), []);
         assert_eq!(log.position(), Some(at(9)));

@@ -1,4 +1,4 @@
-//! What comes on a connection of a web server: messages, until a request is complete and handed on.
+//! Receives messages of a web server until a request is complete, and passes it on.
 
 use std::sync::Arc;
 
@@ -7,25 +7,27 @@ use tokamak_lua::LuaState;
 use tokamak_upstream::shm::Refused;
 
 use super::super::answer::{self, Answer};
-use super::super::gather::{Gathering, Wrong};
+use super::super::gather::{GatherError, Gathering};
 use super::super::script::{self, Script};
-use super::{Conversation, Over, Request, Stage};
+use super::{Conversation, Disconnected, Request, Stage};
 use crate::failure::Failure;
 use crate::fpm::Overview;
 use crate::site::Handler;
 
-/// Most requests at once on a connection. Chosen arbitrarily: a web server that multiplexes more
-/// has a second connection.
+/// Most requests at once on a connection. With a tenth of this, web servers that multiplex would
+/// often be refused (OVERLOADED); ten times more would let one connection hold ten times as many
+/// requests that have not come whole.
 const MOST_REQUESTS: usize = 256;
 
 impl Conversation {
-    /// Takes in one message. An error: the connection is of no more use.
-    pub(super) fn receive(&mut self, message: Message<'_>) -> Result<(), Over> {
-        let (id, heard) = match message {
+    /// Handles one message. Fails if the connection must be closed.
+    pub(super) fn receive(&mut self, message: Message<'_>) -> Result<(), Disconnected> {
+        let (id, result) = match message {
             Message::Begin { id, role, keep } => return self.begin(id, role, keep),
             Message::Abort { id } => {
                 if let Some(at) = self.find(id) {
-                    // Dropping it withdraws it, or tells its worker that nobody reads on.
+                    // Dropping the request removes it from the queue, or tells its worker that the
+                    // response is not needed any more.
                     self.requests.swap_remove(at);
                     answer::end(&mut self.out, id);
                     self.ended();
@@ -51,16 +53,16 @@ impl Conversation {
                 (id, self.coming(id).map_or(Ok(()), |request| request.end(stream)))
             }
         };
-        match heard {
+        match result {
             Ok(()) => self.submit(id),
-            Err(Wrong::Records(reason)) => return Err(self.garbled(reason)),
-            Err(Wrong::Codec(error)) => return Err(self.garbled(&error.to_string())),
-            Err(Wrong::Request(failure, reason)) => self.refuse(id, failure, reason),
+            Err(GatherError::Records(reason)) => return Err(self.garbled(reason)),
+            Err(GatherError::Codec(error)) => return Err(self.garbled(&error.to_string())),
+            Err(GatherError::Request(failure, reason)) => self.refuse(id, failure, reason),
         }
         Ok(())
     }
 
-    fn begin(&mut self, id: u16, role: Role, keep: bool) -> Result<(), Over> {
+    fn begin(&mut self, id: u16, role: Role, keep: bool) -> Result<(), Disconnected> {
         if self.find(id).is_some() {
             return Err(self.garbled("a request that begins twice"));
         }
@@ -86,7 +88,7 @@ impl Conversation {
         self.requests.iter().position(|request| request.id == id)
     }
 
-    /// The request of this id, if it is still coming. Records of inactive requests mean nothing
+    /// The request with this id, if it is still coming. Records of inactive requests are ignored
     /// (§3.3).
     fn coming(&mut self, id: u16) -> Option<&mut Gathering> {
         let at = self.find(id)?;
@@ -106,7 +108,7 @@ impl Conversation {
         }
     }
 
-    /// Hands a request that is complete to the workers.
+    /// Passes a request to the workers if it is complete.
     fn submit(&mut self, id: u16) {
         let Some(at) = self.find(id) else { return };
         let context = self.context.clone();
@@ -125,7 +127,7 @@ impl Conversation {
             }
         }
         if self.is_for_status {
-            return self.refuse(id, Failure::NotFound, "only the status page is here");
+            return self.refuse(id, Failure::NotFound, "this socket serves only the status page");
         }
         let gate = match &context.sites[self.site_index].handler {
             Handler::Workers(gate) => gate,
@@ -155,7 +157,7 @@ impl Conversation {
         }
     }
 
-    /// Hands a request that is complete to its script.
+    /// Passes a complete request to its script.
     fn launch(&mut self, at: usize, lua: &Arc<LuaState>) {
         let Request { id, stage, .. } = &mut self.requests[at];
         let Stage::Coming(gathering) = stage else { return };

@@ -1,5 +1,5 @@
-//! The bytes of an HTTP/1 connection: what comes in passes the screen, what goes out tells the
-//! connection's activity.
+//! The bytes of an HTTP/1 connection. Input passes the screen; output updates the connection's
+//! activity.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -23,21 +23,21 @@ use crate::response::pages;
 /// Largest piece read from a client at once; the size of the event loop's one read buffer.
 const PIECE: usize = 64 * 1024;
 
-/// How long a refused client may take to read why.
+/// How long a refused client may take to read the error page.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Clients of an event loop that are told that there is no room, at the same time: each takes a
-/// descriptor for up to [`LAST_WORDS`], and there are too many connections already.
+/// Most clients of an event loop that are being turned away at the same time. Each takes a
+/// descriptor for up to [`LAST_WORDS`], when there are too many connections already.
 const MOST_TURNED_AWAY: usize = 256;
 
-/// A head and a body that have no more bytes than this together are copied into one piece: the
-/// kernel takes that with less effort than a list of pieces. Chosen arbitrarily, where a copy costs
-/// far less than what it saves.
+/// A head and a body of at most this many bytes together are copied into one piece, because the
+/// kernel handles one piece faster than a list. Copying ten times as much could cost more than it
+/// saves; a tenth would exclude most small pages.
 const JOINED: usize = 4096;
 
 thread_local! {
-    /// Clients' bytes land here, are screened, and go on to the HTTP library: one buffer for all
-    /// connections of an event loop. Small responses are joined in it.
+    /// The buffer for reading and screening input, before it goes to the HTTP library, and for
+    /// joining small responses. One buffer serves all connections of an event loop.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
 }
 
@@ -62,16 +62,16 @@ async fn farewell(read: &mut OwnedReadHalf, write: &OwnedWriteHalf, mut bytes: &
 }
 
 thread_local! {
-    /// Clients for which there is no room, and that are being told so.
+    /// Clients that are being turned away at the moment.
     static TURNED_AWAY: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Tells a client that there is no room for it.
+/// Tells a client that there are too many connections.
 pub fn turn_away(stream: TcpStream) {
     let page = pages::raw(Failure::TooManyConnections);
     if TURNED_AWAY.get() >= MOST_TURNED_AWAY {
-        // The socket's buffer is empty, so the page goes out whole; but a client that has sent its
-        // request may lose it to the reset.
+        // The socket's send buffer is empty, so the whole page is sent. But a client that has
+        // already sent its request may get a reset instead.
         let _ = stream.try_write(&page);
         return;
     }
@@ -83,7 +83,7 @@ pub fn turn_away(stream: TcpStream) {
     });
 }
 
-/// The bytes of a connection, as the HTTP library reads and writes them.
+/// A connection's bytes, as the HTTP library reads and writes them.
 pub struct H1Io {
     read: OwnedReadHalf,
     state: Arc<ConnState>,
@@ -92,11 +92,11 @@ pub struct H1Io {
     refused: Option<Refusal>,
 }
 
-/// A client broke a rule.
+/// The client broke a rule.
 #[derive(Clone, Copy)]
 struct Refusal {
     violation: Violation,
-    /// In the body of the request that is being served.
+    /// Whether it did so in the body of the request that is being served.
     in_body: bool,
 }
 
@@ -104,7 +104,7 @@ impl H1Io {
     /// Takes over an accepted connection, or one that another event loop had.
     ///
     /// # Errors
-    /// The connection is gone already.
+    /// Fails if the client has closed the connection already.
     pub fn new(
         stream: TcpStream,
         history: ConnHistory,
@@ -118,17 +118,17 @@ impl H1Io {
         Ok((H1Io { read, state: state.clone(), screen, history, refused: None }, state))
     }
 
-    /// The connection, for another event loop; nothing if a request still holds it.
+    /// Gives back the connection for another event loop; `None` if a request still holds it.
     pub fn leave(self) -> Option<(TcpStream, ConnHistory)> {
         let (write, history) = Arc::into_inner(self.state)?.into_parts();
         Some((self.read.reunite(write).ok()?, history))
     }
 
-    /// Ends the conversation with a client that broke a rule: it is told why, and has a moment to
-    /// read that.
+    /// Ends the connection of a client that broke a rule: sends the error page, and gives the
+    /// client a moment to read it.
     pub async fn part(mut self) {
         let page = match self.refused {
-            // The answer to the request with this body says it.
+            // The response to the request with this body is the error page.
             Some(Refusal { in_body: true, .. }) | None => Vec::new(),
             Some(Refusal { violation, .. }) => pages::raw(violation.failure()),
         };
@@ -168,7 +168,7 @@ impl hyper::rt::Read for H1Io {
                     refusal.violation.reason(),
                 )))
             } else if io.state.is_serving() {
-                // The requests before the bad one are answered first; the library asks again then.
+                // The requests before the bad one are answered first; then the library reads again.
                 Poll::Pending
             } else {
                 Poll::Ready(Ok(()))

@@ -1,5 +1,5 @@
-//! HTTP/1.0 and HTTP/1.1: the bytes of a connection pass the screen, the HTTP library parses them,
-//! and each request passes the pipeline.
+//! HTTP/1.0 and HTTP/1.1. The bytes of a connection pass the screen, the HTTP library parses them,
+//! and each request goes through the pipeline.
 
 mod io;
 pub mod screen;
@@ -28,15 +28,15 @@ use crate::response::Reply;
 pub use io::{H1Io, turn_away};
 pub use state::{ConnHistory, ConnState};
 
-/// What becomes of a connection.
+/// How the serving of a connection ends.
 enum End {
     Closed(hyper::Result<()>),
-    /// Another event loop goes on.
+    /// Another event loop takes over the connection.
     HandedOver(usize),
 }
 
-/// Serves the requests of one connection, one after the other, until it ends, or until another
-/// event loop is to go on: then the connection, and the position of that loop.
+/// Serves the requests of one connection, one after the other, until the connection ends. If
+/// another event loop should take over, returns the connection and the index of that loop.
 pub async fn converse(
     context: Arc<Context>,
     io: H1Io,
@@ -44,10 +44,10 @@ pub async fn converse(
 ) -> Option<(H1Io, usize)> {
     let limits = &context.config.limits;
     let mut http = http1::Builder::new();
-    // The library would look for the end of the connection during every request, with a new buffer
-    // each time. We look, if an answer has to wait (`Client::poll_gone`).
+    // Without this the library would check for the end of the connection during every request, with
+    // a new buffer each time. Instead `Client::poll_gone` checks when a response has to wait.
     http.half_close(true);
-    // The event loop looks after time limits, for all connections at once.
+    // The event loop checks the timeouts of all connections.
     http.header_read_timeout(None).max_buf_size(limits.head.max(8192) + 4096);
     if limits.headers > 100 {
         http.max_headers(limits.headers);
@@ -57,9 +57,9 @@ pub async fn converse(
         service_fn(move |request| serve(&context, &state, request))
     };
     let mut connection = http.serve_connection(io, service);
-    // The request behind which the connection was ready to move. It moves only if it still is at
-    // another look: the library may have the rest of a body that nobody wanted, and goes on, or
-    // ends, when it is asked once more.
+    // The number of requests after which the connection was ready to move. It moves only if it is
+    // still ready at the next poll: the library may have to skip the rest of a request's body, and
+    // continues, or ends the connection, when it is polled once more.
     let mut settled = None;
     let end = poll_fn(|cx| {
         if let Poll::Ready(result) = Pin::new(&mut connection).poll(cx) {
@@ -79,27 +79,28 @@ pub async fn converse(
     let http1::Parts { io, read_buf, .. } = connection.into_parts();
     let result = match end {
         End::Closed(result) => result,
-        // Bytes that the library holds are never seen here; better closed than half understood.
+        // If the library still holds bytes of the client, the connection is closed, because they
+        // would be lost in a handover. This has never been seen.
         End::HandedOver(target) => return read_buf.is_empty().then_some((io, target)),
     };
     let peer = &state.addresses().peer;
     if let Some(violation) = state.violation() {
         log::refused(peer, violation.failure().status().as_u16(), violation.reason());
-        // Boxed, as few connections ever need its room.
+        // Boxed, because few connections need this state.
         Box::pin(io.part()).await;
     } else if let Err(error) = result
         && error.is_parse()
     {
-        // The screen lets nothing pass that the library refuses. If it does so all the same, this
-        // line tells.
+        // The screen should let nothing pass that the library refuses. If it does, this line shows
+        // it.
         log::refused(peer, 400, &error.to_string());
     }
     None
 }
 
-/// The loop that takes over a connection which is between two requests, if any.
+/// The loop that should take over a connection between two requests, if any.
 fn handover_target(context: &Context) -> Option<usize> {
-    // Loops that have nothing left to do may have ended.
+    // The other loop may have ended already.
     if context.is_draining() {
         return None;
     }
@@ -108,7 +109,7 @@ fn handover_target(context: &Context) -> Option<usize> {
 
 /// Answers one request.
 fn serve(context: &Arc<Context>, state: &Arc<ConnState>, request: Request<Incoming>) -> Respond {
-    // The log wants to know it exactly.
+    // The access log shows the exact time.
     let is_exact = context.access_log.is_some();
     let now = if is_exact { tokamak_cost::now() } else { tokamak_cost::coarse() };
     let moments = Moments { began: state.serve(request.version(), now), now };
@@ -117,7 +118,7 @@ fn serve(context: &Arc<Context>, state: &Arc<ConnState>, request: Request<Incomi
     Respond { serving, context: context.clone() }
 }
 
-/// The response to a request, with what HTTP/1 alone says in it.
+/// The future response to a request, with the header fields that only HTTP/1 has.
 struct Respond {
     serving: Serving,
     context: Arc<Context>,

@@ -1,4 +1,4 @@
-//! The state of one HTTP/1 connection, as its task, its requests and the timeouts share it.
+//! The state of one HTTP/1 connection, shared by its task, its requests and the timeouts.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use crate::client::activity::{Activity, Waiting};
 use crate::client::{Addresses, Client};
 use crate::failure::Failure;
 
-/// Something of a request has come, and not all of it.
+/// A request has come in part.
 const UNFINISHED: u32 = u32::MAX;
 
-/// What was served already on a connection that comes from another event loop.
+/// What another event loop has served on a connection before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnHistory {
     /// Requests that were answered.
@@ -32,20 +32,20 @@ pub struct ConnState {
     pub(super) write: OwnedWriteHalf,
     /// Requests so far.
     requests: AtomicU32,
-    /// Requests that have come, if nothing of a next one has; otherwise [`UNFINISHED`].
+    /// Requests that have come whole; [`UNFINISHED`] if a next request has come in part.
     heard: AtomicU32,
     head_began: AtomicU64,
     is_serving: AtomicBool,
     /// Whether the client of the request that is being served understands interim responses.
     takes_interim: AtomicBool,
-    /// Whether the kernel did not take all that was last written.
+    /// Whether the kernel did not accept all bytes of the last write.
     is_stalled: AtomicBool,
     /// The rule that the client broke.
     violation: OnceLock<Violation>,
 }
 
 impl ConnState {
-    /// Of a connection that has this history.
+    /// The state of a connection with this history.
     pub fn new(addresses: Addresses, write: OwnedWriteHalf, history: ConnHistory) -> ConnState {
         ConnState {
             addresses: Arc::new(addresses),
@@ -61,7 +61,7 @@ impl ConnState {
         }
     }
 
-    /// The socket, and what was served on it.
+    /// Gives back the socket, and the history for another event loop.
     pub fn into_parts(self) -> (OwnedWriteHalf, ConnHistory) {
         (self.write, ConnHistory { requests: self.requests.into_inner() })
     }
@@ -71,14 +71,14 @@ impl ConnState {
         self.violation.get().copied()
     }
 
-    /// The client has broken this rule.
+    /// Records that the client has broken this rule.
     pub fn refuse(&self, violation: Violation) {
         let _ = self.violation.set(violation);
     }
 
-    /// A request is being served from now on. Returns when its first byte came.
+    /// Records that a request is being served from now on. Returns when its first byte came.
     pub fn serve(&self, version: Version, now: u64) -> u64 {
-        // Only this connection's task counts.
+        // No other thread writes it: only this connection's task counts.
         self.requests.store(self.requests() + 1, Ordering::Relaxed);
         self.is_serving.store(true, Ordering::Relaxed);
         // A client of HTTP/1.0 would take an interim response for the final one (RFC 9110 section
@@ -93,8 +93,8 @@ impl ConnState {
         self.is_serving.load(Ordering::Relaxed)
     }
 
-    /// Bytes have come. `heard`: how many requests have come whole, if nothing of a next one has;
-    /// `begins`: a head begins with them, at this time.
+    /// Records that bytes have come. `heard`: how many requests have come whole, or `None` if a
+    /// next one has come in part. `begins`: the time, if a head begins with these bytes.
     pub fn received(&self, heard: Option<u32>, begins: Option<u64>) {
         self.heard.store(heard.unwrap_or(UNFINISHED), Ordering::Relaxed);
         if let Some(now) = begins {
@@ -105,7 +105,7 @@ impl ConnState {
         }
     }
 
-    /// So many bytes were offered to the kernel, with this result.
+    /// Records that this many bytes were offered to the kernel, with this result.
     pub fn wrote(&self, offered: usize, result: &io::Result<usize>) {
         let is_complete = matches!(result, Ok(n) if *n == offered);
         self.is_stalled.store(!is_complete, Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl Client for ConnState {
         self.requests.load(Ordering::Relaxed)
     }
 
-    // The HTTP library does not look while a request is answered (see `serve::converse`).
+    // The HTTP library does not check for this while a request is answered (see `h1::converse`).
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut byte = [0];
         match self.write.as_ref().poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
@@ -149,7 +149,7 @@ impl Client for ConnState {
         }
     }
 
-    // It goes past the HTTP library, which knows no interim responses.
+    // Written directly to the socket, because the HTTP library has no interim responses.
     fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         if !self.takes_interim.load(Ordering::Relaxed) || self.is_stalled.load(Ordering::Relaxed) {
             return;
@@ -158,8 +158,8 @@ impl Client for ConnState {
         if let Ok(n) = self.write.try_write(&bytes)
             && n < bytes.len()
         {
-            // Half an interim response would garble what follows. This client is too slow for
-            // advice.
+            // Half an interim response would corrupt the bytes that follow, so the connection is
+            // closed. Only a very slow client gets here.
             let _ = socket2::SockRef::from(self.write.as_ref()).shutdown(std::net::Shutdown::Both);
         }
     }

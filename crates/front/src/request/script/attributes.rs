@@ -1,5 +1,4 @@
-//! The attributes of a request by the names that scripts know: read from the request as it is, or
-//! as scripts changed it.
+//! The attributes of a request under the names that scripts use, with their changes by scripts.
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
@@ -12,7 +11,7 @@ use crate::route;
 use crate::route::hosts::{host_of, strip_port};
 use crate::site::Site;
 
-/// What a script may forget to encode in a target.
+/// The characters that are encoded in a target if a script has not done so.
 const TARGET: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -26,17 +25,17 @@ const TARGET: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// What the attributes are read from.
+/// The data that attributes are read from.
 pub struct Origin<'a> {
     /// The site.
     pub site: &'a Site,
     /// The scheme of the request's URL.
     pub scheme: &'a str,
-    /// Where the client is.
+    /// The client's addresses.
     pub addresses: &'a Addresses,
     /// The request's head.
     pub parts: &'a Parts,
-    /// Its target when it came.
+    /// Its original target.
     pub original: &'a Uri,
 }
 
@@ -45,11 +44,11 @@ fn target(uri: &Uri) -> &str {
 }
 
 impl Origin<'_> {
-    /// What an attribute is if no script has changed it.
+    /// The value of an attribute that no script has changed.
     pub fn attribute(&self, attribute: Attribute) -> Option<Vec<u8>> {
         let uri = &self.parts.uri;
         let text = match attribute {
-            // Found only when the path has been looked up.
+            // Known only after the path has been looked up.
             Attribute::PhysicalPath
             | Attribute::PhysicalRelPath
             | Attribute::PhysicalDocRoot
@@ -76,7 +75,7 @@ impl Origin<'_> {
         Some(text.as_bytes().to_vec())
     }
 
-    /// Calls `each` with the CGI variables that depend on nothing but the request.
+    /// Calls `each` with the CGI variables that depend only on the request.
     pub fn variables(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
         let uri = &self.parts.uri;
         each(b"REQUEST_METHOD", self.parts.method.as_str().as_bytes());
@@ -104,19 +103,19 @@ impl Origin<'_> {
 pub struct Changes(Vec<(Attribute, Vec<u8>)>);
 
 impl Changes {
-    /// What a script has made of an attribute.
+    /// The value that a script has given to an attribute.
     pub fn get(&self, attribute: Attribute) -> Option<Vec<u8>> {
         let (_, value) = self.0.iter().find(|(changed, _)| *changed == attribute)?;
         (!value.is_empty()).then(|| value.clone())
     }
 
-    /// Notes a value, without effect elsewhere.
+    /// Records a value, without any other effect.
     pub fn put(&mut self, attribute: Attribute, value: Vec<u8>) {
         self.0.retain(|(changed, _)| *changed != attribute);
         self.0.push((attribute, value));
     }
 
-    /// What applications are told in another way than the connection and the head have it.
+    /// The CGI variables that follow from changed attributes.
     pub fn variables(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut variables = Vec::new();
         for (attribute, value) in self.0.iter().filter(|(_, value)| !value.is_empty()) {
@@ -144,7 +143,7 @@ impl Changes {
         self.0.retain(|(changed, _)| *changed != attribute);
     }
 
-    /// Forgets what follows from the target, which is about to be looked up anew.
+    /// Removes the values that follow from the target, before the target is looked up again.
     pub fn forget_places(&mut self) {
         self.0.retain(|(changed, _)| {
             !matches!(
@@ -160,7 +159,7 @@ impl Changes {
         });
     }
 
-    /// Does what a script's assignment means.
+    /// Carries out a script's assignment.
     pub fn set(
         &mut self,
         parts: &mut Parts,
@@ -185,7 +184,7 @@ impl Changes {
                 let query = (!value.is_empty()).then_some(value);
                 let whole = with_query(parts.uri.path().as_bytes(), query);
                 retarget(parts, &whole).ok_or_else(|| refused(name, value))?;
-                // As it was written: in the target it may have to be encoded.
+                // Keep the value as written, because in the target it may be percent-encoded.
                 self.put(attribute, value.to_vec());
             }
             Attribute::Protocol => {
@@ -224,7 +223,7 @@ fn with_query(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
     }
 }
 
-/// Changes path and query; nothing if that cannot be a target.
+/// Changes path and query; `None` if the value cannot be a target.
 fn retarget(parts: &mut Parts, value: &[u8]) -> Option<()> {
     if value.first() != Some(&b'/') {
         return None;

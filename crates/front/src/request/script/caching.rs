@@ -1,4 +1,4 @@
-//! The content cache as scripts know it.
+//! The content cache, as scripts see it.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,11 +13,11 @@ use crate::cache::Content;
 use crate::response::{Pieces, Source};
 use crate::route::hosts::host_of;
 
-/// How much earlier than it was made a file may say that it was: the system's clock for files
-/// stands still between two ticks.
+/// How much too early the time of a file may be: the kernel's clock for files only advances with
+/// its ticks, which are at most 10 ms apart.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Adds what a script wants to what scripts have wanted.
+/// Adds the override of a script to the earlier ones.
 pub fn put(overrides: &mut Overrides, more: cache::Override) {
     match more {
         cache::Override::Key(key) => overrides.key = Some(key),
@@ -34,7 +34,7 @@ pub fn put(overrides: &mut Overrides, more: cache::Override) {
     }
 }
 
-/// A time of day as responses are stamped.
+/// Converts a time of day to the clock by which responses are stamped.
 fn on_our_clock(time: SystemTime) -> u64 {
     let now = tokamak_cost::now();
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -44,7 +44,7 @@ fn on_our_clock(time: SystemTime) -> u64 {
     }
 }
 
-/// What is kept for a request, or under a key.
+/// The entry for a request, or under a key.
 fn entry(work: &Work, key: Option<&[u8]>) -> Option<Arc<Entry>> {
     let content = work.context.cache.as_ref()?;
     let policy = work.policy()?;
@@ -65,7 +65,7 @@ fn entry(work: &Work, key: Option<&[u8]>) -> Option<Arc<Entry>> {
     }
 }
 
-/// What there is to say of it.
+/// The entry's data for scripts.
 pub fn kept(work: &Work, key: Option<&[u8]>) -> Option<Kept> {
     let entry = entry(work, key)?;
     let now = tokamak_cost::now();
@@ -77,7 +77,7 @@ pub fn kept(work: &Work, key: Option<&[u8]>) -> Option<Kept> {
     })
 }
 
-/// Makes what is kept under a key the response; its status, if there is something.
+/// Makes the entry under a key the response. Returns its status; `None` if there is no entry.
 pub fn send(work: &mut Work, key: &[u8]) -> Option<u16> {
     let entry = entry(work, Some(key))?;
     let (parts, source) =
@@ -92,7 +92,7 @@ pub fn send(work: &mut Work, key: &[u8]) -> Option<u16> {
     Some(parts.status.as_u16())
 }
 
-/// Removes responses; how many.
+/// Removes responses. Returns how many.
 pub fn purge(content: Option<&Content>, what: cache::Purge) -> Result<u64, String> {
     let what = match what {
         cache::Purge::All => tokamak_cache::Purge::All,

@@ -1,5 +1,5 @@
-//! Requests that scripts make to this server itself: routes, scripts, files and applications answer
-//! as they would a client, but no socket is between.
+//! Subrequests that scripts make to this server. Routes, scripts, files and applications answer as
+//! for a client, but without a socket.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::lua::received;
 use crate::request::pipeline::{self, TooDeep};
 
-/// Begins a request on behalf of one to that host.
+/// Begins a subrequest on behalf of a request to this host.
 pub fn begin(
     context: &Arc<Context>,
     caller: &Caller,
@@ -35,7 +35,7 @@ pub fn begin(
 fn request(host: Option<HeaderValue>, call: HttpCall) -> Result<Request<Body>, HttpError> {
     let target = PathAndQuery::try_from(call.url).map_err(|_| HttpError::Url("it is malformed"))?;
     if !target.as_str().starts_with('/') {
-        return Err(HttpError::Url("it is no path"));
+        return Err(HttpError::Url("it is not a path"));
     }
     let mut fields = HeaderMap::new();
     fields.extend(host.map(|host| (HOST, host)));

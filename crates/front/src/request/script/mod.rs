@@ -1,7 +1,7 @@
-//! Lua scripts in a request's way: asked before its path is looked up, when its file is known, when
-//! an application would be asked, and when the response's head is about to be sent.
+//! Runs the Lua scripts of a request: before its path is looked up, when its file is known, before
+//! an application is asked, and before the response's head is sent.
 //!
-//! A site without scripts never comes here.
+//! A site without scripts does not use this module.
 
 mod attributes;
 mod caching;
@@ -23,7 +23,7 @@ use tokamak_lua::{Host, LuaState, MOST_RESTARTS, Outcome, Run, ScriptId, Stage};
 use super::body::{Incoming, gather};
 use super::pipeline::{self, RequestParts};
 use crate::backend::Arrival;
-use crate::cache::{self, CachePolicy, Fetch, Turn};
+use crate::cache::{self, CachePolicy, Fetch, LookupResult};
 use crate::caller::Caller;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -36,29 +36,29 @@ use crate::site::Site;
 
 pub use work::Work;
 
-/// What the scripts of one stage decided.
+/// The result of the scripts of one stage.
 enum StageResult {
     /// The request goes on.
     GoOn,
-    /// It begins anew.
+    /// The request is restarted.
     Restart,
-    /// This is the answer.
+    /// The scripts have made the response, with this status.
     Answer(u16),
 }
 
-/// One request on its way through the scripts.
-struct Way<'a> {
+/// One request of a site with scripts.
+struct ScriptedRequest<'a> {
     context: &'a Arc<Context>,
     site: &'a Site,
     caller: &'a Caller,
-    /// Where its body is read from.
+    /// Where the request's body is read from.
     incoming: Option<&'a mut Incoming>,
-    /// The scripts for its path.
+    /// The scripts for the request's path.
     hooks: &'a Hooks,
-    /// Absent only while a script has it.
+    /// `None` only while a script has it.
     work: Option<Box<Work>>,
-    /// The first script, if it has begun before.
-    first: Option<First>,
+    /// The first script, if it has been begun already.
+    first: Option<FirstScript>,
     restarts: u32,
     /// Whether the content cache has been asked.
     is_asked: bool,
@@ -69,22 +69,22 @@ pub struct Begun {
     site_index: usize,
     route: Option<usize>,
     work: Option<Box<Work>>,
-    first: Option<First>,
+    first: Option<FirstScript>,
 }
 
-/// How far the first script of a request has come.
-enum First {
-    /// It has ended.
+/// The state of a request's first script.
+enum FirstScript {
+    /// The script has ended.
     Ended(Box<Work>, Outcome),
-    /// It waits.
+    /// The script waits.
     Waiting(Box<Run>),
 }
 
-/// Begins to serve a request of a site that has scripts; the response, if the first script gives it
-/// at once.
+/// Begins to serve a request of a site that has scripts. Returns the response if the first script
+/// makes it without waiting.
 ///
 /// # Errors
-/// What [`serve`] goes on with.
+/// Returns the state with which [`serve`] continues.
 pub fn begin(
     context: &Context,
     work: Box<Work>,
@@ -106,18 +106,18 @@ pub fn begin(
                 ledger.mark(Phase::Script);
                 return Ok(work.answer(status));
             }
-            First::Ended(work, outcome)
+            FirstScript::Ended(work, outcome)
         }
-        Err(run) => First::Waiting(run),
+        Err(run) => FirstScript::Waiting(run),
     };
     Err(Begun { site_index, route, work: None, first: Some(first) })
 }
 
-/// Serves a request of a site that has scripts. `incoming` is where its body is read from, if it
-/// has not been.
+/// Serves a request of a site that has scripts. Its body is read from `incoming`, if it has not
+/// been read.
 ///
 /// # Errors
-/// The failure that the client is to be told. The operator has been told.
+/// Fails with the failure for the client. The log has been written.
 pub async fn serve(
     context: &Arc<Context>,
     caller: &Caller,
@@ -128,22 +128,31 @@ pub async fn serve(
     let Begun { site_index, route, work, first } = begun;
     let site = &context.sites[site_index];
     let hooks = site.hooks.on(route);
-    let mut way =
-        Way { context, site, caller, incoming, hooks, work, first, restarts: 0, is_asked: false };
-    let answer = way.answer(ledger).await;
-    if way.hooks.at(Stage::Response).is_empty() {
+    let mut scripted = ScriptedRequest {
+        context,
+        site,
+        caller,
+        incoming,
+        hooks,
+        work,
+        first,
+        restarts: 0,
+        is_asked: false,
+    };
+    let answer = scripted.answer(ledger).await;
+    if scripted.hooks.at(Stage::Response).is_empty() {
         return answer;
     }
-    way.respond(Stage::Response, answer.unwrap_or_else(pipeline::failed), ledger).await
+    scripted.respond(Stage::Response, answer.unwrap_or_else(pipeline::failed), ledger).await
 }
 
-/// The request that a script has had.
+/// Takes the request back from a script.
 fn own(host: Box<dyn Host>) -> Box<Work> {
     let host: Box<dyn Any> = host;
     host.downcast().unwrap_or_else(|_| unreachable!("scripts are given nothing else"))
 }
 
-impl<'a> Way<'a> {
+impl<'a> ScriptedRequest<'a> {
     fn arrival(&self) -> Arrival<'a> {
         Arrival { context: self.context, site: self.site, caller: self.caller }
     }
@@ -175,7 +184,7 @@ impl<'a> Way<'a> {
                 decision.target,
                 Target::Script(_) | Target::Application(..) | Target::NotFound
             );
-            // Boxed, both: what scripts have answered needs none of their room.
+            // Both are boxed, because a request that scripts answer does not need their state.
             if !is_open {
                 ledger.mark(Phase::Route);
                 return Box::pin(self.go_on(decision, ledger)).await;
@@ -186,24 +195,24 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// The answer to a request that is for no file: from the content cache, by scripts or by an
-    /// application. `None`: it begins anew.
+    /// Answers a request that is not for a file: from the content cache, by scripts or by an
+    /// application. `None`: the request is restarted.
     async fn make(
         &mut self,
         decision: Decision,
         ledger: &mut Ledger,
     ) -> Result<Option<Response<Source>>, Failure> {
-        // What is guarded is looked for only behind the guard.
+        // With an authorizer, the cache is asked only after the authorizer.
         let policy = self.work().policy().filter(|_| decision.authorizer.is_none());
         match policy {
-            // Boxed: a connection has room for the largest request, and most need none for the
-            // cache.
+            // Boxed, because each connection reserves room for the largest future, and most
+            // requests do not need this one.
             Some(policy) => Box::pin(self.make_or_find(&policy, decision, ledger)).await,
             None => self.content(decision, ledger).await,
         }
     }
 
-    /// As [`Way::make`], where responses are kept.
+    /// As [`ScriptedRequest::make`], for a path whose responses are cached.
     async fn make_or_find(
         &mut self,
         policy: &Arc<CachePolicy>,
@@ -212,26 +221,26 @@ impl<'a> Way<'a> {
     ) -> Result<Option<Response<Source>>, Failure> {
         let overrides = self.work().cache_overrides(policy);
         self.is_asked = true;
-        // They are for every response, also one of the cache.
+        // The fields that scripts have set are added to every response, also to one of the cache.
         let fields = std::mem::take(&mut self.work().fields);
         let request = self.work().take_request();
         let arrival = self.arrival();
-        let turn = pipeline::look_up(arrival, policy, &request, &overrides, ledger).await;
+        let found = pipeline::look_up(arrival, policy, &request, &overrides, ledger).await;
         self.work().take_back(request.into_parts().0);
-        let answer = match turn? {
-            Turn::Answer(response, _) => Some(response),
-            Turn::Pass(mut note) => match self.content(decision, ledger).await? {
+        let answer = match found? {
+            LookupResult::Answer(response, _) => Some(response),
+            LookupResult::Pass(mut action) => match self.content(decision, ledger).await? {
                 Some(mut response) => {
-                    if note.may_keep() {
-                        response = self.judge(response, ledger).await?;
-                        note.overrides(&self.work().overrides);
+                    if action.may_keep() {
+                        response = self.store_stage(response, ledger).await?;
+                        action.overrides(&self.work().overrides);
                     }
-                    Some(note.finish(response))
+                    Some(action.finish(response))
                 }
                 None => None,
             },
             // Boxed, as a hit needs none of its room.
-            Turn::Fetch(fetch) => Box::pin(self.fetch(*fetch, decision, ledger)).await?,
+            LookupResult::Fetch(fetch) => Box::pin(self.fetch(*fetch, decision, ledger)).await?,
         };
         Ok(answer.map(|mut response| {
             self.work().fields = fields;
@@ -240,7 +249,7 @@ impl<'a> Way<'a> {
         }))
     }
 
-    /// Has the request answered for the content cache, in a task of its own.
+    /// Answers the request for the content cache, in a task of its own.
     async fn fetch(
         &mut self,
         fetch: Fetch,
@@ -258,7 +267,7 @@ impl<'a> Way<'a> {
             let hooks = hooks.unwrap_or_else(|| unreachable!("no script is running"));
             let incoming = None;
             let (context, caller, first) = (&context, &caller, None);
-            let mut way = Way {
+            let mut scripted = ScriptedRequest {
                 context,
                 site,
                 caller,
@@ -269,12 +278,12 @@ impl<'a> Way<'a> {
                 restarts,
                 is_asked: true,
             };
-            let answer = match way.content(decision, &mut booked).await {
-                Ok(Some(response)) => way.judge(response, &mut booked).await.map(Some),
+            let answer = match scripted.content(decision, &mut booked).await {
+                Ok(Some(response)) => scripted.store_stage(response, &mut booked).await.map(Some),
                 answer => answer,
             };
-            let overrides = way.work().overrides.clone();
-            (answer.transpose(), booked, Some(overrides), (way.work, way.restarts))
+            let overrides = scripted.work().overrides.clone();
+            (answer.transpose(), booked, Some(overrides), (scripted.work, scripted.restarts))
         };
         let (outcome, (work, restarts)) = fetch.run(ledger, ask).await;
         (self.work, self.restarts) = (work, restarts);
@@ -284,7 +293,7 @@ impl<'a> Way<'a> {
         outcome.transpose()
     }
 
-    /// What scripts or an application answer. `None`: the request begins anew.
+    /// Has scripts or an application answer. `None`: the request is restarted.
     async fn content(
         &mut self,
         decision: Decision,
@@ -299,7 +308,7 @@ impl<'a> Way<'a> {
         self.go_on(decision, ledger).await.map(Some)
     }
 
-    /// What comes when the scripts have let a request pass.
+    /// Continues with a request that the scripts have let pass.
     async fn go_on(
         &mut self,
         decision: Decision,
@@ -321,8 +330,8 @@ impl<'a> Way<'a> {
         Ok(response)
     }
 
-    /// Lets scripts see a response that may be kept.
-    async fn judge(
+    /// Runs the scripts that see a response before it is stored.
+    async fn store_stage(
         &mut self,
         response: Response<Source>,
         ledger: &mut Ledger,
@@ -359,7 +368,7 @@ impl<'a> Way<'a> {
             match self.run(state, *script, stage).await {
                 Outcome::GoOn if self.work().wants_body() => {
                     Box::pin(self.gather(ledger)).await?;
-                    // From the first script: now it sees the body.
+                    // Start again with the first script: now it can read the body.
                     scripts = hooks.at(stage).iter();
                 }
                 Outcome::GoOn => {}
@@ -387,8 +396,8 @@ impl<'a> Way<'a> {
 
     async fn run(&mut self, state: &Arc<LuaState>, script: ScriptId, stage: Stage) -> Outcome {
         let (work, outcome) = match self.first.take() {
-            Some(First::Ended(work, outcome)) => (work, outcome),
-            Some(First::Waiting(run)) => ended(*run).await,
+            Some(FirstScript::Ended(work, outcome)) => (work, outcome),
+            Some(FirstScript::Waiting(run)) => ended(*run).await,
             None => {
                 let work = self.work.take().unwrap_or_else(|| unreachable!("no script is running"));
                 ended(state.run(script, stage, work)).await
@@ -441,7 +450,7 @@ fn time_of_day(moment: u64) -> (i64, i64) {
     (since.as_secs() as i64, since.subsec_nanos().into())
 }
 
-/// Bytes of a request's head whose target was `original`.
+/// The length of a request's head whose target was `original`.
 fn head_length(parts: &Parts, original: &Uri) -> u64 {
     scoreboard::length(&parts.headers)
         + (original.to_string().len() + parts.method.as_str().len() + 14) as u64

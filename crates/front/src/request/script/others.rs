@@ -1,4 +1,4 @@
-//! The requests of the scoreboard as scripts see them.
+//! The requests of the scoreboard, as scripts see them.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::scoreboard::Served;
 use crate::site::Site;
 
-/// The requests that are being served, but for the one that comes from `own`.
+/// The requests that are being served, except that of the client `own`.
 pub fn others(context: &Context, own: &Addresses) -> Vec<Other> {
     let all = context.scoreboard.ask();
     let others = all.iter().filter(|served| !std::ptr::eq(&*served.addresses, own));

@@ -1,4 +1,4 @@
-//! From what scripts said to a target, and to a response.
+//! Makes targets and responses from what scripts have set.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use crate::response::{Series, Source};
 use crate::route::{self, Decision};
 
 impl Work {
-    /// Who answers the request, as scripts have left it.
+    /// Decides what answers the request, with the scripts' changes.
     pub fn decision(&self) -> Decision {
         let router = &self.site().router;
         match self.changes.get(Attribute::UriPath) {
@@ -23,7 +23,7 @@ impl Work {
         }
     }
 
-    /// The path is known from now on, and with it which file it means.
+    /// Sets the attributes of the file that the path means.
     pub fn locate(&mut self) {
         let root = self.site().root.clone();
         let path = match self.changes.get(Attribute::UriPath) {
@@ -37,7 +37,7 @@ impl Work {
         self.located = self.changes.get(Attribute::PhysicalPath);
     }
 
-    /// Who answers instead, if a script has changed the file that the request means.
+    /// Decides again what answers, if a script has changed the file of the request.
     pub fn other_decision(&self) -> Option<Decision> {
         let path = self.changes.get(Attribute::PhysicalPath);
         if path == self.located {
@@ -59,7 +59,7 @@ impl Work {
         response
     }
 
-    /// What holds for every response that a script has made, or made another of.
+    /// Completes a response that scripts have made or changed.
     fn finish(&self, response: &mut Response<Source>) {
         let status = response.status();
         let is_bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
@@ -79,8 +79,8 @@ impl Work {
         }
     }
 
-    /// Adds what scripts have set to a response that somebody else gave. What the response says
-    /// itself counts, but for fields of which there may be several.
+    /// Adds the fields that scripts have set to a response of an application, file or cache. Fields
+    /// of the response win, except fields that may occur several times.
     pub fn add_fields(&mut self, headers: &mut HeaderMap) {
         let fields = std::mem::take(&mut self.fields);
         for name in fields.keys() {
@@ -96,8 +96,8 @@ impl Work {
         }
     }
 
-    /// Takes over a response whose head is about to be sent; its body, which scripts may replace,
-    /// is given back.
+    /// Takes over the head of a response that is about to be sent, for scripts. Gives back its
+    /// body, which scripts may replace.
     pub fn adopt(&mut self, response: Response<Source>) -> Source {
         let (parts, source) = response.into_parts();
         self.status = parts.status.as_u16();
@@ -124,7 +124,7 @@ impl Work {
             }
             return response;
         }
-        // How long it was, how it was packed and which part of what it was no longer holds.
+        // The fields about the old body (length, coding, range) no longer hold.
         for name in
             [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_RANGE, header::ETAG]
         {

@@ -1,11 +1,12 @@
-//! Header fields' maps that are used again: a new one takes two allocations for its first field.
+//! Reuses header maps, because a new one takes two allocations for its first field.
 
 use std::cell::RefCell;
 
 use http::HeaderMap;
 
-/// Most maps that an event loop keeps, and most fields that one of them has room for. Chosen
-/// arbitrarily.
+/// Most maps that an event loop keeps, and most fields that a kept map has room for. With ten times
+/// more, maps of unusual requests would stay in memory; with a tenth, ordinary requests would have
+/// too many fields to be kept.
 const MOST: usize = 64;
 
 thread_local! {
@@ -17,7 +18,7 @@ pub fn take() -> HeaderMap {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
-/// Keeps a map that nobody needs any more.
+/// Takes back a map for reuse.
 pub fn give(mut map: HeaderMap) {
     if !(1..=MOST).contains(&map.capacity()) {
         return;

@@ -29,7 +29,7 @@ use crate::route;
 use crate::route::hosts::host_of;
 use crate::site::Site;
 
-/// Largest body that a script is given: it has to fit into the memory of all scripts together.
+/// Largest body that a script can read: it must fit into the memory that all scripts share.
 const LARGEST: u64 = 8 << 20;
 
 /// A request on its way through the scripts of its site.
@@ -39,24 +39,24 @@ pub struct Work {
     pub(super) caller: Caller,
     /// The request's head.
     pub(super) parts: Parts,
-    /// What its target was when it came, if a script has changed something of it.
+    /// The original target, if a script has changed it.
     original: Option<Uri>,
     /// Attributes that differ from what the head says.
     pub(super) changes: Changes,
-    /// The file that the path means, as long as no script has said otherwise.
+    /// The file that the path means, before scripts change it.
     pub(super) located: Option<Vec<u8>>,
     /// The request's body, once it has been read.
     body: Option<Body>,
     length: Option<u64>,
     wants_body: bool,
-    /// CGI variables that scripts have set; empty ones are taken away.
+    /// CGI variables that scripts have set; an empty one removes the variable.
     variables: Vec<(Vec<u8>, Vec<u8>)>,
     /// Header fields of the response: those that scripts have set or, in the last stage, all of
     /// them.
     pub(super) fields: HeaderMap,
-    /// The body that scripts have given; `None`: they have not said anything about it.
+    /// The body that scripts have set; `None` if they have set none.
     pub(super) pieces: Option<Pieces>,
-    /// The body that the response has without them, if it is at hand.
+    /// The response's original body, if it is in memory.
     pub(super) present: Option<Bytes>,
     /// The status of a response that is about to be sent.
     pub(super) status: u16,
@@ -64,12 +64,13 @@ pub struct Work {
     pub(super) closes: bool,
     /// When it began, by the clock of the ledger.
     began: u64,
-    /// What scripts want of the content cache.
+    /// The overrides of scripts for the content cache.
     pub(super) overrides: Overrides,
 }
 
 impl Work {
-    /// A request as it came. Its body is here if it has none.
+    /// A request as it came. `body`: its body, if that has been read or is known to be empty, and
+    /// its length, if that is known.
     pub fn new(
         context: Arc<Context>,
         site_index: usize,
@@ -100,7 +101,7 @@ impl Work {
         })
     }
 
-    /// The target as it came.
+    /// The original target.
     fn original(&self) -> &Uri {
         self.original.as_ref().unwrap_or(&self.parts.uri)
     }
@@ -135,7 +136,8 @@ impl Work {
         request.into_parts().0
     }
 
-    /// Gives the head away to whoever answers, with the body and what scripts have said.
+    /// Gives the head, the body and the scripts' overrides to the pipeline. [`Work::take_back`]
+    /// returns the head.
     pub fn lend(&mut self) -> (Parts, RequestParts<'static>) {
         let mut empty = http::Request::new(()).into_parts().0;
         empty.method = self.parts.method.clone();
@@ -156,7 +158,7 @@ impl Work {
         http::Request::from_parts(std::mem::replace(&mut self.parts, empty), ())
     }
 
-    /// What the operator says of the content cache for the request's path.
+    /// The cache policy for the request's path.
     pub(super) fn policy(&self) -> Option<Arc<CachePolicy>> {
         let path = route::clean(self.parts.uri.path().as_bytes());
         self.site().caching.of(path.as_deref().unwrap_or_default()).cloned()
@@ -167,8 +169,8 @@ impl Work {
         self.parts = parts;
     }
 
-    /// What the content cache is asked with, as scripts have left the request: one that they have
-    /// led elsewhere is not the request for its URL.
+    /// The overrides for the content cache, with a separate key if scripts have changed the path or
+    /// file: the response is not the one for the URL then.
     pub(super) fn cache_overrides(&self, policy: &CachePolicy) -> Overrides {
         let mut overrides = self.overrides.clone();
         let path = self.changes.get(Attribute::UriPath);
@@ -180,7 +182,7 @@ impl Work {
             let mut key = Vec::new();
             let host = host_of(&self.parts.uri, &self.parts.headers).unwrap_or_default();
             Key::write(&mut key, host, &self.parts.uri, &policy.ignored_query);
-            // No URL has this byte.
+            // The separator is a byte that no URL contains.
             for part in [path, file].into_iter().flatten() {
                 key.push(0);
                 key.extend_from_slice(&part);
@@ -190,10 +192,10 @@ impl Work {
         overrides
     }
 
-    /// The request begins anew, with what has been changed of it.
+    /// Prepares the request, with its changes, to be restarted.
     pub fn restart(&mut self) {
         if self.changes.get(Attribute::UriPath).is_some() {
-            // As in lighttpd, which forgets the path silently.
+            // The path is dropped as in lighttpd, which does so silently.
             self.log(
                 "RESTART_REQUEST begins with request.uri: the assigned uri.path has no effect",
             );
@@ -201,7 +203,7 @@ impl Work {
         self.changes.forget_places();
     }
 
-    /// Sends an interim response with the fields that have been set, and forgets them.
+    /// Sends an interim response with the fields that have been set, and clears them.
     pub fn tell_interim(&mut self, status: u16) {
         let fields = std::mem::take(&mut self.fields);
         if let Ok(status) = http::StatusCode::from_u16(status)
@@ -225,8 +227,8 @@ impl Work {
         }
     }
 
-    /// What whoever answers is told beside the request: the variables that scripts have set, and
-    /// those that follow from attributes that they have changed.
+    /// The additional variables for the application: those that scripts have set, and those that
+    /// follow from changed attributes.
     fn told(&self) -> Cow<'_, [(Vec<u8>, Vec<u8>)]> {
         let implied = self.changes.variables();
         if implied.is_empty() {
@@ -338,7 +340,7 @@ impl HttpContext for Work {
             Item::StartTime => return time_of_day(self.began),
             Item::BytesIn | Item::RequestHeaderLen => head_length(&self.parts, self.original()),
             Item::KeepAlive => u64::from(!self.closes),
-            // A request of the server's own has no connection to share.
+            // A subrequest has no connection of its own.
             Item::RequestCount => self.caller.client().map_or(1, |client| client.requests().into()),
             Item::HttpStatus => self.status.into(),
             Item::BytesOut | Item::StreamId | Item::ResponseHeaderLen => 0,

@@ -1,4 +1,4 @@
-//! Conditional requests (RFC 9110, 13).
+//! Evaluates conditional requests (RFC 9110, 13).
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use super::Found;
 /// Last second that an HTTP date can name: the end of the year 9999.
 const LAST: i64 = 253_402_300_799;
 
-/// What tells one state of a file from another.
+/// The validators that distinguish versions of a file.
 #[derive(Debug)]
 pub(super) struct Validators {
     /// `ETag`, as nginx makes it: the time of change and the length in hexadecimal.
@@ -19,7 +19,7 @@ pub(super) struct Validators {
     modified: u64,
 }
 
-/// What the conditions of a request say.
+/// The result of a request's conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Go,
@@ -41,7 +41,7 @@ impl Validators {
     }
 }
 
-/// The conditions of a GET or HEAD, in the order of RFC 9110, 13.2.2.
+/// Evaluates the conditions of a GET or HEAD, in the order of RFC 9110, 13.2.2.
 pub(super) fn judge(validators: &Validators, request: &HeaderMap) -> Condition {
     if request.contains_key(IF_MATCH) {
         if !names(request, IF_MATCH, |tag| tag == validators.etag) {
@@ -56,9 +56,10 @@ pub(super) fn judge(validators: &Validators, request: &HeaderMap) -> Condition {
     if is_known { Condition::NotModified } else { Condition::Go }
 }
 
-/// Whether the client of a GET or HEAD has it already.
+/// Whether the client of a GET or HEAD has the current version already.
 pub fn is_known(etag: Option<&str>, last_modified: Option<&str>, request: &HeaderMap) -> bool {
-    // The weak comparison: a cache may have made the tag weak when it compressed the answer.
+    // The weak comparison, because a cache may have made the tag weak when it compressed the
+    // response.
     fn strong(tag: &str) -> &str {
         tag.strip_prefix("W/").unwrap_or(tag)
     }
@@ -71,7 +72,8 @@ pub fn is_known(etag: Option<&str>, last_modified: Option<&str>, request: &Heade
     last_modified.and_then(seconds).is_some_and(|modified| modified <= since)
 }
 
-/// Whether a range may be sent, or `If-Range` tells that the client has a part of something else.
+/// Whether a range may be sent. Not if `If-Range` shows that the client has a part of another
+/// version.
 pub fn is_range_wanted(
     etag: Option<&str>,
     last_modified: Option<&str>,
@@ -80,7 +82,7 @@ pub fn is_range_wanted(
     let Some(value) = request.get(IF_RANGE) else { return true };
     match value.to_str() {
         Ok(tag) if tag.starts_with('"') => etag == Some(tag),
-        // A date has to be the very one that was sent: it is compared, not computed with.
+        // A date must be exactly the one that was sent.
         Ok(date) => last_modified == Some(date),
         Err(_) => false,
     }
@@ -93,7 +95,7 @@ fn names(request: &HeaderMap, name: HeaderName, fits: impl Fn(&str) -> bool) -> 
             return true;
         }
         let mut rest = list;
-        // A comma may stand within a tag, so the quotes are what divides the list.
+        // A tag may contain commas, so the list is split at the quotes.
         while let Some(open) = rest.find('"') {
             let Some(close) = rest[open + 1..].find('"').map(|at| open + 1 + at) else { break };
             let start = if rest[..open].ends_with("W/") { open - 2 } else { open };
@@ -106,7 +108,7 @@ fn names(request: &HeaderMap, name: HeaderName, fits: impl Fn(&str) -> bool) -> 
     })
 }
 
-/// Seconds of Unix time in a header; what is not a date is as good as absent.
+/// The date of a header in seconds of Unix time. An invalid date counts as absent.
 fn date(request: &HeaderMap, name: HeaderName) -> Option<u64> {
     seconds(request.get(name)?.to_str().ok()?)
 }

@@ -7,19 +7,18 @@ use std::path::Path;
 pub(super) fn of(path: &Path) -> &'static str {
     match mime_guess::from_path(path).first_raw() {
         None => "application/octet-stream",
-        // One name for one thing (RFC 9239).
+        // RFC 9239 has made the other names obsolete.
         Some("application/javascript") => "text/javascript",
         Some(kind) => kind,
     }
 }
 
-/// Text is taken to be UTF-8, as all that was written in this century.
+/// Adds the charset to text types. Text is assumed to be UTF-8.
 pub(super) fn with_charset(kind: &'static str) -> Cow<'static, str> {
     if is_text(kind) { Cow::Owned(format!("{kind}; charset=utf-8")) } else { Cow::Borrowed(kind) }
 }
 
-/// Whether a compressed file may lie beside it, so that what is sent depends on what the client
-/// takes.
+/// Whether a compressed file may lie beside it, so that the response depends on `Accept-Encoding`.
 pub(super) fn is_compressible(kind: &str) -> bool {
     is_text(kind)
         || matches!(

@@ -1,8 +1,8 @@
-//! Static files: what a request for one gets, as a plan that somebody else carries out.
+//! Static files: plans the response to a request for a file. The caller carries out the plan.
 //!
 //! The order of decisions is that of RFC 9110: the method, the representation (a compressed file
-//! beside the asked one, if the client takes it), the conditions, the ranges. The file has been
-//! opened before, so all of the answer is about the same file, whatever happens to its name.
+//! beside the requested one, if the client accepts it), the conditions, the ranges. The file is
+//! already open, so the whole response is about the same file, whatever happens to its name.
 
 pub mod conditions;
 mod kind;
@@ -32,8 +32,9 @@ use conditions::{Condition, Validators};
 use ranges::Ranges;
 use slices::Part;
 
-/// Largest body that is read at once: below it, streaming costs more than it saves. Chosen
-/// arbitrarily.
+/// Largest body that is read at once, because streaming a small one costs more than it saves. A
+/// tenth of this would stream ordinary scripts and style sheets; ten times more would let each slow
+/// client hold that much memory.
 const SMALL: u64 = 64 * 1024;
 
 /// A response for a file.
@@ -50,18 +51,19 @@ pub struct Plan {
 /// The body of a response for a file.
 #[derive(Debug)]
 pub enum Body {
-    /// None: the method, or the status, wants none.
+    /// No body, because of the method or the status.
     Empty,
-    /// All of it.
+    /// The whole body.
     Bytes(Bytes),
-    /// To be read while it is sent.
+    /// A body that is read while it is sent.
     Files(FileSlices),
 }
 
 /// The response for a request that [`crate::route`] found to be for a file.
 ///
 /// # Errors
-/// A method that files do not know, a condition that does not hold, a file that cannot be read.
+/// Fails if the method is not allowed for files, if a condition does not hold, or if the file
+/// cannot be read.
 pub fn respond<T, B: From<Body>>(
     found: Found,
     request: &Request<T>,
@@ -73,10 +75,10 @@ pub fn respond<T, B: From<Body>>(
     Ok(response)
 }
 
-/// As [`respond`], without the types of a server.
+/// As [`respond`], without the server's types.
 ///
 /// # Errors
-/// As [`respond`].
+/// Fails as [`respond`] does.
 pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, Failure> {
     match *method {
         Method::GET | Method::HEAD => {}
@@ -90,7 +92,7 @@ pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, 
     let kind = kind::of(&found.path);
     let mut headers = HeaderMap::with_capacity(8);
     let (found, coding) = if kind::is_compressible(kind) {
-        // Also when there is no other representation: tomorrow there may be one.
+        // Also without a compressed file: one may be added later.
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
         variant::choose(found, request)
     } else {
@@ -150,8 +152,7 @@ pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, 
     let body = match slices.left() {
         _ if *method == Method::HEAD => Body::Empty,
         0 => Body::Empty,
-        // Reading fails when the file has just become shorter; the next request sees its new
-        // length.
+        // Reading fails if the file has just become shorter. The next request sees the new length.
         1..=SMALL => Body::Bytes(all(slices).map_err(|_| Failure::Internal)?),
         _ => Body::Files(slices),
     };
@@ -190,8 +191,8 @@ fn text(value: &str) -> Result<HeaderValue, Failure> {
     HeaderValue::from_str(value).map_err(|_| Failure::Internal)
 }
 
-/// Text that does not occur in the file, but for a chance of one to 2^128, and that nobody can
-/// guess.
+/// A random text that cannot be guessed, and that occurs in the file only with a chance of 1 in
+/// 2^128.
 fn boundary() -> String {
     let (left, right) = (RandomState::new(), RandomState::new());
     format!("{:016x}{:016x}", left.hash_one(1), right.hash_one(2))

@@ -1,4 +1,4 @@
-//! Opening what a path names, without being held up or hurt by what it turns out to be.
+//! Opens the file of a path safely, even if it turns out to be a pipe or a device.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -29,12 +29,12 @@ pub enum Opened {
     Special,
 }
 
-/// Opens a path. A pipe nobody writes to, or a slow device, does not block the event loop.
+/// Opens a path. A pipe without a writer, or a slow device, does not block the event loop.
 pub fn open(path: &Path) -> io::Result<Opened> {
     let mut options = OpenOptions::new();
     let file = match options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path) {
         Ok(file) => file,
-        // What a socket, or a device without a driver, answers.
+        // The error for a socket, or for a device without a driver.
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(Opened::Special),
         Err(error) => return Err(error),
     };

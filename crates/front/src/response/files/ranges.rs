@@ -6,16 +6,17 @@ use http::header::RANGE;
 
 use super::slices::Part;
 
-/// Most ranges in one request; with more the whole file is sent. Chosen arbitrarily: readers of
-/// documents and resumed downloads ask for a few.
+/// Most ranges in one request; with more the whole file is sent. Document viewers and resumed
+/// downloads ask for a few ranges. Ten times more would let a small request cost many reads; a
+/// tenth would send the whole file for two ranges.
 const MOST: usize = 16;
 
 /// One range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Its first byte.
+    /// The offset of its first byte.
     pub offset: u64,
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u64,
 }
 
@@ -26,14 +27,14 @@ impl Range {
     }
 }
 
-/// What a request wants of a file.
+/// The ranges that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ranges {
     /// All of it.
     Whole,
     /// These parts; at least one.
     Some(Vec<Range>),
-    /// Parts that it does not have.
+    /// None of the ranges is in the file.
     None,
 }
 
@@ -44,7 +45,7 @@ pub fn of(request: &HeaderMap, len: u64) -> Ranges {
     value.to_str().ok().and_then(|value| parse(value, len)).unwrap_or(Ranges::Whole)
 }
 
-/// The meaning of a header's value; nothing if it has none, and is to be ignored.
+/// Parses the header's value; `None` if it is invalid and must be ignored.
 fn parse(value: &str, len: u64) -> Option<Ranges> {
     let (unit, list) = value.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -71,7 +72,7 @@ fn parse(value: &str, len: u64) -> Option<Ranges> {
             found.push(range);
         }
     }
-    // Ranges that overlap could ask for many times the file.
+    // Overlapping ranges could ask for many times the file, so they get the whole file instead.
     let sum: u128 = found.iter().map(|range| u128::from(range.len)).sum();
     Some(match count {
         0 => return None,
@@ -81,7 +82,8 @@ fn parse(value: &str, len: u64) -> Option<Ranges> {
     })
 }
 
-/// Digits, or nothing where they are left out; too large a number is beyond any file.
+/// Parses digits; `Some(None)` if they are left out. A number that is too large counts as beyond
+/// any file.
 fn number(digits: &str) -> Option<Option<u64>> {
     if digits.is_empty() {
         return Some(None);

@@ -12,7 +12,7 @@ use bytes::Bytes;
 pub(super) enum Part {
     /// This text.
     Text(Bytes),
-    /// So many bytes of the file.
+    /// This range of the file.
     File { offset: u64, len: u64 },
 }
 
@@ -44,15 +44,15 @@ impl FileSlices {
         FileSlices::new(file, vec![Part::File { offset, len }])
     }
 
-    /// Bytes that are still to be read.
+    /// Bytes that have not been read yet.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// The next bytes, at most `most` of them; none at the end.
+    /// Reads the next bytes, at most `most`. Empty at the end.
     ///
     /// # Errors
-    /// The file cannot be read, or has become shorter.
+    /// Fails if the file cannot be read, or has become shorter.
     pub fn read(&mut self, most: usize) -> io::Result<Bytes> {
         let bytes = loop {
             match self.parts.front_mut() {

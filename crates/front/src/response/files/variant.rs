@@ -1,4 +1,4 @@
-//! Compressed files beside the asked one: `style.css.br` for `style.css`.
+//! Finds compressed files beside the requested one: `style.css.br` for `style.css`.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use super::{Found, Opened, open};
 /// Codings and the names of their files, best first.
 const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
 
-/// The best representation that the client takes. A compressed file that is older than the plain
-/// one has been forgotten by whoever changed that, and is passed over.
+/// The best representation that the client accepts. A compressed file that is older than the plain
+/// one is out of date, and is ignored.
 pub(super) fn choose(found: Found, request: &HeaderMap) -> (Found, Option<&'static str>) {
     for (coding, suffix) in wanted(request) {
         let mut path = found.path.clone().into_os_string();
@@ -25,7 +25,7 @@ pub(super) fn choose(found: Found, request: &HeaderMap) -> (Found, Option<&'stat
     (found, None)
 }
 
-/// The codings that a client takes, in its order; in ours where it has none.
+/// The codings that a client accepts, in its order of preference; equal ones in our order.
 fn wanted(request: &HeaderMap) -> impl Iterator<Item = (&'static str, &'static str)> {
     let mut weights = [None; CODINGS.len()];
     let mut others = 0;

@@ -4,14 +4,15 @@ use super::bytes::value_span;
 use super::state::State;
 use super::{Screen, Violation, line_feed, stray};
 
-/// Most bytes of chunk extensions in one body. Nobody is known to use any; chosen arbitrarily,
-/// below the HTTP library's own bound of 16 KiB.
+/// Most bytes of chunk extensions in one body. No known client uses any. It must stay below the
+/// HTTP library's own limit of 16 KiB, so ten times more would let bodies pass that the library
+/// refuses.
 const EXTENSIONS_MOST: usize = 4096;
 /// Most hexadecimal digits of a chunk size: what fits into 64 bits.
 const SIZE_DIGITS: u8 = 16;
 
 impl Screen {
-    /// A piece of the body. Answers how far it came, always at least one byte.
+    /// Checks a piece of the body. Returns how many bytes it has checked, at least one.
     pub(super) fn payload(&mut self, input: &[u8]) -> Result<usize, Violation> {
         match self.state {
             State::Length(missing) => {
@@ -34,14 +35,14 @@ impl Screen {
         }
     }
 
-    /// Counts the bytes of `input` that belong to a body of which so many are missing.
+    /// Counts the bytes of `input` that belong to a body of which `missing` bytes are missing.
     fn take(&mut self, input: &[u8], missing: u64) -> usize {
         let used = usize::try_from(missing).map_or(input.len(), |missing| missing.min(input.len()));
         self.body += used as u64;
         used
     }
 
-    /// The states between the data of chunks that look at one byte.
+    /// The states between chunks. Each checks one byte.
     fn chunk_byte(&mut self, byte: u8) -> Result<(), Violation> {
         match self.state {
             State::ChunkSizeLf => {
@@ -86,8 +87,7 @@ impl Screen {
         }
         self.state = match byte {
             b'\r' if self.digits > 0 => State::ChunkSizeLf,
-            // White space before the semicolon is legal and never seen, but for attempts at
-            // smuggling.
+            // White space before the semicolon is legal, but only smuggling attempts use it.
             b';' if self.digits > 0 => State::ChunkExtension,
             b'\n' => return Err(Violation::BareLf),
             _ => return Err(Violation::BadChunkSize),

@@ -67,8 +67,9 @@ pub(super) fn value_span(bytes: &[u8]) -> usize {
     span(bytes, &VALUE, |byte| (byte < b' ') | (byte == 0x7f))
 }
 
-/// Skips blocks without a suspicious byte, which the compiler turns into vector instructions, and
-/// looks closer only where there is one. `suspicious` holds for every byte that the table refuses.
+/// Skips blocks without a suspicious byte, and consults the table only for the others. The compiler
+/// turns the first check into vector instructions. `suspicious` must hold for every byte that the
+/// table refuses.
 fn span(bytes: &[u8], table: &[bool; 256], suspicious: impl Fn(u8) -> bool) -> usize {
     let (blocks, _) = bytes.as_chunks::<16>();
     let mut at = 0;

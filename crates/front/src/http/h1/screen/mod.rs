@@ -4,12 +4,13 @@
 //! `Content-Length` beside a `Transfer-Encoding`, and merges equal lengths. Each of these is a way
 //! to make two servers disagree about where a request ends. The screen sees every byte of a client
 //! first, follows the framing to the end of each body and into the next head, and stops at the
-//! first byte that a careful client would not have sent. So whatever passes has one meaning.
+//! first byte that a careful client would not have sent. So the bytes that pass have only one
+//! meaning.
 //!
-//! It promises: the same verdict however the bytes are split; every head and body that it lets pass
-//! ends for the library at the same byte (see the tests); no allocation unless a line is split over
-//! two reads. It does not keep, change or answer anything. All limits are in bytes as the client
-//! sent them.
+//! It guarantees: the verdict does not depend on how the bytes are split; every head and body that
+//! passes ends for the library at the same byte (see the tests); nothing is allocated unless a line
+//! is split over two reads. It does not store, change or answer anything. All limits are in bytes
+//! as the client sent them.
 //!
 //! ```text
 //! Start ─▶ Method ─▶ Target ─▶ Version ─▶ LineLf ─▶ FieldStart ─▶ Name ─▶ Value
@@ -36,10 +37,12 @@ use bytes::{target_span, token_span, trim, value_span};
 use rules::{Field, Method};
 use state::{Framing, State};
 
-/// Longest request target in bytes: the HTTP library's own bound, so that it finds nothing to
-/// refuse.
+/// Longest request target in bytes: the HTTP library's own limit, so that the library never refuses
+/// one that has passed.
 const TARGET_MOST: usize = 65_534;
-/// Most bytes of trailers; chosen arbitrarily, below the library's own bound of 16 KiB.
+/// Most bytes of trailers. It must stay below the library's own limit of 16 KiB, so ten times more
+/// would let trailers pass that the library refuses; a tenth would still do for trailers that are
+/// in use.
 const TRAILERS_MOST: usize = 8192;
 
 /// What a client may send.
@@ -53,10 +56,10 @@ pub struct Limits {
     pub body: u64,
 }
 
-/// What the client is busy with; decides which time limit applies.
+/// What the client is sending. It decides which timeout applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Nothing of a next request has come.
+    /// No byte of the next request has come.
     Idle,
     /// A head has begun and is not complete.
     Head,
@@ -69,7 +72,7 @@ pub enum Part {
 pub struct Screen {
     limits: Limits,
     state: State,
-    /// The verdict, once there is one; nothing is looked at afterwards.
+    /// The first violation. After it nothing is checked any more.
     fault: Option<Violation>,
     /// Bytes of the current head, or of the current trailers.
     head: usize,
@@ -85,7 +88,7 @@ pub struct Screen {
     trailers: bool,
     /// Bytes of the current target.
     target: usize,
-    /// What came in earlier reads of a method, name, target or value that is needed as a whole.
+    /// The part from earlier reads of a method, name, target or value that is needed as a whole.
     carry: Vec<u8>,
     /// Authority of a target in absolute form.
     authority: Vec<u8>,
@@ -93,7 +96,7 @@ pub struct Screen {
     digits: u8,
     extensions: usize,
     body: u64,
-    /// Bytes at the front of the last read that end with a complete request.
+    /// Bytes at the front of the last read, up to the end of its last complete request.
     clean: usize,
     /// Requests that have begun.
     requests: u32,
@@ -127,8 +130,8 @@ impl Screen {
         }
     }
 
-    /// Looks at the next bytes of the client. After a violation every further call answers with it
-    /// too.
+    /// Checks the next bytes of the client. After a violation every further call returns the same
+    /// one.
     pub fn feed(&mut self, input: &[u8]) -> Result<(), Violation> {
         if let Some(fault) = self.fault {
             return Err(fault);
@@ -150,8 +153,8 @@ impl Screen {
         Ok(())
     }
 
-    /// How many bytes at the front of the last read end with a complete request: those may still go
-    /// on when what follows them is a violation.
+    /// The number of bytes at the front of the last read, up to the end of its last complete
+    /// request. They may be passed on even if a violation follows them.
     pub fn clean(&self) -> usize {
         self.clean
     }
@@ -161,7 +164,7 @@ impl Screen {
         self.requests
     }
 
-    /// What the client is busy with.
+    /// What the client is sending.
     pub fn part(&self) -> Part {
         match self.state {
             State::Start | State::BlankLf | State::Blank => Part::Idle,
@@ -170,19 +173,19 @@ impl Screen {
         }
     }
 
-    /// Bytes of the current, or else the last, request's body so far, without the framing of
+    /// Length of the current (or else the last) request's body so far, without the framing of
     /// chunks.
     pub fn body(&self) -> u64 {
         self.body
     }
 
-    /// One stretch of the message: lines up to their end, or a piece of a body. Answers how far it
-    /// came, always at least one byte.
+    /// Checks one part of the message: lines up to their end, or a piece of a body. Returns how
+    /// many bytes it has checked, at least one.
     fn step(&mut self, input: &[u8]) -> Result<usize, Violation> {
         if self.state.is_payload() { self.payload(input) } else { self.lines(input) }
     }
 
-    /// The head or the trailers, up to their end and never beyond the limit.
+    /// Checks the head or the trailers, up to their end and never beyond the limit.
     fn lines(&mut self, input: &[u8]) -> Result<usize, Violation> {
         if self.state == State::Start {
             self.begin_head();
@@ -345,7 +348,7 @@ impl Screen {
         Ok(end)
     }
 
-    /// What the mere presence of a field decides.
+    /// Applies the rules for the presence of a field.
     fn begin_value(&mut self) -> Result<(), Violation> {
         self.state = State::Value;
         match (self.field, self.framing) {
@@ -387,7 +390,7 @@ impl Screen {
         }
     }
 
-    /// What the value of a field that we know decides.
+    /// Applies the rules for the value of a known field.
     fn end_value(&mut self, part: &[u8]) -> Result<(), Violation> {
         let value = trim(whole(&mut self.carry, part));
         match self.field {
@@ -455,7 +458,7 @@ impl Screen {
     }
 }
 
-/// The whole of an element whose beginning may have come in an earlier read.
+/// Joins an element whose beginning may have come in an earlier read.
 fn whole<'a>(carry: &'a mut Vec<u8>, part: &'a [u8]) -> &'a [u8] {
     if carry.is_empty() {
         return part;
@@ -464,7 +467,7 @@ fn whole<'a>(carry: &'a mut Vec<u8>, part: &'a [u8]) -> &'a [u8] {
     carry
 }
 
-/// Names the fault of a byte that may not stand where it does.
+/// The violation for a byte that is not allowed where it stands.
 fn stray(byte: u8, otherwise: Violation) -> Violation {
     match byte {
         b'\r' => Violation::BareCr,

@@ -1,9 +1,9 @@
-//! What a whole element of the head has to look like: pure questions about a slice.
+//! Checks of whole elements of the head: pure functions of a slice.
 
 use super::Violation;
 use super::bytes::{HOST, PATH, QUERY, TOKEN, trim};
 
-/// Fields that decide where a message ends or whom it is for.
+/// Fields that decide where a message ends or which host it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Host,
@@ -31,8 +31,8 @@ pub(super) enum Method {
     Other,
 }
 
-/// CONNECT asks for a tunnel and TRACE for an echo of the head with its cookies; no application
-/// serves either. Every other token is a method for the application to judge.
+/// CONNECT (a tunnel) and TRACE (an echo of the head with its cookies) are refused, because no
+/// application serves them. Every other token is left to the application.
 pub(super) fn method(name: &[u8]) -> Result<Method, Violation> {
     match name {
         b"" => Err(Violation::BadMethod),
@@ -42,8 +42,7 @@ pub(super) fn method(name: &[u8]) -> Result<Method, Violation> {
     }
 }
 
-/// A request target in origin form, in absolute form with its authority as answer, or `*` for
-/// OPTIONS.
+/// Checks a request target: origin form, absolute form (returns its authority), or `*` for OPTIONS.
 pub(super) fn target(target: &[u8], method: Method) -> Result<Option<&[u8]>, Violation> {
     if target.first() == Some(&b'/') {
         path_and_query(target)?;
@@ -78,8 +77,9 @@ fn path_and_query(target: &[u8]) -> Result<(), Violation> {
     good.then_some(()).ok_or(Violation::BadTarget)
 }
 
-/// A host and an optional port. Stricter than RFC 3986, which lets a registered name hold quotes,
-/// commas and parentheses: the name ends up in links, logs and caches, and no real name has those.
+/// Checks a host with an optional port. This is stricter than RFC 3986, which allows quotes, commas
+/// and parentheses in a registered name: the name ends up in links, logs and caches, and no real
+/// name has those.
 pub(super) fn host(value: &[u8]) -> Result<(), Violation> {
     let (good, port) = match value.strip_prefix(b"[") {
         Some(rest) => {
@@ -101,7 +101,7 @@ pub(super) fn host(value: &[u8]) -> Result<(), Violation> {
     (good && port_good).then_some(()).ok_or(Violation::BadHost)
 }
 
-/// The number of a `Content-Length`: digits only, and no more of them than any honest length has.
+/// Parses a `Content-Length`: digits only, and at most as many as an honest length has.
 pub(super) fn length(value: &[u8]) -> Result<u64, Violation> {
     // 19 digits never overflow.
     if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
@@ -110,8 +110,8 @@ pub(super) fn length(value: &[u8]) -> Result<u64, Violation> {
     Ok(value.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
 }
 
-/// A `Transfer-Encoding` that is exactly `chunked`. A well-formed list with another coding is
-/// honest but not served; anything else is a trick.
+/// Checks that a `Transfer-Encoding` is exactly `chunked`. A well-formed list with another coding
+/// is honest but not supported; anything else is an attack.
 pub(super) fn coding(value: &[u8]) -> Result<(), Violation> {
     let value = trim(value);
     if value.eq_ignore_ascii_case(b"chunked") {

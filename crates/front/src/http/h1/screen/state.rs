@@ -1,4 +1,4 @@
-//! Where a message stands between two bytes; the picture is in the parent module.
+//! The state of the screen between two bytes; the diagram is in the parent module.
 
 /// Where in the message the next byte belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a client can do wrong before there is a request, as one table.
+//! The table of all violations: what a client can do wrong before there is a request.
 
 use crate::failure::Failure;
 
@@ -14,14 +14,14 @@ macro_rules! violations {
             /// All of them, in the order of the table.
             pub const ALL: &[Violation] = &[$(Violation::$name),*];
 
-            /// The words for the log. The client sees only those of [`Violation::failure`].
+            /// The text for the log. The client gets only the text of [`Violation::failure`].
             pub fn reason(self) -> &'static str {
                 match self {
                     $(Violation::$name => $reason,)*
                 }
             }
 
-            /// What the client is told.
+            /// The failure for the client.
             pub fn failure(self) -> Failure {
                 match self {
                     $(Violation::$name => Failure::$failure,)*
