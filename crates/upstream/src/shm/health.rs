@@ -14,8 +14,10 @@ pub struct View {
     pub backlog: u32,
     /// As many as there can be.
     pub cells: u32,
-    /// One of its own has waited for more than a second.
+    /// One of its own is late.
     pub has_waited: bool,
+    /// A worker has taken one of its own since the last look.
+    pub has_moved: bool,
     /// A worker says that it is idle.
     pub is_idle: bool,
     /// A request of its own is in the hands of a worker that is not there.
@@ -33,7 +35,11 @@ impl Health {
     /// A look: what is wrong, for people.
     pub fn look(&mut self, view: View) -> Option<&'static str> {
         let count = |is_so: bool, looks: u32| if is_so { looks.saturating_add(1) } else { 0 };
-        self.beside_idle = count(view.has_waited && view.is_idle, self.beside_idle);
+        // Where requests wait no longer than these looks take, there is none that is late at some
+        // of them: that says nothing, unless others were taken meanwhile.
+        if view.has_waited || view.has_moved {
+            self.beside_idle = count(view.has_waited && view.is_idle, self.beside_idle);
+        }
         self.astray = count(view.is_astray, self.astray);
         if view.backlog > view.cells {
             Some("more requests wait than there can be")
@@ -59,11 +65,17 @@ mod tests {
         let beside = View { has_waited: true, is_idle: true, ..sound };
         let astray = View { is_astray: true, ..sound };
         let idle = View { is_idle: true, ..sound };
+        let moved = View { has_moved: true, ..sound };
         for (looks, what) in [
             (vec![(sound, 100), (full, 100), (idle, 100)], None),
             (vec![(beyond, 1)], Some("more requests wait than there can be")),
             (vec![(beside, LOOKS - 1), (full, 1), (beside, LOOKS - 1)], None),
             (vec![(beside, LOOKS)], Some("requests wait beside an idle worker")),
+            (
+                vec![(beside, LOOKS - 1), (sound, 9), (beside, 1)],
+                Some("requests wait beside an idle worker"),
+            ),
+            (vec![(beside, LOOKS - 1), (moved, 1), (beside, LOOKS - 1)], None),
             (vec![(astray, LOOKS - 1), (sound, 1), (astray, LOOKS - 1)], None),
             (
                 vec![(astray, LOOKS)],

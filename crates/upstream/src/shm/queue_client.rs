@@ -10,7 +10,8 @@ use super::health::{Health, View};
 use super::queued_request::QueuedRequest;
 use crate::body::Body;
 
-/// A request that has waited for so long is late, in nanoseconds.
+/// A request that has waited for so long is late, in nanoseconds; or for half of the time that it
+/// may wait, if that is less.
 const LATE: u64 = 1_000_000_000;
 
 /// How long requests wait, and how much memory responses may take.
@@ -95,6 +96,8 @@ pub(super) struct Inner {
     /// Requests that no worker had taken at the last look at each; never fewer than there are now.
     waiting: usize,
     health: Health,
+    /// A worker has taken one of them since the last look.
+    has_moved: bool,
 }
 
 /// What the client keeps for one request.
@@ -159,6 +162,7 @@ impl QueueClient {
                 free: Vec::new(),
                 waiting: 0,
                 health: Health::default(),
+                has_moved: false,
             }),
             want,
         }
@@ -285,7 +289,8 @@ impl QueueClient {
     /// [`QueueClient::tick`].
     pub fn examine(&self, now: u64) -> Option<&'static str> {
         let mut inner = self.lock();
-        let view = inner.view(now);
+        let has_moved = std::mem::take(&mut inner.has_moved);
+        let view = inner.view(has_moved, now);
         inner.health.look(view)
     }
 
@@ -380,6 +385,7 @@ impl Inner {
                     state.holder = Some(holder);
                     state.waiting = false;
                     self.waiting -= 1;
+                    self.has_moved = true;
                 }
             }
         }
@@ -511,10 +517,11 @@ impl Inner {
         self.waiting >= self.bounds.share && self.producer.backlog() as usize >= self.bounds.queued
     }
 
-    fn view(&self, now: u64) -> View {
+    fn view(&self, has_moved: bool, now: u64) -> View {
         let segment = self.producer.segment();
+        let late = LATE.min(self.bounds.queue / 2);
         let is_late =
-            |state: &RequestState| state.waiting && now.saturating_sub(state.queued_at) > LATE;
+            |state: &RequestState| state.waiting && now.saturating_sub(state.queued_at) > late;
         let is_astray = |state: &RequestState| {
             let nobody = match state.holder {
                 Some(Holder::Worker(instance)) => segment.pid_of(instance).is_none(),
@@ -528,6 +535,7 @@ impl Inner {
             backlog: self.producer.backlog(),
             cells: self.producer.cells(),
             has_waited,
+            has_moved,
             is_idle: has_waited && segment.has_idle_worker(),
             is_astray: self.exchanges.iter().any(is_astray),
         }
@@ -543,6 +551,7 @@ impl Inner {
                 state.holder = Some(holder);
                 state.waiting = false;
                 self.waiting -= 1;
+                self.has_moved = true;
             }
         }
     }
