@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use tokamak_config::{Mode, Server, Site};
 use tokamak_sys::control::{
-    EXIT_OUTDATED, EXIT_RETIRED, FromZygote, Signal, Status, ToFront, ToZygote, Why, key,
+    EXIT_MISMATCH, EXIT_OUTDATED, EXIT_RETIRED, FromZygote, Signal, Status, ToFront, ToZygote, Why,
+    key,
 };
 use tokamak_sys::process::Demand;
 use tokamak_sys::queue::{Segment, Snapshot, WorkerState};
@@ -584,6 +585,11 @@ impl Pool {
         for index in 0..self.places.len() as u16 {
             self.act(index, Event::ZygoteGone, now, deaths);
         }
+        // An earlier zygote has understood the queue, so a worker has spoiled it since. No later
+        // one will understand it either.
+        if status == Status::Code(EXIT_MISMATCH) && self.version.is_some() {
+            self.trouble = Some(Trouble::Spoiled("its description is damaged".to_owned()));
+        }
         if self.ending.is_none() && self.zygote.has_failed() {
             self.say(Level::Info, format_args!("PHP is started again in {wait:.1} s"));
         } else if self.ending.is_none() {
@@ -660,3 +666,6 @@ impl Pool {
         log::site(level, &self.site.name, message);
     }
 }
+
+#[cfg(test)]
+mod tests;
