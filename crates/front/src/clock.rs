@@ -61,7 +61,7 @@ impl Clock {
 
     fn write(&mut self) {
         let (days, time) = (self.second / 86_400, self.second % 86_400);
-        let (year, month, day) = date(days);
+        let (year, month, day) = tokamak_cost::date(days);
         let combined = &mut self.combined;
         digits(&mut combined[..2], day);
         combined[3..6].copy_from_slice(MONTHS[month as usize - 1]);
@@ -75,20 +75,6 @@ impl Clock {
         digits(&mut iso[17..19], time % 60);
         combined[12..20].copy_from_slice(&iso[11..]);
     }
-}
-
-/// Year, month and day of the Gregorian calendar, this many days after 1 January 1970.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Years begin in March here, so that the leap day is the last one and months follow a simple
-    // rule; 719 468 days lie between 1 March of the year 0 and the epoch, 146 097 in 400 years.
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 /// Writes a number with leading zeros.
