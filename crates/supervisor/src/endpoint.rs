@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{Heard, Message, understand};
 
 use crate::means::Wire;
@@ -20,12 +19,6 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint, and the other end of the channel for the child.
-    pub fn new() -> io::Result<(Endpoint, Channel)> {
-        let (ours, theirs) = Channel::pair()?;
-        Ok((Endpoint::over(Box::new(ours)), theirs))
-    }
-
     /// A line over this wire.
     pub fn over(wire: Box<dyn Wire>) -> Endpoint {
         Endpoint { wire, waiting: VecDeque::new() }
@@ -81,11 +74,17 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokamak_sys::channel::Channel;
     use tokamak_sys::control::{ToZygote, receive};
+
+    fn pair() -> (Endpoint, Channel) {
+        let (ours, theirs) = Channel::pair().unwrap();
+        (Endpoint::over(Box::new(ours)), theirs)
+    }
 
     #[test]
     fn what_does_not_fit_is_sent_later_in_order() {
-        let (mut endpoint, child) = Endpoint::new().unwrap();
+        let (mut endpoint, child) = pair();
         let sent: Vec<ToZygote> =
             (1..=2000).map(|instance| ToZygote::Spawn { index: 1, instance }).collect();
         for message in &sent {
@@ -106,12 +105,12 @@ mod tests {
 
     #[test]
     fn a_stuck_child_and_a_dead_child_are_errors() {
-        let (mut endpoint, child) = Endpoint::new().unwrap();
+        let (mut endpoint, child) = pair();
         let error =
             (0..20_000).find_map(|_| endpoint.send(&ToZygote::Quit, Vec::new()).err()).unwrap();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(child);
-        let (mut endpoint, child) = Endpoint::new().unwrap();
+        let (mut endpoint, child) = pair();
         drop(child);
         assert_eq!(
             endpoint.send(&ToZygote::Quit, Vec::new()).unwrap_err().kind(),

@@ -16,8 +16,7 @@ use tokamak_sys::process;
 use tokamak_sys::queue::Segment;
 
 use crate::endpoint::Endpoint;
-use crate::means::{FrontPlan, Process, Started};
-use crate::pool::Pool;
+use crate::means::{FrontPlan, PoolPlan, Process, Started};
 use crate::pulse::Pulse;
 
 /// What a front starts with. It runs in a child of its own that holds no other descriptors than
@@ -92,7 +91,8 @@ pub enum Ailment {
 
 impl Front {
     /// A front that was just started for a server with so many event loops.
-    pub fn new((child, endpoint): Started, loops: usize) -> Front {
+    pub fn new((child, wire): Started, loops: usize) -> Front {
+        let endpoint = Endpoint::over(wire);
         let loops = vec![Pulse::default(); loops];
         Front {
             child,
@@ -192,9 +192,9 @@ impl Front {
 /// Fails if the process cannot be made or the access log cannot be opened.
 pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Started> {
     let FrontPlan { server, pools, identity, is_successor } = plan;
-    let (endpoint, channel) = Endpoint::new()?;
+    let (ours, channel) = Channel::pair()?;
     let (addresses, listeners): (Vec<_>, Vec<_>) = lent.listeners.into_iter().unzip();
-    let links = pools.iter().map(|pool| link(pool)).collect::<io::Result<Vec<_>>>()?;
+    let links = pools.iter().map(link).collect::<io::Result<Vec<_>>>()?;
     let access_log = match &server.log.access {
         Some(access) if access.path != Path::new("-") => Some(open_log(&access.path)?.into()),
         _ => None,
@@ -214,18 +214,18 @@ pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Sta
         process::forbid_tracing();
         main(start)
     })?;
-    Ok((Box::new(child), endpoint))
+    Ok((Box::new(child), Box::new(ours)))
 }
 
-fn link(pool: &Pool) -> io::Result<PoolLink> {
+fn link(pool: &PoolPlan<'_>) -> io::Result<PoolLink> {
     Ok(PoolLink {
-        site: pool.place,
+        site: pool.site,
         number: pool.number,
-        segment: Arc::clone(pool.segment()),
-        bells: pool.bells().iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
-        exposed_version: pool.exposed_version().map(str::to_owned),
-        access_log: match pool.site.fpm.as_ref().and_then(|pool| pool.access.as_ref()) {
-            Some(access) => Some(open_log(&access.file)?.into()),
+        segment: Arc::clone(pool.segment),
+        bells: pool.bells.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
+        exposed_version: pool.exposed_version.map(str::to_owned),
+        access_log: match pool.access_log {
+            Some(path) => Some(open_log(path)?.into()),
             None => None,
         },
     })

@@ -5,6 +5,7 @@
 //! stands in for php-fpm writes as php-fpm does, since monitoring looks for its words:
 //! `[20-Nov-2026 12:00:00] LEVEL: [pool NAME] message`.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -96,7 +97,35 @@ impl Level {
     }
 }
 
+thread_local! {
+    /// Where this thread's lines go, if not to standard error; nowhere, if that is absent.
+    static KEPT: RefCell<Option<Option<Vec<String>>>> = const { RefCell::new(None) };
+}
+
+/// From now on this thread's lines do not go to standard error: they are kept, or dropped.
+pub fn keep(keeps: bool) {
+    KEPT.set(Some(keeps.then(Vec::new)));
+}
+
+/// The lines that this thread has kept.
+pub fn divert(visit: impl FnOnce(&mut Vec<String>)) {
+    KEPT.with_borrow_mut(|kept| {
+        if let Some(Some(lines)) = kept {
+            visit(lines);
+        }
+    });
+}
+
 fn write(text: &str) {
+    let is_kept = KEPT.with_borrow_mut(|kept| {
+        if let Some(Some(lines)) = kept {
+            lines.push(text.trim_end().to_owned());
+        }
+        kept.is_some()
+    });
+    if is_kept {
+        return;
+    }
     write_raw(text.as_bytes());
 }
 

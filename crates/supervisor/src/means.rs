@@ -1,24 +1,16 @@
-//! How processes come to be, and what the supervisor has of them: the one place where it decides
-//! nothing. What starts them for real is [`System`]; a simulation has means of its own.
+//! What the supervisor needs of the system to have processes, and what it has of them. What starts
+//! them for real is [`crate::system`]; a simulation has means of its own.
 
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use tokamak_config::{Server, Site};
 use tokamak_sys::channel::{Channel, Received};
-use tokamak_sys::control::{ToZygote, ZYGOTE_ARGUMENT, key};
-use tokamak_sys::process::{Child, Guard, Identity, Program};
+use tokamak_sys::process::{Child, Identity};
 use tokamak_sys::queue::Segment;
-
-use crate::bounds;
-use crate::endpoint::Endpoint;
-use crate::front::{self, FrontMain};
-use crate::listen::Listeners;
-use crate::pool::Pool;
-use crate::settings;
-use crate::sockets::Sockets;
 
 /// A process that was started and has not been reaped yet.
 pub trait Process: fmt::Debug {
@@ -68,8 +60,8 @@ impl Wire for Channel {
     }
 }
 
-/// A process and the line to it.
-pub type Started = (Box<dyn Process>, Endpoint);
+/// A process and the way to it.
+pub type Started = (Box<dyn Process>, Box<dyn Wire>);
 
 /// What a zygote starts with.
 pub struct ZygoteStart<'a> {
@@ -85,12 +77,28 @@ pub struct ZygoteStart<'a> {
     pub settings: &'a [(String, String)],
 }
 
+/// A pool of a front.
+pub struct PoolPlan<'a> {
+    /// The place of its site.
+    pub site: usize,
+    /// Its number in what the supervisor says.
+    pub number: u32,
+    /// Its queue.
+    pub segment: &'a Arc<Segment>,
+    /// One eventfd for each event loop.
+    pub bells: &'a [OwnedFd],
+    /// PHP's version, if responses tell it.
+    pub exposed_version: Option<&'a str>,
+    /// The file of its own access log, if it has one.
+    pub access_log: Option<&'a Path>,
+}
+
 /// What a front starts with.
 pub struct FrontPlan<'a> {
     /// The configuration, paths resolved.
     pub server: &'a Server,
     /// Its pools, in the order of the sites.
-    pub pools: &'a [&'a Pool],
+    pub pools: Vec<PoolPlan<'a>>,
     /// Who it runs as.
     pub identity: Option<&'a Identity>,
     /// See [`crate::FrontStart`].
@@ -109,60 +117,4 @@ pub trait Means {
     /// # Errors
     /// Fails if it cannot be started.
     fn front(&self, plan: FrontPlan<'_>) -> io::Result<Started>;
-}
-
-/// The means of a server that runs.
-#[derive(Clone, Copy)]
-pub struct System<'a> {
-    /// The worker program.
-    pub php: &'a Path,
-    /// The listening sockets.
-    pub listeners: &'a Listeners,
-    /// The FastCGI sockets.
-    pub sockets: &'a Sockets,
-    /// The code of the front.
-    pub front: &'a FrontMain,
-}
-
-impl Means for System<'_> {
-    fn zygote(&self, start: ZygoteStart<'_>) -> io::Result<Started> {
-        let name = |error: io::Error| {
-            io::Error::new(error.kind(), format!("cannot start {}: {error}", self.php.display()))
-        };
-        execute(self.php, start).map_err(name)
-    }
-
-    fn front(&self, plan: FrontPlan<'_>) -> io::Result<Started> {
-        let lent = front::Lent {
-            listeners: self.listeners.lend(&plan.server.listen)?,
-            sockets: self.sockets.lend(plan.server)?,
-        };
-        front::fork(plan, lent, self.front)
-    }
-}
-
-fn execute(php: &Path, start: ZygoteStart<'_>) -> io::Result<Started> {
-    let ZygoteStart { identity: whose, site, segment, bells, settings } = start;
-    let (mut line, theirs) = Endpoint::new()?;
-    let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
-    fds.extend(bells.iter().map(AsFd::as_fd));
-    let mut entrance = settings::entrance(site, whose);
-    // What it has to do first, nobody else may.
-    let identity = whose.filter(|_| entrance.is_empty());
-    let guard = whose.filter(|_| !site.dumpable).and_then(|_| Guard::find());
-    entrance.extend(guard.map(|guard| (key::GUARD.to_owned(), guard.number().to_string())));
-    let (environment, hidden) = settings::environment_of_php(site, std::env::vars_os());
-    let program = Program {
-        arguments: &[ZYGOTE_ARGUMENT],
-        environment: &environment,
-        fds: &fds,
-        identity,
-        guard,
-        bounds: site.fpm.as_deref().map(bounds::of_pool).unwrap_or_default(),
-        ..Program::new(php)
-    };
-    let child = program.spawn()?;
-    // If it has died already, reaping tells.
-    let _ = line.send(&ToZygote::Settings([settings, &entrance, &hidden].concat()), Vec::new());
-    Ok((Box::new(child), line))
 }

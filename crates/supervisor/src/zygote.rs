@@ -74,8 +74,8 @@ impl Zygote {
     /// Fails if it cannot be started. Another attempt is due when [`Zygote::tick`] says so.
     pub fn start(&mut self, means: &dyn Means, start: ZygoteStart<'_>, now: u64) -> io::Result<()> {
         match means.zygote(start) {
-            Ok((child, endpoint)) => {
-                self.life = Life::Starting(child, endpoint, now);
+            Ok((child, wire)) => {
+                self.life = Life::Starting(child, Endpoint::over(wire), now);
                 (self.is_slow, self.has_failed, self.pulse) = (false, false, Pulse::default());
                 Ok(())
             }

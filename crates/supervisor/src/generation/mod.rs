@@ -32,6 +32,7 @@ use crate::identities::Identities;
 use crate::log::{self, Level};
 use crate::means::{FrontPlan, Means};
 use crate::pool::Pool;
+use crate::pulse::Pulse;
 use crate::succession::END_LIMIT;
 use crate::watch::since;
 use crate::zygote::Launch;
@@ -41,6 +42,9 @@ pub use renewal::{History, Seat};
 /// Least time that workers have for leaving after their front is gone, however long draining took:
 /// a worker script may have something to finish after its loop.
 const LEAVE: Duration = Duration::from_millis(500);
+/// How long a front may take to be ready. It needs milliseconds, and seconds where names have to be
+/// resolved first; one that was stopped meanwhile would keep the server from serving for ever.
+const FRONT_LIMIT: Duration = Duration::from_secs(60);
 /// Messages of the front taken at one look, so that it does not delay the pools.
 const AT_ONCE: usize = 1024;
 
@@ -95,6 +99,8 @@ pub struct Generation {
     /// Why the front cannot go on, if it cannot.
     front_failure: Option<String>,
     stuck_loop: Option<usize>,
+    /// The silence of its front before it has said that it is ready.
+    starting: Pulse,
 }
 
 impl Generation {
@@ -138,6 +144,7 @@ impl Generation {
             changes: Changes::default(),
             front_failure: None,
             stuck_loop: None,
+            starting: Pulse::default(),
         })
     }
 
@@ -336,7 +343,18 @@ impl Generation {
     /// supervisor to replace.
     fn mind_front(&mut self, now: u64) {
         self.stuck_loop = None;
-        let (Some(front), Life::Serving) = (&mut self.front, self.life) else { return };
+        let Some(front) = &mut self.front else { return };
+        if self.life == Life::Fronted && self.starting.is_still(FRONT_LIMIT, now) {
+            let (seconds, pid) = (FRONT_LIMIT.as_secs(), front.pid());
+            log::line(
+                Level::Error,
+                format_args!("the front is not ready within {seconds} s and is killed pid={pid}"),
+            );
+            front.kill();
+        }
+        if self.life != Life::Serving {
+            return;
+        }
         let limit = self.server.timeouts.watchdog;
         match front.examine(limit, self.server.lua.time, now) {
             None => {}
@@ -377,10 +395,9 @@ impl Generation {
     }
 
     fn start_front(&mut self, means: &dyn Means) {
-        let pools: Vec<&Pool> = self.pools().collect();
         let front = means.front(FrontPlan {
             server: &self.server,
-            pools: &pools,
+            pools: self.pools().map(Pool::plan).collect(),
             identity: self.identities.front.as_ref(),
             is_successor: self.patience == Patience::Careful,
         });

@@ -25,7 +25,7 @@ use tokamak_sys::queue::{Segment, Snapshot, WorkerState};
 use crate::endpoint::Endpoint;
 use crate::log::{self, Level};
 use crate::machine::{Act, Event, Fate, Worker, step};
-use crate::means::ZygoteStart;
+use crate::means::{PoolPlan, ZygoteStart};
 use crate::settings;
 use crate::size::Sizer;
 use crate::storm::Storm;
@@ -191,6 +191,19 @@ impl Pool {
     /// The event loops' bells, for the front.
     pub fn bells(&self) -> &Arc<[OwnedFd]> {
         &self.bells
+    }
+
+    /// What a front is told of it.
+    pub fn plan(&self) -> PoolPlan<'_> {
+        let access = self.site.fpm.as_ref().and_then(|pool| pool.access.as_ref());
+        PoolPlan {
+            site: self.place,
+            number: self.number,
+            segment: &self.segment,
+            bells: &self.bells,
+            exposed_version: self.exposed_version(),
+            access_log: access.map(|access| access.file.as_path()),
+        }
     }
 
     /// The endpoint of the zygote's channel, if one runs.

@@ -5,7 +5,6 @@ use tokamak_sys::channel::{self, Channel};
 use tokamak_sys::control::{EXIT_MISMATCH, send};
 
 use super::*;
-use crate::endpoint::Endpoint;
 use crate::means::{FrontPlan, Means, Process, Started};
 
 /// Starts zygotes that are nothing but the other end of a channel.
@@ -25,9 +24,9 @@ impl Process for Sheet {
 
 impl Means for Paper {
     fn zygote(&self, _start: ZygoteStart<'_>) -> io::Result<Started> {
-        let (ours, theirs) = Endpoint::new()?;
+        let (ours, theirs) = Channel::pair()?;
         self.0.borrow_mut().push(theirs);
-        Ok((Box::new(Sheet), ours))
+        Ok((Box::new(Sheet), Box::new(ours)))
     }
 
     fn front(&self, _plan: FrontPlan<'_>) -> io::Result<Started> {

@@ -1,11 +1,12 @@
 //! The loop: one thread that waits for signals, children, the control socket and the clock.
 
+mod host;
 mod questions;
 mod reloading;
 
 use std::fmt;
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,27 +16,22 @@ use tokamak_sys::channel::{Watch, poll};
 use tokamak_sys::process;
 use tokamak_sys::signal::{Signal, Signals};
 
-use crate::application::Folder;
 use crate::banner;
 use crate::bounds;
-use crate::change::Changes;
 use crate::client;
 use crate::control_socket::{Command, ControlSocket};
 use crate::emergency::Emergency;
-use crate::front::{FrontMain, open_log};
-use crate::generation::{Generation, Life, Patience};
+use crate::fleet::Fleet;
+use crate::front::FrontMain;
+use crate::generation::{Generation, Life};
 use crate::identities::Identities;
 use crate::listen::Listeners;
 use crate::log::{self, Level};
-use crate::means::System;
 use crate::notify::{self, Notice};
 use crate::pool::Pool;
-use crate::reload::Reload;
-use crate::renew::Renewals;
 use crate::settings;
 use crate::sockets::Sockets;
-use crate::storm::Storm;
-use crate::watch::since;
+use host::{Host, log_to};
 use questions::{Query, Questions};
 
 /// What the supervisor is given.
@@ -80,36 +76,15 @@ enum Token {
 
 /// The whole state of the server.
 struct Supervisor {
-    setup: Setup,
+    fleet: Fleet,
+    host: Host,
     signals: Signals,
-    /// Standard error as it was at the start; `log.error` may have put a file in its place.
-    stderr: OwnedFd,
-    listeners: Listeners,
-    sockets: Sockets,
-    control: ControlSocket,
-    /// For the sockets of applications; made when the first one is started.
-    folder: Option<Folder>,
-    /// What is served, or will be again after a crash: the last configuration that worked.
-    configured: Server,
-    /// Oldest first. The last one in service is the current one; those before it finish.
-    generations: Vec<Generation>,
-    /// The generation that a reload is waiting for.
-    reload: Option<Reload>,
-    /// What was changed by commands beside the configuration.
-    changes: Changes,
     /// What the front has been asked.
     questions: Questions,
-    /// Whether a front dies again and again.
-    front_storm: Storm,
-    /// Reloads because an event loop was stuck.
-    unsticking: Renewals,
-    /// Notifications for the service manager.
+    /// What the service manager wants to hear now and then.
     watchdog: Option<notify::Watchdog>,
     started: u64,
-    /// Set by the first signal to stop.
-    stopping: bool,
     announced: bool,
-    numbered: u32,
     /// Faults of workers' memory.
     emergency: Emergency,
 }
@@ -167,51 +142,20 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         format_args!("started pid={} control={}", std::process::id(), control.path().display()),
     );
     let now = tokamak_cost::now();
-    let mut supervisor = Supervisor {
+    let mut fleet = Fleet::new(setup.server.clone());
+    let mut host = Host { setup, stderr, listeners, sockets, control, folder: None };
+    fleet.start(&mut host, (resolved, identities), now).map_err(failure)?;
+    let supervisor = Supervisor {
+        fleet,
+        host,
         signals,
-        stderr,
-        listeners,
-        sockets,
-        control,
-        folder: None,
-        configured: setup.server.clone(),
-        generations: Vec::new(),
-        reload: None,
-        changes: Changes::default(),
         questions: Questions::default(),
-        front_storm: Storm::default(),
-        unsticking: Renewals::default(),
         watchdog: notify::Watchdog::from_environment(),
         started: now,
-        stopping: false,
         announced: false,
-        numbered: 0,
         emergency: Emergency::default(),
-        setup,
     };
-    let configured = supervisor.configured.clone();
-    supervisor.begin(configured, resolved, identities, Patience::Eager, now).map_err(failure)?;
     supervisor.run()
-}
-
-/// Lets standard error be the error log of this configuration.
-fn log_to(server: &Server, stderr: &OwnedFd) -> std::io::Result<()> {
-    match &server.log.error {
-        Some(path) => process::redirect_stderr(open_log(path)?.as_fd()),
-        None => process::redirect_stderr(stderr.as_fd()),
-    }
-}
-
-/// What the supervisor starts processes with: a borrow of these fields alone.
-macro_rules! system {
-    ($self:ident) => {
-        System {
-            php: &$self.setup.php,
-            listeners: &$self.listeners,
-            sockets: &$self.sockets,
-            front: &*$self.setup.front,
-        }
-    };
 }
 
 impl Supervisor {
@@ -224,38 +168,36 @@ impl Supervisor {
                     Token::Signals => {} // below, after what the children said before they ended
                     Token::Control => self.commands(now),
                     Token::Front(at) => {
-                        let means = system!(self);
-                        let answers = self.generations[at].hear_front(&means, now);
+                        let means = self.host.means();
+                        let answers = self.fleet.generations[at].hear_front(&means, now);
                         answers.into_iter().for_each(|answer| self.hear_answer(answer, now));
                     }
                     Token::Zygote(at, pool) => {
-                        let means = system!(self);
-                        self.generations[at].hear_pool(pool, &means, now);
+                        let means = self.host.means();
+                        self.fleet.generations[at].hear_pool(pool, &means, now);
                     }
                     Token::Output(at, pool, worker) => {
-                        self.generations[at].hear_output(pool, worker)
+                        self.fleet.generations[at].hear_output(pool, worker)
                     }
                     Token::Application(at, number, process) => {
-                        self.generations[at].hear_application(number, process);
+                        self.fleet.generations[at].hear_application(number, process);
                     }
                 }
             }
             while let Some(signal) = self.signals.next() {
                 // What workers said before it stands before what follows from it.
-                self.generations.iter_mut().for_each(Generation::hear_outputs);
+                self.fleet.generations.iter_mut().for_each(Generation::hear_outputs);
                 self.signal(signal, now);
             }
-            let means = system!(self);
-            for generation in &mut self.generations {
-                generation.tick(&means, now);
-            }
+            let means = self.host.means();
+            self.fleet.tick(&means, now);
             if let Some(watchdog) = &mut self.watchdog {
                 watchdog.tick(now);
             }
             self.mind_faults(now);
             self.give_up_questions(now);
             self.advance(now)?;
-            if self.stopping && self.generations.is_empty() {
+            if self.fleet.stopping && self.fleet.generations.is_empty() {
                 log::either(format_args!("stopped"), format_args!("exiting, bye-bye!"));
                 return Ok(());
             }
@@ -267,13 +209,13 @@ impl Supervisor {
         let now = tokamak_cost::now();
         let mut tokens = vec![Token::Signals];
         let mut watches = vec![Watch::read(self.signals.as_fd())];
-        for (fd, writes) in self.control.watches() {
+        for (fd, writes) in self.host.control.watches() {
             tokens.push(Token::Control);
             watches.push(Watch::read_write(fd, writes));
         }
         let mut limit = Duration::from_millis(250);
         limit = limit.min(self.watchdog.as_ref().map_or(limit, notify::Watchdog::every));
-        for (at, generation) in self.generations.iter().enumerate() {
+        for (at, generation) in self.fleet.generations.iter().enumerate() {
             if let Some(front) = generation.front()
                 && let Some(fd) = front.endpoint().fd()
             {
@@ -316,11 +258,11 @@ impl Supervisor {
     fn signal(&mut self, signal: Signal, now: u64) {
         match signal {
             // As php-fpm, whose workers then end in the middle of their requests.
-            Signal::Terminate | Signal::Interrupt if self.configured.fpm.is_some() => {
+            Signal::Terminate | Signal::Interrupt if self.fleet.configured.fpm.is_some() => {
                 self.terminate(now)
             }
             Signal::Terminate | Signal::Interrupt | Signal::Quit => self.stop(now),
-            Signal::HangUp | Signal::User2 => self.reload(None, now),
+            Signal::HangUp | Signal::User2 => self.fleet.reload(&mut self.host, None, now),
             Signal::User1 => self.reopen(now),
             Signal::Child => self.reap(now),
         }
@@ -329,8 +271,10 @@ impl Supervisor {
     /// Restarts everything if too many workers died of faults in memory.
     fn mind_faults(&mut self, now: u64) {
         let faults: Vec<u64> =
-            self.generations.iter_mut().flat_map(Generation::take_faults).collect();
-        let Some(global) = self.configured.fpm.as_ref().map(|fpm| &fpm.global) else { return };
+            self.fleet.generations.iter_mut().flat_map(Generation::take_faults).collect();
+        let Some(global) = self.fleet.configured.fpm.as_ref().map(|fpm| &fpm.global) else {
+            return;
+        };
         let mut is_emergency = false;
         for fault in faults {
             is_emergency |= self.emergency.fault(global, fault);
@@ -345,31 +289,16 @@ impl Supervisor {
                         reload"
                 ),
             );
-            self.reload(None, now);
+            self.fleet.reload(&mut self.host, None, now);
         }
     }
 
     fn reap(&mut self, now: u64) {
-        let mut strangers = Vec::new();
-        while let Some((pid, status)) = process::reap() {
-            let known = self
-                .generations
-                .iter_mut()
-                .any(|generation| generation.child_exited(pid, status, now));
-            if !known {
-                strangers.push((pid, status));
-            }
-        }
-        // After the zygotes: a worker is an orphan only once its zygote is known to be dead.
-        for (pid, status) in strangers {
-            self.generations
-                .iter_mut()
-                .any(|generation| generation.orphan_exited(pid, status, now));
-        }
+        self.fleet.reap(std::iter::from_fn(process::reap), now);
     }
 
     fn commands(&mut self, now: u64) {
-        for (client, command) in self.control.serve() {
+        for (client, command) in self.host.control.serve() {
             match command {
                 Command::Status => self.ask_front(client, Query::Status { json: false }, now),
                 Command::StatusJson => self.ask_front(client, Query::Status { json: true }, now),
@@ -377,129 +306,57 @@ impl Supervisor {
                     self.ask_front(client, Query::Upstreams(command), now)
                 }
                 Command::Purge(command) => self.ask_front(client, Query::Purge(command), now),
-                Command::Reload => self.reload(Some(client), now),
+                Command::Reload => self.fleet.reload(&mut self.host, Some(client), now),
                 Command::Stop => {
-                    self.control.answer(client, "ok stopping\n".into());
+                    self.host.control.answer(client, "ok stopping\n".into());
                     self.stop(now);
                 }
             }
         }
     }
 
-    /// The generation that serves, or will as the first one.
-    fn current(&self) -> Option<&Generation> {
-        let serves = |generation: &&Generation| generation.life() == Life::Serving;
-        self.generations.iter().rev().find(serves).or(self.generations.last())
-    }
-
-    /// Adds a generation, which takes over what has been changed beside the configuration.
-    fn begin(
-        &mut self,
-        configured: Server,
-        resolved: Server,
-        identities: Identities,
-        patience: Patience,
-        now: u64,
-    ) -> std::io::Result<u32> {
-        self.numbered += 1;
-        let number = self.numbered;
-        if self.folder.is_none()
-            && resolved.upstreams.iter().any(|upstream| upstream.spawn.is_some())
-        {
-            self.folder = Some(Folder::create()?);
-        }
-        let folder = self.folder.as_ref();
-        let mut generation =
-            Generation::new(number, configured, resolved, identities, folder, patience, now)?;
-        generation.inherit(self.changes.clone());
-        self.generations.push(generation);
-        Ok(number)
-    }
-
     /// The first time drains, the second time ends at once.
     fn stop(&mut self, now: u64) {
-        if !self.stopping {
+        if !self.fleet.stopping {
             log::either(
                 format_args!("stopping: running requests are finished"),
                 format_args!("Finishing ..."),
             );
-            self.begin_stop();
-            self.generations.iter_mut().for_each(|generation| generation.drain(now));
-        } else if self.configured.fpm.is_none() {
+            self.fleet.begin_stop(&mut self.host);
+            self.fleet.drain(now);
+        } else if self.fleet.configured.fpm.is_none() {
             log::line(Level::Warn, format_args!("stopping at once"));
-            self.generations.iter_mut().for_each(|generation| generation.kill(now));
+            self.fleet.kill(now);
         }
     }
 
     /// Ends at once.
     fn terminate(&mut self, now: u64) {
         log::fpm(fpm::Level::Notice, format_args!("Terminating ..."));
-        if !self.stopping {
-            self.begin_stop();
+        if !self.fleet.stopping {
+            self.fleet.begin_stop(&mut self.host);
         }
-        self.generations.iter_mut().for_each(|generation| generation.kill(now));
-    }
-
-    fn begin_stop(&mut self) {
-        self.stopping = true;
-        notify::tell(Notice::Stopping, "stopping");
-        if let Some(reload) = self.reload.take() {
-            self.finish_reload(reload, "error the server is stopping\n");
-        }
-        // Waiting connections are refused from now on, once the fronts have closed their copies.
-        self.listeners.keep(&[]);
-        self.sockets.keep(&[]);
+        self.fleet.kill(now);
     }
 
     /// What follows from where the generations are now.
     fn advance(&mut self, now: u64) -> Result<(), Failure> {
         self.finish_first_start(now)?;
-        self.advance_reload(now);
-        self.renew(now);
-        self.unstick(now);
-        let before = self.generations.len();
-        self.generations.retain(|generation| !generation.is_gone());
-        if self.stopping {
-            return Ok(());
-        }
-        if self.generations.len() < before {
-            self.close_unused();
-        }
-        // A front that serves for a while ends a storm of dying ones.
-        let calm = |other: &Generation| {
-            other.life() == Life::Serving && since(other.begun, now).as_secs() > 10
-        };
-        if self.front_storm.failures() > 0 && self.generations.iter().any(calm) {
-            self.front_storm.over();
-        }
-        let alive =
-            |other: &Generation| !matches!(other.life(), Life::Draining(_) | Life::Ending(_));
-        if !self.generations.iter().any(alive) {
-            self.replace_front(now);
-        }
+        self.fleet.advance(&mut self.host, now);
         Ok(())
-    }
-
-    /// Closes the sockets that no generation and no configuration in force needs.
-    fn close_unused(&mut self) {
-        let used = self.generations.iter().map(|other| other.server().listen.as_slice());
-        let used: Vec<_> = used.chain([self.configured.listen.as_slice()]).collect();
-        self.listeners.keep(&used);
-        let used = self.generations.iter().map(Generation::server);
-        self.sockets.keep(&used.chain([&self.configured]).collect::<Vec<_>>());
     }
 
     /// Says that the server serves; or, if PHP cannot even start for the first time, gives up: what
     /// is wrong with the installation is better said at once than every few seconds. An application
     /// that does not boot may wait for its database, so it is tried again.
     fn finish_first_start(&mut self, now: u64) -> Result<(), Failure> {
-        if self.announced || self.stopping {
+        if self.announced || self.fleet.stopping {
             return Ok(());
         }
-        let Some(first) = self.generations.first() else { return Ok(()) };
+        let Some(first) = self.fleet.generations.first() else { return Ok(()) };
         if first.life() == Life::Serving {
             self.announced = true;
-            let urls = self.listeners.lend(&first.server().listen).unwrap_or_default();
+            let urls = self.host.listeners.lend(&first.server().listen).unwrap_or_default();
             let urls: Vec<_> = urls.iter().map(|(address, _)| *address).collect();
             if first.server().fpm.is_some() {
                 announce_fpm();
@@ -515,34 +372,11 @@ impl Supervisor {
         let without_php = |pool: &&Pool| !pool.has_zygote() && !pool.is_sealed();
         let why = first.pools().filter(without_php).find_map(Pool::failure).map(str::to_owned);
         if let Some(why) = why {
-            self.generations.iter_mut().for_each(|generation| generation.kill(now));
+            self.fleet.kill(now);
             self.reap(now);
             return Err(Failure(why));
         }
         Ok(())
-    }
-
-    /// The front died and took its connections with it; everything else is still known, so another
-    /// generation starts from the same configuration.
-    fn replace_front(&mut self, now: u64) {
-        if self.front_storm.allowed(1, 0, now) == 0 {
-            return;
-        }
-        if let Some(wait) = self.front_storm.failed(now) {
-            let seconds = wait.as_secs_f64();
-            log::line(
-                Level::Warn,
-                format_args!("another generation starts; after a next failure in {seconds:.1} s"),
-            );
-        }
-        let configured = self.configured.clone();
-        let begun = settings::resolve(&configured).map_err(failure).and_then(|resolved| {
-            let identities = Identities::of(&resolved).map_err(failure)?;
-            self.begin(configured, resolved, identities, Patience::Eager, now).map_err(failure)
-        });
-        if let Err(wrong) = begun {
-            log::line(Level::Error, format_args!("cannot start a generation: {wrong}"));
-        }
     }
 }
 

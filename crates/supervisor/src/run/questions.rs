@@ -72,18 +72,20 @@ impl Questions {
 impl Supervisor {
     /// A client wants something that only the front knows.
     pub(super) fn ask_front(&mut self, client: u64, query: Query, now: u64) {
-        let Some(generation) = self.current() else {
+        let Some(generation) = self.fleet.current() else {
             let gone = "error the front died again and again; the next one starts soon\n";
-            return self.control.answer(client, gone.into());
+            return self.host.control.answer(client, gone.into());
         };
         let generation = generation.number;
-        let Some(at) = self.generations.iter().position(|other| other.number == generation) else {
+        let Some(at) = self.fleet.generations.iter().position(|other| other.number == generation)
+        else {
             return;
         };
         let change = match &query {
             Query::Upstreams(UpstreamCommand { name: Some(name), change, .. }) => {
-                let Some(place) = self.generations[at].upstream(name) else {
+                let Some(place) = self.fleet.generations[at].upstream(name) else {
                     return self
+                        .host
                         .control
                         .answer(client, format!("error there is no upstream `{name}`\n"));
                 };
@@ -94,7 +96,7 @@ impl Supervisor {
         let number = self.questions.next();
         let question =
             Question { number, generation, client, query, heard: Heard::default(), asked: now };
-        if self.generations[at].front().is_none() {
+        if self.fleet.generations[at].front().is_none() {
             return self.give_up(question, now);
         }
         let message = match &question.query {
@@ -105,12 +107,14 @@ impl Supervisor {
                 ToFront::Upstreams { question: number, change }
             }
         };
-        self.generations[at].tell_front(&message, Vec::new());
+        self.fleet.generations[at].tell_front(&message, Vec::new());
         if let Query::Purge(PurgeCommand { what, .. }) = &question.query {
             // Generations that end still answer requests, and one that begins has the old pages
             // already.
             let message = ToFront::Purge { question: 0, what: what.clone() };
-            for other in self.generations.iter_mut().filter(|other| other.number != generation) {
+            for other in
+                self.fleet.generations.iter_mut().filter(|other| other.number != generation)
+            {
                 other.tell_front(&message, Vec::new());
             }
         }
@@ -171,7 +175,7 @@ impl Supervisor {
 
     fn finish(&mut self, open: Question, outcome: Result<(), String>, now: u64) {
         let Some(generation) =
-            self.generations.iter().find(|other| other.number == open.generation)
+            self.fleet.generations.iter().find(|other| other.number == open.generation)
         else {
             // It has ended meanwhile. To ask its successor does no harm: a change that was made
             // twice is made.
@@ -205,7 +209,7 @@ impl Supervisor {
                 },
             },
         };
-        self.control.answer(open.client, answer);
+        self.host.control.answer(open.client, answer);
     }
 
     /// A change was made: all fronts that serve, or will, are to have it.
@@ -216,19 +220,19 @@ impl Supervisor {
             return;
         };
         let change = change_of(name, change);
-        self.changes.add(change.clone());
+        self.fleet.changes.add(change.clone());
         let has_future =
             |other: &&mut Generation| !matches!(other.life(), Life::Draining(_) | Life::Ending(_));
-        for generation in self.generations.iter_mut().filter(has_future) {
+        for generation in self.fleet.generations.iter_mut().filter(has_future) {
             generation.change(&change, generation.number == open.generation);
         }
     }
 
     fn report(&self, generation: &Generation, heard: &Heard, now: u64) -> Report {
-        let urls = self.listeners.lend(&generation.server().listen).unwrap_or_default();
+        let urls = self.host.listeners.lend(&generation.server().listen).unwrap_or_default();
         let urls = urls.iter().map(|(address, _)| banner::url(*address)).collect();
         let ending = |other: &&Generation| other.number < generation.number;
-        let draining = self.generations.iter().filter(ending).count();
+        let draining = self.fleet.generations.iter().filter(ending).count();
         let heard = (&heard.upstreams[..], heard.cache);
         Report::new(generation, heard, urls, self.started, draining, now)
     }

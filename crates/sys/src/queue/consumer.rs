@@ -159,10 +159,13 @@ impl Consumer {
                         board.set_state_at(WorkerState::Idle, clock());
                         search.is_idle = true;
                     }
-                    segment.lie_down(self.end.index());
                     (Way::LyingDown, Step::Done)
                 }
             },
+            Way::LyingDown => {
+                segment.lie_down(self.end.index());
+                (Way::LookingAgain, Step::Done)
+            }
             Way::Claiming(next) => {
                 let is_mine = segment.claim_for(next, self.end.instance.load(Ordering::Relaxed));
                 (Way::Passing(next, is_mine), Step::Done)
@@ -179,10 +182,10 @@ impl Consumer {
                     (Way::Looking, Step::Done)
                 }
             }
-            Way::LyingDown if segment.front().is_none() && !board.is_retired() => {
+            Way::LookingAgain if segment.front().is_none() && !board.is_retired() => {
                 (Way::GettingUp, Step::Sleep)
             }
-            Way::LyingDown => (Way::GettingUp, Step::Done),
+            Way::LookingAgain => (Way::GettingUp, Step::Done),
             Way::GettingUp => {
                 segment.get_up(self.end.index());
                 (Way::Looking, Step::Done)
@@ -222,8 +225,10 @@ enum Way {
     Claiming((u32, u32)),
     /// Moves the head past a request that it has claimed, or that another one has.
     Passing((u32, u32), bool),
-    /// Looks once more before it sleeps.
+    /// Says that it is going to sleep.
     LyingDown,
+    /// Looks once more before it sleeps.
+    LookingAgain,
     /// Says that it is awake.
     GettingUp,
 }
@@ -401,6 +406,12 @@ impl Job {
         self.publish();
         self.notify();
         if self.is_aborted() { Err(Gone) } else { Ok(()) }
+    }
+
+    /// Whether so many bytes of a response, heads of frames included, can be written without
+    /// waiting for the front.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.room(self.head()) >= bytes
     }
 
     /// Whether the client has gone.

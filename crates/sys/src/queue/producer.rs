@@ -314,6 +314,11 @@ impl Producer {
         self.segment.event_loop(self.index).asleep.0.store(1, Ordering::SeqCst);
     }
 
+    /// Whether it has fallen asleep, and no worker has rung it since.
+    pub fn is_asleep(&self) -> bool {
+        self.segment.event_loop(self.index).asleep.0.load(Ordering::SeqCst) != 0
+    }
+
     /// The event loop is awake: no bell is needed.
     pub fn wake_up(&self) {
         self.segment.event_loop(self.index).asleep.0.store(0, Ordering::Relaxed);

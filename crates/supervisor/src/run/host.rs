@@ -1,0 +1,103 @@
+//! What the generations need of the server around them, from the system.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use tokamak_config::Server;
+use tokamak_sys::process;
+
+use super::Setup;
+use super::reloading::reloaded_fpm;
+use crate::application::Folder;
+use crate::control_socket::ControlSocket;
+use crate::fleet::Outside;
+use crate::front::open_log;
+use crate::identities::Identities;
+use crate::listen::Listeners;
+use crate::log;
+use crate::notify::{self, Notice};
+use crate::settings;
+use crate::sockets::Sockets;
+use crate::system::System;
+
+/// Sockets, files and programs of the server.
+pub(super) struct Host {
+    pub setup: Setup,
+    /// Standard error as it was at the start; `log.error` may have put a file in its place.
+    pub stderr: OwnedFd,
+    pub listeners: Listeners,
+    pub sockets: Sockets,
+    pub control: ControlSocket,
+    /// For the sockets of applications; made when the first one is started.
+    pub folder: Option<Folder>,
+}
+
+impl Host {
+    /// What processes are started with.
+    pub fn means(&self) -> System<'_> {
+        System {
+            php: &self.setup.php,
+            listeners: &self.listeners,
+            sockets: &self.sockets,
+            front: &*self.setup.front,
+        }
+    }
+}
+
+/// Lets standard error be the error log of this configuration.
+pub(super) fn log_to(server: &Server, stderr: &OwnedFd) -> io::Result<()> {
+    match &server.log.error {
+        Some(path) => process::redirect_stderr(open_log(path)?.as_fd()),
+        None => process::redirect_stderr(stderr.as_fd()),
+    }
+}
+
+impl Outside for Host {
+    fn reread(&self) -> Result<Server, String> {
+        (self.setup.reread)()
+    }
+
+    fn resolve(&self, server: &Server) -> Result<(Server, Identities), String> {
+        let resolved = settings::resolve(server).map_err(|wrong| wrong.to_string())?;
+        let identities = Identities::of(&resolved).map_err(|wrong| wrong.to_string())?;
+        Ok((resolved, identities))
+    }
+
+    fn open(&mut self, server: &Server) -> Result<(), String> {
+        self.listeners.open(&server.listen).map_err(|wrong| wrong.to_string())?;
+        self.sockets.open(server).map_err(|wrong| wrong.to_string())
+    }
+
+    fn keep(&mut self, servers: &[&Server]) {
+        let listens: Vec<_> = servers.iter().map(|server| server.listen.as_slice()).collect();
+        self.listeners.keep(&listens);
+        self.sockets.keep(servers);
+    }
+
+    fn log_to(&mut self, server: &Server) -> io::Result<()> {
+        log_to(server, &self.stderr)
+    }
+
+    fn folder(&mut self) -> io::Result<&Folder> {
+        if self.folder.is_none() {
+            self.folder = Some(Folder::create()?);
+        }
+        self.folder.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn answer(&mut self, client: u64, answer: String) {
+        self.control.answer(client, answer);
+    }
+
+    fn notify(&mut self, state: Notice, text: &str) {
+        notify::tell(state, text);
+    }
+
+    fn has_taken_over(&mut self, number: u32, old: &Server, new: &Server) {
+        log::either(
+            format_args!("reload: generation {number} serves"),
+            format_args!("reloading: generation {number} has taken over"),
+        );
+        reloaded_fpm(old, new);
+    }
+}

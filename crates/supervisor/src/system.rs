@@ -1,0 +1,72 @@
+//! What starts the processes of a server that runs.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use tokamak_sys::channel::Channel;
+use tokamak_sys::control::{self, ToZygote, ZYGOTE_ARGUMENT, key};
+use tokamak_sys::process::{Guard, Program};
+
+use crate::bounds;
+use crate::front::{self, FrontMain};
+use crate::listen::Listeners;
+use crate::means::{FrontPlan, Means, Started, ZygoteStart};
+use crate::settings;
+use crate::sockets::Sockets;
+
+/// The means of a server that runs.
+#[derive(Clone, Copy)]
+pub struct System<'a> {
+    /// The worker program.
+    pub php: &'a Path,
+    /// The listening sockets.
+    pub listeners: &'a Listeners,
+    /// The FastCGI sockets.
+    pub sockets: &'a Sockets,
+    /// The code of the front.
+    pub front: &'a FrontMain,
+}
+
+impl Means for System<'_> {
+    fn zygote(&self, start: ZygoteStart<'_>) -> io::Result<Started> {
+        let name = |error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot start {}: {error}", self.php.display()))
+        };
+        execute(self.php, start).map_err(name)
+    }
+
+    fn front(&self, plan: FrontPlan<'_>) -> io::Result<Started> {
+        let lent = front::Lent {
+            listeners: self.listeners.lend(&plan.server.listen)?,
+            sockets: self.sockets.lend(plan.server)?,
+        };
+        front::fork(plan, lent, self.front)
+    }
+}
+
+fn execute(php: &Path, start: ZygoteStart<'_>) -> io::Result<Started> {
+    let ZygoteStart { identity: whose, site, segment, bells, settings } = start;
+    let (ours, theirs) = Channel::pair()?;
+    let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
+    fds.extend(bells.iter().map(AsFd::as_fd));
+    let mut entrance = settings::entrance(site, whose);
+    // What it has to do first, nobody else may.
+    let identity = whose.filter(|_| entrance.is_empty());
+    let guard = whose.filter(|_| !site.dumpable).and_then(|_| Guard::find());
+    entrance.extend(guard.map(|guard| (key::GUARD.to_owned(), guard.number().to_string())));
+    let (environment, hidden) = settings::environment_of_php(site, std::env::vars_os());
+    let program = Program {
+        arguments: &[ZYGOTE_ARGUMENT],
+        environment: &environment,
+        fds: &fds,
+        identity,
+        guard,
+        bounds: site.fpm.as_deref().map(bounds::of_pool).unwrap_or_default(),
+        ..Program::new(php)
+    };
+    let child = program.spawn()?;
+    // If it has died already, reaping tells.
+    let _ = control::send(&ours, &ToZygote::Settings([settings, &entrance, &hidden].concat()), &[]);
+    Ok((Box::new(child), Box::new(ours)))
+}
