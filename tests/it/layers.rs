@@ -65,6 +65,9 @@ const RULES: &[Rule] = &[
     Rule { name: "supervisor", ours: &["config", "cost", "fpm", "sys"], never: REACTOR },
     // It plays the supervisor to one worker, and tells it what the supervisor would.
     Rule { name: "report", ours: &["config", "supervisor", "sys"], never: REACTOR },
+    // It plays the kernel, the clients and the workers to supervisor, gates and queue; nobody links
+    // it.
+    Rule { name: "simulation", ours: &["config", "supervisor", "sys", "upstream"], never: REACTOR },
     // Settings reach it as messages, requests as records: it knows neither the file nor HTTP.
     Rule {
         name: "php",

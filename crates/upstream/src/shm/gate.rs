@@ -162,6 +162,14 @@ impl Gate {
         self.for_each(|queue| queue.client.wake_up());
     }
 
+    /// Whether it has fallen asleep, and no worker has rung it since.
+    pub fn is_asleep(&self) -> bool {
+        let queues = self.lock();
+        let mut all =
+            std::iter::once(&queues.current).chain(queues.leaving.iter().map(|(queue, _)| queue));
+        all.all(|queue| queue.client.is_asleep())
+    }
+
     fn for_each(&self, visit: impl Fn(&Queue)) {
         let queues = self.lock();
         visit(&queues.current);

@@ -324,6 +324,10 @@ impl QueueClient {
         }
     }
 
+    pub(super) fn is_asleep(&self) -> bool {
+        self.lock().producer.is_asleep()
+    }
+
     pub(super) fn wake_up(&self) {
         self.lock().producer.wake_up();
     }

@@ -1,0 +1,2 @@
+<?php
+// A site has to have something to serve. Nobody runs it.

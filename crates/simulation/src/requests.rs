@@ -1,0 +1,38 @@
+//! Requests from their arrival to their end, and what must hold of each.
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was answered.
+    Answered,
+    /// The queue was full, or it had waited too long: nothing has run.
+    Refused,
+    /// Its worker died, or wrote nonsense.
+    Failed,
+    /// The front died, and the connection with it.
+    Lost,
+    /// The client has left.
+    Left,
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub site: usize,
+    pub front: u32,
+    pub event_loop: usize,
+    /// It may be tried once more.
+    pub is_get: bool,
+    pub tries: u32,
+    /// How often a worker has begun it.
+    pub runs: u32,
+    pub arrived: u64,
+    /// When it was put into the queue, and into which.
+    pub queued: u64,
+    pub key: u64,
+    /// A worker has it.
+    pub is_taken: bool,
+    /// The client leaves then.
+    pub leaves: u64,
+    pub end: Option<End>,
+}

@@ -1,0 +1,491 @@
+//! The world of one schedule: who is there, who acts next, what happens.
+
+macro_rules! trace {
+    ($self:ident, $($what:tt)*) => {
+        if $self.traces {
+            let at = ($self.clock.get() + $crate::world::LEAD - $crate::world::BEGIN) as f64 / 1e9;
+            let line = format!("{at:>13.6} {}", format_args!($($what)*));
+            tokamak_supervisor::log::divert(|lines| lines.push(line));
+        }
+    };
+}
+
+mod check;
+mod faults;
+mod traffic;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tokamak_supervisor::fleet::{Fleet, Outside};
+use tokamak_supervisor::log;
+use tokamak_supervisor::means::Means;
+use tokamak_sys::control::{FromZygote, Status};
+use tokamak_sys::queue::Job;
+
+use crate::births::{Birth, Births, Kind};
+use crate::front::{EventLoop, Front};
+use crate::plan::{Fault, Plan};
+use crate::random::Random;
+use crate::requests::{End, Request};
+use crate::shape;
+use crate::supervisor::Around;
+use crate::wire::{Alarm, Parent, ring};
+use crate::worker::{Mood, Phase, Told, Worker};
+use crate::zygote::{Query, Zygote};
+
+const MILLI: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MILLI;
+
+/// When faults begin: the first generation mostly serves by then.
+pub const BEGIN: u64 = 1_000 * SECOND;
+/// For how long there are faults.
+pub const FAULTS: u64 = 1_000 * MILLI;
+/// Time before that.
+pub(crate) const LEAD: u64 = 150 * MILLI;
+/// After the last fault everything must serve again within this time: longest pauses of renewals
+/// and of replaced fronts (a minute each), a boot that hangs (a minute), and room for one of them to
+/// meet another.
+const RECOVERY: u64 = 300 * SECOND;
+/// An idle worker may sit beside a waiting request for so long where nobody was stopped or killed:
+/// what messages and steps take.
+const BESIDE: u64 = 5 * MILLI;
+/// And otherwise: until an event loop looks for it, twice.
+const BESIDE_FAULTS: u64 = 450 * MILLI;
+/// How long everything has to be well at the end.
+const CALM: u64 = 200 * MILLI;
+/// Steps of a schedule that does not come to an end.
+const MOST_STEPS: u64 = 3_000_000;
+
+/// What a schedule has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ran {
+    /// Steps.
+    pub steps: u64,
+    /// Requests, and those that were answered.
+    pub requests: u64,
+    /// Of them.
+    pub answered: u64,
+    /// Nanoseconds from the last fault until everything served again.
+    pub recovery: u64,
+    /// Renewals of a site's processes.
+    pub renewals: u64,
+    /// Generations.
+    pub generations: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Actor {
+    Supervisor,
+    Front(usize),
+    EventLoop(usize, usize),
+    Zygote(usize),
+    Worker(usize),
+    Client,
+    Fault,
+}
+
+pub struct World {
+    clock: Rc<Cell<u64>>,
+    random: Random,
+    plan: std::vec::IntoIter<(u64, Fault)>,
+    next_fault: Option<(u64, Fault)>,
+    /// When the last fault that ends is over.
+    calm: u64,
+    fleet: Fleet,
+    around: Around,
+    births: Births,
+    supervisor: Alarm,
+    /// When there is something to hear for it.
+    mail: Alarm,
+    supervisor_stopped: u64,
+    /// Children of the supervisor that have ended.
+    ended: Vec<(u32, Status)>,
+    fronts: Vec<Front>,
+    zygotes: Vec<Zygote>,
+    workers: Vec<Worker>,
+    /// Jobs of workers that were killed: dropped in the middle they would do what the dead do not.
+    graves: Vec<Job>,
+    /// The same of fronts.
+    dead_loops: Vec<Vec<EventLoop>>,
+    /// Workers of whose death the front has not heard: they may hold requests.
+    unburied: Vec<(u64, u32, u64)>,
+    requests: Vec<Request>,
+    next_client: u64,
+    burst: u32,
+    /// Queues into which somebody has written nonsense.
+    spoiled: Vec<u64>,
+    broken: u64,
+    crashes: u64,
+    hangs: u64,
+    deaf: u64,
+    /// The last time at which somebody was killed or stopped, or went on.
+    disturbed: u64,
+    /// When the clock has jumped.
+    jumped: u64,
+    version: u64,
+    site_count: usize,
+    loop_count: usize,
+    well: u64,
+    wrong: Option<String>,
+    ran: Ran,
+    traces: bool,
+}
+
+impl World {
+    pub fn new(seed: u64, plan: Plan, traces: bool) -> World {
+        let mut random = Random::new(seed);
+        let clock = Rc::new(Cell::new(BEGIN - LEAD));
+        let server = shape::server(&mut random);
+        let supervisor: Alarm = Rc::new(Cell::new(clock.get()));
+        let mail: Alarm = Rc::new(Cell::new(0));
+        let parent = Parent { acts: supervisor.clone(), mail: mail.clone() };
+        let births = Births::new(clock.clone(), Random::new(random.next()), parent);
+        log::keep(traces);
+        let (site_count, loop_count) = (server.sites.len(), server.loops);
+        let mut around = Around { next: server.clone(), serves: 1 };
+        let mut fleet = Fleet::new(server.clone());
+        let resolved = around.resolve(&server).expect("nothing to be found");
+        fleet.start(&mut around, resolved, clock.get()).expect("memory");
+        let mut plan = plan.into_iter();
+        let next_fault = plan.next();
+        let next_client = clock.get();
+        World {
+            clock,
+            random,
+            plan,
+            next_fault,
+            calm: BEGIN,
+            fleet,
+            around,
+            births,
+            supervisor,
+            mail,
+            supervisor_stopped: 0,
+            ended: Vec::new(),
+            fronts: Vec::new(),
+            zygotes: Vec::new(),
+            workers: Vec::new(),
+            graves: Vec::new(),
+            dead_loops: Vec::new(),
+            unburied: Vec::new(),
+            requests: Vec::new(),
+            next_client,
+            burst: 0,
+            spoiled: Vec::new(),
+            broken: 0,
+            crashes: 0,
+            hangs: 0,
+            deaf: 0,
+            disturbed: 0,
+            jumped: 0,
+            version: 1,
+            site_count,
+            loop_count,
+            well: u64::MAX,
+            wrong: None,
+            ran: Ran::default(),
+            traces,
+        }
+    }
+
+    pub fn take_trace(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        log::divert(|kept| lines = std::mem::take(kept));
+        lines
+    }
+
+    /// Runs until everything is well again.
+    pub fn run(&mut self) -> Result<Ran, String> {
+        loop {
+            self.step();
+            if let Some(wrong) = self.wrong.take() {
+                return Err(wrong);
+            }
+            self.ran.steps += 1;
+            let now = self.clock.get();
+            if self.next_fault.is_none() && now > self.calm {
+                if !self.is_well() {
+                    self.well = u64::MAX;
+                } else if self.well == u64::MAX {
+                    self.well = now;
+                } else if now - self.well > CALM && self.all_answered_since(self.well) {
+                    self.ran.recovery = self.well - self.calm;
+                    let last = self.fleet.generations.last();
+                    self.ran.generations = last.map_or(0, |last| last.number.into());
+                    self.ran.requests = self.requests.len() as u64;
+                    let answered = |request: &&Request| request.end == Some(End::Answered);
+                    self.ran.answered = self.requests.iter().filter(answered).count() as u64;
+                    return Ok(self.ran);
+                }
+                if now - self.calm > RECOVERY {
+                    return Err(format!("not well again in time: {}", self.what_is_not_well()));
+                }
+            }
+            if self.ran.steps > MOST_STEPS {
+                return Err("it goes on for ever".to_owned());
+            }
+        }
+    }
+
+    fn fail(&mut self, what: String) {
+        trace!(self, "WRONG {what}");
+        self.wrong.get_or_insert(what);
+    }
+
+    /// Whoever is the first lets the clock go on, and acts.
+    fn step(&mut self) {
+        let mut first = (self.supervisor.get().max(self.supervisor_stopped), Actor::Supervisor);
+        let mut look = |at: u64, actor: Actor| {
+            if at < first.0 {
+                first = (at, actor);
+            }
+        };
+        for (index, front) in self.fronts.iter().enumerate() {
+            look(front.alarm.get().max(front.stopped), Actor::Front(index));
+            for (number, event_loop) in front.loops.iter().enumerate() {
+                let at = event_loop.at.max(event_loop.spins).max(front.stopped);
+                look(at, Actor::EventLoop(index, number));
+            }
+        }
+        for (index, zygote) in self.zygotes.iter().enumerate() {
+            look(zygote.alarm.get().max(zygote.stopped), Actor::Zygote(index));
+        }
+        for (index, worker) in self.workers.iter().enumerate() {
+            look(worker.at.max(worker.stopped), Actor::Worker(index));
+        }
+        look(self.next_client, Actor::Client);
+        look(self.next_fault.map_or(u64::MAX, |(at, _)| at), Actor::Fault);
+        let (at, actor) = first;
+        self.clock.set(self.clock.get().max(at));
+        match actor {
+            Actor::Supervisor => self.supervise(),
+            Actor::Front(index) => self.turn_front(index),
+            Actor::EventLoop(front, number) => self.turn_loop(front, number),
+            Actor::Zygote(index) => self.turn_zygote(index),
+            Actor::Worker(index) => self.step_worker(index),
+            Actor::Client => self.arrive(),
+            Actor::Fault => self.break_something(),
+        }
+        if !matches!(actor, Actor::Client | Actor::Zygote(_)) {
+            self.rouse(matches!(actor, Actor::Worker(_) | Actor::Fault));
+            self.look_for_idle();
+        }
+    }
+
+    /// Whoever was rung goes on.
+    fn rouse(&mut self, loops_too: bool) {
+        let now = self.clock.get();
+        for worker in &mut self.workers {
+            if worker.phase == Phase::Asleep && worker.at > now + MILLI && !worker.is_asleep() {
+                worker.at = now + self.random.between(500, 60_000);
+            }
+        }
+        if !loops_too {
+            return;
+        }
+        for event_loop in self.fronts.iter_mut().flat_map(|front| &mut front.loops) {
+            let is_rung = || !event_loop.gates.iter().all(|gate| gate.is_asleep());
+            if event_loop.is_parked && event_loop.at > now + MILLI && is_rung() {
+                event_loop.at = now + self.random.between(500, 60_000);
+            }
+        }
+    }
+
+    // The supervisor.
+
+    fn supervise(&mut self) {
+        let now = self.clock.get();
+        let means: &dyn Means = &self.births;
+        let has_mail = self.mail.get() <= now;
+        if has_mail {
+            self.mail.set(u64::MAX);
+        }
+        for at in (0..self.fleet.generations.len()).filter(|_| has_mail) {
+            let generation = &mut self.fleet.generations[at];
+            generation.hear_front(means, now);
+            for pool in 0..generation.all_pools().count() {
+                generation.hear_pool(pool, means, now);
+            }
+        }
+        let ended = std::mem::take(&mut self.ended);
+        self.fleet.reap(ended.into_iter(), now);
+        self.fleet.tick(means, now);
+        let before: Vec<u32> = self.fleet.generations.iter().map(|other| other.number).collect();
+        self.fleet.advance(&mut self.around, now);
+        let pools = self.fleet.generations.iter().flat_map(|other| other.all_pools());
+        let soon = pools.map(|pool| pool.next_look(now).as_nanos() as u64);
+        let next = soon.min().unwrap_or(250 * MILLI).min(250 * MILLI);
+        self.supervisor.set(now + next + self.random.between(1_000, 100_000));
+        if self.traces {
+            for number in before {
+                if !self.fleet.generations.iter().any(|other| other.number == number) {
+                    trace!(self, "generation {number} is gone");
+                }
+            }
+        }
+        self.bear();
+        let killed = std::mem::take(&mut *self.births.killed.borrow_mut());
+        for pid in killed {
+            self.die(pid, Status::Signal(9));
+        }
+    }
+
+    /// What the supervisor has started comes to life.
+    fn bear(&mut self) {
+        let now = self.clock.get();
+        let born = std::mem::take(&mut *self.births.born.borrow_mut());
+        for Birth { pid, line, alarm, what } in born {
+            match what {
+                Kind::Zygote { memory, bells, site } => {
+                    let line = (line, alarm);
+                    let zygote =
+                        Zygote::new(pid, line, (memory, bells), &site, now, &mut self.random);
+                    trace!(self, "zygote {pid} of {} version {}", site.name, zygote.version);
+                    self.zygotes.push(zygote);
+                }
+                Kind::Front { server, pools } => {
+                    trace!(self, "front {pid} begins");
+                    self.fronts.push(Front::new(pid, (line, alarm), &server, pools, now));
+                }
+            }
+        }
+    }
+
+    /// A process ends.
+    fn die(&mut self, pid: u32, status: Status) {
+        let now = self.clock.get();
+        if let Some(at) = self.fronts.iter().position(|front| front.pid == pid) {
+            trace!(self, "front {pid} ends: {status}");
+            let Front { line, loops, .. } = self.fronts.remove(at);
+            drop(line);
+            self.dead_loops.push(loops);
+            for request in &mut self.requests {
+                if request.front == pid && request.end.is_none() {
+                    request.end = Some(End::Lost);
+                }
+            }
+            self.ended.push((pid, status));
+        } else if let Some(at) = self.zygotes.iter().position(|zygote| zygote.pid == pid) {
+            trace!(self, "zygote {pid} ends: {status}");
+            self.zygotes.remove(at);
+            self.ended.push((pid, status));
+            // The kernel kills its workers, and the supervisor inherits them.
+            let orphans: Vec<u32> =
+                self.workers.iter().filter(|other| other.zygote == pid).map(|o| o.pid).collect();
+            for orphan in orphans {
+                self.die(orphan, Status::Signal(9));
+            }
+        } else if let Some(at) = self.workers.iter().position(|worker| worker.pid == pid) {
+            let mut worker = self.workers.remove(at);
+            trace!(self, "worker {pid} ({}) ends: {status}", worker.instance);
+            self.graves.extend(worker.job.take());
+            self.unburied.push((worker.key, worker.instance, u64::MAX));
+            match self.zygotes.iter_mut().find(|zygote| zygote.pid == worker.zygote) {
+                Some(zygote) => {
+                    zygote.ended.push((worker.index, worker.instance, status));
+                    ring(&zygote.alarm, now + 10_000);
+                }
+                None => self.ended.push((pid, status)),
+            }
+        }
+        if status != Status::Code(0) {
+            self.disturbed = now;
+        }
+        ring(&self.supervisor, now + self.random.between(1_000, 50_000));
+    }
+
+    // Zygotes and workers.
+
+    fn turn_zygote(&mut self, index: usize) {
+        let now = self.clock.get();
+        let is_broken = now < self.broken;
+        let wishes = self.zygotes[index].turn(now, is_broken);
+        let pid = self.zygotes[index].pid;
+        for query in wishes {
+            match query {
+                Query::Fork { index: place, instance } => self.fork(index, place, instance),
+                Query::Kill { index: place, instance } => {
+                    let found = self.workers.iter().find(|worker| {
+                        (worker.zygote, worker.index, worker.instance) == (pid, place, instance)
+                    });
+                    if let Some(worker) = found.map(|worker| worker.pid) {
+                        self.die(worker, Status::Signal(9));
+                    }
+                }
+                Query::Exit(status, with_workers) => {
+                    if with_workers {
+                        let mine = self.workers.iter().filter(|worker| worker.zygote == pid);
+                        let mine: Vec<u32> = mine.map(|worker| worker.pid).collect();
+                        for worker in mine {
+                            // Reaped by the zygote itself.
+                            self.die(worker, Status::Signal(9));
+                        }
+                    }
+                    return self.die(pid, status);
+                }
+            }
+        }
+    }
+
+    fn fork(&mut self, index: usize, place: u16, instance: u32) {
+        let now = self.clock.get();
+        let pid = self.births.next_pid();
+        let zygote = &self.zygotes[index];
+        let Some(segment) = zygote.segment.clone() else { return };
+        let site = self.around.next.sites.iter().find(|site| site.name == zygote.place);
+        let most = site.map_or(0, |site| site.pool.max_requests);
+        let bells = zygote.bells.iter().map(|bell| bell.try_clone().expect("a bell")).collect();
+        let at = now + self.random.between(20_000, 300_000);
+        let worker = Worker::new(
+            pid,
+            zygote.pid,
+            (place, instance),
+            zygote.key,
+            zygote.version,
+            segment,
+            bells,
+            most,
+            at,
+        );
+        zygote.line.send(&FromZygote::Spawned { index: place, instance, pid });
+        trace!(self, "worker {pid} ({instance}) is forked by {}", zygote.pid);
+        self.workers.push(worker);
+    }
+
+    fn step_worker(&mut self, index: usize) {
+        let now = self.clock.get();
+        let mood = Mood {
+            is_broken: now < self.broken,
+            hangs: if now < self.hangs { 300 } else { 0 },
+            crashes: if now < self.crashes { 300 } else { 0 },
+        };
+        let worker = &mut self.workers[index];
+        let (pid, key) = (worker.pid, worker.key);
+        match worker.step(now, mood, &mut self.random) {
+            Told::Nothing => {}
+            Told::Exits(code) => self.die(pid, Status::Code(code)),
+            Told::Runs(number) => self.runs(pid, key, number),
+        }
+    }
+
+    fn runs(&mut self, pid: u32, key: u64, number: u64) {
+        trace!(self, "worker {pid} runs request {number}");
+        let is_sound = !self.spoiled.contains(&key);
+        let Some(request) = self.requests.get_mut(number as usize) else {
+            if is_sound {
+                self.fail(format!("a worker runs request {number}, which there is not"));
+            }
+            return;
+        };
+        request.is_taken = true;
+        request.runs += 1;
+        let most = if request.is_get { 2 } else { 1 };
+        if is_sound && request.runs > most.min(request.tries) {
+            let (runs, tries) = (request.runs, request.tries);
+            self.fail(format!("request {number} runs {runs} times after {tries} tries"));
+        } else if is_sound && request.end == Some(End::Refused) {
+            self.fail(format!("request {number} runs after it was refused"));
+        }
+    }
+}
