@@ -1,6 +1,6 @@
-//! Drives the supervisor's fleet, the front's gates and the queue from a seed: their real code, with
-//! processes, messages and a clock that are made up. What is simulated, which faults there are and
-//! what must hold is in `docs/internals/simulation.md`.
+//! Drives the supervisor's fleet, the front's gates and the queue from a seed: their real code,
+//! with processes, messages and a clock that are made up. What is simulated, which faults there are
+//! and what must hold is in `docs/internals/simulation.md`.
 
 mod births;
 mod front;

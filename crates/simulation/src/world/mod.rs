@@ -44,8 +44,8 @@ pub const FAULTS: u64 = 1_000 * MILLI;
 /// Time before that.
 pub(crate) const LEAD: u64 = 150 * MILLI;
 /// After the last fault everything must serve again within this time: longest pauses of renewals
-/// and of replaced fronts (a minute each), a boot that hangs (a minute), and room for one of them to
-/// meet another.
+/// and of replaced fronts (a minute each), a boot that hangs (a minute), and room for one of them
+/// to meet another.
 const RECOVERY: u64 = 300 * SECOND;
 /// An idle worker may sit beside a waiting request for so long where nobody was stopped or killed:
 /// what messages and steps take.
