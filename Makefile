@@ -1,4 +1,4 @@
-# make run     install what is missing, build with optimisation, serve the demo site
+# make run     install what is missing, build what is quickly built, serve the demo site
 # make test    install what is missing, run every check and test
 # make help    the other targets
 
@@ -27,8 +27,8 @@ help:
 
 run:
 	@scripts/setup run
-	@$(MAKE) --no-print-directory build
-	@exec "$(TARGET)/release/tokamak" serve "$(SITE)" --listen "$(LISTEN)"
+	cargo build --profile quick --locked --no-default-features -p tokamak -p tokamak-php
+	@exec "$(TARGET)/quick/tokamak" serve "$(SITE)" --listen "$(LISTEN)"
 
 test:
 	@scripts/setup test

@@ -11,6 +11,7 @@ use cli::{Command, report};
 
 /// Requests take and give back the same few sizes all the time, some of them (the HTTP library's
 /// buffers of 8 KiB, tables of Lua) larger than what the C library's allocator does quickly.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
