@@ -1,5 +1,5 @@
 //! What the supervisor needs of the system to have processes, and what it has of them. What starts
-//! them for real is [`crate::system`]; a simulation has means of its own.
+//! them for real is `system`; a simulation has means of its own.
 
 use std::fmt;
 use std::io;
