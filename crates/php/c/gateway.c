@@ -64,7 +64,7 @@ int gateway_fixes_path_info(void)
     return gateway.fix_pathinfo;
 }
 
-/* ---- what is said to whoever sent the request ---- */
+/* ---- what is told to the sender of the request ---- */
 
 /* 1: nobody reads any more. */
 static int say(shim_level level, const char *before, const char *text, const char *after)

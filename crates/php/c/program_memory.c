@@ -2,8 +2,8 @@
  * may make it writable, or put other memory in its place, by system calls that no function of ours
  * sees; the next visitor's code would be what it has left there.
  *
- * Only whether such memory is where it was can be seen, so whoever changes it and hides that again
- * is not noticed. Libraries that come later do not matter. */
+ * Only whether such memory is where it was can be seen: code that changes it and puts the mapping
+ * back is not noticed. Libraries that come later do not matter. */
 #include <stdio.h>
 #include <stdlib.h>
 

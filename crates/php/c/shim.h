@@ -213,7 +213,7 @@ int rust_flush(void);
 size_t rust_read_body(char *at, size_t len);
 /* One line to the server's error log. */
 void rust_log(shim_level level, const char *at, size_t len);
-/* Says something about a request over FastCGI: to whoever sent it, if to_sender, and to standard
+/* Says something about a request over FastCGI: to its sender, if to_sender, and to standard
  * error. 1: nobody reads. */
 int rust_complain(shim_level level, const char *at, size_t len, int to_sender);
 /* The user of its authentication. */

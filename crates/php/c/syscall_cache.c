@@ -162,8 +162,8 @@ int syscall_cache_change_mask(mask_changer real, int how, const sigset_t *set, s
 /* ---- opcache's locks ----------------------------------------------------------------------------
  *
  * opcache locks byte 1 of its lock file (shared) while a request uses the cache and byte 0
- * (exclusive) while somebody writes to it. A restart of the cache waits until nobody holds byte 1,
- * and after opcache.force_restart_timeout seconds it kills whoever still does.
+ * (exclusive) while a process writes to it. A restart of the cache waits until byte 1 is free, and
+ * after opcache.force_restart_timeout seconds it kills the processes that still hold it.
  *
  * We keep byte 1 when the request ends, and give it back for good
  *  - when this process wants byte 0 while its request does not use the cache: that is what it does

@@ -261,7 +261,7 @@ impl Worker {
         let _ = job.usage(&usage);
     }
 
-    /// Says something to whoever sent the request, if `to_sender`, and to standard error. False:
+    /// Says something to the sender of the request, if `to_sender`, and to standard error. False:
     /// nobody reads any more.
     fn complain(&mut self, level: Level, message: &[u8], to_sender: bool) -> bool {
         let mut heard = true;

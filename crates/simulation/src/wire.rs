@@ -13,7 +13,7 @@ use tokamak_sys::control::{Heard, Message, understand};
 
 use crate::random::Random;
 
-/// When somebody is to act next; whoever sends something may make it earlier.
+/// When a process is to act next; a process that sends it something may make that earlier.
 pub type Alarm = Rc<Cell<u64>>;
 
 /// How the supervisor hears that there is something for it on a line.

@@ -125,7 +125,7 @@ impl Worker {
                     self.consumer.advance(&mut self.search, &mut || Claim::Go, &mut || (), || now);
                 match step {
                     Step::Done => {
-                        // Now and then the kernel lets somebody else run.
+                        // Now and then the kernel lets another process run.
                         let most = if random.chance(30) { 2_000_000 } else { 3_000 };
                         self.next(Phase::Seeking, now + random.between(100, most));
                     }
@@ -195,7 +195,7 @@ impl Worker {
 
     fn answer(&mut self) {
         let (Some(job), Some(request)) = (&mut self.job, self.request) else { return };
-        // Never waits: where somebody has spoiled the ring's positions, nothing is said.
+        // Never waits: where the ring's positions are spoiled, nothing is written.
         if !job.has_room(256) {
             return;
         }

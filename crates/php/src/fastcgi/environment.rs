@@ -74,8 +74,8 @@ impl Environment {
             at: (text.as_ptr().addr() - record.as_ptr().addr()) as u32,
             len: text.len() as u32,
         };
-        // The first, thus the last that scripts see; whoever took the request may have said
-        // otherwise.
+        // Put first, thus the last that scripts see. The front may have recorded another role for
+        // the request.
         let (role, responder) = (self.keep(&[b"FCGI_ROLE"]), self.keep(&[b"RESPONDER"]));
         self.put(role, Some(responder));
         for (name, value) in reader.pairs() {

@@ -113,13 +113,13 @@ pub struct World {
     requests: Vec<Request>,
     next_client: u64,
     burst: u32,
-    /// Queues into which somebody has written nonsense.
+    /// Queues into which a worker has written garbage.
     spoiled: Vec<u64>,
     broken: u64,
     crashes: u64,
     hangs: u64,
     deaf: u64,
-    /// The last time at which somebody was killed or stopped, or went on.
+    /// The last time at which a process was killed or stopped, or went on.
     disturbed: u64,
     /// When the clock has jumped.
     jumped: u64,
@@ -233,7 +233,7 @@ impl World {
         self.wrong.get_or_insert(what);
     }
 
-    /// Whoever is the first lets the clock go on, and acts.
+    /// The clock goes on to the first process that is due, and that process acts.
     fn step(&mut self) {
         let mut first = (self.supervisor.get().max(self.supervisor_stopped), Actor::Supervisor);
         let mut look = |at: u64, actor: Actor| {
@@ -273,7 +273,7 @@ impl World {
         }
     }
 
-    /// Whoever was rung goes on.
+    /// A worker or event loop that was woken goes on.
     fn rouse(&mut self, loops_too: bool) {
         let now = self.clock.get();
         for worker in &mut self.workers {
