@@ -1,0 +1,155 @@
+"""Two builds of Tokamak, every row of both contests, by turns: does a change make anything dearer?"""
+
+import argparse
+import signal
+import statistics
+import tempfile
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from . import options, record, versions
+from .contest import CannotRun, Contest, Plan, say
+from .contestants import PEERS
+from .main import stop_politely
+from .peers import Choice
+from .record import Run
+from .sites import REPO, SCENARIOS
+from .summary import table
+
+OURS = [name for name in PEERS if "tokamak" in name]
+FILES = ("before.csv", "after.csv")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one peer costs in one scenario after a change, as a part of what it cost before."""
+
+    scenario: str
+    peer: str
+    cpu: list[float]
+    """Processor time per request: the ratio of each round."""
+    rate: list[float]
+    """Requests per second, likewise."""
+    before_us: float
+    after_us: float
+    errors: int
+
+    @classmethod
+    def of(cls, before: list[Run], after: list[Run]) -> "Row":
+        """From the runs of one row, in the order of their rounds."""
+        pairs = list(zip(before, after, strict=True))
+        return cls(
+            before[0].scenario,
+            before[0].peer,
+            [new.cpu_us / old.cpu_us for old, new in pairs],
+            [new.rate / old.rate for old, new in pairs],
+            statistics.median(run.cpu_us for run in before),
+            statistics.median(run.cpu_us for run in after),
+            sum(run.errors for run in before + after),
+        )
+
+    def cells(self) -> list[str]:
+        """For the table. The middle half of the rounds says how far to trust the median."""
+        low, _, high = statistics.quantiles(self.cpu, n=4) if len(self.cpu) > 1 else self.cpu * 3
+        return [
+            f"{self.scenario}, {self.peer}",
+            f"{self.before_us:.1f}",
+            f"{self.after_us:.1f}",
+            f"{statistics.median(self.cpu):.3f}",
+            f"{low:.2f} to {high:.2f}",
+            f"{statistics.median(self.rate):.2f}",
+            f"{self.errors}",
+        ]
+
+
+def rows(before: Iterable[Run], after: Iterable[Run]) -> list[Row]:
+    """All rows, in the order in which they were measured first."""
+    found: dict[tuple[str, str], tuple[list[Run], list[Run]]] = {}
+    for side, runs in enumerate((before, after)):
+        for run in sorted(runs, key=lambda run: run.round):
+            found.setdefault((run.scenario, run.peer), ([], []))[side].append(run)
+    return [Row.of(*sides) for sides in found.values()]
+
+
+def page(found: list[Row], about: str) -> str:
+    """The whole summary.md."""
+    head = ["row", "CPU µs/request before", "after", "ratio", "middle half", "requests/s", "errors"]
+    parts = [
+        "# Before and after",
+        "Each row is measured with both builds in turn, in each round; a ratio is taken within a round, and the median of the"
+        " rounds is shown. Below 1 the build after is cheaper; requests/s above 1 are more.",
+        table(head, [row.cells() for row in found]),
+        f"Median of all ratios of CPU: {statistics.median(statistics.median(row.cpu) for row in found):.3f}",
+        f"```\n{about.strip()}\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def turns(plan: Plan, contests: tuple[Contest, Contest]) -> Iterable[tuple[int, Run]]:
+    """The runs: 0 for the build before, 1 for the one after. Who begins changes from round to round."""
+    for number in range(plan.rounds):
+        for peer, scenario in plan.pairs(shift=number):
+            connections = plan.connections_of(scenario)[0]
+            for side in (0, 1) if number % 2 == 0 else (1, 0):
+                entry = contests[side].entries[peer, scenario.site]
+                yield side, contests[side].run(number + 1, peer, scenario, entry, connections)
+
+
+def parse(arguments: list[str]) -> tuple[Plan, Path, Path, Path]:
+    """The plan, the two programs, and where the results go."""
+    parser = argparse.ArgumentParser(prog="bench/before-after", description="Compares two builds of Tokamak.")
+    option = parser.add_argument
+    option("before", type=Path, help="the program `tokamak` of the build to compare with")
+    option("--after", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
+    option("--scenario", type=options.names(SCENARIOS), default=list(SCENARIOS), help="default: all")
+    option("--peers", type=options.names(dict.fromkeys(OURS)), default=OURS, help="default: all that are Tokamak")
+    option("--rounds", type=options.positive, default=9, help="default: 9")
+    option("--seconds", type=options.positive, default=1, help="of each run; default: 1")
+    option("--connections", type=options.positive, default=64, help="default: 64")
+    option("--out", type=Path, help="directory of the results; default: bench/results/<date>-<commit>-before-after")
+    chosen = parser.parse_args(arguments)
+    for program in (chosen.before, chosen.after):
+        if not program.exists():
+            parser.error(f"{program} does not exist: build it with `make build`")
+    plan = Plan(chosen.scenario, chosen.peers, [chosen.connections], chosen.rounds, chosen.seconds)
+    out = chosen.out or REPO / "bench/results" / f"{date.today()}-{versions.commit()}-before-after"
+    return plan, chosen.before.resolve(), chosen.after.resolve(), out
+
+
+def run(arguments: list[str]) -> int:
+    """Measures, and writes the directory of results."""
+    plan, before, after, out = parse(arguments)
+    signal.signal(signal.SIGTERM, stop_politely)
+    signal.signal(signal.SIGALRM, stop_politely)
+    # Twice what both should take: something hangs.
+    signal.alarm(4 * plan.seconds_in_all() + 60)
+    out.mkdir(parents=True, exist_ok=True)
+    choice = Choice(8, plan.connections[0], before, "auto")
+    with tempfile.TemporaryDirectory(prefix="tokamak-bench-") as directory, ExitStack() as stack:
+        # The servers drop root, and have to get in.
+        Path(directory).chmod(0o755)
+        try:
+            contests = []
+            for name, program in (("before", before), ("after", after)):
+                place = Path(directory) / name
+                place.mkdir()
+                contests.append(stack.enter_context(Contest(plan, replace(choice, tokamak=program), place)))
+            runs: tuple[list[Run], list[Run]] = ([], [])
+            for side, seen in turns(plan, (contests[0], contests[1])):
+                say("before" if side == 0 else "after")
+                runs[side].append(seen)
+            for contest in contests:
+                contest.check_again()
+        except CannotRun as failure:
+            say(str(failure))
+            return 1
+    for name, side in zip(FILES, runs, strict=True):
+        record.write(out / name, Run, side)
+    text = page(rows(*runs), versions.text(after))
+    (out / "summary.md").write_text(text)
+    print(text)
+    print(f"written to {out}")
+    return 0
