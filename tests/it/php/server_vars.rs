@@ -10,7 +10,7 @@ use crate::harness::{
 };
 
 on_every_server! { path_matrix, authentication, request_time, hostile_fields }
-in_every_mode! { ipv6, same_as_the_peer, same_as_the_peer_with_a_front_controller }
+in_every_mode! { ipv6, quotes_and_backticks, same_as_the_peer, same_as_the_peer_with_a_front_controller }
 
 #[test]
 fn php_fpm_is_told_the_same() {
@@ -125,6 +125,37 @@ fn hostile_fields(kind: Kind) {
     );
 }
 
+/// Clients send quotes and backticks as they are, in paths and in queries. What the HTTP library does
+/// not take there arrives percent-encoded, and means the same.
+fn quotes_and_backticks(kind: Kind) {
+    let server = Setup::new(kind).start();
+    let encoded = get("/server.php/\"`?\"`=`\"");
+    check(
+        &server,
+        vec![
+            row("as they are", get("/server.php/\"?`=`"))
+                .json("/PATH_INFO", "/\"")
+                .json("/QUERY_STRING", "`=`")
+                .json("/REQUEST_URI", "/server.php/\"?`=`"),
+            row("encoded", encoded.clone())
+                .json("/PATH_INFO", "/\"`")
+                .json("/QUERY_STRING", "%22`=`%22")
+                .json("/REQUEST_URI", "/server.php/\"%60?%22`=`%22"),
+        ],
+    );
+    // In reads of any size, and with another request behind.
+    let bytes = [encoded.bytes(), get("/hello.php").bytes()].concat();
+    for size in [1, 2, 3, 30] {
+        let mut connection = server.connect();
+        for piece in bytes.chunks(size) {
+            connection.send(piece);
+        }
+        let seen = connection.response().expect(200).json();
+        assert_eq!(seen["QUERY_STRING"], "%22`=`%22", "pieces of {size} bytes");
+        assert_eq!(connection.response().expect(200).text(), "Hello from PHP");
+    }
+}
+
 /// Addresses of the other family are written as they are.
 fn ipv6(kind: Kind) {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
@@ -146,6 +177,7 @@ fn requests() -> Vec<Request> {
         get("/server.php"),
         get("/server.php?"),
         get("/server.php?a=1&b[]=2&c"),
+        get("/server.php/a\"b?c=`d"),
         get("/server.php/path/info"),
         get("/server.php/path%2Finfo/%C3%A4?x=%C3%A4"),
         get("/server.php/"),

@@ -1,6 +1,7 @@
 //! The bytes of an HTTP/1 connection. Input passes the screen; output updates the connection's
 //! activity.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::rt::ReadBufCursor;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::TcpStream;
@@ -88,6 +90,8 @@ pub struct H1Io {
     read: OwnedReadHalf,
     state: Arc<ConnState>,
     screen: Screen,
+    /// Screened bytes that had no room in the library's buffer, because encoding made them more.
+    overflow: Bytes,
     history: ConnHistory,
     refused: Option<Refusal>,
 }
@@ -115,13 +119,35 @@ impl H1Io {
         let (read, write) = stream.into_split();
         let state = Arc::new(ConnState::new(addresses, write, history));
         let screen = Screen::new(limits);
-        Ok((H1Io { read, state: state.clone(), screen, history, refused: None }, state))
+        let overflow = Bytes::new();
+        Ok((H1Io { read, state: state.clone(), screen, overflow, history, refused: None }, state))
     }
 
     /// Gives back the connection for another event loop; `None` if a request still holds it.
     pub fn leave(self) -> Option<(TcpStream, ConnHistory)> {
         let (write, history) = Arc::into_inner(self.state)?.into_parts();
         Some((self.read.reunite(write).ok()?, history))
+    }
+
+    /// Whether all that has been read is with the library.
+    pub fn is_passed_on(&self) -> bool {
+        self.overflow.is_empty()
+    }
+
+    /// Passes screened bytes on to the library.
+    fn pass(&mut self, bytes: &[u8], out: &mut ReadBufCursor<'_>) {
+        match self.screen.encode(bytes) {
+            Cow::Borrowed(bytes) => out.put_slice(bytes),
+            Cow::Owned(bytes) => {
+                self.overflow = bytes.into();
+                self.pass_overflow(out);
+            }
+        }
+    }
+
+    fn pass_overflow(&mut self, out: &mut ReadBufCursor<'_>) {
+        let count = self.overflow.len().min(out.remaining());
+        out.put_slice(&self.overflow.split_to(count));
     }
 
     /// Ends the connection of a client that broke a rule: sends the error page, and gives the
@@ -161,6 +187,10 @@ impl hyper::rt::Read for H1Io {
         mut out: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let io = &mut *self;
+        if !io.overflow.is_empty() {
+            io.pass_overflow(&mut out);
+            return Poll::Ready(Ok(()));
+        }
         if let Some(refusal) = io.refused {
             return if refusal.in_body {
                 Poll::Ready(Err(io::Error::new(
@@ -189,13 +219,13 @@ impl hyper::rt::Read for H1Io {
             let begins = before == screen::Part::Idle;
             io.state.received(is_complete.then_some(heard), begins.then(tokamak_cost::now));
             match verdict {
-                Ok(()) => out.put_slice(bytes),
+                Ok(()) => io.pass(bytes, &mut out),
                 Err(violation) => {
                     let clean = io.screen.clean();
                     let in_body = before == screen::Part::Body && clean == 0;
                     io.refused = Some(Refusal { violation, in_body });
                     io.state.refuse(violation);
-                    out.put_slice(&bytes[..clean]);
+                    io.pass(&bytes[..clean], &mut out);
                     if in_body {
                         return Poll::Ready(Err(io::Error::new(
                             io::ErrorKind::InvalidData,

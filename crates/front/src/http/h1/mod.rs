@@ -79,9 +79,11 @@ pub async fn converse(
     let http1::Parts { io, read_buf, .. } = connection.into_parts();
     let result = match end {
         End::Closed(result) => result,
-        // If the library still holds bytes of the client, the connection is closed, because they
-        // would be lost in a handover. This has never been seen.
-        End::HandedOver(target) => return read_buf.is_empty().then_some((io, target)),
+        // If there are bytes of the client that have not been used, the connection is closed, because
+        // they would be lost in a handover. This has never been seen.
+        End::HandedOver(target) => {
+            return (read_buf.is_empty() && io.is_passed_on()).then_some((io, target));
+        }
     };
     let peer = &state.addresses().peer;
     if let Some(violation) = state.violation() {

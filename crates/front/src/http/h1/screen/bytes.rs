@@ -23,10 +23,17 @@ const VALUE: [bool; 256] = {
     map
 };
 /// Byte may stand unencoded in a path. A few more than RFC 3986 has, because clients send them;
-/// never more than the HTTP library takes, so that it finds nothing left to refuse.
-pub(super) const PATH: [bool; 256] = high(table(b"!$%&'()*+,-./:;=@[\\]^_|~\"{}"));
-/// Byte may stand unencoded in a query; as with [`PATH`].
-pub(super) const QUERY: [bool; 256] = high(table(b"!$%&'()*+,-./:;=?@[\\]^_`{|}~"));
+/// never more than the HTTP library takes once [`Screen::encode`] has been there, so that it finds
+/// nothing left to refuse.
+///
+/// [`Screen::encode`]: super::Screen::encode
+pub(super) const PATH: [bool; 256] = high(table(b"!\"$%&'()*+,-./:;=@[\\]^_`{|}~"));
+/// Byte may stand unencoded in a query: what may stand in a path, and the question mark.
+pub(super) const QUERY: [bool; 256] = {
+    let mut map = PATH;
+    map[b'?' as usize] = true;
+    map
+};
 
 const fn table(extra: &[u8]) -> [bool; 256] {
     let mut map = [false; 256];

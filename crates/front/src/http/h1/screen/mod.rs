@@ -9,8 +9,9 @@
 //!
 //! It guarantees: the verdict does not depend on how the bytes are split; every head and body that
 //! passes ends for the library at the same byte (see the tests); nothing is allocated unless a line
-//! is split over two reads. It does not store, change or answer anything. All limits are in bytes
-//! as the client sent them.
+//! is split over two reads or a target has a byte to encode. It does not store or answer anything,
+//! and changes only what [`Screen::encode`] says. All limits are in bytes as the client sent them,
+//! but a byte that is percent-encoded counts as three.
 //!
 //! ```text
 //! Start ─▶ Method ─▶ Target ─▶ Version ─▶ LineLf ─▶ FieldStart ─▶ Name ─▶ Value
@@ -32,6 +33,8 @@ mod tests;
 mod violation;
 
 pub use violation::Violation;
+
+use std::borrow::Cow;
 
 use bytes::{target_span, token_span, trim, value_span};
 use rules::{Field, Method};
@@ -98,6 +101,8 @@ pub struct Screen {
     body: u64,
     /// Bytes at the front of the last read, up to the end of its last complete request.
     clean: usize,
+    /// Where in the last read the bytes are that [`Screen::encode`] changes.
+    unencoded: Vec<usize>,
     /// Requests that have begun.
     requests: u32,
 }
@@ -126,6 +131,7 @@ impl Screen {
             extensions: 0,
             body: 0,
             clean: 0,
+            unencoded: Vec::new(),
             requests: 0,
         }
     }
@@ -137,9 +143,10 @@ impl Screen {
             return Err(fault);
         }
         self.clean = 0;
+        self.unencoded.clear();
         let mut at = 0;
         while at < input.len() {
-            match self.step(&input[at..]) {
+            match self.step(input, at) {
                 Ok(used) => at += used,
                 Err(fault) => {
                     self.fault = Some(fault);
@@ -157,6 +164,24 @@ impl Screen {
     /// request. They may be passed on even if a violation follows them.
     pub fn clean(&self) -> usize {
         self.clean
+    }
+
+    /// The last read, or the beginning of it, for the HTTP library. The library refuses `"` in a
+    /// query and a backtick in a path, though it takes either in the other place; clients send
+    /// both, and other servers take them. So these are percent-encoded, as browsers do.
+    pub fn encode<'a>(&self, read: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.unencoded.is_empty() {
+            return Cow::Borrowed(read);
+        }
+        let mut encoded = Vec::with_capacity(read.len() + 2 * self.unencoded.len());
+        let mut from = 0;
+        for &at in self.unencoded.iter().take_while(|&&at| at < read.len()) {
+            encoded.extend_from_slice(&read[from..at]);
+            encoded.extend_from_slice(if read[at] == b'"' { b"%22" } else { b"%60" });
+            from = at + 1;
+        }
+        encoded.extend_from_slice(&read[from..]);
+        Cow::Owned(encoded)
     }
 
     /// Requests that have begun.
@@ -179,46 +204,46 @@ impl Screen {
         self.body
     }
 
-    /// Checks one part of the message: lines up to their end, or a piece of a body. Returns how
-    /// many bytes it has checked, at least one.
-    fn step(&mut self, input: &[u8]) -> Result<usize, Violation> {
-        if self.state.is_payload() { self.payload(input) } else { self.lines(input) }
+    /// Checks the next part of the message: lines up to their end, or a piece of a body. Returns
+    /// how many bytes it has checked, at least one.
+    fn step(&mut self, input: &[u8], from: usize) -> Result<usize, Violation> {
+        if self.state.is_payload() { self.payload(&input[from..]) } else { self.lines(input, from) }
     }
 
     /// Checks the head or the trailers, up to their end and never beyond the limit.
-    fn lines(&mut self, input: &[u8]) -> Result<usize, Violation> {
+    fn lines(&mut self, input: &[u8], from: usize) -> Result<usize, Violation> {
         if self.state == State::Start {
             self.begin_head();
         }
         let most = if self.trailers { TRAILERS_MOST } else { self.limits.head };
-        let room = most.saturating_sub(self.head);
-        if room == 0 {
-            return Err(match self.state {
-                _ if self.trailers => Violation::TrailersTooLarge,
-                State::Method | State::Target | State::Version(_) => Violation::TargetTooLong,
-                _ => Violation::HeadTooLarge,
-            });
-        }
-        let window = &input[..input.len().min(room)];
-        let mut at = 0;
-        while at < window.len() {
-            let rest = &window[at..];
-            at += match self.state {
+        let mut at = from;
+        while at < input.len() {
+            let room = most.saturating_sub(self.head);
+            if room == 0 {
+                return Err(match self.state {
+                    _ if self.trailers => Violation::TrailersTooLarge,
+                    State::Method | State::Target | State::Version(_) => Violation::TargetTooLong,
+                    _ => Violation::HeadTooLarge,
+                });
+            }
+            let rest = &input[at..input.len().min(at.saturating_add(room))];
+            let used = match self.state {
                 State::Start | State::Blank => self.first(rest[0])?,
                 State::Method => self.method(rest)?,
-                State::Target => self.target(rest)?,
+                State::Target => self.target(rest, at)?,
                 State::Version(known) => self.version(known, rest)?,
                 State::FieldStart => self.field_start(rest)?,
                 State::Name => self.name(rest)?,
                 State::Value => self.value(rest)?,
                 _ => self.after_cr(rest[0])?,
             };
+            at += used;
+            self.head += used;
             if self.state == State::Start || self.state.is_payload() {
                 break;
             }
         }
-        self.head += at;
-        Ok(at)
+        Ok(at - from)
     }
 
     /// The first byte of a request, or of the one empty line that may stand before it: some old
@@ -253,10 +278,12 @@ impl Screen {
         Ok(end)
     }
 
-    fn target(&mut self, rest: &[u8]) -> Result<usize, Violation> {
+    fn target(&mut self, rest: &[u8], at: usize) -> Result<usize, Violation> {
         let end = target_span(rest);
-        self.target += end;
-        if self.target > TARGET_MOST {
+        let added = 2 * self.find_unencoded(&rest[..end], at);
+        self.target += end + added;
+        self.head += added;
+        if self.target > TARGET_MOST || self.head + end > self.limits.head {
             return Err(Violation::TargetTooLong);
         }
         match rest.get(end) {
@@ -276,6 +303,23 @@ impl Screen {
             Some(&byte) => return Err(stray(byte, Violation::BadTarget)),
         }
         Ok(end)
+    }
+
+    /// Notes the bytes to encode in a part of the target that stands at `at` in the read. Returns
+    /// how many there are.
+    fn find_unencoded(&mut self, part: &[u8], at: usize) -> usize {
+        if memchr::memchr2(b'"', b'`', part).is_none() {
+            return 0;
+        }
+        let before = self.unencoded.len();
+        let mut is_query = self.carry.contains(&b'?');
+        for (offset, &byte) in part.iter().enumerate() {
+            is_query |= byte == b'?';
+            if byte == if is_query { b'"' } else { b'`' } {
+                self.unencoded.push(at + offset);
+            }
+        }
+        self.unencoded.len() - before
     }
 
     fn version(&mut self, known: u8, rest: &[u8]) -> Result<usize, Violation> {

@@ -102,7 +102,7 @@ fn agree(bytes: &[u8], step: usize) {
     if verdict.is_err() || screen.part() != Part::Idle {
         return;
     }
-    let (bodies, written) = library(bytes, step);
+    let (bodies, written) = library(&screen.encode(bytes), step);
     let written = String::from_utf8_lossy(&written);
     assert!(!written.contains("400 Bad"), "refused: {}", bytes.escape_ascii());
     assert!(!written.contains("431 "), "refused: {}", bytes.escape_ascii());
@@ -137,6 +137,7 @@ fn known_streams_agree() {
                 a\r\n\r\n{head}\r\n"
         ),
         "GET /\"{}|^\\[]?`{}|^\\[]' HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+        "GET /`\"?\"`?` HTTP/1.1\r\nHost: a\r\n\r\nGET /?\" HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
     ] {
         for step in [1, 3, 7, 4096] {
             agree(text.as_bytes(), step);

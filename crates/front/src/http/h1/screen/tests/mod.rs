@@ -123,6 +123,34 @@ fn limits_are_met_exactly() {
 }
 
 #[test]
+fn what_the_library_refuses_is_encoded_wherever_the_read_ends() {
+    let sent = b"GET /\"`?\"` HTTP/1.1\r\nHost: a\r\nX: \"`\r\n\r\nGET /`?a=\" HTTP/1.1\r\n";
+    let passed = "GET /\"%60?%22` HTTP/1.1\r\nHost: a\r\nX: \"`\r\n\r\nGET /%60?a=%22 HTTP/1.1\r\n";
+    for size in 1..=sent.len() {
+        let mut screen = Screen::new(LIMITS);
+        let mut whole = Vec::new();
+        for read in sent.chunks(size) {
+            screen.feed(read).unwrap();
+            whole.extend_from_slice(&screen.encode(read));
+        }
+        assert_eq!(String::from_utf8(whole).unwrap(), passed, "reads of {size} bytes");
+    }
+}
+
+#[test]
+fn an_encoded_byte_counts_as_three() {
+    let line = |path: usize, query: usize, plain: usize| {
+        let (path, query, plain) = ("`".repeat(path), "\"".repeat(query), "x".repeat(plain));
+        format!("GET /{path}?{query}{plain} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes()
+    };
+    let room = LIMITS.head - line(0, 0, 0).len();
+    let (count, rest) = (room / 3, room % 3);
+    assert_eq!(judge_split(&line(100, count - 100, rest)), Ok(()));
+    assert_eq!(judge_split(&line(100, count - 100, rest + 1)), Err(Violation::HeadTooLarge));
+    assert_eq!(judge_split(&line(100, LIMITS.head / 3, 0)), Err(Violation::TargetTooLong));
+}
+
+#[test]
 fn body_limits_are_met_exactly() {
     let sized =
         |length: u64| format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
@@ -165,6 +193,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     let fixed = prop::sample::select(vec![
         "GET / HTTP/1.1\r\n",
         "POST /a?b=c HTTP/1.1\r\n",
+        "GET /`?\" HTTP/1.1\r\n",
         "GET / HTTP/1.0\r\n",
         "Host: a\r\n",
         "Host: b.example:80\r\n",

@@ -138,6 +138,8 @@ fn request_lines() {
         (line("get / HTTP/1.1"), None),
         (line("GET /%20%FF?a=b%00 HTTP/1.1"), None),
         (line("GET /ünï?ö HTTP/1.1"), None),
+        (line("GET /\"`?\"` HTTP/1.1"), None),
+        (line("GET http://a`/ HTTP/1.1"), Some(BadTarget)),
         (line("OPTIONS * HTTP/1.1"), None),
         (line("GET http://a HTTP/1.1"), None),
         (line("GET HTTP://A/b?c HTTP/1.1"), None),
