@@ -364,6 +364,42 @@ fn a_worker_that_leaves_hands_the_wake_up_on() {
     assert_eq!(segment.board_entry(1).bell.load(Ordering::SeqCst), 0, "the other one sleeps on");
 }
 
+/// A worker that wakes for a request which another one has taken was idle all the time.
+#[test]
+fn idle_time_goes_on_when_another_worker_takes_the_request() {
+    let (mut producer, mut late) = pair(Geometry::new(2, 4, 2, 8192, 8192));
+    let mut quick = Consumer::new(late.segment_for_test(), bells(2), 1, 8);
+    // Until it is to sleep, or has found something.
+    let look = |consumer: &mut Consumer, search: &mut Search, now: u64| loop {
+        match consumer.advance(search, &mut || Claim::Go, &mut || {}, || now) {
+            Step::Done => {}
+            Step::Sleep => return None,
+            Step::Found(next) => return Some(next),
+        }
+    };
+    let mut search = Search::default();
+    assert!(look(&mut late, &mut search, 100).is_none());
+    for now in [200, 300] {
+        producer.submit(b"r", 0, b"").unwrap();
+        let Some(Next::Request(job)) = look(&mut quick, &mut Search::default(), now) else {
+            panic!("nothing queued")
+        };
+        assert!(look(&mut late, &mut search, now).is_none());
+        let seen = late.segment_for_test().board(0);
+        assert_eq!((seen.state, seen.since), (WorkerState::Idle, 100));
+        job.finish(Outcome::Complete);
+    }
+    // After a request of its own it begins anew.
+    producer.submit(b"r", 0, b"").unwrap();
+    let Some(Next::Request(job)) = look(&mut late, &mut search, 400) else {
+        panic!("nothing queued")
+    };
+    assert_eq!(late.segment_for_test().board(0).since, 400);
+    job.finish(Outcome::Complete);
+    assert!(look(&mut late, &mut Search::default(), 500).is_none());
+    assert_eq!(late.segment_for_test().board(0).since, 500);
+}
+
 #[test]
 fn stderr_and_the_usage_come_in_order() {
     let (mut producer, mut consumer) = pair(small());
