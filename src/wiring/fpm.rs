@@ -83,15 +83,15 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
     let mut told = told(arguments)?;
     let mut sockets = Vec::new();
     let mut sites = Vec::new();
-    for (site, pool) in config.pools.iter().enumerate() {
+    for (site_index, pool) in config.pools.iter().enumerate() {
         let address = resolve(&pool.listen.address)?;
-        sockets.push(FpmSocket { address, site, is_for_status: false });
+        sockets.push(FpmSocket { address, site_index, is_for_status: false });
         if let Some(address) = &pool.status_listen {
-            sockets.push(FpmSocket { address: resolve(address)?, site, is_for_status: true });
+            sockets.push(FpmSocket { address: resolve(address)?, site_index, is_for_status: true });
         }
         let own =
             told.iter().position(|(name, _)| *name == pool.name).map(|at| told.swap_remove(at).1);
-        sites.push(self::site(pool, own));
+        sites.push(site(pool, own));
     }
     if let (Some((name, _)), Some(file)) = (told.first(), &arguments.pools) {
         let text = format!("{}: there is no pool '{name}' in the configuration", file.display());

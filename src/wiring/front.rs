@@ -38,13 +38,14 @@ pub fn main(start: FrontStart) -> u8 {
     };
     let alarm = alarm(channel.clone());
     let pools = start.pools.into_iter().map(|pool| PoolLink {
-        site: pool.site,
+        site_index: pool.site_index,
         number: pool.number,
         segment: pool.segment,
         bells: pool.bells,
         exposed_version: pool.exposed_version,
         access_log: pool.access_log.map(File::from),
-        want: can_grow(&start.server.sites[pool.site].pool.size).then(|| want(channel.clone())),
+        want: can_grow(&start.server.sites[pool.site_index].pool.size)
+            .then(|| want(channel.clone())),
         alarm: Some(alarm.clone()),
     });
     let start = Start {

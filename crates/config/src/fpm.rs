@@ -26,8 +26,8 @@ pub struct Fpm {
 pub struct FpmSocket {
     /// Where it is.
     pub address: FpmAddress,
-    /// The place of its site in [`crate::Server::sites`].
-    pub site: usize,
+    /// The index of its site in [`crate::Server::sites`].
+    pub site_index: usize,
     /// Whether it is there for the status page alone, as `pm.status_listen` is.
     pub is_for_status: bool,
 }

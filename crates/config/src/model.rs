@@ -60,7 +60,8 @@ impl Server {
     /// The FastCGI sockets for web servers, each with the pool that it belongs to.
     pub fn fpm_sockets(&self) -> impl Iterator<Item = (&FpmSocket, &FpmPool)> {
         let sockets = self.fpm.iter().flat_map(|fpm| &fpm.sockets);
-        sockets.filter_map(|socket| Some((socket, self.sites.get(socket.site)?.fpm.as_deref()?)))
+        sockets
+            .filter_map(|socket| Some((socket, self.sites.get(socket.site_index)?.fpm.as_deref()?)))
     }
 }
 

@@ -166,8 +166,8 @@ impl Front {
     /// configuration.
     pub fn address_statuses(&self) -> impl Iterator<Item = (u16, AddressStatus)> {
         let all = self.upstreams.iter().zip(0..);
-        all.flat_map(|(upstream, place)| {
-            upstream.address_statuses().into_iter().map(move |one| (place, one))
+        all.flat_map(|(upstream, index)| {
+            upstream.address_statuses().into_iter().map(move |one| (index, one))
         })
     }
 

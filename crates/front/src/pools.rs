@@ -19,7 +19,7 @@ const WANT_PAUSE: u64 = 10_000_000;
 /// What the front needs to reach one pool.
 pub struct PoolLink {
     /// The index of its site in the configuration.
-    pub site: usize,
+    pub site_index: usize,
     /// The number of its queue, by which the supervisor knows it.
     pub number: u32,
     /// Its shared memory.
@@ -56,7 +56,7 @@ impl Queues {
                 segment: pool.segment.clone(),
                 tail: Arc::default(),
             },
-            overview: overviews.get(&pool.site).cloned(),
+            overview: overviews.get(&pool.site_index).cloned(),
         };
         Queues(pools.iter().map(queue).collect())
     }

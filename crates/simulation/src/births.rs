@@ -90,7 +90,7 @@ impl Means for Births {
 
     fn front(&self, plan: FrontPlan<'_>) -> io::Result<Started> {
         let link = |pool: &PoolPlan<'_>| Link {
-            site: pool.site,
+            site: pool.site_index,
             number: pool.number,
             segment: pool.segment.clone(),
         };

@@ -16,9 +16,13 @@ pub struct Change {
 }
 
 impl Change {
-    /// For a front in whose configuration the upstream has this place.
-    pub fn change(&self, upstream: u16) -> AddressChange {
-        AddressChange { upstream, address: self.address.clone(), action: self.action }
+    /// For a front in whose configuration the upstream has this index.
+    pub fn change(&self, upstream_index: u16) -> AddressChange {
+        AddressChange {
+            upstream: upstream_index,
+            address: self.address.clone(),
+            action: self.action,
+        }
     }
 }
 

@@ -43,8 +43,8 @@ pub struct FrontStart {
 /// One pool as the front gets it.
 #[derive(Debug)]
 pub struct PoolLink {
-    /// The place of its site in `server.sites`.
-    pub site: usize,
+    /// The index of its site in `server.sites`.
+    pub site_index: usize,
     /// Its number in what the supervisor says.
     pub number: u32,
     /// Its queue.
@@ -219,7 +219,7 @@ pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Sta
 
 fn link(pool: &PoolPlan<'_>) -> io::Result<PoolLink> {
     Ok(PoolLink {
-        site: pool.site,
+        site_index: pool.site_index,
         number: pool.number,
         segment: Arc::clone(pool.segment),
         bells: pool.bells.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,

@@ -53,13 +53,13 @@ impl Identities {
     }
 
     /// Those of a site's workers.
-    pub fn site(&self, place: usize) -> Option<&Identity> {
-        self.sites[place].as_ref()
+    pub fn site(&self, site_index: usize) -> Option<&Identity> {
+        self.sites[site_index].as_ref()
     }
 
     /// That of an upstream's processes, if it is started here.
-    pub fn upstream(&self, place: usize) -> Option<&Identity> {
-        self.upstreams[place].as_ref()
+    pub fn upstream(&self, upstream_index: usize) -> Option<&Identity> {
+        self.upstreams[upstream_index].as_ref()
     }
 }
 

@@ -79,8 +79,8 @@ pub struct ZygoteStart<'a> {
 
 /// A pool of a front.
 pub struct PoolPlan<'a> {
-    /// The place of its site.
-    pub site: usize,
+    /// The index of its site.
+    pub site_index: usize,
     /// Its number in what the supervisor says.
     pub number: u32,
     /// Its queue.

@@ -120,7 +120,7 @@ impl Conversation {
     ) -> Conversation {
         let socket = context.config.fpm.as_ref().map(|fpm| &fpm.sockets[socket]);
         let (site_index, is_for_status) =
-            socket.map_or((0, false), |socket| (socket.site, socket.is_for_status));
+            socket.map_or((0, false), |socket| (socket.site_index, socket.is_for_status));
         Conversation {
             context,
             site_index,

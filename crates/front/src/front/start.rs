@@ -67,13 +67,13 @@ impl Shared {
         };
         let (mut pool_logs, mut overviews) = (BTreeMap::new(), BTreeMap::new());
         for pool in &mut start.pools {
-            if let Some(configured) = &config.sites[pool.site].fpm {
+            if let Some(configured) = &config.sites[pool.site_index].fpm {
                 let version = pool.exposed_version.take();
                 let overview = Overview::new(configured.clone(), pool.segment.clone(), version);
-                overviews.insert(pool.site, Arc::new(overview));
+                overviews.insert(pool.site_index, Arc::new(overview));
             }
             if let Some(file) = pool.access_log.take() {
-                pool_logs.insert(pool.site, Log::open(Some(file))?);
+                pool_logs.insert(pool.site_index, Log::open(Some(file))?);
             }
         }
         let sites: Vec<Arc<config::Site>> = config.sites.iter().cloned().map(Arc::new).collect();
@@ -116,7 +116,7 @@ impl Shared {
             .collect();
         let mut pools = Vec::new();
         for (pool, queue) in start.pools.iter().zip(self.queues.sources()) {
-            let site = &self.sites[pool.site];
+            let site = &self.sites[pool.site_index];
             let bounds = Bounds {
                 queue: site.pool.queue_timeout.as_nanos() as u64,
                 inbox: self.config.limits.buffer,
@@ -125,7 +125,7 @@ impl Shared {
             };
             let (want, alarm) = (pool.want.clone().map(slowly), pool.alarm.clone());
             let gate = Arc::new(Gate::new(queue.clone(), index as u16, bounds, want, alarm));
-            handlers[pool.site] = Handler::Workers(gate.clone());
+            handlers[pool.site_index] = Handler::Workers(gate.clone());
             pools.push((gate, pool.bells[index].try_clone()?));
         }
         let sites = handlers.into_iter().enumerate();

@@ -175,13 +175,13 @@ impl Application {
     }
 
     fn start(&mut self, nth: usize, now: u64) {
-        let place = nth % self.sockets.len();
-        let socket = match self.sockets[place].take() {
+        let index = nth % self.sockets.len();
+        let socket = match self.sockets[index].take() {
             Some(socket) => Ok(socket),
-            None => Socket::open(&self.paths[place], self.client.as_ref()),
+            None => Socket::open(&self.paths[index], self.client.as_ref()),
         };
         let started = socket.and_then(|socket| {
-            let socket = self.sockets[place].insert(socket);
+            let socket = self.sockets[index].insert(socket);
             self.processes[nth].start(&self.spawn, socket.fd(), self.identity.as_ref(), now)
         });
         match started {
@@ -224,8 +224,8 @@ impl Application {
         self.failure = Some(format!("upstream {}: {why}", self.name));
         // Not after the first time, which may be an accident that the next process makes good.
         if self.storm.failures() > 1 {
-            for (place, socket) in self.sockets.iter_mut().enumerate() {
-                let mut users = self.processes.iter().skip(place).step_by(self.paths.len());
+            for (index, socket) in self.sockets.iter_mut().enumerate() {
+                let mut users = self.processes.iter().skip(index).step_by(self.paths.len());
                 if users.all(Process::is_down) {
                     *socket = None;
                 }

@@ -85,20 +85,20 @@ impl Fleet {
         }
         let serves = |generation: &Generation| generation.life() == Life::Serving;
         let Some(at) = self.generations.iter().rposition(serves) else { return };
-        let Some(place) = self.generations[at].wants_renewal(now) else { return };
-        self.generations[at].announce_renewal(place, now);
+        let Some(site_index) = self.generations[at].wants_renewal(now) else { return };
+        self.generations[at].announce_renewal(site_index, now);
         // The front looks for files where the site's paths led when it started.
         let resolved = outside.resolve(&self.configured);
         let has_moved = |(resolved, _): (Server, Identities)| {
-            resolved.sites[place] != self.generations[at].server().sites[place]
+            resolved.sites[site_index] != self.generations[at].server().sites[site_index]
         };
         if resolved.is_ok_and(has_moved) {
-            self.generations[at].end_renewal(place, now);
+            self.generations[at].end_renewal(site_index, now);
             return self.reload_with(outside, self.configured.clone(), None, now);
         }
-        if let Err(error) = self.generations[at].renew(place, now) {
+        if let Err(error) = self.generations[at].renew(site_index, now) {
             log::line(Level::Error, format_args!("cannot start other processes: {error}"));
-            self.generations[at].end_renewal(place, now);
+            self.generations[at].end_renewal(site_index, now);
         }
     }
 

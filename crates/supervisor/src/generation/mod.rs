@@ -85,7 +85,7 @@ pub struct Generation {
     server: Server,
     identities: Identities,
     seats: Vec<Seat>,
-    /// By the places of the sites.
+    /// By the indexes of the sites.
     histories: Vec<History>,
     /// The number of the next pool.
     numbered: u32,
@@ -217,7 +217,8 @@ impl Generation {
                     let mut deaths = Vec::new();
                     let wanting = self.seats.iter_mut().map(|seat| &mut seat.pool);
                     if let Some(pool) = wanting.into_iter().find(|other| other.number == pool) {
-                        let launch = Launch { means, identity: self.identities.site(pool.place) };
+                        let launch =
+                            Launch { means, identity: self.identities.site(pool.site_index) };
                         // By now a worker may have taken the request: the queue knows.
                         pool.tick(launch, now, &mut deaths);
                     }
@@ -243,10 +244,10 @@ impl Generation {
         answers
     }
 
-    /// The place of an upstream in the configuration.
-    pub fn upstream(&self, name: &str) -> Option<u16> {
-        let place = self.server.upstreams.iter().position(|upstream| upstream.name == name)?;
-        u16::try_from(place).ok()
+    /// The index of an upstream in the configuration.
+    pub fn upstream_index(&self, name: &str) -> Option<u16> {
+        let index = self.server.upstreams.iter().position(|upstream| upstream.name == name)?;
+        u16::try_from(index).ok()
     }
 
     /// Changes that hold for this generation beside its configuration.
@@ -268,8 +269,8 @@ impl Generation {
     }
 
     fn tell_change(&mut self, change: &Change) {
-        if let Some(upstream) = self.upstream(&change.upstream) {
-            let change = Some(change.change(upstream));
+        if let Some(upstream_index) = self.upstream_index(&change.upstream) {
+            let change = Some(change.change(upstream_index));
             self.tell_front(&ToFront::Upstreams { question: 0, change }, Vec::new());
         }
     }
@@ -277,7 +278,7 @@ impl Generation {
     /// A zygote has said something.
     pub fn hear_pool(&mut self, pool: usize, means: &dyn Means, now: u64) {
         let pool = &mut self.seats[pool].pool;
-        let launch = Launch { means, identity: self.identities.site(pool.place) };
+        let launch = Launch { means, identity: self.identities.site(pool.site_index) };
         let mut deaths = Vec::new();
         pool.receive(launch, now, &mut deaths);
         self.announce(&deaths);
@@ -311,7 +312,7 @@ impl Generation {
     pub fn tick(&mut self, means: &dyn Means, now: u64) {
         let mut deaths = Vec::new();
         for Seat { pool, .. } in &mut self.seats {
-            let launch = Launch { means, identity: self.identities.site(pool.place) };
+            let launch = Launch { means, identity: self.identities.site(pool.site_index) };
             pool.tick(launch, now, &mut deaths);
         }
         self.announce(&deaths);

@@ -52,27 +52,29 @@ impl Generation {
 
     /// What has become of the site of a pool, and the requests that it has served.
     pub fn history(&self, pool: &Pool) -> (History, u64) {
-        let history = self.histories[pool.place];
-        let others = self.all_pools().filter(|other| other.place == pool.place);
+        let history = self.histories[pool.site_index];
+        let others = self.all_pools().filter(|other| other.site_index == pool.site_index);
         (history, others.fold(history.served, |sum, other| sum.saturating_add(other.served())))
     }
 
-    /// The first site that wants other processes, and may have them: its place.
+    /// The first site that wants other processes, and may have them: its index.
     pub fn wants_renewal(&self, now: u64) -> Option<usize> {
-        let is_under_way = |place| {
-            self.seats
-                .iter()
-                .any(|seat| seat.pool.place == place && matches!(seat.role, Role::Next(_)))
+        let is_under_way = |site_index| {
+            self.seats.iter().any(|seat| {
+                seat.pool.site_index == site_index && matches!(seat.role, Role::Next(_))
+            })
         };
         let mut wanting =
-            self.pools().filter(|pool| pool.trouble().is_some()).map(|pool| pool.place);
-        wanting.find(|place| !is_under_way(*place) && self.histories[*place].pace.allowed(now))
+            self.pools().filter(|pool| pool.trouble().is_some()).map(|pool| pool.site_index);
+        wanting.find(|site_index| {
+            !is_under_way(*site_index) && self.histories[*site_index].pace.allowed(now)
+        })
     }
 
     /// Says why a site gets other processes, and how often it may.
-    pub fn announce_renewal(&mut self, place: usize, now: u64) {
-        let pause = self.histories[place].pace.begun(now);
-        let Some(pool) = self.pools().find(|pool| pool.place == place) else { return };
+    pub fn announce_renewal(&mut self, site_index: usize, now: u64) {
+        let pause = self.histories[site_index].pace.begun(now);
+        let Some(pool) = self.pools().find(|pool| pool.site_index == site_index) else { return };
         match pool.trouble() {
             Some(Trouble::Outdated(reason)) => {
                 pool.say(
@@ -118,18 +120,18 @@ impl Generation {
     ///
     /// # Errors
     /// Fails if its memory or descriptors cannot be made.
-    pub fn renew(&mut self, place: usize, now: u64) -> io::Result<()> {
-        let serving = self.pools().find(|pool| pool.place == place);
+    pub fn renew(&mut self, site_index: usize, now: u64) -> io::Result<()> {
+        let serving = self.pools().find(|pool| pool.site_index == site_index);
         let bells = serving.ok_or(io::ErrorKind::NotFound)?.bells().clone();
-        let pool = Pool::new(&self.server, place, self.numbered, bells)?;
+        let pool = Pool::new(&self.server, site_index, self.numbered, bells)?;
         self.numbered += 1;
         self.seats.push(Seat { pool, role: Role::Next(now), has_left: false });
         Ok(())
     }
 
     /// An attempt to renew a site has ended, well or not.
-    pub fn end_renewal(&mut self, place: usize, now: u64) {
-        self.histories[place].pace.ended(now);
+    pub fn end_renewal(&mut self, site_index: usize, now: u64) {
+        self.histories[site_index].pace.ended(now);
     }
 
     /// Lets no further pool take over.
@@ -161,10 +163,10 @@ impl Generation {
                 Action::TakeOver => self.take_over(at, now),
                 Action::GiveUp(why) => {
                     pool.say(Level::Error, format_args!("the old processes go on: {why}"));
-                    let place = pool.place;
+                    let site_index = pool.site_index;
                     self.seats[at].role = Role::Ending(now);
                     self.seats[at].pool.kill(now);
-                    self.end_renewal(place, now);
+                    self.end_renewal(site_index, now);
                 }
                 Action::End => {
                     // What still runs there has as long as in a generation that drains.
@@ -181,7 +183,7 @@ impl Generation {
                 Action::Kill => self.seats[at].pool.kill(now),
                 Action::Forget => {
                     let pool = self.seats.remove(at).pool;
-                    let history = &mut self.histories[pool.place];
+                    let history = &mut self.histories[pool.site_index];
                     history.served = history.served.saturating_add(pool.served());
                     self.tell_front(&ToFront::Forget { pool: pool.number }, Vec::new());
                     continue;
@@ -193,8 +195,9 @@ impl Generation {
 
     /// New requests go to this pool from now on.
     fn take_over(&mut self, next: usize, now: u64) {
-        let place = self.seats[next].pool.place;
-        let is_before = |seat: &Seat| seat.role == Role::Serving && seat.pool.place == place;
+        let site_index = self.seats[next].pool.site_index;
+        let is_before =
+            |seat: &Seat| seat.role == Role::Serving && seat.pool.site_index == site_index;
         let Some(before) = self.seats.iter().position(is_before) else { return };
         let (old, new) = (self.seats[before].pool.number, self.seats[next].pool.number);
         let memory = match self.seats[next].pool.segment().fd().try_clone_to_owned() {
@@ -213,8 +216,8 @@ impl Generation {
             matches!(self.seats[before].pool.trouble(), Some(Trouble::Spoiled(_)));
         // The order of the sites stays.
         self.seats.swap(before, next);
-        self.histories[place].renewals += 1;
-        self.end_renewal(place, now);
+        self.histories[site_index].renewals += 1;
+        self.end_renewal(site_index, now);
         self.seats[before]
             .pool
             .say(Level::Info, format_args!("new processes serve, the old ones finish"));

@@ -77,8 +77,8 @@ pub enum Trouble {
 pub struct Pool {
     /// The site, its paths resolved.
     pub site: Site,
-    /// The site's place among the server's sites.
-    pub place: usize,
+    /// The site's index among the server's sites.
+    pub site_index: usize,
     /// Its number, by which the front knows it.
     pub number: u32,
     segment: Arc<Segment>,
@@ -114,17 +114,17 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The pool of the site at `place`, without processes. All pools of a site have the same bells.
+    /// The pool of a site, without processes. All pools of a site have the same bells.
     ///
     /// # Errors
     /// Fails if its memory or descriptors cannot be made.
     pub fn new(
         server: &Server,
-        place: usize,
+        site_index: usize,
         number: u32,
         bells: Arc<[OwnedFd]>,
     ) -> io::Result<Pool> {
-        let site = server.sites[place].clone();
+        let site = server.sites[site_index].clone();
         let own = settings::settings(&site).map_err(io::Error::other)?;
         // In a pool of `tokamak fpm` its configuration decides.
         let caught = match &site.fpm {
@@ -149,7 +149,7 @@ impl Pool {
             demand: None,
         };
         Ok(Pool {
-            place,
+            site_index,
             number,
             segment: Arc::new(segment),
             bells,
@@ -197,7 +197,7 @@ impl Pool {
     pub fn plan(&self) -> PoolPlan<'_> {
         let access = self.site.fpm.as_ref().and_then(|pool| pool.access.as_ref());
         PoolPlan {
-            site: self.place,
+            site_index: self.site_index,
             number: self.number,
             segment: &self.segment,
             bells: &self.bells,

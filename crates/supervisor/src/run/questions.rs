@@ -83,13 +83,13 @@ impl Supervisor {
         };
         let change = match &query {
             Query::Upstreams(UpstreamCommand { name: Some(name), change, .. }) => {
-                let Some(place) = self.fleet.generations[at].upstream(name) else {
+                let Some(upstream_index) = self.fleet.generations[at].upstream_index(name) else {
                     return self
                         .host
                         .control
                         .answer(client, format!("error there is no upstream `{name}`\n"));
                 };
-                change.as_ref().map(|change| change_of(name, change).change(place))
+                change.as_ref().map(|change| change_of(name, change).change(upstream_index))
             }
             _ => None,
         };

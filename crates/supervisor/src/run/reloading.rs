@@ -19,7 +19,7 @@ pub(super) fn reloaded_fpm(old: &Server, new: &Server) {
         if !old.fpm_sockets().any(|(other, _)| other.address == socket.address) {
             continue;
         }
-        // The number of a descriptor, which only has a meaning there, is the place among the
+        // The number of a descriptor, which only has a meaning there, is the index among the
         // sockets here.
         let message = format_args!("using inherited socket fd={nth}, \"{}\"", socket.address);
         log::fpm(fpm::Level::Notice, message);

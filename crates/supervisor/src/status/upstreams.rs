@@ -51,11 +51,11 @@ pub struct AddressReport {
 pub fn upstreams(server: &Server, name: Option<&str>, heard: &[(u16, AddressStatus)]) -> Upstreams {
     let wanted = server.upstreams.iter().enumerate();
     let wanted = wanted.filter(|(_, upstream)| name.is_none_or(|name| upstream.name == name));
-    let report = |(place, upstream): (usize, &tokamak_config::Upstream)| UpstreamReport {
+    let report = |(index, upstream): (usize, &tokamak_config::Upstream)| UpstreamReport {
         name: upstream.name.clone(),
         addresses: heard
             .iter()
-            .filter(|(of, _)| usize::from(*of) == place)
+            .filter(|(of, _)| usize::from(*of) == index)
             .map(|(_, one)| address(one))
             .collect(),
     };
