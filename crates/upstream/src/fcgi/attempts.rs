@@ -32,7 +32,7 @@ pub struct ResponseStart {
 #[derive(Debug)]
 pub struct Attempts<'a> {
     upstream: &'a Upstream,
-    home: usize,
+    loop_index: usize,
     call: Arc<FcgiRequest>,
     key: Option<Key>,
     /// Whose answer was the last.
@@ -47,13 +47,13 @@ pub struct Attempts<'a> {
 impl<'a> Attempts<'a> {
     pub(super) fn new(
         upstream: &'a Upstream,
-        home: usize,
+        loop_index: usize,
         call: Arc<FcgiRequest>,
         key: Option<Key>,
     ) -> Attempts<'a> {
         Attempts {
             upstream,
-            home,
+            loop_index,
             call,
             key,
             answering: None,
@@ -80,7 +80,8 @@ impl<'a> Attempts<'a> {
                 chosen => chosen?,
             };
             let member = &admission.member;
-            match self.upstream.ask_member(member, self.home, &self.call, self.lost > 0).await {
+            match self.upstream.ask_member(member, self.loop_index, &self.call, self.lost > 0).await
+            {
                 Ok(answer) => {
                     if member.succeeded() {
                         self.upstream.tell(&format!("{} answers again", member.name));

@@ -25,13 +25,13 @@ impl Upstream {
     pub async fn check(
         &self,
         checkup: &Checkup,
-        home: usize,
+        loop_index: usize,
         call: &Arc<FcgiRequest>,
     ) -> Option<Result<ResponseStart, UpstreamError>> {
         if !checkup.0.pool.has_room() {
             return None;
         }
-        Some(self.ask_member(&checkup.0, home, call, false).await)
+        Some(self.ask_member(&checkup.0, loop_index, call, false).await)
     }
 
     /// What has come of it; a bad outcome has a reason.

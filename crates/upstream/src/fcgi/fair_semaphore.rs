@@ -76,8 +76,8 @@ impl<P> FairSemaphore<P> {
         is_free
     }
 
-    /// Waits in the event loop `home`; nothing if `most` wait already.
-    pub fn wait(&mut self, home: usize, now: u64, most: usize) -> Option<Receiver<P>> {
+    /// Waits in the event loop of this index; nothing if `most` wait already.
+    pub fn wait(&mut self, loop_index: usize, now: u64, most: usize) -> Option<Receiver<P>> {
         if self.loops.iter().map(VecDeque::len).sum::<usize>() >= most {
             // Some may have gone away.
             self.loops.iter_mut().for_each(|line| line.retain(|waiter| !waiter.sender.is_closed()));
@@ -85,17 +85,17 @@ impl<P> FairSemaphore<P> {
                 return None;
             }
         }
-        if self.loops.len() <= home {
-            self.loops.resize_with(home + 1, VecDeque::new);
+        if self.loops.len() <= loop_index {
+            self.loops.resize_with(loop_index + 1, VecDeque::new);
         }
         let (sender, receiver) = oneshot::channel();
-        self.loops[home].push_back(Waiter { sender, since: now });
+        self.loops[loop_index].push_back(Waiter { sender, since: now });
         Some(receiver)
     }
 
-    /// A permit was given back in the event loop `home`: whose turn it is, and where; nobody, and
-    /// it is free.
-    pub fn give(&mut self, home: usize, now: u64) -> Option<(Sender<P>, usize)> {
+    /// A permit was given back in the event loop of this index: whose turn it is, and where;
+    /// nobody, and it is free.
+    pub fn give(&mut self, loop_index: usize, now: u64) -> Option<(Sender<P>, usize)> {
         for line in &mut self.loops {
             while line.front().is_some_and(|waiter| waiter.sender.is_closed()) {
                 line.pop_front();
@@ -103,8 +103,10 @@ impl<P> FairSemaphore<P> {
         }
         let since = |index: usize| self.loops.get(index)?.front().map(|waiter| waiter.since);
         let longest = (0..self.loops.len()).filter_map(|index| Some((since(index)?, index))).min();
-        let next = match (longest, since(home)) {
-            (Some((first, _)), Some(_)) if now.saturating_sub(first) < PREFERENCE => Some(home),
+        let next = match (longest, since(loop_index)) {
+            (Some((first, _)), Some(_)) if now.saturating_sub(first) < PREFERENCE => {
+                Some(loop_index)
+            }
             (longest, _) => longest.map(|(_, index)| index),
         };
         let next = next.and_then(|index| Some((self.loops[index].pop_front()?.sender, index)));
@@ -117,13 +119,13 @@ impl<P> FairSemaphore<P> {
 mod tests {
     use super::*;
 
-    /// Who of the receivers has got something, by its place.
+    /// Who of the receivers has got something, by its index.
     fn served(receivers: &mut [Receiver<()>]) -> Vec<usize> {
-        (0..receivers.len()).filter(|place| receivers[*place].try_recv().is_ok()).collect()
+        (0..receivers.len()).filter(|index| receivers[*index].try_recv().is_ok()).collect()
     }
 
-    fn give(semaphore: &mut FairSemaphore<()>, home: usize, now: u64) -> Option<usize> {
-        semaphore.give(home, now).map(|(sender, index)| {
+    fn give(semaphore: &mut FairSemaphore<()>, loop_index: usize, now: u64) -> Option<usize> {
+        semaphore.give(loop_index, now).map(|(sender, index)| {
             let _ = sender.send(());
             index
         })
@@ -142,7 +144,7 @@ mod tests {
     fn a_loop_serves_its_own_unless_others_wait_for_long() {
         let mut semaphore = FairSemaphore::new(0);
         let mut waiting: Vec<_> = [(0, 1), (1, 2), (1, 3), (0, 4)]
-            .map(|(home, now)| semaphore.wait(home, now, 9).unwrap())
+            .map(|(loop_index, now)| semaphore.wait(loop_index, now, 9).unwrap())
             .into();
         assert_eq!(give(&mut semaphore, 1, 10), Some(1));
         assert_eq!(served(&mut waiting), [1]);

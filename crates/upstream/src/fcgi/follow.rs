@@ -14,7 +14,7 @@ use super::upstream::Upstream;
 const AGAIN: Duration = Duration::from_secs(2);
 
 impl Upstream {
-    /// Resolves the name at this place of the sources, once.
+    /// Resolves the name at this index of the sources, once.
     ///
     /// # Errors
     /// Fails with the reason if it cannot be resolved.
@@ -27,7 +27,7 @@ impl Upstream {
         Ok(())
     }
 
-    /// Follows the name at this place of the sources, as long as the result is polled. It is
+    /// Follows the name at this index of the sources, as long as the result is polled. It is
     /// resolved when an answer has had its time, or at this interval.
     pub async fn follow(&self, source: usize, names: &Names, interval: Option<Duration>) {
         let Some(name) = self.source(source) else { return };

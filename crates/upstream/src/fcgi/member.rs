@@ -27,7 +27,7 @@ pub(super) struct Member {
     pub endpoint: Endpoint,
     /// As in the configuration and in logs.
     pub name: String,
-    /// The source that has it, by its place, if it is there because of one.
+    /// The source that has it, by its index, if it is there because of one.
     pub source: Option<usize>,
     pub pool: Arc<Pool>,
     weight: AtomicU32,

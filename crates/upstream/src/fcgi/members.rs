@@ -21,12 +21,11 @@ impl Members {
 
     /// Puts an address into service, again if it is leaving; one that is there gets this weight.
     pub fn add(&mut self, address: Address, new: impl FnOnce(Address) -> Member) {
-        let place = self.place(&address.endpoint);
-        match place {
-            Some(place) if !self.members[place].is_leaving() => {
-                self.members[place].set_weight(address.weight)
+        match self.position(&address.endpoint) {
+            Some(index) if !self.members[index].is_leaving() => {
+                self.members[index].set_weight(address.weight)
             }
-            Some(place) => self.members[place] = Arc::new(new(address)),
+            Some(index) => self.members[index] = Arc::new(new(address)),
             None => self.members.push(Arc::new(new(address))),
         }
         self.rotation = Rotation::new(self.members.len());
@@ -34,18 +33,18 @@ impl Members {
 
     /// Lets an address leave: it gets no more requests. `false`: it is not there.
     pub fn drain(&mut self, endpoint: &Endpoint) -> bool {
-        let Some(place) = self.place(endpoint) else { return false };
-        self.members[place].leave();
+        let Some(index) = self.position(endpoint) else { return false };
+        self.members[index].leave();
         true
     }
 
     /// The same, and forgets it; but not one of a source, which would only bring it back. `false`:
     /// it is not there.
     pub fn remove(&mut self, endpoint: &Endpoint) -> bool {
-        let Some(place) = self.place(endpoint) else { return false };
-        self.members[place].leave();
-        if self.members[place].source.is_none() {
-            self.members.remove(place);
+        let Some(index) = self.position(endpoint) else { return false };
+        self.members[index].leave();
+        if self.members[index].source.is_none() {
+            self.members.remove(index);
             self.rotation = Rotation::new(self.members.len());
         }
         true
@@ -65,9 +64,9 @@ impl Members {
         };
         self.members.extract_if(.., |member| is_gone(member)).for_each(|member| member.leave());
         for address in addresses {
-            match self.place(&address.endpoint) {
-                Some(place) if self.members[place].source == Some(source) => {
-                    self.members[place].set_weight(address.weight);
+            match self.position(&address.endpoint) {
+                Some(index) if self.members[index].source == Some(source) => {
+                    self.members[index].set_weight(address.weight);
                 }
                 Some(_) => {}
                 None => self.members.push(Arc::new(new(address))),
@@ -76,7 +75,7 @@ impl Members {
         self.rotation = Rotation::new(self.members.len());
     }
 
-    fn place(&self, endpoint: &Endpoint) -> Option<usize> {
+    fn position(&self, endpoint: &Endpoint) -> Option<usize> {
         self.members.iter().position(|member| member.endpoint == *endpoint)
     }
 
@@ -95,8 +94,8 @@ impl Members {
                 !member.is_leaving() && !tried.iter().any(|other| Arc::ptr_eq(other, member))
             };
             let usable = |member: &Arc<Member>| is_new(member) && is_usable(member);
-            let place = balance::choose(policy, &self.rotation, &self.members, key, usable)?;
-            Some(&self.members[place])
+            let index = balance::choose(policy, &self.rotation, &self.members, key, usable)?;
+            Some(&self.members[index])
         };
         let waits = stays && key.is_some();
         loop {

@@ -46,7 +46,7 @@ const ABORTING: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct MuxConnection {
     /// The event loop in which its task runs.
-    pub home: usize,
+    pub loop_index: usize,
     bounds: Bounds,
     state: Mutex<MuxState>,
 }
@@ -114,7 +114,7 @@ impl Death {
 
 impl MuxConnection {
     /// Starts the task of a connection.
-    pub fn start(stream: Stream, home: usize, bounds: Bounds) -> Arc<MuxConnection> {
+    pub fn start(stream: Stream, loop_index: usize, bounds: Bounds) -> Arc<MuxConnection> {
         let state = MuxState {
             requests: BTreeMap::new(),
             line: VecDeque::new(),
@@ -124,7 +124,7 @@ impl MuxConnection {
             idle_since: Instant::now(),
             task: None,
         };
-        let connection = Arc::new(MuxConnection { home, bounds, state: Mutex::new(state) });
+        let connection = Arc::new(MuxConnection { loop_index, bounds, state: Mutex::new(state) });
         let mut driver = Driver {
             connection: connection.clone(),
             stream,

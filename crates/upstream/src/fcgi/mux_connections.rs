@@ -74,7 +74,8 @@ impl MuxConnections {
         self.capacity.get_or_try_init(learn).await.copied()
     }
 
-    /// Begins a request in the event loop `home`. `true`: the connection had a request before.
+    /// Begins a request in the event loop of this index. `true`: the connection had a request
+    /// before.
     ///
     /// # Errors
     /// Fails if the address cannot be reached.
@@ -82,13 +83,13 @@ impl MuxConnections {
         &self,
         endpoint: &Endpoint,
         bounds: Bounds,
-        (mut permit, home): (Permit, usize),
+        (mut permit, loop_index): (Permit, usize),
         call: &Arc<FcgiRequest>,
     ) -> io::Result<(MuxStream, bool)> {
         loop {
-            let connection = match self.choose(home) {
+            let connection = match self.choose(loop_index) {
                 Some(connection) => connection,
-                None => self.open_one(endpoint, bounds, home).await?,
+                None => self.open_one(endpoint, bounds, loop_index).await?,
             };
             match connection.begin(call.clone(), permit) {
                 Ok(begun) => return Ok(begun),
@@ -103,11 +104,11 @@ impl MuxConnections {
         &self,
         endpoint: &Endpoint,
         bounds: Bounds,
-        home: usize,
+        loop_index: usize,
     ) -> io::Result<Arc<MuxConnection>> {
         let waiting = Instant::now();
         let mut failed = self.opening.lock().await;
-        if let Some(connection) = self.choose(home) {
+        if let Some(connection) = self.choose(loop_index) {
             return Ok(connection);
         }
         // The requests that waited share the result; they need not all try.
@@ -118,7 +119,7 @@ impl MuxConnections {
         }
         match connect(endpoint, bounds.connect_timeout).await {
             Ok(stream) => {
-                let connection = MuxConnection::start(stream, home, bounds);
+                let connection = MuxConnection::start(stream, loop_index, bounds);
                 self.open().push(connection.clone());
                 Ok(connection)
             }
@@ -129,15 +130,16 @@ impl MuxConnections {
         }
     }
 
-    /// The connection for the next request in the event loop `home`; none if a new one should be
-    /// opened. Those that take no more requests are not counted.
-    fn choose(&self, home: usize) -> Option<Arc<MuxConnection>> {
+    /// The connection for the next request in the event loop of this index; none if a new one
+    /// should be opened. Those that take no more requests are not counted.
+    fn choose(&self, loop_index: usize) -> Option<Arc<MuxConnection>> {
         let most =
             self.capacity.get().copied().flatten().map_or(1, |capacity| capacity.connections);
         let mut open = self.open();
         open.retain(|connection| connection.load().is_some());
-        let least = |is_home: bool| {
-            let those = open.iter().filter(|connection| !is_home || connection.home == home);
+        let least = |is_own: bool| {
+            let those =
+                open.iter().filter(|connection| !is_own || connection.loop_index == loop_index);
             those
                 .filter_map(|connection| Some((connection.load()?, connection)))
                 .min_by_key(|(load, _)| *load)
@@ -152,10 +154,10 @@ impl MuxConnections {
     }
 
     /// Looks after those of an event loop.
-    pub fn tick(&self, home: usize) {
+    pub fn tick(&self, loop_index: usize) {
         let mut open = self.open();
         open.iter()
-            .filter(|connection| connection.home == home)
+            .filter(|connection| connection.loop_index == loop_index)
             .for_each(|connection| connection.tick());
         open.retain(|connection| connection.load().is_some());
     }

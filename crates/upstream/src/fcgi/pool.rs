@@ -64,15 +64,15 @@ struct PoolState {
 struct Idle {
     connection: Connection,
     /// The event loop in which it is registered.
-    home: usize,
+    loop_index: usize,
     since: u64,
 }
 
-/// The right to use a connection in the event loop `home`.
+/// The right to use a connection in the event loop of this index.
 #[derive(Debug)]
 pub(super) struct Permit {
     pool: Arc<Pool>,
-    home: usize,
+    loop_index: usize,
 }
 
 /// The use of a connection. Dropped, it closes the connection, unless it was [kept](Lease::keep).
@@ -142,26 +142,26 @@ impl Pool {
         permit: Permit,
         call: &Arc<FcgiRequest>,
     ) -> io::Result<(MuxStream, bool)> {
-        let home = permit.home;
-        self.mux_connections.begin(&self.endpoint, self.bounds, (permit, home), call).await
+        let loop_index = permit.loop_index;
+        self.mux_connections.begin(&self.endpoint, self.bounds, (permit, loop_index), call).await
     }
 
     /// The right to use a connection.
     ///
     /// # Errors
     /// Fails if too many wait already, it took too long, or the pool is closed.
-    pub async fn permit(self: &Arc<Self>, home: usize) -> Result<Permit, UpstreamError> {
+    pub async fn permit(self: &Arc<Self>, loop_index: usize) -> Result<Permit, UpstreamError> {
         let turn = {
             let mut state = self.state();
             if state.semaphore.is_closed() {
                 return Err(UpstreamError::Withdrawn);
             }
             if state.semaphore.take() {
-                return Ok(Permit { pool: self.clone(), home });
+                return Ok(Permit { pool: self.clone(), loop_index });
             }
             state
                 .semaphore
-                .wait(home, tokamak_cost::now(), self.bounds.queue)
+                .wait(loop_index, tokamak_cost::now(), self.bounds.queue)
                 .ok_or(UpstreamError::Full)?
         };
         match timeout(self.bounds.queue_timeout, turn).await {
@@ -175,13 +175,14 @@ impl Pool {
     /// loop, for a request that could not be repeated.
     pub fn reuse(&self, permit: Permit, for_sure: bool) -> Result<Lease, Permit> {
         loop {
-            let Some(Idle { mut connection, home, .. }) = self.take_idle(permit.home) else {
+            let Some(Idle { mut connection, loop_index, .. }) = self.take_idle(permit.loop_index)
+            else {
                 return Err(permit);
             };
             if !connection.stream.is_quiet() || (for_sure && !connection.stream.is_quiet_now()) {
                 continue;
             }
-            if home != permit.home {
+            if loop_index != permit.loop_index {
                 // Its timer belongs to the other event loop too.
                 connection.timer = None;
                 match connection.stream.adopt() {
@@ -194,12 +195,12 @@ impl Pool {
     }
 
     /// The idle connection used last, which is the least likely to have been closed; of the event
-    /// loop `home` if it has one.
-    fn take_idle(&self, home: usize) -> Option<Idle> {
+    /// loop of this index if it has one.
+    fn take_idle(&self, loop_index: usize) -> Option<Idle> {
         let mut state = self.state();
-        let own = state.idle.iter().rposition(|idle| idle.home == home);
-        let place = own.or(state.idle.len().checked_sub(1))?;
-        state.idle.remove(place)
+        let own = state.idle.iter().rposition(|idle| idle.loop_index == loop_index);
+        let index = own.or(state.idle.len().checked_sub(1))?;
+        state.idle.remove(index)
     }
 
     /// A new connection.
@@ -225,11 +226,11 @@ impl Pool {
 
     /// Closes the connections of an event loop that were idle for too long, or that the application
     /// has closed.
-    pub fn tick(&self, home: usize, now: u64) {
-        self.mux_connections.tick(home);
+    pub fn tick(&self, loop_index: usize, now: u64) {
+        self.mux_connections.tick(loop_index);
         let limit = self.bounds.idle.as_nanos() as u64;
         self.state().idle.retain_mut(|idle| {
-            idle.home != home
+            idle.loop_index != loop_index
                 || (now.saturating_sub(idle.since) <= limit && idle.connection.stream.is_quiet())
         });
     }
@@ -250,11 +251,11 @@ impl Pool {
         self.mux_connections.retire();
     }
 
-    fn put_back(&self, connection: Connection, home: usize) {
+    fn put_back(&self, connection: Connection, loop_index: usize) {
         let is_used_up = self.bounds.requests > 0 && connection.requests >= self.bounds.requests;
         let mut state = self.state();
         if !is_used_up && state.starving == 0 && !state.semaphore.is_closed() {
-            state.idle.push_back(Idle { connection, home, since: tokamak_cost::now() });
+            state.idle.push_back(Idle { connection, loop_index, since: tokamak_cost::now() });
         }
     }
 
@@ -272,11 +273,11 @@ impl Pool {
 /// Hands the permit over to a request that waits for one.
 impl Drop for Permit {
     fn drop(&mut self) {
-        let next = self.pool.state().semaphore.give(self.home, tokamak_cost::now());
-        if let Some((waiter, home)) = next {
+        let next = self.pool.state().semaphore.give(self.loop_index, tokamak_cost::now());
+        if let Some((waiter, loop_index)) = next {
             // A request that is dropped this very moment does not take it, and it is given back
             // again.
-            drop(waiter.send(Permit { pool: self.pool.clone(), home }));
+            drop(waiter.send(Permit { pool: self.pool.clone(), loop_index }));
         }
     }
 }
@@ -311,7 +312,7 @@ impl Lease {
     pub fn keep(mut self) {
         if let Some(mut connection) = self.connection.take() {
             connection.stream.stop_writing();
-            self.permit.pool.put_back(connection, self.permit.home);
+            self.permit.pool.put_back(connection, self.permit.loop_index);
         }
     }
 }

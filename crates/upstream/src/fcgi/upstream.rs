@@ -113,8 +113,8 @@ impl Upstream {
         self.sources.len()
     }
 
-    pub(super) fn source(&self, place: usize) -> Option<&Source> {
-        self.sources.get(place)
+    pub(super) fn source(&self, index: usize) -> Option<&Source> {
+        self.sources.get(index)
     }
 
     /// The addresses that are behind a name now.
@@ -158,10 +158,16 @@ impl Upstream {
         self.settings.bounds.requests != 1
     }
 
-    /// A request that is to be answered by one of the addresses. `home` is the caller's event loop.
-    /// Requests with the same `key` go to the same address as long as it is in service.
-    pub fn attempts(&self, home: usize, call: Arc<FcgiRequest>, key: Option<Key>) -> Attempts<'_> {
-        Attempts::new(self, home, call, key)
+    /// A request that is to be answered by one of the addresses. `loop_index` is that of the
+    /// caller's event loop. Requests with the same `key` go to the same address as long as it is in
+    /// service.
+    pub fn attempts(
+        &self,
+        loop_index: usize,
+        call: Arc<FcgiRequest>,
+        key: Option<Key>,
+    ) -> Attempts<'_> {
+        Attempts::new(self, loop_index, call, key)
     }
 
     /// Asks one address. A kept connection may be closed by the application at any time. If that is
@@ -170,14 +176,14 @@ impl Upstream {
     pub(super) async fn ask_member(
         &self,
         member: &Member,
-        home: usize,
+        loop_index: usize,
         call: &Arc<FcgiRequest>,
         mut avoid_kept: bool,
     ) -> Result<ResponseStart, UpstreamError> {
         let pool = &member.pool;
         loop {
             let is_shared = pool.is_shared().await.map_err(UpstreamError::Unreachable)?;
-            let permit = pool.permit(home).await?;
+            let permit = pool.permit(loop_index).await?;
             let permitted = tokamak_cost::now();
             let (mut exchange, is_reused) = if is_shared {
                 let begun = pool.begin(permit, call).await;
@@ -246,8 +252,8 @@ impl Upstream {
     }
 
     /// Closes what one event loop has kept for too long.
-    pub fn tick(&self, home: usize, now: u64) {
-        self.members().all().iter().for_each(|member| member.pool.tick(home, now));
+    pub fn tick(&self, loop_index: usize, now: u64) {
+        self.members().all().iter().for_each(|member| member.pool.tick(loop_index, now));
     }
 
     /// No connection is kept from now on, so that the application's processes are free for other

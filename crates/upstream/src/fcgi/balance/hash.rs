@@ -37,8 +37,8 @@ pub(super) fn choose<C: Candidate>(
     is_usable: impl Fn(&C) -> bool,
 ) -> Option<usize> {
     let usable = candidates.iter().enumerate().filter(|(_, candidate)| is_usable(candidate));
-    let lots = usable.map(|(place, candidate)| (place, lot(key, candidate)));
-    lots.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(place, _)| place)
+    let lots = usable.map(|(index, candidate)| (index, lot(key, candidate)));
+    lots.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(index, _)| index)
 }
 
 /// Exponentially distributed with the weight as its rate: the smallest of several such numbers is a

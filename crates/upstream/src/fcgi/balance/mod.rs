@@ -33,7 +33,7 @@ pub trait Candidate {
     fn busy(&self) -> usize;
 }
 
-/// The place of the candidate that a request goes to, of those that are usable.
+/// The index of the candidate that a request goes to, of those that are usable.
 pub fn choose<C: Candidate>(
     policy: Balancing,
     rotation: &Rotation,

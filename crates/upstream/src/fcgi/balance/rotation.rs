@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Candidate;
 
-/// What each candidate has gained, by its place. A list of other candidates begins with a new one.
+/// What each candidate has gained, by its index. A list of other candidates begins with a new one.
 #[derive(Debug, Default)]
 pub struct Rotation(Mutex<Vec<i64>>);
 
@@ -27,12 +27,12 @@ impl Rotation {
         let mut gained = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut total = 0;
         let mut best: Option<usize> = None;
-        for (place, candidate) in candidates.iter().enumerate().filter(|(_, one)| is_usable(one)) {
+        for (index, candidate) in candidates.iter().enumerate().filter(|(_, one)| is_usable(one)) {
             let weight = i64::from(candidate.weight());
-            gained[place] += weight;
+            gained[index] += weight;
             total += weight;
-            if best.is_none_or(|best| gained[place] > gained[best]) {
-                best = Some(place);
+            if best.is_none_or(|best| gained[index] > gained[best]) {
+                best = Some(index);
             }
         }
         if let Some(best) = best {
@@ -49,10 +49,10 @@ impl Rotation {
     ) -> Option<usize> {
         let load = |candidate: &C| candidate.busy() as f64 / f64::from(candidate.weight());
         let usable = candidates.iter().enumerate().filter(|(_, one)| is_usable(one));
-        let (place, least) = usable
-            .map(|(place, candidate)| (place, load(candidate)))
+        let (index, least) = usable
+            .map(|(index, candidate)| (index, load(candidate)))
             .min_by(|(_, one), (_, other)| one.total_cmp(other))?;
         // None is left if all have got more to do since.
-        self.turn(candidates, |one| is_usable(one) && load(one) <= least).or(Some(place))
+        self.turn(candidates, |one| is_usable(one) && load(one) <= least).or(Some(index))
     }
 }
