@@ -15,9 +15,9 @@ use crate::resolve::{self, Surroundings};
 /// # Errors
 /// Fails with everything that is wrong with it.
 pub fn pools(file: &Path, directory: &Path) -> Result<Vec<(String, Site)>, Errors> {
-    let place = Location::File(file.to_owned(), None);
+    let location = Location::File(file.to_owned(), None);
     let text = std::fs::read_to_string(directory.join(file))
-        .map_err(|error| Errors::one(place.clone(), format!("cannot be read: {error}")))?;
+        .map_err(|error| Errors::one(location.clone(), format!("cannot be read: {error}")))?;
     let mut errors = Errors::default();
     let Some(named) = parse_pools(&text, file, &mut errors) else { return errors.unless_any(None) };
     let around = Surroundings { directory, cores: 1, path: None };
@@ -31,7 +31,11 @@ pub fn pools(file: &Path, directory: &Path) -> Result<Vec<(String, Site)>, Error
         );
     }
     if pools.iter().any(|(_, site)| site.mode == Mode::Fastcgi) {
-        errors.add(place, "pool.mode", "a pool has workers of its own: classic, worker or sealed");
+        errors.add(
+            location,
+            "pool.mode",
+            "a pool has workers of its own: classic, worker or sealed",
+        );
     }
     errors.unless_any(Some(pools))
 }

@@ -153,11 +153,11 @@ impl Raw {
         if let Some((entry, _)) = &complaint.inside {
             key = key_of(&key, entry);
         }
-        errors.add(self.place(origin), key, complaint.problem);
+        errors.add(self.location(origin), key, complaint.problem);
     }
 
     /// Where something of this origin was typed.
-    pub fn place(&self, origin: Origin) -> Location {
+    pub fn location(&self, origin: Origin) -> Location {
         match (origin, &self.file) {
             (Origin::Flag(name), _) => Location::Flag(name),
             (Origin::Environment(name), _) => Location::Environment(name),

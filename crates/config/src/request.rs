@@ -48,8 +48,8 @@ impl Request {
         let mut errors = Errors::default();
         let found = self.file();
         let mut raw = match &found {
-            Some((file, place)) => {
-                let text = self.read(file, place)?;
+            Some((file, location)) => {
+                let text = self.read(file, location)?;
                 match parse(&text, file, &mut errors) {
                     Some(raw) => raw,
                     // No TOML: what the rest means cannot be known.
@@ -101,10 +101,10 @@ impl Request {
         self.directory.join(&found).is_file().then_some((found, Location::Flag(PATH)))
     }
 
-    fn read(&self, file: &Path, place: &Location) -> Result<String, Errors> {
+    fn read(&self, file: &Path, location: &Location) -> Result<String, Errors> {
         let bytes = std::fs::read(self.directory.join(file)).map_err(|error| {
             Errors::one(
-                place.clone(),
+                location.clone(),
                 format!("cannot read {}: {error}; correct the path", file.display()),
             )
         })?;

@@ -101,7 +101,7 @@ pub enum Together {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisServer {
     /// Its host and port, or its Unix socket.
-    pub place: Result<(String, u16), PathBuf>,
+    pub address: Result<(String, u16), PathBuf>,
     /// The user, if not the default one.
     pub user: Option<String>,
     /// The password, if it asks for one.

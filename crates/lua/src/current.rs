@@ -31,10 +31,10 @@ pub struct Waits {
 impl Waits {
     /// The first that is ready, and what it brought.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<(u32, Result<Value, String>)> {
-        for (place, (number, waiting)) in self.all.iter_mut().enumerate() {
+        for (index, (number, waiting)) in self.all.iter_mut().enumerate() {
             if let Poll::Ready(result) = waiting.as_mut().poll(context) {
                 let number = *number;
-                drop(self.all.swap_remove(place));
+                drop(self.all.swap_remove(index));
                 return Poll::Ready((number, result));
             }
         }
@@ -65,9 +65,9 @@ impl Seat {
 ///
 /// # Errors
 /// As [`with`].
-pub fn remark(place: Option<String>, text: &str) -> mlua::Result<()> {
-    with(|seat| match place {
-        Some(place) => seat.host.log(&format!("lua: {place}: {text}")),
+pub fn remark(location: Option<String>, text: &str) -> mlua::Result<()> {
+    with(|seat| match location {
+        Some(location) => seat.host.log(&format!("lua: {location}: {text}")),
         None => seat.remarks.push(text.to_owned()),
     })
 }

@@ -145,7 +145,7 @@ impl Run {
             }
             (End::InTime, Ok(Step::Failed(problem))) => self.broken(&problem),
             (End::InTime, Err(error)) => self.broken(&error.to_string()),
-            (End::Overdue(place), _) => self.overdue(place.as_deref()),
+            (End::Overdue(location), _) => self.overdue(location.as_deref()),
         };
         if trouble == Trouble::NoMemory {
             self.look_at_memory(vm);
@@ -153,12 +153,12 @@ impl Run {
         Some(failed(self.stage, trouble))
     }
 
-    fn overdue(&mut self, place: Option<&str>) -> Trouble {
+    fn overdue(&mut self, location: Option<&str>) -> Trouble {
         // A function that was called in place of the rest of the script leaves no line behind.
         let limit = self.state.shared().limits.stretch;
         let text = format!("ended after {limit:?} without a pause");
-        match place {
-            Some(place) => self.host().log(&format!("lua: {place}: {text}")),
+        match location {
+            Some(location) => self.host().log(&format!("lua: {location}: {text}")),
             None => self.remark(&text),
         }
         Trouble::TooLong

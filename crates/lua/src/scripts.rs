@@ -141,11 +141,11 @@ impl Scripts {
             return Err(Absent::Unreadable);
         }
         // Another event loop may have been faster.
-        let place = entries.iter().position(|entry| entry.path == path).unwrap_or_else(|| {
+        let index = entries.iter().position(|entry| entry.path == path).unwrap_or_else(|| {
             entries.push(Arc::new(entry));
             entries.len() - 1
         });
-        Ok(ScriptId(place))
+        Ok(ScriptId(index))
     }
 
     /// One script file.

@@ -9,9 +9,9 @@ use crate::listing::Listing;
 
 /// Adds descriptors, directory, umask and signals to a listing.
 pub fn add(listing: &mut Listing, pid: u32) {
-    let place = Path::new("/proc").join(pid.to_string());
+    let proc = Path::new("/proc").join(pid.to_string());
     let root = listing.add_root("descriptors");
-    let mut open: Vec<(u32, String)> = fs::read_dir(place.join("fd"))
+    let mut open: Vec<(u32, String)> = fs::read_dir(proc.join("fd"))
         .into_iter()
         .flatten()
         .filter_map(|entry| {
@@ -22,14 +22,14 @@ pub fn add(listing: &mut Listing, pid: u32) {
         .collect();
     open.sort_unstable();
     for (number, target) in open {
-        let target = peer(&place, &target).unwrap_or(target);
+        let target = peer(&proc, &target).unwrap_or(target);
         // One byte each, so that more of them are growth.
         listing.add(root, &format!("{number}: {target}"), 1, "");
     }
     let root = listing.add_root("process");
-    let directory = fs::read_link(place.join("cwd")).unwrap_or_default();
+    let directory = fs::read_link(proc.join("cwd")).unwrap_or_default();
     listing.add(root, "cwd", 0, &directory.to_string_lossy());
-    let status = fs::read_to_string(place.join("status")).unwrap_or_default();
+    let status = fs::read_to_string(proc.join("status")).unwrap_or_default();
     for (name, title) in [
         ("Umask:", "umask"),
         ("SigBlk:", "blocked signals"),
@@ -43,16 +43,16 @@ pub fn add(listing: &mut Listing, pid: u32) {
 }
 
 /// `socket:[1234]` as the address of its peer.
-fn peer(place: &Path, target: &str) -> Option<String> {
+fn peer(proc: &Path, target: &str) -> Option<String> {
     let inode = target.strip_prefix("socket:[")?.strip_suffix(']')?;
     for table in ["net/tcp", "net/tcp6"] {
-        let text = fs::read_to_string(place.join(table)).unwrap_or_default();
+        let text = fs::read_to_string(proc.join(table)).unwrap_or_default();
         let mut rows = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
         if let Some(row) = rows.find(|row| row.get(9) == Some(&inode)) {
             return Some(format!("connection to {}", address(row[2])?));
         }
     }
-    let text = fs::read_to_string(place.join("net/unix")).unwrap_or_default();
+    let text = fs::read_to_string(proc.join("net/unix")).unwrap_or_default();
     let path = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let path = path
         .filter(|row| row.get(6) == Some(&inode))

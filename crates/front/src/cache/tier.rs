@@ -81,7 +81,7 @@ impl Tier {
     pub fn new(server: &config::Server) -> Option<Arc<Tier>> {
         let config::Tier { server: endpoint, password, database, prefix, timeout } =
             server.cache.tier.clone()?;
-        let place = match endpoint {
+        let address = match endpoint {
             Endpoint::Unix(path) => Err(path),
             Endpoint::Tcp(address) | Endpoint::Srv(address) => {
                 let (host, port) = address.rsplit_once(':')?;
@@ -89,8 +89,11 @@ impl Tier {
             }
         };
         let client = |timeout| {
-            let (place, password) = (place.clone(), password.clone());
-            Client::new(Server { place, user: None, password, database, timeout }, Names::default())
+            let (address, password) = (address.clone(), password.clone());
+            Client::new(
+                Server { address, user: None, password, database, timeout },
+                Names::default(),
+            )
         };
         Some(Arc::new(Tier {
             clients: (0..server.loops).map(|_| client(timeout)).collect(),

@@ -106,30 +106,30 @@ impl Overview {
         let now = tokamak_cost::now();
         let since = |then: u64| Duration::from_nanos(now.saturating_sub(then));
         let segment = self.segment();
-        let places = (0..segment.geometry().workers).map(|index| segment.board(index));
-        let there = places.filter(|place| place.state != WorkerState::Empty && place.pid != 0);
-        let process = there.map(|place| {
-            let is_busy = matches!(place.state, WorkerState::Busy | WorkerState::Finishing);
-            let last = Duration::from_nanos(place.fastcgi.last_took);
-            let (uri, query) = place.uri.split_once('?').unwrap_or((&place.uri, ""));
+        let entries = (0..segment.geometry().workers).map(|index| segment.board(index));
+        let there = entries.filter(|entry| entry.state != WorkerState::Empty && entry.pid != 0);
+        let process = there.map(|entry| {
+            let is_busy = matches!(entry.state, WorkerState::Busy | WorkerState::Finishing);
+            let last = Duration::from_nanos(entry.fastcgi.last_took);
+            let (uri, query) = entry.uri.split_once('?').unwrap_or((&entry.uri, ""));
             Process {
-                pid: place.pid,
-                state: match place.state {
+                pid: entry.pid,
+                state: match entry.state {
                     WorkerState::Busy => RequestStage::Running,
                     WorkerState::Finishing => RequestStage::Finishing,
                     _ => RequestStage::Idle,
                 },
-                started: seconds() - since(place.started).as_secs() as i64,
-                requests: place.requests + u64::from(place.state == WorkerState::Busy),
-                duration: if is_busy { since(place.since) } else { last },
-                method: place.method.clone().into_bytes(),
+                started: seconds() - since(entry.started).as_secs() as i64,
+                requests: entry.requests + u64::from(entry.state == WorkerState::Busy),
+                duration: if is_busy { since(entry.since) } else { last },
+                method: entry.method.clone().into_bytes(),
                 uri: uri.to_owned().into_bytes(),
                 query: query.to_owned().into_bytes(),
-                body_length: place.fastcgi.body_len,
-                user: place.fastcgi.user.into_bytes(),
-                script: place.fastcgi.script.into_bytes(),
-                cpu: percent(Duration::from_micros(place.fastcgi.last_cpu), last),
-                memory: place.memory,
+                body_length: entry.fastcgi.body_len,
+                user: entry.fastcgi.user.into_bytes(),
+                script: entry.fastcgi.script.into_bytes(),
+                cpu: percent(Duration::from_micros(entry.fastcgi.last_cpu), last),
+                memory: entry.memory,
             }
         });
         process.collect()

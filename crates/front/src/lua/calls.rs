@@ -72,11 +72,11 @@ impl Calls {
     /// # Errors
     /// Fails if scripts use too many servers.
     pub fn redis(&self, server: RedisServer) -> Result<u32, String> {
-        let RedisServer { place, user, password, database, timeout } = server;
-        let server = redis::Server { place, user, password, database, timeout };
+        let RedisServer { address, user, password, database, timeout } = server;
+        let server = redis::Server { address, user, password, database, timeout };
         let mut clients = self.clients();
-        if let Some(place) = clients.iter().position(|client| *client.server() == server) {
-            return Ok(place as u32);
+        if let Some(index) = clients.iter().position(|client| *client.server() == server) {
+            return Ok(index as u32);
         }
         if clients.len() >= MOST_SERVERS {
             return Err(format!("scripts may use {MOST_SERVERS} Redis servers"));

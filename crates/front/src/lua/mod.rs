@@ -78,7 +78,7 @@ impl SiteHooks {
 
     /// The scripts of a route.
     pub fn on(&self, route: Option<usize>) -> &Hooks {
-        route.map_or(&self.own, |place| &self.routes[place].1)
+        route.map_or(&self.own, |index| &self.routes[index].1)
     }
 }
 

@@ -10,7 +10,7 @@ use mlua::{Lua, Table};
 use super::set;
 use crate::current::{http, remark};
 use crate::host::{HttpContext, Piece, Side};
-use crate::raw::{Caller, TextCall, place_in, text_function};
+use crate::raw::{Caller, TextCall, location_in, text_function};
 
 struct AddText;
 
@@ -47,7 +47,7 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
         if !is_there {
             let name = name.as_bytes();
             remark(
-                place_in(lua),
+                location_in(lua),
                 &format!("error opening file '{}'", String::from_utf8_lossy(&name)),
             )?;
         }

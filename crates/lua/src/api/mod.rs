@@ -19,7 +19,7 @@ use mlua::{FromLuaMulti, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use crate::current::{remark, with};
 use crate::pattern::{self, Capture, Stop};
-use crate::raw::{self, place_in};
+use crate::raw::{self, location_in};
 use crate::shared::Dictionaries;
 
 /// Bytes of a line that a script prints, at most.
@@ -42,7 +42,7 @@ pub fn functions(
     cache::add(lua, &host)?;
     host.set("calls", calls::table(lua)?)?;
     set(lua, &host, "urlenc_query", calls::encode_query)?;
-    set(lua, &host, "log", |lua, text: mlua::String| remark(place_in(lua), &line(&text)))?;
+    set(lua, &host, "log", |lua, text: mlua::String| remark(location_in(lua), &line(&text)))?;
     set(lua, &host, "print", |_, text: mlua::String| {
         with(|seat| seat.host.log(&format!("(lua-print) {}", line(&text))))
     })?;

@@ -88,7 +88,7 @@ impl TextCall<2> for SetResponseHeader {
 fn assign(caller: &Caller, side: Side, name: &[u8], value: &[u8]) -> mlua::Result<()> {
     match http(|http| field::assign(http, side, name, value))? {
         Ok(()) => Ok(()),
-        Err(problem) => remark(caller.place(), &problem),
+        Err(problem) => remark(caller.location(), &problem),
     }
 }
 

@@ -110,12 +110,12 @@ fn redis(_: &Lua, (server, kind, values): (u32, u8, Variadic<Value>)) -> mlua::R
 
 /// A command's name and arguments.
 fn arguments<'a>(values: impl Iterator<Item = &'a Value>) -> Result<Vec<Vec<u8>>, String> {
-    let text = |(place, value): (usize, &Value)| match value {
+    let text = |(nth, value): (usize, &Value)| match value {
         Value::String(text) => Ok(bytes(text)),
         Value::Integer(number) => Ok(number.to_string().into_bytes()),
         // As Lua writes it, to 14 digits, it could not be read back.
         Value::Number(number) => Ok(number.to_string().into_bytes()),
-        other => Err(format!("argument {place} of a Redis command is a {}", other.type_name())),
+        other => Err(format!("argument {nth} of a Redis command is a {}", other.type_name())),
     };
     let command = values.enumerate().map(text).collect::<Result<Vec<_>, _>>()?;
     if command.is_empty() { Err("a Redis command has a name".to_string()) } else { Ok(command) }
@@ -129,7 +129,7 @@ fn redis_server(
 ) -> mlua::Result<Begun> {
     let text = |text: &Text| (!text.as_bytes().is_empty()).then(|| text.to_string_lossy());
     let server = RedisServer {
-        place: match text(&socket) {
+        address: match text(&socket) {
             Some(_) => Err(path(&socket)),
             None => Ok((host.to_string_lossy(), port)),
         },

@@ -70,9 +70,9 @@ unsafe fn element(state: *mut ffi::lua_State, value: &Value) {
             }
             Value::List(values) => {
                 ffi::lua_createtable(state, values.len() as c_int, 0);
-                for (place, value) in (1..).zip(values) {
+                for (index, value) in (1..).zip(values) {
                     element(state, value);
-                    ffi::lua_rawseti(state, -2, place);
+                    ffi::lua_rawseti(state, -2, index);
                 }
             }
             Value::Problem(message) => {

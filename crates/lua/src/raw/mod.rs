@@ -2,13 +2,13 @@
 //! and finding out where a script is.
 
 mod give;
+mod location;
 mod open;
-mod place;
 mod text;
 mod watch;
 
 pub use give::giving_function;
+pub use location::location_in;
 pub use open::open;
-pub use place::place_in;
 pub use text::{Caller, TextCall, assign_function, go_on_panicking, text_function};
 pub use watch::{End, Slot, Watchdog, end_now, is_due, is_overdue};

@@ -12,7 +12,7 @@ use std::slice;
 
 use mlua::{Function, Lua, ffi};
 
-use super::place::place;
+use super::location::location;
 
 thread_local! {
     /// A panic on its way through Lua, which must not unwind it itself.
@@ -35,9 +35,9 @@ pub struct Caller {
 
 impl Caller {
     /// File and line of the script's function, if it is one.
-    pub fn place(&self) -> Option<String> {
+    pub fn location(&self) -> Option<String> {
         // SAFETY: only `enter` makes a caller, and it does not outlive the call.
-        unsafe { place(self.state) }
+        unsafe { location(self.state) }
     }
 }
 

@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 
 use mlua::{Lua, ffi};
 
-use super::place::place;
+use super::location::location;
 
 /// The signal: nothing else in a server uses the timer that it is named for.
 const SIGNAL: c_int = libc::SIGVTALRM;
@@ -53,7 +53,7 @@ thread_local! {
     /// Whether the hook has raised its error.
     static RAISED: Cell<bool> = const { Cell::new(false) };
     /// Where it did.
-    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Looks after the time limits of all states of the process.
@@ -98,7 +98,7 @@ pub struct Stay<'a> {
 pub enum End {
     /// By itself.
     InTime,
-    /// By force, at this place of a script.
+    /// By force, at this location of a script.
     Overdue(Option<String>),
 }
 
@@ -151,7 +151,7 @@ impl Slot {
 impl Stay<'_> {
     /// Ends the stay.
     pub fn end(self) -> End {
-        if RAISED.replace(false) { End::Overdue(PLACE.take()) } else { End::InTime }
+        if RAISED.replace(false) { End::Overdue(LOCATION.take()) } else { End::InTime }
     }
 }
 
@@ -239,7 +239,7 @@ unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_De
     }
     if !RAISED.replace(true) {
         // SAFETY: as above.
-        PLACE.set(unsafe { place(state) });
+        LOCATION.set(unsafe { location(state) });
     }
     // SAFETY: LuaJIT catches the error at the nearest protected call, which every run is inside of;
     // invariant C.

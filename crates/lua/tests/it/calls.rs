@@ -120,18 +120,18 @@ fn redis_servers_are_named_in_several_ways() {
         memory.log.join("\n")
     };
     for (script, part) in [
-        ("tokamak.redis('db:1234')", r#"place: Ok(("db", 1234))"#),
-        ("tokamak.redis('db')", r#"place: Ok(("db", 6379))"#),
-        ("tokamak.redis('[::1]:99')", r#"place: Ok(("::1", 99))"#),
-        ("tokamak.redis('unix:/run/redis.sock')", r#"place: Err("/run/redis.sock")"#),
+        ("tokamak.redis('db:1234')", r#"address: Ok(("db", 1234))"#),
+        ("tokamak.redis('db')", r#"address: Ok(("db", 6379))"#),
+        ("tokamak.redis('[::1]:99')", r#"address: Ok(("::1", 99))"#),
+        ("tokamak.redis('unix:/run/redis.sock')", r#"address: Err("/run/redis.sock")"#),
         (
             "tokamak.redis { socket = '/s', user = 'u', password = 'p', database = 3, timeout = \
                 0.5 }",
-            r#"place: Err("/s"), user: Some("u"), password: Some("p"), database: 3, timeout: 500ms"#,
+            r#"address: Err("/s"), user: Some("u"), password: Some("p"), database: 3, timeout: 500ms"#,
         ),
         (
             "tokamak.redis {}",
-            r#"place: Ok(("127.0.0.1", 6379)), user: None, password: None, database: 0, timeout: 10s"#,
+            r#"address: Ok(("127.0.0.1", 6379)), user: None, password: None, database: 0, timeout: 10s"#,
         ),
     ] {
         assert!(named(script).contains(part), "{script}: {}", named(script));

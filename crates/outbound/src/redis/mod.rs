@@ -23,7 +23,7 @@ use commands::{is_reading, refusal};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// Its host and port, or its Unix socket.
-    pub place: Result<(String, u16), PathBuf>,
+    pub address: Result<(String, u16), PathBuf>,
     /// The user, if not the default one.
     pub user: Option<String>,
     /// The password, if it asks for one.
@@ -148,11 +148,11 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Link, CommandError> {
-        let place = match &self.server.place {
+        let address = match &self.server.address {
             Ok((host, port)) => format!("{host}:{port}"),
             Err(socket) => socket.display().to_string(),
         };
-        self.open().await.map_err(|error| CommandError::Connect(place, error))
+        self.open().await.map_err(|error| CommandError::Connect(address, error))
     }
 
     async fn open(&self) -> RedisResult<Link> {
@@ -168,7 +168,7 @@ impl Client {
         // The callers look at the time.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let gone = Arc::new(AtomicBool::new(false));
-        let connection = match &self.server.place {
+        let connection = match &self.server.address {
             Ok((host, port)) => {
                 let stream = self.names.connect(host, *port).await?;
                 let (connection, driver) =
@@ -232,7 +232,9 @@ impl fmt::Display for CommandError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CommandError::Refused(reason) => write!(out, "{reason}"),
-            CommandError::Connect(place, error) => write!(out, "no connection to {place}: {error}"),
+            CommandError::Connect(address, error) => {
+                write!(out, "no connection to {address}: {error}")
+            }
             CommandError::Time(limit) => write!(out, "no reply within {limit:?}"),
             CommandError::Failed(error) => match error.code() {
                 // As the server said it.

@@ -7,10 +7,10 @@ use mlua::{Lua, ffi};
 
 /// File and line of the script's function that has called, if one has; the prelude may stand
 /// between.
-pub fn place_in(lua: &Lua) -> Option<String> {
+pub fn location_in(lua: &Lua) -> Option<String> {
     let mut found = None;
     // SAFETY: the closure leaves Lua's stack as it is.
-    let looked = unsafe { lua.exec_raw::<()>((), |state| found = place(state)) };
+    let looked = unsafe { lua.exec_raw::<()>((), |state| found = location(state)) };
     looked.ok().and(found)
 }
 
@@ -19,7 +19,7 @@ pub fn place_in(lua: &Lua) -> Option<String> {
 ///
 /// # Safety
 /// The thread must be inside the state.
-pub unsafe fn place(state: *mut ffi::lua_State) -> Option<String> {
+pub unsafe fn location(state: *mut ffi::lua_State) -> Option<String> {
     for level in 0.. {
         let mut info = MaybeUninit::<ffi::lua_Debug>::zeroed();
         // SAFETY: `lua_getstack` says whether there is such a level; if so, `lua_getinfo` fills the
