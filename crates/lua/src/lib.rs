@@ -27,7 +27,7 @@ mod vm;
 pub use call::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
 pub use engine::{Engine, Limits};
 pub use host::{Attribute, Host, HttpContext, Item, Other, Piece, Program, Side};
-pub use outcome::{MOST_RESTARTS, Outcome, Stage, Trouble};
+pub use outcome::{MOST_RESTARTS, Outcome, ScriptError, Stage};
 pub use run::Run;
 pub use scripts::{Absent, ScriptId};
 pub use state::LuaState;

@@ -40,12 +40,12 @@ pub enum Outcome {
     /// This status is the answer, with the body that the script gave.
     Answer(u16),
     /// The script could not do its work. The log says why.
-    Failed(Trouble),
+    Failed(ScriptError),
 }
 
 /// Why a script could not do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ScriptError {
     /// It raised an error, or cannot be compiled or read.
     Error,
     /// Its time was up.
@@ -54,12 +54,12 @@ pub enum Trouble {
     NoMemory,
 }
 
-impl Trouble {
+impl ScriptError {
     /// The status that the client is told.
     pub fn status(self) -> u16 {
         match self {
-            Trouble::Error => 500,
-            Trouble::TooLong | Trouble::NoMemory => 503,
+            ScriptError::Error => 500,
+            ScriptError::TooLong | ScriptError::NoMemory => 503,
         }
     }
 }

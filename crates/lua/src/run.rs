@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use crate::call::{Value, Waiting};
 use crate::current::{Seat, Waits, seated};
 use crate::host::Host;
-use crate::outcome::{Outcome, Stage, Trouble, decide};
+use crate::outcome::{Outcome, ScriptError, Stage, decide};
 use crate::raw::{End, go_on_panicking};
 use crate::scripts::ScriptId;
 use crate::state::LuaState;
@@ -100,7 +100,7 @@ impl Run {
             }
             Ready::No(fault) => {
                 say(&fault);
-                return Some(failed(*stage, Trouble::Error));
+                return Some(failed(*stage, ScriptError::Error));
             }
         };
         let left =
@@ -127,7 +127,7 @@ impl Run {
         for remark in remarks {
             self.remark(&remark);
         }
-        let trouble = match (end, step) {
+        let error = match (end, step) {
             (End::InTime, Ok(Step::Finished { number, is_due })) => {
                 if is_due {
                     self.look_at_memory(vm);
@@ -147,13 +147,13 @@ impl Run {
             (End::InTime, Err(error)) => self.broken(&error.to_string()),
             (End::Overdue(location), _) => self.overdue(location.as_deref()),
         };
-        if trouble == Trouble::NoMemory {
+        if error == ScriptError::NoMemory {
             self.look_at_memory(vm);
         }
-        Some(failed(self.stage, trouble))
+        Some(failed(self.stage, error))
     }
 
-    fn overdue(&mut self, location: Option<&str>) -> Trouble {
+    fn overdue(&mut self, location: Option<&str>) -> ScriptError {
         // A function that was called in place of the rest of the script leaves no line behind.
         let limit = self.state.shared().limits.stretch;
         let text = format!("ended after {limit:?} without a pause");
@@ -161,7 +161,7 @@ impl Run {
             Some(location) => self.host().log(&format!("lua: {location}: {text}")),
             None => self.remark(&text),
         }
-        Trouble::TooLong
+        ScriptError::TooLong
     }
 
     /// Says something of the script as a whole.
@@ -170,10 +170,14 @@ impl Run {
         self.host().log(&format!("lua: {}: {text}", entry.path.display()));
     }
 
-    fn broken(&mut self, problem: &str) -> Trouble {
+    fn broken(&mut self, problem: &str) -> ScriptError {
         self.host().log(&format!("lua: {problem}"));
         // The only message that Lua has for it.
-        if problem.contains("not enough memory") { Trouble::NoMemory } else { Trouble::Error }
+        if problem.contains("not enough memory") {
+            ScriptError::NoMemory
+        } else {
+            ScriptError::Error
+        }
     }
 
     fn look_at_memory(&mut self, vm: &Arc<Vm>) {
@@ -191,8 +195,8 @@ impl Run {
 }
 
 /// A script that fails when the response is decided leaves it as it is.
-fn failed(stage: Stage, trouble: Trouble) -> Outcome {
-    if stage.has_response() { Outcome::GoOn } else { Outcome::Failed(trouble) }
+fn failed(stage: Stage, error: ScriptError) -> Outcome {
+    if stage.has_response() { Outcome::GoOn } else { Outcome::Failed(error) }
 }
 
 /// What a stay in Lua has left.
@@ -236,7 +240,7 @@ impl Future for Run {
             if limit.as_mut().poll(context).is_ready() {
                 let total = run.state.shared().limits.total;
                 run.remark(&format!("ended after {total:?}, while it waited"));
-                let outcome = failed(run.stage, Trouble::TooLong);
+                let outcome = failed(run.stage, ScriptError::TooLong);
                 return run.end(outcome);
             }
             let (number, result) = ready!(waits.poll(context));

@@ -57,16 +57,16 @@ pub struct BackendRequest<'a> {
 
 /// An error: the failure for the client, and the reason for the log.
 #[derive(Debug)]
-pub struct Trouble {
+pub struct BackendError {
     /// What the client is told.
     pub failure: Failure,
     /// What the log says.
     pub reason: Cow<'static, str>,
 }
 
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Trouble {
-        Trouble { failure, reason: failure.text().into() }
+impl From<Failure> for BackendError {
+    fn from(failure: Failure) -> BackendError {
+        BackendError { failure, reason: failure.text().into() }
     }
 }
 
@@ -83,7 +83,7 @@ pub async fn serve(
 ) -> Result<Response<Source>, Failure> {
     let is_repeatable = is_safe(request) && matches!(body, Body::Empty);
     let call = BackendRequest { is_repeatable, ..arrival.call(request, script, variables) };
-    answer(&call, handler, body, ledger).await.map_err(|trouble| arrival.told(trouble, request))
+    answer(&call, handler, body, ledger).await.map_err(|error| arrival.told(error, request))
 }
 
 /// Asks the application number `index` whether a request for `path` may be served.
@@ -102,7 +102,7 @@ pub async fn authorize(
     let call = arrival.call(request, &script, &[]);
     let verdict = fastcgi::authorize(index, &call).await;
     ledger.mark(Phase::Authorize);
-    verdict.map_err(|trouble| arrival.told(trouble, request))
+    verdict.map_err(|error| arrival.told(error, request))
 }
 
 /// Sends a file through the application number `index`.
@@ -120,9 +120,7 @@ pub async fn filter(
     let filename = file.path.as_path().into();
     let script = Script { filename, script_name: path.into(), path_info: Vec::new() };
     let call = arrival.call(request, &script, variables);
-    fastcgi::filter(index, &call, file, ledger)
-        .await
-        .map_err(|trouble| arrival.told(trouble, request))
+    fastcgi::filter(index, &call, file, ledger).await.map_err(|error| arrival.told(error, request))
 }
 
 /// Whether the request may be repeated without harm if it has no body.
@@ -143,9 +141,9 @@ impl<'a> Arrival<'a> {
     }
 
     /// Writes the full reason into the log, and gives the failure for the client.
-    pub fn told(self, trouble: Trouble, request: &Request<()>) -> Failure {
-        log::failed(&self.site.config.name, trouble.failure, &trouble.reason, request);
-        trouble.failure
+    pub fn told(self, error: BackendError, request: &Request<()>) -> Failure {
+        log::failed(&self.site.config.name, error.failure, &error.reason, request);
+        error.failure
     }
 }
 
@@ -155,7 +153,7 @@ async fn answer(
     mut handler: &Handler,
     mut body: Body,
     ledger: &mut Ledger,
-) -> Result<Response<Source>, Trouble> {
+) -> Result<Response<Source>, BackendError> {
     let mut fallback = match handler {
         Handler::Workers(_) => call.site.fallback.map(|index| &call.context.sites[index].handler),
         Handler::Upstream(_) | Handler::Scripts(_) | Handler::Nobody => None,

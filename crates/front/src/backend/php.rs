@@ -14,7 +14,7 @@ use tokamak_upstream::shm::{
 };
 
 use super::response_head::{drop_connection_fields, is_interim, put_header};
-use super::{BackendRequest, Trouble, cgi};
+use super::{BackendError, BackendRequest, cgi};
 use crate::caller::Caller;
 use crate::failure::{Failure, Retry};
 use crate::response::{Source, length};
@@ -36,7 +36,7 @@ pub async fn ask(
     body: Body,
     may_decline: bool,
     ledger: &mut Ledger,
-) -> Result<Option<Response<Source>>, Trouble> {
+) -> Result<Option<Response<Source>>, BackendError> {
     let mut exchange = submit(gate, call, body)?;
     let mut first = head(call.caller, &mut exchange).await;
     if call.is_repeatable && first.as_ref().is_err_and(may_retry) {
@@ -50,9 +50,9 @@ pub async fn ask(
     }
 }
 
-impl From<WorkerError> for Trouble {
-    fn from(fault: WorkerError) -> Trouble {
-        Trouble { failure: Failure::from(&fault), reason: fault.to_string().into() }
+impl From<WorkerError> for BackendError {
+    fn from(fault: WorkerError) -> BackendError {
+        BackendError { failure: Failure::from(&fault), reason: fault.to_string().into() }
     }
 }
 

@@ -6,7 +6,7 @@ use tokamak_fastcgi::encode::{self, Pieces};
 use tokamak_fastcgi::{ProtocolStatus, Stream};
 use tokamak_upstream::shm::{Event, Outcome, QueuedRequest, ResponseHead, UsageFrame};
 
-use crate::backend::Trouble;
+use crate::backend::BackendError;
 use crate::failure::Failure;
 use crate::fpm::Running;
 use crate::response::pages;
@@ -32,7 +32,7 @@ pub enum End {
     /// It is complete; its END_REQUEST has been written.
     Complete,
     /// There is no response, and nothing has been written.
-    Failed(Trouble),
+    Failed(BackendError),
     /// As `Failed`, but the reason has been logged already.
     Refused(Failure),
     /// It ended early: the web server must not take the part for the whole response.

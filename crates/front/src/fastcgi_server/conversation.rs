@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::answer::{self, Answer, End, MOST_WAITING};
 use super::gather::Gathering;
 use super::script::Script;
-use crate::backend::Trouble;
+use crate::backend::BackendError;
 use crate::client::activity::{Activity, Waiting};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -345,7 +345,7 @@ impl Conversation {
                     self.log(&request, None);
                     self.ended();
                 }
-                End::Failed(Trouble { failure, reason }) => self.refuse(id, failure, &reason),
+                End::Failed(BackendError { failure, reason }) => self.refuse(id, failure, &reason),
                 End::Refused(failure) => self.dismiss(at, failure),
                 End::BrokenOff(reason) => {
                     let request = self.requests.swap_remove(at);

@@ -118,7 +118,7 @@ impl Script {
                 Poll::Pending => None,
             };
             let written = match outcome {
-                Some(Outcome::Failed(trouble)) => Err(lua::failure(trouble)),
+                Some(Outcome::Failed(error)) => Err(lua::failure(error)),
                 _ => self.pass_on(id, out, outcome.is_some()),
             };
             let stderr = std::mem::take(&mut self.shared.output().stderr);

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokamak_config as config;
-use tokamak_lua::{Engine, Limits, LuaState, ScriptId, Stage, Trouble};
+use tokamak_lua::{Engine, Limits, LuaState, ScriptError, ScriptId, Stage};
 
 use crate::failure::Failure;
 use crate::route;
@@ -128,9 +128,9 @@ impl Hooks {
 }
 
 /// The failure for a request whose script failed.
-pub fn failure(trouble: Trouble) -> Failure {
-    match trouble {
-        Trouble::Error => Failure::Internal,
-        Trouble::TooLong | Trouble::NoMemory => Failure::ScriptEnded,
+pub fn failure(error: ScriptError) -> Failure {
+    match error {
+        ScriptError::Error => Failure::Internal,
+        ScriptError::TooLong | ScriptError::NoMemory => Failure::ScriptEnded,
     }
 }

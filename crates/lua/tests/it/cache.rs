@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tokamak_lua::{Limits, Outcome, Trouble};
+use tokamak_lua::{Limits, Outcome, ScriptError};
 
 use crate::harness::{Memory, Site};
 
@@ -57,7 +57,7 @@ fn a_script_that_never_was_good_fails_with_its_line() {
     let site = Site::new(Limits::default(), &[("test.lua", "local a =\n\n= 5")]);
     for _ in 0..2 {
         let (outcome, memory) = site.ask("test.lua");
-        assert_eq!(outcome, Outcome::Failed(Trouble::Error));
+        assert_eq!(outcome, Outcome::Failed(ScriptError::Error));
         assert!(memory.log[0].contains("test.lua:3:"), "{:?}", memory.log);
     }
 }
@@ -67,7 +67,7 @@ fn a_script_that_never_was_good_fails_with_its_line() {
 fn a_script_cannot_leave_its_function() {
     for text in ["end return function() end, function()", "end) (function()", "return 200 end do"] {
         let site = Site::new(Limits::default(), &[("test.lua", text)]);
-        assert_eq!(site.ask("test.lua").0, Outcome::Failed(Trouble::Error), "{text}");
+        assert_eq!(site.ask("test.lua").0, Outcome::Failed(ScriptError::Error), "{text}");
     }
 }
 
@@ -77,7 +77,7 @@ fn a_deleted_script_fails_and_comes_back() {
     assert_eq!(site.ask("test.lua").0, Outcome::Answer(200));
     let path = site.folder.path().join("test.lua");
     std::fs::remove_file(&path).expect("it was there");
-    let memory = ask_until(&site, |outcome, _| *outcome == Outcome::Failed(Trouble::Error));
+    let memory = ask_until(&site, |outcome, _| *outcome == Outcome::Failed(ScriptError::Error));
     assert!(memory.log[0].contains("test.lua failed: No such file"), "{:?}", memory.log);
     std::fs::write(&path, "return 204").expect("a writable folder");
     ask_until(&site, |outcome, _| *outcome == Outcome::Answer(204));

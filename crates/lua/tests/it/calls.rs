@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use tokamak_lua::{Limits, Outcome, Trouble};
+use tokamak_lua::{Limits, Outcome, ScriptError};
 
 use crate::harness::{Site, run, show};
 
 /// The message of a script that raises an error.
 fn raised(script: &str) -> String {
     let (outcome, memory) = run(script);
-    assert_eq!(outcome, Outcome::Failed(Trouble::Error), "{script}");
+    assert_eq!(outcome, Outcome::Failed(ScriptError::Error), "{script}");
     memory.log.join("\n")
 }
 
@@ -239,7 +239,7 @@ fn branches_are_bounded_as_scripts_are() {
         ],
     );
     for name in ["spin.lua", "wait.lua", "spin.lua"] {
-        assert_eq!(site.ask(name).0, Outcome::Failed(Trouble::TooLong), "{name}");
+        assert_eq!(site.ask(name).0, Outcome::Failed(ScriptError::TooLong), "{name}");
         assert_eq!(site.ask("good.lua").0, Outcome::Answer(204));
     }
 }

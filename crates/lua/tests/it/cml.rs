@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tokamak_lua::{Limits, Outcome, Stage, Trouble};
+use tokamak_lua::{Limits, Outcome, ScriptError, Stage};
 
 use crate::harness::{Memory, Site, request};
 
@@ -90,7 +90,7 @@ fn scripts_that_cannot_decide_are_errors() {
         ("if then", "index.cml:1:"),
     ] {
         let (outcome, memory) = serve(script, &FILES, |_| {});
-        assert_eq!(outcome, Outcome::Failed(Trouble::Error), "{script}");
+        assert_eq!(outcome, Outcome::Failed(ScriptError::Error), "{script}");
         assert!(memory.log[0].contains(said), "{script}: {:?}", memory.log);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use tokamak_lua::cache::{Override, Purge};
-use tokamak_lua::{Limits, Outcome, Trouble};
+use tokamak_lua::{Limits, Outcome, ScriptError};
 
 use crate::harness::{Site, run, show};
 
@@ -116,7 +116,7 @@ fn mistakes_are_errors_with_a_line() {
         "answer()",
     ] {
         let (outcome, memory) = run(&format!("tokamak.cache.{bad}"));
-        assert_eq!(outcome, Outcome::Failed(Trouble::Error), "{bad}");
+        assert_eq!(outcome, Outcome::Failed(ScriptError::Error), "{bad}");
         assert!(memory.log[0].contains("test.lua:1:"), "{bad}: {:?}", memory.log);
     }
 }

@@ -1,6 +1,6 @@
 //! What a return value means, row by row, and what becomes of errors.
 
-use tokamak_lua::{Limits, Outcome, Stage, Trouble};
+use tokamak_lua::{Limits, Outcome, ScriptError, Stage};
 
 use crate::harness::{Site, request, run};
 
@@ -65,7 +65,7 @@ fn what_is_no_whole_number_is_logged_and_goes_on_without_headers() {
 #[test]
 fn an_error_is_logged_with_place_and_traceback() {
     let (outcome, memory) = run("local function deep()\n  error('broken')\nend\ndeep()");
-    assert_eq!(outcome, Outcome::Failed(Trouble::Error));
+    assert_eq!(outcome, Outcome::Failed(ScriptError::Error));
     let log = memory.log.join("\n");
     assert!(log.contains("test.lua:2: broken"), "{log}");
     assert!(log.contains("stack traceback") && log.contains("test.lua:4"), "{log}");
@@ -81,11 +81,11 @@ fn an_error_is_logged_with_place_and_traceback() {
         ("return coroutine.yield(5)", "yield from outside a coroutine"),
     ] {
         let (outcome, memory) = run(script);
-        assert_eq!(outcome, Outcome::Failed(Trouble::Error), "{script}");
+        assert_eq!(outcome, Outcome::Failed(ScriptError::Error), "{script}");
         assert!(memory.log.join("\n").contains(said), "{script}: {:?}", memory.log);
     }
-    assert_eq!(Trouble::Error.status(), 500);
-    assert_eq!(Trouble::TooLong.status(), 503);
+    assert_eq!(ScriptError::Error.status(), 500);
+    assert_eq!(ScriptError::TooLong.status(), 503);
 }
 
 #[test]

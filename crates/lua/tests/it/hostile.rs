@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tokamak_lua::{Limits, Outcome, Trouble};
+use tokamak_lua::{Limits, Outcome, ScriptError};
 
 use crate::harness::{Site, run, show};
 
@@ -16,8 +16,8 @@ fn patient() -> Limits {
 }
 
 /// Runs a script that must be ended, and a good one after it in the same state.
-fn ended(script: &str, trouble: Trouble) -> String {
-    let limits = if trouble == Trouble::TooLong { strict() } else { patient() };
+fn ended(script: &str, error: ScriptError) -> String {
+    let limits = if error == ScriptError::TooLong { strict() } else { patient() };
     let site = Site::new(
         limits,
         &[("bad.lua", script), ("good.lua", "lighty.content = {'fine'} return 200")],
@@ -26,7 +26,7 @@ fn ended(script: &str, trouble: Trouble) -> String {
     for _ in 0..2 {
         let began = Instant::now();
         let (outcome, memory) = site.ask("bad.lua");
-        assert_eq!(outcome, Outcome::Failed(trouble), "{script}\n{:?}", memory.log);
+        assert_eq!(outcome, Outcome::Failed(error), "{script}\n{:?}", memory.log);
         assert!(began.elapsed() < Duration::from_secs(25), "{script}: {:?}", began.elapsed());
         log = memory.log.join("\n");
         let (outcome, memory) = site.ask("good.lua");
@@ -46,7 +46,7 @@ fn ended(script: &str, trouble: Trouble) -> String {
 fn a_compiled_loop_ends() {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        sender.send(ended("local i = 0\nwhile true do i = i + 1 end", Trouble::TooLong))
+        sender.send(ended("local i = 0\nwhile true do i = i + 1 end", ScriptError::TooLong))
     });
     let log = receiver.recv_timeout(Duration::from_secs(60)).expect("it ends");
     assert!(log.contains("bad.lua:2:") || log.contains("bad.lua:1:"), "{log}");
@@ -54,49 +54,55 @@ fn a_compiled_loop_ends() {
 
 #[test]
 fn endless_loops_end() {
-    ended("while true do end", Trouble::TooLong);
-    ended("for i = 1, 1e308 do local x = i * 2 end", Trouble::TooLong);
+    ended("while true do end", ScriptError::TooLong);
+    ended("for i = 1, 1e308 do local x = i * 2 end", ScriptError::TooLong);
     // Never compiled: the compiler does not know this function.
-    ended("while true do setfenv(function() end, {}) end", Trouble::TooLong);
+    ended("while true do setfenv(function() end, {}) end", ScriptError::TooLong);
     ended(
         "local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) return t[1]",
-        Trouble::Error,
+        ScriptError::Error,
     );
-    ended("goto again ::again:: goto again", Trouble::TooLong);
+    ended("goto again ::again:: goto again", ScriptError::TooLong);
 }
 
 #[test]
 fn the_end_cannot_be_caught() {
-    ended("while true do pcall(function() while true do end end) end", Trouble::TooLong);
+    ended("while true do pcall(function() while true do end end) end", ScriptError::TooLong);
     ended(
         "local function f() return pcall(f) end while true do xpcall(f, f) end",
-        Trouble::TooLong,
+        ScriptError::TooLong,
     );
     ended(
         "while true do coroutine.wrap(function() pcall(function() while true do end end) end)() end",
-        Trouble::TooLong,
+        ScriptError::TooLong,
     );
     ended(
         "local function forever() while true do end end \
          xpcall(forever, forever) setmetatable({}, {__gc = forever}) forever()",
-        Trouble::TooLong,
+        ScriptError::TooLong,
     );
     ended(
         "local co co = coroutine.create(function() while true do coroutine.yield() end end) \
            while true do coroutine.resume(co) end",
-        Trouble::TooLong,
+        ScriptError::TooLong,
     );
-    ended("table.sort({3, 1, 2, 5, 4, 9, 7}, function() while true do end end)", Trouble::TooLong);
-    ended("string.gsub(('x'):rep(9), '.', function() while true do end end)", Trouble::TooLong);
+    ended(
+        "table.sort({3, 1, 2, 5, 4, 9, 7}, function() while true do end end)",
+        ScriptError::TooLong,
+    );
+    ended("string.gsub(('x'):rep(9), '.', function() while true do end end)", ScriptError::TooLong);
 }
 
 #[test]
 fn endless_recursion_is_an_error() {
-    let log = ended("local function f() return 1 + f() end f()", Trouble::Error);
+    let log = ended("local function f() return 1 + f() end f()", ScriptError::Error);
     assert!(log.contains("stack overflow"), "{log}");
-    ended("local function f() return f() end f()", Trouble::TooLong);
-    ended("local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x", Trouble::Error);
-    ended("local function f(...) return f(1, ...) end f()", Trouble::TooLong);
+    ended("local function f() return f() end f()", ScriptError::TooLong);
+    ended(
+        "local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x",
+        ScriptError::Error,
+    );
+    ended("local function f(...) return f(1, ...) end f()", ScriptError::TooLong);
 }
 
 /// Which limit is reached first depends on the machine.
@@ -158,7 +164,7 @@ fn endless_memory_is_no_memory() {
         "local t = {} for i = 1, 1e6 do t[i] = ('x'):rep(1000) end return table.concat(t)",
         "local s = ('x'):rep(1e6) return (s:gsub('x', ('y'):rep(1000)))",
     ] {
-        ended(script, Trouble::NoMemory);
+        ended(script, ScriptError::NoMemory);
     }
 }
 
@@ -174,7 +180,7 @@ fn patterns_that_take_for_ever_end() {
         "for m in s:gmatch('.-.-.-.-b') do end",
         "local r = s:find(('a?'):rep(60) .. ('a'):rep(60) .. 'b')",
     ] {
-        let log = ended(&format!("{text}\n{search} return 0"), Trouble::TooLong);
+        let log = ended(&format!("{text}\n{search} return 0"), ScriptError::TooLong);
         assert!(log.contains("bad.lua:2:"), "{log}");
     }
 }
@@ -193,7 +199,7 @@ fn a_state_that_is_full_is_replaced() {
         ],
     );
     let (outcome, memory) = site.ask("hoard.lua");
-    assert_eq!(outcome, Outcome::Failed(Trouble::NoMemory));
+    assert_eq!(outcome, Outcome::Failed(ScriptError::NoMemory));
     let log = memory.log.join("\n");
     assert!(log.contains("Lua state, and all that _G had in it, was replaced"), "{log}");
     let (outcome, memory) = site.ask("good.lua");
@@ -371,7 +377,7 @@ fn coroutines_of_scripts_work_and_stay_theirs() {
     }
     assert_eq!(
         run("coroutine.wrap(function() error('inside') end)()").0,
-        Outcome::Failed(Trouble::Error)
+        Outcome::Failed(ScriptError::Error)
     );
 }
 
@@ -398,6 +404,6 @@ fn a_flood_of_words_is_bounded() {
     assert!(memory.log[0].len() < 10_000);
     assert_eq!(memory.log[1], "(lua-print) a\tnil\ttrue\t5");
     let (outcome, memory) = run("for i = 1, 1e5 do lighty.status['flood.' .. i] = 1 end");
-    assert_eq!(outcome, Outcome::Failed(Trouble::Error));
+    assert_eq!(outcome, Outcome::Failed(ScriptError::Error));
     assert!(memory.log[0].contains("no room"), "{:?}", memory.log);
 }

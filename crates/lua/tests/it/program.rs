@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokamak_lua::{
-    Absent, Call, Engine, Host, Limits, LuaState, Outcome, Program, RedisServer, Stage, Trouble,
-    Value, Waiting,
+    Absent, Call, Engine, Host, Limits, LuaState, Outcome, Program, RedisServer, ScriptError,
+    Stage, Value, Waiting,
 };
 
 use crate::harness::wait_for;
@@ -224,7 +224,7 @@ fn errors_go_to_the_error_stream_and_to_the_log() {
         "io.stderr:write('oh', 1) print('x')\nlocal t = nil\nt.x = 1",
     )]);
     let (outcome, console) = programs.run("test.lua", Console::default());
-    assert_eq!(outcome, Outcome::Failed(Trouble::Error));
+    assert_eq!(outcome, Outcome::Failed(ScriptError::Error));
     assert_eq!(console.errors, b"oh1");
     let said = &console.log[0];
     assert!(
@@ -375,7 +375,7 @@ fn a_long_response_waits_for_its_reader() {
     assert!(console.waits.load(Relaxed) > 10);
     // Where a script cannot wait, there is an end.
     let (outcome, console) = programs.run("inside.lua", Console::default());
-    assert_eq!(outcome, Outcome::Failed(Trouble::Error));
+    assert_eq!(outcome, Outcome::Failed(ScriptError::Error));
     assert!(console.log[0].contains("too much"), "{:?}", console.log);
     assert_eq!(programs.prints("callback.lua").len(), 100_000);
 }
@@ -400,20 +400,20 @@ fn what_has_been_printed_is_on_its_way_while_a_script_waits() {
 fn endless_scripts_end() {
     let limits =
         Limits { stretch: Duration::from_millis(200), memory: 16 << 20, ..Limits::default() };
-    for (script, trouble) in [
-        ("while true do end", Trouble::TooLong),
-        ("local function f() return f() + 1 end f()", Trouble::Error),
-        ("local t = {} while true do t[#t + 1] = ('x'):rep(#t) end", Trouble::NoMemory),
-        ("print(io.read('*a'):rep(1e9))", Trouble::NoMemory),
-        ("os.exit()", Trouble::Error),
+    for (script, error) in [
+        ("while true do end", ScriptError::TooLong),
+        ("local function f() return f() + 1 end f()", ScriptError::Error),
+        ("local t = {} while true do t[#t + 1] = ('x'):rep(#t) end", ScriptError::NoMemory),
+        ("print(io.read('*a'):rep(1e9))", ScriptError::NoMemory),
+        ("os.exit()", ScriptError::Error),
     ] {
         let programs =
             Programs::limited(limits, &[("test.lua", script), ("fine.lua", "print('fine')")]);
         let console = Console { input: b"x".to_vec(), ..Console::default() };
         let (outcome, console) = programs.run("test.lua", console);
-        assert_eq!(outcome, Outcome::Failed(trouble), "{script}: {:?}", console.log);
+        assert_eq!(outcome, Outcome::Failed(error), "{script}: {:?}", console.log);
         assert!(
-            console.log[0].contains("test.lua") || trouble == Trouble::NoMemory,
+            console.log[0].contains("test.lua") || error == ScriptError::NoMemory,
             "{:?}",
             console.log
         );

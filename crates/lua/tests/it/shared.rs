@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokamak_lua::{Limits, LuaState, Outcome, Stage, Trouble};
+use tokamak_lua::{Limits, LuaState, Outcome, ScriptError, Stage};
 
 use crate::harness::{Site, request, run, show, wait_for};
 
@@ -127,7 +127,7 @@ fn mistakes_are_errors_with_a_line() {
         "tokamak.shared.nobody:get('a')",
     ] {
         let (outcome, memory) = run(bad);
-        assert_eq!(outcome, Outcome::Failed(Trouble::Error), "{bad}");
+        assert_eq!(outcome, Outcome::Failed(ScriptError::Error), "{bad}");
         assert!(memory.log[0].contains("test.lua:1:"), "{bad}: {:?}", memory.log);
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokamak_lua::{Host, Limits, Outcome, Run, Stage, Trouble};
+use tokamak_lua::{Host, Limits, Outcome, Run, ScriptError, Stage};
 
 use crate::harness::{Memory, Site, request, run, wait_for};
 
@@ -74,7 +74,7 @@ fn waiting_is_bounded_in_all() {
     );
     let began = Instant::now();
     let (outcome, memory) = site.ask("test.lua");
-    assert_eq!(outcome, Outcome::Failed(Trouble::TooLong));
+    assert_eq!(outcome, Outcome::Failed(ScriptError::TooLong));
     assert!(memory.log[0].contains("while it waited"), "{:?}", memory.log);
     assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!(site.ask("good.lua").0, Outcome::Answer(200));
@@ -85,17 +85,17 @@ fn waiting_is_bounded_in_all() {
 fn a_loop_after_a_pause_ends_as_well() {
     let limits = Limits { stretch: Duration::from_millis(200), ..Limits::default() };
     let site = Site::new(limits, &[("test.lua", "tokamak.sleep(0.4) while true do end")]);
-    assert_eq!(site.ask("test.lua").0, Outcome::Failed(Trouble::TooLong));
+    assert_eq!(site.ask("test.lua").0, Outcome::Failed(ScriptError::TooLong));
 }
 
 #[test]
 fn only_the_script_itself_waits() {
     let (outcome, memory) = run("coroutine.wrap(function() tokamak.sleep(0) end)()");
-    assert_eq!(outcome, Outcome::Failed(Trouble::Error));
+    assert_eq!(outcome, Outcome::Failed(ScriptError::Error));
     assert!(memory.log[0].contains("not a coroutine of its own"), "{:?}", memory.log);
     for bad in ["tokamak.sleep()", "tokamak.sleep('x')", "tokamak.sleep(-1)", "tokamak.sleep(0/0)"]
     {
-        assert_eq!(run(bad).0, Outcome::Failed(Trouble::Error), "{bad}");
+        assert_eq!(run(bad).0, Outcome::Failed(ScriptError::Error), "{bad}");
     }
 }
 

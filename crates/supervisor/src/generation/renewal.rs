@@ -6,7 +6,7 @@ use tokamak_sys::control::ToFront;
 
 use super::{Generation, LEAVE, Life};
 use crate::log::{self, Level};
-use crate::pool::{Pool, Trouble};
+use crate::pool::{Pool, RenewalReason};
 use crate::renew::Renewals;
 use crate::succession::{Action, Limits, Role, Seen, judge};
 
@@ -65,7 +65,7 @@ impl Generation {
             })
         };
         let mut wanting =
-            self.pools().filter(|pool| pool.trouble().is_some()).map(|pool| pool.site_index);
+            self.pools().filter(|pool| pool.renewal_reason().is_some()).map(|pool| pool.site_index);
         wanting.find(|site_index| {
             !is_under_way(*site_index) && self.histories[*site_index].pace.allowed(now)
         })
@@ -75,8 +75,8 @@ impl Generation {
     pub fn announce_renewal(&mut self, site_index: usize, now: u64) {
         let pause = self.histories[site_index].pace.begun(now);
         let Some(pool) = self.pools().find(|pool| pool.site_index == site_index) else { return };
-        match pool.trouble() {
-            Some(Trouble::Outdated(reason)) => {
+        match pool.renewal_reason() {
+            Some(RenewalReason::Outdated(reason)) => {
                 pool.say(
                     Level::Info,
                     format_args!("the image is outdated, a new one is made: {reason}"),
@@ -91,20 +91,20 @@ impl Generation {
                     );
                 }
             }
-            Some(Trouble::Spoiled(reason)) => {
+            Some(RenewalReason::Spoiled(reason)) => {
                 pool.say(
                     Level::Error,
                     format_args!("the queue is spoiled, other processes start: {reason}"),
                 );
             }
-            Some(Trouble::Silent) => {
+            Some(RenewalReason::Silent) => {
                 let seconds = pool.watchdog().as_secs_f64();
                 let message = format_args!(
                     "the PHP zygote gives no sign of life for {seconds} s, other processes start"
                 );
                 pool.say(Level::Error, message);
             }
-            Some(Trouble::Changed(reason)) => {
+            Some(RenewalReason::Changed(reason)) => {
                 pool.say(
                     Level::Error,
                     format_args!(
@@ -213,7 +213,7 @@ impl Generation {
         // No worker takes requests from a spoiled queue: those in it are lost, and tried again
         // elsewhere.
         self.seats[before].has_left |=
-            matches!(self.seats[before].pool.trouble(), Some(Trouble::Spoiled(_)));
+            matches!(self.seats[before].pool.renewal_reason(), Some(RenewalReason::Spoiled(_)));
         // The order of the sites stays.
         self.seats.swap(before, next);
         self.histories[site_index].renewals += 1;

@@ -7,7 +7,7 @@ use tokamak_sys::control::{Signal, Status, ToFront, ToZygote};
 use tokamak_sys::process;
 use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
-use super::{PROOF, Pool, Trouble, fpm};
+use super::{PROOF, Pool, RenewalReason, fpm};
 use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
 use crate::size::{self, Change, Count};
@@ -35,7 +35,7 @@ impl Pool {
         self.send(None, now);
         self.mind_zygote(launch, now);
         if self.zygote.is_still(self.watchdog, now) {
-            self.trouble.get_or_insert(Trouble::Silent);
+            self.renewal_reason.get_or_insert(RenewalReason::Silent);
         }
         let measure = self.limits.memory > 0 && since(self.measured, now) >= MEASURE_EVERY;
         if measure {

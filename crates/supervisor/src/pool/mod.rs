@@ -61,7 +61,7 @@ pub struct Place {
 
 /// Why a site is to get other processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum RenewalReason {
     /// What has changed since the image was taken that the workers serve.
     Outdated(String),
     /// What is wrong with the queue.
@@ -102,7 +102,7 @@ pub struct Pool {
     replacing: u32,
     served: u64,
     failure: Option<String>,
-    trouble: Option<Trouble>,
+    renewal_reason: Option<RenewalReason>,
     /// How long its zygote may be silent; zero: for ever.
     watchdog: Duration,
     version: Option<String>,
@@ -173,7 +173,7 @@ impl Pool {
             replacing: 0,
             served: 0,
             failure: None,
-            trouble: None,
+            renewal_reason: None,
             watchdog: server.timeouts.watchdog,
             version: None,
             exposes_php: false,
@@ -264,14 +264,14 @@ impl Pool {
     }
 
     /// Why its site is to get other processes, if it is.
-    pub fn trouble(&self) -> Option<&Trouble> {
-        self.trouble.as_ref()
+    pub fn renewal_reason(&self) -> Option<&RenewalReason> {
+        self.renewal_reason.as_ref()
     }
 
     /// The front says that the queue is spoiled.
     pub fn spoiled(&mut self, reason: String) {
         if !self.watchdog.is_zero() {
-            self.trouble = Some(Trouble::Spoiled(reason));
+            self.renewal_reason = Some(RenewalReason::Spoiled(reason));
         }
     }
 
@@ -329,7 +329,7 @@ impl Pool {
                 // Whatever was wrong with an earlier one.
                 self.failure = None;
                 // But for the queue, which is the same.
-                self.trouble.take_if(|trouble| !matches!(trouble, Trouble::Spoiled(_)));
+                self.renewal_reason.take_if(|reason| !matches!(reason, RenewalReason::Spoiled(_)));
             }
             FromZygote::Spawned { index, instance, pid } => {
                 let Some(place) = self.place(index, instance) else { return };
@@ -364,7 +364,7 @@ impl Pool {
             }
             FromZygote::Outdated { reason } => self.outdate(&reason),
             FromZygote::Changed { reason } => {
-                self.trouble.get_or_insert(Trouble::Changed(reason));
+                self.renewal_reason.get_or_insert(RenewalReason::Changed(reason));
             }
             FromZygote::Output => {
                 let output = Output::of_site(fds, &self.site.name, "the zygote".to_owned());
@@ -394,7 +394,7 @@ impl Pool {
     /// others without need.
     fn outdate(&mut self, reason: &str) {
         if self.is_sealed() {
-            self.trouble.get_or_insert(Trouble::Outdated(reason.to_owned()));
+            self.renewal_reason.get_or_insert(RenewalReason::Outdated(reason.to_owned()));
         }
     }
 
@@ -493,7 +493,7 @@ impl Pool {
                     format_args!("a worker is replaced: {}, pid={pid}", cause(why)),
                 );
                 // Its zygote may have said more.
-                if why == Why::Exit(EXIT_OUTDATED) && self.trouble.is_none() {
+                if why == Why::Exit(EXIT_OUTDATED) && self.renewal_reason.is_none() {
                     self.outdate("a worker has found it so");
                 }
             }
@@ -601,7 +601,8 @@ impl Pool {
         // An earlier zygote has understood the queue, so a worker has spoiled it since. No later
         // one will understand it either.
         if status == Status::Code(EXIT_MISMATCH) && self.version.is_some() {
-            self.trouble = Some(Trouble::Spoiled("its description is damaged".to_owned()));
+            self.renewal_reason =
+                Some(RenewalReason::Spoiled("its description is damaged".to_owned()));
         }
         if self.ending.is_none() && self.zygote.has_failed() {
             self.say(Level::Info, format_args!("PHP is started again in {wait:.1} s"));

@@ -50,7 +50,7 @@ fn a_queue_that_no_zygote_understands_any_more_is_spoiled() {
             pool.receive(launch, 2, &mut deaths);
         }
         assert!(pool.zygote_exited(1, Status::Code(EXIT_MISMATCH), 3, &mut deaths));
-        let is_spoiled = matches!(pool.trouble(), Some(Trouble::Spoiled(_)));
+        let is_spoiled = matches!(pool.renewal_reason(), Some(RenewalReason::Spoiled(_)));
         assert_eq!(is_spoiled, expected, "understood before: {was_understood}");
     }
 }

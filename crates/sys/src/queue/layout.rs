@@ -108,7 +108,7 @@ pub(super) const SLOT_HEAD: usize = 4096;
 
 /// A value alone on its cache lines (two: the neighbour is prefetched with it).
 #[repr(C, align(128))]
-pub(super) struct Alone<T>(pub T);
+pub(super) struct CachePadded<T>(pub T);
 
 #[repr(C, align(128))]
 pub(super) struct Header {
@@ -116,22 +116,22 @@ pub(super) struct Header {
     pub version: AtomicU32,
     pub geometry: Geometry,
     /// Tickets given out; a copy for onlookers, the front keeps its own.
-    pub tail: Alone<AtomicU32>,
+    pub tail: CachePadded<AtomicU32>,
     /// The next ticket to be claimed.
-    pub head: Alone<AtomicU32>,
+    pub head: CachePadded<AtomicU32>,
     /// One bit a worker that sleeps and wants to be woken.
-    pub sleepers: Alone<[AtomicU64; SLEEPER_WORDS]>,
+    pub sleepers: CachePadded<[AtomicU64; SLEEPER_WORDS]>,
     /// What is said of the pool: one number for each [`super::PoolNumber`].
-    pub pool: Alone<[AtomicU64; POOL_NUMBERS]>,
+    pub pool: CachePadded<[AtomicU64; POOL_NUMBERS]>,
 }
 
 /// One event loop of the front.
 #[repr(C, align(128))]
 pub(super) struct Loop {
     /// 1: the loop sleeps or is about to; the worker that sets it to 0 rings the loop's bell.
-    pub asleep: Alone<AtomicU32>,
+    pub asleep: CachePadded<AtomicU32>,
     /// One bit a slot of this loop in which something happened.
-    pub ready: Alone<[AtomicU64; READY_WORDS]>,
+    pub ready: CachePadded<[AtomicU64; READY_WORDS]>,
 }
 
 /// What one worker says of itself. Read by the supervisor as untrusted numbers and bytes.
@@ -196,16 +196,16 @@ pub(super) struct SlotHead {
     /// 0 running, else an [`super::Outcome`]. Worker.
     pub outcome: AtomicU32,
     /// Body bytes written by the front.
-    pub body_tail: Alone<AtomicU64>,
+    pub body_tail: CachePadded<AtomicU64>,
     /// Response bytes read by the front.
     pub response_head: AtomicU64,
     /// Body bytes read. Worker.
-    pub body_head: Alone<AtomicU64>,
+    pub body_head: CachePadded<AtomicU64>,
     /// Response bytes published. Worker.
     pub response_tail: AtomicU64,
     /// Futex word: 1 while the worker waits for ring space or body bytes. Worker; the front sets it
     /// to 0.
-    pub waits: Alone<AtomicU32>,
+    pub waits: CachePadded<AtomicU32>,
 }
 
 const _: () = assert!(size_of::<SlotHead>() <= SLOT_HEAD);

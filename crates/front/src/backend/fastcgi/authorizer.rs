@@ -8,7 +8,7 @@ use http::header::HeaderMap;
 use tokamak_upstream::fcgi::Event;
 
 use super::{Begun, broken};
-use crate::backend::Trouble;
+use crate::backend::BackendError;
 use crate::backend::cgi::Variables;
 use crate::response::Source;
 
@@ -22,7 +22,7 @@ pub enum Authorization {
 
 /// Reads a response with status 200 to its end and gives its variables. The body is ignored, but it
 /// must be complete: an authorizer that dies in the middle has not allowed the request.
-pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, Trouble> {
+pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, BackendError> {
     let Begun { head, pieces, fault, mut exchange, mut complaints, .. } = begun;
     if let Some(fault) = fault {
         return Err(fault.into());

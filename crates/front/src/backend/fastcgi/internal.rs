@@ -9,7 +9,7 @@ use http::{Method, Response};
 use tokamak_config as config;
 
 use super::head::Head;
-use crate::backend::{BackendRequest, Trouble};
+use crate::backend::{BackendError, BackendRequest};
 use crate::failure::Failure;
 use crate::response::Source;
 use crate::response::files::{self, Found, Opened};
@@ -45,12 +45,12 @@ pub fn send(
     config: &config::Upstream,
     head: Head,
     wanted: &Wanted,
-) -> Result<Response<Source>, Trouble> {
+) -> Result<Response<Source>, BackendError> {
     let found = match wanted {
         Wanted::Url(url) => by_url(call, config, url),
         Wanted::File(path) => by_path(call, config, path),
     };
-    let found = found.ok_or_else(|| Trouble {
+    let found = found.ok_or_else(|| BackendError {
         failure: Failure::NotFound,
         reason: match wanted {
             Wanted::Url(url) => {

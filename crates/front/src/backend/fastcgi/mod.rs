@@ -24,7 +24,7 @@ use tokamak_upstream::body::Body;
 use tokamak_upstream::fcgi::{self, Event, Exchange, Relay, ResponseStart, UpstreamError};
 
 use crate::backend::response_head::is_interim;
-use crate::backend::{BackendRequest, Trouble};
+use crate::backend::{BackendError, BackendRequest};
 use crate::failure::Failure;
 use crate::response::files::Found;
 use crate::response::{Source, length};
@@ -40,7 +40,7 @@ pub async fn ask(
     call: &BackendRequest<'_>,
     body: Body,
     ledger: &mut Ledger,
-) -> Result<Response<Source>, Trouble> {
+) -> Result<Response<Source>, BackendError> {
     let (config, keeps) =
         (&call.context.config.upstreams[index], call.context.upstreams[index].keeps());
     let request = params::responder(call, config, keeps, body)?;
@@ -56,7 +56,7 @@ pub async fn filter(
     call: &BackendRequest<'_>,
     file: Found,
     ledger: &mut Ledger,
-) -> Result<Response<Source>, Trouble> {
+) -> Result<Response<Source>, BackendError> {
     let (config, keeps) =
         (&call.context.config.upstreams[index], call.context.upstreams[index].keeps());
     let request = params::filter(call, config, keeps, file)?;
@@ -67,7 +67,10 @@ pub async fn filter(
 ///
 /// # Errors
 /// As [`ask`]; the request may not be served then.
-pub async fn authorize(index: usize, call: &BackendRequest<'_>) -> Result<Authorization, Trouble> {
+pub async fn authorize(
+    index: usize,
+    call: &BackendRequest<'_>,
+) -> Result<Authorization, BackendError> {
     let (config, keeps) =
         (&call.context.config.upstreams[index], call.context.upstreams[index].keeps());
     let request = params::authorizer(call, config, keeps)?;
@@ -97,7 +100,7 @@ enum HeadError {
     /// The response broke off.
     Lost(UpstreamError),
     /// The bytes are not a valid response.
-    Invalid(Trouble),
+    Invalid(BackendError),
 }
 
 impl From<UpstreamError> for HeadError {
@@ -114,7 +117,7 @@ async fn begin(
     call: &BackendRequest<'_>,
     request: fcgi::FcgiRequest,
     mut ledger: Option<&mut Ledger>,
-) -> Result<Begun, Trouble> {
+) -> Result<Begun, BackendError> {
     let (upstream, config) =
         (&call.context.upstreams[index], &call.context.config.upstreams[index]);
     let key = affinity::key(
@@ -136,7 +139,7 @@ async fn begin(
         match begun {
             Ok(begun) => return Ok(begun),
             Err(HeadError::Lost(fault)) => attempts.lost(fault)?,
-            Err(HeadError::Invalid(trouble)) => return Err(trouble),
+            Err(HeadError::Invalid(error)) => return Err(error),
         }
     }
 }
@@ -167,7 +170,7 @@ impl Begun {
         self,
         call: &BackendRequest<'_>,
         config: &config::Upstream,
-    ) -> Result<Response<Source>, Trouble> {
+    ) -> Result<Response<Source>, BackendError> {
         match internal::wanted(&self.head.headers) {
             Some(wanted) => internal::send(call, config, self.head, &wanted),
             None => Ok(respond(call, self)),
@@ -175,14 +178,14 @@ impl Begun {
     }
 }
 
-impl From<UpstreamError> for Trouble {
-    fn from(fault: UpstreamError) -> Trouble {
-        Trouble { failure: Failure::from(&fault), reason: fault.to_string().into() }
+impl From<UpstreamError> for BackendError {
+    fn from(fault: UpstreamError) -> BackendError {
+        BackendError { failure: Failure::from(&fault), reason: fault.to_string().into() }
     }
 }
 
-fn broken(reason: &'static str) -> Trouble {
-    Trouble { failure: Failure::WorkerBroken, reason: reason.into() }
+fn broken(reason: &'static str) -> BackendError {
+    BackendError { failure: Failure::WorkerBroken, reason: reason.into() }
 }
 
 fn invalid(reason: &'static str) -> HeadError {

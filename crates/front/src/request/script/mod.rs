@@ -382,9 +382,9 @@ impl<'a> ScriptedRequest<'a> {
                     verdict = StageResult::Restart;
                     break;
                 }
-                Outcome::Failed(trouble) => {
+                Outcome::Failed(error) => {
                     ledger.mark(Phase::Script);
-                    return Err(lua::failure(trouble));
+                    return Err(lua::failure(error));
                 }
             }
         }
