@@ -4,13 +4,14 @@
 mod attributes;
 /// Malformed requests, and requests that hide in others: refused, and PHP never sees them.
 mod bad_input;
+/// The command line: what is typed and how it is answered.
+mod c_state;
 /// The content cache.
 mod cache;
 /// What one request leaves behind for the next, in a hundred channels.
 mod canary;
 /// No import circles inside a crate.
 mod circles;
-/// The command line: what is typed and how it is answered.
 mod cli;
 /// Databases that hang up, restart or are left with open transactions.
 mod database;

@@ -216,12 +216,12 @@ static int look_at(pid_t pid, int memory, const shim_request **request,
                    const zend_execute_data **frames)
 {
     static shim_request copied;
-    request_state state;
+    request_state *at, state;
 
     target = pid;
     target_memory = memory;
     used = 0;
-    if (!copy(&state, &serving, sizeof(state)) ||
+    if (!copy(&at, &serving, sizeof(at)) || !copy(&state, at, sizeof(state)) ||
         !copy(frames, &EG(current_execute_data), sizeof(*frames))) {
         return 0;
     }

@@ -54,7 +54,7 @@ ZEND_FUNCTION(tokamak_substitute_file)
         Z_PARAM_PATH_STR(by)
     ZEND_PARSE_PARAMETERS_END();
 
-    if (serving.stage != STAGE_BOOT || !VCWD_REALPATH(ZSTR_VAL(file), resolved)) {
+    if (serving->stage != STAGE_BOOT || !VCWD_REALPATH(ZSTR_VAL(file), resolved)) {
         RETURN_FALSE;
     }
     if (!substitutes) {
@@ -84,7 +84,7 @@ ZEND_FUNCTION(tokamak_watch_file)
         Z_PARAM_PATH_STR(path)
     ZEND_PARSE_PARAMETERS_END();
 
-    if (serving.stage != STAGE_BOOT) {
+    if (serving->stage != STAGE_BOOT) {
         RETURN_FALSE;
     }
     if (!watched) {
@@ -104,7 +104,7 @@ ZEND_FUNCTION(tokamak_decline)
     const int is_warm_up = shim.sealed && !sealed_is_worker();
 
     ZEND_PARSE_PARAMETERS_NONE();
-    if (serving.stage != STAGE_REQUEST || (shim.is_copy && !is_warm_up) || SG(headers_sent)) {
+    if (serving->stage != STAGE_REQUEST || (shim.is_copy && !is_warm_up) || SG(headers_sent)) {
         RETURN_FALSE;
     }
     php_output_discard_all();

@@ -25,8 +25,6 @@ static int is_learned;
 
 /* ---- environment and text domain ---- */
 
-static int environment_changed, domain_changed;
-
 static struct {
     char **learned, **used; /* libc writes to the one that is used */
     size_t bytes;
@@ -35,12 +33,12 @@ static struct {
 
 void classic_note_environment(void)
 {
-    environment_changed = 1;
+    serving->changes.environment = 1;
 }
 
 void classic_note_text_domain(void)
 {
-    domain_changed = 1;
+    serving->changes.text_domain = 1;
 }
 
 static void learn_environment(void)
@@ -57,12 +55,12 @@ static void learn_environment(void)
         memcpy(base.learned, environ, base.bytes);
     }
     base.domain = strdup(textdomain(NULL));
-    environment_changed = domain_changed = 0;
+    serving->changes.environment = serving->changes.text_domain = 0;
 }
 
 static void put_back_environment(void)
 {
-    if (environment_changed && base.learned && base.used) {
+    if (serving->changes.environment && base.learned && base.used) {
         const char *zone = getenv("TZ");
         memcpy(base.used, base.learned, base.bytes);
         environ = base.used;
@@ -70,35 +68,33 @@ static void put_back_environment(void)
             tzset();
         }
     }
-    if (domain_changed && base.domain) {
+    if (serving->changes.text_domain && base.domain) {
         textdomain(base.domain);
     }
-    environment_changed = domain_changed = 0;
+    serving->changes.environment = serving->changes.text_domain = 0;
 }
 
 /* ---- code in C that a request calls ---- */
 
-enum { MOST_FOREIGN = 16, MOST_DESCRIPTORS = 1024 };
+enum { MOST_DESCRIPTORS = 1024 };
 
-static int called_c;
 /* descriptors that were open before the first request */
 static unsigned char known[MOST_DESCRIPTORS / 8];
-/* files and shared memory that were mapped since C was called */
-static const void *foreign[MOST_FOREIGN];
-static size_t foreign_count;
 
 static void note_mapping(const void *at, int is_new)
 {
-    if (is_new && called_c) {
-        if (foreign_count == MOST_FOREIGN) {
+    process_changes *c = &serving->changes;
+
+    if (is_new && c->called_c) {
+        if (c->foreign_count == MOST_FOREIGN) {
             process_state_taint("a request made too many memory mappings");
         } else {
-            foreign[foreign_count++] = at;
+            c->foreign[c->foreign_count++] = at;
         }
     }
-    for (size_t i = 0; !is_new && i < foreign_count; i++) {
-        if (foreign[i] == at) {
-            foreign[i] = foreign[--foreign_count];
+    for (size_t i = 0; !is_new && i < c->foreign_count; i++) {
+        if (c->foreign[i] == at) {
+            c->foreign[i] = c->foreign[--c->foreign_count];
         }
     }
 }
@@ -127,14 +123,14 @@ static void look_closely(void)
 {
     process_state_look_for_threads();
     descriptors_visit(look_at_descriptor, NULL);
-    if (foreign_count > 0) {
+    if (serving->changes.foreign_count > 0) {
         process_state_taint("a request that called C left a memory mapping");
     }
     if (!program_memory_is_whole()) {
         process_state_taint("a request that called C changed the program's memory");
     }
-    called_c = 0;
-    foreign_count = 0;
+    serving->changes.called_c = 0;
+    serving->changes.foreign_count = 0;
 }
 
 /* FFI's functions, by which code in C is reached. */
@@ -142,7 +138,7 @@ static void look_closely(void)
     static zif_handler real_##function;                       \
     static ZEND_NAMED_FUNCTION(notice_##function)             \
     {                                                         \
-        called_c = 1;                                         \
+        serving->changes.called_c = 1;                        \
         real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
     }
 
@@ -167,7 +163,7 @@ int classic_may_call_c(void)
 
 int classic_called_c(void)
 {
-    return called_c;
+    return serving->changes.called_c;
 }
 
 /* ---- around a request ---- */
@@ -197,8 +193,8 @@ void classic_end(void)
     if (!is_learned) {
         return;
     }
-    process_state_look(called_c);
-    if (called_c) {
+    process_state_look(serving->changes.called_c);
+    if (serving->changes.called_c) {
         look_closely();
     }
     process_state_put_back();

@@ -155,7 +155,7 @@ ZEND_FUNCTION(tokamak_keep_connections)
     ZEND_PARSE_PARAMETERS_END();
 
     zend_release_fcall_info_cache(&fcc);
-    if (!shim.sealed || serving.stage != STAGE_BOOT) {
+    if (!shim.sealed || serving->stage != STAGE_BOOT) {
         RETURN_FALSE;
     }
     zval_ptr_dtor(&opener);

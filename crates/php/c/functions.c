@@ -16,7 +16,7 @@ ZEND_FUNCTION(tokamak_finish_request)
 {
     ZEND_PARSE_PARAMETERS_NONE();
 
-    if (serving.stage != STAGE_REQUEST) {
+    if (serving->stage != STAGE_REQUEST) {
         RETURN_FALSE;
     }
     php_output_end_all();
@@ -41,7 +41,7 @@ ZEND_FUNCTION(tokamak_handle_request)
             "tokamak_handle_request() called outside a worker script: this site has none", 0);
         RETURN_THROWS();
     }
-    if (serving.stage != STAGE_BOOT) {
+    if (serving->stage != STAGE_BOOT) {
         zend_throw_exception(spl_ce_RuntimeException,
                              "tokamak_handle_request() called while a request is handled", 0);
         RETURN_THROWS();
@@ -370,8 +370,8 @@ static ZEND_RSHUTDOWN_FUNCTION(tokamak)
 {
     /* After shutdown functions and destructors nobody reads the body; without this, PHP would read
      * the rest of it only to throw it away. */
-    serving.input_closed = 1;
-    shim.memory = zend_memory_peak_usage(1);
+    serving->input_closed = 1;
+    serving->memory = zend_memory_peak_usage(1);
     return SUCCESS;
 }
 

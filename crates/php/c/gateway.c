@@ -69,7 +69,7 @@ int gateway_fixes_path_info(void)
 /* 1: nobody reads any more. */
 static int say(shim_level level, const char *before, const char *text, const char *after)
 {
-    const int to_sender = gateway.logging && serving.stage == STAGE_REQUEST && !shim.is_copy;
+    const int to_sender = gateway.logging && serving->stage == STAGE_REQUEST && !shim.is_copy;
     /* Not PHP's memory, which may be used up. */
     size_t len = strlen(before) + strlen(text) + strlen(after);
     char *all = malloc(len + 1);
@@ -161,7 +161,7 @@ void gateway_note_failure(void)
 {
     sapi_header_line line = {0};
 
-    if (!serving.request || !serving.request->is_fastcgi || EG(exit_status) != 255 ||
+    if (!serving->request || !serving->request->is_fastcgi || EG(exit_status) != 255 ||
         SG(headers_sent) || !gateway.error_header || !*gateway.error_header) {
         return;
     }
@@ -204,10 +204,10 @@ static int has_status(sapi_headers_struct *headers)
 
 /* The line that stands first, unless it is 200 or the script wrote one. With cgi.rfc2616_headers it
  * is the script's own, which is no header: its name is empty then. Returns how many pairs it is;
- * *status may become another one. */
-static size_t put_status(sapi_headers_struct *headers, shim_pair *to, int *status)
+ * *status may become another one. The line is room for its text. */
+static size_t put_status(sapi_headers_struct *headers, shim_pair *to, int *status,
+                         char line[LONGEST_STATUS + 1])
 {
-    static char line[LONGEST_STATUS + 1];
     const char *given = headers->http_status_line, *space = given ? strchr(given, ' ') : NULL,
                *reason;
     size_t len;
@@ -232,7 +232,7 @@ static size_t put_status(sapi_headers_struct *headers, shim_pair *to, int *statu
         return 0;
     }
     reason = reason_of(*status);
-    len = (size_t)snprintf(line, sizeof(line), reason ? "%d %s" : "%d", *status, reason);
+    len = (size_t)snprintf(line, LONGEST_STATUS + 1, reason ? "%d %s" : "%d", *status, reason);
     *to = (shim_pair){{"Status", 6}, {line, len}};
     return 1;
 }
@@ -240,6 +240,7 @@ static size_t put_status(sapi_headers_struct *headers, shim_pair *to, int *statu
 int gateway_send_headers(sapi_headers_struct *headers, int status)
 {
     shim_pair *pairs = sapi_pairs(zend_llist_count(&headers->headers) + 1);
+    char line[LONGEST_STATUS + 1];
     zend_llist_position at;
     size_t count;
     int told;
@@ -248,7 +249,7 @@ int gateway_send_headers(sapi_headers_struct *headers, int status)
         return 1;
     }
     status = status == 0 ? 200 : status;
-    count = put_status(headers, pairs, &status);
+    count = put_status(headers, pairs, &status, line);
     told = count > 0;
     for (sapi_header_struct *h = zend_llist_get_first_ex(&headers->headers, &at); h;
          h = zend_llist_get_next_ex(&headers->headers, &at)) {

@@ -6,7 +6,7 @@
 /* Runs it as a request that has no response: what it prints goes to standard output. */
 static void print_with(void (*print)(void))
 {
-    serving.stage = STAGE_OUTSIDE;
+    serving->stage = STAGE_OUTSIDE;
     zend_first_try {
         if (php_request_startup() == SUCCESS) {
             SG(headers_sent) = 1;

@@ -151,8 +151,6 @@ enum { SETTINGS = sizeof(settings) / sizeof(*settings) };
 
 static zval learned[SETTINGS]; /* what they were before the first request */
 
-static int settings_changed, history_changed;
-
 /* The result is the caller's to free. */
 static zval call(const char *name, zend_long key, const zval *value)
 {
@@ -194,47 +192,46 @@ static void put_back_settings(void)
 {
     zval result;
 
-    for (size_t i = 0; settings_changed && i < SETTINGS; i++) {
+    for (size_t i = 0; serving->changes.settings && i < SETTINGS; i++) {
         if (Z_TYPE(learned[i]) != IS_UNDEF) {
             result = call(settings[i].set, settings[i].key, &learned[i]);
             zval_ptr_dtor(&result);
         }
     }
-    if (history_changed) {
+    if (serving->changes.history) {
         result = call("readline_clear_history", NO_KEY, NULL);
         zval_ptr_dtor(&result);
     }
-    settings_changed = history_changed = 0;
+    serving->changes.settings = serving->changes.history = 0;
 }
 
 #define NOTICE(function, note)                                \
     static zif_handler real_##function;                       \
     static ZEND_NAMED_FUNCTION(notice_##function)             \
     {                                                         \
-        note = 1;                                             \
+        serving->changes.note = 1;                            \
         real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
     }
 
-#define NOTICED(ROW)                                \
-    ROW(mb_regex_set_options, settings_changed)     \
-    ROW(snmp_set_quick_print, settings_changed)     \
-    ROW(snmp_set_valueretrieval, settings_changed)  \
-    ROW(imap_timeout, settings_changed)             \
-    ROW(readline, history_changed)                  \
-    ROW(readline_add_history, history_changed)      \
-    ROW(readline_read_history, history_changed)
+#define NOTICED(ROW)                        \
+    ROW(mb_regex_set_options, settings)     \
+    ROW(snmp_set_quick_print, settings)     \
+    ROW(snmp_set_valueretrieval, settings)  \
+    ROW(imap_timeout, settings)             \
+    ROW(readline, history)                  \
+    ROW(readline_add_history, history)      \
+    ROW(readline_read_history, history)
 
 NOTICED(NOTICE)
 
 /* ---- the locale, which libraries change behind PHP's back ---- */
 
-static int locale_changed;
 static char *locale;
 
 void libraries_note_locale(const char *wanted)
 {
     if (wanted) {
-        locale_changed = 1;
+        serving->changes.locale = 1;
     }
 }
 
@@ -242,7 +239,7 @@ static void put_back_locale(void)
 {
     const char *now;
 
-    if (!locale_changed) {
+    if (!serving->changes.locale) {
         return;
     }
     now = setlocale(LC_ALL, NULL);
@@ -251,7 +248,7 @@ static void put_back_locale(void)
         zend_reset_lc_ctype_locale();
         zend_update_current_locale();
     }
-    locale_changed = 0;
+    serving->changes.locale = 0;
 }
 
 /* ---- SQLite: limits of its memory, for all connections ---- */
@@ -305,11 +302,10 @@ static struct {
 } magick;
 
 static zif_handler real_set_resource_limit;
-static int limits_changed;
 
 static ZEND_NAMED_FUNCTION(notice_set_resource_limit)
 {
-    limits_changed = 1;
+    serving->changes.limits = 1;
     real_set_resource_limit(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
@@ -343,10 +339,10 @@ static void put_back_magick(void)
     if (!magick.drop) {
         return;
     }
-    for (int kind = 1; limits_changed && kind < MAGICK_LIMITS; kind++) {
+    for (int kind = 1; serving->changes.limits && kind < MAGICK_LIMITS; kind++) {
         magick.set_limit(kind, magick.limits[kind]);
     }
-    limits_changed = 0;
+    serving->changes.limits = 0;
     while (magick.was_empty && (key = first_of_registry())) {
         char *name = strdup(key); /* the registry frees its own */
         int is_gone = name && magick.drop(name);

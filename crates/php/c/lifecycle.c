@@ -20,9 +20,6 @@
 #include "syscall_cache.h"
 #include "values.h"
 
-shim_state shim;
-request_state serving;
-
 /* Once: names are looked for in a table. */
 static void find_modules(known_modules *modules)
 {
@@ -247,7 +244,7 @@ shim_outcome shim_serve(const shim_request *request)
 {
     volatile shim_outcome outcome = SHIM_DONE;
 
-    serving.stage = STAGE_REQUEST;
+    serving->stage = STAGE_REQUEST;
     zend_first_try {
         sapi_take_request(request);
         leave_directory(request);
@@ -269,7 +266,7 @@ shim_outcome shim_serve(const shim_request *request)
     } zend_end_try();
     sapi_leave_copy();
 
-    if (outcome == SHIM_NO_START && serving.stage == STAGE_REQUEST) {
+    if (outcome == SHIM_NO_START && serving->stage == STAGE_REQUEST) {
         rust_head(500, NULL, 0, 0);
     }
     sapi_end_response();
@@ -286,7 +283,7 @@ void shim_idle(void)
 
 size_t shim_memory(void)
 {
-    return shim.memory;
+    return serving->memory;
 }
 
 int shim_exposes_php(void)

@@ -131,11 +131,9 @@ process_state_note_irreversible(const char *what)
 }
 
 /* A thread that has ended leaves nothing; whether it has is looked at when the request ends. */
-static int had_threads;
-
 void process_state_note_thread(void)
 {
-    had_threads = 1;
+    serving->changes.threads = 1;
 }
 
 void process_state_note_child(void)
@@ -183,7 +181,7 @@ void process_state_look_for_threads(void)
     struct stat st;
 
     /* A directory's links: itself, its entry, and one for each directory in it. */
-    if (had_threads && (stat("/proc/self/task", &st) != 0 || st.st_nlink != 3)) {
+    if (serving->changes.threads && (stat("/proc/self/task", &st) != 0 || st.st_nlink != 3)) {
         process_state_taint("a request left a thread behind");
     }
 }
@@ -211,7 +209,7 @@ void process_state_learn(void *memory)
     world *w = memory;
 
     pthread_atfork(NULL, process_state_note_child, NULL);
-    had_threads = 0;
+    serving->changes.threads = 0;
     if (!getcwd(w->directory, sizeof(w->directory))) {
         w->directory[0] = 0;
     }
@@ -242,7 +240,7 @@ void process_state_put_back(void)
 {
     world *w = kept_world;
 
-    had_threads = 0; /* from here on they are not this request's */
+    serving->changes.threads = 0; /* from here on they are not this request's */
     if (w->timer_changed) {
         struct itimerval none = {0};
         syscall(SYS_setitimer, ITIMER_REAL, &none, NULL);

@@ -17,8 +17,8 @@ static int on_startup(sapi_module_struct *sapi)
 
 static int on_activate(void)
 {
-    if (serving.request && !shim.worker_script) {
-        userini_activate(serving.request);
+    if (serving->request && !shim.worker_script) {
+        userini_activate(serving->request);
     }
     return SUCCESS;
 }
@@ -33,7 +33,7 @@ static size_t on_write(const char *text, size_t len)
     if (shim.is_copy) {
         return len;
     }
-    switch (serving.stage) {
+    switch (serving->stage) {
     case STAGE_REQUEST:
         if (rust_write(text, len) != 0) {
             /* May jump: unless ignore_user_abort is set, the script ends here. Rust has
@@ -56,7 +56,7 @@ static size_t on_write(const char *text, size_t len)
 static void on_flush(void *context)
 {
     (void)context;
-    if (serving.stage == STAGE_REQUEST && !shim.is_copy && rust_flush() != 0) {
+    if (serving->stage == STAGE_REQUEST && !shim.is_copy && rust_flush() != 0) {
         php_handle_aborted_connection();
     }
 }
@@ -148,10 +148,10 @@ static int on_send_headers(sapi_headers_struct *headers)
     int interim = status >= 100 && status < 200;
     int sent;
 
-    if (serving.stage != STAGE_REQUEST || shim.is_copy || SG(request_info).no_headers == 1) {
+    if (serving->stage != STAGE_REQUEST || shim.is_copy || SG(request_info).no_headers == 1) {
         return SAPI_HEADER_SENT_SUCCESSFULLY;
     }
-    if (serving.request->is_fastcgi) {
+    if (serving->request->is_fastcgi) {
         /* A response of CGI is one response: there is no place for an interim one. */
         sent = interim ? 0 : gateway_send_headers(headers, status);
     } else {
@@ -165,7 +165,7 @@ static int on_send_headers(sapi_headers_struct *headers)
 
 static size_t on_read_post(char *at, size_t len)
 {
-    if (serving.stage != STAGE_REQUEST || shim.is_copy || serving.input_closed) {
+    if (serving->stage != STAGE_REQUEST || shim.is_copy || serving->input_closed) {
         return 0;
     }
     return rust_read_body(at, len);
@@ -173,17 +173,17 @@ static size_t on_read_post(char *at, size_t len)
 
 static char *on_read_cookies(void)
 {
-    return serving.stage == STAGE_REQUEST ? variables_cookies() : NULL;
+    return serving->stage == STAGE_REQUEST ? variables_cookies() : NULL;
 }
 
 static char *on_getenv(const char *name, size_t len)
 {
-    return serving.request ? variables_getenv(name, len) : NULL;
+    return serving->request ? variables_getenv(name, len) : NULL;
 }
 
 static void on_log(const char *message, int severity)
 {
-    if (serving.request && serving.request->is_fastcgi) {
+    if (serving->request && serving->request->is_fastcgi) {
         gateway_log(message);
         return;
     }
@@ -232,10 +232,10 @@ void sapi_take_request(const shim_request *request)
 {
     const shim_text *f = request->field;
 
-    serving.request = request;
-    serving.input_closed = 0;
-    serving.filter_fed = 0;
-    SG(server_context) = &serving;
+    serving->request = request;
+    serving->input_closed = 0;
+    serving->filter_fed = 0;
+    SG(server_context) = serving;
     SG(request_info).request_method = f[SHIM_METHOD].at;
     SG(request_info).query_string = (char *)f[SHIM_QUERY].at;
     /* Not the request's URI: PHP makes PHP_SELF of it. */
@@ -260,7 +260,7 @@ void sapi_take_request(const shim_request *request)
 /* The memory of the request is the caller's again. */
 void sapi_forget_request(void)
 {
-    serving.request = NULL;
+    serving->request = NULL;
     SG(server_context) = NULL;
     SG(request_info).request_method = NULL;
     SG(request_info).query_string = NULL;
@@ -276,8 +276,8 @@ void sapi_forget_request(void)
     SG(request_info).auth_user = NULL;
     SG(request_info).auth_password = NULL;
     SG(request_info).auth_digest = NULL;
-    if (serving.stage == STAGE_REQUEST || serving.stage == STAGE_LATE) {
-        serving.stage = shim.worker_script ? STAGE_BOOT : STAGE_OUTSIDE;
+    if (serving->stage == STAGE_REQUEST || serving->stage == STAGE_LATE) {
+        serving->stage = shim.worker_script ? STAGE_BOOT : STAGE_OUTSIDE;
     }
 }
 
@@ -289,7 +289,7 @@ void sapi_slurp_body(void)
     php_stream *body;
     size_t got;
 
-    if (SG(post_read) || serving.input_closed || SG(request_info).content_length == 0) {
+    if (SG(post_read) || serving->input_closed || SG(request_info).content_length == 0) {
         return;
     }
     if (!SG(request_info).request_body) {
@@ -308,8 +308,8 @@ void sapi_slurp_body(void)
 /* Hands the response over, once. */
 void sapi_end_response(void)
 {
-    if (serving.stage == STAGE_REQUEST) {
-        serving.stage = STAGE_LATE;
+    if (serving->stage == STAGE_REQUEST) {
+        serving->stage = STAGE_LATE;
         if (!shim.is_copy) {
             rust_finish(0, SG(sapi_headers).http_response_code);
         }

@@ -205,7 +205,7 @@ static int (*collect_cycles)(void);
 
 static int collect_before_the_end(void)
 {
-    return is_worker && serving.stage != STAGE_REQUEST ? 0 : collect_cycles();
+    return is_worker && serving->stage != STAGE_REQUEST ? 0 : collect_cycles();
 }
 
 /* ---- taking the image ---- */
@@ -441,10 +441,10 @@ void sealed_look_at_session(void)
     char line[600];
     int len;
 
-    if (!shim.sealed || is_worker || !serving.request || !PS(id) || PS(use_cookies)) {
+    if (!shim.sealed || is_worker || !serving->request || !PS(id) || PS(use_cookies)) {
         return;
     }
-    uri = &serving.request->field[SHIM_URI];
+    uri = &serving->request->field[SHIM_URI];
     len = snprintf(line, sizeof(line),
                    "warm-up request %.*s has opened a session: what its page keeps in memory is in "
                    "the image, the same for "
@@ -548,8 +548,8 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     if (script && !is_boot) {
         return shim_run_script(script);
     }
-    serving.request = NULL;
-    serving.stage = STAGE_BOOT;
+    serving->request = NULL;
+    serving->stage = STAGE_BOOT;
     zend_first_try {
         SG(server_context) = NULL;
         SG(request_info).path_translated = (char *)script;
@@ -569,7 +569,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     zend_first_try {
         php_request_shutdown(NULL);
     } zend_end_try();
-    serving.stage = STAGE_OUTSIDE;
+    serving->stage = STAGE_OUTSIDE;
     shim.sealed = 0;
     return is_refused ? SHIM_LEFT : SHIM_NEVER_LOOPED;
 }

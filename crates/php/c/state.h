@@ -1,7 +1,13 @@
-/* The state of the process, and the state of the request that it serves. Each file keeps more of
- * both to itself; this is what several of them need. */
+/* The state of the process, and the state of the request that it serves.
+ *
+ * All of a request's state is in `request_state`, and reached through one pointer: a process that
+ * has several requests under way changes from one to another by changing the pointer. What each
+ * file keeps of the process in variables of its own, tests/it/c_state.rs lists. Sealed mode's notes
+ * of what a request changes are apart, in kept memory: see process_state.c. */
 #ifndef TOKAMAK_STATE_H
 #define TOKAMAK_STATE_H
+
+#include <signal.h>
 
 #include "compat.h"
 #include "shim.h"
@@ -50,9 +56,31 @@ typedef struct {
     int worker_script;      /* a worker script runs in this process */
     int is_copy;            /* the script has forked, and this is the child */
     int sealed;             /* requests are served from an image, or will be */
-    size_t memory;          /* most bytes that PHP held during the last request */
     lasting_files *lasting; /* NULL: nothing is rolled back */
 } shim_state;
+
+/* Where gettext finds the translations of a domain. */
+typedef struct {
+    char *domain, *directory;
+} text_binding;
+
+enum { MOST_FOREIGN = 16, MOST_DOMAINS = 32 };
+
+/* What a request has changed of its process, for the files that put it back. */
+typedef struct {
+    int environment, text_domain, locale; /* of libc */
+    int settings, history, limits;        /* of libraries */
+    int threads;                          /* it has made some; they may have ended */
+    int called_c;                         /* by FFI */
+    /* files and shared memory that were mapped since then */
+    size_t foreign_count;
+    const void *foreign[MOST_FOREIGN];
+    /* as they were before */
+    size_t binding_count;
+    text_binding bindings[MOST_DOMAINS];
+    /* which of the domains that text_domains.c knows it gave a codeset */
+    bool has_codeset[MOST_DOMAINS];
+} process_changes;
 
 /* The request that it serves. */
 typedef struct {
@@ -62,9 +90,14 @@ typedef struct {
     int filter_fed;      /* ext/filter was shown the server variables */
     char *joined_cookie; /* several Cookie headers as one; emalloc'd */
     char *variable;      /* the last answer of getenv() that was made for it; malloc'd */
+    /* settings that it came with, as they were before, by name; NULL: none. malloc'd */
+    HashTable *earlier_settings;
+    volatile sig_atomic_t seconds_left; /* of processor time; 0: no limit */
+    size_t memory;                      /* most bytes that PHP held; also after its end */
+    process_changes changes;
 } request_state;
 
 extern shim_state shim;
-extern request_state serving;
+extern request_state *serving;
 
 #endif

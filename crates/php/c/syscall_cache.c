@@ -35,8 +35,7 @@
  * each second of CPU time and count. So a limit of N seconds strikes after N to N+1 seconds of CPU
  * time. A process that waits does not tick at all.
  */
-static volatile sig_atomic_t seconds_left; /* 0: no limit */
-static int has_ticks;                      /* the timer exists in this process */
+static int has_ticks; /* the timer exists in this process */
 
 static void on_tick(int number)
 {
@@ -45,7 +44,7 @@ static void on_tick(int number)
     if (image_is_rolling_back()) {
         return; /* nothing runs that could take too long */
     }
-    if (seconds_left > 0 && --seconds_left == 0) {
+    if (serving->seconds_left > 0 && --serving->seconds_left == 0) {
         raise(SIGPROF); /* PHP's own handler does the rest */
     }
     errno = kept;
@@ -59,12 +58,11 @@ int syscall_cache_setitimer(int which, const struct itimerval *wanted, struct it
     }
     if (before) {
         memset(before, 0, sizeof(*before));
-        before->it_value.tv_sec = seconds_left;
+        before->it_value.tv_sec = serving->seconds_left;
     }
-    seconds_left = wanted->it_value.tv_sec > 0 ? (sig_atomic_t)(wanted->it_value.tv_sec < INT_MAX
-                                                                     ? wanted->it_value.tv_sec + 1
-                                                                     : INT_MAX)
-                                               : 0;
+    serving->seconds_left = wanted->it_value.tv_sec <= 0        ? 0
+                            : wanted->it_value.tv_sec < INT_MAX ? (int)wanted->it_value.tv_sec + 1
+                                                                : INT_MAX;
     return 0;
 }
 

@@ -13,8 +13,6 @@
 #include "libraries.h"
 #include "process_state.h"
 
-enum { MOST_DOMAINS = 32 };
-
 /* Its name as a function of PHP reads it; NULL: the function will refuse it. */
 static const char *domain_of(zend_execute_data *call)
 {
@@ -25,26 +23,21 @@ static const char *domain_of(zend_execute_data *call)
 
 /* ---- where translations are ---- */
 
-static struct {
-    char *domain, *directory;
-} bindings[MOST_DOMAINS];
-static size_t binding_count;
-
 static void note_binding(const char *domain)
 {
     const char *directory = bindtextdomain(domain, NULL);
+    process_changes *c = &serving->changes;
 
-    for (size_t i = 0; i < binding_count; i++) {
-        if (strcmp(bindings[i].domain, domain) == 0) {
+    for (size_t i = 0; i < c->binding_count; i++) {
+        if (strcmp(c->bindings[i].domain, domain) == 0) {
             return;
         }
     }
-    if (binding_count == MOST_DOMAINS || !directory) {
+    if (c->binding_count == MOST_DOMAINS || !directory) {
         process_state_taint("a request bound too many text domains");
         return;
     }
-    bindings[binding_count].domain = strdup(domain);
-    bindings[binding_count++].directory = strdup(directory);
+    c->bindings[c->binding_count++] = (text_binding){strdup(domain), strdup(directory)};
 }
 
 static zif_handler real_bindtextdomain;
@@ -61,20 +54,20 @@ static ZEND_NAMED_FUNCTION(notice_bindtextdomain)
 
 static void put_back_bindings(void)
 {
-    while (binding_count > 0) {
-        binding_count--;
-        bindtextdomain(bindings[binding_count].domain, bindings[binding_count].directory);
-        free(bindings[binding_count].domain);
-        free(bindings[binding_count].directory);
+    process_changes *c = &serving->changes;
+
+    while (c->binding_count > 0) {
+        const text_binding *before = &c->bindings[--c->binding_count];
+        bindtextdomain(before->domain, before->directory);
+        free(before->domain);
+        free(before->directory);
     }
 }
 
 /* ---- in which codeset ---- */
 
-static struct {
-    char *domain;
-    bool of_request; /* which chose a codeset; else an earlier one did */
-} chosen[MOST_DOMAINS];
+/* Domains that some request has given a codeset. */
+static char *chosen[MOST_DOMAINS];
 static size_t chosen_count;
 
 /* chosen_count: no request chose a codeset for the domain. */
@@ -82,7 +75,7 @@ static size_t place_of(const char *domain)
 {
     size_t i = 0;
 
-    while (i < chosen_count && strcmp(chosen[i].domain, domain) != 0) {
+    while (i < chosen_count && strcmp(chosen[i], domain) != 0) {
         i++;
     }
     return i;
@@ -97,16 +90,16 @@ static void choose(const char *domain)
         return;
     }
     if (i == chosen_count) {
-        chosen[chosen_count++].domain = strdup(domain);
+        chosen[chosen_count++] = strdup(domain);
     }
-    chosen[i].of_request = true;
+    serving->changes.has_codeset[i] = true;
 }
 
 char *text_domains_follow(char *result)
 {
     for (size_t i = 0; i < chosen_count; i++) {
-        if (!chosen[i].of_request) {
-            bind_textdomain_codeset(chosen[i].domain, nl_langinfo(CODESET));
+        if (!serving->changes.has_codeset[i]) {
+            bind_textdomain_codeset(chosen[i], nl_langinfo(CODESET));
         }
     }
     return result;
@@ -124,7 +117,7 @@ static ZEND_NAMED_FUNCTION(notice_bind_textdomain_codeset)
         choose(domain);
     }
     real_bind_textdomain_codeset(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (only_asks && place < chosen_count && !chosen[place].of_request) {
+    if (only_asks && place < chosen_count && !serving->changes.has_codeset[place]) {
         zval_ptr_dtor(return_value);
         RETVAL_FALSE;
     }
@@ -142,8 +135,6 @@ void text_domains_learn(void)
 void text_domains_put_back(void)
 {
     put_back_bindings();
-    for (size_t i = 0; i < chosen_count; i++) {
-        chosen[i].of_request = false;
-    }
+    memset(serving->changes.has_codeset, 0, sizeof(serving->changes.has_codeset));
     text_domains_follow(NULL);
 }

@@ -19,8 +19,6 @@ typedef struct {
     uint8_t modified;
 } earlier;
 
-static HashTable changed; /* by name */
-static int is_any;        /* the table is made, and something is in it */
 /* how many bytes of paths PHP remembers, and what php.ini says */
 static zend_long *path_cache, path_cache_learned;
 
@@ -91,28 +89,30 @@ void values_guard_paths(void)
 
 void values_undo(void)
 {
+    HashTable *settings = serving->earlier_settings;
     earlier *e;
 
     *path_cache = path_cache_learned; /* php-fpm would do without for ever */
-    if (!is_any) {
+    if (!settings) {
         return;
     }
-    is_any = 0;
-    ZEND_HASH_REVERSE_FOREACH_PTR(&changed, e) {
+    serving->earlier_settings = NULL;
+    ZEND_HASH_REVERSE_FOREACH_PTR(settings, e) {
         put_back(e);
         free(e);
     } ZEND_HASH_FOREACH_END();
-    zend_hash_destroy(&changed);
+    zend_hash_destroy(settings);
+    free(settings);
 }
 
 static void remember(zend_ini_entry *entry)
 {
     earlier *e;
 
-    if (!is_any) {
-        zend_hash_init(&changed, 8, NULL, NULL, 1);
-        is_any = 1;
-    } else if (zend_hash_exists(&changed, entry->name)) {
+    if (!serving->earlier_settings) {
+        serving->earlier_settings = pemalloc(sizeof(HashTable), 1);
+        zend_hash_init(serving->earlier_settings, 8, NULL, NULL, 1);
+    } else if (zend_hash_exists(serving->earlier_settings, entry->name)) {
         zend_string_release(entry->value); /* the request names it once more */
         return;
     }
@@ -123,7 +123,7 @@ static void remember(zend_ini_entry *entry)
                    .modifiable = entry->modifiable,
                    .orig_modifiable = entry->orig_modifiable,
                    .modified = entry->modified};
-    zend_hash_add_ptr(&changed, entry->name, e);
+    zend_hash_add_ptr(serving->earlier_settings, entry->name, e);
     entry->orig_value = NULL;
     entry->modified = 0;
     list_as_modified(entry);

@@ -123,7 +123,7 @@ static int is_plain(const shim_text *name)
 
 static void put_parameters(const sink *to)
 {
-    const shim_request *r = serving.request;
+    const shim_request *r = serving->request;
 
     for (size_t i = 0; i < r->parameter_count; i++) {
         const shim_text *name = &r->parameters[i].name, *value = &r->parameters[i].value;
@@ -144,7 +144,7 @@ static void put_parameters(const sink *to)
 
 static void put_request(const sink *to)
 {
-    const shim_request *r = serving.request;
+    const shim_request *r = serving->request;
     const shim_text *f;
     const char *user = SG(request_info).auth_user;
 
@@ -179,10 +179,10 @@ static void put_request(const sink *to)
 
 static void put_self(const sink *to)
 {
-    const shim_text *name = &serving.request->field[SHIM_SCRIPT_NAME];
-    const shim_text *info = &serving.request->field[SHIM_PATH_INFO];
+    const shim_text *name = &serving->request->field[SHIM_SCRIPT_NAME];
+    const shim_text *info = &serving->request->field[SHIM_PATH_INFO];
     const size_t info_len =
-        serving.request->is_fastcgi && !gateway_fixes_path_info() ? 0 : info->len;
+        serving->request->is_fastcgi && !gateway_fixes_path_info() ? 0 : info->len;
     zend_string *self = zend_string_alloc(name->len + info_len, 0);
 
     memcpy(ZSTR_VAL(self), name->at, name->len);
@@ -214,7 +214,7 @@ static void import(zval *array)
     sink to = {array, 0};
 
     import_of_php(array);
-    if (serving.request) {
+    if (serving->request) {
         if (has_filter()) {
             to.filter = Z_ARR_P(array) == Z_ARR(PG(http_globals)[TRACK_VARS_ENV]) ? PARSE_ENV
                                                                                   : PARSE_SERVER;
@@ -228,7 +228,7 @@ static void load(zval *array)
     sink to = {array, 0};
 
     load_of_php(array);
-    if (serving.request) {
+    if (serving->request) {
         put_request(&to);
     }
 }
@@ -238,10 +238,10 @@ void variables_register(zval *array)
     sink to = {array, has_filter() ? PARSE_SERVER : 0};
 
     import(array);
-    if (serving.request) {
+    if (serving->request) {
         put_self(&to);
-        serving.filter_fed = to.filter != 0;
-    } else if (serving.stage == STAGE_BOOT) {
+        serving->filter_fed = to.filter != 0;
+    } else if (serving->stage == STAGE_BOOT) {
         put_boot(array);
     }
 }
@@ -251,10 +251,10 @@ void variables_feed_filter(void)
 {
     sink to = {&PG(http_globals)[TRACK_VARS_SERVER], PARSE_SERVER};
 
-    if (serving.filter_fed || !serving.request || !sapi_module.input_filter) {
+    if (serving->filter_fed || !serving->request || !sapi_module.input_filter) {
         return;
     }
-    serving.filter_fed = 1;
+    serving->filter_fed = 1;
     zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
     if (Z_TYPE_P(to.array) == IS_ARRAY) {
         SEPARATE_ARRAY(to.array);
@@ -290,7 +290,7 @@ static void add_header(zval *array, zend_string *name, zend_string *value)
 
 static void headers_of_parameters(zval *array)
 {
-    const shim_request *r = serving.request;
+    const shim_request *r = serving->request;
 
     for (size_t i = 0; i < r->parameter_count; i++) {
         const shim_text *name = &r->parameters[i].name, *value = &r->parameters[i].value;
@@ -306,7 +306,7 @@ static void headers_of_parameters(zval *array)
 /* getallheaders(): names in the usual spelling, as php-fpm gives them. */
 void variables_headers(zval *array)
 {
-    const shim_request *r = serving.request;
+    const shim_request *r = serving->request;
 
     if (!r) {
         return;
@@ -328,7 +328,7 @@ void variables_headers(zval *array)
  * once. */
 char *variables_getenv(const char *name, size_t len)
 {
-    const shim_request *r = serving.request;
+    const shim_request *r = serving->request;
     const shim_text *parameter = gateway_parameter(r, name, len);
 
     if (parameter || r->is_fastcgi) {
@@ -350,10 +350,10 @@ char *variables_getenv(const char *name, size_t len)
             found = ZSTR_LEN(key) == len && memcmp(ZSTR_VAL(key), name, len) == 0;
             zend_string_release(key);
             if (found && (value = joined(r, i))) {
-                free(serving.variable);
-                serving.variable = strndup(ZSTR_VAL(value), ZSTR_LEN(value));
+                free(serving->variable);
+                serving->variable = strndup(ZSTR_VAL(value), ZSTR_LEN(value));
                 zend_string_release(value);
-                return serving.variable;
+                return serving->variable;
             }
         }
         return NULL;
@@ -369,7 +369,7 @@ char *variables_getenv(const char *name, size_t len)
 
 char *variables_cookies(void)
 {
-    const shim_request *r = serving.request;
+    const shim_request *r = serving->request;
 
     if (r->is_fastcgi) {
         const shim_text *value = gateway_parameter(r, ZEND_STRL("HTTP_COOKIE"));
@@ -387,9 +387,9 @@ char *variables_cookies(void)
                 return (char *)r->headers[i].value.at;
             }
             all = joined(r, i);
-            serving.joined_cookie = estrndup(ZSTR_VAL(all), ZSTR_LEN(all));
+            serving->joined_cookie = estrndup(ZSTR_VAL(all), ZSTR_LEN(all));
             zend_string_release(all);
-            return serving.joined_cookie;
+            return serving->joined_cookie;
         }
     }
     return NULL;

@@ -99,7 +99,7 @@ static void join_shutdown_functions(void)
 /* No request: no headers to send, output goes to the log. */
 static void enter_boot_stage(void)
 {
-    serving.stage = STAGE_BOOT;
+    serving->stage = STAGE_BOOT;
     php_output_activate();
     SG(headers_sent) = 0;
     SG(request_info).no_headers = 1;
@@ -167,7 +167,7 @@ void worker_begin(const shim_request *request)
     php_output_end_all();
     php_output_deactivate();
 
-    serving.stage = STAGE_REQUEST;
+    serving->stage = STAGE_REQUEST;
     tell_output_handlers(false); /* the request before has ended; this one's handlers come next */
     before_modules(1);
     zend_try {
@@ -197,7 +197,7 @@ static bool end(void)
     whole &= run_outside(session_end);
     sapi_leave_copy();
     php_output_deactivate();
-    shim.memory = zend_memory_usage(1);
+    serving->memory = zend_memory_usage(1);
     sapi_end_response();
     if (sealed_is_worker()) {
         enter_boot_stage();
@@ -206,9 +206,9 @@ static bool end(void)
 
     reset_close_streams();
     sapi_deactivate();
-    if (serving.joined_cookie) {
-        efree(serving.joined_cookie);
-        serving.joined_cookie = NULL;
+    if (serving->joined_cookie) {
+        efree(serving->joined_cookie);
+        serving->joined_cookie = NULL;
     }
     sapi_forget_request();
     PG(connection_status) = PHP_CONNECTION_NORMAL;
@@ -315,8 +315,8 @@ shim_exit shim_run_script(const char *script)
 
     shim.script = (script_state){0};
     shim.worker_script = 1;
-    serving.request = NULL;
-    serving.stage = STAGE_BOOT;
+    serving->request = NULL;
+    serving->stage = STAGE_BOOT;
     zend_first_try {
         SG(server_context) = NULL;
         SG(request_info).path_translated = (char *)script;
@@ -347,8 +347,8 @@ shim_exit shim_run_script(const char *script)
     sapi_leave_copy();
     sapi_end_response();
     sapi_forget_request();
-    serving.joined_cookie = NULL;
-    serving.stage = STAGE_OUTSIDE;
+    serving->joined_cookie = NULL;
+    serving->stage = STAGE_OUTSIDE;
 
     if (!shim.script.loops) {
         return SHIM_NEVER_LOOPED;

@@ -1,0 +1,8 @@
+/* The memory behind state.h. Pointer and state are set from the first instruction on: functions of
+ * libc are called, and changes noted, before main() is. */
+#include "state.h"
+
+shim_state shim;
+
+static request_state only_request;
+request_state *serving = &only_request;

@@ -1,0 +1,241 @@
+//! State of a request is apart from state of the process, in C as well: a process that has several
+//! requests under way must be able to change from one to another by one pointer. So no variable of
+//! a C file may be a request's. Reads the source files; starts nothing.
+
+use std::fs;
+
+use crate::layers::root;
+
+/// The variables of the C files that are not constants, by file. All of them are the process's:
+/// set once, or meant to be the same for all requests that it serves. Of a request is what is in
+/// `request_state` (`crates/php/c/state.h`), and a new variable that means something only while one
+/// request is served belongs there.
+const OF_THE_PROCESS: &[(&str, &str)] = &[
+    ("backtrace.c", "copied target target_memory text used"),
+    ("boot.c", "compile_original substitutes watched"),
+    ("classic.c", "base is_learned known real_##function"),
+    ("connections.c", "held is_hopeless opener"),
+    ("descriptors.c", "notes"),
+    ("descriptors_boot.c", "descriptors_boot own refusal"),
+    ("functions.c", "fed shim_module"),
+    ("gateway.c", "gateway"),
+    ("heap_roots.c", "answers"),
+    ("heap_walk.c", "walk"),
+    ("image.c", "kept too_many_ranges"),
+    (
+        "libraries.c",
+        "learned locale magick openssl_errors peek_openssl_error posix_error \
+         real_##function real_##function real_set_resource_limit sockets_error sqlite",
+    ),
+    ("lifecycle.c", "first_directory own"),
+    ("mappings.c", "is_child watcher"),
+    ("patterns.c", "in_image noted"),
+    ("process_state.c", "classic_doubt kept_world of_zygote own"),
+    ("program_memory.c", "learned learned_count"),
+    ("randomness.c", "culprit handler_count handlers real_##function real_uuid_create salted"),
+    ("reset.c", "base"),
+    ("sapi.c", "pairs room shim_sapi"),
+    (
+        "sealed.c",
+        "backtrace_signal collect_cycles file_count files is_refused is_worker life \
+         opcache reason script_path",
+    ),
+    ("semaphores.c", "done of_boot refusal"),
+    ("session.c", "base"),
+    ("shutdown.c", "boot_objects boot_resources shutdown_count shutdowns writer_count writers"),
+    ("sqlite.c", "count databases"),
+    ("state.c", "only_request serving shim"),
+    (
+        "syscall_cache.c",
+        "asked blocked blocked_known directory directory_at directory_len has_ticks \
+         holds_use holds_write idle_since lock_file moved shadow wants_use watched \
+         watched_bits watched_count",
+    ),
+    ("text_domains.c", "chosen chosen_count real_bind_textdomain_codeset real_bindtextdomain"),
+    ("userini.c", "directories ready"),
+    ("values.c", "path_cache path_cache_learned"),
+    (
+        "variables.c",
+        "field_keys import_of_php key_gateway key_https key_role key_self key_software \
+         key_status key_user load_of_php value_gateway value_on value_role value_software \
+         value_status",
+    ),
+    ("worker.c", "asked"),
+];
+
+/// The folders whose C files become part of a worker.
+const FOLDERS: &[&str] = &["crates/image/c", "crates/php/c"];
+
+/// Words by which a line at the margin begins that defines no variable.
+const NO_VARIABLE: &[&str] = &["typedef", "extern", "enum", "struct", "union", "return", "else"];
+
+/// A C file without its comments.
+fn without_comments(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((code, comment)) = rest.split_once("/*") {
+        out.push_str(code);
+        rest = comment.split_once("*/").map_or("", |(_, rest)| rest);
+    }
+    out + rest
+}
+
+/// By how much a letter changes the number of braces and brackets around what follows.
+fn step(letter: char) -> i32 {
+    match letter {
+        '{' | '[' => 1,
+        '}' | ']' => -1,
+        _ => 0,
+    }
+}
+
+/// A text without what stands between braces or brackets.
+fn without_bodies(text: &str) -> String {
+    let mut depth = 0;
+    let is_outside = |letter: &char| {
+        let was_outside = depth == 0;
+        depth += step(*letter);
+        was_outside && depth == 0
+    };
+    text.chars().filter(is_outside).collect()
+}
+
+fn is_of_name(letter: char) -> bool {
+    // `##` joins the parts of a name in a macro.
+    letter.is_alphanumeric() || letter == '_' || letter == '#'
+}
+
+/// The variables of one definition, up to its semicolon, that may be written to.
+fn variables(definition: &str) -> Vec<String> {
+    let bare = without_bodies(definition);
+    let bare = bare.split('=').next().unwrap_or_default();
+    if let Some((_, pointer)) = bare.split_once("(*") {
+        // A pointer to a function, unless another parenthesis comes before: a function with one.
+        let is_function = bare.find('(') != bare.find("(*");
+        let name = pointer.split(|letter| !is_of_name(letter)).next().unwrap_or_default();
+        return if is_function { vec![] } else { vec![name.to_owned()] };
+    }
+    if bare.contains('(') {
+        return vec![];
+    }
+    let is_const = |words: &str| words.split_whitespace().any(|word| word == "const");
+    let is_constant = |declared: &str, kind: &str| match declared.rsplit_once('*') {
+        Some((_, behind)) => is_const(behind),
+        None => is_const(kind),
+    };
+    let kind = bare.split(['*', ',']).next().unwrap_or_default();
+    bare.split(',')
+        .filter(|declared| !is_constant(declared, kind))
+        .filter_map(|declared| {
+            let declared = declared.trim_end();
+            let start = declared.rfind(|letter| !is_of_name(letter)).map_or(0, |at| at + 1);
+            Some(declared[start..].to_owned()).filter(|name| !name.is_empty())
+        })
+        .collect()
+}
+
+/// The variables of a C file that live as long as the process and may be written to.
+fn lasting(text: &str) -> Vec<String> {
+    let text = without_comments(text);
+    let mut found = Vec::new();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let start = at + line.len() - line.trim_start().len();
+        at += line.len();
+        let first = line.split(|letter| !is_of_name(letter)).next().unwrap_or_default();
+        let is_global = !first.is_empty() && !first.contains('#') && !NO_VARIABLE.contains(&first);
+        if !is_global && !line.trim_start().starts_with("static ") {
+            continue;
+        }
+        let definition = &text[start..];
+        let mut depth = 0;
+        let end = definition.find(|letter| {
+            depth += step(letter);
+            depth == 0 && letter == ';'
+        });
+        found.extend(variables(&definition[..end.unwrap_or(definition.len())]));
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn no_variable_of_a_c_file_is_a_requests() {
+    let mut found = Vec::new();
+    for folder in FOLDERS {
+        let entries = fs::read_dir(root().join(folder)).expect("a folder of C files");
+        for path in entries.map(|entry| entry.expect("an entry").path()) {
+            if path.extension().is_none_or(|extension| extension != "c") {
+                continue;
+            }
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            let variables = lasting(&fs::read_to_string(&path).expect("a readable file"));
+            if !variables.is_empty() {
+                found.push((name, variables.join(" ")));
+            }
+        }
+    }
+    found.sort();
+    let listed: Vec<_> = OF_THE_PROCESS
+        .iter()
+        .map(|(file, names)| ((*file).to_owned(), (*names).to_owned()))
+        .collect();
+    let list = |rows: &[(String, String)], others: &[(String, String)]| {
+        let only = rows.iter().filter(|row| !others.contains(row));
+        only.map(|(file, names)| format!("    {file}: {names}\n")).collect::<String>()
+    };
+    assert!(
+        found == listed,
+        "in the code, and not in the list of {}:\n{}in the list, and not in the code:\n{}",
+        file!(),
+        list(&found, &listed),
+        list(&listed, &found)
+    );
+}
+
+#[test]
+fn variables_are_told_from_functions_and_constants() {
+    let text = "\
+/* static int in_a_comment; */
+static int plain, *pointer;
+static const char *moved, *const fixed = \"a\";
+static const int constant = 1;
+static struct {
+    int member;
+} table[4] = {{1}};
+static const struct {
+    int member;
+} rows[] = {{1}};
+static void (*called)(int);
+static int function(int (*parameter)(void), int other)
+{
+    static char *inside;
+    static const char text[] = \"b\";
+    int local = 1;
+    return local;
+}
+shim_state global;
+extern int elsewhere;
+const wire_kind kind = {.a = 1};
+module known = {
+    .a = 1,
+};
+#define NOTICE(name) \\
+    static handler real_##name; \\
+    static FUNCTION(notice_##name) \\
+    { \\
+    }
+";
+    let expected = [
+        "called",
+        "global",
+        "inside",
+        "known",
+        "moved",
+        "plain",
+        "pointer",
+        "real_##name",
+        "table",
+    ];
+    assert_eq!(lasting(text), expected);
+}
