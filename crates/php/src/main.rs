@@ -12,6 +12,7 @@ mod pool;
 mod request;
 mod sealed;
 mod settings;
+mod watch;
 mod worker;
 mod zygote;
 
@@ -22,7 +23,7 @@ use tokamak_sys::control::ZYGOTE_ARGUMENT;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [ZYGOTE_ARGUMENT] => zygote::run(),
+        [ZYGOTE_ARGUMENT] => serve(),
         ["--info"] => info(),
         ["--show", what, ref settings @ ..] => show(what, settings),
         ["--version"] => {
@@ -33,6 +34,15 @@ fn main() -> ExitCode {
             eprintln!("tokamak-php: started by tokamak; by hand only with --info or --version");
             ExitCode::from(2)
         }
+    }
+}
+
+/// As a zygote, until the supervisor says otherwise or is gone.
+fn serve() -> ExitCode {
+    match zygote::Zygote::start() {
+        Ok(zygote) if zygote.settings.mode == settings::Mode::Sealed => sealed::run(zygote),
+        Ok(zygote) => zygote.run(),
+        Err(status) => status,
     }
 }
 

@@ -8,7 +8,6 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_MISMATCH, Signal};
 use tokamak_sys::queue::record::{Field, Writer};
@@ -19,9 +18,6 @@ use crate::log::{self, Level};
 use crate::settings::Settings;
 use crate::worker;
 use crate::zygote::{Newborn, Zygote, end, page_map};
-
-/// Time between two looks at the files of which the image was made.
-pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 thread_local! {
     static ZYGOTE: RefCell<Option<Zygote>> = const { RefCell::new(None) };
@@ -110,30 +106,6 @@ fn split(address: &str) -> Option<(&str, &str, &str)> {
         address.split_once("://").filter(|(scheme, _)| !scheme.starts_with('/'))?;
     let (host, target) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     Some((scheme, host, if target.is_empty() { "/" } else { target }))
-}
-
-/// Looks now and then whether the image still is the application.
-pub struct Watch {
-    looked: Instant,
-    told: bool,
-}
-
-impl Watch {
-    /// From now on.
-    pub fn new() -> Watch {
-        Watch { looked: Instant::now(), told: false }
-    }
-
-    /// Why the image is outdated; said once.
-    pub fn look(&mut self) -> Option<String> {
-        if self.told || self.looked.elapsed() < LOOK_EVERY {
-            return None;
-        }
-        self.looked = Instant::now();
-        let reason = engine::outdated();
-        self.told = reason.is_some();
-        reason
-    }
 }
 
 /// # Safety

@@ -9,7 +9,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use tokamak_sys::channel::{Channel, Received, Watch, poll};
 use tokamak_sys::control::{
@@ -24,8 +23,8 @@ use crate::engine;
 use crate::log::{self, Level};
 use crate::output::{Output, Pipes};
 use crate::pool;
-use crate::sealed;
 use crate::settings::{Mode, Settings};
+use crate::watch::{Image, LOOK_EVERY, Shape};
 use crate::worker;
 
 /// A live worker.
@@ -40,34 +39,6 @@ impl Place {
     /// A descriptor of its memory; -1: none.
     fn memory(&self) -> c_int {
         self.memory.as_ref().map_or(-1, AsRawFd::as_raw_fd)
-    }
-}
-
-/// Longest time for which nobody looks whether the zygote is still as it was.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// What the workers inherit of the zygote beside its memory.
-struct Shape {
-    looked: Instant,
-    is_told: bool,
-}
-
-impl Shape {
-    /// As it is now, so it is to stay.
-    fn learn() -> Shape {
-        engine::zygote_begins();
-        Shape { looked: Instant::now(), is_told: false }
-    }
-
-    /// Tells the supervisor, once, if somebody has changed it.
-    fn look(&mut self, channel: &Channel) -> io::Result<()> {
-        self.looked = Instant::now();
-        let changed = if self.is_told { None } else { engine::zygote_changed() };
-        if let Some(reason) = changed {
-            self.is_told = true;
-            control::send(channel, &FromZygote::Changed { reason }, &[])?;
-        }
-        Ok(())
     }
 }
 
@@ -99,27 +70,6 @@ pub struct Newborn {
     /// The map of its memory's pages, in sealed mode; otherwise -1, or the number of an error below
     /// that.
     pub page_map: c_int,
-}
-
-/// Serves the supervisor until it says otherwise or is gone.
-pub fn run() -> ExitCode {
-    // Its environment may have passwords, and its memory will be that of the application.
-    process::forbid_tracing();
-    let (channel, segment, bells) = match inherited() {
-        Ok(all) => all,
-        Err(why) => {
-            log::line(Level::Error, "php", format!("zygote: {why}").as_bytes(), &[]);
-            return ExitCode::from(EXIT_MISMATCH);
-        }
-    };
-    match start(&channel) {
-        Ok((settings, output)) => {
-            let zygote =
-                Zygote { channel, segment, bells, settings, output, workers: BTreeMap::new() };
-            if zygote.settings.mode == Mode::Sealed { sealed::run(zygote) } else { zygote.run() }
-        }
-        Err(message) => fail(&channel, message),
-    }
 }
 
 /// The supervisor tells the operator; if it is gone there is nobody to tell.
@@ -187,7 +137,25 @@ pub fn page_map() -> c_int {
 }
 
 impl Zygote {
-    fn run(mut self) -> ExitCode {
+    /// Starts PHP with the settings that the supervisor sends. On failure somebody has been told
+    /// why, and this is the process's status.
+    pub fn start() -> Result<Zygote, ExitCode> {
+        // Its environment may have passwords, and its memory will be that of the application.
+        process::forbid_tracing();
+        let (channel, segment, bells) = inherited().map_err(|why| {
+            log::line(Level::Error, "php", format!("zygote: {why}").as_bytes(), &[]);
+            ExitCode::from(EXIT_MISMATCH)
+        })?;
+        match start(&channel) {
+            Ok((settings, output)) => {
+                Ok(Zygote { channel, segment, bells, settings, output, workers: BTreeMap::new() })
+            }
+            Err(message) => Err(fail(&channel, message)),
+        }
+    }
+
+    /// Serves the supervisor until it says otherwise or is gone.
+    pub fn run(mut self) -> ExitCode {
         match self.fork_workers() {
             Ok(None) => ExitCode::SUCCESS,
             Ok(Some(Newborn { index, instance, .. })) => {
@@ -227,9 +195,9 @@ impl Zygote {
         };
         control::send(&self.channel, &ready, &[])?;
         let mut shape = Shape::learn();
-        let mut image = (self.settings.mode == Mode::Sealed).then(sealed::Watch::new);
+        let mut image = (self.settings.mode == Mode::Sealed).then(Image::learn);
         loop {
-            let patience = image.as_ref().map(|_| sealed::LOOK_EVERY);
+            let patience = image.as_ref().map(|_| LOOK_EVERY);
             poll(&mut [Watch::read(self.channel.as_fd()), Watch::read(signals.as_fd())], patience)?;
             // All but the death of a child is the supervisor's business.
             while signals.next().is_some() {}
@@ -237,7 +205,7 @@ impl Zygote {
             loop {
                 match control::receive::<ToZygote>(&self.channel)? {
                     Heard::Message(ToZygote::Spawn { index, instance }, _) => {
-                        shape.look(&self.channel)?;
+                        self.look_at(&mut shape)?;
                         if let Some(newborn) = self.spawn(index, instance)? {
                             return Ok(Some(newborn));
                         }
@@ -247,8 +215,8 @@ impl Zygote {
                     }
                     Heard::Message(ToZygote::Ask, _) => {
                         control::send(&self.channel, &FromZygote::Alive, &[])?;
-                        if shape.looked.elapsed() >= LOOK_EVERY {
-                            shape.look(&self.channel)?;
+                        if shape.is_due() {
+                            self.look_at(&mut shape)?;
                         }
                     }
                     Heard::Message(ToZygote::Settings(_), _) => {}
@@ -259,9 +227,17 @@ impl Zygote {
                     Heard::Nothing => break,
                 }
             }
-            if let Some(reason) = image.as_mut().and_then(sealed::Watch::look) {
+            if let Some(reason) = image.as_mut().and_then(Image::look) {
                 control::send(&self.channel, &FromZygote::Outdated { reason }, &[])?;
             }
+        }
+    }
+
+    /// Tells the supervisor if somebody has changed it.
+    fn look_at(&self, shape: &mut Shape) -> io::Result<()> {
+        match shape.look() {
+            Some(reason) => control::send(&self.channel, &FromZygote::Changed { reason }, &[]),
+            None => Ok(()),
         }
     }
 
