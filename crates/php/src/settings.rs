@@ -76,6 +76,34 @@ pub struct Fpm {
     pub identity: Option<Identity>,
 }
 
+impl Fpm {
+    /// A setting of a pool alone; false: it is none.
+    fn take(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match name {
+            key::LIMIT_EXTENSIONS => self.limit_extensions = words(value),
+            key::LOG_LEVEL => {
+                self.log_level = understood(name, value, Level::read(value), "level")?
+            }
+            key::CHROOT => self.chroot = Some(value.to_owned()),
+            key::CHDIR => self.chdir = Some(value.to_owned()),
+            key::IDENTITY => {
+                self.identity = Some(understood(name, value, identity(value), "user")?)
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// What a value means; `kind`: what it has to be.
+fn understood<T>(name: &str, value: &str, meaning: Option<T>, kind: &str) -> Result<T, String> {
+    meaning.ok_or_else(|| format!("{name}={value} is no {kind}"))
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
 /// `uid gid gid,gid,…`.
 fn identity(text: &str) -> Option<Identity> {
     let mut words = text.split(' ');
@@ -123,83 +151,98 @@ impl Settings {
         let mut settings = Settings::default();
         let (mut fpm, mut is_fpm) = (Fpm::default(), false);
         for (name, value) in pairs {
-            match name.as_str() {
-                key::SITE => settings.site = value.clone(),
-                key::ROOT => settings.root = value.clone(),
-                key::SCRIPT => settings.script = Some(value.clone()),
-                key::BOOT => settings.boot = Some(value.clone()),
-                key::REPORT => settings.report = Some(value.clone()),
-                key::MODE if value == key::MODE_CLASSIC => settings.mode = Mode::Classic,
-                key::MODE if value == key::MODE_WORKER => settings.mode = Mode::Worker,
-                key::MODE if value == key::MODE_SEALED => settings.mode = Mode::Sealed,
-                key::MAX_REQUESTS => {
-                    settings.max_requests =
-                        value.parse().map_err(|_| format!("{name}={value} is no number"))?
-                }
-                key::NO_INI => settings.no_ini = true,
-                key::INI_FILE => settings.ini_file = Some(value.clone()),
-                key::EXTENDED_INFO => settings.extended_info = true,
-                key::HIDDEN_ENV => {
-                    settings.hidden_env = value.split_whitespace().map(str::to_owned).collect()
-                }
-                key::FPM => is_fpm = true,
-                key::LIMIT_EXTENSIONS => {
-                    fpm.limit_extensions = value.split_whitespace().map(str::to_owned).collect()
-                }
-                key::CATCH_OUTPUT => settings.catch_output = true,
-                key::LOG_LEVEL => {
-                    fpm.log_level =
-                        Level::read(value).ok_or_else(|| format!("{name}={value} is no level"))?
-                }
-                key::CHROOT => fpm.chroot = Some(value.clone()),
-                key::CHDIR => fpm.chdir = Some(value.clone()),
-                key::IDENTITY => {
-                    let identity = identity(value);
-                    fpm.identity =
-                        Some(identity.ok_or_else(|| format!("{name}={value} is no user"))?)
-                }
-                key::DUMPABLE => settings.dumpable = true,
-                key::GUARD => {
-                    let guard = value.parse().ok().and_then(Guard::numbered);
-                    settings.guard =
-                        Some(guard.ok_or_else(|| format!("{name}={value} is no guard"))?)
-                }
-                key::SLOW => settings.traces = true,
-                key::KEEP => {
-                    for kept in value.split(',').map(str::trim).filter(|kept| !kept.is_empty()) {
-                        let bit = RESETS.iter().position(|known| *known == kept);
-                        settings.reset &=
-                            !(1 << bit.ok_or_else(|| format!("{name}={value}: unknown {kept}"))?);
-                    }
-                }
-                _ => match (name.strip_prefix(key::INI), name.strip_prefix(key::ADMIN)) {
-                    (Some(ini), _) => settings.ini.push((ini.to_owned(), value.clone(), false)),
-                    (_, Some(ini)) => settings.ini.push((ini.to_owned(), value.clone(), true)),
-                    _ if name.starts_with(key::DEFINE) => {
-                        settings.define.push((name[key::DEFINE.len()..].to_owned(), value.clone()))
-                    }
-                    // In the order in which they are to be requested.
-                    _ if name.starts_with(key::WARM) => settings.warm.push(value.clone()),
-                    // The environment is the process's own already.
-                    _ if name.starts_with(key::ENV) => {}
-                    _ => return Err(format!("unknown setting {name}={value}")),
-                },
+            if name == key::FPM {
+                is_fpm = true;
+            } else if !settings.take(name, value)?
+                && !fpm.take(name, value)?
+                && !settings.take_listed(name, value)
+            {
+                return Err(format!("unknown setting {name}={value}"));
             }
         }
         if !is_fpm && fpm != Fpm::default() {
             return Err("settings of a FastCGI pool for a site".to_owned());
         }
         settings.fpm = is_fpm.then_some(fpm);
-        let sealed = settings.mode == Mode::Sealed;
-        let fits = match settings.mode {
-            Mode::Classic => settings.script.is_none(),
-            Mode::Worker => settings.script.is_some(),
-            Mode::Sealed => settings.script.is_none() || settings.boot.is_none(),
-        };
-        if !fits || !sealed && (settings.boot.is_some() || !settings.warm.is_empty()) {
-            return Err("the scripts do not fit the mode".to_owned());
+        match settings.fits_mode() {
+            true => Ok(settings),
+            false => Err("the scripts do not fit the mode".to_owned()),
         }
-        Ok(settings)
+    }
+
+    /// A setting that is given once; false: it is none.
+    fn take(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match name {
+            key::SITE => self.site = value.to_owned(),
+            key::ROOT => self.root = value.to_owned(),
+            key::SCRIPT => self.script = Some(value.to_owned()),
+            key::BOOT => self.boot = Some(value.to_owned()),
+            key::REPORT => self.report = Some(value.to_owned()),
+            key::MODE => {
+                self.mode = match value {
+                    key::MODE_CLASSIC => Mode::Classic,
+                    key::MODE_WORKER => Mode::Worker,
+                    key::MODE_SEALED => Mode::Sealed,
+                    _ => return Ok(false),
+                }
+            }
+            key::MAX_REQUESTS => {
+                self.max_requests = understood(name, value, value.parse().ok(), "number")?
+            }
+            key::NO_INI => self.no_ini = true,
+            key::INI_FILE => self.ini_file = Some(value.to_owned()),
+            key::EXTENDED_INFO => self.extended_info = true,
+            key::HIDDEN_ENV => self.hidden_env = words(value),
+            key::CATCH_OUTPUT => self.catch_output = true,
+            key::DUMPABLE => self.dumpable = true,
+            key::GUARD => {
+                let guard = value.parse().ok().and_then(Guard::numbered);
+                self.guard = Some(understood(name, value, guard, "guard")?)
+            }
+            key::SLOW => self.traces = true,
+            key::KEEP => self.keep(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// One of many of its kind, whose kind its name begins with; false: it is none.
+    fn take_listed(&mut self, name: &str, value: &str) -> bool {
+        let value = value.to_owned();
+        if let Some(ini) = name.strip_prefix(key::INI) {
+            self.ini.push((ini.to_owned(), value, false));
+        } else if let Some(ini) = name.strip_prefix(key::ADMIN) {
+            self.ini.push((ini.to_owned(), value, true));
+        } else if let Some(ini) = name.strip_prefix(key::DEFINE) {
+            self.define.push((ini.to_owned(), value));
+        } else if name.starts_with(key::WARM) {
+            // In the order in which they are to be requested.
+            self.warm.push(value);
+        } else {
+            // The environment is the process's own already.
+            return name.starts_with(key::ENV);
+        }
+        true
+    }
+
+    /// Kinds of state, with commas between them, that worker mode does not reset.
+    fn keep(&mut self, kinds: &str) -> Result<(), String> {
+        for kind in kinds.split(',').map(str::trim).filter(|kind| !kind.is_empty()) {
+            let bit = RESETS.iter().position(|known| *known == kind);
+            let bit = bit.ok_or_else(|| format!("{}={kinds}: unknown {kind}", key::KEEP))?;
+            self.reset &= !(1 << bit);
+        }
+        Ok(())
+    }
+
+    fn fits_mode(&self) -> bool {
+        let has_only_own = match self.mode {
+            Mode::Classic => self.script.is_none(),
+            Mode::Worker => self.script.is_some(),
+            Mode::Sealed => self.script.is_none() || self.boot.is_none(),
+        };
+        let has_sealed = self.boot.is_some() || !self.warm.is_empty();
+        has_only_own && (self.mode == Mode::Sealed || !has_sealed)
     }
 
     /// The `php.ini` settings as text of such a file.
