@@ -3,24 +3,26 @@
 //! A worker is a process with one thread, so its state is one value that C's callbacks find without
 //! being handed it. None of them calls PHP, so none is entered twice.
 
+mod callbacks;
+mod gateway;
+
 use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
-use std::slice::from_raw_parts;
 use std::sync::Arc;
 
-use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_DOUBT, EXIT_RETIRED, EXIT_STALE, FLUSH};
+use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_RETIRED, EXIT_STALE};
 use tokamak_sys::queue::record::Field;
-use tokamak_sys::queue::{
-    Claim, Consumer, DECLINED, Job, Next, Outcome, PoolNumbers, Segment, Usage, WorkerState,
-};
+use tokamak_sys::queue::{Claim, Consumer, DECLINED, Job, Next, Outcome, Segment, WorkerState};
 
 use crate::engine::{self, ScriptEnd};
 use crate::ffi;
 use crate::log::{self, Level};
 use crate::request::Request;
 use crate::settings::{Mode, Settings};
+
+use gateway::Gateway;
 
 /// What a worker is made of.
 struct Worker {
@@ -44,23 +46,6 @@ struct Worker {
     gateway: Gateway,
     /// Texts that `fpm_get_status` is being shown.
     shown: [CString; 4],
-}
-
-/// What is remembered of a request over FastCGI beside the request itself.
-#[derive(Default)]
-struct Gateway {
-    /// Least level of what goes to standard error.
-    log_level: Level,
-    /// Standard error is read by somebody.
-    is_caught: bool,
-    claimed_at: u64,
-    /// User and system time of the process at the claim.
-    cpu: [u64; 2],
-    /// The user of its authentication.
-    user: Vec<u8>,
-    has_complained: bool,
-    /// The URI as the board shows it.
-    uri: Vec<u8>,
 }
 
 thread_local! {
@@ -90,11 +75,7 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         max_requests: settings.max_requests,
         served: 0,
         exit: EXIT_RETIRED,
-        gateway: Gateway {
-            log_level: settings.fpm.as_ref().map_or(Level::default(), |fpm| fpm.log_level),
-            is_caught: settings.fpm.is_some() && settings.catch_output,
-            ..Gateway::default()
-        },
+        gateway: Gateway::of(settings),
         shown: Default::default(),
     };
     WORKER.set(Some(worker));
@@ -211,7 +192,7 @@ impl Worker {
                 continue;
             }
             if self.request.is_fastcgi() {
-                self.begin_gateway();
+                self.gateway.begin(&self.request, &self.consumer.board());
             } else {
                 let (method, uri) =
                     (self.request.field(Field::Method), self.request.field(Field::Uri));
@@ -223,71 +204,15 @@ impl Worker {
         }
     }
 
-    /// A request over FastCGI begins: the board shows of it what php-fpm's status does.
-    fn begin_gateway(&mut self) {
-        let (gateway, request) = (&mut self.gateway, &self.request);
-        gateway.claimed_at = tokamak_cost::now();
-        gateway.cpu = cpu_time();
-        gateway.user.clear();
-        gateway.has_complained = false;
-        gateway.uri.clear();
-        gateway.uri.extend_from_slice(request.field(Field::ScriptName));
-        let query = request.field(Field::Query);
-        if !query.is_empty() {
-            gateway.uri.push(b'?');
-            gateway.uri.extend_from_slice(query);
-        }
-        let board = self.consumer.board();
-        board.set_request(request.field(Field::Method), &gateway.uri);
-        board.set_details(request.field(Field::ScriptFilename), b"", request.body_len());
-    }
-
-    /// It ends: says what it cost, to the front and on the board.
-    fn end_gateway(&mut self, job: &mut Job, status: u16) {
-        let now = cpu_time();
-        let [user_cpu, system_cpu] = [0, 1].map(|n| now[n].saturating_sub(self.gateway.cpu[n]));
-        let took = tokamak_cost::now().saturating_sub(self.gateway.claimed_at);
-        self.consumer.board().set_cost(user_cpu + system_cpu, took);
-        let usage = Usage {
-            user_cpu,
-            system_cpu,
-            memory: engine::memory(),
-            status,
-            script: self.request.field(Field::ScriptFilename),
-            uri: self.request.field(Field::ScriptName),
-            user: &self.gateway.user,
-        };
-        // Nobody who reads: nobody who wants to know.
-        let _ = job.usage(&usage);
-    }
-
-    /// Says something to the sender of the request, if `to_sender`, and to standard error. False:
-    /// nobody reads any more.
-    fn complain(&mut self, level: Level, message: &[u8], to_sender: bool) -> bool {
-        let mut heard = true;
-        if let Some(job) = self.job.as_mut().filter(|_| to_sender && !message.is_empty()) {
-            let between: &[u8] = if self.gateway.has_complained { b"; " } else { b"" };
-            self.gateway.has_complained = true;
-            heard = job.write_stderr(between).and_then(|()| job.write_stderr(message)).is_ok();
-        }
-        if self.gateway.is_caught && level >= self.gateway.log_level {
-            write_error(&[level.name_of_fpm().as_bytes(), b": ", message, b"\n"].concat());
-        }
-        heard
-    }
-
     fn finish(&mut self, outcome: Outcome, status: u16) {
         self.in_request = false;
         if let Some(mut job) = self.job.take() {
             self.served += 1;
-            if self.request.is_fastcgi() {
-                self.end_gateway(&mut job, status);
-            }
             let board = self.consumer.board();
-            // The supervisor wakes up for it, so only if something was written.
-            if self.gateway.is_caught && (has_unread_output() || board.has_unfinished_line()) {
-                write_error(FLUSH);
+            if self.request.is_fastcgi() {
+                self.gateway.end(&self.request, &board, &mut job, status);
             }
+            self.gateway.flush_output(&board);
             board.count_request(engine::memory());
             if self.request.is_fastcgi() {
                 board.set_finishing();
@@ -338,33 +263,6 @@ impl Worker {
     }
 }
 
-fn write_error(text: &[u8]) {
-    // Nobody who reads: nobody to tell.
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), text);
-}
-
-/// Whether the pipes behind standard output and error may hold something. The board is asked after
-/// that: what is not in them any more, the supervisor had noted there before it read it.
-fn has_unread_output() -> bool {
-    [libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().any(|fd| {
-        let mut count: c_int = 0;
-        // SAFETY: the call fills the number, or fails for something that is no pipe any more.
-        unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut count) != 0 || count != 0 }
-    })
-}
-
-/// User and system time of this process, in microseconds.
-fn cpu_time() -> [u64; 2] {
-    // SAFETY: `rusage` is plain data, filled by the call.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
-        usage
-    };
-    [usage.ru_utime, usage.ru_stime]
-        .map(|time| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64)
-}
-
 /// Runs `f` on the worker; without one (in the zygote, in `--info`) the answer is `fallback`.
 ///
 /// A panic must not reach C, which would be left in the middle of PHP; and nobody vouches for the
@@ -375,276 +273,5 @@ fn with<T>(fallback: T, f: impl FnOnce(&mut Worker) -> T) -> T {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(answer) => answer.unwrap_or(fallback),
         Err(_) => std::process::abort(),
-    }
-}
-
-/// The bytes that C names.
-///
-/// # Safety
-/// `at` points to `len` bytes that stay as they are for as long as the slice is used, or `len`
-/// is 0.
-unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
-    if len == 0 {
-        return &[];
-    }
-    // SAFETY: the caller's promise.
-    unsafe { from_raw_parts(at.cast(), len) }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rust_next() -> *const ffi::Request {
-    with(null(), Worker::claim)
-}
-
-/// The next request to warm up with.
-#[unsafe(no_mangle)]
-extern "C" fn rust_warm() -> *const ffi::Request {
-    with(null(), |w| {
-        w.warming = !w.warm.is_empty();
-        while !w.warm.is_empty() {
-            let record = w.warm.remove(0);
-            if w.request.take(&record, 0) {
-                return w.request.shim();
-            }
-        }
-        null()
-    })
-}
-
-/// Memory went back to before this worker had a place.
-#[unsafe(no_mangle)]
-extern "C" fn rust_resume(index: u32, instance: u32, served: u64, took_ns: u64, pages: u32) {
-    take_place(index as u16, instance, false);
-    with((), |w| {
-        w.served = served;
-        w.consumer.board().set_roll_back(took_ns, pages);
-    });
-}
-
-/// The worker ends.
-///
-/// # Safety
-/// `doubt` is null or a C string.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rust_leave(doubt: *const c_char) -> ! {
-    let mut status = with(EXIT_RETIRED, |w| w.exit);
-    if !doubt.is_null() {
-        // SAFETY: the caller's promise.
-        let why = unsafe { CStr::from_ptr(doubt) };
-        let message =
-            [b"worker replaced, because ", why.to_bytes(), b", which cannot be undone"].concat();
-        with((), |w| w.say(Level::Info, &message));
-        status = EXIT_DOUBT;
-    }
-    with((), |w| w.consumer.board().set_state(WorkerState::Leaving));
-    // SAFETY: ends the process; PHP's memory is an image's, which is not shut down.
-    unsafe { libc::_exit(status.into()) }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rust_finish(broken: c_int, status: c_int) {
-    let outcome = if broken == 0 { Outcome::Complete } else { Outcome::Broken };
-    with((), |w| w.finish(outcome, u16::try_from(status).unwrap_or(0)));
-}
-
-/// # Safety
-/// `pairs` is an array of `count` pairs whose texts live through the call.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rust_head(
-    status: c_int,
-    pairs: *const ffi::Pair,
-    count: usize,
-    interim: c_int,
-) -> c_int {
-    let pairs = if count == 0 {
-        &[][..]
-    } else {
-        // SAFETY: the caller's promise.
-        unsafe { from_raw_parts(pairs, count) }
-    };
-    // SAFETY: the caller's promise, for each text.
-    let text = |t: ffi::Text| unsafe { bytes(t.at, t.len) };
-    let headers = pairs.iter().map(|pair| (text(pair.name), text(pair.value)));
-    let status = u16::try_from(status).unwrap_or(500);
-    with(1, |w| match &mut w.job {
-        None if w.warming => {
-            if status >= 400 || status == DECLINED {
-                w.warn_of_warm_up(status);
-            }
-            if w.warm_up_stays {
-                let cookies = headers.filter(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"));
-                cookies.for_each(|(_, cookie)| w.warn_of_cookie(cookie));
-            }
-            0
-        }
-        Some(job) if interim != 0 => c_int::from(job.send_interim(status, headers).is_err()),
-        Some(job) => c_int::from(job.send_head(status, headers).is_err()),
-        None => 1,
-    })
-}
-
-/// # Safety
-/// `at` points to `len` bytes.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rust_write(at: *const c_char, len: usize) -> c_int {
-    // SAFETY: the caller's promise.
-    let text = unsafe { bytes(at, len) };
-    with(1, |w| {
-        w.job.as_mut().map_or(c_int::from(!w.warming), |job| c_int::from(job.write(text).is_err()))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rust_flush() -> c_int {
-    with(1, |w| {
-        w.job.as_mut().map_or(c_int::from(!w.warming), |job| c_int::from(job.flush().is_err()))
-    })
-}
-
-/// # Safety
-/// `at` points to `len` bytes that may be written.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rust_read_body(at: *mut c_char, len: usize) -> usize {
-    if len == 0 {
-        return 0;
-    }
-    // SAFETY: the caller's promise.
-    let buffer = unsafe { std::slice::from_raw_parts_mut(at.cast::<u8>(), len) };
-    with(0, |w| {
-        let Some(job) = &mut w.job else { return 0 };
-        let mut filled = 0;
-        // PHP takes a short read for the end of the body.
-        while filled < buffer.len() {
-            match job.read_body(&mut buffer[filled..]) {
-                Ok(0) | Err(_) => break,
-                Ok(count) => filled += count,
-            }
-        }
-        filled
-    })
-}
-
-/// # Safety
-/// `at` points to `len` bytes.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rust_complain(
-    level: c_int,
-    at: *const c_char,
-    len: usize,
-    to_sender: c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let message = unsafe { bytes(at, len) };
-    with(0, |w| c_int::from(!w.complain(self::level(level), message, to_sender != 0)))
-}
-
-/// # Safety
-/// `at` points to `len` bytes.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rust_user(at: *const c_char, len: usize) {
-    // SAFETY: the caller's promise.
-    let user = unsafe { bytes(at, len) };
-    with((), |w| {
-        w.gateway.user.extend_from_slice(user);
-        w.consumer.board().set_details(
-            w.request.field(Field::ScriptFilename),
-            user,
-            w.request.body_len(),
-        );
-    });
-}
-
-fn level(number: c_int) -> Level {
-    match number {
-        ffi::ERROR => Level::Error,
-        ffi::WARN => Level::Warn,
-        ffi::DEBUG => Level::Debug,
-        _ => Level::Info,
-    }
-}
-
-/// # Safety
-/// `at` points to `len` bytes.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rust_log(level: c_int, at: *const c_char, len: usize) {
-    // SAFETY: the caller's promise.
-    let message = unsafe { bytes(at, len) };
-    let severity = self::level(level);
-    let told = with(false, |w| {
-        if level == ffi::OUTPUT {
-            for line in message.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                w.say(Level::Info, &[b"output of the worker script: ", line].concat());
-            }
-        } else {
-            w.say(severity, message.trim_ascii_end());
-        }
-        true
-    });
-    if !told {
-        log::line(severity, "php", message.trim_ascii_end(), &[]);
-    }
-}
-
-/// # Safety
-/// `place` may be written.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rust_place(n: usize, place: *mut ffi::Place) -> c_int {
-    with(0, |w| {
-        let segment = &w.segment;
-        let Some(index) = u16::try_from(n).ok().filter(|n| *n < segment.geometry().workers) else {
-            return 0;
-        };
-        let now = segment.board(index);
-        w.shown = [now.method, now.uri, now.fastcgi.script, now.fastcgi.user]
-            .map(|text| CString::new(text).unwrap_or_default());
-        let text = |text: &CString| ffi::Text { at: text.as_ptr(), len: text.as_bytes().len() };
-        let state = match now.state {
-            WorkerState::Busy => c"Running",
-            WorkerState::Starting => c"Getting request informations",
-            WorkerState::Leaving => c"Ending",
-            WorkerState::Finishing => c"Finishing",
-            WorkerState::Idle | WorkerState::Empty => c"Idle",
-        };
-        let pid = if now.state == WorkerState::Empty { 0 } else { u64::from(now.pid) };
-        // SAFETY: the caller's promise. The texts live until the next call.
-        unsafe {
-            place.write(ffi::Place {
-                pid,
-                requests: now.requests,
-                memory: now.memory,
-                since_ns: now.since,
-                started_ns: now.started,
-                body_len: now.fastcgi.body_len,
-                last_cpu_us: now.fastcgi.last_cpu,
-                last_took_ns: now.fastcgi.last_took,
-                state: state.as_ptr(),
-                method: text(&w.shown[0]),
-                uri: text(&w.shown[1]),
-                script: text(&w.shown[2]),
-                user: text(&w.shown[3]),
-            });
-        }
-        1
-    })
-}
-
-/// # Safety
-/// `pool` may be written.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rust_pool(pool: *mut ffi::Pool) {
-    let numbers = with(PoolNumbers::default(), |w| w.segment.pool_numbers());
-    // SAFETY: the caller's promise.
-    unsafe {
-        pool.write(ffi::Pool {
-            manager: numbers.manager,
-            started: numbers.started,
-            accepted: numbers.accepted,
-            listen_queue: numbers.listen_queue,
-            max_listen_queue: numbers.max_listen_queue,
-            listen_queue_len: numbers.listen_queue_len,
-            max_active: numbers.max_active,
-            max_children_reached: numbers.max_children_reached,
-            slow_requests: numbers.slow_requests,
-        });
     }
 }
