@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::harness::{Kind, Request, Server, Setup, eventually, get, in_parallel};
+use crate::operate::{kill, operated, status, status_when, worker_pids};
 
 /// A server with an access log of this format; the path is relative to the configuration's.
 fn start(format: &str) -> Server {
@@ -148,6 +149,12 @@ impl Pipe {
     }
 }
 
+/// How many lines an error log says that it lost.
+fn lost(log: &str) -> usize {
+    let told = log.lines().filter_map(|line| line.split_once("the error log lost "));
+    told.map(|(_, rest)| rest.split(' ').next().unwrap().parse::<usize>().unwrap()).sum()
+}
+
 /// An error log that nobody reads costs lines in the end, but no request ever waits for it.
 #[test]
 fn a_full_pipe_holds_up_nobody() {
@@ -174,11 +181,6 @@ fn a_full_pipe_holds_up_nobody() {
     (0..count).for_each(ask);
 
     let mut log = String::new();
-    let lost = |log: &str| {
-        let told = log.lines().filter_map(|line| line.split_once("the error log lost "));
-        told.map(|(_, rest)| rest.split(' ').next().unwrap().parse::<usize>().unwrap())
-            .sum::<usize>()
-    };
     let told = |log: &str| log.lines().filter(|line| line.contains("/gone?number=")).count();
     let all = eventually(Duration::from_secs(10), || {
         log += &pipe.drain();
@@ -193,6 +195,52 @@ fn a_full_pipe_holds_up_nobody() {
     let end = eventually(Duration::from_secs(10), || {
         log += &pipe.drain();
         (log.contains("/gone?last") && server.main_process().ended().is_some()).then_some(())
+    });
+    assert!(end.is_some(), "the last line is written, and the server ends");
+}
+
+/// Nor does the supervisor: what scripts write becomes lines that it writes, and meanwhile it goes
+/// on to replace processes and to answer.
+#[test]
+fn a_full_pipe_does_not_stop_the_supervisor() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("errors");
+    let mut pipe = Pipe::new(&path);
+    let log_line = format!("log.error = \"{}\"", path.display());
+    let setup = operated(Kind::Classic).workers(1).line(&log_line);
+    let mut server = setup.start();
+    let complain = "<?php for ($i = 0; $i < 10; $i++) \
+        file_put_contents('php://stderr', 'complaint '.str_repeat('x', 8000).\"\\n\");";
+    std::fs::write(server.places.root().join("complain.php"), complain).unwrap();
+    pipe.fill();
+
+    // More than may wait.
+    for _ in 0..40 {
+        server.get("/complain.php").expect(200);
+    }
+    let before = worker_pids(&status(&server));
+    kill("KILL", before[0]);
+    status_when(&server, "another worker", |status| {
+        let now = worker_pids(status);
+        !now.is_empty() && now != before && status["pools"][0]["idle"] == 1
+    });
+    server.get("/complain.php").expect(200);
+    let count = 41 * 10;
+
+    let mut log = String::new();
+    let told = |log: &str| log.lines().filter(|line| line.contains("complaint")).count();
+    let all = eventually(Duration::from_secs(10), || {
+        log += &pipe.drain();
+        (lost(&log) > 0 && told(&log) + lost(&log) >= count).then_some(())
+    });
+    assert!(all.is_some(), "{} told, {} lost of {count}", told(&log), lost(&log));
+    let whole = |line: &&str| line.contains("complaint") && line.ends_with("x\"");
+    assert_eq!(log.lines().filter(whole).count(), told(&log), "a line is written whole or not");
+
+    server.main_process().signal("TERM");
+    let end = eventually(Duration::from_secs(10), || {
+        log += &pipe.drain();
+        (log.contains(" stopped\n") && server.main_process().ended().is_some()).then_some(())
     });
     assert!(end.is_some(), "the last line is written, and the server ends");
 }

@@ -5,15 +5,26 @@
 //! stands in for php-fpm writes as php-fpm does, since monitoring looks for its words:
 //! `[20-Nov-2026 12:00:00] LEVEL: [pool NAME] message`.
 
+mod backlog;
+
 use std::cell::RefCell;
 use std::fmt;
-use std::io::Write;
-use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime};
 
 use tokamak_cost::Timestamp;
 use tokamak_fpm as fpm;
 use tokamak_fpm::log::Style;
+use tokamak_sys::outlet::Outlet;
+use tokamak_sys::process;
+
+use backlog::Backlog;
+
+/// How long a server that ends tries to write what waits, as long as the front does.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How php-fpm writes, if that is the manner.
 static STYLE: Mutex<Option<Style>> = Mutex::new(None);
@@ -131,8 +142,97 @@ fn write(text: &str) {
 
 /// Writes what has been made a line, or a part of one, elsewhere.
 pub fn write_raw(text: &[u8]) {
-    // A log that cannot be written must not stop the server, and there is nowhere else to say so.
-    let _ = std::io::stderr().write_all(text);
+    let mut output = output();
+    if output.outlet.is_some() {
+        output.waiting.add(text);
+        output.flush();
+    } else {
+        // A log that cannot be written must not stop the server, and there is nowhere else to say
+        // so.
+        let _ = io::stderr().write_all(text);
+    }
+}
+
+/// Standard error while the server runs, and the lines that wait for it.
+#[derive(Debug)]
+struct Output {
+    outlet: Option<Outlet>,
+    waiting: Backlog,
+}
+
+static OUTPUT: Mutex<Output> = Mutex::new(Output { outlet: None, waiting: Backlog::new() });
+
+fn output() -> MutexGuard<'static, Output> {
+    // No code under the lock can panic half-way.
+    OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Output {
+    fn flush(&mut self) {
+        let Some(outlet) = &self.outlet else { return };
+        self.waiting.flush(|bytes| outlet.write(bytes));
+        if let Some(lost) = self.waiting.take_lost() {
+            self.waiting.add(lost_lines(lost).as_bytes());
+            self.waiting.flush(|bytes| outlet.write(bytes));
+        }
+    }
+}
+
+fn lost_lines(count: u64) -> String {
+    let now = SystemTime::now();
+    let message = format!("the error log lost {count} lines");
+    match style() {
+        None => format(now, Level::Warn, "-", format_args!("{message}")),
+        Some(style) => {
+            let message = fpm::Message::new(fpm::Level::Warning, message);
+            style.line(now, std::process::id(), &message).unwrap_or_default()
+        }
+    }
+}
+
+/// No line is waited for as long as this lives. Dropping it waits a limited time until all are
+/// written.
+#[derive(Debug)]
+pub struct Open(());
+
+/// From now on lines that find no room in standard error wait, and nobody waits for them.
+///
+/// # Errors
+/// There is no descriptor left.
+pub fn open() -> io::Result<Open> {
+    output().outlet = Some(Outlet::of(io::stderr().as_fd())?);
+    Ok(Open(()))
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let until = Instant::now() + LAST_WORDS;
+        flush();
+        while !output().waiting.is_empty() && Instant::now() < until {
+            sleep(Duration::from_millis(1));
+            flush();
+        }
+        output().outlet = None;
+    }
+}
+
+/// Writes lines that wait, as far as there is room now.
+pub fn flush() {
+    output().flush();
+}
+
+/// Lets standard error go to this file, for this process and what it starts from now on. Lines that
+/// wait go there too.
+///
+/// # Errors
+/// There is no descriptor left.
+pub fn redirect(file: BorrowedFd<'_>) -> io::Result<()> {
+    process::redirect_stderr(file)?;
+    let mut output = output();
+    if output.outlet.is_some() {
+        output.outlet = Some(Outlet::of(io::stderr().as_fd())?);
+    }
+    Ok(())
 }
 
 fn format(now: SystemTime, level: Level, site: &str, message: fmt::Arguments<'_>) -> String {

@@ -6,6 +6,7 @@
 pub mod access_list;
 pub mod channel;
 pub mod control;
+pub mod outlet;
 pub mod process;
 pub mod queue;
 pub mod signal;

@@ -125,8 +125,8 @@ fn hostile_fields(kind: Kind) {
     );
 }
 
-/// Clients send quotes and backticks as they are, in paths and in queries. What the HTTP library does
-/// not take there arrives percent-encoded, and means the same.
+/// Clients send quotes and backticks as they are, in paths and in queries. What the HTTP library
+/// does not take there arrives percent-encoded, and means the same.
 fn quotes_and_backticks(kind: Kind) {
     let server = Setup::new(kind).start();
     let encoded = get("/server.php/\"`?\"`=`\"");

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use tokamak_config::Server;
-use tokamak_sys::process;
 
 use super::Setup;
 use super::reloading::reloaded_fpm;
@@ -47,8 +46,8 @@ impl Host {
 /// Lets standard error be the error log of this configuration.
 pub(super) fn log_to(server: &Server, stderr: &OwnedFd) -> io::Result<()> {
     match &server.log.error {
-        Some(path) => process::redirect_stderr(open_log(path)?.as_fd()),
-        None => process::redirect_stderr(stderr.as_fd()),
+        Some(path) => log::redirect(open_log(path)?.as_fd()),
+        None => log::redirect(stderr.as_fd()),
     }
 }
 

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use tokamak_config::Server;
 use tokamak_fpm as fpm;
 use tokamak_sys::control::ToFront;
-use tokamak_sys::process;
 
 use super::{Supervisor, announce_fpm};
 use crate::front::open_log;
@@ -43,7 +42,7 @@ impl Supervisor {
             }
         };
         if let Some(file) = &error
-            && let Err(wrong) = process::redirect_stderr(file.as_fd())
+            && let Err(wrong) = log::redirect(file.as_fd())
         {
             return log::line(Level::Error, format_args!("logs are not reopened: {wrong}"));
         }

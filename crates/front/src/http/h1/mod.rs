@@ -79,8 +79,8 @@ pub async fn converse(
     let http1::Parts { io, read_buf, .. } = connection.into_parts();
     let result = match end {
         End::Closed(result) => result,
-        // If there are bytes of the client that have not been used, the connection is closed, because
-        // they would be lost in a handover. This has never been seen.
+        // If there are unused bytes of the client, the connection is closed, because they would be
+        // lost in a handover. This has never been seen.
         End::HandedOver(target) => {
             return (read_buf.is_empty() && io.is_passed_on()).then_some((io, target));
         }

@@ -1,0 +1,129 @@
+//! Lines that wait for room in the error log, which may be a pipe that nobody reads. The supervisor
+//! does not wait with them: it has processes to replace and questions to answer.
+//!
+//! The front has a thread for that. The supervisor forks, so it must have a single thread; it writes
+//! what there is room for, and tries again a few times a second.
+
+use std::io;
+
+/// Bytes that may wait: as many as of the front's lines.
+const MOST: usize = 2 << 20;
+
+/// The lines, oldest first.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    waiting: Vec<u8>,
+    /// Lines for which there was no room here either, or that could not be written.
+    lost: u64,
+}
+
+impl Backlog {
+    /// None.
+    pub const fn new() -> Backlog {
+        Backlog { waiting: Vec::new(), lost: 0 }
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Adds lines, or drops and counts them if too many wait.
+    pub fn add(&mut self, lines: &[u8]) {
+        if self.waiting.len() + lines.len() > MOST {
+            self.lost += lines.split_inclusive(is_end).count() as u64;
+        } else {
+            self.waiting.extend_from_slice(lines);
+        }
+    }
+
+    /// Writes as many as there is room for, each by itself, so that lines of several processes do
+    /// not mix.
+    pub fn flush(&mut self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) {
+        let mut done = 0;
+        'lines: for mut line in self.waiting.split_inclusive(is_end) {
+            while !line.is_empty() {
+                match write(line) {
+                    Ok(count) => {
+                        done += count;
+                        line = &line[count..];
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break 'lines,
+                    // There is nowhere to say so before a line can be written again.
+                    Err(_) => {
+                        self.lost += 1;
+                        done += line.len();
+                        break;
+                    }
+                }
+            }
+        }
+        self.waiting.drain(..done);
+    }
+
+    /// How many lines are lost of which nobody has been told, once that can be told.
+    pub fn take_lost(&mut self) -> Option<u64> {
+        (self.is_empty() && self.lost > 0).then(|| std::mem::take(&mut self.lost))
+    }
+}
+
+fn is_end(byte: &u8) -> bool {
+    *byte == b'\n'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was written, with a bar behind each write, while there was room for `room` bytes.
+    fn flush(backlog: &mut Backlog, mut room: usize) -> String {
+        let mut written = String::new();
+        backlog.flush(|bytes| {
+            let count = bytes.len().min(room);
+            if count == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            room -= count;
+            written += std::str::from_utf8(&bytes[..count]).unwrap();
+            written.push('|');
+            Ok(count)
+        });
+        written
+    }
+
+    #[test]
+    fn lines_are_written_in_order_and_each_by_itself_as_there_is_room() {
+        let mut backlog = Backlog::new();
+        backlog.add(b"one\ntwo\n");
+        backlog.add(b"three\n");
+        assert_eq!(flush(&mut backlog, 0), "");
+        assert_eq!(flush(&mut backlog, 6), "one\n|tw|");
+        assert_eq!(flush(&mut backlog, 100), "o\n|three\n|");
+        assert!(backlog.is_empty());
+        assert_eq!(backlog.take_lost(), None);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_told_when_all_else_is_written() {
+        let mut backlog = Backlog::new();
+        let line = format!("{}\n", "x".repeat((1 << 20) - 1));
+        backlog.add(line.as_bytes());
+        backlog.add(line.as_bytes());
+        backlog.add(b"no\nroom\n");
+        assert_eq!(backlog.take_lost(), None, "two lines still wait");
+        assert_eq!(flush(&mut backlog, usize::MAX).matches('|').count(), 2);
+        assert_eq!(backlog.take_lost(), Some(2));
+        assert_eq!(backlog.take_lost(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_counted_too() {
+        let mut backlog = Backlog::new();
+        backlog.add(b"one\ntwo\n");
+        let mut errors = [io::ErrorKind::Interrupted, io::ErrorKind::StorageFull].into_iter();
+        backlog.flush(|bytes| errors.next().map_or(Ok(bytes.len()), |kind| Err(kind.into())));
+        assert!(backlog.is_empty());
+        assert_eq!(backlog.take_lost(), Some(1));
+    }
+}

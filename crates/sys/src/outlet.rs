@@ -1,0 +1,107 @@
+//! A descriptor that is written to without ever waiting for who reads at the other end.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::net::{SendFlags, send};
+
+/// One of those.
+#[derive(Debug)]
+pub struct Outlet {
+    fd: OwnedFd,
+    is_socket: bool,
+}
+
+impl Outlet {
+    /// One that leads where `fd` leads. `fd` itself goes on to wait, since others may share it: that
+    /// is a property of what is open, not of a process.
+    ///
+    /// # Errors
+    /// The system's, if it has no descriptor left.
+    pub fn of(fd: BorrowedFd<'_>) -> io::Result<Outlet> {
+        let kind = FileType::from_raw_mode(fstat(fd)?.st_mode);
+        let anew = match kind {
+            FileType::Fifo | FileType::CharacterDevice => {
+                let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+                let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+                // Another user's pipe, or a system without `/proc`, is written to as it is.
+                open(path, flags, Mode::empty()).ok()
+            }
+            // A file has nobody who must read first, and opened anew it would have a place of its
+            // own to write at.
+            _ => None,
+        };
+        let fd = anew.map_or_else(|| fd.try_clone_to_owned(), Ok)?;
+        Ok(Outlet { fd, is_socket: kind == FileType::Socket })
+    }
+
+    /// Writes as much as there is room for.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if there is none; otherwise those of `write`.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_socket {
+            return Ok(send(&self.fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?);
+        }
+        Ok(rustix::io::write(self.fd.as_fd(), bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File, OpenOptions};
+    use std::io::{Read, Seek, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// Writes until there is no room; how much that was.
+    fn fill(outlet: &Outlet) -> usize {
+        let mut sum = 0;
+        loop {
+            match outlet.write(&[b'x'; 1000]) {
+                Ok(count) => sum += count,
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    return sum;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_pipe_and_a_full_socket_are_not_waited_for() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let (mut peer, socket) = UnixStream::pair().unwrap();
+        let cases: [(BorrowedFd<'_>, &mut dyn Read); 2] =
+            [(writer.as_fd(), &mut reader), (socket.as_fd(), &mut peer)];
+        for (fd, reader) in cases {
+            let outlet = Outlet::of(fd).unwrap();
+            let count = fill(&outlet);
+            assert!(count > 0);
+            reader.read_exact(&mut vec![0; count]).unwrap();
+            assert_eq!(outlet.write(b"room").unwrap(), 4);
+            let flags = rustix::fs::fcntl_getfl(fd).unwrap();
+            assert!(!flags.contains(OFlags::NONBLOCK), "whoever shares it waits as before");
+        }
+    }
+
+    #[test]
+    fn a_file_is_written_where_the_others_who_share_it_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        for mut file in [
+            File::create(&path).unwrap(),
+            OpenOptions::new().append(true).create(true).open(&path).unwrap(),
+        ] {
+            file.set_len(0).unwrap();
+            file.rewind().unwrap();
+            let outlet = Outlet::of(file.as_fd()).unwrap();
+            file.write_all(b"one\n").unwrap();
+            assert_eq!(outlet.write(b"two\n").unwrap(), 4);
+            file.write_all(b"three\n").unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\nthree\n");
+        }
+    }
+}
