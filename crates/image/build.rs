@@ -2,9 +2,15 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=c");
+    let mut sources: Vec<_> = std::fs::read_dir("c")
+        .expect("the directory c lies beside build.rs")
+        .map(|entry| entry.expect("a readable directory").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    sources.sort();
     let mut build = cc::Build::new();
     build
-        .files(["c/image.c", "c/mappings.c", "c/pages.c", "c/spare.c"])
+        .files(sources)
         .std("gnu11")
         .define("_GNU_SOURCE", None)
         .warnings(true)

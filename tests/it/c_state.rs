@@ -17,11 +17,12 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("connections.c", "held is_hopeless opener"),
     ("descriptors.c", "notes"),
     ("descriptors_boot.c", "descriptors_boot own refusal"),
+    ("extend.c", "too_many_ranges"),
     ("functions.c", "fed shim_module"),
     ("gateway.c", "gateway"),
     ("heap_roots.c", "answers"),
     ("heap_walk.c", "walk"),
-    ("image.c", "kept too_many_ranges"),
+    ("kept.c", "kept"),
     (
         "libraries.c",
         "learned locale magick openssl_errors peek_openssl_error posix_error \

@@ -1,4 +1,4 @@
-/* Kept memory, as the C files of the image know it. */
+/* Kept memory: all that survives a roll-back. */
 #ifndef TOKAMAK_IMAGE_KEPT_H
 #define TOKAMAK_IMAGE_KEPT_H
 
@@ -111,59 +111,8 @@ typedef struct {
 /* NULL before image_open(). The variable is part of the image, its value never changes after. */
 extern kept_memory *kept;
 
-/* mappings.c */
-typedef struct {
-    span at;
-    int protection;
-    int is_private, is_file, is_stack, is_fixed; /* fixed: the kernel's own, or wiped on fork */
-    /* wiped on fork alone: a library sees by its zeros that it must seed itself anew */
-    int is_mark_of_forks;
-    uint64_t inode, offset;
-} mapping;
-/* Calls `each` for every mapping of this process until it returns non-zero. With `flags`, slower,
- * is_fixed covers memory that the kernel wipes by itself. -1: /proc could not be read. */
-int mappings_visit(int flags, int (*each)(const mapping *, void *), void *context);
-/* Notices forks from now on; 0, or an error number. */
-int mappings_watch(void);
-/* Takes away what a request mapped, or keeps it for the next one. */
-void mappings_undo(int has_faulted);
-/* Unmaps the spare memory that nobody has; the rest of it, and what a request mapped, are
- * forgotten: they belong to the process. */
-void mappings_adopt(void);
-int mappings_touch_image(span s);
-/* Remembers all that is mapped now as belonging to the process. -1: errno. */
-int mappings_learn(void);
-/* Invariants 2 and 4; returns how many mappings are wrong. */
-int mappings_check(void);
-
-/* spare.c */
-/* Of a mapping that its request gives back (is_free) or leaves. 0: it is not of the kind, or there
- * is no room. */
-int spare_keep(const new_mapping *m, int is_free);
-/* NULL: nothing fits. */
-void *spare_take(size_t len, int protection, int is_of_allocator);
-/* 0: that is not, as a whole, what was handed out. */
-int spare_give_back(span at);
-/* Gives up one that overlaps: it is treated otherwise than whole. 0: none does. */
-int spare_release(span at, span *released);
-int spare_begins_at(uintptr_t at);
-/* At a roll-back: all are free from then on. */
-void spare_clear(int has_faulted);
-/* Forgets all, and unmaps those that are free. */
-void spare_drop(void);
-
-/* pages.c */
-/* Page faults of this process, but for known ones. */
-long pages_faults(void);
-/* Whether a page has come to this process since the last roll-back. */
-int pages_have_faulted(void);
-/* Makes the page tables, so that a request's first reads are no faults. */
-void pages_begin(int page_map);
-void pages_restore(int has_faulted);
-void pages_populate(const image_range *r);
-/* Takes the pages that differ from the image out of the hot set, upwards. */
-void pages_take_changed(void (*take)(uintptr_t at));
-/* Invariant 3, byte by byte; returns how many pages differ from the image. */
-int pages_compare(void);
+/* A child that was forked has its parent's: gives it a copy of its own, at the same address. 0, or
+ * -1: errno. */
+int kept_own(void);
 
 #endif

@@ -1,99 +1,23 @@
-/* What is mapped: reading it from the kernel, watching it change, undoing the change.
+/* What is mapped: watching it change, undoing the change.
  *
  * A request's mappings are seen because the program calls image_mmap() and its kin in place of
- * libc's. What libc maps by itself (a locale, a library that dlopen() brings) is not seen;
- * mappings_check() finds it and takes it away.
+ * libc's. What libc maps by itself (a locale, a library that dlopen() brings) is not seen; check.c
+ * finds it and takes it away.
  */
 #include <errno.h>
 #include <pthread.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "mappings.h"
 #include "kept.h"
+#include "pages.h"
+#include "spare.h"
 
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41 /* Linux 5.17 */
 #endif
-
-/* ---- reading ---- */
-
-static int parse(char *line, mapping *m)
-{
-    char *at = line;
-
-    memset(m, 0, sizeof(*m));
-    m->at.from = strtoul(at, &at, 16);
-    if (*at++ != '-') {
-        return 0;
-    }
-    m->at.to = strtoul(at, &at, 16);
-    if (*at++ != ' ' || m->at.to <= m->at.from || strlen(at) < 5) {
-        return 0;
-    }
-    m->protection = (at[0] == 'r' ? PROT_READ : 0) | (at[1] == 'w' ? PROT_WRITE : 0) |
-                    (at[2] == 'x' ? PROT_EXEC : 0);
-    m->is_private = at[3] == 'p';
-    at += 5;
-    m->offset = strtoul(at, &at, 16);
-    at += strspn(at, " ");
-    at += strcspn(at, " "); /* device */
-    m->inode = strtoul(at, &at, 10);
-    at += strspn(at, " ");
-    m->is_file = m->inode != 0;
-    m->is_stack = strncmp(at, "[stack", 6) == 0;
-    m->is_fixed = strncmp(at, "[v", 2) == 0; /* [vdso], [vvar], [vvar_vclock], [vsyscall] */
-    return 1;
-}
-
-/* "VmFlags: rd wr mr … dp": wf, wiped in a fork's child; dp, dropped at the kernel's pleasure. */
-static int is_wiped(const char *line)
-{
-    return strncmp(line, "VmFlags:", 8) == 0 && (strstr(line, " wf") || strstr(line, " dp"));
-}
-
-int mappings_visit(int flags, int (*each)(const mapping *, void *), void *context)
-{
-    char *text = kept->scratch, *line, *end;
-    size_t held = 0;
-    mapping one, next;
-    int have = 0, stopped = 0, is_line_of_mapping;
-    ssize_t got;
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, flags ? "/proc/self/smaps" : "/proc/self/maps",
-                          O_RDONLY | O_CLOEXEC);
-
-    if (fd == -1) {
-        return -1;
-    }
-    while (!stopped && (got = read(fd, text + held, SCRATCH - 1 - held)) > 0) {
-        held += (size_t)got;
-        for (line = text; !stopped && (end = memchr(line, '\n', held - (size_t)(line - text)));
-             line = end + 1) {
-            *end = 0;
-            is_line_of_mapping = line[0] >= '0' && line[0] <= 'f' && parse(line, &next);
-            if (is_line_of_mapping) {
-                stopped = have && each(&one, context);
-                one = next;
-                have = 1;
-            } else if (have && is_wiped(line)) {
-                one.is_fixed = 1;
-                one.is_mark_of_forks = !strstr(line, " dp");
-            }
-        }
-        held -= (size_t)(line - text);
-        memmove(text, line, held);
-    }
-    if (have && !stopped) {
-        each(&one, context);
-    }
-    syscall(SYS_close, fd);
-    return 0;
-}
 
 /* ---- watching ---- */
 
@@ -372,148 +296,4 @@ void mappings_adopt(void)
 {
     spare_drop();
     kept->mapping_count = 0;
-}
-
-/* ---- checking ---- */
-
-static int learn(const mapping *m, void *failed)
-{
-    if (kept->base_count == MOST_RANGES) {
-        *(int *)failed = 1;
-        return 1;
-    }
-    kept->base[kept->base_count++] = m->at;
-    return 0;
-}
-
-int mappings_learn(void)
-{
-    int failed = 0;
-
-    kept->base_count = 0;
-    if (mappings_visit(0, learn, &failed) != 0) {
-        return -1;
-    }
-    if (failed) {
-        errno = E2BIG;
-        return -1;
-    }
-    return 0;
-}
-
-static void narrow(span known, uintptr_t at, uintptr_t *until, uintptr_t *next)
-{
-    if (at >= known.from && at < known.to && known.to > *until) {
-        *until = known.to;
-    } else if (known.from > at && known.from < *next) {
-        *next = known.from;
-    }
-}
-
-/* The end of what is known from `at` on; `at` itself when that is not known, and then where the
- * next known begins. */
-static uintptr_t known_until(uintptr_t at, uintptr_t *next)
-{
-    uintptr_t until = at;
-
-    for (size_t i = 0; i < kept->base_count; i++) {
-        narrow(kept->base[i], at, &until, next);
-    }
-    for (size_t i = 0; i < kept->mapping_count; i++) {
-        narrow(kept->mappings[i].at, at, &until, next);
-    }
-    for (size_t i = 0; i < kept->spare_count; i++) {
-        narrow(kept->spares[i].at, at, &until, next);
-    }
-    return until;
-}
-
-enum { MOST_STRANGE = 512 }; /* found at one look */
-
-typedef struct {
-    int wrong;
-    uint64_t inode;        /* of the image's file */
-    uint64_t own_inode;    /* of the addition's */
-    uint64_t seen;         /* bytes of the image that are mapped as they should be */
-    size_t strange_count;
-    span strange[MOST_STRANGE];
-} findings;
-
-static int examine(const mapping *m, void *context)
-{
-    findings *f = context;
-    uintptr_t at = m->at.from;
-
-    if (m->is_fixed || m->is_stack) {
-        return 0;
-    }
-    for (size_t i = 0; i < kept->range_count; i++) {
-        const image_range *r = &kept->ranges[i];
-        uintptr_t from = r->at.from > m->at.from ? r->at.from : m->at.from;
-        uintptr_t to = r->at.to < m->at.to ? r->at.to : m->at.to;
-        if (from < to) {
-            int is_own = r->offset >= kept->file_bytes;
-            int right = m->is_private && m->inode == (is_own ? f->own_inode : f->inode) &&
-                        m->protection == r->protection &&
-                        m->offset + (is_own ? kept->file_bytes : 0) + (from - m->at.from) ==
-                            r->offset + (from - r->at.from);
-            f->wrong += !right;
-            f->seen += right ? to - from : 0;
-        }
-    }
-    while (at < m->at.to) {
-        uintptr_t next = m->at.to, until = known_until(at, &next);
-        if (until > at) {
-            at = until;
-            continue;
-        }
-        if (f->strange_count < MOST_STRANGE) {
-            f->strange[f->strange_count++] = (span){at, next};
-        }
-        at = next;
-    }
-    return 0;
-}
-
-static int find_inodes(const mapping *m, void *context)
-{
-    findings *f = context;
-    uintptr_t view = (uintptr_t)kept->view, own = view + kept->file_bytes;
-
-    if (view >= m->at.from && view < m->at.to) {
-        f->inode = m->inode;
-    }
-    if (own >= m->at.from && own < m->at.to) {
-        f->own_inode = m->inode;
-    }
-    return 0;
-}
-
-/* Libc's own mappings: it has forgotten them with the roll-back. */
-static void take_away(const findings *f)
-{
-    for (size_t i = 0; i < f->strange_count; i++) {
-        syscall(SYS_munmap, f->strange[i].from, f->strange[i].to - f->strange[i].from);
-    }
-    kept->strays += f->strange_count;
-}
-
-int mappings_check(void)
-{
-    findings files = {0}, f = {0};
-    int failed = mappings_visit(0, find_inodes, &files) != 0;
-
-    do {
-        f = (findings){.inode = files.inode, .own_inode = files.own_inode};
-        failed = failed || mappings_visit(0, examine, &f) != 0;
-        take_away(&f);
-    } while (!failed && f.strange_count == MOST_STRANGE);
-    if (failed) {
-        image_note_doubt("/proc/self/maps cannot be read");
-        return 1;
-    }
-    if (f.wrong || f.seen != kept->bytes) {
-        image_note_doubt("memory of the image is mapped otherwise than it was");
-    }
-    return f.wrong + (f.seen != kept->bytes);
 }

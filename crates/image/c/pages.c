@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "pages.h"
 #include "kept.h"
 
 /* ---- the page map -------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "spare.h"
 #include "kept.h"
 
 /* Spare memory that was unused for this many roll-backs is unmapped. With 6, pages that are seldom

@@ -5,6 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+/// The C files in a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "c")).collect()
+}
+
 /// Built once for all tests of this program.
 fn program(sanitized: bool) -> &'static Path {
     static PLAIN: OnceLock<PathBuf> = OnceLock::new();
@@ -30,10 +36,7 @@ fn program(sanitized: bool) -> &'static Path {
             ])
             .arg("-I")
             .arg(here.join("c"))
-            .args(
-                ["image.c", "mappings.c", "pages.c", "spare.c"]
-                    .map(|file| here.join("c").join(file)),
-            )
+            .args(sources(&here.join("c")))
             .arg(here.join("tests/c/cases.c"))
             .arg("-o")
             .arg(&program);
