@@ -3,6 +3,7 @@
 //! a C file may be a request's. Reads the source files; starts nothing.
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::layers::root;
 
@@ -17,9 +18,11 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("connections.c", "held is_hopeless opener"),
     ("descriptors.c", "notes"),
     ("descriptors_boot.c", "descriptors_boot own refusal"),
+    ("encodings.c", "base"),
     ("extend.c", "too_many_ranges"),
     ("functions.c", "fed shim_module"),
     ("gateway.c", "gateway"),
+    ("handlers.c", "error exception"),
     ("heap_roots.c", "answers"),
     ("heap_walk.c", "walk"),
     ("kept.c", "kept"),
@@ -30,22 +33,20 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ),
     ("lifecycle.c", "first_directory own"),
     ("mappings.c", "is_child watcher"),
+    ("outdated.c", "file_count files reason"),
     ("patterns.c", "in_image noted"),
     ("process_state.c", "classic_doubt kept_world of_zygote own"),
     ("program_memory.c", "learned learned_count"),
     ("randomness.c", "culprit handler_count handlers real_##function real_uuid_create salted"),
     ("reset.c", "base"),
     ("sapi.c", "pairs room shim_sapi"),
-    (
-        "sealed.c",
-        "backtrace_signal collect_cycles file_count files is_refused is_worker life \
-         opcache reason script_path",
-    ),
+    ("sealed.c", "backtrace_signal collect_cycles is_refused is_worker life opcache script_path"),
     ("semaphores.c", "done of_boot refusal"),
     ("session.c", "base"),
     ("shutdown.c", "boot_objects boot_resources shutdown_count shutdowns writer_count writers"),
     ("sqlite.c", "count databases"),
     ("state.c", "only_request serving shim"),
+    ("superglobals.c", "base"),
     (
         "syscall_cache.c",
         "asked blocked blocked_known directory directory_at directory_len has_ticks \
@@ -62,6 +63,15 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
          value_status",
     ),
     ("worker.c", "asked"),
+];
+
+/// C files without a header of their own, and the one that they share.
+const WITHOUT_HEADER: &[(&str, &str)] = &[
+    ("extend.c", "image.h"),
+    ("info.c", "shim.h"),
+    ("wire_mysql.c", "wire_kinds.h"),
+    ("wire_postgresql.c", "wire_kinds.h"),
+    ("wire_redis.c", "wire_kinds.h"),
 ];
 
 /// The folders whose C files become part of a worker.
@@ -160,23 +170,37 @@ fn lasting(text: &str) -> Vec<String> {
     found
 }
 
+/// The C files of a worker, by name.
+fn c_files() -> Vec<(String, PathBuf)> {
+    let entries = FOLDERS
+        .iter()
+        .flat_map(|folder| fs::read_dir(root().join(folder)).expect("a folder of C files"));
+    let mut found: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .map(|path| (path.file_name().expect("a name").to_string_lossy().into_owned(), path))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn each_c_file_has_a_header() {
+    let has_none = |(_, path): &(String, PathBuf)| !path.with_extension("h").exists();
+    let without: Vec<_> = c_files().into_iter().filter(has_none).map(|(name, _)| name).collect();
+    let listed: Vec<_> = WITHOUT_HEADER.iter().map(|(name, _)| *name).collect();
+    assert_eq!(without, listed, "what a file tells others stands in a header of its name");
+}
+
 #[test]
 fn no_variable_of_a_c_file_is_a_requests() {
     let mut found = Vec::new();
-    for folder in FOLDERS {
-        let entries = fs::read_dir(root().join(folder)).expect("a folder of C files");
-        for path in entries.map(|entry| entry.expect("an entry").path()) {
-            if path.extension().is_none_or(|extension| extension != "c") {
-                continue;
-            }
-            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-            let variables = lasting(&fs::read_to_string(&path).expect("a readable file"));
-            if !variables.is_empty() {
-                found.push((name, variables.join(" ")));
-            }
+    for (name, path) in c_files() {
+        let variables = lasting(&fs::read_to_string(path).expect("a readable file"));
+        if !variables.is_empty() {
+            found.push((name, variables.join(" ")));
         }
     }
-    found.sort();
     let listed: Vec<_> = OF_THE_PROCESS
         .iter()
         .map(|(file, names)| ((*file).to_owned(), (*names).to_owned()))

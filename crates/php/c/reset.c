@@ -16,40 +16,22 @@
 #include <unistd.h>
 
 #include "reset.h"
+#include "encodings.h"
+#include "handlers.h"
 #include "session.h"
 #include "state.h"
+#include "superglobals.h"
 #include "syscall_cache.h"
-
-typedef struct {
-    zval current;
-    zval *stack;
-    int *levels; /* NULL for exception handlers */
-    int count;
-    int level;
-} handlers;
-
-static const char *const encoding_functions[] = {
-    "mb_regex_encoding", "mb_internal_encoding", "mb_http_output",
-    "mb_language",       "mb_detect_order",      "mb_substitute_character",
-};
-enum { REGEX_ENCODING, ENCODINGS = sizeof(encoding_functions) / sizeof(*encoding_functions) };
 
 static struct {
     int learned;
     HashTable *ini; /* name => value of each setting changed at boot */
-    handlers error, exception;
     char directory[PATH_MAX];
     int umask;
     char *locale;
     zend_string *ctype;
     bool locale_changed;
     char *timezone;
-    zend_function *encoding_functions[ENCODINGS];
-    zval encodings[ENCODINGS];
-    /* a copy of ext/mbstring's globals: equal means unchanged, but for the REGEX_ENCODING */
-    void *mb_globals;
-    HashTable putenv;
-    zval env;
 } base;
 
 static int wants(uint32_t kind)
@@ -105,75 +87,9 @@ static void restore_ini(void)
     } ZEND_HASH_FOREACH_END();
 }
 
-/* ---- error and exception handlers ---- */
+/* ---- the last error ---- */
 
-static int is_same_callable(const zval *a, const zval *b)
-{
-    if (Z_TYPE_P(a) != Z_TYPE_P(b)) {
-        return 0;
-    }
-    if (Z_TYPE_P(a) == IS_STRING) {
-        return zend_string_equals(Z_STR_P(a), Z_STR_P(b));
-    }
-    return Z_TYPE_P(a) == IS_UNDEF || Z_PTR_P(a) == Z_PTR_P(b);
-}
-
-static void learn_handlers(handlers *to, zval *current, zend_stack *stack, zend_stack *levels,
-                           int level)
-{
-    ZVAL_COPY(&to->current, current);
-    to->level = level;
-    to->count = zend_stack_count(stack);
-    to->stack = safe_emalloc((size_t)to->count, sizeof(zval), 1);
-    to->levels = levels ? safe_emalloc((size_t)to->count, sizeof(int), 1) : NULL;
-    for (int i = 0; i < to->count; i++) {
-        ZVAL_COPY(&to->stack[i], (zval *)zend_stack_base(stack) + i);
-        if (levels) {
-            to->levels[i] = ((int *)zend_stack_base(levels))[i];
-        }
-    }
-}
-
-static void restore_handlers(handlers *from, zval *current, zend_stack *stack, zend_stack *levels)
-{
-    int same = is_same_callable(&from->current, current) && zend_stack_count(stack) == from->count;
-
-    for (int i = 0; same && i < from->count; i++) {
-        same = is_same_callable(&from->stack[i], (zval *)zend_stack_base(stack) + i);
-    }
-    if (same) {
-        return;
-    }
-    zval gone = *current;
-    ZVAL_COPY(current, &from->current);
-    zval_ptr_dtor(&gone);
-    zend_stack_clean(stack, (void (*)(void *))ZVAL_PTR_DTOR, 1);
-    if (levels) {
-        zend_stack_clean(levels, NULL, 1);
-    }
-    for (int i = 0; i < from->count; i++) {
-        zval copy;
-        ZVAL_COPY(&copy, &from->stack[i]);
-        zend_stack_push(stack, &copy);
-        if (levels) {
-            zend_stack_push(levels, &from->levels[i]);
-        }
-    }
-}
-
-static void forget_handlers(handlers *h)
-{
-    zval_ptr_dtor(&h->current);
-    for (int i = 0; i < h->count; i++) {
-        zval_ptr_dtor(&h->stack[i]);
-    }
-    efree(h->stack);
-    if (h->levels) {
-        efree(h->levels);
-    }
-}
-
-void reset_last_error(void)
+static void forget_last_error(void)
 {
     PG(last_error_type) = 0;
     PG(last_error_lineno) = 0;
@@ -187,7 +103,7 @@ void reset_last_error(void)
     }
 }
 
-/* ---- locale, time zone, encodings ---- */
+/* ---- locale, time zone ---- */
 
 static void learn_locale(void)
 {
@@ -235,163 +151,7 @@ static void restore_timezone(void)
     *now = base.timezone ? estrdup(base.timezone) : NULL;
 }
 
-static zend_function *find_function(const char *name)
-{
-    return zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
-}
-
-static void learn_encodings(void)
-{
-    zend_module_entry *mb = shim.modules.mbstring;
-
-    for (int i = 0; i < ENCODINGS; i++) {
-        zend_function *f = find_function(encoding_functions[i]);
-        base.encoding_functions[i] = f;
-        ZVAL_UNDEF(&base.encodings[i]);
-        if (f) {
-            zend_call_known_function(f, NULL, NULL, &base.encodings[i], 0, NULL, NULL);
-        }
-    }
-    if (mb && mb->globals_ptr && mb->globals_size) {
-        base.mb_globals = emalloc(mb->globals_size);
-        memcpy(base.mb_globals, mb->globals_ptr, mb->globals_size);
-    }
-}
-
-static void restore_encoding(int i)
-{
-    zend_function *f = base.encoding_functions[i];
-    zval now, result;
-
-    if (!f || Z_TYPE(base.encodings[i]) == IS_UNDEF) {
-        return;
-    }
-    ZVAL_UNDEF(&now);
-    zend_call_known_function(f, NULL, NULL, &now, 0, NULL, NULL);
-    if (!zend_is_identical(&now, &base.encodings[i])) {
-        ZVAL_UNDEF(&result);
-        zend_call_known_function(f, NULL, NULL, &result, 1, &base.encodings[i], NULL);
-        zval_ptr_dtor(&result);
-    }
-    zval_ptr_dtor(&now);
-}
-
-static void restore_encodings(void)
-{
-    zend_module_entry *mb = shim.modules.mbstring;
-
-    if (!mb || !base.mb_globals) {
-        return;
-    }
-    restore_encoding(REGEX_ENCODING);
-    if (memcmp(base.mb_globals, mb->globals_ptr, mb->globals_size) == 0) {
-        return;
-    }
-    for (int i = REGEX_ENCODING + 1; i < ENCODINGS; i++) {
-        restore_encoding(i);
-    }
-    memcpy(base.mb_globals, mb->globals_ptr, mb->globals_size);
-}
-
-/* ---- environment ---- */
-
-static zval *env_variable(void)
-{
-    zval *env = zend_hash_find(&EG(symbol_table), ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV));
-    return env && Z_TYPE_P(env) == IS_INDIRECT ? Z_INDIRECT_P(env) : env;
-}
-
-static void learn_env(void)
-{
-    zval *env;
-
-    /* It may not exist yet: it is made when a script that names it is compiled. */
-    zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV));
-    env = env_variable();
-
-    /* putenv() keeps what it replaced in this table, and puts it back when the entry goes. The
-     * boot's entries stay aside, so that emptying the table undoes the request's changes only. */
-    base.putenv = BG(putenv_ht);
-    zend_hash_init(&BG(putenv_ht), 1, NULL, base.putenv.pDestructor, 0);
-    ZVAL_UNDEF(&base.env);
-    if (env && Z_TYPE_P(env) == IS_ARRAY) {
-        ZVAL_COPY(&base.env, env);
-    }
-}
-
-static void restore_env(void)
-{
-    zval *env = env_variable();
-
-    if (zend_hash_num_elements(&BG(putenv_ht)) > 0) {
-        zend_hash_clean(&BG(putenv_ht));
-    }
-    if (Z_TYPE(base.env) == IS_UNDEF ||
-        (env && Z_TYPE_P(env) == IS_ARRAY && Z_ARR_P(env) == Z_ARR(base.env))) {
-        return;
-    }
-    Z_ADDREF(base.env);
-    zend_hash_update(&EG(symbol_table), ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV), &base.env);
-}
-
-/* ---- superglobals, streams ---- */
-
-static void refresh(zend_string *name)
-{
-    if (zend_hash_exists(&EG(symbol_table), name)) {
-        zend_is_auto_global(name);
-    }
-}
-
-static void disarm(zend_string *name)
-{
-    zend_auto_global *global = zend_hash_find_ptr(CG(auto_globals), name);
-    if (global) {
-        global->armed = 0;
-    }
-}
-
-/* As php_hash_environment(), but what is as it should be is not written: in a sealed worker each
- * page written to is copied back. */
-static void arm_superglobals(void)
-{
-    zend_auto_global *global;
-
-    ZEND_HASH_MAP_FOREACH_PTR(CG(auto_globals), global) {
-        bool armed = global->jit ||
-                     (global->auto_global_callback && global->auto_global_callback(global->name));
-        if (global->armed != armed) {
-            global->armed = armed;
-        }
-    } ZEND_HASH_FOREACH_END();
-    if (PG(register_argc_argv)) {
-        php_build_argv(SG(request_info).query_string, &PG(http_globals)[TRACK_VARS_SERVER]);
-    }
-}
-
-void reset_superglobals(void)
-{
-    zend_string *env = ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV);
-
-    for (int i = 0; i < NUM_TRACK_VARS; i++) {
-        zval_ptr_dtor_nogc(&PG(http_globals)[i]);
-        ZVAL_UNDEF(&PG(http_globals)[i]);
-    }
-    arm_superglobals();
-    /* These are made when a script that names them is compiled. Ours may have been compiled long
-     * ago: whatever is in the symbol table is in use, and made anew. What is not, is made when it
-     * is first needed. */
-    refresh(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
-    refresh(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_REQUEST));
-    /* $_ENV is the application's: dotenv libraries fill it at boot. restore_env() looks after
-     * it. */
-    if (zend_hash_exists(&EG(symbol_table), env)) {
-        disarm(env);
-        if (wants(SHIM_RESET_ENV) && base.learned) {
-            restore_env();
-        }
-    }
-}
+/* ---- streams, output ---- */
 
 /* The request's body is a stream, and streams live as long as the script. A handle on php://input
  * that the application kept points into it: those are closed first. */
@@ -443,11 +203,7 @@ void reset_learn(void)
 
     memset(&base, 0, sizeof(base));
     learn_ini();
-    learn_handlers(&base.error, &EG(user_error_handler), &EG(user_error_handlers),
-                   &EG(user_error_handlers_error_reporting),
-                   EG(user_error_handler_error_reporting));
-    learn_handlers(&base.exception, &EG(user_exception_handler), &EG(user_exception_handlers), NULL,
-                   0);
+    handlers_learn();
     if (!getcwd(base.directory, sizeof(base.directory))) {
         base.directory[0] = 0;
     }
@@ -459,10 +215,10 @@ void reset_learn(void)
     BG(umask) = -1;
     learn_locale();
     base.timezone = zone && *zone ? estrdup(*zone) : NULL;
-    learn_encodings();
-    learn_env();
+    encodings_learn();
+    superglobals_learn();
     session_learn();
-    reset_last_error();
+    forget_last_error();
     base.learned = 1;
 }
 
@@ -472,12 +228,8 @@ void reset_restore(void)
         restore_ini();
     }
     if (wants(SHIM_RESET_ERROR_HANDLERS)) {
-        restore_handlers(&base.error, &EG(user_error_handler), &EG(user_error_handlers),
-                         &EG(user_error_handlers_error_reporting));
-        EG(user_error_handler_error_reporting) = base.error.level;
-        restore_handlers(&base.exception, &EG(user_exception_handler), &EG(user_exception_handlers),
-                         NULL);
-        reset_last_error();
+        handlers_restore();
+        forget_last_error();
     }
     if (wants(SHIM_RESET_CWD) && syscall_cache_directory_moved() && base.directory[0]) {
         syscall_cache_return_to(base.directory);
@@ -493,10 +245,10 @@ void reset_restore(void)
         restore_timezone();
     }
     if (wants(SHIM_RESET_ENCODINGS)) {
-        restore_encodings();
+        encodings_restore();
     }
     if (wants(SHIM_RESET_ENV)) {
-        restore_env();
+        superglobals_restore_env();
     }
     if (wants(SHIM_RESET_SESSION)) {
         session_restore_handler();
@@ -523,21 +275,13 @@ void reset_forget(void)
     if (base.ctype) {
         zend_string_release(base.ctype);
     }
-    zend_hash_destroy(&BG(putenv_ht));
-    BG(putenv_ht) = base.putenv;
-    zval_ptr_dtor(&base.env);
-    for (int i = 0; i < ENCODINGS; i++) {
-        zval_ptr_dtor(&base.encodings[i]);
-    }
-    if (base.mb_globals) {
-        efree(base.mb_globals);
-    }
+    superglobals_forget();
+    encodings_forget();
     if (base.timezone) {
         efree(base.timezone);
     }
     zend_hash_destroy(base.ini);
     FREE_HASHTABLE(base.ini);
-    forget_handlers(&base.error);
-    forget_handlers(&base.exception);
+    handlers_forget();
     session_forget();
 }

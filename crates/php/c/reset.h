@@ -5,8 +5,6 @@
 void reset_learn(void);
 void reset_restore(void);
 void reset_forget(void);
-void reset_superglobals(void);
 void reset_close_streams(void);
-void reset_last_error(void);
 
 #endif

@@ -9,16 +9,10 @@
  * Whichever way a request ends (return, exit, fatal error, time limit), the next thing that happens
  * to this process is a roll-back.
  */
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sealed.h"
-#include "boot.h"
 #include "classic.h"
 #include "connections.h"
 #include "descriptors.h"
@@ -26,6 +20,7 @@
 #include "heap_dump.h"
 #include "image.h"
 #include "lifecycle.h"
+#include "outdated.h"
 #include "patterns.h"
 #include "process_state.h"
 #include "program_memory.h"
@@ -36,6 +31,7 @@
 #include "sqlite.h"
 #include "state.h"
 #include "syscall_cache.h"
+#include "warm_up.h"
 #include "worker.h"
 
 typedef struct {
@@ -66,88 +62,6 @@ static int is_worker;
 static int is_refused;            /* no image could be taken */
 static int backtrace_signal;
 static const char *script_path;   /* of the worker or boot script; NULL: neither */
-
-/* ---- files of the image ---- */
-
-typedef struct {
-    char *path;
-    struct timespec changed;
-    off_t size;
-    ino_t inode;
-} known_file;
-
-static known_file *files;
-static size_t file_count;
-
-static int looks_the_same(const known_file *file, const struct stat *st)
-{
-    return st->st_ino == file->inode && st->st_size == file->size &&
-           st->st_mtim.tv_sec == file->changed.tv_sec &&
-           st->st_mtim.tv_nsec == file->changed.tv_nsec;
-}
-
-static void learn_file(const zend_string *path, int is_missing_ok)
-{
-    struct stat st = {0};
-
-    if (stat(ZSTR_VAL(path), &st) == 0 || is_missing_ok) {
-        files[file_count++] =
-            (known_file){strdup(ZSTR_VAL(path)), st.st_mtim, st.st_size, st.st_ino};
-    }
-}
-
-static void learn_files(void)
-{
-    HashTable *watched = boot_watched_files();
-    zend_string *path;
-
-    files = calloc(zend_hash_num_elements(&EG(included_files)) +
-                       (watched ? zend_hash_num_elements(watched) : 0) + 1,
-                   sizeof(*files));
-    if (!files) {
-        return;
-    }
-    if (watched) {
-        ZEND_HASH_FOREACH_STR_KEY(watched, path) {
-            learn_file(path, 1);
-        } ZEND_HASH_FOREACH_END();
-    }
-    if (!zend_ini_long("opcache.validate_timestamps", sizeof("opcache.validate_timestamps") - 1,
-                       0)) {
-        return; /* files that are declared to stay as they are */
-    }
-    ZEND_HASH_FOREACH_STR_KEY(&EG(included_files), path) {
-        if (path) {
-            learn_file(path, 0);
-        }
-    } ZEND_HASH_FOREACH_END();
-}
-
-/* Rust asks, with frames of its own between the boot's zend_try and this one. */
-static int cache_restarts(void)
-{
-    volatile int restarts = 0;
-
-    zend_try {
-        restarts = worker_cache_restarts();
-    } zend_end_try();
-    return restarts;
-}
-
-const char *shim_outdated(void)
-{
-    static char reason[PATH_MAX + 64];
-
-    for (size_t i = 0; i < file_count; i++) {
-        struct stat st;
-        /* No file has the number 0: that is one which was not there. */
-        if (stat(files[i].path, &st) != 0 ? files[i].inode != 0 : !looks_the_same(&files[i], &st)) {
-            snprintf(reason, sizeof(reason), "%s has changed", files[i].path);
-            return reason;
-        }
-    }
-    return cache_restarts() ? "opcache was reset, or is full" : NULL;
-}
 
 /* ---- the end of a request ---- */
 
@@ -255,7 +169,7 @@ static void prepare(void)
     descriptors_close_sockets();
     shutdown_learn_writers();
     shutdown_flush_streams();
-    learn_files();
+    outdated_learn_files();
     shutdown_draw_line();
     pin_objects(1, 0);
     sqlite_learn(1);
@@ -434,74 +348,7 @@ const shim_request *sealed_next(void)
     return request ? request : take_and_wait();
 }
 
-/* One that sets a cookie is seen by its answer. */
-void sealed_look_at_session(void)
-{
-    const shim_text *uri;
-    char line[600];
-    int len;
-
-    if (!shim.sealed || is_worker || !serving->request || !PS(id) || PS(use_cookies)) {
-        return;
-    }
-    uri = &serving->request->field[SHIM_URI];
-    len = snprintf(line, sizeof(line),
-                   "warm-up request %.*s has opened a session: what its page keeps in memory is in "
-                   "the image, the same for "
-                   "every visitor; take a page for `warm` that opens none",
-                   (int)(uri->len < 300 ? uri->len : 300), uri->at);
-    rust_log(SHIM_WARN, line, (size_t)len);
-}
-
 /* ---- without a worker script ---- */
-
-static void say_that_a_warm_up_died(const shim_request *request, int number)
-{
-    const shim_text *uri = &request->field[SHIM_URI];
-    char line[512];
-    int len = snprintf(line, sizeof(line), "warm-up request %.*s died: signal %d",
-                       (int)(uri->len < 300 ? uri->len : 300), uri->at, number);
-
-    rust_log(SHIM_WARN, line, (size_t)len);
-}
-
-/* Each request's script in a copy of this process: its memory is gone afterwards, what it left in
- * opcache and in files that the application caches is there. So are its regular expressions, which
- * would otherwise be compiled at each request. */
-static void warm_up(void)
-{
-    const shim_request *request;
-
-    while ((request = rust_warm())) {
-        int pipe_ends[2], status = 0;
-        pid_t child;
-        if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
-            return;
-        }
-        child = fork();
-        if (child == 0) {
-            shim.is_copy = 1; /* what it prints goes nowhere */
-            shutdown_draw_line();
-            zend_first_try {
-                worker_begin(request);
-                lifecycle_run(request);
-            } zend_end_try();
-            patterns_tell(pipe_ends[1]);
-            shutdown_request();
-            _exit(0);
-        }
-        close(pipe_ends[1]);
-        zend_first_try {
-            patterns_learn(pipe_ends[0]);
-        } zend_end_try();
-        close(pipe_ends[0]);
-        while (child > 0 && waitpid(child, &status, 0) == -1 && errno == EINTR) {
-        }
-        if (WIFSIGNALED(status)) {
-            say_that_a_warm_up_died(request, WTERMSIG(status));
-        }
-    }
-}
 
 static void serve_scripts(void)
 {
@@ -510,7 +357,7 @@ static void serve_scripts(void)
     /* The boot's own shutdown functions belong to no request, and the boot never ends. */
     BG(user_shutdown_function_names) = NULL;
     session_end();
-    warm_up();
+    warm_up_scripts();
     if (shim.config->root) {
         char directory[PATH_MAX];
         int len = snprintf(directory, sizeof(directory), "%s/", shim.config->root);

@@ -6,8 +6,6 @@
 
 const shim_request *sealed_next(void);
 int sealed_is_worker(void);
-/* Before the session ends: warns if a warm-up request has opened one. */
-void sealed_look_at_session(void);
 /* After sapi_activate(); does nothing outside of a sealed worker. */
 void sealed_begin(void);
 void sealed_end(void) __attribute__((noreturn));

@@ -25,8 +25,10 @@
 #include "sealed.h"
 #include "session.h"
 #include "state.h"
+#include "superglobals.h"
 #include "syscall_cache.h"
 #include "values.h"
+#include "warm_up.h"
 
 static void report_exception(void)
 {
@@ -151,7 +153,7 @@ static void start_request(const shim_request *request)
     } else if (PG(implicit_flush)) {
         php_output_set_implicit_flush(1);
     }
-    reset_superglobals();
+    superglobals_renew();
 }
 
 /* Settings of the request, and what reads its body, see a request whose modules have not begun yet:
@@ -193,7 +195,7 @@ static bool end(void)
     whole = run_shutdown_functions();
     whole &= run_outside(php_output_end_all);
     zend_unset_timeout();
-    sealed_look_at_session();
+    warm_up_look_at_session();
     whole &= run_outside(session_end);
     sapi_leave_copy();
     php_output_deactivate();

@@ -1,0 +1,119 @@
+/* The superglobals of a worker script's requests: made anew for each, but for $_ENV, which is the
+ * script's own. */
+#include "superglobals.h"
+#include "state.h"
+
+/* Of the script, when its loop began. */
+static struct {
+    int is_learned;
+    HashTable putenv;
+    zval env;
+} base;
+
+/* ---- $_ENV and putenv() ---- */
+
+static zval *env_variable(void)
+{
+    zval *env = zend_hash_find(&EG(symbol_table), ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV));
+    return env && Z_TYPE_P(env) == IS_INDIRECT ? Z_INDIRECT_P(env) : env;
+}
+
+void superglobals_learn(void)
+{
+    zval *env;
+
+    /* It may not exist yet: it is made when a script that names it is compiled. */
+    zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV));
+    env = env_variable();
+
+    /* putenv() keeps what it replaced in this table, and puts it back when the entry goes. The
+     * boot's entries stay aside, so that emptying the table undoes the request's changes only. */
+    base.putenv = BG(putenv_ht);
+    zend_hash_init(&BG(putenv_ht), 1, NULL, base.putenv.pDestructor, 0);
+    ZVAL_UNDEF(&base.env);
+    if (env && Z_TYPE_P(env) == IS_ARRAY) {
+        ZVAL_COPY(&base.env, env);
+    }
+    base.is_learned = 1;
+}
+
+void superglobals_restore_env(void)
+{
+    zval *env = env_variable();
+
+    if (zend_hash_num_elements(&BG(putenv_ht)) > 0) {
+        zend_hash_clean(&BG(putenv_ht));
+    }
+    if (Z_TYPE(base.env) == IS_UNDEF ||
+        (env && Z_TYPE_P(env) == IS_ARRAY && Z_ARR_P(env) == Z_ARR(base.env))) {
+        return;
+    }
+    Z_ADDREF(base.env);
+    zend_hash_update(&EG(symbol_table), ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV), &base.env);
+}
+
+void superglobals_forget(void)
+{
+    base.is_learned = 0;
+    zend_hash_destroy(&BG(putenv_ht));
+    BG(putenv_ht) = base.putenv;
+    zval_ptr_dtor(&base.env);
+}
+
+/* ---- all of them ---- */
+
+static void refresh(zend_string *name)
+{
+    if (zend_hash_exists(&EG(symbol_table), name)) {
+        zend_is_auto_global(name);
+    }
+}
+
+static void disarm(zend_string *name)
+{
+    zend_auto_global *global = zend_hash_find_ptr(CG(auto_globals), name);
+    if (global) {
+        global->armed = 0;
+    }
+}
+
+/* As php_hash_environment(), but what is as it should be is not written: in a sealed worker each
+ * page written to is copied back. */
+static void arm_superglobals(void)
+{
+    zend_auto_global *global;
+
+    ZEND_HASH_MAP_FOREACH_PTR(CG(auto_globals), global) {
+        bool armed = global->jit ||
+                     (global->auto_global_callback && global->auto_global_callback(global->name));
+        if (global->armed != armed) {
+            global->armed = armed;
+        }
+    } ZEND_HASH_FOREACH_END();
+    if (PG(register_argc_argv)) {
+        php_build_argv(SG(request_info).query_string, &PG(http_globals)[TRACK_VARS_SERVER]);
+    }
+}
+
+void superglobals_renew(void)
+{
+    zend_string *env = ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV);
+
+    for (int i = 0; i < NUM_TRACK_VARS; i++) {
+        zval_ptr_dtor_nogc(&PG(http_globals)[i]);
+        ZVAL_UNDEF(&PG(http_globals)[i]);
+    }
+    arm_superglobals();
+    /* These are made when a script that names them is compiled. Ours may have been compiled long
+     * ago: whatever is in the symbol table is in use, and made anew. What is not, is made when it
+     * is first needed. */
+    refresh(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
+    refresh(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_REQUEST));
+    /* $_ENV is the application's: dotenv libraries fill it at boot. */
+    if (zend_hash_exists(&EG(symbol_table), env)) {
+        disarm(env);
+        if ((shim.config->reset & SHIM_RESET_ENV) && base.is_learned) {
+            superglobals_restore_env();
+        }
+    }
+}
