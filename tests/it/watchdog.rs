@@ -63,7 +63,7 @@ fn replaces_a_changed_zygote(kind: Kind) {
     let mut server = start(kind);
     let front = status(&server)["front_pid"].clone();
     for (renewals, program, words, reason) in [
-        (1, "renice", ["-n", "5", "-p"], "its priority or its processors were changed"),
+        (1, "renice", ["-n", "15", "-p"], "its priority or its processors were changed"),
         (2, "ionice", ["-c", "3", "-p"], "its priority or its processors were changed"),
     ] {
         let (before, zygote) = (status(&server), zygote(&mut server));
