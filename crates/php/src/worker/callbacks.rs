@@ -1,5 +1,5 @@
-//! What C calls while PHP runs: `rust_*` of `shim.h`. Each returns a plain value, and none calls PHP
-//! or jumps.
+//! What C calls while PHP runs: `rust_*` of `shim.h`. Each returns a plain value, and none calls
+//! PHP or jumps.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null;
