@@ -395,6 +395,27 @@ static void put_back_errors(void)
     }
 }
 
+/* ---- mysqlnd: what it counts for all connections ---- */
+
+/* As mysqlnd_structs.h has it; mysqlnd may be loaded where its headers are not. */
+static const struct {
+    uint64_t *values;
+    size_t count;
+} *const *mysql_statistics;
+
+static void learn_mysql(void)
+{
+    *(const void **)&mysql_statistics = dlsym(RTLD_DEFAULT, "mysqlnd_global_stats");
+}
+
+static void put_back_mysql(void)
+{
+    if (mysql_statistics && *mysql_statistics) {
+        memset((*mysql_statistics)->values, 0,
+               (*mysql_statistics)->count * sizeof(*(*mysql_statistics)->values));
+    }
+}
+
 /* ---- all together ---- */
 
 void libraries_learn(void)
@@ -406,6 +427,7 @@ void libraries_learn(void)
     learn_errors();
     learn_sqlite();
     learn_magick();
+    learn_mysql();
 #define STAND_BEFORE_REPLACING(function, leaves, reason) \
     libraries_stand_before(NULL, #function, &real_##function, replace_for_##function);
 #define STAND_BEFORE_NOTICED(function, note) \
@@ -423,6 +445,7 @@ void libraries_put_back(void)
     text_domains_put_back();
     put_back_sqlite();
     put_back_magick();
+    put_back_mysql();
 }
 
 void libraries_begin(void)

@@ -173,6 +173,18 @@ return [
         worker: STAYS,
         needs: 'mysqli',
     ),
+    'mysqli_get_client_stats()' => new Channel(
+        pollute: function () {
+            try {
+                mysqli_connect(socket: '/polluted');
+            } catch (mysqli_sql_exception) {
+            }
+        },
+        probe: fn () => mysqli_get_client_stats()['connect_failure'],
+        fpm: STAYS,
+        worker: STAYS,
+        needs: 'mysqli',
+    ),
     'mysqli_report()' => new Channel(
         pollute: function () { mysqli_report(MYSQLI_REPORT_OFF); },
         probe: fn () => (new mysqli_driver())->report_mode,
