@@ -1,6 +1,10 @@
 //! What sealed mode costs an application that boots in each request.
 
-use crate::harness::{Kind, Server, Setup};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use crate::harness::{Kind, Server, Setup, eventually};
 
 /// Page faults of the worker so far, and mappings for compiled expressions.
 fn numbers(server: &Server) -> Vec<u64> {
@@ -41,6 +45,49 @@ fn regular_expressions_of_many_requests_are_learned() {
     }
     assert_eq!(compiled(), 0);
     assert!(!server.log().contains("replaced"), "{}", server.log());
+}
+
+/// A server whose requests look up a link, and some of them a file of their visitor.
+fn with_paths(setup: Setup) -> Server {
+    let server = setup.site("sites/unbooted").bare().workers(1).start();
+    for name in ["first", "second", "own"] {
+        fs::write(server.state_file(name), "").unwrap();
+    }
+    symlink(server.state_file("first"), server.state_file("current")).unwrap();
+    assert_eq!(server.get("/paths.php").expect(200).json()["knows_link"], false);
+    for number in 0..60 {
+        let target = if number % 10 == 0 { "/paths.php?own" } else { "/paths.php" };
+        server.get(target).expect(200);
+    }
+    server
+}
+
+/// Looked up once in a worker, as in classic mode, and not in each request; but not what few
+/// visitors have asked for.
+#[test]
+fn paths_of_most_requests_are_learned() {
+    let server = with_paths(Setup::new(Kind::Sealed));
+    let answer = server.get("/paths.php").expect(200).json();
+    assert_eq!(answer["knows_link"], true, "{answer}");
+    assert_eq!(answer["knows_own"], false, "{answer}");
+    assert!(!server.log().contains("replaced"), "{}", server.log());
+}
+
+/// PHP forgets a path after a time. A learned one would be back in the next request.
+#[test]
+fn learned_paths_follow_a_link_that_was_changed() {
+    let server = with_paths(Setup::new(Kind::Sealed).php_value("realpath_cache_ttl", "1"));
+    let ask = || server.get("/paths.php").expect(200).json();
+    let learned = || (ask()["knows_link"] == true).then_some(());
+    eventually(Duration::from_secs(10), learned).expect("the link is learned");
+    symlink(server.state_file("second"), server.state_file("next")).unwrap();
+    fs::rename(server.state_file("next"), server.state_file("current")).unwrap();
+    let followed = || (ask()["link"] == "second").then_some(());
+    eventually(Duration::from_secs(10), followed).expect("the link leads elsewhere now");
+    for _ in 0..20 {
+        assert_eq!(ask()["link"], "second");
+    }
+    server.log_line(&["worker replaced", "a path that most requests use leads elsewhere now"]);
 }
 
 /// Somebody who chose sealed mode and has forgotten the rest hears of it.

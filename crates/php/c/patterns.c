@@ -7,31 +7,21 @@
 #include <unistd.h>
 
 #include "patterns.h"
+#include "noted.h"
 #include "state.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8 /* as PHP does */
 #include <ext/pcre/php_pcre.h>
 
-/* What is noted of patterns, in number and bytes: several times what the applications that were
- * measured (Slim, Adminer, DokuWiki) compile. More only takes memory of each worker; a tenth of it
- * would leave out patterns that those compile in each request. Longer patterns are left out. */
-enum { LONGEST = 64 * 1024, MOST_NOTED = 256, ROOM = 128 * 1024 };
+enum {
+    LONGEST = 64 * 1024, /* longer patterns are left out */
+    /* Bytes of noted patterns: several times what the applications that were measured (Slim,
+     * Adminer, DokuWiki) compile. More only takes memory of each worker; a tenth of it would leave
+     * out patterns that those compile in each request. */
+    ROOM = 128 * 1024
+};
 
-/* A pattern that requests have compiled. */
-typedef struct {
-    zend_ulong hash;
-    uint32_t at, len; /* in the text */
-    uint32_t requests;
-} noted_pattern;
-
-/* Kept memory. */
-typedef struct {
-    size_t count, used;
-    noted_pattern all[MOST_NOTED];
-    char text[ROOM];
-} noted_patterns;
-
-static noted_patterns *noted;
+static noted_texts *noted;
 static uint32_t in_image; /* places of the cache; what requests compile comes behind them */
 
 static int write_all(int fd, const void *at, size_t len)
@@ -104,39 +94,13 @@ void patterns_learn(int fd)
 
 size_t patterns_size(void)
 {
-    return sizeof(noted_patterns);
+    return noted_size(ROOM);
 }
 
 void patterns_begin(void *memory)
 {
-    noted = memory;
+    noted = noted_begin(memory, ROOM);
     in_image = PCRE_G(pcre_cache).nNumUsed;
-}
-
-static noted_pattern *find(const zend_string *pattern)
-{
-    for (size_t i = 0; i < noted->count; i++) {
-        noted_pattern *p = &noted->all[i];
-        if (p->hash == ZSTR_H(pattern) && p->len == ZSTR_LEN(pattern) &&
-            memcmp(noted->text + p->at, ZSTR_VAL(pattern), p->len) == 0) {
-            return p;
-        }
-    }
-    return NULL;
-}
-
-static void note(const zend_string *pattern)
-{
-    noted_pattern *p = find(pattern);
-
-    if (p) {
-        p->requests++;
-    } else if (noted->count < MOST_NOTED && ZSTR_LEN(pattern) <= ROOM - noted->used) {
-        noted->all[noted->count++] =
-            (noted_pattern){ZSTR_H(pattern), (uint32_t)noted->used, (uint32_t)ZSTR_LEN(pattern), 1};
-        memcpy(noted->text + noted->used, ZSTR_VAL(pattern), ZSTR_LEN(pattern));
-        noted->used += ZSTR_LEN(pattern);
-    }
 }
 
 void patterns_note(void)
@@ -146,7 +110,7 @@ void patterns_note(void)
     for (uint32_t i = in_image; i < cache->nNumUsed; i++) {
         const Bucket *b = &cache->arData[i];
         if (Z_TYPE(b->val) != IS_UNDEF && b->key && !is_of_a_locale(b->key)) {
-            note(b->key);
+            noted_add(noted, ZSTR_H(b->key), ZSTR_VAL(b->key), ZSTR_LEN(b->key));
         }
     }
 }
@@ -157,9 +121,9 @@ int patterns_compile(void)
     int compiled = 0;
 
     for (size_t i = 0; i < noted->count; i++) {
-        const noted_pattern *p = &noted->all[i];
+        const noted_text *p = &noted->all[i];
         if (p->requests > 1) {
-            zend_string *pattern = zend_string_init(noted->text + p->at, p->len, 0);
+            zend_string *pattern = zend_string_init(noted_at(noted, p), p->len, 0);
             compiled += pcre_get_compiled_regex_cache_ex(pattern, 0) != NULL;
             zend_string_release(pattern);
         }

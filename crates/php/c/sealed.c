@@ -21,6 +21,7 @@
 #include "image.h"
 #include "lifecycle.h"
 #include "outdated.h"
+#include "paths.h"
 #include "patterns.h"
 #include "process_state.h"
 #include "program_memory.h"
@@ -41,7 +42,8 @@ typedef struct {
     uint64_t check_at, check_every;
     int has_learnt;
     lasting_files files;
-    char rest[]; /* of process_state.c, semaphores.c, descriptors.c, connections.c, patterns.c */
+    /* of process_state.c, semaphores.c, descriptors.c, connections.c, patterns.c, paths.c */
+    char rest[];
 } lasting;
 
 static const char session_doubt[] = "the session of a kept connection could not be reset";
@@ -51,9 +53,9 @@ static const char session_doubt[] = "the session of a kept connection could not 
  * a process may have. */
 enum { CHECK_SOON = 500, CHECK_LATE = 16000 };
 
-/* A worker learns from its first requests, this many, what several of them compile. After 5 it
- * would have seen few of an application's pages; after 500 a worker that is replaced often would
- * never learn. */
+/* A worker learns from its first requests, this many, what several of them compile, and what most
+ * of them look up. After 5 it would have seen few of an application's pages; after 500 a worker
+ * that is replaced often would never learn. */
 enum { LEARNING_REQUESTS = 50 };
 
 static lasting *life;             /* kept memory; the same address in every process of the site */
@@ -110,6 +112,9 @@ void sealed_end(void)
 {
     shutdown_request();
     patterns_note();
+    if (life->served <= LEARNING_REQUESTS) {
+        paths_note();
+    }
     roll_back();
 }
 
@@ -194,6 +199,8 @@ static void prepare(void)
     connections_learn(life->rest + process_state_size() + semaphores_size() + descriptors_size());
     patterns_begin(life->rest + process_state_size() + semaphores_size() + descriptors_size() +
                    connections_size());
+    paths_begin(life->rest + process_state_size() + semaphores_size() + descriptors_size() +
+                connections_size() + patterns_size());
     heap_plug();
     shim.lasting = &life->files;
     is_worker = 1;
@@ -264,16 +271,29 @@ static _Noreturn void begin_worker(shim_seat seat)
     image_roll_back();
 }
 
-/* An image is extended once only, and connections come first. */
-static void learn_patterns(void)
+/* An image is extended once only, and connections come first. Not for the seal report, which looks
+ * for whatever differs from request to request. */
+static void learn(void)
 {
-    if (life->has_learnt || life->served < LEARNING_REQUESTS || connections_are_asked_for()) {
+    if (life->has_learnt || life->served < LEARNING_REQUESTS || connections_are_asked_for() ||
+        shim.config->report) {
         return;
     }
     life->has_learnt = 1;
-    if (patterns_compile() > 0) {
+    if (patterns_compile() + paths_learn() > 0) {
         heap_give_back(); /* what compiling took: the image's own chunks are full, and stay so */
         image_extend();   /* on failure without them, or with a doubt */
+    }
+    roll_back();
+}
+
+static void look_at_paths(void)
+{
+    if (!paths_are_due()) {
+        return;
+    }
+    if (!paths_hold()) {
+        rust_leave("a path that most requests use leads elsewhere now");
     }
     roll_back();
 }
@@ -325,7 +345,8 @@ static const shim_request *take_and_wait(void)
         rust_leave(session_doubt);
     }
     keep_connections();
-    learn_patterns();
+    learn();
+    look_at_paths();
     request = rust_next();
     if (!request) {
         rust_leave(NULL);
@@ -334,6 +355,7 @@ static const shim_request *take_and_wait(void)
         roll_back();
     }
     life->served++;
+    paths_forget_due(); /* it may have waited for long */
     return request;
 }
 
@@ -382,7 +404,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     script_path = script;
 
     life = image_open(sizeof(lasting) + process_state_size() + semaphores_size() +
-                          descriptors_size() + connections_size() + patterns_size(),
+                          descriptors_size() + connections_size() + patterns_size() + paths_size(),
                       page_map);
     if (!life) {
         return SHIM_NEVER_LOOPED;
