@@ -9,33 +9,33 @@ use toml_edit::{Document, Item, TableLike, Value};
 
 use crate::error::{Errors, Location};
 use crate::literal::Literal;
-use crate::option::{self, Section, key_of};
+use crate::option::{self, GROUPS, Section, Values, key_of};
 use crate::origin::Origin;
 use crate::raw::{Raw, RawSite, Repeated};
 use crate::value::{did_you_mean, nearest};
-
-/// Tables of the top level, beside its options.
-const TABLES: &[&str] = &["limits", "timeouts", "log", "lua", "cache", "upstream", "site"];
 
 /// Reads `text`, the content of `file`; nothing if it is no TOML.
 pub(crate) fn parse(text: &str, file: &Path, errors: &mut Errors) -> Option<Raw> {
     let mut raw = Raw::new(Some(file));
     let document = document(text, file, errors)?;
     let mut reader = Reader { text, file, errors };
+    let (root, tables) = (document.as_table(), tables());
     for (name, item) in document.iter() {
-        let root = document.as_table();
-        match name {
-            "limits" => reader.section(name, item, &[], &mut raw.limits),
-            "timeouts" => reader.section(name, item, &[], &mut raw.timeouts),
-            "log" => reader.section(name, item, &[], &mut raw.log),
-            "lua" => reader.section(name, item, &[], &mut raw.lua),
-            "cache" => reader.section(name, item, &[], &mut raw.cache),
-            "upstream" => raw.upstreams = reader.repeated(name, item, reader.line(root, name)),
-            "site" => reader.sites(item, reader.line(root, name), &mut raw),
-            _ => reader.option(root, "", name, item, TABLES, &mut raw.top),
+        let table = if tables.contains(&name) { raw.table_mut(name) } else { None };
+        match (name, table) {
+            ("upstream", _) => raw.upstreams = reader.repeated(name, item, reader.line(root, name)),
+            ("site", _) => reader.sites(item, reader.line(root, name), &mut raw),
+            (_, Some(table)) => reader.section(name, item, table),
+            (_, None) => reader.option(root, "", name, item, &tables, &mut raw.top),
         }
     }
     Some(raw)
+}
+
+/// The names of the tables of the top level, beside its options.
+fn tables() -> Vec<&'static str> {
+    let sections = GROUPS.iter().flat_map(|group| group.rows.first()).map(|row| row.section);
+    sections.filter(|section| !section.is_empty() && !section.contains('.')).collect()
 }
 
 /// Keys of a `[[pool]]`; each means what it means for a `[[site]]`.
@@ -84,7 +84,7 @@ impl Reader<'_> {
             let mut site = RawSite::new(origin);
             for (name, item) in table.iter() {
                 match name {
-                    "pool" => self.section("site.pool", item, &[], &mut site.pool),
+                    "pool" => self.section("site.pool", item, &mut site.pool),
                     "route" => {
                         site.routes = self.repeated("site.route", item, self.line(table, name))
                     }
@@ -140,7 +140,7 @@ impl Reader<'_> {
     ) -> Vec<Repeated<S>> {
         let mut all = Vec::new();
         for (table, origin) in self.tables(section, item, line) {
-            let mut one = Repeated::new(origin);
+            let mut one = Repeated::<S>::new(origin);
             for (name, item) in table.iter() {
                 self.option(table, section, name, item, &[], &mut one.values);
             }
@@ -177,7 +177,7 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn section<S: Section>(&mut self, section: &str, item: &Item, tables: &[&str], values: &mut S) {
+    fn section(&mut self, section: &str, item: &Item, values: &mut dyn Values) {
         let Some(table) = item.as_table_like() else {
             let line = item.span().map(|span| line_at(self.text, span.start));
             return self.report(
@@ -187,23 +187,23 @@ impl Reader<'_> {
             );
         };
         for (name, item) in table.iter() {
-            self.option(table, section, name, item, tables, values);
+            self.option(table, section, name, item, &[], values);
         }
     }
 
-    fn option<S: Section>(
+    fn option(
         &mut self,
         table: &dyn TableLike,
         section: &str,
         name: &str,
         item: &Item,
         tables: &[&str],
-        values: &mut S,
+        values: &mut dyn Values,
     ) {
         let line = self.line(table, name);
-        if !S::ROWS.iter().any(|row| row.name == name) {
-            let names: Vec<&str> =
-                S::ROWS.iter().map(|row| row.name).chain(tables.iter().copied()).collect();
+        let names = values.rows().iter().map(|row| row.name);
+        if !names.clone().any(|known| known == name) {
+            let names: Vec<&str> = names.chain(tables.iter().copied()).collect();
             return self.report(line, &key_of(section, name), unknown(section, name, &names));
         }
         let origin = line.map_or(Origin::Default, Origin::File);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Errors, Location};
 use crate::literal::Literal;
-use crate::option::{self, Row, Section, key_of};
+use crate::option::{self, Row, Section, Values, key_of};
 use crate::origin::Origin;
 use crate::value::ValueError;
 
@@ -40,6 +40,15 @@ impl RawSite {
     pub fn new(origin: Origin) -> RawSite {
         RawSite { origin, site: Section::defaults(), pool: Section::defaults(), routes: Vec::new() }
     }
+
+    /// The table of this name, if a site has one of it.
+    fn table(&mut self, section: &str) -> Option<&mut dyn Values> {
+        match section {
+            "site" => Some(&mut self.site),
+            "site.pool" => Some(&mut self.pool),
+            _ => None,
+        }
+    }
 }
 
 /// The whole configuration as typed.
@@ -70,6 +79,32 @@ impl Raw {
             cache: Section::defaults(),
             upstreams: Vec::new(),
             sites: Vec::new(),
+        }
+    }
+
+    /// The table of this name, if there is one of it; the top level has none.
+    pub fn table(&self, section: &str) -> Option<&dyn Values> {
+        match section {
+            "" => Some(&self.top),
+            "limits" => Some(&self.limits),
+            "timeouts" => Some(&self.timeouts),
+            "log" => Some(&self.log),
+            "lua" => Some(&self.lua),
+            "cache" => Some(&self.cache),
+            _ => None,
+        }
+    }
+
+    /// As [`Raw::table`], to set its options.
+    pub fn table_mut(&mut self, section: &str) -> Option<&mut dyn Values> {
+        match section {
+            "" => Some(&mut self.top),
+            "limits" => Some(&mut self.limits),
+            "timeouts" => Some(&mut self.timeouts),
+            "log" => Some(&mut self.log),
+            "lua" => Some(&mut self.lua),
+            "cache" => Some(&mut self.cache),
+            _ => None,
         }
     }
 
@@ -106,18 +141,14 @@ impl Raw {
         errors: &mut Errors,
     ) {
         let literal = Literal::Word(word.to_owned());
-        let put = match row.section {
-            "" => self.top.put(row.name, &literal, origin),
-            "limits" => self.limits.put(row.name, &literal, origin),
-            "timeouts" => self.timeouts.put(row.name, &literal, origin),
-            "log" => self.log.put(row.name, &literal, origin),
-            "lua" => self.lua.put(row.name, &literal, origin),
-            "cache" => self.cache.put(row.name, &literal, origin),
-            section => match (self.only_site(), section) {
-                (Ok(site), "site") => site.site.put(row.name, &literal, origin),
-                (Ok(site), _) => site.pool.put(row.name, &literal, origin),
-                (Err(problem), _) => Err(vec![problem.into()]),
-            },
+        let table = match self.table_mut(row.section) {
+            Some(table) => Ok(Some(table)),
+            None => self.only_site().map(|site| site.table(row.section)),
+        };
+        let put = match table {
+            Ok(Some(table)) => table.put(row.name, &literal, origin),
+            Ok(None) => unreachable!("no option of a repeated table has a flag or a variable"),
+            Err(problem) => Err(vec![problem.into()]),
         };
         for complaint in put.err().unwrap_or_default() {
             self.report(errors, row.section, row.name, origin, complaint);

@@ -11,7 +11,7 @@ use crate::value::ANY;
 const WIDTH: usize = 100;
 
 const INTRODUCTION: &str = "\
-<!-- Generated from the table of options; change crates/config/src/option.rs, then run
+<!-- Generated from the table of options; change the rows in crates/config/src/option, then run
      UPDATE_DOCS=1 cargo test -p tokamak-config -->
 
 # Configuration

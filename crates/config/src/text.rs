@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use crate::model::{Cache, Pool, PoolSize, Route, Server, Site, Spawn, Upstream};
-use crate::option::{self, GROUPS, Manager, Reload, Row, Section};
+use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
 use crate::raw::{Raw, RawSite, Repeated};
 use crate::value::{Auto, Count, Nothing, Off, Size, Text};
@@ -16,8 +16,10 @@ impl Server {
     pub fn to_toml(&self) -> String {
         let raw = raise(self);
         let mut out = String::new();
-        for group in &GROUPS[..6] {
-            write_group(&mut out, group.heading, group.rows, |row| raw_value(&raw, row), false);
+        for group in GROUPS {
+            if let Some(table) = group.rows.first().and_then(|row| raw.table(row.section)) {
+                write_group(&mut out, group.heading, group.rows, |row| table.show(row.name), false);
+            }
         }
         let mut list =
             |heading: &str, rows: &'static [Row], show: &dyn Fn(&Row) -> Option<String>| {
@@ -50,7 +52,7 @@ pub fn sample() -> String {
             "site.pool" => site.pool.show(row.name),
             "upstream" => upstream.show(row.name),
             "site.route" => route.show(row.name),
-            _ => raw_value(&raw, row),
+            section => raw.table(section)?.show(row.name),
         };
         let mut text = String::new();
         write_group(&mut text, group.heading, group.rows, show, true);
@@ -67,22 +69,11 @@ pub fn sample() -> String {
 /// The options that differ and take effect only at the next start, by their keys.
 pub fn restart_needed(old: &Server, new: &Server) -> Vec<String> {
     let (old, new) = (raise(old), raise(new));
+    let shown = |raw: &Raw, row: &Row| raw.table(row.section)?.show(row.name);
     option::rows()
-        .filter(|row| row.reload == Reload::Restart && raw_value(&old, row) != raw_value(&new, row))
+        .filter(|row| row.reload == Reload::Restart && shown(&old, row) != shown(&new, row))
         .map(Row::key)
         .collect()
-}
-
-fn raw_value(raw: &Raw, row: &Row) -> Option<String> {
-    match row.section {
-        "" => raw.top.show(row.name),
-        "limits" => raw.limits.show(row.name),
-        "timeouts" => raw.timeouts.show(row.name),
-        "log" => raw.log.show(row.name),
-        "lua" => raw.lua.show(row.name),
-        "cache" => raw.cache.show(row.name),
-        _ => None,
-    }
 }
 
 fn write_group(

@@ -1,0 +1,105 @@
+//! Types with a few values, each with a name.
+
+use super::{Bounds, Kind, Value, ValueError, quote, quoted, wrong};
+use crate::literal::Literal;
+use crate::model::{Balance, Ignored, Leftover, LogFormat, Mode, Reset, StopSignal};
+
+/// Types with a few values, each with a name.
+pub trait Choice: Copy + PartialEq + 'static {
+    /// Names in the order of [`Choice::ALL`].
+    const NAMES: &'static [&'static str];
+    /// The values.
+    const ALL: &'static [Self];
+}
+
+impl<T: Choice> Value for T {
+    const KIND: Kind = Kind::Choice(T::NAMES);
+
+    fn read(literal: &Literal, _: &Bounds) -> Result<T, Vec<ValueError>> {
+        let (Literal::Word(word) | Literal::Text(word)) = literal else {
+            return wrong(format!("must be {}, not {}", plain(T::NAMES), literal.sort()));
+        };
+        match T::NAMES.iter().position(|name| name == word) {
+            Some(at) => Ok(T::ALL[at]),
+            None => wrong(format!(
+                "`{word}` is unknown; use {}{}",
+                plain(T::NAMES),
+                did_you_mean(word, T::NAMES)
+            )),
+        }
+    }
+
+    fn toml(&self) -> Option<String> {
+        let at = T::ALL.iter().position(|value| value == self)?;
+        quote(T::NAMES[at])
+    }
+}
+
+fn plain(names: &[&str]) -> String {
+    quoted(names, "or").replace(['`', '"'], "")
+}
+
+/// `; did you mean …?` with the nearest of `names`, if one is near.
+pub fn did_you_mean(typed: &str, names: &[&str]) -> String {
+    match nearest(typed, names) {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None => String::new(),
+    }
+}
+
+/// The name that was probably meant. `front-controller` and `Front_Controller` are
+/// `front_controller`.
+pub fn nearest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
+    let typed = typed.to_lowercase().replace('-', "_");
+    let likeness = |name: &&&str| (strsim::jaro_winkler(&typed, name) * 1000.0) as u32;
+    let best = names.iter().max_by_key(likeness)?;
+    // 0.75 is chosen by trial: typos of one or two letters are above it, other words mostly below.
+    (likeness(&best) >= 750).then_some(*best)
+}
+
+impl Choice for Mode {
+    const NAMES: &'static [&'static str] = &["classic", "worker", "sealed", "fastcgi"];
+    const ALL: &'static [Mode] = &[Mode::Classic, Mode::Worker, Mode::Sealed, Mode::Fastcgi];
+}
+
+impl Choice for LogFormat {
+    const NAMES: &'static [&'static str] = &["combined", "json"];
+    const ALL: &'static [LogFormat] = &[LogFormat::Combined, LogFormat::Json];
+}
+
+impl Choice for Balance {
+    const NAMES: &'static [&'static str] = &["round_robin", "least_busy"];
+    const ALL: &'static [Balance] = &[Balance::RoundRobin, Balance::LeastBusy];
+}
+
+impl Choice for Reset {
+    const NAMES: &'static [&'static str] = &[
+        "ini",
+        "error_handlers",
+        "cwd",
+        "umask",
+        "locale",
+        "timezone",
+        "encodings",
+        "env",
+        "session",
+    ];
+    const ALL: &'static [Reset] = Reset::ALL;
+}
+
+impl Choice for Ignored {
+    const NAMES: &'static [&'static str] = &["cookie", "set_cookie", "request", "response"];
+    const ALL: &'static [Ignored] =
+        &[Ignored::Cookie, Ignored::SetCookie, Ignored::Request, Ignored::Response];
+}
+
+impl Choice for Leftover {
+    const NAMES: &'static [&'static str] = &["php", "hidden"];
+    const ALL: &'static [Leftover] = &[Leftover::Php, Leftover::Hidden];
+}
+
+impl Choice for StopSignal {
+    const NAMES: &'static [&'static str] = &["term", "usr1", "int", "quit"];
+    const ALL: &'static [StopSignal] =
+        &[StopSignal::Terminate, StopSignal::User1, StopSignal::Interrupt, StopSignal::Quit];
+}
