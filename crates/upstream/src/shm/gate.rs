@@ -3,8 +3,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokamak_sys::queue::Segment;
 
-use super::queue_client::{Bounds, Death, QueueClient, Refused};
+use super::error::{Death, Refused};
+use super::queue_client::QueueClient;
 use super::queued_request::QueuedRequest;
+use super::requests::Bounds;
 use crate::body::Body;
 
 /// Tells the supervisor that a request waits in the queue with this number and no worker could be

@@ -10,11 +10,13 @@
 //! whatever happens to the [`QueuedRequest`]. That may outlive its slot: a slow client reads what
 //! the worker left long ago.
 
+mod error;
 mod gate;
 mod health;
 mod notifier;
 mod queue_client;
 mod queued_request;
+mod requests;
 #[cfg(test)]
 mod tests;
 
@@ -23,4 +25,6 @@ pub use notifier::Notifier;
 pub use queued_request::{Event, QueuedRequest, ResponseHead, UsageFrame};
 pub use tokamak_sys::queue::{DECLINED, Outcome, Usage};
 
-pub use queue_client::{Bounds, Death, QueueClient, Refused, WorkerError};
+pub use error::{Death, Refused, WorkerError};
+pub use queue_client::QueueClient;
+pub use requests::Bounds;

@@ -8,7 +8,9 @@ use tokamak_cost::Ledger;
 use tokamak_sys::queue::{Frame, Outcome, Usage, split_frame};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::queue_client::{Ended, QueueClient, WorkerError};
+use super::error::WorkerError;
+use super::queue_client::QueueClient;
+use super::requests::Ended;
 
 /// A request that has been queued, and its response. Dropping it withdraws the request, or tells
 /// the worker that the rest of the response is not wanted.
@@ -154,8 +156,8 @@ impl QueuedRequest {
             let reading = match &mut self.reading {
                 Some(reading) => reading,
                 None => {
-                    let mut inner = self.client.lock();
-                    let state = inner.state(self.key);
+                    let mut requests = self.client.lock();
+                    let state = requests.state(self.key);
                     let Some(read) = state.wants_body.then(|| state.body.read()).flatten() else {
                         return;
                     };
@@ -164,10 +166,10 @@ impl QueuedRequest {
             };
             let Poll::Ready(read) = Pin::new(reading).poll(context) else { return };
             self.reading = None;
-            let mut inner = self.client.lock();
+            let mut requests = self.client.lock();
             match read {
-                Ok(Ok(bytes)) => inner.feed(self.key, &bytes),
-                Ok(Err(_)) | Err(_) => inner.lose_body(self.key),
+                Ok(Ok(bytes)) => requests.feed(self.key, &bytes),
+                Ok(Err(_)) | Err(_) => requests.lose_body(self.key),
             }
         }
     }
@@ -176,12 +178,12 @@ impl QueuedRequest {
         if self.has_file {
             self.feed(context);
         }
-        let mut inner = self.client.lock();
-        let state = inner.state(self.key);
+        let mut requests = self.client.lock();
+        let state = requests.state(self.key);
         if !state.inbox.is_empty() {
             self.frames = std::mem::take(&mut state.inbox).into();
             self.ended = state.ended;
-            inner.resume(self.key);
+            requests.resume(self.key);
             return Poll::Ready(Ok(()));
         }
         if let Some(fault) = state.fault {

@@ -1,0 +1,55 @@
+//! Why a request was not queued, or has no whole response.
+
+use std::fmt;
+
+/// Why a worker died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// It crashed or was killed.
+    Crashed,
+    /// It was ended because its request took too long.
+    TimedOut,
+}
+
+/// Why a request has no response, or only a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerError {
+    /// No worker was free in time; nothing has run.
+    Waited,
+    /// The worker died.
+    Died {
+        /// How.
+        death: Death,
+        /// Whether it had published a part of the response.
+        answered: bool,
+    },
+    /// What the worker wrote is no response.
+    Malformed,
+    /// The body could not be read back from its spool file.
+    Spool,
+}
+
+/// Why a request was not queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The queue is full.
+    Full,
+    /// The request's head does not fit a slot.
+    TooLarge,
+}
+
+impl fmt::Display for WorkerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WorkerError::Waited => "no worker was free in time",
+            WorkerError::Died { death: Death::Crashed, .. } => "the worker died",
+            WorkerError::Died { death: Death::TimedOut, .. } => {
+                "the request took too long and its worker was ended"
+            }
+            WorkerError::Malformed => "the worker's response is damaged",
+            WorkerError::Spool => "the spooled request body could not be read back",
+        })
+    }
+}
+
+impl std::error::Error for WorkerError {}

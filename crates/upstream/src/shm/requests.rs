@@ -1,0 +1,456 @@
+//! The state of an event loop's requests in one queue, without the lock around it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::task::Waker;
+
+use tokamak_cost::{Ledger, Phase};
+use tokamak_sys::queue::{Drained, Full, Holder, Outcome, Producer, Segment, SlotId};
+
+use super::error::{Death, Refused, WorkerError};
+use super::health::{Health, View};
+use crate::body::Body;
+
+/// A request that has waited for so long is late, in nanoseconds; or for half of the time that it
+/// may wait, if that is less.
+const LATE: u64 = 1_000_000_000;
+
+/// How long requests wait, and how much memory responses may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Longest wait for a worker, in nanoseconds.
+    pub queue: u64,
+    /// Bytes of a response that may lie in the front's memory before the worker has to wait.
+    pub inbox: usize,
+    /// Requests of all event loops that may wait for a worker.
+    pub queued: usize,
+    /// Those that this one may have in any case.
+    pub share: usize,
+}
+
+/// The requests of one event loop that are in a queue, or of which something is left to read.
+pub(super) struct Requests {
+    producer: Producer,
+    bounds: Bounds,
+    /// Which of [`Requests::states`] has the slot.
+    owners: Vec<Option<usize>>,
+    states: Vec<RequestState>,
+    /// Of [`Requests::states`], those that no request has.
+    free: Vec<usize>,
+    /// Requests that no worker had taken at the last look at each; never fewer than there are now.
+    waiting: usize,
+    health: Health,
+    /// A worker has taken one of them since the last look.
+    has_moved: bool,
+}
+
+/// What the client keeps for one request.
+#[derive(Default)]
+pub(super) struct RequestState {
+    slot: Option<SlotId>,
+    queued_at: u64,
+    /// Counted in [`Requests::waiting`].
+    waiting: bool,
+    /// The worker that was first seen to hold the request. Its death ends the request, even if it
+    /// has overwritten its claim since.
+    holder: Option<Holder>,
+    pub body: Body,
+    /// The worker has room for more of the body, which is in a file.
+    pub wants_body: bool,
+    /// Response frames, copied out of the ring.
+    pub inbox: Vec<u8>,
+    pub ended: Option<Ended>,
+    pub fault: Option<WorkerError>,
+    pub waker: Option<Waker>,
+    /// The [`QueuedRequest`] was dropped; only the slot is still held.
+    abandoned: bool,
+    /// Whether any part of the response was seen.
+    answered: bool,
+}
+
+/// How a worker ended a response, by its own word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub outcome: Outcome,
+    pub claimed_at: u64,
+    pub finished_at: u64,
+    pub seen_at: u64,
+}
+
+impl Ended {
+    pub fn stamp(&self, ledger: &mut Ledger) {
+        // The worker's times are its own word: they count within what the front knows itself.
+        ledger.stamp(Phase::Queue, self.claimed_at.min(self.seen_at));
+        ledger.stamp(Phase::Php, self.finished_at.min(self.seen_at));
+        ledger.stamp(Phase::Relay, self.seen_at);
+    }
+}
+
+impl Requests {
+    /// None yet. `index` is that of the event loop.
+    pub fn new(
+        segment: Arc<Segment>,
+        index: u16,
+        tail: Arc<AtomicU32>,
+        bounds: Bounds,
+    ) -> Requests {
+        let slots = segment.geometry().slots_per_loop.into();
+        Requests {
+            producer: Producer::new(segment, index, tail),
+            bounds,
+            owners: vec![None; slots],
+            states: Vec::new(),
+            free: Vec::new(),
+            waiting: 0,
+            health: Health::default(),
+            has_moved: false,
+        }
+    }
+
+    /// Queues a request, and gives its key.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn submit(
+        &mut self,
+        record: &[u8],
+        mut body: Body,
+        now: u64,
+    ) -> Result<usize, (Refused, Body)> {
+        if self.is_full() {
+            self.recount();
+            if self.is_full() {
+                return Err((Refused::Full, body));
+            }
+        }
+        let inline: &[u8] = match &body {
+            Body::Memory(bytes) => bytes,
+            _ => b"",
+        };
+        let (slot, taken) = match self.producer.submit(record, body.left(), inline) {
+            Ok(taken) => taken,
+            Err(Full::Slots) => return Err((Refused::Full, body)),
+            Err(Full::Record) => return Err((Refused::TooLarge, body)),
+        };
+        if let Body::Memory(bytes) = &mut body {
+            bytes::Buf::advance(bytes, taken);
+        }
+        let key = self.free.pop().unwrap_or_else(|| {
+            self.states.push(RequestState::default());
+            self.states.len() - 1
+        });
+        self.owners[slot.index()] = Some(key);
+        self.waiting += 1;
+        self.states[key] = RequestState {
+            slot: Some(slot),
+            queued_at: now,
+            waiting: true,
+            body,
+            ..RequestState::default()
+        };
+        if self.states[key].body.left() > 0 {
+            self.refill(key);
+        }
+        Ok(key)
+    }
+
+    /// A worker has died: fails the requests that it held.
+    pub fn worker_died(&mut self, instance: u32, death: Death) {
+        for slot in 0..self.owners.len() {
+            let Some(key) = self.owners[slot] else { continue };
+            let Some(id) = self.states[key].slot else { continue };
+            let dead = Holder::Worker(instance);
+            if self.producer.holder(id) == dead || self.states[key].holder == Some(dead) {
+                self.lose(key, death);
+            }
+        }
+        // The wake-up for a queued request may have gone to the dead one.
+        self.wake_for_backlog();
+    }
+
+    /// How many are queued or running.
+    pub fn running(&self) -> usize {
+        self.owners.iter().flatten().count()
+    }
+
+    /// All workers are dead: requests that still wait end with an error.
+    pub fn give_up(&mut self) {
+        for slot in 0..self.owners.len() {
+            if let Some(key) = self.owners[slot] {
+                self.lose(key, Death::Crashed);
+            }
+        }
+    }
+
+    /// Ends the waits that have become too long. `true`: requests wait, and no worker sleeps.
+    pub fn tick(&mut self, now: u64) -> bool {
+        let oldest = now.saturating_sub(self.bounds.queue);
+        for key in 0..self.states.len() {
+            let state = &self.states[key];
+            if let (true, Some(slot)) = (state.waiting && state.queued_at < oldest, state.slot)
+                && self.producer.withdraw(slot)
+            {
+                self.fail(key, WorkerError::Waited);
+            }
+        }
+        self.recount();
+        !self.wake_for_backlog()
+    }
+
+    /// Wakes a worker if requests wait. `false`: none sleeps.
+    fn wake_for_backlog(&mut self) -> bool {
+        self.producer.backlog() == 0 || self.producer.wake_worker()
+    }
+
+    /// What is wrong with the queue, if it cannot work any more.
+    pub fn examine(&mut self, now: u64) -> Option<&'static str> {
+        let has_moved = std::mem::take(&mut self.has_moved);
+        let view = self.view(has_moved, now);
+        self.health.look(view)
+    }
+
+    /// Takes in what has happened, before the event loop sleeps. `true`: requests wait, and no
+    /// worker sleeps.
+    pub fn fall_asleep(&mut self) -> bool {
+        let starved = self.producer.wake_owed();
+        self.producer.fall_asleep();
+        // What is found may wake no task, and the loop sleep all the same: the bell stays on.
+        self.sweep();
+        starved
+    }
+
+    /// As [`Requests::fall_asleep`], for an event loop that goes on.
+    pub fn attend(&mut self) -> bool {
+        let starved = self.producer.wake_owed();
+        self.sweep();
+        starved
+    }
+
+    pub fn is_asleep(&self) -> bool {
+        self.producer.is_asleep()
+    }
+
+    pub fn wake_up(&mut self) {
+        self.producer.wake_up();
+    }
+
+    pub fn state(&mut self, key: usize) -> &mut RequestState {
+        &mut self.states[key]
+    }
+
+    /// The process id of the worker that was first seen to hold the request.
+    pub fn worker(&self, key: usize) -> Option<u32> {
+        match self.states[key].holder {
+            Some(Holder::Worker(instance)) => self.producer.segment().pid_of(instance),
+            _ => None,
+        }
+    }
+
+    /// Looks at every slot in which something happened.
+    fn sweep(&mut self) {
+        let mut ready = [0usize; 64];
+        let mut count = 0;
+        let mut more = Vec::new();
+        let owners = &self.owners;
+        self.producer.for_each_ready(|id| {
+            let Some(key) = owners[id.index()] else { return };
+            if count < ready.len() {
+                ready[count] = key;
+                count += 1;
+            } else {
+                more.push(key);
+            }
+        });
+        for key in ready[..count].iter().copied().chain(more) {
+            self.collect(key);
+        }
+    }
+
+    /// Moves what the worker has published into the exchange, gives it more of the body, and wakes
+    /// the request's task. Frees the slot when the worker has finished.
+    pub fn collect(&mut self, key: usize) {
+        self.collect_within(key, self.bounds.inbox);
+    }
+
+    fn collect_within(&mut self, key: usize, bound: usize) {
+        let state = &mut self.states[key];
+        let Some(slot) = state.slot else { return };
+        if state.waiting {
+            match self.producer.holder(slot) {
+                // A ready bit for a request that no worker has taken: a worker lies.
+                Holder::Queued => return,
+                holder => {
+                    state.holder = Some(holder);
+                    state.waiting = false;
+                    self.waiting -= 1;
+                    self.has_moved = true;
+                }
+            }
+        }
+        if state.body.left() > 0 {
+            self.refill(key);
+        }
+        let state = &mut self.states[key];
+        if state.abandoned {
+            state.inbox.clear();
+        } else if state.inbox.len() >= bound {
+            return;
+        }
+        let before = state.inbox.len();
+        match self.producer.drain(slot, &mut state.inbox) {
+            Ok(Drained::Open) => state.answered |= state.inbox.len() > before,
+            Ok(Drained::Finished { outcome, claimed_at, finished_at }) => {
+                state.ended =
+                    Some(Ended { outcome, claimed_at, finished_at, seen_at: tokamak_cost::now() });
+                self.give_back(key);
+            }
+            Err(_) => {
+                state.fault = Some(WorkerError::Malformed);
+                // The slot stays taken until the worker is done with it or dead.
+                if self.producer.has_ended(slot) {
+                    self.give_back(key);
+                } else {
+                    self.producer.abort(slot);
+                }
+            }
+        }
+        if let Some(waker) = self.states[key].waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn refill(&mut self, key: usize) {
+        let state = &mut self.states[key];
+        let Some(slot) = state.slot else { return };
+        // A file is read by the exchange's own task: here the event loop may be about to sleep.
+        state.wants_body = matches!(state.body, Body::Spool { .. });
+        let producer = &mut self.producer;
+        state.body.pour(|bytes| producer.feed(slot, bytes));
+    }
+
+    /// Gives the worker more of a body, which was read from its file; as much as it has room for.
+    pub fn feed(&mut self, key: usize, bytes: &[u8]) {
+        let state = &mut self.states[key];
+        let Some(slot) = state.slot else { return };
+        let taken = self.producer.feed(slot, bytes);
+        state.body.advance(taken);
+        // With less room than that it says when it has more.
+        state.wants_body = taken == bytes.len() && state.body.left() > 0;
+    }
+
+    /// The file of a body cannot be read.
+    pub fn lose_body(&mut self, key: usize) {
+        let state = &mut self.states[key];
+        let Some(slot) = state.slot else { return };
+        state.body = Body::Empty;
+        state.wants_body = false;
+        state.fault = Some(WorkerError::Spool);
+        self.producer.abort(slot);
+    }
+
+    /// The worker that has the request is dead. It may have finished before: everything that it
+    /// left in the slot counts, however much that is.
+    fn lose(&mut self, key: usize, death: Death) {
+        self.collect_within(key, usize::MAX);
+        let state = &self.states[key];
+        if state.slot.is_some() {
+            let answered = state.answered;
+            self.fail(key, WorkerError::Died { death, answered });
+        }
+    }
+
+    fn fail(&mut self, key: usize, fault: WorkerError) {
+        self.states[key].fault = Some(fault);
+        self.give_back(key);
+        if let Some(waker) = self.states[key].waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Gives the slot back; an abandoned request ends with it.
+    fn give_back(&mut self, key: usize) {
+        let state = &mut self.states[key];
+        let Some(slot) = state.slot.take() else { return };
+        if state.waiting {
+            state.waiting = false;
+            self.waiting -= 1;
+        }
+        state.body = Body::Empty;
+        self.owners[slot.index()] = None;
+        self.producer.release(slot);
+        if state.abandoned {
+            *state = RequestState::default();
+            self.free.push(key);
+        }
+    }
+
+    /// The client has gone: withdraws the request, or drops the rest of its response.
+    pub fn abandon(&mut self, key: usize) {
+        let state = &mut self.states[key];
+        state.abandoned = true;
+        state.waker = None;
+        match state.slot {
+            None => {
+                *state = RequestState::default();
+                self.free.push(key);
+            }
+            Some(slot) if self.producer.withdraw(slot) => self.give_back(key),
+            Some(slot) => {
+                self.producer.abort(slot);
+                self.collect(key);
+            }
+        }
+    }
+
+    /// What was taken out of the inbox may have made room.
+    pub fn resume(&mut self, key: usize) {
+        if self.states[key].slot.is_some() {
+            self.collect(key);
+        }
+    }
+
+    /// Whether no further request may wait: not because of others that were given up, which the
+    /// backlog counts for a while, as long as this event loop has less than its share.
+    fn is_full(&self) -> bool {
+        self.waiting >= self.bounds.share && self.producer.backlog() as usize >= self.bounds.queued
+    }
+
+    fn view(&self, has_moved: bool, now: u64) -> View {
+        let segment = self.producer.segment();
+        let late = LATE.min(self.bounds.queue / 2);
+        let is_late =
+            |state: &RequestState| state.waiting && now.saturating_sub(state.queued_at) > late;
+        let is_astray = |state: &RequestState| {
+            let nobody = match state.holder {
+                Some(Holder::Worker(instance)) => segment.pid_of(instance).is_none(),
+                Some(Holder::Withdrawn) => true,
+                Some(Holder::Queued) | None => false,
+            };
+            state.slot.is_some() && nobody
+        };
+        let has_waited = self.states.iter().any(is_late);
+        View {
+            backlog: self.producer.backlog(),
+            cells: self.producer.cells(),
+            has_waited,
+            has_moved,
+            is_idle: has_waited && segment.has_idle_worker(),
+            is_astray: self.states.iter().any(is_astray),
+        }
+    }
+
+    fn recount(&mut self) {
+        for key in 0..self.states.len() {
+            let state = &mut self.states[key];
+            if let (true, Some(slot)) = (state.waiting, state.slot)
+                && let holder = self.producer.holder(slot)
+                && holder != Holder::Queued
+            {
+                state.holder = Some(holder);
+                state.waiting = false;
+                self.waiting -= 1;
+                self.has_moved = true;
+            }
+        }
+    }
+}
