@@ -36,6 +36,7 @@ mod board;
 mod consumer;
 mod fifo;
 mod frame;
+mod job;
 mod layout;
 mod producer;
 pub mod record;
@@ -46,8 +47,9 @@ mod tests;
 mod wake;
 
 pub use board::{Board, FastCgi, PoolNumber, PoolNumbers, Snapshot, WorkerState};
-pub use consumer::{Claim, Consumer, Gone, Job, Next, Outcome, Search, Step};
+pub use consumer::{Claim, Consumer, Next, Search, Step};
 pub use frame::{DECLINED, Frame, HeadFrame, Malformed, Usage, split_frame};
+pub use job::{Gone, Job, Outcome};
 pub use layout::{Geometry, LAYOUT_VERSION};
 pub use producer::{Drained, Full, Holder, Producer, SlotId};
 pub use segment::{BadSegment, Segment};

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use super::consumer::Outcome;
 use super::fifo::Fifo;
 use super::frame::Malformed;
+use super::job::Outcome;
 use super::layout::*;
 use super::segment::Segment;
 use super::wake;
