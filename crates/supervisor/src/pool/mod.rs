@@ -8,6 +8,8 @@ mod fpm;
 mod look;
 mod output;
 mod slow;
+mod worker;
+mod zygote;
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,31 +17,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokamak_config::{Mode, Server, Site};
-use tokamak_sys::control::{
-    EXIT_MISMATCH, EXIT_OUTDATED, EXIT_RETIRED, FromZygote, Signal, Status, ToFront, ToZygote, Why,
-    key,
-};
+use tokamak_sys::control::key;
 use tokamak_sys::process::Demand;
-use tokamak_sys::queue::{Segment, Snapshot, WorkerState};
+use tokamak_sys::queue::{Segment, Snapshot};
 
 use crate::endpoint::Endpoint;
 use crate::log::{self, Level};
-use crate::machine::{Act, Event, Fate, Worker, step};
-use crate::means::{PoolPlan, ZygoteStart};
+use crate::machine::Worker;
+use crate::means::PoolPlan;
 use crate::settings;
 use crate::size::Sizer;
 use crate::storm::Storm;
-use crate::watch::{BOOT_LIMIT, Limits, Seen, since};
-use crate::words::{cause, signal_name};
-use crate::zygote::{self, Launch, Need, Zygote};
+use crate::watch::{BOOT_LIMIT, Limits, Seen};
+use crate::zygote::{LIMIT, Zygote};
 
 use output::Output;
 
 pub use look::{Doing, doing};
 
-/// Messages taken at one look, so that a zygote that never stops sending does not delay the other
-/// pools. More than a zygote with all its workers can have to say.
-const AT_ONCE: usize = 1024;
 /// A worker that has lived so long ends a crash storm even if it has not had a request yet.
 const PROOF: Duration = Duration::from_secs(1);
 
@@ -282,7 +277,7 @@ impl Pool {
 
     /// Longest time until the first worker is there, wherever the application boots.
     pub fn start_limit(&self) -> Duration {
-        zygote::LIMIT + BOOT_LIMIT.max(self.limits.request)
+        LIMIT + BOOT_LIMIT.max(self.limits.request)
     }
 
     /// PHP's version, if responses tell it.
@@ -295,371 +290,9 @@ impl Pool {
         self.version.as_deref()
     }
 
-    /// Reads the zygote's messages. Deaths that the front has to know are added to `deaths`.
-    pub fn receive(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
-        self.hear_all(now, deaths);
-        self.resize(launch, now, deaths);
-    }
-
-    fn hear_all(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
-        for _ in 0..AT_ONCE {
-            match self.zygote.receive(now) {
-                Ok(Some((message, fds))) => self.handle(message, fds, now, deaths),
-                Ok(None) => return,
-                Err(error) => {
-                    return self
-                        .say(Level::Error, format_args!("the PHP zygote is killed: {error}"));
-                }
-            }
-        }
-    }
-
-    fn handle(
-        &mut self,
-        message: FromZygote,
-        fds: Vec<OwnedFd>,
-        now: u64,
-        deaths: &mut Vec<ToFront>,
-    ) {
-        match message {
-            FromZygote::Ready { version, exposes } => {
-                self.exposes_php = exposes;
-                self.version =
-                    Some(version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect());
-                // Whatever was wrong with an earlier one.
-                self.failure = None;
-                // But for the queue, which is the same.
-                self.renewal_reason.take_if(|reason| !matches!(reason, RenewalReason::Spoiled(_)));
-            }
-            FromZygote::Spawned { index, instance, pid } => {
-                let Some(place) = self.place(index, instance) else { return };
-                place.pid = Some(pid);
-                let output = match &self.site.fpm {
-                    Some(pool) => Output::of_fpm(fds, pool, self.buffers_output, pid),
-                    None => Output::of_site(fds, &self.site.name, format!("worker {pid}")),
-                };
-                self.outputs[usize::from(index)] = output;
-                if self.site.fpm.is_some() {
-                    fpm::started(&self.site.name, pid, self.replacing > 0);
-                    self.replacing = self.replacing.saturating_sub(1);
-                }
-            }
-            FromZygote::Exited { index, instance, status } => {
-                if self.place(index, instance).is_some() {
-                    // A quick worker may have booted, served and left between two looks.
-                    let entry = self.segment.board(index);
-                    if entry.instance == instance && entry.requests > 0 {
-                        self.act(index, Event::Booted, now, deaths);
-                    }
-                    self.act(index, Event::Exited(status), now, deaths);
-                }
-            }
-            FromZygote::Failed { message } => {
-                let what = if self.is_sealed() {
-                    "the application cannot be sealed"
-                } else {
-                    "PHP cannot start"
-                };
-                self.fail(format!("{what}: {message}"));
-            }
-            FromZygote::Outdated { reason } => self.outdate(&reason),
-            FromZygote::Changed { reason } => {
-                self.renewal_reason.get_or_insert(RenewalReason::Changed(reason));
-            }
-            FromZygote::Output => {
-                let output = Output::of_site(fds, &self.site.name, "the zygote".to_owned());
-                if let (Some(last), true) = (self.outputs.last_mut(), self.site.fpm.is_none())
-                    && let Some(before) = std::mem::replace(last, output)
-                {
-                    before.finish();
-                }
-            }
-            FromZygote::Alive => {} // as every word
-            FromZygote::Slow { index, instance, trace } => {
-                let pid = self.place(index, instance).and_then(|place| place.pid);
-                if let (Some(pid), Some(pool)) = (pid, &self.site.fpm) {
-                    slow::tell(pool, pid, &trace);
-                }
-            }
-        }
-    }
-
-    /// Logs why no worker can be started, and keeps the reason for `tokamak status`.
-    fn fail(&mut self, failure: String) {
-        self.say(Level::Error, format_args!("{failure}"));
-        self.failure = Some(failure);
-    }
-
-    /// A new image is wanted. Not in other modes: they have none, and no pool may trouble the
-    /// others without need.
-    fn outdate(&mut self, reason: &str) {
-        if self.is_sealed() {
-            self.renewal_reason.get_or_insert(RenewalReason::Outdated(reason.to_owned()));
-        }
-    }
-
-    /// The slot of this instance, unless the zygote names an unknown one.
-    fn place(&mut self, index: u16, instance: u32) -> Option<&mut Place> {
-        self.places
-            .get_mut(usize::from(index))
-            .filter(|place| place.instance == instance && place.worker != Worker::Absent)
-    }
-
-    /// One step of a worker's life, and what follows from it.
-    fn act(&mut self, index: u16, event: Event, now: u64, deaths: &mut Vec<ToFront>) {
-        let place = &mut self.places[usize::from(index)];
-        let before = place.worker;
-        let (after, act) = step(before, event);
-        place.worker = after;
-        if after != before {
-            place.changed = now;
-        }
-        match act {
-            Act::Nothing | Act::Welcome => {}
-            Act::Fork => {
-                let instance = self.next_instance;
-                // Neither 0 (no worker) nor the largest number, which the queue uses itself.
-                self.next_instance = instance.wrapping_add(1).clamp(1, u32::MAX - 1);
-                *place = Place {
-                    worker: after,
-                    instance,
-                    pid: None,
-                    forked: now,
-                    changed: now,
-                    seen: Seen::default(),
-                    demand: None,
-                };
-                self.send(Some(&ToZygote::Spawn { index, instance }), now);
-            }
-            Act::AskToLeave => self.segment.retire(index),
-            Act::Kill => {
-                let instance = place.instance;
-                self.send(Some(&ToZygote::Kill { index, instance, signal: Signal::Kill }), now);
-            }
-            Act::Reap(why, fate) => self.reap(index, before, why, fate, now, deaths),
-        }
-    }
-
-    fn reap(
-        &mut self,
-        index: u16,
-        before: Worker,
-        why: Why,
-        fate: Fate,
-        now: u64,
-        deaths: &mut Vec<ToFront>,
-    ) {
-        let entry = self.entry(index);
-        let Place { instance, pid, forked: started, .. } = self.places[usize::from(index)];
-        let pid = pid.unwrap_or(0);
-        self.served = self.served.saturating_add(entry.requests);
-        deaths.push(ToFront::Death { pool: self.number, index, instance, why });
-        if matches!(why, Why::Crash(number) if matches!(signal_name(number), Some("SIGSEGV" | "SIGBUS")))
-        {
-            self.faults.push(now);
-        }
-        self.segment.clear_place(index);
-        if let Some(output) = self.outputs[usize::from(index)].take() {
-            output.finish();
-        }
-        if self.ending.is_some() {
-            return;
-        }
-        let busy = entry.state == WorkerState::Busy;
-        let asked = before == Worker::Leaving;
-        if self.site.fpm.is_some() {
-            fpm::exited(&self.site.name, pid, why, since(started, now), asked);
-            self.replacing += u32::from(!asked);
-        }
-        match fate {
-            Fate::BootFailed => self.boot_failed(why, now),
-            // Said already, in php-fpm's words.
-            Fate::Lost if self.site.fpm.is_some() => {}
-            Fate::Lost => {
-                let request = if busy {
-                    format!(" while serving method={} uri={}", entry.method, entry.uri)
-                } else {
-                    String::new()
-                };
-                self.say(
-                    Level::Error,
-                    format_args!("a worker died: {}, pid={pid}{request}", cause(why)),
-                );
-            }
-            // Wanted, but an operator will ask why workers change.
-            Fate::Expected if why != Why::Exit(EXIT_RETIRED) => {
-                self.say(
-                    Level::Info,
-                    format_args!("a worker is replaced: {}, pid={pid}", cause(why)),
-                );
-                // Its zygote may have said more.
-                if why == Why::Exit(EXIT_OUTDATED) && self.renewal_reason.is_none() {
-                    self.outdate("a worker has found it so");
-                }
-            }
-            Fate::Expected | Fate::TimedOut | Fate::Orphaned => {}
-        }
-        // A worker that leaves at once, unasked and without a single request, would be replaced in
-        // a tight loop.
-        let useless = entry.requests == 0 && !busy && !asked && since(started, now) < PROOF;
-        if useless
-            && matches!(fate, Fate::Lost | Fate::Expected)
-            && let Some(wait) = self.storm.failed(now)
-        {
-            let (cause, wait) = (cause(why), wait.as_secs_f64());
-            self.say(
-                Level::Warn,
-                format_args!(
-                    "a worker left before its first request: {cause}; next attempt in {wait:.1} s"
-                ),
-            );
-        }
-    }
-
-    fn boot_failed(&mut self, why: Why, now: u64) {
-        let script = match &self.site.worker {
-            Some(script) => format!(" ({})", script.display()),
-            None => String::new(),
-        };
-        self.failure = Some(format!(
-            "the workers of site {} do not boot{script}: {}",
-            self.site.name,
-            cause(why)
-        ));
-        if let Some(wait) = self.storm.failed(now) {
-            let count = self.storm.failures();
-            self.say(
-                Level::Error,
-                format_args!(
-                    "workers do not boot{script}: {}; the reason stands above. Failure {count} in \
-                        a row, next attempt in {:.1} s",
-                    cause(why),
-                    wait.as_secs_f64()
-                ),
-            );
-        }
-    }
-
-    fn send(&mut self, message: Option<&ToZygote>, now: u64) {
-        if self.zygote.tell(message, now).is_err() {
-            self.say(Level::Error, format_args!("the PHP zygote does not answer and is killed"));
-        }
-    }
-
-    /// Starts a zygote if one is due.
-    fn mind_zygote(&mut self, launch: Launch<'_>, now: u64) {
-        let (limit, slow, late) = if self.is_sealed() {
-            (self.start_limit(), "the application still boots", "the application does not boot")
-        } else {
-            (zygote::LIMIT, "PHP still starts", "PHP does not start")
-        };
-        match self.zygote.tick(limit, now) {
-            Need::Nothing => {}
-            Need::Slow => {
-                let (after, most) = (zygote::SLOW.as_secs(), limit.as_secs());
-                self.say(Level::Warn, format_args!("{slow} after {after} s; it has {most} s"));
-            }
-            Need::Late => self.fail(format!("{late} within {} s and is killed", limit.as_secs())),
-            Need::Start => {
-                // Places of the last one's workers must be free before the next one may fill them.
-                if self.ending.is_some()
-                    || self.places.iter().any(|place| place.worker != Worker::Absent)
-                {
-                    return;
-                }
-                let Pool { zygote, site, segment, bells, settings, .. } = self;
-                let identity = launch.identity;
-                let start = ZygoteStart { identity, site, segment, bells, settings };
-                if let Err(error) = zygote.start(launch.means, start, now) {
-                    self.fail(error.to_string());
-                }
-            }
-        }
-    }
-
-    /// A child has ended: is it this pool's zygote?
-    pub fn zygote_exited(
-        &mut self,
-        pid: u32,
-        status: Status,
-        now: u64,
-        deaths: &mut Vec<ToFront>,
-    ) -> bool {
-        if !self.zygote.is(pid) {
-            return false;
-        }
-        self.hear_all(now, deaths); // its last words
-        let wait = self.zygote.exited(now).as_secs_f64();
-        if self.ending.is_some() && status == Status::Code(0) {
-            // It has ended and reaped them before itself.
-            self.places.iter_mut().for_each(|place| place.worker = Worker::Absent);
-            return true;
-        }
-        for index in 0..self.places.len() as u16 {
-            self.act(index, Event::ZygoteGone, now, deaths);
-        }
-        // An earlier zygote has understood the queue, so a worker has spoiled it since. No later
-        // one will understand it either.
-        if status == Status::Code(EXIT_MISMATCH) && self.version.is_some() {
-            self.renewal_reason =
-                Some(RenewalReason::Spoiled("its description is damaged".to_owned()));
-        }
-        if self.ending.is_none() && self.zygote.has_failed() {
-            self.say(Level::Info, format_args!("PHP is started again in {wait:.1} s"));
-        } else if self.ending.is_none() {
-            self.say(
-                Level::Error,
-                format_args!(
-                    "the PHP zygote ended: {status}; its workers end with it, next attempt in \
-                        {wait:.1} s"
-                ),
-            );
-            self.failure.get_or_insert(format!("PHP ended: {status}"));
-        }
-        true
-    }
-
     /// When workers died of faults in memory, since the last time.
     pub fn take_faults(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.faults)
-    }
-
-    /// An unknown child has ended: is it one of this pool's orphans?
-    pub fn orphan_exited(
-        &mut self,
-        pid: u32,
-        status: Status,
-        now: u64,
-        deaths: &mut Vec<ToFront>,
-    ) -> bool {
-        let mine = |place: &Place| place.worker == Worker::Orphan && place.pid == Some(pid);
-        let Some(index) = self.places.iter().position(mine) else { return false };
-        self.act(index as u16, Event::Exited(status), now, deaths);
-        true
-    }
-
-    /// Lets every worker leave after its request; ends the remaining ones at `deadline`.
-    pub fn quit(&mut self, deadline: u64, now: u64) {
-        self.ending = Some(deadline);
-        for index in 0..self.places.len() as u16 {
-            // Their deaths need no report: without a front there are no requests.
-            self.act(index, Event::Retire, now, &mut Vec::new());
-        }
-        self.finish(now);
-    }
-
-    /// Lets the zygote go once its workers have left, or have had their time.
-    fn finish(&mut self, now: u64) {
-        let alone = self.places.iter().all(|place| place.worker == Worker::Absent);
-        if self.ending.is_some_and(|deadline| alone || now > deadline) {
-            self.zygote.quit(now);
-        }
-    }
-
-    /// Ends all processes at once.
-    pub fn kill(&mut self, now: u64) {
-        self.ending = Some(now);
-        self.zygote.kill(now);
     }
 
     /// The places that have a worker, with what the board says of each.

@@ -2,10 +2,11 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use tokamak_sys::channel::{self, Channel};
-use tokamak_sys::control::{EXIT_MISMATCH, send};
+use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Status, send};
 
 use super::*;
-use crate::means::{FrontPlan, Means, Process, Started};
+use crate::means::{FrontPlan, Means, Process, Started, ZygoteStart};
+use crate::zygote::Launch;
 
 /// Starts zygotes that are nothing but the other end of a channel.
 #[derive(Default)]

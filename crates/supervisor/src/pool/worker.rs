@@ -1,0 +1,168 @@
+//! The life of a worker: each step of it, and what follows.
+
+use tokamak_sys::control::{EXIT_OUTDATED, EXIT_RETIRED, Signal, Status, ToFront, ToZygote, Why};
+use tokamak_sys::queue::WorkerState;
+
+use super::{PROOF, Place, Pool, fpm};
+use crate::log::Level;
+use crate::machine::{Act, Event, Fate, Worker, step};
+use crate::watch::{Seen, since};
+use crate::words::{cause, signal_name};
+
+impl Pool {
+    /// The slot of this instance, unless the zygote names an unknown one.
+    pub(super) fn place(&mut self, index: u16, instance: u32) -> Option<&mut Place> {
+        self.places
+            .get_mut(usize::from(index))
+            .filter(|place| place.instance == instance && place.worker != Worker::Absent)
+    }
+
+    /// One step of a worker's life, and what follows from it.
+    pub(super) fn act(&mut self, index: u16, event: Event, now: u64, deaths: &mut Vec<ToFront>) {
+        let place = &mut self.places[usize::from(index)];
+        let before = place.worker;
+        let (after, act) = step(before, event);
+        place.worker = after;
+        if after != before {
+            place.changed = now;
+        }
+        match act {
+            Act::Nothing | Act::Welcome => {}
+            Act::Fork => {
+                let instance = self.next_instance;
+                // Neither 0 (no worker) nor the largest number, which the queue uses itself.
+                self.next_instance = instance.wrapping_add(1).clamp(1, u32::MAX - 1);
+                *place = Place {
+                    worker: after,
+                    instance,
+                    pid: None,
+                    forked: now,
+                    changed: now,
+                    seen: Seen::default(),
+                    demand: None,
+                };
+                self.send(Some(&ToZygote::Spawn { index, instance }), now);
+            }
+            Act::AskToLeave => self.segment.retire(index),
+            Act::Kill => {
+                let instance = place.instance;
+                self.send(Some(&ToZygote::Kill { index, instance, signal: Signal::Kill }), now);
+            }
+            Act::Reap(why, fate) => self.reap(index, before, why, fate, now, deaths),
+        }
+    }
+
+    fn reap(
+        &mut self,
+        index: u16,
+        before: Worker,
+        why: Why,
+        fate: Fate,
+        now: u64,
+        deaths: &mut Vec<ToFront>,
+    ) {
+        let entry = self.entry(index);
+        let Place { instance, pid, forked: started, .. } = self.places[usize::from(index)];
+        let pid = pid.unwrap_or(0);
+        self.served = self.served.saturating_add(entry.requests);
+        deaths.push(ToFront::Death { pool: self.number, index, instance, why });
+        if matches!(why, Why::Crash(number) if matches!(signal_name(number), Some("SIGSEGV" | "SIGBUS")))
+        {
+            self.faults.push(now);
+        }
+        self.segment.clear_place(index);
+        if let Some(output) = self.outputs[usize::from(index)].take() {
+            output.finish();
+        }
+        if self.ending.is_some() {
+            return;
+        }
+        let busy = entry.state == WorkerState::Busy;
+        let asked = before == Worker::Leaving;
+        if self.site.fpm.is_some() {
+            fpm::exited(&self.site.name, pid, why, since(started, now), asked);
+            self.replacing += u32::from(!asked);
+        }
+        match fate {
+            Fate::BootFailed => self.boot_failed(why, now),
+            // Said already, in php-fpm's words.
+            Fate::Lost if self.site.fpm.is_some() => {}
+            Fate::Lost => {
+                let request = if busy {
+                    format!(" while serving method={} uri={}", entry.method, entry.uri)
+                } else {
+                    String::new()
+                };
+                self.say(
+                    Level::Error,
+                    format_args!("a worker died: {}, pid={pid}{request}", cause(why)),
+                );
+            }
+            // Wanted, but an operator will ask why workers change.
+            Fate::Expected if why != Why::Exit(EXIT_RETIRED) => {
+                self.say(
+                    Level::Info,
+                    format_args!("a worker is replaced: {}, pid={pid}", cause(why)),
+                );
+                // Its zygote may have said more.
+                if why == Why::Exit(EXIT_OUTDATED) && self.renewal_reason.is_none() {
+                    self.outdate("a worker has found it so");
+                }
+            }
+            Fate::Expected | Fate::TimedOut | Fate::Orphaned => {}
+        }
+        // A worker that leaves at once, unasked and without a single request, would be replaced in
+        // a tight loop.
+        let useless = entry.requests == 0 && !busy && !asked && since(started, now) < PROOF;
+        if useless
+            && matches!(fate, Fate::Lost | Fate::Expected)
+            && let Some(wait) = self.storm.failed(now)
+        {
+            let (cause, wait) = (cause(why), wait.as_secs_f64());
+            self.say(
+                Level::Warn,
+                format_args!(
+                    "a worker left before its first request: {cause}; next attempt in {wait:.1} s"
+                ),
+            );
+        }
+    }
+
+    fn boot_failed(&mut self, why: Why, now: u64) {
+        let script = match &self.site.worker {
+            Some(script) => format!(" ({})", script.display()),
+            None => String::new(),
+        };
+        self.failure = Some(format!(
+            "the workers of site {} do not boot{script}: {}",
+            self.site.name,
+            cause(why)
+        ));
+        if let Some(wait) = self.storm.failed(now) {
+            let count = self.storm.failures();
+            self.say(
+                Level::Error,
+                format_args!(
+                    "workers do not boot{script}: {}; the reason stands above. Failure {count} in \
+                        a row, next attempt in {:.1} s",
+                    cause(why),
+                    wait.as_secs_f64()
+                ),
+            );
+        }
+    }
+
+    /// An unknown child has ended: is it one of this pool's orphans?
+    pub fn orphan_exited(
+        &mut self,
+        pid: u32,
+        status: Status,
+        now: u64,
+        deaths: &mut Vec<ToFront>,
+    ) -> bool {
+        let mine = |place: &Place| place.worker == Worker::Orphan && place.pid == Some(pid);
+        let Some(index) = self.places.iter().position(mine) else { return false };
+        self.act(index as u16, Event::Exited(status), now, deaths);
+        true
+    }
+}

@@ -1,0 +1,224 @@
+//! The pool's zygote: its start, its messages, its end.
+
+use std::os::fd::OwnedFd;
+
+use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Status, ToFront, ToZygote};
+
+use super::output::Output;
+use super::{Pool, RenewalReason, fpm, slow};
+use crate::log::Level;
+use crate::machine::{Event, Worker};
+use crate::means::ZygoteStart;
+use crate::zygote::{self, Launch, Need};
+
+/// Messages taken at one look, so that a zygote that never stops sending does not delay the other
+/// pools. More than a zygote with all its workers can have to say.
+const AT_ONCE: usize = 1024;
+
+impl Pool {
+    /// Reads the zygote's messages. Deaths that the front has to know are added to `deaths`.
+    pub fn receive(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
+        self.hear_all(now, deaths);
+        self.resize(launch, now, deaths);
+    }
+
+    fn hear_all(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
+        for _ in 0..AT_ONCE {
+            match self.zygote.receive(now) {
+                Ok(Some((message, fds))) => self.handle(message, fds, now, deaths),
+                Ok(None) => return,
+                Err(error) => {
+                    return self
+                        .say(Level::Error, format_args!("the PHP zygote is killed: {error}"));
+                }
+            }
+        }
+    }
+
+    fn handle(
+        &mut self,
+        message: FromZygote,
+        fds: Vec<OwnedFd>,
+        now: u64,
+        deaths: &mut Vec<ToFront>,
+    ) {
+        match message {
+            FromZygote::Ready { version, exposes } => {
+                self.exposes_php = exposes;
+                self.version =
+                    Some(version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect());
+                // Whatever was wrong with an earlier one.
+                self.failure = None;
+                // But for the queue, which is the same.
+                self.renewal_reason.take_if(|reason| !matches!(reason, RenewalReason::Spoiled(_)));
+            }
+            FromZygote::Spawned { index, instance, pid } => {
+                let Some(place) = self.place(index, instance) else { return };
+                place.pid = Some(pid);
+                let output = match &self.site.fpm {
+                    Some(pool) => Output::of_fpm(fds, pool, self.buffers_output, pid),
+                    None => Output::of_site(fds, &self.site.name, format!("worker {pid}")),
+                };
+                self.outputs[usize::from(index)] = output;
+                if self.site.fpm.is_some() {
+                    fpm::started(&self.site.name, pid, self.replacing > 0);
+                    self.replacing = self.replacing.saturating_sub(1);
+                }
+            }
+            FromZygote::Exited { index, instance, status } => {
+                if self.place(index, instance).is_some() {
+                    // A quick worker may have booted, served and left between two looks.
+                    let entry = self.segment.board(index);
+                    if entry.instance == instance && entry.requests > 0 {
+                        self.act(index, Event::Booted, now, deaths);
+                    }
+                    self.act(index, Event::Exited(status), now, deaths);
+                }
+            }
+            FromZygote::Failed { message } => {
+                let what = if self.is_sealed() {
+                    "the application cannot be sealed"
+                } else {
+                    "PHP cannot start"
+                };
+                self.fail(format!("{what}: {message}"));
+            }
+            FromZygote::Outdated { reason } => self.outdate(&reason),
+            FromZygote::Changed { reason } => {
+                self.renewal_reason.get_or_insert(RenewalReason::Changed(reason));
+            }
+            FromZygote::Output => {
+                let output = Output::of_site(fds, &self.site.name, "the zygote".to_owned());
+                if let (Some(last), true) = (self.outputs.last_mut(), self.site.fpm.is_none())
+                    && let Some(before) = std::mem::replace(last, output)
+                {
+                    before.finish();
+                }
+            }
+            FromZygote::Alive => {} // as every word
+            FromZygote::Slow { index, instance, trace } => {
+                let pid = self.place(index, instance).and_then(|place| place.pid);
+                if let (Some(pid), Some(pool)) = (pid, &self.site.fpm) {
+                    slow::tell(pool, pid, &trace);
+                }
+            }
+        }
+    }
+
+    /// Logs why no worker can be started, and keeps the reason for `tokamak status`.
+    pub(super) fn fail(&mut self, failure: String) {
+        self.say(Level::Error, format_args!("{failure}"));
+        self.failure = Some(failure);
+    }
+
+    /// A new image is wanted. Not in other modes: they have none, and no pool may trouble the
+    /// others without need.
+    pub(super) fn outdate(&mut self, reason: &str) {
+        if self.is_sealed() {
+            self.renewal_reason.get_or_insert(RenewalReason::Outdated(reason.to_owned()));
+        }
+    }
+
+    pub(super) fn send(&mut self, message: Option<&ToZygote>, now: u64) {
+        if self.zygote.tell(message, now).is_err() {
+            self.say(Level::Error, format_args!("the PHP zygote does not answer and is killed"));
+        }
+    }
+
+    /// Starts a zygote if one is due.
+    pub(super) fn mind_zygote(&mut self, launch: Launch<'_>, now: u64) {
+        let (limit, slow, late) = if self.is_sealed() {
+            (self.start_limit(), "the application still boots", "the application does not boot")
+        } else {
+            (zygote::LIMIT, "PHP still starts", "PHP does not start")
+        };
+        match self.zygote.tick(limit, now) {
+            Need::Nothing => {}
+            Need::Slow => {
+                let (after, most) = (zygote::SLOW.as_secs(), limit.as_secs());
+                self.say(Level::Warn, format_args!("{slow} after {after} s; it has {most} s"));
+            }
+            Need::Late => self.fail(format!("{late} within {} s and is killed", limit.as_secs())),
+            Need::Start => {
+                // Places of the last one's workers must be free before the next one may fill them.
+                if self.ending.is_some()
+                    || self.places.iter().any(|place| place.worker != Worker::Absent)
+                {
+                    return;
+                }
+                let Pool { zygote, site, segment, bells, settings, .. } = self;
+                let identity = launch.identity;
+                let start = ZygoteStart { identity, site, segment, bells, settings };
+                if let Err(error) = zygote.start(launch.means, start, now) {
+                    self.fail(error.to_string());
+                }
+            }
+        }
+    }
+
+    /// A child has ended: is it this pool's zygote?
+    pub fn zygote_exited(
+        &mut self,
+        pid: u32,
+        status: Status,
+        now: u64,
+        deaths: &mut Vec<ToFront>,
+    ) -> bool {
+        if !self.zygote.is(pid) {
+            return false;
+        }
+        self.hear_all(now, deaths); // its last words
+        let wait = self.zygote.exited(now).as_secs_f64();
+        if self.ending.is_some() && status == Status::Code(0) {
+            // It has ended and reaped them before itself.
+            self.places.iter_mut().for_each(|place| place.worker = Worker::Absent);
+            return true;
+        }
+        for index in 0..self.places.len() as u16 {
+            self.act(index, Event::ZygoteGone, now, deaths);
+        }
+        // An earlier zygote has understood the queue, so a worker has spoiled it since. No later
+        // one will understand it either.
+        if status == Status::Code(EXIT_MISMATCH) && self.version.is_some() {
+            self.renewal_reason =
+                Some(RenewalReason::Spoiled("its description is damaged".to_owned()));
+        }
+        if self.ending.is_none() && self.zygote.has_failed() {
+            self.say(Level::Info, format_args!("PHP is started again in {wait:.1} s"));
+        } else if self.ending.is_none() {
+            self.say(
+                Level::Error,
+                format_args!(
+                    "the PHP zygote ended: {status}; its workers end with it, next attempt in \
+                        {wait:.1} s"
+                ),
+            );
+            self.failure.get_or_insert(format!("PHP ended: {status}"));
+        }
+        true
+    }
+
+    /// Lets every worker leave after its request; ends the remaining ones at `deadline`.
+    pub fn quit(&mut self, deadline: u64, now: u64) {
+        self.ending = Some(deadline);
+        for index in 0..self.places.len() as u16 {
+            // Their deaths need no report: without a front there are no requests.
+            self.act(index, Event::Retire, now, &mut Vec::new());
+        }
+        self.finish(now);
+    }
+
+    /// Lets the zygote go once its workers have left, or have had their time.
+    pub(super) fn finish(&mut self, now: u64) {
+        let alone = self.places.iter().all(|place| place.worker == Worker::Absent);
+        if self.ending.is_some_and(|deadline| alone || now > deadline) {
+            self.zygote.quit(now);
+        }
+    }
+
+    /// Ends all processes at once.
+    pub fn kill(&mut self, now: u64) {
+        self.ending = Some(now);
+        self.zygote.kill(now);
+    }
+}
