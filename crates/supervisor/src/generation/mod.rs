@@ -15,6 +15,7 @@
 //! | Draining | the front accepts no more and answers what it has; workers are replaced as before |
 //! | Ending | no front; the workers leave, then their zygotes; applications are told to end |
 
+mod front;
 mod renewal;
 
 use std::io;
@@ -23,14 +24,14 @@ use std::time::Duration;
 
 use tokamak_config::Server;
 use tokamak_sys::channel;
-use tokamak_sys::control::{FromFront, Status, ToFront};
+use tokamak_sys::control::{Status, ToFront};
 
 use crate::application::{Application, Folder};
 use crate::change::{Change, Changes};
-use crate::front::{Ailment, Front};
+use crate::front::Front;
 use crate::identities::Identities;
 use crate::log::{self, Level};
-use crate::means::{FrontPlan, Means};
+use crate::means::Means;
 use crate::pool::Pool;
 use crate::pulse::Pulse;
 use crate::succession::END_LIMIT;
@@ -42,12 +43,6 @@ pub use renewal::{History, Seat};
 /// Least time that workers have for leaving after their front is gone, however long draining took:
 /// a worker script may have something to finish after its loop.
 const LEAVE: Duration = Duration::from_millis(500);
-/// How long a front may take to be ready. It needs milliseconds, and seconds where names have to be
-/// resolved first; one that was stopped meanwhile would keep the server from serving for ever.
-const FRONT_LIMIT: Duration = Duration::from_secs(60);
-/// Messages of the front taken at one look, so that it does not delay the pools.
-const AT_ONCE: usize = 1024;
-
 /// Where a generation is in its life; with the time since when, where a limit applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
@@ -199,51 +194,6 @@ impl Generation {
         self.pools().map(Pool::start_limit).max().unwrap_or_default()
     }
 
-    /// The front has said something. Answers to questions are the caller's.
-    pub fn hear_front(&mut self, means: &dyn Means, now: u64) -> Vec<FromFront> {
-        let mut answers = Vec::new();
-        for _ in 0..AT_ONCE {
-            let Some(message) = self.front.as_mut().and_then(Front::receive) else { break };
-            match message {
-                FromFront::AddressStatus { .. }
-                | FromFront::Cache { .. }
-                | FromFront::Purged { .. }
-                | FromFront::Answered { .. } => answers.push(message),
-                FromFront::Ready if self.life == Life::Fronted => self.life = Life::Serving,
-                FromFront::Draining => self.accepts = false,
-                // after draining, its exit says the same
-                FromFront::Ready | FromFront::Drained => {}
-                FromFront::Want { pool } => {
-                    let mut deaths = Vec::new();
-                    let wanting = self.seats.iter_mut().map(|seat| &mut seat.pool);
-                    if let Some(pool) = wanting.into_iter().find(|other| other.number == pool) {
-                        let launch =
-                            Launch { means, identity: self.identities.site(pool.site_index) };
-                        // By now a worker may have taken the request: the queue knows.
-                        pool.tick(launch, now, &mut deaths);
-                    }
-                    self.announce(&deaths);
-                }
-                FromFront::Left { pool } => {
-                    let leaving = self.seats.iter_mut().filter(|seat| seat.pool.number == pool);
-                    leaving.for_each(|seat| seat.has_left = true);
-                }
-                FromFront::Spoiled { pool, reason } => {
-                    let spoiled = self.seats.iter_mut().find(|seat| seat.pool.number == pool);
-                    if let Some(seat) = spoiled {
-                        seat.pool.spoiled(reason);
-                    }
-                }
-                FromFront::Turned { .. } => {} // handled by the front itself
-                FromFront::Failed { message } => {
-                    log::line(Level::Error, format_args!("the front cannot go on: {message}"));
-                    self.front_failure = Some(message);
-                }
-            }
-        }
-        answers
-    }
-
     /// The index of an upstream in the configuration.
     pub fn upstream_index(&self, name: &str) -> Option<u16> {
         let index = self.server.upstreams.iter().position(|upstream| upstream.name == name)?;
@@ -265,13 +215,6 @@ impl Generation {
         self.changes.add(change.clone());
         if !front_knows {
             self.tell_change(change);
-        }
-    }
-
-    fn tell_change(&mut self, change: &Change) {
-        if let Some(upstream_index) = self.upstream_index(&change.upstream) {
-            let change = Some(change.change(upstream_index));
-            self.tell_front(&ToFront::Upstreams { question: 0, change }, Vec::new());
         }
     }
 
@@ -297,15 +240,6 @@ impl Generation {
     /// A process of an application has written something.
     pub fn hear_application(&mut self, application: usize, process: usize) {
         self.applications[application].receive(process);
-    }
-
-    /// Tells the front which workers have died.
-    fn announce(&mut self, deaths: &[ToFront]) {
-        if let Some(front) = &mut self.front {
-            for death in deaths {
-                front.tell(death, Vec::new());
-            }
-        }
     }
 
     /// Looks at everything whose time may have come.
@@ -337,86 +271,6 @@ impl Generation {
                 self.seats.iter_mut().for_each(|seat| seat.pool.kill(now));
             }
             _ => {}
-        }
-    }
-
-    /// Ends a front that does nothing any more. One of whose event loops some still turn is for the
-    /// supervisor to replace.
-    fn mind_front(&mut self, now: u64) {
-        self.stuck_loop = None;
-        let Some(front) = &mut self.front else { return };
-        if self.life == Life::Fronted && self.starting.is_still(FRONT_LIMIT, now) {
-            let (seconds, pid) = (FRONT_LIMIT.as_secs(), front.pid());
-            log::line(
-                Level::Error,
-                format_args!("the front is not ready within {seconds} s and is killed pid={pid}"),
-            );
-            front.kill();
-        }
-        if self.life != Life::Serving {
-            return;
-        }
-        let limit = self.server.timeouts.watchdog;
-        match front.examine(limit, self.server.lua.time, now) {
-            None => {}
-            Some(Ailment::Silent) => {
-                let (seconds, pid) = (limit.as_secs_f64(), front.pid());
-                log::line(
-                    Level::Error,
-                    format_args!(
-                        "the front gives no sign of life for {seconds} s and is killed pid={pid}"
-                    ),
-                );
-                front.kill();
-            }
-            Some(Ailment::Stuck(event_loop)) => self.stuck_loop = Some(event_loop),
-        }
-    }
-
-    /// An event loop of its front that does not turn any more, while others do.
-    pub fn stuck_loop(&self) -> Option<usize> {
-        self.stuck_loop
-    }
-
-    fn is_time_for_front(&self, now: u64) -> bool {
-        let is_up = |application: &Application| match self.patience {
-            // Requests wait in its socket, or are refused if it does not start.
-            Patience::Eager => true,
-            Patience::Careful => application.is_up(now),
-        };
-        self.applications.iter().all(is_up)
-            && self.pools().all(|pool| match self.patience {
-                // A sealed application that does not boot is tried again, and the other sites need
-                // not wait for it.
-                Patience::Eager => {
-                    pool.has_zygote() || pool.is_sealed() && pool.failure().is_some()
-                }
-                Patience::Careful => pool.is_up(),
-            })
-    }
-
-    fn start_front(&mut self, means: &dyn Means) {
-        let front = means.front(FrontPlan {
-            server: &self.server,
-            pools: self.pools().map(Pool::plan).collect(),
-            identity: self.identities.front.as_ref(),
-            is_successor: self.patience == Patience::Careful,
-        });
-        match front {
-            Ok(front) => {
-                self.front = Some(Front::new(front, self.server.loops));
-                self.life = Life::Fronted;
-                self.changes.clone().iter().for_each(|change| self.tell_change(change));
-            }
-            // Tried again at the next look.
-            Err(error) => log::line(Level::Error, format_args!("cannot start the front: {error}")),
-        }
-    }
-
-    /// Sends a message to the front, with descriptors.
-    pub fn tell_front(&mut self, message: &ToFront, fds: Vec<std::os::fd::OwnedFd>) {
-        if let Some(front) = &mut self.front {
-            front.tell(message, fds);
         }
     }
 
