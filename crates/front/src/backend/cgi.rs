@@ -4,8 +4,8 @@
 use http::{HeaderValue, header};
 use tokamak_upstream::record::{Field, Writer};
 
-use super::BackendRequest;
 use super::response_head::Decimal;
+use super::{Arrival, BackendRequest};
 use crate::client::protocol;
 
 /// Variables that an authorizer gave to a request that it allowed.
@@ -39,7 +39,7 @@ impl ParamSink for Writer {
 /// Describes a request to `sink`. Its body has been read and has this length.
 pub fn describe(sink: &mut impl ParamSink, call: &BackendRequest<'_>, length: u64) {
     let mut number = Decimal::default();
-    let BackendRequest { site, caller, request, script, .. } = *call;
+    let BackendRequest { arrival: Arrival { site, caller, .. }, request, script, .. } = *call;
     let addresses = caller.addresses();
     let uri = request.uri();
     let headers = request.headers();

@@ -36,15 +36,11 @@ pub struct Arrival<'a> {
     pub caller: &'a Caller,
 }
 
-/// A request to an application, with its context.
+/// A request to an application.
 #[derive(Clone, Copy)]
 pub struct BackendRequest<'a> {
-    /// What all requests of this event loop share.
-    pub context: &'a Arc<Context>,
-    /// The site.
-    pub site: &'a Site,
-    /// The client, or the server itself.
-    pub caller: &'a Caller,
+    /// Where it came in.
+    pub arrival: Arrival<'a>,
     /// The request; its body has been taken.
     pub request: &'a Request<()>,
     /// The script that it asks for.
@@ -136,8 +132,7 @@ impl<'a> Arrival<'a> {
         script: &'a Script,
         variables: &'a [(String, HeaderValue)],
     ) -> BackendRequest<'a> {
-        let Arrival { context, site, caller } = self;
-        BackendRequest { context, site, caller, request, script, variables, is_repeatable: true }
+        BackendRequest { arrival: self, request, script, variables, is_repeatable: true }
     }
 
     /// Writes the full reason into the log, and gives the failure for the client.
@@ -155,7 +150,9 @@ async fn answer(
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, BackendError> {
     let mut fallback = match handler {
-        Handler::Workers(_) => call.site.fallback.map(|index| &call.context.sites[index].handler),
+        Handler::Workers(_) => {
+            call.arrival.site.fallback.map(|index| &call.arrival.context.sites[index].handler)
+        }
         Handler::Upstream(_) | Handler::Scripts(_) | Handler::Nobody => None,
     };
     // A request that may not be repeated goes straight to a backend that cannot decline it.

@@ -38,10 +38,10 @@ pub async fn ask(
     ledger: &mut Ledger,
 ) -> Result<Option<Response<Source>>, BackendError> {
     let mut exchange = submit(gate, call, body)?;
-    let mut first = head(call.caller, &mut exchange).await;
+    let mut first = head(call.arrival.caller, &mut exchange).await;
     if call.is_repeatable && first.as_ref().is_err_and(may_retry) {
         exchange = submit(gate, call, Body::Empty)?;
-        first = head(call.caller, &mut exchange).await;
+        first = head(call.arrival.caller, &mut exchange).await;
     }
     match first? {
         Some(head) if may_decline && head.status() == DECLINED => Ok(None),
@@ -134,7 +134,7 @@ fn respond(
     }
     let Some(left) = exchange.body_left() else {
         length::give(
-            &call.site.config,
+            &call.arrival.site.config,
             call.request,
             &mut response,
             Source::Worker(Box::new(exchange)),
@@ -147,7 +147,7 @@ fn respond(
         return Err(Failure::WorkerBroken);
     }
     exchange.stamp(ledger);
-    length::give(&call.site.config, call.request, &mut response, Source::Whole(body));
+    length::give(&call.arrival.site.config, call.request, &mut response, Source::Whole(body));
     Ok(response)
 }
 

@@ -233,7 +233,7 @@ impl Pending {
         let decision = site.router.find(request.uri());
         ledger.mark(Phase::Route);
         match at_once(site, &request, decision) {
-            Ok(answer) => Ok(finish(answer.unwrap_or_else(failed), head_only)),
+            Ok(answer) => Ok(finish(answer.unwrap_or_else(pages::failed), head_only)),
             Err(decision) => {
                 let plain = Plain { site_index: site.index, request, body, decision };
                 Err(Pending::Plain(Box::new(plain)))
@@ -260,11 +260,11 @@ impl Pending {
                     ..RequestParts::default()
                 };
                 let answer = pursue(arrival, &request, given, decision, ledger).await;
-                finish(answer.unwrap_or_else(failed), request.method() == http::Method::HEAD)
+                finish(answer.unwrap_or_else(pages::failed), request.method() == http::Method::HEAD)
             }
             Pending::Scripted { begun, head_only } => {
                 let answer = script::serve(context, caller, begun, incoming, ledger).await;
-                finish(answer.unwrap_or_else(failed), head_only)
+                finish(answer.unwrap_or_else(pages::failed), head_only)
             }
         }
     }
@@ -319,7 +319,7 @@ fn at_once(
             Ok(response) => return Ok(Ok(response)),
             Err(failure) => failure,
         },
-        Target::Redirect(to) => return Ok(Ok(redirect(&to))),
+        Target::Redirect(to) => return Ok(Ok(pages::redirect(&to))),
         Target::NotFound => Failure::NotFound,
         Target::Forbidden => Failure::Forbidden,
         Target::BadRequest => Failure::BadRequest,
@@ -474,34 +474,4 @@ async fn ask_backend(
         }
     };
     backend::serve(arrival, request, (body, &variables), to, ledger).await
-}
-
-fn redirect(to: &str) -> Response<Source> {
-    let mut response = Response::new(Source::Whole(pages::page(
-        http::StatusCode::MOVED_PERMANENTLY,
-        "The page is elsewhere.",
-    )));
-    *response.status_mut() = http::StatusCode::MOVED_PERMANENTLY;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    if let Ok(to) = HeaderValue::from_str(to) {
-        headers.insert(header::LOCATION, to);
-    }
-    response
-}
-
-/// The response to a failed request.
-pub fn failed(failure: Failure) -> Response<Source> {
-    let (status, headers, body) = pages::answer(failure);
-    let mut response = Response::new(Source::Whole(body));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    // Close the connection: the unread rest of a body would be taken for the next request.
-    if matches!(
-        failure,
-        Failure::BodyTooLarge | Failure::BodySlow | Failure::BadRequest | Failure::NotImplemented
-    ) {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
 }

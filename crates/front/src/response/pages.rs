@@ -3,9 +3,12 @@
 //! A page says what happened and nothing about the server: no name, no version, no path.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
+use super::Source;
 use crate::failure::{Failure, Retry};
 
 /// `Retry-After` in seconds for a client that was turned away. It cannot be smaller in HTTP's whole
@@ -45,6 +48,35 @@ pub fn answer(failure: Failure) -> (StatusCode, HeaderMap, Bytes) {
         headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
     }
     (status, headers, body)
+}
+
+/// The response to a failed request.
+pub fn failed(failure: Failure) -> Response<Source> {
+    let (status, headers, body) = answer(failure);
+    let mut response = Response::new(Source::Whole(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    // Close the connection: the unread rest of a body would be taken for the next request.
+    if matches!(
+        failure,
+        Failure::BodyTooLarge | Failure::BodySlow | Failure::BadRequest | Failure::NotImplemented
+    ) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// The response that sends the client to another address.
+pub fn redirect(to: &str) -> Response<Source> {
+    let status = StatusCode::MOVED_PERMANENTLY;
+    let mut response = Response::new(Source::Whole(page(status, "The page is elsewhere.")));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    if let Ok(to) = HeaderValue::from_str(to) {
+        headers.insert(LOCATION, to);
+    }
+    response
 }
 
 /// A whole HTTP/1.1 response with `Connection: close`, for bytes that are not a valid request,

@@ -112,7 +112,7 @@ fn by_url(call: &BackendRequest<'_>, config: &config::Upstream, url: &str) -> Op
             return open(&directory.join(rest));
         }
     }
-    match call.site.router.find_plain(path.as_bytes()) {
+    match call.arrival.site.router.find_plain(path.as_bytes()) {
         Target::File(found) => Some(found),
         _ => None,
     }
@@ -129,9 +129,9 @@ fn by_path(call: &BackendRequest<'_>, config: &config::Upstream, path: &Path) ->
         return open(path);
     }
     // A file of the site is treated as its URL would be: no PHP source, no hidden files.
-    let below = path.strip_prefix(call.site.router.root()).ok()?;
+    let below = path.strip_prefix(call.arrival.site.router.root()).ok()?;
     let url = [b"/", below.as_os_str().as_encoded_bytes()].concat();
-    match call.site.router.find_plain(&url) {
+    match call.arrival.site.router.find_plain(&url) {
         Target::File(found) => Some(found),
         _ => None,
     }

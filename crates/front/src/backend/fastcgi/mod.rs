@@ -41,8 +41,10 @@ pub async fn ask(
     body: Body,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, BackendError> {
-    let (config, keeps) =
-        (&call.context.config.upstreams[index], call.context.upstreams[index].keeps());
+    let (config, keeps) = (
+        &call.arrival.context.config.upstreams[index],
+        call.arrival.context.upstreams[index].keeps(),
+    );
     let request = params::responder(call, config, keeps, body)?;
     begin(index, call, request, Some(ledger)).await?.respond(call, config)
 }
@@ -57,8 +59,10 @@ pub async fn filter(
     file: Found,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, BackendError> {
-    let (config, keeps) =
-        (&call.context.config.upstreams[index], call.context.upstreams[index].keeps());
+    let (config, keeps) = (
+        &call.arrival.context.config.upstreams[index],
+        call.arrival.context.upstreams[index].keeps(),
+    );
     let request = params::filter(call, config, keeps, file)?;
     begin(index, call, request, Some(ledger)).await?.respond(call, config)
 }
@@ -71,8 +75,10 @@ pub async fn authorize(
     index: usize,
     call: &BackendRequest<'_>,
 ) -> Result<Authorization, BackendError> {
-    let (config, keeps) =
-        (&call.context.config.upstreams[index], call.context.upstreams[index].keeps());
+    let (config, keeps) = (
+        &call.arrival.context.config.upstreams[index],
+        call.arrival.context.upstreams[index].keeps(),
+    );
     let request = params::authorizer(call, config, keeps)?;
     let begun = begin(index, call, request, None).await?;
     if begun.head.status == StatusCode::OK {
@@ -119,14 +125,14 @@ async fn begin(
     mut ledger: Option<&mut Ledger>,
 ) -> Result<Begun, BackendError> {
     let (upstream, config) =
-        (&call.context.upstreams[index], &call.context.config.upstreams[index]);
+        (&call.arrival.context.upstreams[index], &call.arrival.context.config.upstreams[index]);
     let key = affinity::key(
         &config.affinity,
         call.request,
         call.variables,
-        &call.caller.addresses().text.peer,
+        &call.arrival.caller.addresses().text.peer,
     );
-    let mut attempts = upstream.attempts(call.context.index, Arc::new(request), key);
+    let mut attempts = upstream.attempts(call.arrival.context.index, Arc::new(request), key);
     loop {
         let answer = attempts.answer().await?;
         let (permitted, connected) = (answer.permitted, answer.connected);
@@ -151,10 +157,11 @@ async fn read(
     answer: ResponseStart,
 ) -> Result<Begun, HeadError> {
     let ResponseStart { mut exchange, event, .. } = answer;
-    let mut complaints = Complaints::new(&call.site.config, call.request);
+    let mut complaints = Complaints::new(&call.arrival.site.config, call.request);
     let (head, rest) = read_head(call, most, &mut exchange, event, &mut complaints).await?;
     let first = if rest.is_empty() { Vec::new() } else { vec![rest] };
-    let taken = take(&mut exchange, first, call.context.config.limits.buffer, &mut complaints);
+    let taken =
+        take(&mut exchange, first, call.arrival.context.config.limits.buffer, &mut complaints);
     let ((pieces, is_whole), fault) = match taken {
         Err(fault) if internal::wanted(&head.headers).is_some() => {
             ((Vec::new(), true), Some(fault))
@@ -214,7 +221,7 @@ async fn read_head(
                             "the application sent an interim status that is not for clients",
                         ));
                     }
-                    call.caller.send_interim(head.status, &head.headers);
+                    call.arrival.caller.send_interim(head.status, &head.headers);
                     bytes = rest;
                 }
             }
@@ -258,13 +265,15 @@ fn respond(call: &BackendRequest<'_>, begun: Begun) -> Response<Source> {
         Source::Whole(join(pieces))
     } else {
         let context = complaints.context.clone();
-        let relay =
-            Relay::start(exchange, pieces, call.context.config.limits.buffer, move |bytes| {
-                complaints.receive(bytes)
-            });
+        let relay = Relay::start(
+            exchange,
+            pieces,
+            call.arrival.context.config.limits.buffer,
+            move |bytes| complaints.receive(bytes),
+        );
         Source::Application(relay, Box::new(context))
     };
-    length::give(&call.site.config, call.request, &mut response, source);
+    length::give(&call.arrival.site.config, call.request, &mut response, source);
     response
 }
 

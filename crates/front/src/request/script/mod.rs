@@ -29,10 +29,9 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::log;
 use crate::lua::{self, Hooks};
-use crate::response::Source;
+use crate::response::{Source, pages};
 use crate::route::{Decision, Target};
 use crate::scoreboard;
-use crate::site::Site;
 
 pub use work::Work;
 
@@ -48,9 +47,7 @@ enum StageResult {
 
 /// One request of a site with scripts.
 struct ScriptedRequest<'a> {
-    context: &'a Arc<Context>,
-    site: &'a Site,
-    caller: &'a Caller,
+    arrival: Arrival<'a>,
     /// Where the request's body is read from.
     incoming: Option<&'a mut Incoming>,
     /// The scripts for the request's path.
@@ -128,22 +125,14 @@ pub async fn serve(
     let Begun { site_index, route, work, first } = begun;
     let site = &context.sites[site_index];
     let hooks = site.hooks.on(route);
-    let mut scripted = ScriptedRequest {
-        context,
-        site,
-        caller,
-        incoming,
-        hooks,
-        work,
-        first,
-        restarts: 0,
-        is_asked: false,
-    };
+    let arrival = Arrival { context, site, caller };
+    let mut scripted =
+        ScriptedRequest { incoming, first, ..ScriptedRequest::new(arrival, hooks, work) };
     let answer = scripted.answer(ledger).await;
     if scripted.hooks.at(Stage::Response).is_empty() {
         return answer;
     }
-    scripted.respond(Stage::Response, answer.unwrap_or_else(pipeline::failed), ledger).await
+    scripted.respond(Stage::Response, answer.unwrap_or_else(pages::failed), ledger).await
 }
 
 /// Takes the request back from a script.
@@ -153,8 +142,9 @@ fn own(host: Box<dyn Host>) -> Box<Work> {
 }
 
 impl<'a> ScriptedRequest<'a> {
-    fn arrival(&self) -> Arrival<'a> {
-        Arrival { context: self.context, site: self.site, caller: self.caller }
+    fn new(arrival: Arrival<'a>, hooks: &'a Hooks, work: Option<Box<Work>>) -> ScriptedRequest<'a> {
+        let (incoming, first) = (None, None);
+        ScriptedRequest { arrival, incoming, hooks, work, first, restarts: 0, is_asked: false }
     }
 
     fn work(&mut self) -> &mut Work {
@@ -224,8 +214,7 @@ impl<'a> ScriptedRequest<'a> {
         // The fields that scripts have set are added to every response, also to one of the cache.
         let fields = std::mem::take(&mut self.work().fields);
         let request = self.work().take_request();
-        let arrival = self.arrival();
-        let found = pipeline::look_up(arrival, policy, &request, &overrides, ledger).await;
+        let found = pipeline::look_up(self.arrival, policy, &request, &overrides, ledger).await;
         self.work().take_back(request.into_parts().0);
         let answer = match found? {
             LookupResult::Answer(response, _) => Some(response),
@@ -258,26 +247,16 @@ impl<'a> ScriptedRequest<'a> {
     ) -> Result<Option<Response<Source>>, Failure> {
         let changed = fetch.headers();
         let original = std::mem::replace(&mut self.work().parts.headers, changed);
-        let (context, index) = (self.context.clone(), self.site.index);
-        let caller = self.caller.detached();
+        let (context, index) = (self.arrival.context.clone(), self.arrival.site.index);
+        let caller = self.arrival.caller.detached();
         let (mut work, restarts, mut booked) = (self.work.take(), self.restarts, *ledger);
         let ask = async move {
             let site = &context.sites[index];
             let hooks = work.as_mut().map(|work| work.hooks(&site.hooks));
             let hooks = hooks.unwrap_or_else(|| unreachable!("no script is running"));
-            let incoming = None;
-            let (context, caller, first) = (&context, &caller, None);
-            let mut scripted = ScriptedRequest {
-                context,
-                site,
-                caller,
-                incoming,
-                hooks,
-                work,
-                first,
-                restarts,
-                is_asked: true,
-            };
+            let arrival = Arrival { context: &context, site, caller: &caller };
+            let new = ScriptedRequest::new(arrival, hooks, work);
+            let mut scripted = ScriptedRequest { restarts, is_asked: true, ..new };
             let answer = match scripted.content(decision, &mut booked).await {
                 Ok(Some(response)) => scripted.store_stage(response, &mut booked).await.map(Some),
                 answer => answer,
@@ -287,7 +266,7 @@ impl<'a> ScriptedRequest<'a> {
         };
         let (outcome, (work, restarts)) = fetch.run(ledger, ask).await;
         (self.work, self.restarts) = (work, restarts);
-        let site = self.site;
+        let site = self.arrival.site;
         self.hooks = self.work().hooks(&site.hooks);
         cache::restore(&mut self.work().parts.headers, &original);
         outcome.transpose()
@@ -320,8 +299,7 @@ impl<'a> ScriptedRequest<'a> {
         let given =
             RequestParts { incoming: self.incoming.as_deref_mut(), overrides: asks, ..given };
         let request = Request::from_parts(parts, ());
-        let arrival = Arrival { context: self.context, site: self.site, caller: self.caller };
-        let answer = pipeline::pursue(arrival, &request, given, decision, ledger).await;
+        let answer = pipeline::pursue(self.arrival, &request, given, decision, ledger).await;
         let (parts, ()) = request.into_parts();
         self.work().take_back(parts);
         self.work().overrides = overrides;
@@ -360,7 +338,7 @@ impl<'a> ScriptedRequest<'a> {
 
     /// Asks the scripts of one stage, one after the other, until one does not go on.
     async fn stage(&mut self, stage: Stage, ledger: &mut Ledger) -> Result<StageResult, Failure> {
-        let Some(state) = &self.context.lua else { return Ok(StageResult::GoOn) };
+        let Some(state) = &self.arrival.context.lua else { return Ok(StageResult::GoOn) };
         let hooks = self.hooks;
         let mut scripts = hooks.at(stage).iter();
         let mut verdict = StageResult::GoOn;
@@ -412,7 +390,7 @@ impl<'a> ScriptedRequest<'a> {
         if self.restarts < MOST_RESTARTS {
             self.is_asked = false;
             self.work().restart();
-            let site = self.site;
+            let site = self.arrival.site;
             self.hooks = self.work().hooks(&site.hooks);
             return Ok(());
         }
@@ -422,7 +400,7 @@ impl<'a> ScriptedRequest<'a> {
 
     async fn gather(&mut self, ledger: &mut Ledger) -> Result<(), Failure> {
         let Some(incoming) = self.incoming.as_deref_mut() else { return Err(Failure::Internal) };
-        let body = gather(&self.context.config, self.caller, incoming).await;
+        let body = gather(&self.arrival.context.config, self.arrival.caller, incoming).await;
         ledger.mark(Phase::Body);
         match body {
             Ok(body) => {
@@ -431,7 +409,7 @@ impl<'a> ScriptedRequest<'a> {
             }
             Err(failure) => {
                 let request = Request::from_parts(self.work().head(), ());
-                log::failed(&self.site.config.name, failure, failure.text(), &request);
+                log::failed(&self.arrival.site.config.name, failure, failure.text(), &request);
                 Err(failure)
             }
         }
