@@ -9,8 +9,8 @@ mod backlog;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, Stderr, Write};
+use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
@@ -156,7 +156,7 @@ pub fn write_raw(text: &[u8]) {
 /// Standard error while the server runs, and the lines that wait for it.
 #[derive(Debug)]
 struct Output {
-    outlet: Option<Outlet>,
+    outlet: Option<Outlet<Stderr>>,
     waiting: Backlog,
 }
 
@@ -196,12 +196,9 @@ fn lost_lines(count: u64) -> String {
 pub struct Open(());
 
 /// From now on lines that find no room in standard error wait, and nobody waits for them.
-///
-/// # Errors
-/// There is no descriptor left.
-pub fn open() -> io::Result<Open> {
-    output().outlet = Some(Outlet::of(io::stderr().as_fd())?);
-    Ok(Open(()))
+pub fn open() -> Open {
+    output().outlet = Some(Outlet::of(io::stderr()));
+    Open(())
 }
 
 impl Drop for Open {
@@ -230,7 +227,7 @@ pub fn redirect(file: BorrowedFd<'_>) -> io::Result<()> {
     process::redirect_stderr(file)?;
     let mut output = output();
     if output.outlet.is_some() {
-        output.outlet = Some(Outlet::of(io::stderr().as_fd())?);
+        output.outlet = Some(Outlet::of(io::stderr()));
     }
     Ok(())
 }

@@ -1,29 +1,28 @@
 //! A descriptor that is written to without ever waiting for who reads at the other end.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::net::{SendFlags, send};
 
 /// One of those.
 #[derive(Debug)]
-pub struct Outlet {
-    fd: OwnedFd,
+pub struct Outlet<Fd> {
+    fd: Fd,
+    /// The same pipe or terminal, opened anew so that writing to it does not wait.
+    anew: Option<OwnedFd>,
     is_socket: bool,
 }
 
-impl Outlet {
-    /// One that leads where `fd` leads. `fd` itself goes on to wait, since others may share it: that
-    /// is a property of what is open, not of a process.
-    ///
-    /// # Errors
-    /// The system's, if it has no descriptor left.
-    pub fn of(fd: BorrowedFd<'_>) -> io::Result<Outlet> {
-        let kind = FileType::from_raw_mode(fstat(fd)?.st_mode);
+impl<Fd: AsFd> Outlet<Fd> {
+    /// One that leads where `fd` leads now. `fd` itself goes on to wait, since others may share it:
+    /// whether it does is a property of what is open, not of a process.
+    pub fn of(fd: Fd) -> Outlet<Fd> {
+        let kind = fstat(&fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
         let anew = match kind {
-            FileType::Fifo | FileType::CharacterDevice => {
-                let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+            Ok(FileType::Fifo | FileType::CharacterDevice) => {
+                let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
                 let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
                 // Another user's pipe, or a system without `/proc`, is written to as it is.
                 open(path, flags, Mode::empty()).ok()
@@ -32,8 +31,7 @@ impl Outlet {
             // own to write at.
             _ => None,
         };
-        let fd = anew.map_or_else(|| fd.try_clone_to_owned(), Ok)?;
-        Ok(Outlet { fd, is_socket: kind == FileType::Socket })
+        Outlet { fd, anew, is_socket: kind == Ok(FileType::Socket) }
     }
 
     /// Writes as much as there is room for.
@@ -44,7 +42,8 @@ impl Outlet {
         if self.is_socket {
             return Ok(send(&self.fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?);
         }
-        Ok(rustix::io::write(self.fd.as_fd(), bytes)?)
+        let fd = self.anew.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+        Ok(rustix::io::write(fd, bytes)?)
     }
 }
 
@@ -52,12 +51,13 @@ impl Outlet {
 mod tests {
     use std::fs::{self, File, OpenOptions};
     use std::io::{Read, Seek, Write};
+    use std::os::fd::BorrowedFd;
     use std::os::unix::net::UnixStream;
 
     use super::*;
 
     /// Writes until there is no room; how much that was.
-    fn fill(outlet: &Outlet) -> usize {
+    fn fill(outlet: &Outlet<impl AsFd>) -> usize {
         let mut sum = 0;
         loop {
             match outlet.write(&[b'x'; 1000]) {
@@ -77,7 +77,7 @@ mod tests {
         let cases: [(BorrowedFd<'_>, &mut dyn Read); 2] =
             [(writer.as_fd(), &mut reader), (socket.as_fd(), &mut peer)];
         for (fd, reader) in cases {
-            let outlet = Outlet::of(fd).unwrap();
+            let outlet = Outlet::of(fd);
             let count = fill(&outlet);
             assert!(count > 0);
             reader.read_exact(&mut vec![0; count]).unwrap();
@@ -97,7 +97,7 @@ mod tests {
         ] {
             file.set_len(0).unwrap();
             file.rewind().unwrap();
-            let outlet = Outlet::of(file.as_fd()).unwrap();
+            let outlet = Outlet::of(file.try_clone().unwrap());
             file.write_all(b"one\n").unwrap();
             assert_eq!(outlet.write(b"two\n").unwrap(), 4);
             file.write_all(b"three\n").unwrap();

@@ -1,8 +1,8 @@
 //! Lines that wait for room in the error log, which may be a pipe that nobody reads. The supervisor
 //! does not wait with them: it has processes to replace and questions to answer.
 //!
-//! The front has a thread for that. The supervisor forks, so it must have a single thread; it writes
-//! what there is room for, and tries again a few times a second.
+//! The front has a thread for that. The supervisor forks, so it must have a single thread; it
+//! writes what there is room for, and tries again a few times a second.
 
 use std::io;
 

@@ -123,7 +123,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     })?;
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(failure)?;
     log_to(&setup.server, &stderr).map_err(failure)?;
-    let _log = log::open().map_err(failure)?;
+    let _log = log::open();
     if let Some(fpm) = &setup.server.fpm {
         bounds::of_master(&fpm.global).map_err(|message| failure(message.text))?;
     }
