@@ -33,7 +33,9 @@ fn main() -> ExitCode {
         Command::LuaFcgi(lua) => report(wiring::lua_fcgi::serve(lua.request())),
         Command::Check(check) => check.run(),
         Command::SealReport(report) => report.run(),
-        Command::Reload(at) => report(wiring::control::reload(at.target())),
+        Command::Reload(reload) => {
+            report(wiring::control::reload(reload.at.target(), reload.site.as_deref()))
+        }
         Command::Status(status) => report(wiring::control::status(status.at.target(), status.json)),
         Command::Upstream(upstream) => {
             let command = upstream.command();

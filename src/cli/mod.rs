@@ -53,7 +53,7 @@ pub enum Command {
     /// scripts.
     SealReport(SealReport),
     /// Let a running server read its configuration and code again, without losing a request.
-    Reload(At),
+    Reload(Reload),
     /// Show what a running server does.
     Status(Status),
     /// Show the addresses of FastCGI applications, or change them while the server runs.
@@ -96,6 +96,18 @@ impl At {
             (None, None) => named.map_or(Target::Only, |socket| Target::Socket(socket.into())),
         }
     }
+}
+
+/// `tokamak reload`.
+#[derive(Args, Debug)]
+pub struct Reload {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub at: At,
+    /// Give only this site other PHP processes, which read its code again. The front and the other
+    /// sites go on, and the configuration is not read.
+    #[arg(long, value_name = "NAME")]
+    pub site: Option<String>,
 }
 
 /// `tokamak status`.

@@ -41,9 +41,10 @@ pub mod control {
     const RELOAD_LIMIT: Duration = Duration::from_secs(120);
     const STATUS_LIMIT: Duration = Duration::from_secs(5);
 
-    /// Lets a server read everything again.
-    pub fn reload(target: Target) -> Result<(), String> {
-        print!("{}", ask(target, "reload", RELOAD_LIMIT)?);
+    /// Lets a server read everything again, or the code of one site.
+    pub fn reload(target: Target, site: Option<&str>) -> Result<(), String> {
+        let command = site.map_or_else(|| "reload".into(), |site| format!("reload\t{site}"));
+        print!("{}", ask(target, &command, RELOAD_LIMIT)?);
         Ok(())
     }
 

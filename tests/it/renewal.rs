@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::harness::{Kind, Request, Server, eventually, get};
-use crate::operate::{configuration, edit, operated, pid_in, reload, status, status_when};
+use crate::operate::{command, configuration, edit, operated, pid_in, reload, status, status_when};
 
 /// The sites by host name; the first one is sealed, and the one that changes.
 const HOSTS: [&str; 4] = ["localhost", "classic.example", "worker.example", "sealed.example"];
@@ -130,6 +130,51 @@ fn leaves_the_other_sites_alone_and_loses_no_request() {
     );
 }
 
+/// `tokamak reload --site`: new code for one site, also where nobody notices changed files.
+#[test]
+fn one_site_is_reloaded_when_asked_for() {
+    let server = start();
+    let reload_site = |host: &str| {
+        let output = command(&server, &["reload", "--site", host]);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    };
+    // A worker script is read once, when its process starts.
+    let (site, host) = (2, HOSTS[2]);
+    let script = server.places.more_root(site - 1).join("worker.php");
+    let text = fs::read_to_string(&script).unwrap();
+    fs::write(&script, text.replace("require", "echo 'anew '; require")).unwrap();
+    let except = |host: &str| -> Vec<String> {
+        the_others(&server).into_iter().filter(|line| !line.starts_with(host)).collect()
+    };
+    let (before, old) = (except(host), pids(&status(&server), site));
+    let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| load(&server, &stop, &served));
+        let answer = reload_site(host);
+        // Who asked may rely on the new code from now on.
+        let text = server.send(&ask(host, "nothing")).expect(200).text();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(answer, Ok(format!("new processes serve {host}\n")));
+        assert!(text.starts_with("anew ") && !old.contains(&pid_in(&text)), "{text}");
+    });
+    assert_eq!(except(host), before);
+    server.log_line(&["INFO", &format!("[{host}] reload of this site")]);
+
+    assert!(reload_site("nobody").unwrap_err().contains("there is no site `nobody`"));
+
+    // Code that does not boot changes nothing.
+    let (sealed, worker) = (HOSTS[0], server.places.root().join("worker.php"));
+    let text = fs::read_to_string(&worker).unwrap();
+    fs::write(&worker, "<?php exit('no boot');").unwrap();
+    let wrong = reload_site(sealed).unwrap_err();
+    assert!(wrong.contains("worker.php"), "{wrong}");
+    server.send(&ask(sealed, "nothing")).expect(200);
+    fs::write(&worker, text).unwrap();
+    assert_eq!(reload_site(sealed), Ok(format!("new processes serve {sealed}\n")));
+    assert_eq!(except(host)[0], before[0], "the front stays");
+}
+
 /// A deployment that moved a symbolic link: the new files are where only a whole reload looks.
 #[test]
 fn reloads_everything_if_the_site_is_somewhere_else_now() {
@@ -160,4 +205,12 @@ fn reloads_everything_if_the_site_is_somewhere_else_now() {
     status_when(&server, "another generation", |status| status["generation"] == 3);
     let text = server.text("/index.php");
     assert!(text.starts_with("version 2"), "{text}");
+
+    // The same when a reload of this site is asked for.
+    std::os::unix::fs::symlink(&first, top.join("next")).unwrap();
+    fs::rename(top.join("next"), &current).unwrap();
+    let output = command(&server, &["reload", "--site", "localhost"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "generation 4 serves\n");
+    let text = server.text("/index.php");
+    assert!(text.starts_with("version 1"), "{text}");
 }

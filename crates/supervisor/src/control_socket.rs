@@ -45,6 +45,8 @@ pub enum Command {
     StatusJson,
     /// A new generation.
     Reload,
+    /// Other processes for the site of this name.
+    ReloadSite(String),
     /// The end.
     Stop,
     /// Something about the addresses of FastCGI applications.
@@ -80,6 +82,9 @@ impl Command {
             "status json" => Command::StatusJson,
             "reload" => Command::Reload,
             "stop" => Command::Stop,
+            other if other.starts_with("reload\t") => {
+                Command::ReloadSite(other["reload\t".len()..].to_owned())
+            }
             other if other.starts_with("cache\t") => Command::Purge(PurgeCommand::parse(other)?),
             other => Command::Upstream(UpstreamCommand::parse(other)?),
         })
@@ -352,6 +357,7 @@ mod tests {
             ("status\n", Command::Status),
             ("status json\n", Command::StatusJson),
             ("reload\r\n", Command::Reload),
+            ("reload\tmy site\n", Command::ReloadSite("my site".into())),
             ("stop\n", Command::Stop),
             ("upstream\ttext\tlist\n", upstream(false, None, None)),
             ("upstream\tjson\tlist\tmy app\n", upstream(true, Some("my app"), None)),

@@ -2,6 +2,7 @@
 //! front dies. What this needs of the rest of the server it asks of [`Outside`].
 
 mod reloading;
+mod site_reloads;
 
 use std::fmt;
 use std::io;
@@ -20,6 +21,7 @@ use crate::reload::Reload;
 use crate::renew::Renewals;
 use crate::storm::Storm;
 use crate::watch::since;
+use site_reloads::SiteReload;
 
 /// What a fleet needs of the rest of the server.
 pub trait Outside {
@@ -75,6 +77,8 @@ pub struct Fleet {
     pub generations: Vec<Generation>,
     /// The generation that a reload is waiting for.
     reload: Option<Reload>,
+    /// Reloads of one site that are under way, or wait for another one.
+    site_reloads: Vec<SiteReload>,
     /// What was changed by commands beside the configuration.
     pub changes: Changes,
     /// Whether a front dies again and again.
@@ -93,6 +97,7 @@ impl Fleet {
             configured,
             generations: Vec::new(),
             reload: None,
+            site_reloads: Vec::new(),
             changes: Changes::default(),
             front_storm: Storm::default(),
             unsticking: Renewals::default(),
@@ -194,6 +199,7 @@ impl Fleet {
     pub fn advance(&mut self, outside: &mut dyn Outside, now: u64) {
         self.advance_reload(outside, now);
         self.renew(outside, now);
+        self.advance_site_reloads(outside, now);
         self.unstick(outside, now);
         let before = self.generations.len();
         self.generations.retain(|generation| !generation.is_gone());

@@ -87,12 +87,7 @@ impl Fleet {
         let Some(at) = self.generations.iter().rposition(serves) else { return };
         let Some(site_index) = self.generations[at].wants_renewal(now) else { return };
         self.generations[at].announce_renewal(site_index, now);
-        // The front looks for files where the site's paths led when it started.
-        let resolved = outside.resolve(&self.configured);
-        let has_moved = |(resolved, _): (Server, Identities)| {
-            resolved.sites[site_index] != self.generations[at].server().sites[site_index]
-        };
-        if resolved.is_ok_and(has_moved) {
+        if self.has_moved(outside, at, site_index) {
             self.generations[at].end_renewal(site_index, now);
             return self.reload_with(outside, self.configured.clone(), None, now);
         }
@@ -100,6 +95,15 @@ impl Fleet {
             log::line(Level::Error, format_args!("cannot start other processes: {error}"));
             self.generations[at].end_renewal(site_index, now);
         }
+    }
+
+    /// Whether a site's paths lead elsewhere by now: the front looks for files where they led when
+    /// it started.
+    pub(super) fn has_moved(&self, outside: &dyn Outside, at: usize, site_index: usize) -> bool {
+        let has_moved = |(resolved, _): (Server, Identities)| {
+            resolved.sites[site_index] != self.generations[at].server().sites[site_index]
+        };
+        outside.resolve(&self.configured).is_ok_and(has_moved)
     }
 
     /// Begins a generation of this configuration; if that fails, nothing is left of the attempt.

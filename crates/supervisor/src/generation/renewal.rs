@@ -57,17 +57,23 @@ impl Generation {
         (history, others.fold(history.served, |sum, other| sum.saturating_add(other.served())))
     }
 
+    /// The seat of a pool, by its number.
+    pub fn seat(&self, pool: u32) -> Option<&Seat> {
+        self.seats.iter().find(|seat| seat.pool.number == pool)
+    }
+
+    /// Whether other processes start for a site.
+    pub fn is_renewing(&self, site_index: usize) -> bool {
+        let is_next = |seat: &Seat| matches!(seat.role, Role::Next(_));
+        self.seats.iter().any(|seat| seat.pool.site_index == site_index && is_next(seat))
+    }
+
     /// The first site that wants other processes, and may have them: its index.
     pub fn wants_renewal(&self, now: u64) -> Option<usize> {
-        let is_under_way = |site_index| {
-            self.seats.iter().any(|seat| {
-                seat.pool.site_index == site_index && matches!(seat.role, Role::Next(_))
-            })
-        };
         let mut wanting =
             self.pools().filter(|pool| pool.renewal_reason().is_some()).map(|pool| pool.site_index);
         wanting.find(|site_index| {
-            !is_under_way(*site_index) && self.histories[*site_index].pace.allowed(now)
+            !self.is_renewing(*site_index) && self.histories[*site_index].pace.allowed(now)
         })
     }
 
@@ -116,17 +122,18 @@ impl Generation {
         }
     }
 
-    /// Starts another pool for a site.
+    /// Starts another pool for a site, and gives its number.
     ///
     /// # Errors
     /// Fails if its memory or descriptors cannot be made.
-    pub fn renew(&mut self, site_index: usize, now: u64) -> io::Result<()> {
+    pub fn renew(&mut self, site_index: usize, now: u64) -> io::Result<u32> {
         let serving = self.pools().find(|pool| pool.site_index == site_index);
         let bells = serving.ok_or(io::ErrorKind::NotFound)?.bells().clone();
         let pool = Pool::new(&self.server, site_index, self.numbered, bells)?;
+        let number = pool.number;
         self.numbered += 1;
         self.seats.push(Seat { pool, role: Role::Next(now), has_left: false });
-        Ok(())
+        Ok(number)
     }
 
     /// An attempt to renew a site has ended, well or not.

@@ -308,6 +308,7 @@ impl Supervisor {
                     self.ask_front(client, Query::Upstreams(command), now)
                 }
                 Command::Purge(command) => self.ask_front(client, Query::Purge(command), now),
+                Command::ReloadSite(site) => self.fleet.reload_site(site, client),
                 Command::Reload => self.fleet.reload(&mut self.host, Some(client), now),
                 Command::Stop => {
                     self.host.control.answer(client, "ok stopping\n".into());

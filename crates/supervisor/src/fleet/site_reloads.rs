@@ -1,0 +1,102 @@
+//! Other processes for one site, because a client wants them: the front and the other sites go on.
+
+use super::{Fleet, Outside, text};
+use crate::generation::{Generation, Life};
+use crate::log::Level;
+use crate::succession::Role;
+
+/// A client that waits for a site's new processes.
+#[derive(Debug)]
+pub struct SiteReload {
+    client: u64,
+    site: String,
+    /// The generation, and its pool that is to take over; absent before that starts.
+    begun: Option<(u32, u32)>,
+}
+
+/// How one of them stands.
+enum Standing {
+    Waits,
+    /// This is the answer.
+    Ends(String),
+    /// A reload of all sites answers the client.
+    IsReload,
+}
+
+impl Fleet {
+    /// A client wants other processes for this site.
+    pub fn reload_site(&mut self, site: String, client: u64) {
+        self.site_reloads.push(SiteReload { client, site, begun: None });
+    }
+
+    pub(super) fn advance_site_reloads(&mut self, outside: &mut dyn Outside, now: u64) {
+        for mut wanted in std::mem::take(&mut self.site_reloads) {
+            match self.stand(&mut wanted, outside, now) {
+                Standing::Waits => self.site_reloads.push(wanted),
+                Standing::Ends(answer) => outside.answer(wanted.client, answer),
+                Standing::IsReload => {}
+            }
+        }
+    }
+
+    fn stand(&mut self, wanted: &mut SiteReload, outside: &mut dyn Outside, now: u64) -> Standing {
+        if self.stopping {
+            return Standing::Ends("error the server is stopping\n".into());
+        }
+        let Some((number, pool)) = wanted.begun else {
+            return self.begin_site_reload(wanted, outside, now);
+        };
+        let current = self.current().filter(|current| current.number == number);
+        let seat = current.and_then(|current| current.seat(pool));
+        match seat.map(|seat| seat.role) {
+            Some(Role::Next(_)) => Standing::Waits,
+            Some(Role::Serving | Role::Leaving(_)) => {
+                Standing::Ends(format!("ok new processes serve {}\n", wanted.site))
+            }
+            Some(Role::Ending(_)) => {
+                let why = seat.and_then(|seat| seat.pool.failure());
+                Standing::Ends(format!("error {}\n", why.unwrap_or("it was not ready in time")))
+            }
+            // The generation has ended meanwhile. The next one may have begun before this was
+            // asked for.
+            None => {
+                wanted.begun = None;
+                Standing::Waits
+            }
+        }
+    }
+
+    fn begin_site_reload(
+        &mut self,
+        wanted: &mut SiteReload,
+        outside: &mut dyn Outside,
+        now: u64,
+    ) -> Standing {
+        let serves = |generation: &Generation| generation.life() == Life::Serving;
+        let at = self.generations.iter().rposition(serves);
+        let Some(at) = at.filter(|_| self.reload.is_none()) else { return Standing::Waits };
+        let generation = &self.generations[at];
+        let Some(pool) = generation.pools().find(|pool| pool.site.name == wanted.site) else {
+            let answer = format!("error there is no site `{}` with PHP workers\n", wanted.site);
+            return Standing::Ends(answer);
+        };
+        let site_index = pool.site_index;
+        // What starts already may have read the files before they changed.
+        if generation.is_renewing(site_index) {
+            return Standing::Waits;
+        }
+        pool.say(Level::Info, format_args!("reload of this site: other processes start"));
+        if self.has_moved(outside, at, site_index) {
+            self.reload_with(outside, self.configured.clone(), Some(wanted.client), now);
+            return Standing::IsReload;
+        }
+        let generation = &mut self.generations[at];
+        match generation.renew(site_index, now) {
+            Ok(pool) => {
+                wanted.begun = Some((generation.number, pool));
+                Standing::Waits
+            }
+            Err(error) => Standing::Ends(format!("error {}\n", text(error))),
+        }
+    }
+}
