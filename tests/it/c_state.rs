@@ -28,12 +28,13 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("kept.c", "kept"),
     (
         "libraries.c",
-        "learned locale magick openssl_errors peek_openssl_error posix_error \
+        "learned locale magick mysql_statistics openssl_errors peek_openssl_error posix_error \
          real_##function real_##function real_set_resource_limit sockets_error sqlite",
     ),
     ("lifecycle.c", "first_directory own"),
     ("mappings.c", "is_child watcher"),
     ("outdated.c", "file_count files reason"),
+    ("paths.c", "learned lifetime paths"),
     ("patterns.c", "in_image noted"),
     ("process_state.c", "classic_doubt kept_world of_zygote own"),
     ("program_memory.c", "learned learned_count"),
