@@ -33,6 +33,8 @@ mod fpm;
 mod fpm_config;
 /// The page about the front names what exists.
 mod front_page;
+/// The fuzz targets have the versions that the server has.
+mod fuzzing;
 /// What every other module stands on: servers, an HTTP client, tables of behaviours.
 mod harness;
 /// The HTTP front: connections, requests in a row, chunks, expectations, upgrades.
