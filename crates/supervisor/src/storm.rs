@@ -12,10 +12,11 @@ const FIRST: Duration = Duration::from_millis(100);
 /// Longest wait.
 pub const LONGEST: Duration = Duration::from_secs(10);
 
-/// Failures in a row, and until when to wait. Times are nanoseconds of `tokamak_cost::now`.
+/// Failures in a row, the last one, and until when to wait. Times are nanoseconds of `tokamak_cost::now`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Storm {
     failures: u32,
+    last: u64,
     until: u64,
 }
 
@@ -23,6 +24,7 @@ impl Storm {
     /// A process failed. Answers how long to wait, for a message; [`None`] for one more failure of
     /// the same wave: processes that had been started before the first failure was known.
     pub fn failed(&mut self, now: u64) -> Option<Duration> {
+        self.last = now;
         if now < self.until {
             return None;
         }
@@ -31,6 +33,12 @@ impl Storm {
         self.failures += 1;
         self.until = now + wait.as_nanos() as u64;
         Some(wait)
+    }
+
+    /// Whether a process that works, and has begun to at `then`, shows that the storm is over. One
+    /// that began before the last failure shows nothing: what has changed since, it has not met.
+    pub fn is_ended_by(&self, then: u64) -> bool {
+        self.failures > 0 && then >= self.last
     }
 
     /// A process works.
@@ -83,6 +91,16 @@ mod tests {
         assert_eq!(storm.failed(SECOND + 1), None);
         assert_eq!(storm.failed(SECOND + SECOND / 11), None);
         assert_eq!(storm.failures(), 1);
+    }
+
+    #[test]
+    fn only_a_process_that_began_after_the_last_failure_ends_it() {
+        let mut storm = Storm::default();
+        assert!(!storm.is_ended_by(SECOND), "there is none");
+        storm.failed(SECOND);
+        storm.failed(SECOND + 5);
+        assert!(!storm.is_ended_by(SECOND + 4));
+        assert!(storm.is_ended_by(SECOND + 5));
     }
 
     #[test]

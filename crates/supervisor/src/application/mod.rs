@@ -51,8 +51,6 @@ pub struct Application {
     sockets: Vec<Option<Socket>>,
     processes: Vec<Process>,
     storm: Storm,
-    /// When a process last died at once.
-    failed: u64,
     failure: Option<String>,
     restarts: u64,
     is_ending: bool,
@@ -84,7 +82,6 @@ impl Application {
             paths,
             processes: (0..spawn.processes).map(|_| Process::default()).collect(),
             storm: Storm::default(),
-            failed: 0,
             failure: None,
             restarts: 0,
             is_ending: false,
@@ -155,10 +152,10 @@ impl Application {
             return;
         }
         let lives = |process: &Process| {
-            process.started().is_some_and(|started| started >= self.failed)
+            process.started().is_some_and(|started| self.storm.is_ended_by(started))
                 && process.age(now).is_some_and(|age| age >= PROOF)
         };
-        if self.storm.failures() > 0 && self.processes.iter().any(lives) {
+        if self.processes.iter().any(lives) {
             self.storm.over();
             self.failure = None;
         }
@@ -216,7 +213,6 @@ impl Application {
 
     /// A process could not be started, or ended before it can have been of any use.
     fn failed(&mut self, why: String, now: u64) {
-        self.failed = now;
         if let Some(wait) = self.storm.failed(now) {
             let wait = wait.as_secs_f64();
             log::site(Level::Error, &self.name, format_args!("{why}; next attempt in {wait:.1} s"));

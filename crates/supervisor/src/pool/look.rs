@@ -64,7 +64,7 @@ impl Pool {
             self.act(index, Event::Booted, now, deaths);
         }
         let proven = entry.requests > 0 || since(changed, now) > PROOF;
-        if worker == Worker::Serving && self.storm.failures() > 0 && proven {
+        if worker == Worker::Serving && self.storm.is_ended_by(changed) && proven {
             self.storm.over();
             self.failure = None;
             self.say(Level::Info, format_args!("workers boot again"));

@@ -2,7 +2,10 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use tokamak_sys::channel::{self, Channel};
-use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Status, send};
+use tokamak_sys::control::{
+    EXIT_BOOT_FAILED, EXIT_MISMATCH, FromZygote, Heard, Status, ToZygote, receive, send,
+};
+use tokamak_sys::queue::{Consumer, WorkerState};
 
 use super::*;
 use crate::means::{FrontPlan, Means, Process, Started, ZygoteStart};
@@ -54,4 +57,64 @@ fn a_queue_that_no_zygote_understands_any_more_is_spoiled() {
         let is_spoiled = matches!(pool.renewal_reason(), Some(RenewalReason::Spoiled(_)));
         assert_eq!(is_spoiled, expected, "understood before: {was_understood}");
     }
+}
+
+/// The next worker that a zygote is to fork.
+fn spawned(zygote: &Channel) -> Option<(u16, u32)> {
+    loop {
+        match receive::<ToZygote>(zygote).unwrap() {
+            Heard::Message(ToZygote::Spawn { index, instance }, _) => {
+                return Some((index, instance));
+            }
+            Heard::Message(..) => {}
+            Heard::Nothing | Heard::Closed => return None,
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_booted_before_the_application_broke_does_not_end_the_storm() {
+    let server = settings::tests::server(Path::new("/srv"));
+    let means = Paper::default();
+    let launch = Launch { means: &means, identity: None };
+    let bells = || (0..server.loops).map(|_| channel::bell().unwrap());
+    let mut pool = Pool::new(&server, 0, 0, bells().collect()).unwrap();
+    let mut deaths = Vec::new();
+    pool.tick(launch, 1, &mut deaths);
+    let ready = FromZygote::Ready { version: "8.2".to_owned(), exposes: false };
+    send(&means.0.borrow()[0], &ready, &[]).unwrap();
+    pool.receive(launch, 2, &mut deaths);
+    // Two workers; the first one boots and serves.
+    let next = || spawned(&means.0.borrow()[0]);
+    let (first, second) = (next().unwrap(), next().unwrap());
+    let segment = pool.segment().clone();
+    let serves = |(index, instance)| {
+        let consumer = Consumer::new(segment.clone(), bells().collect(), index, instance);
+        consumer.board().enter_at(instance, 3);
+        consumer.board().set_state_at(WorkerState::Idle, 3);
+        consumer.board().count_request(0);
+    };
+    serves(first);
+    pool.tick(launch, 4, &mut deaths);
+    // The second one, and each that follows it, does not boot any more.
+    let (mut failing, mut attempts) = (second, 1);
+    let milli = 1_000_000;
+    for now in (1..=1000).map(|count| count * milli) {
+        let (index, instance) = failing;
+        let exited = FromZygote::Exited { index, instance, status: Status::Code(EXIT_BOOT_FAILED) };
+        send(&means.0.borrow()[0], &exited, &[]).unwrap();
+        pool.receive(launch, now, &mut deaths);
+        pool.tick(launch, now, &mut deaths);
+        if let Some(other) = next() {
+            (failing, attempts) = (other, attempts + 1);
+        }
+    }
+    // At 0.1, 0.3 and 0.7 s.
+    assert_eq!(attempts, 4);
+    // One that boots ends it.
+    pool.tick(launch, 2000 * milli, &mut deaths);
+    serves(next().unwrap());
+    pool.tick(launch, 2001 * milli, &mut deaths);
+    pool.tick(launch, 2002 * milli, &mut deaths);
+    assert_eq!(pool.failure(), None);
 }
