@@ -176,6 +176,23 @@ mod tests {
     }
 
     #[test]
+    fn a_request_is_given_to_another_worker_where_the_table_allows_it() {
+        use shm::{Death, WorkerError};
+        for (fault, expected) in [
+            (WorkerError::Waited, false),
+            (WorkerError::Died { death: Death::Crashed, answered: false }, true),
+            (WorkerError::Died { death: Death::Crashed, answered: true }, false),
+            (WorkerError::Died { death: Death::TimedOut, answered: false }, false),
+            (WorkerError::Malformed, false),
+            (WorkerError::Spool, false),
+        ] {
+            assert_eq!(fault.allows_another(), expected, "{fault:?}");
+            let row = Failure::from(&fault).retry();
+            assert!(!expected || row == Retry::Once, "{fault:?}: {row:?}");
+        }
+    }
+
+    #[test]
     fn rows_are_sorted_and_different() {
         assert!(Failure::ALL.is_sorted_by_key(|failure| failure.status()));
         let names: std::collections::HashSet<_> =

@@ -56,11 +56,9 @@ impl From<WorkerError> for BackendError {
     }
 }
 
-/// Whether the request may be given to another worker: its failure allows a retry, and the worker
-/// had not begun to answer.
+/// Whether the request may be given to another worker.
 fn may_retry(fault: &WorkerError) -> bool {
-    let is_answered = matches!(fault, WorkerError::Died { answered: true, .. });
-    !is_answered && Failure::from(fault).retry() == Retry::Once
+    fault.allows_another() && Failure::from(fault).retry() == Retry::Once
 }
 
 fn submit(gate: &Gate, call: &BackendRequest<'_>, body: Body) -> Result<QueuedRequest, Failure> {

@@ -276,6 +276,13 @@ impl Segment {
         Some(entry.pid.load(Ordering::Relaxed))
     }
 
+    /// Whether this worker is there, and does not say that it waits for a request.
+    pub fn is_at_work(&self, instance: u32) -> bool {
+        let mut entries = (0..self.geometry().workers).map(|index| self.board_entry(index));
+        let entry = entries.find(|entry| entry.instance.load(Ordering::Acquire) == instance);
+        entry.is_some_and(|it| it.state.load(Ordering::Acquire) != WorkerState::Idle as u32)
+    }
+
     /// Whether any worker says that it waits for a request.
     pub fn has_idle_worker(&self) -> bool {
         let mut entries = (0..self.geometry().workers).map(|index| self.board_entry(index));

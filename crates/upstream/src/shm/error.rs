@@ -53,3 +53,12 @@ impl fmt::Display for WorkerError {
 }
 
 impl std::error::Error for WorkerError {}
+
+impl WorkerError {
+    /// Whether another worker may be given the request, if it does no harm to run twice: its own
+    /// died by itself and had not begun to answer. Not if it was ended because the request took too
+    /// long: the next one would take as long.
+    pub fn allows_another(&self) -> bool {
+        matches!(self, WorkerError::Died { death: Death::Crashed, answered: false })
+    }
+}

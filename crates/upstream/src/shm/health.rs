@@ -20,7 +20,8 @@ pub struct View {
     pub has_moved: bool,
     /// A worker says that it is idle.
     pub is_idle: bool,
-    /// A request of its own is in the hands of a worker that is not there.
+    /// A request of its own is in the hands of a worker that is not there, or that says that it is
+    /// idle: it was stopped as soon as it had claimed the request.
     pub is_astray: bool,
 }
 
@@ -46,7 +47,7 @@ impl Health {
         } else if self.beside_idle >= LOOKS {
             Some("requests wait beside an idle worker")
         } else if self.astray >= LOOKS {
-            Some("a request is in the hands of a worker that is not there")
+            Some("a request is in the hands of a worker that does not work on it")
         } else {
             None
         }
@@ -79,7 +80,7 @@ mod tests {
             (vec![(astray, LOOKS - 1), (sound, 1), (astray, LOOKS - 1)], None),
             (
                 vec![(astray, LOOKS)],
-                Some("a request is in the hands of a worker that is not there"),
+                Some("a request is in the hands of a worker that does not work on it"),
             ),
         ] {
             let mut health = Health::default();

@@ -421,12 +421,14 @@ impl Requests {
         let is_late =
             |state: &RequestState| state.waiting && now.saturating_sub(state.queued_at) > late;
         let is_astray = |state: &RequestState| {
-            let nobody = match state.holder {
-                Some(Holder::Worker(instance)) => segment.pid_of(instance).is_none(),
+            let Some(slot) = state.slot else { return false };
+            let is_nobody_at_it = match state.holder {
+                Some(Holder::Worker(instance)) => !segment.is_at_work(instance),
                 Some(Holder::Withdrawn) => true,
                 Some(Holder::Queued) | None => false,
             };
-            state.slot.is_some() && nobody
+            // What a worker has finished lies there for as long as a slow client reads it.
+            is_nobody_at_it && !self.producer.has_ended(slot)
         };
         let has_waited = self.states.iter().any(is_late);
         View {

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokamak_sys::queue::{Claim, Consumer, Geometry, Job, Next, Segment};
+use tokamak_sys::queue::{Claim, Consumer, Geometry, Job, Next, Search, Segment, Step};
 
 use super::*;
 use crate::body::Body;
@@ -412,4 +412,61 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
     vandals.into_iter().for_each(|vandal| vandal.join().unwrap());
     assert!(slowest < Duration::from_secs(2), "it was held up for {slowest:?}");
     assert!(answers > 0, "only {answers} answers, {bytes} bytes: nothing was tested");
+}
+
+/// A queue with a worker that sleeps, and a client.
+fn beside_a_sleeper(bounds: Bounds) -> (Arc<QueueClient>, Consumer, Search) {
+    let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 4, 8192, 8192)).unwrap());
+    let bell = tokamak_sys::channel::bell().unwrap();
+    let mut consumer = Consumer::new(segment.clone(), vec![bell], 0, 1);
+    consumer.board().enter_at(1, 0);
+    let client = Arc::new(QueueClient::new(segment, 0, Arc::default(), bounds, None));
+    let mut search = Search::default();
+    while !matches!(advance(&mut consumer, &mut search), Step::Sleep) {}
+    (client, consumer, search)
+}
+
+fn advance(consumer: &mut Consumer, search: &mut Search) -> Step {
+    consumer.advance(search, &mut || Claim::Go, &mut || (), || 0)
+}
+
+/// What is found in more looks than are needed.
+fn look(client: &QueueClient) -> Option<&'static str> {
+    (0..20).find_map(|_| {
+        client.tick(1);
+        client.examine(1)
+    })
+}
+
+#[test]
+fn a_worker_that_is_stopped_as_soon_as_it_has_claimed_a_request_is_noticed() {
+    let (client, mut consumer, mut search) = beside_a_sleeper(BOUNDS);
+    let _request = client.submit(b"record", Body::Empty).unwrap();
+    // It gets up, looks, and claims; that it is busy it has not said.
+    for _ in 0..3 {
+        assert!(matches!(advance(&mut consumer, &mut search), Step::Done));
+    }
+    assert_eq!(
+        look(&client),
+        Some("a request is in the hands of a worker that does not work on it")
+    );
+}
+
+#[test]
+fn a_response_that_a_slow_client_has_yet_to_read_is_in_nobodys_hands() {
+    let (client, mut consumer, mut search) = beside_a_sleeper(Bounds { inbox: 1, ..BOUNDS });
+    let _request = client.submit(b"record", Body::Empty).unwrap();
+    let mut job = loop {
+        if let Step::Found(Next::Request(job)) = advance(&mut consumer, &mut search) {
+            break job;
+        }
+    };
+    job.send_head(200, std::iter::empty()).unwrap();
+    job.flush().unwrap();
+    client.attend();
+    job.finish(Outcome::Complete);
+    client.attend();
+    assert_eq!(client.running(), 1, "the slot is held");
+    while !matches!(advance(&mut consumer, &mut search), Step::Sleep) {}
+    assert_eq!(look(&client), None);
 }
