@@ -1,5 +1,6 @@
 //! A front: event loops with real gates, and the thread that obeys the supervisor.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
@@ -19,12 +20,23 @@ use crate::zygote::version;
 const BEAT: u64 = 500_000_000;
 /// Time between two looks of an event loop at what has become too late.
 const TICK: u64 = 200_000_000;
+/// How long its thread waits for event loops that are to accept nothing any more.
+const DRAIN_PATIENCE: u64 = 1_000_000_000;
 
 /// A request that an event loop has in a queue.
 pub struct Running {
     pub number: u64,
     pub exchange: QueuedRequest,
     pub body: Vec<u8>,
+}
+
+/// What the front's thread tells each event loop.
+#[derive(Clone)]
+pub enum Message {
+    Death { pool: u32, instance: u32, death: Death },
+    Renew { place: usize, old: u32, key: u64, source: Source, farewell: OnDrained },
+    Forget { pool: u32 },
+    Drain,
 }
 
 /// Whether a task of the loop is to run.
@@ -42,9 +54,13 @@ pub struct EventLoop {
     /// Until then something holds it up.
     pub spins: u64,
     pub is_parked: bool,
+    pub accepts: bool,
     pub gates: Vec<Arc<Gate>>,
+    /// The queues that new requests go to, by the places of the gates.
+    pub keys: Vec<u64>,
     pub running: Vec<Running>,
     pub inbox: Vec<u64>,
+    mail: Vec<Message>,
     pub flag: Arc<Flag>,
     next_tick: u64,
     turns: u64,
@@ -57,16 +73,42 @@ impl EventLoop {
         self.gates.iter().for_each(|gate| gate.wake_up());
         self.is_parked = false;
         self.turns += 1;
+        for message in std::mem::take(&mut self.mail) {
+            self.obey(message);
+        }
         if now >= self.next_tick {
             self.gates.iter().for_each(|gate| gate.tick(now));
             self.next_tick = now + TICK;
         }
     }
 
+    fn obey(&mut self, message: Message) {
+        match message {
+            Message::Death { pool, instance, death } => {
+                self.gates.iter().for_each(|gate| gate.worker_died(pool, instance, death));
+            }
+            Message::Renew { place, old, key, source, farewell } => {
+                self.gates[place].renew(old, source, farewell);
+                self.keys[place] = key;
+            }
+            Message::Forget { pool } => self.gates.iter().for_each(|gate| gate.forget(pool)),
+            Message::Drain => self.accepts = false,
+        }
+    }
+
+    /// Another thread has something for it.
+    fn tell(&mut self, message: Message, now: u64) {
+        self.mail.push(message);
+        if self.is_parked {
+            self.at = self.at.min(now + 1_000);
+        }
+    }
+
     /// Falls asleep, unless there is something to do.
     pub fn park(&mut self, now: u64) {
         self.gates.iter().for_each(|gate| gate.fall_asleep());
-        let is_busy = self.flag.0.swap(false, Ordering::Relaxed) || !self.inbox.is_empty();
+        let is_woken = self.flag.0.swap(false, Ordering::Relaxed);
+        let is_busy = is_woken || !self.inbox.is_empty() || !self.mail.is_empty();
         self.is_parked = true;
         self.at = if is_busy { now + 1_000 } else { self.next_tick };
     }
@@ -94,11 +136,15 @@ pub struct Front {
     /// Queues that are not in use any more: number and key.
     pub earlier: Vec<(u32, u64)>,
     pub loops: Vec<EventLoop>,
-    pub accepts: bool,
     pub is_ready: bool,
+    /// Since when it waits for its event loops, that they accept nothing any more.
+    waits: Option<u64>,
     pub drains: bool,
     pub says: Arc<Mutex<Vec<FromFront>>>,
+    /// When it begins to serve.
     ready: u64,
+    /// Since when its thread listens.
+    listens: u64,
     beat: u64,
 }
 
@@ -109,6 +155,8 @@ pub enum Turned {
     Buried(u32, u32),
     /// All processes of this pool are said to be dead.
     Forgotten(u32),
+    /// A site's requests go to another queue.
+    Renewed,
     /// It ends.
     Exits(u8),
 }
@@ -124,7 +172,6 @@ impl Front {
         let says: Arc<Mutex<Vec<FromFront>>> = Arc::default();
         let mut queues = Vec::new();
         let mut gates: Vec<Vec<Arc<Gate>>> = vec![Vec::new(); server.loops];
-        use std::os::fd::AsFd;
         for link in links {
             let pool = &server.sites[link.site].pool;
             let source = Source {
@@ -158,13 +205,17 @@ impl Front {
             let Link { site, number, segment } = link;
             queues.push(Queue { site, number, key, segment });
         }
+        let keys: Vec<u64> = queues.iter().map(|queue: &Queue| queue.key).collect();
         let event_loop = |gates| EventLoop {
             at: now,
             spins: 0,
             is_parked: false,
+            accepts: true,
             gates,
+            keys: keys.clone(),
             running: Vec::new(),
             inbox: Vec::new(),
+            mail: Vec::new(),
             flag: Arc::default(),
             next_tick: now + TICK,
             turns: 0,
@@ -179,20 +230,30 @@ impl Front {
             queues,
             earlier: Vec::new(),
             loops: gates.into_iter().map(event_loop).collect(),
-            accepts: false,
             is_ready: false,
+            waits: None,
             drains: false,
             says,
             ready: now + 2_000_000,
+            listens: u64::MAX,
             beat: now,
         }
     }
 
     /// The key of the queue with this number.
     pub fn key(&self, number: u32) -> Option<u64> {
+        self.known().find(|(other, _)| *other == number).map(|(_, key)| key)
+    }
+
+    /// Whether it has ever had this queue.
+    pub fn knows(&self, key: u64) -> bool {
+        self.known().any(|(_, other)| other == key)
+    }
+
+    /// Numbers and keys of all queues that it has ever had.
+    pub fn known(&self) -> impl Iterator<Item = (u32, u64)> {
         let now = self.queues.iter().map(|queue| (queue.number, queue.key));
-        let mut all = now.chain(self.earlier.iter().copied());
-        all.find(|(other, _)| *other == number).map(|(_, key)| key)
+        now.chain(self.earlier.iter().copied())
     }
 
     /// Says what the loops have left to say; `drops` some of it, as a full line does.
@@ -205,74 +266,97 @@ impl Front {
     }
 
     /// A turn of the thread that listens to the supervisor. One message at most.
-    pub fn turn(&mut self, now: u64, mut drops: impl FnMut() -> bool) -> Turned {
+    pub fn turn(&mut self, now: u64, drops: impl FnMut() -> bool) -> Turned {
         if !self.is_ready {
             if now < self.ready {
                 self.alarm.set(self.ready);
                 return Turned::Nothing;
             }
-            (self.is_ready, self.accepts) = (true, true);
+            (self.is_ready, self.listens) = (true, now);
             self.line.send(&FromFront::Ready);
         }
-        if now >= self.beat {
-            self.beat = now + BEAT;
-            let mut turned = Vec::new();
-            for (index, event_loop) in self.loops.iter_mut().enumerate() {
-                if event_loop.turns != event_loop.said {
-                    event_loop.said = event_loop.turns;
-                    turned.push(index as u16);
-                }
+        if let Some(since) = self.waits {
+            let overdue = since + DRAIN_PATIENCE;
+            if now < overdue && self.loops.iter().any(|event_loop| event_loop.accepts) {
+                self.alarm.set(overdue);
+                return Turned::Nothing;
             }
-            if !drops() {
-                self.line.send(&FromFront::Turned { loops: turned });
-            }
+            (self.waits, self.drains, self.listens) = (None, true, now);
+            self.line.send(&FromFront::Draining);
         }
+        self.beat(now, drops);
         let heard = self.line.receive::<ToFront>();
         self.alarm.set(self.beat.min(self.line.due()));
-        let is_idle = |this: &Front| {
-            this.loops.iter().all(|other| other.running.is_empty() && other.inbox.is_empty())
-        };
         let turned = match heard {
-            Heard::Message(ToFront::Death { pool, instance, why, .. }, _) => {
-                let death = if why == Why::TimedOut { Death::TimedOut } else { Death::Crashed };
-                for gate in self.loops.iter().flat_map(|event_loop| &event_loop.gates) {
-                    gate.worker_died(pool, instance, death);
-                }
-                Turned::Buried(pool, instance)
-            }
-            Heard::Message(ToFront::Renew { old, new }, files) => {
-                self.renew(old, new, files);
-                Turned::Nothing
-            }
-            Heard::Message(ToFront::Forget { pool }, _) => {
-                for gate in self.loops.iter().flat_map(|event_loop| &event_loop.gates) {
-                    gate.forget(pool);
-                }
-                Turned::Forgotten(pool)
-            }
-            Heard::Message(ToFront::Drain, _) => {
-                (self.accepts, self.drains) = (false, true);
-                self.line.send(&FromFront::Draining);
-                Turned::Nothing
-            }
-            Heard::Message(..) | Heard::Nothing => Turned::Nothing,
+            Heard::Message(message, files) => self.obey(message, files, now),
+            Heard::Nothing => Turned::Nothing,
             Heard::Closed => return Turned::Exits(1),
         };
-        for event_loop in self.loops.iter_mut() {
-            // A task that was woken from another thread.
-            if event_loop.flag.0.load(Ordering::Relaxed) {
-                event_loop.at = event_loop.at.min(now + 1_000);
-            }
-        }
-        if self.drains && is_idle(self) && matches!(turned, Turned::Nothing) {
+        if self.drains && self.is_idle() && matches!(turned, Turned::Nothing) {
             self.line.send(&FromFront::Drained);
             return Turned::Exits(0);
         }
         turned
     }
 
-    fn renew(&mut self, old: u32, new: u32, files: Vec<std::os::fd::OwnedFd>) {
-        use std::os::fd::AsFd;
+    /// Since when its thread listens to the supervisor; the largest number: not now.
+    pub fn listens(&self) -> u64 {
+        self.listens.max(self.stopped)
+    }
+
+    fn is_idle(&self) -> bool {
+        let mut loops = self.loops.iter();
+        loops.all(|other| !other.accepts && other.running.is_empty() && other.inbox.is_empty())
+    }
+
+    /// Says now and then which loops turn.
+    fn beat(&mut self, now: u64, mut drops: impl FnMut() -> bool) {
+        if now < self.beat {
+            return;
+        }
+        self.beat = now + BEAT;
+        let mut turned = Vec::new();
+        for (index, event_loop) in self.loops.iter_mut().enumerate() {
+            if event_loop.turns != event_loop.said {
+                event_loop.said = event_loop.turns;
+                turned.push(index as u16);
+            }
+        }
+        if !drops() {
+            self.line.send(&FromFront::Turned { loops: turned });
+        }
+    }
+
+    fn obey(&mut self, message: ToFront, files: Vec<OwnedFd>, now: u64) -> Turned {
+        match message {
+            ToFront::Death { pool, instance, why, .. } => {
+                let death = if why == Why::TimedOut { Death::TimedOut } else { Death::Crashed };
+                self.tell(Message::Death { pool, instance, death }, now);
+                Turned::Buried(pool, instance)
+            }
+            ToFront::Renew { old, new } => {
+                self.renew(old, new, files, now);
+                Turned::Renewed
+            }
+            ToFront::Forget { pool } => {
+                self.tell(Message::Forget { pool }, now);
+                Turned::Forgotten(pool)
+            }
+            ToFront::Drain => {
+                self.tell(Message::Drain, now);
+                (self.waits, self.listens) = (Some(now), u64::MAX);
+                self.alarm.set(now);
+                Turned::Nothing
+            }
+            _ => Turned::Nothing,
+        }
+    }
+
+    fn tell(&mut self, message: Message, now: u64) {
+        self.loops.iter_mut().for_each(|event_loop| event_loop.tell(message.clone(), now));
+    }
+
+    fn renew(&mut self, old: u32, new: u32, files: Vec<OwnedFd>, now: u64) {
         let Some(memory) = files.into_iter().next() else { return };
         let Some(place) = self.queues.iter().position(|queue| queue.number == old) else { return };
         let queue = &mut self.queues[place];
@@ -289,8 +373,6 @@ impl Front {
                 says.push(FromFront::Left { pool: old });
             }
         });
-        for event_loop in &self.loops {
-            event_loop.gates[place].renew(old, source.clone(), farewell.clone());
-        }
+        self.tell(Message::Renew { place, old, key, source, farewell }, now);
     }
 }

@@ -50,6 +50,16 @@ pub enum Fault {
     Burst,
 }
 
+impl Fault {
+    /// Whether what it breaks shows by itself. A process that is stopped, a loop that spins, and
+    /// what is wrong in a queue have to be noticed.
+    pub fn shows(self) -> bool {
+        use Fault::{Garbage, Outdated, SpinLoop, StopFront, StopWorker, StopZygote};
+        let hides = matches!(self, StopWorker(_) | StopZygote(_) | StopFront(_) | SpinLoop(_));
+        !hides && !matches!(self, Garbage | Outdated)
+    }
+}
+
 /// Faults by time.
 pub type Plan = Vec<(u64, Fault)>;
 

@@ -15,6 +15,14 @@ pub enum End {
     Left,
 }
 
+/// Who has taken a request, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    pub pid: u32,
+    pub instance: u32,
+    pub at: u64,
+}
+
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -30,8 +38,10 @@ pub struct Request {
     /// When it was put into the queue, and into which.
     pub queued: u64,
     pub key: u64,
-    /// A worker has it.
-    pub is_taken: bool,
+    /// Which worker has taken it, and when.
+    pub taken: Option<Taken>,
+    /// When the front was told that this worker is dead.
+    pub orphaned: Option<u64>,
     /// The client leaves then.
     pub leaves: u64,
     pub end: Option<End>,

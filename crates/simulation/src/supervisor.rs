@@ -14,9 +14,10 @@ use crate::zygote::version;
 pub struct Around {
     /// The configuration that the next reload reads.
     pub next: Server,
-    /// The version that has been reloaded last, and whether it is known that nobody accepts
-    /// requests for an older one.
+    /// The version of which the supervisor has said that it serves, and no older one any more.
     pub serves: u64,
+    /// The last version whose reload has failed.
+    pub given_up: u64,
 }
 
 impl Outside for Around {
@@ -44,7 +45,11 @@ impl Outside for Around {
 
     fn answer(&mut self, _client: u64, _answer: String) {}
 
-    fn notify(&mut self, _state: Notice, _text: &str) {}
+    fn notify(&mut self, state: Notice, text: &str) {
+        if state == Notice::Ready && text.contains("failed") {
+            self.given_up = self.next.sites.first().map(version).unwrap_or(0);
+        }
+    }
 
     fn has_taken_over(&mut self, _number: u32, _old: &Server, new: &Server) {
         self.serves = self.serves.max(new.sites.first().map(version).unwrap_or(0));

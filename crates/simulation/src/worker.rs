@@ -25,6 +25,8 @@ pub enum Phase {
 /// What a step has led to, beside the next one.
 pub enum Told {
     Nothing,
+    /// It has this request.
+    Takes(u64),
     /// It runs this request.
     Runs(u64),
     /// It ends with this status.
@@ -137,8 +139,10 @@ impl Worker {
                     Step::Found(Next::Retire) => return Told::Exits(0),
                     Step::Found(Next::Request(job)) => {
                         self.search = Search::default();
+                        let taken = number(job.record());
                         self.job = Some(job);
                         self.next(Phase::Reading, now + random.between(1_000, 20_000));
+                        return taken.map_or(Told::Nothing, Told::Takes);
                     }
                 }
                 Told::Nothing

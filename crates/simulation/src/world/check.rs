@@ -1,50 +1,204 @@
 //! What must hold.
 
 use tokamak_supervisor::generation::Life;
+use tokamak_supervisor::pool::{Pool, RenewalReason};
 
-use super::{BESIDE, BESIDE_FAULTS, SECOND, World};
+use super::{BESIDE, BESIDE_FAULTS, Dead, MILLI, SECOND, World};
+use crate::births::identity;
 use crate::requests::{End, Request};
 
+/// Processes of a pool that may fail to start within a second: a wave of workers, then one at a
+/// time with pauses that double, and the same again after a reload.
+const MOST_FAILED_STARTS: usize = 12;
+/// When a front has heard of a worker's death, at the latest: three messages and a look.
+const TOLD: u64 = 250 * MILLI;
+/// The same if its zygote is dead too: its process id may be unknown, so that nobody sees it end.
+const TOLD_OF_ORPHAN: u64 = 1_500 * MILLI;
+/// When a worker has ended or been ended that has taken a request, and its event loop knows: what
+/// a request may take, two looks, and messages.
+const LONGEST_RUN: u64 = 1_800 * MILLI;
+/// When a request has an end whose worker was stopped as soon as it had claimed it: its event loop
+/// looks for three seconds, the site gets other processes, which may have had to wait for a minute
+/// since the last time, and the old ones are ended.
+const LONGEST_HOLD: u64 = 75 * SECOND;
+/// When a request that nobody takes is refused: what it may wait, and two looks of its loop.
+const LONGEST_WAIT: u64 = 1_950 * MILLI;
+
 impl World {
-    /// An idle worker beside a request that waits.
-    pub(super) fn look_for_idle(&mut self) {
+    /// Looks at what must hold all the time.
+    pub(super) fn look(&mut self) {
         let now = self.clock.get();
-        let is_quiet = now.saturating_sub(self.disturbed) > 2 * SECOND;
+        let (fronts, deaths) = (&self.fronts, &mut self.deaths);
+        deaths.retain(|dead| {
+            // The event loops have yet to look.
+            let is_fresh = dead.told.is_none_or(|told| now < told + BESIDE_FAULTS);
+            is_fresh && fronts.iter().any(|front| front.knows(dead.key))
+        });
+        let wrong = self.deaths.iter().find_map(|dead| self.judge_death(dead));
+        let wrong = wrong.or_else(|| self.judge_requests());
+        if let Some(wrong) = wrong.or_else(|| self.judge_leaving()) {
+            self.fail(wrong);
+        }
+    }
+
+    /// A death of which the front has not heard in time.
+    fn judge_death(&self, dead: &Dead) -> Option<String> {
+        let now = self.clock.get();
+        let front = self.fronts.iter().find(|front| front.knows(dead.key))?;
+        let zygote = self.zygotes.iter().find(|other| other.pid == dead.zygote);
+        let bound = if dead.is_orphan { TOLD_OF_ORPHAN } else { TOLD };
+        let held_up = [
+            self.supervisor_stopped,
+            self.jumped,
+            front.listens(),
+            zygote.map_or(0, |zygote| zygote.stopped),
+        ];
+        let begun = held_up.into_iter().fold(dead.since, u64::max);
+        (dead.told.is_none() && now > begun.saturating_add(bound)).then(|| {
+            let (instance, millis) = (dead.instance, (now - dead.since) / MILLI);
+            format!("the front has not heard of the death of worker {instance} for {millis} ms")
+        })
+    }
+
+    /// A worker that sleeps on although nobody can have a request for it.
+    fn judge_leaving(&self) -> Option<String> {
+        let now = self.clock.get();
+        let is_sound = |key: &u64| !self.spoiled.contains(key);
+        for (key, left) in self.left.iter().filter(|(key, _)| is_sound(key)) {
+            let begun = self.supervisor_stopped.max(self.jumped).max(*left);
+            let stays = self.workers.iter().find(|worker| {
+                let begun = begun.max(worker.stopped).max(worker.since);
+                worker.key == *key && worker.is_asleep() && now > begun + BESIDE_FAULTS
+            });
+            if let Some(worker) = stays {
+                return Some(format!("worker {} sleeps on without a front", worker.pid));
+            }
+        }
+        None
+    }
+
+    fn judge_requests(&self) -> Option<String> {
+        let now = self.clock.get();
         for front in self.fronts.iter().filter(|front| now >= front.stopped) {
             for event_loop in front.loops.iter().filter(|other| other.spins <= now) {
+                let goes_on = front.stopped.max(event_loop.spins).max(self.jumped);
                 for running in &event_loop.running {
                     let request = &self.requests[running.number as usize];
-                    // One that was stopped or killed with it has not said so, but the claim does.
-                    let is_held = request.is_taken || running.exchange.worker().is_some();
-                    if is_held
-                        || now < request.queued + BESIDE
-                        || self.spoiled.contains(&request.key)
-                        || self
-                            .unburied
-                            .iter()
-                            .any(|(key, _, until)| *key == request.key && now < *until)
-                    {
+                    if now < request.queued + BESIDE || self.spoiled.contains(&request.key) {
                         continue;
                     }
-                    let mine = || self.workers.iter().filter(|other| other.key == request.key);
-                    // One that is stopped may have the wake-up.
-                    let is_stopped = mine().any(|other| other.stopped + BESIDE_FAULTS > now);
-                    let bound = if is_quiet && !is_stopped { BESIDE } else { BESIDE_FAULTS };
-                    let began = request.queued.max(self.jumped).max(front.stopped);
-                    let began = began.max(event_loop.spins);
-                    let idle = mine().find(|worker| {
-                        let since = worker.since.max(worker.stopped);
-                        worker.is_asleep() && now > began.max(since) + bound
-                    });
-                    if let Some(worker) = idle {
-                        let pid = worker.pid;
-                        let (id, waited) = (running.number, (now - request.queued) / 1_000);
-                        return self.fail(format!(
-                            "request {id} waits for {waited} µs beside worker {pid}, which is idle"
-                        ));
+                    // One that was stopped or killed with it has not said so, but the claim does.
+                    let is_held = request.taken.is_some() || running.exchange.worker().is_some();
+                    let wrong = match is_held {
+                        true => self.judge_taken(request, goes_on),
+                        false => self.judge_waiting(request, goes_on),
+                    };
+                    if let Some(wrong) = wrong {
+                        return Some(format!("request {} {wrong}", running.number));
                     }
                 }
             }
+        }
+        None
+    }
+
+    /// What is wrong with a request that a worker has. Its event loop has run since `goes_on`.
+    fn judge_taken(&self, request: &Request, goes_on: u64) -> Option<String> {
+        let now = self.clock.get();
+        let waits = |from: u64, bound: u64| now > from.max(goes_on) + bound;
+        if let Some(told) = request.orphaned.filter(|told| waits(*told, BESIDE)) {
+            let millis = (now - told) / MILLI;
+            return Some(format!("has no end {millis} ms after its worker was said to be dead"));
+        }
+        let Some(taken) = request.taken else {
+            // A dead worker may have it.
+            let is_known = self.deaths.iter().any(|dead| dead.key == request.key);
+            let millis = (now - request.queued) / MILLI;
+            let is_late = !is_known && waits(request.queued, LONGEST_HOLD);
+            return is_late.then(|| format!("is held by who does not run it, for {millis} ms"));
+        };
+        let worker = self.workers.iter().find(|worker| worker.pid == taken.pid)?;
+        let zygote = self.zygotes.iter().find(|zygote| zygote.pid == worker.zygote)?;
+        let begun = taken.at.max(self.supervisor_stopped).max(zygote.stopped);
+        waits(begun, LONGEST_RUN)
+            .then(|| format!("is with worker {} for {} ms", taken.pid, (now - taken.at) / MILLI))
+    }
+
+    /// What is wrong with a request that waits.
+    fn judge_waiting(&self, request: &Request, goes_on: u64) -> Option<String> {
+        let now = self.clock.get();
+        // A dead worker may have it, or a wake-up for it, until the front hears of that.
+        let mut told = 0;
+        for dead in self.deaths.iter().filter(|dead| dead.key == request.key) {
+            told = told.max(dead.told?);
+        }
+        let waited = (now - request.queued) / 1_000;
+        let mine = || self.workers.iter().filter(|other| other.key == request.key);
+        // So may one that is stopped.
+        let is_stopped = mine().any(|other| other.stopped + BESIDE_FAULTS > now);
+        let bound = if is_stopped { BESIDE_FAULTS } else { BESIDE };
+        let begun = request.queued.max(goes_on).max(told);
+        let idle = mine().find(|worker| {
+            let since = worker.since.max(worker.stopped);
+            worker.is_asleep() && now > begun.max(since) + bound
+        });
+        if let Some(worker) = idle {
+            let pid = worker.pid;
+            return Some(format!("waits for {waited} µs beside worker {pid}, which is idle"));
+        }
+        (now > begun + LONGEST_WAIT).then(|| format!("waits for {waited} µs"))
+    }
+
+    /// Whether this event loop may accept a request: not if another front has taken over.
+    pub(super) fn judge_front(&mut self, index: usize, event_loop: usize) {
+        let front = &self.fronts[index];
+        let held_up =
+            [front.stopped, front.loops[event_loop].spins, self.supervisor_stopped, self.jumped];
+        let is_late = held_up.into_iter().any(|until| until + 5 * SECOND > self.clock.get());
+        let (version, serves) = (front.version, self.around.serves);
+        if version < serves && !is_late {
+            let pid = front.pid;
+            let what = format!("front {pid} of version {version} accepts, {serves} serves");
+            self.fail(what);
+        }
+    }
+
+    /// Nobody is ended for silence who has never been silent.
+    pub(super) fn judge_watchdog(&mut self) {
+        let killed = self.births.killed.borrow();
+        let mut wrong = None;
+        for generation in self.fleet.generations.iter() {
+            let is_silent = |pool: &&Pool| pool.renewal_reason() == Some(&RenewalReason::Silent);
+            for pool in generation.pools().filter(is_silent) {
+                if !self.silent.contains(&identity(pool.segment().fd())) {
+                    wrong = Some(format!("the zygote of pool {} is called silent", pool.number));
+                }
+            }
+            let Some(pid) = generation.front().map(|front| front.pid()) else { continue };
+            let is_blamed = generation.stuck_loop().is_some() || killed.contains(&pid);
+            let front = self.fronts.iter().find(|front| front.pid == pid);
+            if let Some(front) = front
+                && is_blamed
+                && generation.life() == Life::Serving
+                && front.stopped == 0
+                && front.loops.iter().all(|event_loop| event_loop.spins == 0)
+                && !self.may_be_deaf
+            {
+                wrong = Some(format!("front {pid} is called silent"));
+            }
+        }
+        drop(killed);
+        wrong.into_iter().for_each(|wrong| self.fail(wrong));
+    }
+
+    /// A process of this queue has failed to start: not again and again without a pause.
+    pub(super) fn has_failed_to_start(&mut self, key: u64) {
+        let now = self.clock.get();
+        self.failed_starts.push_back((now, key));
+        self.failed_starts.retain(|(at, _)| at + SECOND > now);
+        let count = self.failed_starts.iter().filter(|(_, other)| *other == key).count();
+        if count > MOST_FAILED_STARTS {
+            self.fail(format!("{count} processes of a pool have failed to start in a second"));
         }
     }
 
@@ -69,9 +223,18 @@ impl World {
         if let Some(pool) = only.pools().find(|pool| !pool.has_zygote()) {
             return format!("pool {} has no zygote", pool.number);
         }
-        if self.fronts.len() != 1 || self.zygotes.len() != pools {
-            let (fronts, zygotes) = (self.fronts.len(), self.zygotes.len());
-            return format!("{fronts} fronts and {zygotes} zygotes live");
+        let ([front], zygotes) = (&self.fronts[..], self.zygotes.len()) else {
+            return format!("{} fronts live", self.fronts.len());
+        };
+        if zygotes != pools {
+            return format!("{zygotes} zygotes live");
+        }
+        if ![front.version, self.around.given_up].contains(&self.version) {
+            return format!("version {} serves, {} is configured", front.version, self.version);
+        }
+        let now = self.clock.get();
+        if self.zygotes.iter().any(|zygote| zygote.stopped > now) || front.stopped > now {
+            return "what is stopped has not been replaced".to_owned();
         }
         let old = |request: &&Request| {
             request.end.is_none() && self.clock.get() > request.arrived + 10 * SECOND
@@ -80,6 +243,11 @@ impl World {
             return format!("a request has no end: {request:?}");
         }
         String::new()
+    }
+
+    /// Whether all workers are there; not while one is replaced that has had its requests.
+    pub(super) fn is_complete(&self) -> bool {
+        self.fleet.generations.iter().flat_map(|only| only.pools()).all(Pool::is_up)
     }
 
     /// Whether requests were answered on each site by each event loop since `then`, the last ones

@@ -11,6 +11,10 @@ use crate::random::Random;
 use crate::shape;
 use crate::wire::ring;
 
+/// Steps of workers within which something happens to one that makes them: as many as two requests
+/// take.
+const STEPS: u64 = 20;
+
 impl World {
     pub(super) fn break_something(&mut self) {
         let now = self.clock.get();
@@ -18,8 +22,14 @@ impl World {
         self.next_fault = self.plan.next();
         trace!(self, "FAULT {fault:?}");
         self.calm = self.calm.max(now);
-        self.disturbed = now;
         match fault {
+            // Where most of them sleep, a moment of the clock hits nobody who does something.
+            Fault::KillWorker | Fault::StopWorker(_) if self.random.chance(500) => {
+                self.ambush = Some((self.random.below(STEPS), fault));
+            }
+            Fault::StopZygote(_) | Fault::StopFront(_) if self.random.chance(250) => {
+                self.at_birth = Some(fault);
+            }
             Fault::KillWorker => {
                 if let Some(pid) =
                     some(&mut self.random, self.workers.iter().map(|worker| worker.pid))
@@ -41,21 +51,18 @@ impl World {
                 }
             }
             Fault::StopWorker(time) => {
-                let until = self.until(time);
                 if let Some(at) = some(&mut self.random, 0..self.workers.len()) {
-                    self.workers[at].stopped = until;
+                    self.stop_worker(at, time);
                 }
             }
             Fault::StopZygote(time) => {
-                let until = self.until(time);
                 if let Some(at) = some(&mut self.random, 0..self.zygotes.len()) {
-                    self.zygotes[at].stopped = until;
+                    self.stop_zygote(at, time);
                 }
             }
             Fault::StopFront(time) => {
-                let until = self.until(time);
                 if let Some(at) = some(&mut self.random, 0..self.fronts.len()) {
-                    self.fronts[at].stopped = until;
+                    self.fronts[at].stopped = self.until(time);
                 }
             }
             Fault::StopSupervisor(time) => self.supervisor_stopped = self.until(time),
@@ -69,7 +76,7 @@ impl World {
             Fault::Jump(time) => {
                 self.clock.set(now + time);
                 self.calm = self.calm.max(now + time);
-                (self.disturbed, self.jumped) = (now + time, now + time);
+                self.jumped = now + time;
             }
             Fault::Reload => {
                 self.version += 1;
@@ -98,6 +105,53 @@ impl World {
                 self.burst = 25;
                 self.next_client = now;
             }
+        }
+    }
+
+    fn stop_worker(&mut self, index: usize, time: u64) {
+        self.workers[index].stopped = self.until(time);
+    }
+
+    fn stop_zygote(&mut self, index: usize, time: u64) {
+        self.zygotes[index].stopped = self.until(time);
+        self.silent.push(self.zygotes[index].key);
+    }
+
+    /// A zygote has begun, the last one: whether it gets no further.
+    pub(super) fn spring_at_zygote(&mut self) {
+        if let Some(Fault::StopZygote(time)) = self.at_birth {
+            self.begin_fault();
+            self.stop_zygote(self.zygotes.len() - 1, time);
+        }
+    }
+
+    /// The same for a front.
+    pub(super) fn spring_at_front(&mut self) {
+        if let Some(Fault::StopFront(time)) = self.at_birth {
+            self.begin_fault();
+            let until = self.until(time);
+            self.fronts.last_mut().into_iter().for_each(|front| front.stopped = until);
+        }
+    }
+
+    /// What had waited for its moment happens.
+    fn begin_fault(&mut self) {
+        (self.ambush, self.at_birth) = (None, None);
+        (self.calm, self.well) = (self.calm.max(self.clock.get()), u64::MAX);
+    }
+
+    /// A worker has made a step: whether something happens to it now.
+    pub(super) fn spring(&mut self, pid: u32) {
+        let Some((left, fault)) = self.ambush.take() else { return };
+        let Some(index) = self.workers.iter().position(|worker| worker.pid == pid) else { return };
+        if left > 0 {
+            self.ambush = Some((left - 1, fault));
+            return;
+        }
+        self.begin_fault();
+        match fault {
+            Fault::StopWorker(time) => self.stop_worker(index, time),
+            _ => self.die(pid, Status::Signal(9)),
         }
     }
 

@@ -15,19 +15,20 @@ mod faults;
 mod traffic;
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tokamak_supervisor::fleet::{Fleet, Outside};
 use tokamak_supervisor::log;
 use tokamak_supervisor::means::Means;
-use tokamak_sys::control::{FromZygote, Status};
+use tokamak_sys::control::{EXIT_BOOT_FAILED, FromZygote, Status};
 use tokamak_sys::queue::Job;
 
 use crate::births::{Birth, Births, Kind};
 use crate::front::{EventLoop, Front};
 use crate::plan::{Fault, Plan};
 use crate::random::Random;
-use crate::requests::{End, Request};
+use crate::requests::{End, Request, Taken};
 use crate::shape;
 use crate::supervisor::Around;
 use crate::wire::{Alarm, Parent, ring};
@@ -47,11 +48,16 @@ pub(crate) const LEAD: u64 = 150 * MILLI;
 /// and of replaced fronts (a minute each), a boot that hangs (a minute), and room for one of them
 /// to meet another.
 const RECOVERY: u64 = 300 * SECOND;
-/// An idle worker may sit beside a waiting request for so long where nobody was stopped or killed:
+/// The same where all that goes wrong shows by itself, so that nobody has to be found silent: twice
+/// what the slowest of 100 000 schedules took.
+const RECOVERY_SOON: u64 = 15 * SECOND;
+/// An idle worker may sit beside a waiting request for so long where nobody was stopped:
 /// what messages and steps take.
-const BESIDE: u64 = 5 * MILLI;
+const BESIDE: u64 = 10 * MILLI;
 /// And otherwise: until an event loop looks for it, twice.
 const BESIDE_FAULTS: u64 = 450 * MILLI;
+/// Time between two looks at what must hold all the time.
+const LOOK_EVERY: u64 = MILLI;
 /// How long everything has to be well at the end.
 const CALM: u64 = 200 * MILLI;
 /// Steps of a schedule that does not come to an end.
@@ -90,8 +96,14 @@ pub struct World {
     random: Random,
     plan: std::vec::IntoIter<(u64, Fault)>,
     next_fault: Option<(u64, Fault)>,
+    /// What happens to the worker that makes a step, after so many others.
+    ambush: Option<(u64, Fault)>,
+    /// What happens to the next process of its kind as it begins.
+    at_birth: Option<Fault>,
     /// When the last fault that ends is over.
     calm: u64,
+    /// How long after that everything may take to serve again.
+    recovery: u64,
     fleet: Fleet,
     around: Around,
     births: Births,
@@ -108,8 +120,8 @@ pub struct World {
     graves: Vec<Job>,
     /// The same of fronts.
     dead_loops: Vec<Vec<EventLoop>>,
-    /// Workers of whose death the front has not heard: they may hold requests.
-    unburied: Vec<(u64, u32, u64)>,
+    /// Workers that a front may still believe to live: they may hold requests.
+    deaths: Vec<Dead>,
     requests: Vec<Request>,
     next_client: u64,
     burst: u32,
@@ -119,17 +131,37 @@ pub struct World {
     crashes: u64,
     hangs: u64,
     deaf: u64,
-    /// The last time at which a process was killed or stopped, or went on.
-    disturbed: u64,
     /// When the clock has jumped.
     jumped: u64,
     version: u64,
     site_count: usize,
     loop_count: usize,
     well: u64,
+    /// When processes have failed to start, and those of which queue.
+    failed_starts: VecDeque<(u64, u64)>,
+    /// Queues whose front has ended, and when: their workers are to leave.
+    left: Vec<(u64, u64)>,
+    /// Queues whose zygote was stopped.
+    silent: Vec<u64>,
+    /// Words of the front may be lost.
+    may_be_deaf: bool,
     wrong: Option<String>,
+    /// When it is looked again at what must hold all the time.
+    looks: u64,
     ran: Ran,
     traces: bool,
+}
+
+/// A worker that has died.
+struct Dead {
+    key: u64,
+    instance: u32,
+    zygote: u32,
+    /// Since when it is dead, and its zygote too if that has died as well.
+    since: u64,
+    is_orphan: bool,
+    /// When its front was told.
+    told: Option<u64>,
 }
 
 impl World {
@@ -143,10 +175,13 @@ impl World {
         let births = Births::new(clock.clone(), Random::new(random.next()), parent);
         log::keep(traces);
         let (site_count, loop_count) = (server.sites.len(), server.loops);
-        let mut around = Around { next: server.clone(), serves: 1 };
+        let mut around = Around { next: server.clone(), serves: 1, given_up: 0 };
         let mut fleet = Fleet::new(server.clone());
         let resolved = around.resolve(&server).expect("nothing to be found");
         fleet.start(&mut around, resolved, clock.get()).expect("memory");
+        let is_plain = plan.iter().all(|(_, fault)| fault.shows());
+        let recovery = if is_plain { RECOVERY_SOON } else { RECOVERY };
+        let may_be_deaf = plan.iter().any(|(_, fault)| matches!(fault, Fault::Deaf(_)));
         let mut plan = plan.into_iter();
         let next_fault = plan.next();
         let next_client = clock.get();
@@ -155,7 +190,10 @@ impl World {
             random,
             plan,
             next_fault,
+            ambush: None,
+            at_birth: None,
             calm: BEGIN,
+            recovery,
             fleet,
             around,
             births,
@@ -168,7 +206,7 @@ impl World {
             workers: Vec::new(),
             graves: Vec::new(),
             dead_loops: Vec::new(),
-            unburied: Vec::new(),
+            deaths: Vec::new(),
             requests: Vec::new(),
             next_client,
             burst: 0,
@@ -177,13 +215,17 @@ impl World {
             crashes: 0,
             hangs: 0,
             deaf: 0,
-            disturbed: 0,
             jumped: 0,
             version: 1,
             site_count,
             loop_count,
             well: u64::MAX,
+            failed_starts: VecDeque::new(),
+            left: Vec::new(),
+            silent: Vec::new(),
+            may_be_deaf,
             wrong: None,
+            looks: 0,
             ran: Ran::default(),
             traces,
         }
@@ -209,7 +251,10 @@ impl World {
                     self.well = u64::MAX;
                 } else if self.well == u64::MAX {
                     self.well = now;
-                } else if now - self.well > CALM && self.all_answered_since(self.well) {
+                } else if now - self.well > CALM
+                    && self.is_complete()
+                    && self.all_answered_since(self.well)
+                {
                     self.ran.recovery = self.well - self.calm;
                     let last = self.fleet.generations.last();
                     self.ran.generations = last.map_or(0, |last| last.number.into());
@@ -218,8 +263,13 @@ impl World {
                     self.ran.answered = self.requests.iter().filter(answered).count() as u64;
                     return Ok(self.ran);
                 }
-                if now - self.calm > RECOVERY {
-                    return Err(format!("not well again in time: {}", self.what_is_not_well()));
+                if now - self.calm > self.recovery {
+                    let what = match self.what_is_not_well() {
+                        what if !what.is_empty() => what,
+                        _ if !self.is_complete() => "a pool has too few workers".to_owned(),
+                        _ => "requests are not answered".to_owned(),
+                    };
+                    return Err(format!("not well again in time: {what}"));
                 }
             }
             if self.ran.steps > MOST_STEPS {
@@ -258,6 +308,11 @@ impl World {
         look(self.next_fault.map_or(u64::MAX, |(at, _)| at), Actor::Fault);
         let (at, actor) = first;
         self.clock.set(self.clock.get().max(at));
+        // Nothing has happened since the last step, so what has lasted too long shows now.
+        if self.clock.get() >= self.looks {
+            self.looks = self.clock.get() + LOOK_EVERY;
+            self.look();
+        }
         match actor {
             Actor::Supervisor => self.supervise(),
             Actor::Front(index) => self.turn_front(index),
@@ -269,7 +324,6 @@ impl World {
         }
         if !matches!(actor, Actor::Client | Actor::Zygote(_)) {
             self.rouse(matches!(actor, Actor::Worker(_) | Actor::Fault));
-            self.look_for_idle();
         }
     }
 
@@ -316,7 +370,8 @@ impl World {
         let pools = self.fleet.generations.iter().flat_map(|other| other.all_pools());
         let soon = pools.map(|pool| pool.next_look(now).as_nanos() as u64);
         let next = soon.min().unwrap_or(250 * MILLI).min(250 * MILLI);
-        self.supervisor.set(now + next + self.random.between(1_000, 100_000));
+        let next = (now + next).min(self.mail.get().max(now));
+        self.supervisor.set(next + self.random.between(1_000, 100_000));
         if self.traces {
             for number in before {
                 if !self.fleet.generations.iter().any(|other| other.number == number) {
@@ -324,6 +379,7 @@ impl World {
                 }
             }
         }
+        self.judge_watchdog();
         self.bear();
         let killed = std::mem::take(&mut *self.births.killed.borrow_mut());
         for pid in killed {
@@ -343,10 +399,12 @@ impl World {
                         Zygote::new(pid, line, (memory, bells), &site, now, &mut self.random);
                     trace!(self, "zygote {pid} of {} version {}", site.name, zygote.version);
                     self.zygotes.push(zygote);
+                    self.spring_at_zygote();
                 }
                 Kind::Front { server, pools } => {
                     trace!(self, "front {pid} begins");
                     self.fronts.push(Front::new(pid, (line, alarm), &server, pools, now));
+                    self.spring_at_front();
                 }
             }
         }
@@ -357,6 +415,7 @@ impl World {
         let now = self.clock.get();
         if let Some(at) = self.fronts.iter().position(|front| front.pid == pid) {
             trace!(self, "front {pid} ends: {status}");
+            self.left.extend(self.fronts[at].known().map(|(_, key)| (key, now)));
             let Front { line, loops, .. } = self.fronts.remove(at);
             drop(line);
             self.dead_loops.push(loops);
@@ -368,8 +427,14 @@ impl World {
             self.ended.push((pid, status));
         } else if let Some(at) = self.zygotes.iter().position(|zygote| zygote.pid == pid) {
             trace!(self, "zygote {pid} ends: {status}");
-            self.zygotes.remove(at);
+            let zygote = self.zygotes.remove(at);
+            if !zygote.is_ready() && matches!(status, Status::Code(_)) {
+                self.has_failed_to_start(zygote.key);
+            }
             self.ended.push((pid, status));
+            for dead in self.deaths.iter_mut().filter(|dead| dead.zygote == pid) {
+                (dead.since, dead.is_orphan) = (now, true);
+            }
             // The kernel kills its workers, and the supervisor inherits them.
             let orphans: Vec<u32> =
                 self.workers.iter().filter(|other| other.zygote == pid).map(|o| o.pid).collect();
@@ -380,7 +445,15 @@ impl World {
             let mut worker = self.workers.remove(at);
             trace!(self, "worker {pid} ({}) ends: {status}", worker.instance);
             self.graves.extend(worker.job.take());
-            self.unburied.push((worker.key, worker.instance, u64::MAX));
+            if status == Status::Code(EXIT_BOOT_FAILED) {
+                self.has_failed_to_start(worker.key);
+            }
+            if self.fronts.iter().any(|front| front.knows(worker.key)) {
+                let Worker { key, instance, zygote, .. } = worker;
+                let is_orphan = self.zygotes.iter().all(|other| other.pid != zygote);
+                let since = now;
+                self.deaths.push(Dead { key, instance, zygote, since, is_orphan, told: None });
+            }
             match self.zygotes.iter_mut().find(|zygote| zygote.pid == worker.zygote) {
                 Some(zygote) => {
                     zygote.ended.push((worker.index, worker.instance, status));
@@ -388,9 +461,6 @@ impl World {
                 }
                 None => self.ended.push((pid, status)),
             }
-        }
-        if status != Status::Code(0) {
-            self.disturbed = now;
         }
         ring(&self.supervisor, now + self.random.between(1_000, 50_000));
     }
@@ -465,7 +535,18 @@ impl World {
         match worker.step(now, mood, &mut self.random) {
             Told::Nothing => {}
             Told::Exits(code) => self.die(pid, Status::Code(code)),
+            Told::Takes(number) => {
+                if let Some(request) = self.requests.get_mut(number as usize)
+                    && request.key == key
+                {
+                    let instance = worker.instance;
+                    request.taken = Some(Taken { pid, instance, at: now });
+                }
+            }
             Told::Runs(number) => self.runs(pid, key, number),
+        }
+        if self.ambush.is_some() {
+            self.spring(pid);
         }
     }
 
@@ -478,7 +559,6 @@ impl World {
             }
             return;
         };
-        request.is_taken = true;
         request.runs += 1;
         let most = if request.is_get { 2 } else { 1 };
         if is_sound && request.runs > most.min(request.tries) {

@@ -7,11 +7,11 @@ use tokamak_sys::queue::Outcome;
 use tokamak_upstream::body::Body;
 use tokamak_upstream::shm::{Event, Refused, WorkerError as Wrong};
 
-use super::{BESIDE_FAULTS, MILLI, World};
+use super::{MILLI, World};
 use crate::front::{EventLoop, Running, Turned};
 use crate::requests::{End, Request};
 use crate::wire::ring;
-use crate::worker::record;
+use crate::worker::{Worker, record};
 
 impl World {
     pub(super) fn turn_front(&mut self, index: usize) {
@@ -19,35 +19,45 @@ impl World {
         let (is_deaf, random) = (now < self.deaf, &mut self.random);
         let mut drops = || is_deaf && random.chance(500);
         let front = &mut self.fronts[index];
-        let before = front.earlier.len();
         let turned = front.turn(now, &mut drops);
         front.speak(&mut drops);
-        self.ran.renewals += (front.earlier.len() - before) as u64;
         let pid = front.pid;
         match turned {
             Turned::Nothing => {}
+            Turned::Renewed => self.ran.renewals += 1,
             Turned::Exits(code) => self.die(pid, Status::Code(code)),
             Turned::Buried(number, instance) => {
-                let key = front.key(number);
-                // Its event loops have yet to look.
-                for (other, dead, until) in &mut self.unburied {
-                    if Some(*other) == key && *dead == instance {
-                        *until = now + BESIDE_FAULTS;
-                    }
-                }
-                let lives = self
-                    .workers
-                    .iter()
-                    .any(|other| Some(other.key) == key && other.instance == instance);
-                if lives {
+                let Some(key) = front.key(number) else { return };
+                let is_it = |other: &Worker| (other.key, other.instance) == (key, instance);
+                if self.workers.iter().any(is_it) {
                     self.fail(format!("worker {instance} lives and the front is told it is dead"));
                 }
+                self.has_been_told(key, Some(instance));
             }
             Turned::Forgotten(number) => {
-                let key = front.key(number);
-                if self.workers.iter().any(|worker| Some(worker.key) == key) {
+                let Some(key) = front.key(number) else { return };
+                if self.workers.iter().any(|worker| worker.key == key) {
                     self.fail(format!("workers of the forgotten pool {number} live"));
                 }
+                self.has_been_told(key, None);
+            }
+        }
+    }
+
+    /// A front was told that a worker of a queue is dead, or all of them.
+    fn has_been_told(&mut self, key: u64, instance: Option<u32>) {
+        let now = self.clock.get();
+        let is_it = |other: u32| instance.is_none_or(|instance| instance == other);
+        for dead in &mut self.deaths {
+            if dead.key == key && is_it(dead.instance) {
+                dead.told.get_or_insert(now);
+            }
+        }
+        let loops = self.fronts.iter().flat_map(|front| &front.loops);
+        for running in loops.flat_map(|event_loop| &event_loop.running) {
+            let request = &mut self.requests[running.number as usize];
+            if request.key == key && request.taken.is_some_and(|taken| is_it(taken.instance)) {
+                request.orphaned.get_or_insert(now);
             }
         }
     }
@@ -90,13 +100,13 @@ impl World {
         let request = &mut self.requests[id as usize];
         let place = front.queues.iter().position(|queue| queue.site == request.site);
         let place = place.expect("each site has a pool");
-        request.key = front.queues[place].key;
         let event_loop = &mut front.loops[number];
+        request.key = event_loop.keys[place];
         match event_loop.gates[place].submit_at(&record(id), Body::Empty, now) {
             Ok(exchange) => {
                 request.tries += 1;
                 request.queued = now;
-                request.is_taken = false;
+                (request.taken, request.orphaned) = (None, None);
                 event_loop.running.push(Running { number: id, exchange, body: Vec::new() });
             }
             Err((Refused::Full, _)) => request.end = Some(End::Refused),
@@ -157,16 +167,16 @@ impl World {
         trace!(self, "request {id}: {wrong}");
         let request = &mut self.requests[id as usize];
         let is_sound = !self.spoiled.contains(&request.key);
+        // As the front does.
+        if wrong.allows_another() && request.is_get && request.tries < 2 {
+            return self.submit_one(index, number, id);
+        }
         match wrong {
             Wrong::Waited => {
                 request.end = Some(End::Refused);
-                if request.is_taken && is_sound {
+                if request.taken.is_some() && is_sound {
                     self.fail(format!("request {id} is refused though a worker has it"));
                 }
-            }
-            // As the front does: nothing of the response has been sent.
-            Wrong::Died { answered: false, .. } if request.is_get && request.tries < 2 => {
-                self.submit_one(index, number, id);
             }
             Wrong::Died { .. } => request.end = Some(End::Failed),
             Wrong::Malformed | Wrong::Spool => {
@@ -183,13 +193,18 @@ impl World {
         let pause = if self.burst > 0 { 100_000 } else { 120 * MILLI };
         self.burst = self.burst.saturating_sub(1);
         self.next_client = now + self.random.between(1_000, pause);
-        let accepting = self.fronts.iter().enumerate().filter(|(_, front)| front.accepts);
-        let accepting: Vec<usize> = accepting.map(|(index, _)| index).collect();
+        let accepting: Vec<(usize, usize)> = (self.fronts.iter().enumerate())
+            .filter(|(_, front)| front.is_ready)
+            .flat_map(|(index, front)| {
+                let loops = front.loops.iter().enumerate().filter(|(_, other)| other.accepts);
+                loops.map(move |(number, _)| (index, number))
+            })
+            .collect();
         if accepting.is_empty() {
             return;
         }
-        let index = self.random.pick(&accepting);
-        let event_loop = self.random.below(self.loop_count as u64) as usize;
+        let (index, event_loop) = self.random.pick(&accepting);
+        self.judge_front(index, event_loop);
         let leaves = if self.random.chance(30) {
             now + self.random.between(10_000, 20 * MILLI)
         } else {
@@ -206,7 +221,8 @@ impl World {
             arrived: now,
             queued: 0,
             key: 0,
-            is_taken: false,
+            taken: None,
+            orphaned: None,
             leaves,
             end: None,
         });
