@@ -40,7 +40,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("program_memory.c", "learned learned_count"),
     ("randomness.c", "culprit handler_count handlers real_##function real_uuid_create salted"),
     ("reset.c", "base"),
-    ("sapi.c", "pairs room shim_sapi"),
+    ("sapi.c", "shim_sapi"),
     ("sealed.c", "backtrace_signal collect_cycles is_refused is_worker life opcache script_path"),
     ("semaphores.c", "done of_boot refusal"),
     ("session.c", "base"),

@@ -74,18 +74,15 @@ static int is_name(const char *at, size_t len)
 
 shim_pair *sapi_pairs(size_t wanted)
 {
-    static shim_pair *pairs;
-    static size_t room;
-
-    if (wanted > room) {
-        shim_pair *more = realloc(pairs, wanted * 2 * sizeof(shim_pair));
+    if (wanted > shim.pair_room) {
+        shim_pair *more = realloc(shim.pairs, wanted * 2 * sizeof(shim_pair));
         if (!more) {
             return NULL;
         }
-        pairs = more;
-        room = wanted * 2;
+        shim.pairs = more;
+        shim.pair_room = wanted * 2;
     }
-    return pairs;
+    return shim.pairs;
 }
 
 int sapi_split_header(const sapi_header_struct *header, shim_pair *to)

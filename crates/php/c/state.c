@@ -1,5 +1,6 @@
 /* The memory behind state.h. Pointer and state are set from the first instruction on: functions of
- * libc are called, and changes noted, before main() is. */
+ * libc are called, and changes noted, before main() is. Side by side, because each page that a
+ * sealed request writes to is copied back. */
 #include "state.h"
 
 shim_state shim;

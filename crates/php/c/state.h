@@ -57,6 +57,8 @@ typedef struct {
     int is_copy;            /* the script has forked, and this is the child */
     int sealed;             /* requests are served from an image, or will be */
     lasting_files *lasting; /* NULL: nothing is rolled back */
+    shim_pair *pairs;       /* for the fields of a response, so many of them; malloc'd */
+    size_t pair_room;
 } shim_state;
 
 /* Where gettext finds the translations of a domain. */

@@ -206,6 +206,9 @@ static int opcache_lock(descriptor_call real, int command, struct flock *lock)
     int use = lock->l_start == 1 && lock->l_len == 1;
 
     if (command == F_SETLK && use && lock->l_type == F_RDLCK) {
+        if (wants_use) {
+            return 0; /* every sealed request; writing nothing leaves the page as it is */
+        }
         result = holds_use ? 0 : real(lock_file, command, lock);
         wants_use = holds_use = result == 0;
         return result;
@@ -308,7 +311,9 @@ void syscall_cache_enter_directory_of(const char *file, size_t len)
 {
     struct timespec now;
 
-    idle_since = 0;
+    if (idle_since != 0) {
+        idle_since = 0;
+    }
     while (len > 1 && file[len - 1] != '/') {
         len--;
     }
