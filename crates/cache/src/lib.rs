@@ -21,7 +21,7 @@ mod wire;
 pub use directives::Directives;
 pub use entry::{Entry, Freshness, Lifetimes};
 pub use key::Key;
-pub use rules::{Overrides, Request, Rules, judge};
+pub use rules::{Overrides, Request, Rules, storable};
 pub use selection::Selection;
 pub use store::{Counts, Found, Purge, Store, Tally};
 pub use targeted::OWN_CONTROL;

@@ -111,7 +111,7 @@ impl Request {
 
 /// How long the response to a request may be used. `None`: it must not be kept, or is not worth it.
 /// The response came `now`, so long after it had been asked for.
-pub fn judge(
+pub fn storable(
     rules: &Rules,
     overrides: &Overrides,
     request: &Request,
@@ -235,7 +235,7 @@ mod tests {
     ) -> Option<Lifetimes> {
         let request = Request::of(&headers(request), rules).unwrap();
         let response = (StatusCode::from_u16(status).unwrap(), &headers(response));
-        judge(
+        storable(
             rules,
             overrides,
             &request,
@@ -395,6 +395,6 @@ mod tests {
         let request = Request::default();
         let response = (StatusCode::OK, &headers(&["Cache-Control: max-age=60", "ETag: \"a\""]));
         let now = (SystemTime::now(), Duration::ZERO);
-        assert!(judge(&Rules::default(), &none, &request, response, now).is_none());
+        assert!(storable(&Rules::default(), &none, &request, response, now).is_none());
     }
 }

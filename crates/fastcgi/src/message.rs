@@ -200,7 +200,7 @@ impl Messages {
         while let Some(part) = self.decoder.next(input)? {
             match (part, self.record) {
                 (Part::Head(header), _) => {
-                    judge(&header)?;
+                    validate(&header)?;
                     self.collected.clear();
                     self.record = Some(header);
                 }
@@ -258,7 +258,7 @@ impl Messages {
 }
 
 /// Whether a header can be that of a record, by its type, id and length.
-fn judge(header: &Header) -> Result<(), Error> {
+fn validate(header: &Header) -> Result<(), Error> {
     let &Header { kind: number, id, content: len, .. } = header;
     let Some(kind) = header.kind() else {
         return if id == crate::record::MANAGEMENT { Ok(()) } else { Err(Error::Kind(number)) };

@@ -125,16 +125,16 @@ pub enum Format {
 
 /// What the query of a request asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct StatusQuery {
     /// The format.
     pub format: Format,
     /// With every worker.
     pub full: bool,
 }
 
-impl Asked {
+impl StatusQuery {
     /// Reads a query, such as `full&json`.
-    pub fn of(query: &[u8]) -> Asked {
+    pub fn of(query: &[u8]) -> StatusQuery {
         let names = || {
             query
                 .split(|byte| *byte == b'&')
@@ -148,7 +148,7 @@ impl Asked {
             ("openmetrics", Format::OpenMetrics),
         ];
         let format = formats.into_iter().find(|(name, _)| has(name));
-        Asked { format: format.map_or(Format::Text, |(_, format)| format), full: has("full") }
+        StatusQuery { format: format.map_or(Format::Text, |(_, format)| format), full: has("full") }
     }
 }
 
@@ -185,7 +185,7 @@ type Rows<'a> = Vec<(&'static str, Value<'a>)>;
 
 impl Snapshot {
     /// The page.
-    pub fn page(&self, asked: Asked) -> Page {
+    pub fn page(&self, asked: StatusQuery) -> Page {
         let full = asked.full;
         let (content_type, text) = match asked.format {
             Format::Text => ("text/plain", self.text(full)),

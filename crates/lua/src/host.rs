@@ -202,7 +202,7 @@ pub trait Program: Host {
     fn write(&mut self, bytes: &[u8]) -> Result<bool, String>;
 
     /// Says something to the web server's error log.
-    fn complain(&mut self, bytes: &[u8]);
+    fn write_stderr(&mut self, bytes: &[u8]);
 
     /// Done when what has been written is on its way.
     fn sent(&mut self) -> Waiting;

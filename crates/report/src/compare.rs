@@ -201,7 +201,7 @@ impl<'a> Comparison<'a> {
                 foreign: node.any_foreign,
             };
             let rest: Vec<Rest> = nodes.iter().map(whole).collect();
-            let found = self.judge(same, &rest, None);
+            let found = self.classify(same, &rest, None);
             return self.findings.extend(found);
         }
         let children: Vec<_> =
@@ -232,7 +232,7 @@ impl<'a> Comparison<'a> {
                 rest.digest = rest.digest.wrapping_add(node.whole);
             }
         }
-        let found = self.judge(same, &rest, self.example(&children));
+        let found = self.classify(same, &rest, self.example(&children));
         if found.as_ref().is_some_and(|found| found.verdict == Verdict::Foreign) {
             // Named once: its older parts say nothing new.
             let of_children = self.findings.split_off(below);
@@ -251,7 +251,7 @@ impl<'a> Comparison<'a> {
         Some(self.rounds.last()?.path(*id).1)
     }
 
-    fn judge(&self, same: &[usize], rest: &[Rest], example: Option<String>) -> Option<Finding> {
+    fn classify(&self, same: &[usize], rest: &[Rest], example: Option<String>) -> Option<Finding> {
         let (first, last, id) = (rest.first()?, rest.last()?, same.last()?);
         let steps = rest.len().saturating_sub(1);
         let count = |is: fn(&Rest, &Rest) -> bool| {

@@ -64,11 +64,11 @@ impl Reload {
             return Progress::Failed("the new generation died".into());
         };
         let limit = generation.start_limit() + SLACK;
-        judge(generation.life(), generation.failure(), since(generation.begun, now), limit)
+        progress(generation.life(), generation.failure(), since(generation.begun, now), limit)
     }
 }
 
-fn judge(life: Life, failure: Option<&str>, age: Duration, limit: Duration) -> Progress {
+fn progress(life: Life, failure: Option<&str>, age: Duration, limit: Duration) -> Progress {
     match (life, failure) {
         (Life::Serving, _) => Progress::Done,
         (Life::Draining(_) | Life::Ending(_), why) => {
@@ -99,7 +99,11 @@ mod tests {
             (Life::Ending(0), None, soon, failed("the new front died")),
             (Life::Ending(0), Some("no boot"), soon, failed("no boot")),
         ] {
-            assert_eq!(judge(life, failure, age, limit), expected, "{life:?} {failure:?} {age:?}");
+            assert_eq!(
+                progress(life, failure, age, limit),
+                expected,
+                "{life:?} {failure:?} {age:?}"
+            );
         }
     }
 

@@ -68,7 +68,7 @@ pub enum Action {
 }
 
 /// The next action.
-pub fn judge(role: Role, seen: Seen<'_>, limits: Limits, now: u64) -> Action {
+pub fn decide(role: Role, seen: Seen<'_>, limits: Limits, now: u64) -> Action {
     match role {
         Role::Next(_) if seen.is_up => Action::TakeOver,
         Role::Next(begun) => match seen.failure {
@@ -120,7 +120,7 @@ mod tests {
             (Role::Ending(5 * SECOND), gone, 1, Action::Forget),
         ] {
             assert_eq!(
-                judge(role, seen, limits, seconds * SECOND),
+                decide(role, seen, limits, seconds * SECOND),
                 action,
                 "{role:?} {seen:?} {seconds}"
             );

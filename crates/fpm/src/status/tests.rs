@@ -40,7 +40,7 @@ fn snapshot() -> Snapshot {
 }
 
 fn page(query: &str) -> String {
-    String::from_utf8(snapshot().page(Asked::of(query.as_bytes())).body).expect("text")
+    String::from_utf8(snapshot().page(StatusQuery::of(query.as_bytes())).body).expect("text")
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn what_is_asked_for() {
         ("json&html", Format::Html, false),
     ];
     for (query, format, full) in table {
-        assert_eq!(Asked::of(query.as_bytes()), Asked { format, full }, "{query}");
+        assert_eq!(StatusQuery::of(query.as_bytes()), StatusQuery { format, full }, "{query}");
     }
 }
 
@@ -83,7 +83,7 @@ fn text() {
 fn a_line_cannot_be_forged() {
     let mut forged = snapshot();
     forged.processes[0].uri = b"/a\npool: evil".to_vec();
-    let body = forged.page(Asked::of(b"full")).body;
+    let body = forged.page(StatusQuery::of(b"full")).body;
     assert!(!String::from_utf8_lossy(&body).lines().any(|line| line == "pool: evil"));
 }
 
@@ -159,11 +159,12 @@ proptest! {
         let mut snapshot = snapshot();
         snapshot.processes[0].uri = uri;
         snapshot.processes[0].user = user;
-        let json = snapshot.page(Asked { format: Format::Json, full: true }).body;
+        let json = snapshot.page(StatusQuery { format: Format::Json, full: true }).body;
         prop_assert!(serde_json::from_slice::<serde_json::Value>(&json).is_ok());
         for format in [Format::Xml, Format::Html] {
-            let page = String::from_utf8(snapshot.page(Asked { format, full: true }).body).expect("text");
-            let plain = self::snapshot().page(Asked { format, full: true }).body;
+            let query = StatusQuery { format, full: true };
+            let page = String::from_utf8(snapshot.page(query).body).expect("text");
+            let plain = self::snapshot().page(query).body;
             let tags = |text: &str| text.matches('<').count();
             prop_assert_eq!(tags(&page), tags(&String::from_utf8_lossy(&plain)));
         }

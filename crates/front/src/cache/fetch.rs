@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use tokamak_cache::{Counts, Entry, Key, Overrides, Selection, judge};
+use tokamak_cache::{Counts, Entry, Key, Overrides, Selection, storable};
 use tokamak_cost::Ledger;
 use tokio::sync::oneshot;
 
@@ -114,7 +114,7 @@ impl MissContext {
         if matches!(response.body(), Source::Files(_) | Source::Series(_)) {
             return None;
         }
-        let lifetimes = judge(
+        let lifetimes = storable(
             &self.policy.rules,
             &self.overrides,
             &self.facts,
@@ -401,7 +401,7 @@ impl Fetch {
         said.extend(response.headers().get(header::AGE).map(|age| (header::AGE, age.clone())));
         let answer = (stale.status, &said);
         let lifetimes =
-            judge(&miss.policy.rules, &miss.overrides, &miss.facts, answer, miss.received());
+            storable(&miss.policy.rules, &miss.overrides, &miss.facts, answer, miss.received());
         NOT_KEPT.iter().for_each(|name| drop(said.remove(name)));
         let entry = lifetimes
             .map(|lifetimes| Arc::new(stale.freshened(&said, lifetimes, now).asked_at(miss.asked)));

@@ -178,7 +178,7 @@ impl Shared {
             &of(b"REQUEST_METHOD"),
             &of(b"REQUEST_URI"),
         );
-        self.output().complain(format!("{text}\n").as_bytes());
+        self.output().write_stderr(format!("{text}\n").as_bytes());
     }
 
     /// The script's name, for messages.
@@ -188,7 +188,7 @@ impl Shared {
 }
 
 impl Output {
-    fn complain(&mut self, bytes: &[u8]) {
+    fn write_stderr(&mut self, bytes: &[u8]) {
         let room = MOST_STDERR.saturating_sub(self.stderr.len());
         self.stderr.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
@@ -241,8 +241,8 @@ impl Program for Streams {
         Ok(output.response.len() >= FULL)
     }
 
-    fn complain(&mut self, bytes: &[u8]) {
-        self.shared.output().complain(bytes);
+    fn write_stderr(&mut self, bytes: &[u8]) {
+        self.shared.output().write_stderr(bytes);
     }
 
     fn sent(&mut self) -> Waiting {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokamak_fpm::Pool;
 use tokamak_fpm::access::percent;
-use tokamak_fpm::status::{self, Asked, FIELDS, Page, Process, RequestStage, Snapshot};
+use tokamak_fpm::status::{self, FIELDS, Page, Process, RequestStage, Snapshot, StatusQuery};
 use tokamak_upstream::record::Writer;
 use tokamak_upstream::{PoolNumber, Segment, WorkerState};
 
@@ -64,7 +64,7 @@ impl Overview {
         }
         let asks = self.pool.status_path.as_ref().is_some_and(|status| status.as_bytes() == path);
         let query = parameter(record, b"QUERY_STRING").unwrap_or_default();
-        asks.then(|| self.snapshot().page(Asked::of(query)))
+        asks.then(|| self.snapshot().page(StatusQuery::of(query)))
     }
 
     /// The header lines of a page.

@@ -15,8 +15,8 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     set(lua, host, "write", |_, text: mlua::String| {
         program(|program| program.write(&text.as_bytes()))?.map_err(mlua::Error::runtime)
     })?;
-    set(lua, host, "complain", |_, text: mlua::String| {
-        program(|program| program.complain(&text.as_bytes()))
+    set(lua, host, "write_stderr", |_, text: mlua::String| {
+        program(|program| program.write_stderr(&text.as_bytes()))
     })?;
     set(lua, host, "sent", |_, ()| {
         let sent = program(|program| program.sent())?;

@@ -252,7 +252,7 @@ io.stdout = writer("stdout", put, function()
     flush_and_wait()
     return true
 end)
-io.stderr = writer("stderr", host.complain, function() return true end)
+io.stderr = writer("stderr", host.write_stderr, function() return true end)
 
 local standard = { [io.stdin] = true, [io.stdout] = true, [io.stderr] = true }
 local stdin, stdout = io.stdin, io.stdout

@@ -71,7 +71,7 @@ impl Program for Console {
         if waiting > ROOM { Err("too much".to_owned()) } else { Ok(waiting > ROOM / 2) }
     }
 
-    fn complain(&mut self, bytes: &[u8]) {
+    fn write_stderr(&mut self, bytes: &[u8]) {
         self.errors.extend_from_slice(bytes);
     }
 

@@ -8,7 +8,7 @@ use super::{Generation, LEAVE, Life};
 use crate::log::{self, Level};
 use crate::pool::{Pool, RenewalReason};
 use crate::renew::Renewals;
-use crate::succession::{Action, Limits, Role, Seen, judge};
+use crate::succession::{Action, Limits, Role, Seen, decide};
 
 /// A pool and what it is for its site.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ impl Generation {
                 is_gone: pool.is_gone(),
             };
             let limits = Limits { start: pool.start_limit(), drain };
-            match judge(*role, seen, limits, now) {
+            match decide(*role, seen, limits, now) {
                 Action::Nothing => {}
                 Action::TakeOver => self.take_over(at, now),
                 Action::GiveUp(why) => {

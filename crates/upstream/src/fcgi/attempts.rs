@@ -104,7 +104,7 @@ impl<'a> Attempts<'a> {
             (Some(member), fault @ UpstreamError::Closed { .. }) => self.pass_over(member, fault),
             // Whatever it says, it has heard the request.
             (Some(member), fault) => {
-                self.upstream.judge(&member, &fault);
+                self.upstream.note_failure(&member, &fault);
                 Err(fault)
             }
             (None, fault) => Err(fault),
@@ -117,7 +117,7 @@ impl<'a> Attempts<'a> {
         member: Arc<Member>,
         fault: UpstreamError,
     ) -> Result<(), UpstreamError> {
-        self.upstream.judge(&member, &fault);
+        self.upstream.note_failure(&member, &fault);
         match fault {
             UpstreamError::Closed { .. } if self.call.is_repeatable => self.lost += 1,
             // It has not been served (§5.5), so another address may be asked.

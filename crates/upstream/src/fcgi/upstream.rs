@@ -224,7 +224,7 @@ impl Upstream {
     }
 
     /// What a fault says about an address.
-    pub(super) fn judge(&self, member: &Member, fault: &UpstreamError) {
+    pub(super) fn note_failure(&self, member: &Member, fault: &UpstreamError) {
         let severity = match fault {
             UpstreamError::Unreachable(_) => Severity::Unreachable,
             UpstreamError::Closed { .. }

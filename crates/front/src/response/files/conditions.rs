@@ -42,7 +42,7 @@ impl Validators {
 }
 
 /// Evaluates the conditions of a GET or HEAD, in the order of RFC 9110, 13.2.2.
-pub(super) fn judge(validators: &Validators, request: &HeaderMap) -> Condition {
+pub(super) fn evaluate(validators: &Validators, request: &HeaderMap) -> Condition {
     if request.contains_key(IF_MATCH) {
         if !names(request, IF_MATCH, |tag| tag == validators.etag) {
             return Condition::Failed;
@@ -177,7 +177,7 @@ mod tests {
                 NotModified,
             ),
         ] {
-            assert_eq!(judge(&validators(), &headers(&lines)), verdict, "{lines:?}");
+            assert_eq!(evaluate(&validators(), &headers(&lines)), verdict, "{lines:?}");
         }
     }
 

@@ -101,7 +101,7 @@ pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, 
     let validators = Validators::of(&found, coding);
     headers.insert(ETAG, text(&validators.etag)?);
     headers.insert(LAST_MODIFIED, text(&validators.last_modified)?);
-    match conditions::judge(&validators, request) {
+    match conditions::evaluate(&validators, request) {
         Condition::Go => {}
         Condition::NotModified => {
             return Ok(Plan { status: StatusCode::NOT_MODIFIED, headers, body: Body::Empty });
