@@ -28,11 +28,17 @@ impl World {
     /// Looks at what must hold all the time.
     pub(super) fn look(&mut self) {
         let now = self.clock.get();
-        let (fronts, deaths) = (&self.fronts, &mut self.deaths);
-        deaths.retain(|dead| {
-            // The event loops have yet to look.
-            let is_fresh = dead.told.is_none_or(|told| now < told + BESIDE_FAULTS);
-            is_fresh && fronts.iter().any(|front| front.knows(dead.key))
+        let (fronts, zygotes) = (&self.fronts, &self.zygotes);
+        self.deaths.retain(|dead| {
+            if dead.has_front {
+                // The event loops have yet to look.
+                let is_fresh = dead.told.is_none_or(|told| now < told + BESIDE_FAULTS);
+                return is_fresh && fronts.iter().any(|front| front.knows(dead.key));
+            }
+            // Until the supervisor knows, and has cleared its place.
+            let zygote = zygotes.iter().find(|zygote| zygote.pid == dead.zygote);
+            let listens = zygote.map_or(0, |zygote| zygote.stopped).max(self.supervisor_stopped);
+            now < dead.since.max(listens) + TOLD_OF_ORPHAN
         });
         let wrong = self.deaths.iter().find_map(|dead| self.judge_death(dead));
         let wrong = wrong.or_else(|| self.judge_requests());
@@ -54,7 +60,7 @@ impl World {
             zygote.map_or(0, |zygote| zygote.stopped),
         ];
         let begun = held_up.into_iter().fold(dead.since, u64::max);
-        (dead.told.is_none() && now > begun.saturating_add(bound)).then(|| {
+        (dead.has_front && dead.told.is_none() && now > begun.saturating_add(bound)).then(|| {
             let (instance, millis) = (dead.instance, (now - dead.since) / MILLI);
             format!("the front has not heard of the death of worker {instance} for {millis} ms")
         })
@@ -67,6 +73,9 @@ impl World {
         for (key, left) in self.left.iter().filter(|(key, _)| is_sound(key)) {
             let begun = self.supervisor_stopped.max(self.jumped).max(*left);
             let stays = self.workers.iter().find(|worker| {
+                // One that is to be killed is not asked to leave, and its zygote may be stopped.
+                let zygote = self.zygotes.iter().find(|zygote| zygote.pid == worker.zygote);
+                let begun = begun.max(zygote.map_or(0, |zygote| zygote.stopped));
                 let begun = begun.max(worker.stopped).max(worker.since);
                 worker.key == *key && worker.is_asleep() && now > begun + BESIDE_FAULTS
             });

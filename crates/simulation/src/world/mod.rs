@@ -152,7 +152,7 @@ pub struct World {
     traces: bool,
 }
 
-/// A worker that has died.
+/// A worker that has died, and may have a request or a wake-up.
 struct Dead {
     key: u64,
     instance: u32,
@@ -160,6 +160,8 @@ struct Dead {
     /// Since when it is dead, and its zygote too if that has died as well.
     since: u64,
     is_orphan: bool,
+    /// Whether there was a front that knew it. Another one is not told.
+    has_front: bool,
     /// When its front was told.
     told: Option<u64>,
 }
@@ -448,12 +450,16 @@ impl World {
             if status == Status::Code(EXIT_BOOT_FAILED) {
                 self.has_failed_to_start(worker.key);
             }
-            if self.fronts.iter().any(|front| front.knows(worker.key)) {
-                let Worker { key, instance, zygote, .. } = worker;
-                let is_orphan = self.zygotes.iter().all(|other| other.pid != zygote);
-                let since = now;
-                self.deaths.push(Dead { key, instance, zygote, since, is_orphan, told: None });
-            }
+            let Worker { key, instance, zygote, .. } = worker;
+            self.deaths.push(Dead {
+                key,
+                instance,
+                zygote,
+                since: now,
+                is_orphan: self.zygotes.iter().all(|other| other.pid != zygote),
+                has_front: self.fronts.iter().any(|front| front.knows(key)),
+                told: None,
+            });
             match self.zygotes.iter_mut().find(|zygote| zygote.pid == worker.zygote) {
                 Some(zygote) => {
                     zygote.ended.push((worker.index, worker.instance, status));
