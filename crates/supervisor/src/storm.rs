@@ -12,7 +12,8 @@ const FIRST: Duration = Duration::from_millis(100);
 /// Longest wait.
 pub const LONGEST: Duration = Duration::from_secs(10);
 
-/// Failures in a row, the last one, and until when to wait. Times are nanoseconds of `tokamak_cost::now`.
+/// Failures in a row, the last one, and until when to wait. Times are nanoseconds of
+/// `tokamak_cost::now`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Storm {
     failures: u32,
