@@ -248,6 +248,8 @@ shim_outcome shim_serve(const shim_request *request)
     zend_first_try {
         sapi_take_request(request);
         leave_directory(request);
+        /* PHP 8.4 leaves this set from the request before. Settings are judged by it. */
+        PG(modules_activated) = 0;
         values_apply(request);
         if (php_request_startup() == SUCCESS) {
             classic_begin();
