@@ -78,7 +78,7 @@ fn write(dir: &Path, name: &str, text: &str) {
 }
 
 fn php_fpm(dir: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new("/usr/sbin/php-fpm8.2");
+    let mut command = Command::new(crate::harness::php_fpm());
     command.arg("-n").args(words).current_dir(dir).output().expect("php-fpm")
 }
 

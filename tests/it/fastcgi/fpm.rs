@@ -2,12 +2,12 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::{Kind, Process, Setup, eventually, is_root};
+use crate::harness::{Kind, Process, Setup, eventually, is_root, php_fpm};
 
 /// Far above what a loaded machine needs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -61,8 +61,7 @@ impl Fpm {
         let file = |name: &str| self.directory.path().join(name);
         let arguments =
             ["--nodaemonize".into(), "--fpm-config".into(), file("fpm.conf").display().to_string()];
-        let process =
-            Process::start(Path::new("/usr/sbin/php-fpm8.2"), &arguments, &[], &file("log"));
+        let process = Process::start(&php_fpm(), &arguments, &[], &file("log"));
         self.process = Some(process);
         eventually(PATIENCE, || self.socket().exists().then_some(())).expect("php-fpm listens");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::{Kind, Process, Server, Setup, eventually, free_address};
+use crate::harness::{Kind, Process, Server, Setup, eventually, free_address, php_fpm};
 use crate::operate::{reload, status, status_when};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -74,7 +74,7 @@ fn applications(numbers: std::ops::RangeInclusive<u8>) -> Applications {
         fs::write(&file, text).unwrap();
         let arguments = ["--nodaemonize".into(), "--fpm-config".into(), file.display().to_string()];
         let log = directory.path().join("log");
-        let process = Process::start(Path::new("/usr/sbin/php-fpm8.2"), &arguments, &[], &log);
+        let process = Process::start(&php_fpm(), &arguments, &[], &log);
         let address: SocketAddr = format!("127.0.0.{number}:{port}").parse().unwrap();
         let listens = || std::net::TcpStream::connect(address).is_ok().then_some(());
         eventually(SOON, listens).expect("php-fpm listens");

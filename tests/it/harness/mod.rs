@@ -19,6 +19,7 @@ mod tokamak;
 mod web_servers;
 
 pub use connection::{Connection, Failure};
+pub use peer::php_fpm;
 pub use process::{Process, eventually};
 pub use request::{Multipart, Request, form, get, post};
 pub use response::{Framing, Response};

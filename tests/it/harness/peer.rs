@@ -40,7 +40,7 @@ pub(super) fn start_fpm(setup: &Setup, places: &Places) -> (Process, PathBuf) {
     fs::write(&pool, fpm_configuration(setup, places, &socket)).unwrap();
     let (program, command) = match setup.kind {
         Kind::Fpm | Kind::FpmSealed => (tokamak::program(), Some("fpm")),
-        _ => (installed("php-fpm8.2"), None),
+        _ => (php_fpm(), None),
     };
     let arguments = ["--nodaemonize", "--fpm-config", pool.to_str().unwrap()];
     let mut arguments: Vec<String> =
@@ -64,6 +64,13 @@ pub(super) fn installed(name: &str) -> PathBuf {
     let program = Path::new("/usr/sbin").join(name);
     assert!(program.exists(), "{} is missing: run scripts/setup test", program.display());
     program
+}
+
+/// php-fpm of the PHP that this machine has.
+pub fn php_fpm() -> PathBuf {
+    let found = ["php-fpm8.4", "php-fpm8.2"].map(|name| Path::new("/usr/sbin").join(name));
+    let program = found.iter().find(|program| program.exists());
+    program.expect("php-fpm is missing: run scripts/setup test").clone()
 }
 
 /// What Tokamak is told of the pool beyond php-fpm's configuration.

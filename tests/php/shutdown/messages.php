@@ -1,4 +1,4 @@
-<?php
+<?php error_reporting(E_ALL & ~E_DEPRECATED); // PHP 8.4 deprecates E_USER_ERROR
 // What is said by functions and handlers that run when the script is over.
 set_exception_handler(static function (Throwable $e): void { echo 'never called'; });
 match ($_GET['how']) {
