@@ -16,6 +16,7 @@ final class Channel
      * @param Closure(): mixed $probe what is seen: without pollution the same in every request
      * @param bool $later the polluting request cannot see its own pollution
      * @param ?string $needs an extension without which there is no such channel
+     * @param bool $exists whether the library that is installed does that at all
      */
     public function __construct(
         public Closure $pollute,
@@ -26,12 +27,13 @@ final class Channel
         public string $sealed = RESET,
         public bool $later = false,
         public ?string $needs = null,
+        public bool $exists = true,
     ) {
     }
 
     public function isHere(): bool
     {
-        return $this->needs === null || extension_loaded($this->needs);
+        return $this->exists && ($this->needs === null || extension_loaded($this->needs));
     }
 }
 

@@ -128,7 +128,10 @@ fn late_messages(kind: Kind) {
     ];
     // Each twice: nothing of the first may come in the second.
     for (how, body) in ways.iter().flat_map(|way| [way, way]) {
-        assert_eq!(&server.text(&format!("/shutdown/messages.php?how={how}")), body, "{how}");
+        let said = server.text(&format!("/shutdown/messages.php?how={how}"));
+        // PHP 8.4 says where a closure stands.
+        let said = said.replace(&format!("{{closure:{script}:7}}"), "{closure}");
+        assert_eq!(&said, body, "{how}");
     }
 }
 

@@ -1,6 +1,6 @@
 <?php error_reporting(E_ALL & ~E_DEPRECATED); // PHP 8.4 deprecates E_USER_ERROR
 // What is said by functions and handlers that run when the script is over.
-set_exception_handler(static function (Throwable $e): void { echo 'never called'; });
+if (PHP_VERSION_ID < 80400) set_exception_handler(static function () { echo 'never called'; });
 match ($_GET['how']) {
     'internal' => register_shutdown_function('trigger_error', 'from nowhere'),
     'internal-fatal' => register_shutdown_function('trigger_error', 'from nowhere', E_USER_ERROR),
