@@ -19,8 +19,8 @@ const TOLD_OF_ORPHAN: u64 = 1_500 * MILLI;
 const LONGEST_RUN: u64 = 1_800 * MILLI;
 /// When a request has an end whose worker was stopped as soon as it had claimed it: its event loop
 /// looks for three seconds, the site gets other processes, which may have had to wait for a minute
-/// since the last time, and the old ones are ended.
-const LONGEST_HOLD: u64 = 75 * SECOND;
+/// since the last time, or hang in their start for 90 seconds, and the old ones are ended.
+const LONGEST_HOLD: u64 = 180 * SECOND;
 /// When a request that nobody takes is refused: what it may wait, and two looks of its loop.
 const LONGEST_WAIT: u64 = 1_950 * MILLI;
 
