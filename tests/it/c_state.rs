@@ -34,7 +34,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("lifecycle.c", "first_directory own"),
     ("mappings.c", "is_child watcher"),
     ("outdated.c", "file_count files reason"),
-    ("paths.c", "learned lifetime paths"),
+    ("paths.c", "in_image learned lifetime paths"),
     ("patterns.c", "in_image noted"),
     ("process_state.c", "classic_doubt kept_world of_zygote own"),
     ("program_memory.c", "learned learned_count"),

@@ -28,18 +28,12 @@ typedef struct {
 static lasting_paths *paths;
 /* In the image. */
 static zend_long lifetime;
+static int in_image;     /* paths that the boot looked up */
 static uint64_t learned; /* digest of the cache; 0: nothing was learned */
 
 size_t paths_size(void)
 {
     return offsetof(lasting_paths, noted) + noted_size(ROOM);
-}
-
-void paths_begin(void *memory)
-{
-    paths = memory;
-    noted_begin(&paths->noted, ROOM);
-    lifetime = INI_INT("realpath_cache_ttl");
 }
 
 static time_t now(void)
@@ -63,6 +57,21 @@ static void visit(visitor see, void *context)
     }
 }
 
+static void count(realpath_cache_bucket *entry, void *total)
+{
+    (void)entry;
+    ++*(int *)total;
+}
+
+void paths_begin(void *memory)
+{
+    paths = memory;
+    noted_begin(&paths->noted, ROOM);
+    lifetime = INI_INT("realpath_cache_ttl");
+    in_image = 0;
+    visit(count, &in_image);
+}
+
 static void note(realpath_cache_bucket *entry, void *nothing)
 {
     (void)nothing;
@@ -75,6 +84,23 @@ void paths_note(void)
     visit(note, NULL);
 }
 
+static int is_of_most(const noted_text *path)
+{
+    return path->requests > paths->requests / 2;
+}
+
+/* To extend the image costs each request some pages, which only look-ups that it saves pay for: a
+ * booted application has its paths in the image already. */
+static int is_worth_it(void)
+{
+    int of_most = 0;
+
+    for (size_t i = 0; i < paths->noted.count; i++) {
+        of_most += is_of_most(&paths->noted.all[i]);
+    }
+    return of_most > in_image;
+}
+
 /* Whatever the cache held before: looking up the same paths again then fills it alike. */
 static void look_up(void)
 {
@@ -83,7 +109,7 @@ static void look_up(void)
     realpath_cache_clean();
     for (size_t i = 0; i < paths->noted.count; i++) {
         const noted_text *path = &paths->noted.all[i];
-        if (path->requests > paths->requests / 2) {
+        if (is_of_most(path)) {
             tsrm_realpath(noted_at(&paths->noted, path), resolved);
         }
     }
@@ -104,21 +130,24 @@ static uint64_t digest_of_cache(void)
     return digest;
 }
 
-static void keep(realpath_cache_bucket *entry, void *count)
+static void keep(realpath_cache_bucket *entry, void *total)
 {
     entry->expires = ZEND_LONG_MAX;
-    ++*(int *)count;
+    count(entry, total);
 }
 
 int paths_learn(void)
 {
-    int count = 0;
+    int kept = 0;
 
+    if (!is_worth_it()) {
+        return 0;
+    }
     look_up();
     learned = digest_of_cache();
-    visit(keep, &count);
+    visit(keep, &kept);
     paths->checked = now();
-    return count;
+    return kept;
 }
 
 int paths_are_due(void)
