@@ -1,4 +1,4 @@
-"""Two builds of Tokamak, every row of both contests, by turns: does a change make anything dearer?"""
+"""Two builds of Tokamak, in every row of both contests, by turns: what does a change cost?"""
 
 import argparse
 import signal
@@ -76,20 +76,22 @@ def rows(before: Iterable[Run], after: Iterable[Run]) -> list[Row]:
 
 def page(found: list[Row], about: str) -> str:
     """The whole summary.md."""
+    in_all = statistics.median(statistics.median(row.cpu) for row in found)
     head = ["row", "CPU µs/request before", "after", "ratio", "middle half", "requests/s", "errors"]
     parts = [
         "# Before and after",
-        "Each row is measured with both builds in turn, in each round; a ratio is taken within a round, and the median of the"
-        " rounds is shown. Below 1 the build after is cheaper; requests/s above 1 are more.",
+        "Each row is measured with both builds in turn, in each round; a ratio is taken within a"
+        " round, and the median of the rounds is shown. Below 1 the build after is cheaper;"
+        " requests/s above 1 are more.",
         table(head, [row.cells() for row in found]),
-        f"Median of all ratios of CPU: {statistics.median(statistics.median(row.cpu) for row in found):.3f}",
+        f"Median of all ratios of CPU: {in_all:.3f}",
         f"```\n{about.strip()}\n```",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def turns(plan: Plan, contests: tuple[Contest, Contest]) -> Iterable[tuple[int, Run]]:
-    """The runs: 0 for the build before, 1 for the one after. Who begins changes from round to round."""
+    """The runs: 0 for the build before, 1 for the one after. Who begins changes each round."""
     for number in range(plan.rounds):
         for peer, scenario in plan.pairs(shift=number):
             connections = plan.connections_of(scenario)[0]
@@ -100,12 +102,16 @@ def turns(plan: Plan, contests: tuple[Contest, Contest]) -> Iterable[tuple[int, 
 
 def parse(arguments: list[str]) -> tuple[Plan, Path, Path, Path]:
     """The plan, the two programs, and where the results go."""
-    parser = argparse.ArgumentParser(prog="bench/before-after", description="Compares two builds of Tokamak.")
+    about = "Compares two builds of Tokamak."
+    parser = argparse.ArgumentParser(prog="bench/before-after", description=about)
     option = parser.add_argument
     option("before", type=Path, help="the program `tokamak` of the build to compare with")
-    option("--after", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
-    option("--scenario", type=options.names(SCENARIOS), default=list(SCENARIOS), help="default: all")
-    option("--peers", type=options.names(dict.fromkeys(OURS)), default=OURS, help="default: all that are Tokamak")
+    this = REPO / "target/release/tokamak"
+    option("--after", type=Path, default=this, help="default: target/release/tokamak")
+    known = options.names(SCENARIOS)
+    option("--scenario", type=known, default=list(SCENARIOS), help="default: all")
+    ours = options.names(dict.fromkeys(OURS))
+    option("--peers", type=ours, default=OURS, help="default: all that are Tokamak")
     option("--rounds", type=options.positive, default=9, help="default: 9")
     option("--seconds", type=options.positive, default=1, help="of each run; default: 1")
     option("--connections", type=options.positive, default=64, help="default: 64")
@@ -136,7 +142,8 @@ def run(arguments: list[str]) -> int:
             for name, program in (("before", before), ("after", after)):
                 place = Path(directory) / name
                 place.mkdir()
-                contests.append(stack.enter_context(Contest(plan, replace(choice, tokamak=program), place)))
+                contest = Contest(plan, replace(choice, tokamak=program), place)
+                contests.append(stack.enter_context(contest))
             runs: tuple[list[Run], list[Run]] = ([], [])
             for side, seen in turns(plan, (contests[0], contests[1])):
                 say("before" if side == 0 else "after")

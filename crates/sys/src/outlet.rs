@@ -27,8 +27,8 @@ impl<Fd: AsFd> Outlet<Fd> {
                 // Another user's pipe, or a system without `/proc`, is written to as it is.
                 open(path, flags, Mode::empty()).ok()
             }
-            // A file has nobody who must read first, and opened anew it would have a place of its
-            // own to write at.
+            // Writing to a file does not block, as it never waits for a reader. Opened a second
+            // time, the file would have a second write position and lines would overwrite others.
             _ => None,
         };
         Outlet { fd, anew, is_socket: kind == Ok(FileType::Socket) }

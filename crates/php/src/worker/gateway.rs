@@ -77,7 +77,8 @@ impl Gateway {
             uri: request.field(Field::ScriptName),
             user: &self.user,
         };
-        // Nobody who reads: nobody who wants to know.
+        // An error means that the sender of the request has closed its pipe: it no longer wants
+        // these figures, and the worker goes on.
         let _ = job.usage(&usage);
     }
 
@@ -106,7 +107,8 @@ impl Gateway {
 }
 
 fn write_error(text: &[u8]) {
-    // Nobody who reads: nobody to tell.
+    // If standard error cannot be written to, there is no other place to report that, and the
+    // request must not fail for it.
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text);
 }
 

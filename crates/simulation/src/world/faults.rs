@@ -23,7 +23,8 @@ impl World {
         trace!(self, "FAULT {fault:?}");
         self.calm = self.calm.max(now);
         match fault {
-            // Where most of them sleep, a moment of the clock hits nobody who does something.
+            // Workers sleep most of the time, so a fault at a random time would nearly always hit
+            // an idle one. Half of these faults wait for a worker that is in the middle of a step.
             Fault::KillWorker | Fault::StopWorker(_) if self.random.chance(500) => {
                 self.ambush = Some((self.random.below(STEPS), fault));
             }

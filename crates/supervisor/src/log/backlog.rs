@@ -1,8 +1,9 @@
 //! Lines that wait for room in the error log, which may be a pipe that nobody reads. The supervisor
-//! does not wait with them: it has processes to replace and questions to answer.
+//! must not block on it: it has to replace processes and to answer the control socket.
 //!
-//! The front has a thread for that. The supervisor forks, so it must have a single thread; it
-//! writes what there is room for, and tries again a few times a second.
+//! In the front a thread writes the log and may block. The supervisor forks, so it must have a
+//! single thread. It therefore writes without blocking: what the pipe has no room for stays here,
+//! and the supervisor's loop tries to write it again a few times a second.
 
 use std::io;
 
