@@ -115,7 +115,7 @@ def parse(arguments: list[str]) -> tuple[Plan, Path, Path, Path]:
     option("--rounds", type=options.positive, default=9, help="default: 9")
     option("--seconds", type=options.positive, default=1, help="of each run; default: 1")
     option("--connections", type=options.positive, default=64, help="default: 64")
-    option("--out", type=Path, help="directory of the results; default: bench/results/<date>-<commit>-before-after")
+    option("--out", type=Path, help="default: bench/results/<date>-<commit>-before-after")
     chosen = parser.parse_args(arguments)
     for program in (chosen.before, chosen.after):
         if not program.exists():
