@@ -172,6 +172,29 @@ pub(super) trait Fifo {
         }
     }
 
+    /// Requests that no worker has claimed; withdrawn ones may be among them.
+    fn backlog(&self, tail: &Self::Half) -> u32 {
+        let head = self.head().load(Ordering::Acquire);
+        tail.load(Ordering::Relaxed).wrapping_sub(head)
+    }
+
+    /// Wakes workers for `owed` requests that were published, as far as they still wait. `false`:
+    /// too few workers sleep.
+    fn wake_for(&self, owed: u32, tail: &Self::Half) -> bool {
+        for _ in 0..owed {
+            // Looked at each time: where processors are few, a worker runs in place of this loop as
+            // soon as it is woken, and takes all that waits. It would sleep again by now, and be
+            // woken for nothing once for each request.
+            if self.backlog(tail) == 0 {
+                return true;
+            }
+            if !self.wake_one() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Wakes one sleeping worker, the lowest-numbered one: it is the one that ran last and has warm
     /// caches, and the idle ones above it can be retired. Whether there was one.
     fn wake_one(&self) -> bool {

@@ -281,11 +281,8 @@ impl Producer {
     /// Wakes workers for what was queued since the last time and still waits. Whether they were too
     /// few.
     pub fn wake_owed(&mut self) -> bool {
-        let mut owed = std::mem::take(&mut self.owed).min(self.backlog());
-        while owed > 0 && self.wake_worker() {
-            owed -= 1;
-        }
-        owed > 0
+        let owed = std::mem::take(&mut self.owed);
+        !self.segment.wake_for(owed, &self.tail)
     }
 
     /// Visits the slots in which something happened since the last look.
@@ -337,8 +334,7 @@ impl Producer {
     /// Requests that no worker has claimed, those of other event loops too; withdrawn ones may be
     /// among them.
     pub fn backlog(&self) -> u32 {
-        let head = self.segment.header().head.0.load(Ordering::Acquire);
-        self.tail.load(Ordering::Relaxed).wrapping_sub(head)
+        self.segment.backlog(&self.tail)
     }
 
     /// The most requests that [`Producer::backlog`] can count in a sound queue.

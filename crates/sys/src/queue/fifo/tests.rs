@@ -3,7 +3,7 @@
 //! for ever: so if a request waits beside a worker that sleeps, no thread can go on, and loom says
 //! "deadlock".
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32 as StdAtomicU32, Ordering};
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
 use loom::sync::{Arc, Condvar, Mutex};
@@ -70,6 +70,9 @@ struct Model {
     claims: Vec<AtomicU64>,
     sleepers: [AtomicU64; 1],
     bells: Vec<(AtomicU32, Mutex<()>, Condvar)>,
+    /// For a machine with one processor: who is woken takes all that waits before the other goes
+    /// on, and sleeps again. How often that was.
+    wakes: Option<StdAtomicU32>,
 }
 
 impl Fifo for Model {
@@ -105,6 +108,13 @@ impl Fifo for Model {
         }
     }
     fn wake(&self, worker: u16) {
+        if let Some(wakes) = &self.wakes {
+            wakes.fetch_add(1, Ordering::Relaxed);
+            while let Some(next) = self.front() {
+                self.take(next, u32::from(worker) + 1);
+            }
+            return self.lie_down(worker);
+        }
         let (_, lock, rung) = &self.bells[usize::from(worker)];
         let _guard = lock.lock().unwrap();
         rung.notify_one();
@@ -112,10 +122,10 @@ impl Fifo for Model {
 }
 
 impl Model {
-    fn new() -> Arc<Model> {
+    fn new() -> Model {
         // As `Segment::create` fills them: the first lap's tickets begin at 0.
         let empty = u64::from(u32::MAX) << 32;
-        Arc::new(Model {
+        Model {
             tail: AtomicU32::new(0),
             head: AtomicU32::new(0),
             cells: (0..CELLS).map(|_| AtomicU64::new(empty)).collect(),
@@ -124,7 +134,8 @@ impl Model {
             bells: (0..WORKERS)
                 .map(|_| (AtomicU32::new(0), Mutex::new(()), Condvar::new()))
                 .collect(),
-        })
+            wakes: None,
+        }
     }
 
     /// As `Consumer::advance`.
@@ -146,11 +157,7 @@ impl Model {
     /// What an event loop does for a request.
     fn submit(&self, slot: u32) -> u32 {
         let (ticket, owed) = self.publish(slot, &self.tail);
-        for _ in 0..owed {
-            if !self.wake_one() {
-                break;
-            }
-        }
+        self.wake_for(owed, &self.tail);
         ticket
     }
 
@@ -189,7 +196,7 @@ fn every_order(test: impl Fn() + Send + Sync + 'static) {
 #[test]
 fn two_event_loops_and_two_workers_leave_no_request_beside_a_sleeper() {
     every_order(|| {
-        let model = Model::new();
+        let model = Arc::new(Model::new());
         let stays = Arc::new(AtomicU32::new(0));
         let workers = [worker(&model, 0, &stays), worker(&model, 1, &stays)];
         let other = model.clone();
@@ -205,7 +212,7 @@ fn two_event_loops_and_two_workers_leave_no_request_beside_a_sleeper() {
 #[test]
 fn a_worker_that_leaves_takes_no_wake_up_with_it() {
     every_order(|| {
-        let model = Model::new();
+        let model = Arc::new(Model::new());
         let (leaves, stays) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let workers = [worker(&model, 0, &leaves), worker(&model, 1, &stays)];
         let other = model.clone();
@@ -226,7 +233,7 @@ fn a_worker_that_leaves_takes_no_wake_up_with_it() {
 #[test]
 fn a_request_is_withdrawn_or_taken_and_the_one_behind_it_is_served() {
     every_order(|| {
-        let model = Model::new();
+        let model = Arc::new(Model::new());
         let stays = Arc::new(AtomicU32::new(0));
         let taker = worker(&model, 0, &stays);
         let other = model.clone();
@@ -236,5 +243,16 @@ fn a_request_is_withdrawn_or_taken_and_the_one_behind_it_is_served() {
         event_loop.join().unwrap();
         let taken = taker.join().unwrap();
         assert!(!withdrawn || taken == Some(0), "withdrawn, and yet taken");
+    });
+}
+
+#[test]
+fn a_worker_that_has_taken_all_requests_is_not_woken_for_each_of_them() {
+    every_order(|| {
+        let model = Model { wakes: Some(StdAtomicU32::new(0)), ..Model::new() };
+        model.lie_down(0);
+        let owed: u32 = [0, 1].map(|slot| model.publish(slot, &model.tail).1).iter().sum();
+        assert!(model.wake_for(owed, &model.tail));
+        assert_eq!((owed, model.wakes.unwrap().into_inner()), (2, 1));
     });
 }
