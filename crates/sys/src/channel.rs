@@ -14,7 +14,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg,
     sendmsg, socketpair,
 };
 
@@ -82,12 +82,32 @@ impl Channel {
         }
     }
 
+    /// How long the next message is, if there is one: 0 at the end of the channel. Processes look
+    /// some times a second and mostly find nothing, so memory is taken for what has come.
+    fn length_of_next(&self) -> io::Result<Option<usize>> {
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK | RecvFlags::TRUNC;
+        loop {
+            match recv(&self.fd, &mut [0_u8; 0], flags) {
+                Ok((_, length)) => return Ok(Some(length)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::CONNRESET) => return Ok(Some(0)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Takes the next message if there is one; never waits.
     ///
     /// A message longer than [`MAX_MESSAGE`] or with too many descriptors is an `InvalidData`
     /// error, and is gone with all that came with it.
     pub fn receive(&self) -> io::Result<Received> {
-        let mut bytes = vec![0_u8; MAX_MESSAGE];
+        let length = match self.length_of_next()? {
+            None => return Ok(Received::Nothing),
+            Some(0) => return Ok(Received::Closed),
+            Some(length) => length,
+        };
+        let mut bytes = vec![0_u8; length.min(MAX_MESSAGE)];
         let mut room = [MaybeUninit::uninit(); ANCILLARY];
         let mut ancillary = RecvAncillaryBuffer::new(&mut room);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
