@@ -1,0 +1,389 @@
+"""What a request costs, counted and not timed, against the figures that the repository keeps.
+
+Instructions are counted by callgrind: for five ways of answering, in the front and in the PHP process. Sealed mode cannot run
+under valgrind, so its pages, system calls and context switches are counted. One client asks, one request after the other, so a
+count does not depend on how fast the machine is or what else it does.
+"""
+
+import argparse
+import http.client
+import json
+import platform
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import sites
+from .main import stop_politely
+from .process import Server, free_port
+from .sites import REPO
+
+FIGURES = REPO / "bench/guard.json"
+TOLERANCE = 0.03
+WARM = 300
+"""Requests before anything counts: opcache, PHP's caches, pages that become hot, the learning of sealed mode."""
+COUNTED = 100
+ROUNDS = 5
+IDLE = 0.4
+"""Seconds in which it is counted what an idle server does."""
+SETTLED = 3000
+"""Requests after which sealed mode has given back the pages that it need not copy."""
+START = 120
+"""Seconds in which a server must answer; valgrind makes it start fifty times more slowly."""
+
+CONFIG = """\
+listen = ["127.0.0.1:{port}"]
+control = "{control}"
+loops = 1
+"""
+SITE = """
+[[site]]
+host = "{name}"
+root = "{root}"
+{rest}
+"""
+SCRIPT = "/index.php?id=7"
+PAGE_SIZE = 366 * 28
+PHP = """\
+[site.pool]
+workers = 1
+manager = "static"
+"""
+WORKER = f'worker = "site/worker.php"\n{PHP}'
+INI = """\
+zend_extension = opcache
+variables_order = EGPCS
+"""
+"""No other extension, whichever are installed: each has its own work in a request."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of answering a request: a site, by its host name, and a path."""
+
+    name: str
+    path: str
+    settings: str
+    is_right: Callable[[bytes], bool]
+    php: bool = False
+    """Whether a PHP process takes part."""
+
+
+def is_page(body: bytes) -> bool:
+    """Whether this is the whole page of 10 KiB."""
+    return len(body) == PAGE_SIZE
+
+
+def tells_the_request(body: bytes) -> bool:
+    """Whether the script has seen this very request."""
+    return json.loads(body) == {"path": SCRIPT, "id": "7"}
+
+
+WAYS = [
+    Way("lua", "/empty", 'mode = "fastcgi"\nlua_raw_url = ["site/empty.lua"]', sites.is_empty_answer),
+    Way("file", "/page.html", 'mode = "fastcgi"', is_page),
+    Way("cached", "/", f'mode = "classic"\ncache = true\n{PHP}', is_page),
+    Way("classic", SCRIPT, f'mode = "classic"\n{PHP}', tells_the_request, php=True),
+    Way("worker", SCRIPT, f'mode = "worker"\n{WORKER}', tells_the_request, php=True),
+]
+SEALED = Way("sealed", SCRIPT, f'mode = "sealed"\n{WORKER}', tells_the_request, php=True)
+
+# As many variables as a service manager gives, the same on each machine.
+ENVIRONMENT = {f"SERVICE_VARIABLE_{number:02}": f"value-{number}" for number in range(40)} | {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG": "C.UTF-8",
+    "HOME": "/root",
+}
+
+
+class Broken(Exception):
+    """Something could not be counted; the text says what and why."""
+
+
+class Client:
+    """One kept connection."""
+
+    def __init__(self, port: int, timeout: float = 60) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+
+    def get(self, way: Way) -> None:
+        """One request, whose answer must be right."""
+        self.connection.request("GET", way.path, headers={"Host": way.name})
+        answer = self.connection.getresponse()
+        body = answer.read()
+        if answer.status != 200 or not way.is_right(body):
+            raise Broken(f"{way.name}: status {answer.status}, {body[:200]!r}")
+
+    def get_many(self, way: Way, number: int) -> None:
+        """So many, one after the other."""
+        for _ in range(number):
+            self.get(way)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that answers."""
+
+    tokamak: Path
+    control: Path
+    client: Client
+
+    def status(self) -> dict:
+        """What `tokamak status --json` says."""
+        command = [f"{self.tokamak}", "status", "--json", "--control", f"{self.control}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        return json.loads(done.stdout)
+
+    def processes(self, way: Way) -> dict[str, int]:
+        """The numbers of the front and, if it takes part, of the only worker of this way."""
+        status = self.status()
+        found = {"front": status["front_pid"]}
+        if way.php:
+            pool = next(pool for pool in status["pools"] if pool["site"] == way.name)
+            (worker,) = pool["workers"]
+            found["php"] = worker["pid"]
+        return found
+
+
+def files(directory: Path) -> Path:
+    """The document root of all ways."""
+    root = directory / "site"
+    shutil.copytree(REPO / "bench/sites/guard", root)
+    shutil.copy(REPO / "bench/sites/lua/empty.lua", root)
+    (root / "cached").mkdir()
+    shutil.copy(REPO / "bench/sites/page/index.php", root / "cached")
+    (root / "page.html").write_bytes(b"x" * PAGE_SIZE)
+    return root
+
+
+@contextmanager
+def serving(tokamak: Path, ways: list[Way], before: list[str], directory: Path) -> Iterator[Running]:
+    """The server with a site for each way, behind the command `before` (valgrind, or nothing)."""
+    root, port, control = files(directory), free_port(), directory / "control"
+    text = CONFIG.format(port=port, control=control)
+    for way in ways:
+        below = root / "cached" if way.name == "cached" else root
+        text += SITE.format(name=way.name, root=below, rest=way.settings)
+    config = directory / "tokamak.toml"
+    config.write_text(text)
+    (directory / "php.ini").write_text(INI)
+    environment = ENVIRONMENT | {"PHPRC": f"{directory}", "PHP_INI_SCAN_DIR": ""}
+    log = directory / "output.log"
+    server = Server()
+    try:
+        server.start([*before, f"{tokamak}", "serve", "--config", f"{config}"], environment, log)
+        wait_until_it_answers(port, server, log)
+        yield Running(tokamak, control, Client(port))
+    finally:
+        server.stop(patience=60)
+
+
+def wait_until_it_answers(port: int, server: Server, log: Path) -> None:
+    """Returns when connections are accepted."""
+    deadline = time.monotonic() + START
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            if server.dead_root() is not None or time.monotonic() > deadline:
+                raise Broken(f"the server does not start:\n{log.read_text()}") from None
+            time.sleep(0.1)
+
+
+def callgrind_control(*arguments: str) -> None:
+    """Tells a process under callgrind something."""
+    subprocess.run(["callgrind_control", *arguments], check=True, capture_output=True, timeout=60)
+
+
+def total(path: Path) -> int:
+    """The instructions that a file of callgrind tells."""
+    found = re.search(r"^(?:totals|summary): (\d+)", path.read_text(), re.MULTILINE)
+    if found is None:
+        raise Broken(f"{path} has no total")
+    return int(found[1])
+
+
+def count(processes: dict[str, int], directory: Path, work: Callable[[], None]) -> tuple[dict[str, int], float]:
+    """Instructions in each process, by their names, while something is done, and the seconds that it took."""
+    for pid in processes.values():
+        callgrind_control("--zero", f"{pid}")
+    start = time.monotonic()
+    work()
+    seconds = time.monotonic() - start
+    found = {}
+    for process, pid in processes.items():
+        callgrind_control("--dump", f"{pid}")
+        (dump,) = directory.glob(f"count.{pid}.[0-9]*")
+        found[process] = total(dump)
+        dump.unlink()
+    return found, seconds
+
+
+def count_way(client: Client, way: Way, processes: dict[str, int], directory: Path) -> dict[str, float]:
+    """Instructions per request in each process, by their names."""
+    rounds: dict[str, list[float]] = {process: [] for process in processes}
+    for _ in range(ROUNDS):
+        idle, idle_seconds = count(processes, directory, lambda: time.sleep(IDLE))
+        busy, seconds = count(processes, directory, lambda: client.get_many(way, COUNTED))
+        for process in processes:
+            # An event loop looks after its connections and its processor some times a second, asked or not.
+            beside = idle[process] / idle_seconds * seconds
+            rounds[process].append((busy[process] - beside) / COUNTED)
+    return {process: statistics.median(counts) for process, counts in rounds.items()}
+
+
+def instructions(tokamak: Path, directory: Path) -> dict[str, float]:
+    """Instructions per request of each way, in each process."""
+    valgrind = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes"]
+    valgrind += [f"--callgrind-out-file={directory}/count.%p"]
+    found = {}
+    with serving(tokamak, WAYS, valgrind, directory) as running:
+        for way in WAYS:
+            running.client.get_many(way, WARM)
+            processes = running.processes(way)
+            for process, number in count_way(running.client, way, processes, directory).items():
+                found[f"{way.name}, {process}: instructions"] = round(number)
+    return found
+
+
+@contextmanager
+def tracing(pid: int, output: Path) -> Iterator[None]:
+    """Has strace count the system calls of a process, all its threads included."""
+    command = ["strace", "-f", "-c", "-U", "calls,name", "-o", f"{output}", "-p", f"{pid}"]
+    tracer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 20
+        while not all(is_traced(task) for task in Path(f"/proc/{pid}/task").iterdir()):
+            if time.monotonic() > deadline or tracer.poll() is not None:
+                raise Broken(f"strace cannot look at process {pid}")
+            time.sleep(0.01)
+        yield
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        tracer.wait(20)
+
+
+def is_traced(task: Path) -> bool:
+    """Whether a thread has a tracer."""
+    return "TracerPid:\t0\n" not in (task / "status").read_text()
+
+
+WAITING = {"futex", "restart_syscall"}
+"""How often a worker waits depends on how quickly it is asked again; it shows under context switches."""
+
+
+def calls(output: str) -> int:
+    """The calls that a table of strace counts, without those that wait for a request."""
+    rows = (line.split() for line in output.splitlines())
+    return sum(int(row[0]) for row in rows if len(row) == 2 and row[0].isdigit() and row[1] not in WAITING | {"total"})
+
+
+def switches(pid: int) -> int:
+    """How often the threads of a process have gone to sleep so far."""
+    texts = ((task / "status").read_text() for task in Path(f"/proc/{pid}/task").iterdir())
+    return sum(int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", text, re.MULTILINE)[1]) for text in texts)
+
+
+def sealed(tokamak: Path, directory: Path) -> dict[str, float]:
+    """What can be counted of a sealed request, which valgrind cannot run: per request, of its process."""
+    with serving(tokamak, [SEALED], [], directory) as running:
+        running.client.get_many(SEALED, SETTLED)
+        pid = running.processes(SEALED)["php"]
+        rounds = []
+        for _ in range(ROUNDS):
+            before = switches(pid)
+            running.client.get_many(SEALED, COUNTED)
+            rounds.append((switches(pid) - before) / COUNTED)
+        output = directory / "calls"
+        with tracing(pid, output):
+            running.client.get_many(SEALED, COUNTED)
+        (pool,) = running.status()["pools"]
+        (worker,) = pool["workers"]
+    return {
+        "sealed, php: pages rolled back": worker["hot_pages"],
+        "sealed, php: system calls": round(calls(output.read_text()) / COUNTED, 1),
+        "sealed, php: context switches": round(statistics.median(rounds), 2),
+    }
+
+
+def everything(tokamak: Path) -> dict[str, float]:
+    """All counts."""
+    found: dict[str, float] = {}
+    for counted in (instructions, sealed):
+        with tempfile.TemporaryDirectory(prefix="tokamak-guard-") as directory:
+            found |= counted(tokamak, Path(directory))
+    return found
+
+
+def versions(tokamak: Path) -> dict[str, str]:
+    """What the counts depend on beside the code."""
+    rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
+    php = subprocess.run([f"{tokamak}", "php-info"], capture_output=True, text=True, check=True, timeout=60).stdout
+    found = re.search(r"^PHP\s+(\S+)", php, re.MULTILINE)
+    # By these libc chooses its functions for memory and texts.
+    flags = set(Path("/proc/cpuinfo").read_text().split())
+    processor = " ".join([platform.machine(), *sorted(flags & {"avx2", "avx512vl", "erms", "fsrm"})])
+    return {"rustc": rustc.strip(), "php": found[1] if found else "unknown", "processor": processor}
+
+
+def compare(kept: dict[str, float], found: dict[str, float]) -> tuple[list[str], bool]:
+    """A line for each figure, and whether all are as they were."""
+    lines, good = [], kept.keys() == found.keys()
+    for name, now in found.items():
+        was = kept.get(name)
+        if was is None:
+            lines.append(f"{name}: {now}, not kept yet")
+            continue
+        change = (now - was) / was
+        verdict = ""
+        if change > TOLERANCE:
+            good, verdict = False, "  <- costs more"
+        elif change < -TOLERANCE:
+            good, verdict = False, "  <- costs less: keep the new figure"
+        lines.append(f"{name}: {now} (kept {was}, {change:+.1%}){verdict}")
+    lines += [f"{name}: kept, but not counted any more" for name in kept.keys() - found.keys()]
+    return lines, good
+
+
+def run(arguments: list[str]) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="bench/guard", description="Counts what a request costs and compares it with the figures in bench/guard.json."
+    )
+    parser.add_argument("--tokamak", type=Path, default=REPO / "target/quick/tokamak", help="the program (%(default)s)")
+    parser.add_argument("--keep", action="store_true", help="keep these figures from now on")
+    choice = parser.parse_args(arguments)
+    about = versions(choice.tokamak)
+    signal.signal(signal.SIGTERM, stop_politely)
+    try:
+        found = everything(choice.tokamak)
+    except Broken as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    if choice.keep:
+        FIGURES.write_text(json.dumps({"with": about, "per request": found}, indent=4) + "\n")
+        print(f"kept in {FIGURES.relative_to(REPO)}")
+        return 0
+    kept = json.loads(FIGURES.read_text())
+    lines, good = compare(kept["per request"], found)
+    if not good:
+        # A real change is there again; a moment in which the machine did much else is not.
+        lines, good = compare(kept["per request"], everything(choice.tokamak))
+    print("\n".join(lines))
+    if kept["with"] != about:
+        print(f"not judged: the figures were kept with {kept['with']}, these are of {about}")
+        return 0
+    if not good:
+        print("If the change is meant: bench/guard --keep, and commit bench/guard.json with it.", file=sys.stderr)
+    return 0 if good else 1

@@ -1,0 +1,39 @@
+"""The guard counts right, and tells a change from none."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+from driver import guard
+
+
+class Counts(unittest.TestCase):
+    def test_the_total_of_callgrind(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "count")
+            path.write_text("# callgrind format\nevents: Ir\nfn=(1) main\n5 99\n\ntotals: 1234\n")
+            self.assertEqual(guard.total(path), 1234)
+            path.write_text("# cut short\n")
+            with self.assertRaises(guard.Broken):
+                guard.total(path)
+
+    def test_calls_of_strace_without_those_that_wait(self):
+        table = "    calls syscall\n--------- ------\n      100 write\n       99 getpid\n       30 futex\n--------- ------\n      229 total\n"
+        self.assertEqual(guard.calls(table), 199)
+
+
+class Verdict(unittest.TestCase):
+    def test_within_three_percent_is_the_same(self):
+        for now in (97.1, 100, 102.9):
+            self.assertTrue(guard.compare({"a": 100}, {"a": now})[1])
+
+    def test_more_and_less_are_changes(self):
+        for now, words in ((104, "costs more"), (96, "keep the new figure")):
+            lines, good = guard.compare({"a": 100}, {"a": now})
+            self.assertFalse(good)
+            self.assertIn(words, lines[0])
+
+    def test_a_figure_that_is_missing_on_either_side_is_told(self):
+        lines, good = guard.compare({"a": 1}, {"b": 1})
+        self.assertFalse(good)
+        self.assertEqual(len(lines), 2)
