@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,10 +124,19 @@ class Client:
         if answer.status != 200 or not way.is_right(body):
             raise Broken(f"{way.name}: status {answer.status}, {body[:200]!r}")
 
-    def get_many(self, way: Way, number: int) -> None:
-        """So many, one after the other."""
+    def get_many(self, way: Way, number: int, processes: Iterable[int] = ()) -> None:
+        """So many, one after the other, each when these processes have nothing left to do: else they would sleep for some
+        requests and not for others."""
         for _ in range(number):
+            while any(is_running(pid) for pid in processes):
+                time.sleep(0.0001)
             self.get(way)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a thread of the process does something."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return any((task / "stat").read_text().rsplit(") ", 1)[1][0] not in "St" for task in tasks)
 
 
 @dataclass(frozen=True)
@@ -235,7 +244,7 @@ def count_way(client: Client, way: Way, processes: dict[str, int], directory: Pa
     rounds: dict[str, list[float]] = {process: [] for process in processes}
     for _ in range(ROUNDS):
         idle, idle_seconds = count(processes, directory, lambda: time.sleep(IDLE))
-        busy, seconds = count(processes, directory, lambda: client.get_many(way, COUNTED))
+        busy, seconds = count(processes, directory, lambda: client.get_many(way, COUNTED, processes.values()))
         for process in processes:
             # An event loop looks after its connections and its processor some times a second, asked or not.
             beside = idle[process] / idle_seconds * seconds
@@ -299,12 +308,11 @@ def sealed(tokamak: Path, directory: Path) -> dict[str, float]:
     """What can be counted of a sealed request, which valgrind cannot run: per request, of its process."""
     with serving(tokamak, [SEALED], [], directory) as running:
         running.client.get_many(SEALED, SETTLED)
-        pid = running.processes(SEALED)["php"]
-        rounds = []
-        for _ in range(ROUNDS):
-            before = switches(pid)
-            running.client.get_many(SEALED, COUNTED)
-            rounds.append((switches(pid) - before) / COUNTED)
+        processes = running.processes(SEALED)
+        pid = processes["php"]
+        before = switches(pid)
+        running.client.get_many(SEALED, COUNTED, processes.values())
+        slept = switches(pid) - before
         output = directory / "calls"
         with tracing(pid, output):
             running.client.get_many(SEALED, COUNTED)
@@ -313,7 +321,7 @@ def sealed(tokamak: Path, directory: Path) -> dict[str, float]:
     return {
         "sealed, php: pages rolled back": worker["hot_pages"],
         "sealed, php: system calls": round(calls(output.read_text()) / COUNTED, 1),
-        "sealed, php: context switches": round(statistics.median(rounds), 2),
+        "sealed, php: context switches": round(slept / COUNTED, 1),
     }
 
 
