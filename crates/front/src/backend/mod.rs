@@ -3,7 +3,7 @@
 
 pub mod cgi;
 pub mod fastcgi;
-mod php;
+pub mod php;
 pub mod response_head;
 
 use std::borrow::Cow;
@@ -126,7 +126,7 @@ pub fn is_safe<B>(request: &Request<B>) -> bool {
 
 impl<'a> Arrival<'a> {
     /// A request that may be repeated.
-    fn call(
+    pub fn call(
         self,
         request: &'a Request<()>,
         script: &'a Script,

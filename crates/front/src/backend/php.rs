@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::task::{self, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tokamak_cost::Ledger;
@@ -37,16 +37,68 @@ pub async fn ask(
     may_decline: bool,
     ledger: &mut Ledger,
 ) -> Result<Option<Response<Source>>, BackendError> {
-    let mut exchange = submit(gate, call, body)?;
-    let mut first = head(call.arrival.caller, &mut exchange).await;
-    if call.is_repeatable && first.as_ref().is_err_and(may_retry) {
-        exchange = submit(gate, call, Body::Empty)?;
-        first = head(call.arrival.caller, &mut exchange).await;
+    let mut asked = WorkerCall::new(body);
+    poll_fn(|cx| asked.poll(gate, call, may_decline, ledger, cx)).await
+}
+
+/// A request to workers, until its response begins.
+pub struct WorkerCall {
+    /// The request's body, until it is queued.
+    body: Body,
+    exchange: Option<QueuedRequest>,
+    has_been_repeated: bool,
+}
+
+impl WorkerCall {
+    /// A request with this body, which is still to be queued.
+    pub fn new(body: Body) -> WorkerCall {
+        WorkerCall { body, exchange: None, has_been_repeated: false }
     }
-    match first? {
-        Some(head) if may_decline && head.status() == DECLINED => Ok(None),
-        Some(head) => Ok(Some(respond(call, head, exchange, ledger)?)),
-        None => Err(Failure::WorkerBroken.into()),
+
+    /// Queues the request and waits for the response to begin, passing interim responses on. The
+    /// gate and the request are the same each time; the rest is as for [`ask`].
+    pub fn poll(
+        &mut self,
+        gate: &Gate,
+        call: &BackendRequest<'_>,
+        may_decline: bool,
+        ledger: &mut Ledger,
+        cx: &mut task::Context<'_>,
+    ) -> Poll<Result<Option<Response<Source>>, BackendError>> {
+        loop {
+            let exchange = match &mut self.exchange {
+                Some(exchange) => exchange,
+                None => self.exchange.insert(submit(gate, call, std::mem::take(&mut self.body))?),
+            };
+            match ready!(exchange.poll_event(cx)) {
+                Ok(Event::Head(head)) if may_decline && head.status() == DECLINED => {
+                    return Poll::Ready(Ok(None));
+                }
+                Ok(Event::Head(head)) => {
+                    let exchange = self.exchange.take();
+                    let response = exchange.map(|exchange| respond(call, &head, exchange, ledger));
+                    return Poll::Ready(response.transpose().map_err(BackendError::from));
+                }
+                Ok(Event::Interim(head)) => send_interim(call.arrival.caller, &head),
+                // A worker sends these only for requests over FastCGI.
+                Ok(Event::Stderr(_) | Event::Usage(_)) => {}
+                Ok(Event::Body(_)) => return Poll::Ready(Err(WorkerError::Malformed.into())),
+                Ok(Event::End(_)) => return Poll::Ready(Err(Failure::WorkerBroken.into())),
+                Err(fault) if self.may_be_repeated(call, &fault) => {
+                    self.has_been_repeated = true;
+                    self.exchange = None;
+                }
+                Err(fault) => return Poll::Ready(Err(fault.into())),
+            }
+        }
+    }
+
+    /// Whether the request may be given to another worker.
+    fn may_be_repeated(&self, call: &BackendRequest<'_>, fault: &WorkerError) -> bool {
+        call.is_repeatable
+            && !self.has_been_repeated
+            && fault.allows_another()
+            && Failure::from(fault).retry() == Retry::Once
     }
 }
 
@@ -54,11 +106,6 @@ impl From<WorkerError> for BackendError {
     fn from(fault: WorkerError) -> BackendError {
         BackendError { failure: Failure::from(&fault), reason: fault.to_string().into() }
     }
-}
-
-/// Whether the request may be given to another worker.
-fn may_retry(fault: &WorkerError) -> bool {
-    fault.allows_another() && Failure::from(fault).retry() == Retry::Once
 }
 
 fn submit(gate: &Gate, call: &BackendRequest<'_>, body: Body) -> Result<QueuedRequest, Failure> {
@@ -70,24 +117,6 @@ fn submit(gate: &Gate, call: &BackendRequest<'_>, body: Body) -> Result<QueuedRe
             Refused::TooLarge => Failure::HeadTooLarge,
         })
     })
-}
-
-/// Waits for the response's head, passing interim responses on. `None`: the worker ended without
-/// one.
-async fn head(
-    caller: &Caller,
-    exchange: &mut QueuedRequest,
-) -> Result<Option<ResponseHead>, WorkerError> {
-    loop {
-        match poll_fn(|context| exchange.poll_event(context)).await? {
-            Event::Head(head) => return Ok(Some(head)),
-            Event::Interim(head) => send_interim(caller, &head),
-            Event::Body(_) => return Err(WorkerError::Malformed),
-            // A worker sends these only for requests over FastCGI.
-            Event::Stderr(_) | Event::Usage(_) => {}
-            Event::End(_) => return Ok(None),
-        }
-    }
 }
 
 /// Passes on an interim response. An invalid one is dropped.
@@ -109,8 +138,8 @@ fn send_interim(caller: &Caller, head: &ResponseHead) {
 
 fn respond(
     call: &BackendRequest<'_>,
-    head: ResponseHead,
-    mut exchange: QueuedRequest,
+    head: &ResponseHead,
+    exchange: QueuedRequest,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
     let mut response = Response::new(Source::Empty);
@@ -130,47 +159,16 @@ fn respond(
     if !sound {
         return Err(Failure::WorkerBroken);
     }
-    let Some(left) = exchange.body_left() else {
-        length::give(
-            &call.arrival.site.config,
-            call.request,
-            &mut response,
-            Source::Worker(Box::new(exchange)),
-        );
-        return Ok(response);
-    };
-    // The worker is done and the whole body is here: send it as one piece, with its real length.
-    let (body, outcome) = whole(&mut exchange, left);
-    if outcome == Outcome::Broken {
-        return Err(Failure::WorkerBroken);
-    }
-    exchange.stamp(ledger);
-    length::give(&call.arrival.site.config, call.request, &mut response, Source::Whole(body));
-    Ok(response)
-}
-
-fn whole(exchange: &mut QueuedRequest, left: usize) -> (Bytes, Outcome) {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let (mut one, mut many) = (Bytes::new(), BytesMut::new());
-    loop {
-        match exchange.poll_event(&mut context) {
-            std::task::Poll::Ready(Ok(Event::Body(bytes))) => {
-                if bytes.len() == left {
-                    one = bytes;
-                } else {
-                    many.reserve(left - many.len());
-                    many.extend_from_slice(&bytes);
-                }
-            }
-            std::task::Poll::Ready(Ok(Event::End(outcome))) => {
-                return (if many.is_empty() { one } else { many.freeze() }, outcome);
-            }
-            std::task::Poll::Ready(Ok(_)) => {}
-            // Unreachable, because everything had been read. Treat it as a cut response all the
-            // same.
-            std::task::Poll::Ready(Err(_)) | std::task::Poll::Pending => {
-                return (Bytes::new(), Outcome::Broken);
-            }
+    let source = match exchange.whole() {
+        Some((_, Outcome::Broken)) => return Err(Failure::WorkerBroken),
+        // The worker is done and the whole body is here: send it as one piece, with its real
+        // length.
+        Some((body, Outcome::Complete)) => {
+            exchange.stamp(ledger);
+            Source::Whole(body)
         }
-    }
+        None => Source::Worker(Box::new(exchange)),
+    };
+    length::give(&call.arrival.site.config, call.request, &mut response, source);
+    Ok(response)
 }

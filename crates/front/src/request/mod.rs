@@ -2,5 +2,6 @@
 //! scripts as hooks between its phases.
 
 pub mod body;
+mod direct;
 pub mod pipeline;
 mod script;

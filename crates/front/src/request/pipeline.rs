@@ -29,6 +29,7 @@ use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 
 use super::body::{Cut, Incoming, gather};
+use super::direct::{Direct, is_direct};
 use super::script::{self, Work};
 use crate::backend::cgi::Variables;
 use crate::backend::fastcgi::Authorization;
@@ -82,6 +83,9 @@ where
     let caller = Caller::Client(client);
     match Pending::begin(context, &caller, parts, (body, length), &mut guard.ledger) {
         Ok(response) => Serving::Now(Some(respond(response, guard))),
+        Err(Pending::Plain(plain)) if is_direct(context, &plain) => {
+            Serving::Direct(Box::new(Direct::new(context.clone(), caller, plain, guard)))
+        }
         Err(pending) => {
             let context = context.clone();
             Serving::Later(Box::pin(wait(context, caller, pending, incoming, guard)))
@@ -93,6 +97,8 @@ where
 pub enum Serving {
     /// The response is there, until it is taken.
     Now(Option<Response<Reply>>),
+    /// The response comes from workers.
+    Direct(Box<Direct>),
     /// The response comes later.
     Later(Pin<Box<dyn Future<Output = Result<Response<Reply>, Gone>> + Send>>),
 }
@@ -103,6 +109,7 @@ impl Future for Serving {
     fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
             Serving::Now(response) => Poll::Ready(response.take().ok_or(Gone)),
+            Serving::Direct(direct) => direct.poll(cx),
             Serving::Later(later) => later.as_mut().poll(cx),
         }
     }
@@ -132,7 +139,7 @@ where
 }
 
 /// The last step of every response to a client.
-fn respond(response: Response<Source>, mut guard: Box<RequestGuard>) -> Response<Reply> {
+pub fn respond(response: Response<Source>, mut guard: Box<RequestGuard>) -> Response<Reply> {
     if let Some((entry, _)) = guard.entry.as_deref_mut() {
         entry.status = response.status().as_u16();
     }
@@ -201,13 +208,16 @@ enum Pending {
     Scripted { begun: script::Begun, head_only: bool },
 }
 
-struct Plain {
+/// A request of a site without scripts.
+pub struct Plain {
     /// The index of its site.
-    site_index: usize,
-    request: Request<()>,
+    pub site_index: usize,
+    /// The request; its body has been taken.
+    pub request: Request<()>,
     /// Its body, if it has been read.
-    body: Option<Body>,
-    decision: Decision,
+    pub body: Option<Body>,
+    /// What is to answer it.
+    pub decision: Decision,
 }
 
 impl Pending {
@@ -271,7 +281,7 @@ impl Pending {
 }
 
 /// Removes the body from a response if the request was a HEAD.
-fn finish(mut response: Response<Source>, head_only: bool) -> Response<Source> {
+pub fn finish(mut response: Response<Source>, head_only: bool) -> Response<Source> {
     // Keep the length of the body that a GET would get. But PHP drops the body of a HEAD itself,
     // and then the length is not known.
     if head_only

@@ -120,20 +120,29 @@ impl QueuedRequest {
         Poll::Ready(Ok(event))
     }
 
-    /// If the worker has ended the response: how many bytes of body are still to come from this
-    /// exchange.
-    pub fn body_left(&self) -> Option<usize> {
-        self.ended?;
+    /// If the worker has ended the response: all that is left of the body, in one piece, and how it
+    /// ended. Nothing if that is damaged: whoever reads on is told.
+    pub fn whole(&self) -> Option<(Bytes, Outcome)> {
+        let outcome = self.ended?.outcome;
+        let (mut one, mut many): (&[u8], _) = (b"", Vec::new());
         let mut rest = &self.frames[..];
-        let mut left = 0;
         while !rest.is_empty() {
             let (frame, tail) = split_frame(rest).ok()?;
-            if let Frame::Body(bytes) = frame {
-                left += bytes.len();
+            match frame {
+                Frame::Body(bytes) if one.is_empty() => one = bytes,
+                Frame::Body(bytes) => {
+                    if many.is_empty() {
+                        many.reserve(self.frames.len());
+                        many.extend_from_slice(one);
+                    }
+                    many.extend_from_slice(bytes);
+                }
+                _ => {}
             }
             rest = tail;
         }
-        Some(left)
+        let body = if many.is_empty() { self.frames.slice_ref(one) } else { many.into() };
+        Some((body, outcome))
     }
 
     /// The process id of the worker that took the request, as it says itself; nothing if it is

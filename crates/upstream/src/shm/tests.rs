@@ -258,6 +258,30 @@ fn a_response_that_was_finished_is_whole_though_its_worker_ends_before_a_slow_cl
 }
 
 #[test]
+fn a_body_in_several_pieces_is_whole_once_the_worker_has_ended_it() {
+    let (client, _segment, _bell, mut exchange, mut job) = claimed(10_000);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    job.send_head(200, std::iter::empty()).unwrap();
+    job.write(b"ab").unwrap();
+    job.flush().unwrap();
+    client.fall_asleep();
+    let head = exchange.poll_event(&mut context);
+    assert!(matches!(head, std::task::Poll::Ready(Ok(Event::Head(_)))));
+    assert_eq!(exchange.whole(), None, "more may come");
+    let first = exchange.poll_event(&mut context);
+    assert!(matches!(first, std::task::Poll::Ready(Ok(Event::Body(bytes))) if bytes == "ab"));
+    for piece in [b"cd", b"ef", b"gh"] {
+        job.write(piece).unwrap();
+        job.write_stderr(b"aside").unwrap();
+    }
+    job.finish(Outcome::Complete);
+    client.fall_asleep();
+    let second = exchange.poll_event(&mut context);
+    assert!(matches!(second, std::task::Poll::Ready(Ok(Event::Body(bytes))) if bytes == "cd"));
+    assert_eq!(exchange.whole(), Some((Bytes::from("efgh"), Outcome::Complete)));
+}
+
+#[test]
 fn the_bell_is_rung_after_news_that_woke_nobody() {
     use std::io::Read;
     let (client, _segment, mut bell, exchange, mut job) = claimed(1000);
@@ -389,7 +413,7 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
                     std::task::Poll::Pending => break,
                 }
             }
-            let _ = exchange.body_left();
+            let _ = exchange.whole();
             true
         });
         if round % 5 == 0 && !exchanges.is_empty() {
