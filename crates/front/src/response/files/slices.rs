@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
+use rustix::buffer::spare_capacity;
+use rustix::io::pread;
 
 /// One part of a body.
 #[derive(Debug)]
@@ -60,11 +61,15 @@ impl FileSlices {
                 Some(part) if part.len() == 0 => drop(self.parts.pop_front()),
                 Some(Part::Text(text)) => break text.split_to(text.len().min(most)),
                 Some(Part::File { offset, len }) => {
-                    let mut buffer = vec![0; usize::try_from(*len).unwrap_or(most).min(most)];
-                    let count = self.file.read_at(&mut buffer, *offset)?;
+                    let wanted = usize::try_from(*len).unwrap_or(most).min(most);
+                    // It is not cleared first: what is in it comes from the file.
+                    let mut buffer = Vec::with_capacity(wanted);
+                    let count = pread(&self.file, spare_capacity(&mut buffer), *offset)?;
                     if count == 0 {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
+                    // The allocator may have given more than was wanted.
+                    let count = count.min(wanted);
                     buffer.truncate(count);
                     *offset += count as u64;
                     *len -= count as u64;
