@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # rustup puts cargo here; a shell that was open during its installation does not know yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: help run test sanitize bench build doc install uninstall clean
+.PHONY: help run test sanitize bench bench-quick build doc install uninstall clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,7 +19,8 @@ help:
 	@echo '                       LISTEN=address:port and SITE=folder choose others'
 	@echo 'make test              set up, run every check and test'
 	@echo 'make sanitize          the part of it under AddressSanitizer, UndefinedBehaviorSanitizer and valgrind'
-	@echo 'make bench             set up, measure against nginx + php-fpm and Apache + mod_php'
+	@echo 'make bench-quick       set up, measure against other servers for five minutes, make report.html'
+	@echo 'make bench             the same with all that is below bench/: two hours'
 	@echo 'make build             build the two programs with optimisation'
 	@echo 'make doc               the documentation of the code, as HTML'
 	@echo 'make install           install below PREFIX ($(PREFIX)); make uninstall takes it away'
@@ -41,7 +42,12 @@ sanitize:
 bench:
 	@scripts/setup bench
 	@$(MAKE) --no-print-directory build
-	@bench/run
+	@bench/all
+
+bench-quick:
+	@scripts/setup bench
+	@$(MAKE) --no-print-directory build
+	@bench/all --quick
 
 build:
 	cargo build --release --locked -p tokamak -p tokamak-php

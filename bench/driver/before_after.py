@@ -144,6 +144,8 @@ def run(arguments: list[str]) -> int:
                 place.mkdir()
                 contest = Contest(plan, replace(choice, tokamak=program), place)
                 contests.append(stack.enter_context(contest))
+                if contest.absences:
+                    raise CannotRun(f"{name}: {contest.absences[0].peer} does not take part")
             runs: tuple[list[Run], list[Run]] = ([], [])
             for side, seen in turns(plan, (contests[0], contests[1])):
                 say("before" if side == 0 else "after")

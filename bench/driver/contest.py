@@ -12,15 +12,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from . import load, peers, process, status, syscalls
-from .contestants import PEERS
+from . import counters, load, peers, process, status
+from .contestants import ORIENTATION, PEERS
 from .peers import Peer, Place
 from .process import Server, free_port
-from .record import Footprint, Run
+from .record import Absence, Footprint, Run
 from .services import Services
 from .sites import SCENARIOS, SITES, Beside, Scenario, Site
 from .stage import Stage
@@ -45,13 +45,25 @@ class Plan:
     connections: list[int]
     rounds: int
     seconds: int
+    settle: int = 8
+    """Seconds of load before anything counts, at most; a site may ask for fewer."""
+    footprints: list[str] = field(default_factory=lambda: list(SCENARIOS))
+    """Scenarios whose system calls and memory are counted."""
+    orientation: list[str] = field(default_factory=lambda: list(SCENARIOS))
+    """Scenarios in which those take part that are there for orientation."""
 
     def pairs(self, shift: int = 0) -> list[tuple[str, Scenario]]:
         """Each scenario with each peer that can serve it; `shift` changes which peer comes first."""
         shift %= len(self.peers)
         order = self.peers[shift:] + self.peers[:shift]
         scenarios = [SCENARIOS[name] for name in self.scenarios]
-        return [(peer, scenario) for scenario in scenarios for peer in order if PEERS[peer].fits(SITES[scenario.site])]
+        both = [(peer, scenario) for scenario in scenarios for peer in order]
+        return [pair for pair in both if self.has(*pair)]
+
+    def has(self, peer: str, scenario: Scenario) -> bool:
+        """Whether this peer is to serve this scenario."""
+        is_asked = peer not in ORIENTATION or scenario.name in self.orientation
+        return is_asked and PEERS[peer].fits(SITES[scenario.site])
 
     def connections_of(self, scenario: Scenario) -> list[int]:
         """The numbers of connections, in the bounds of the site."""
@@ -187,29 +199,77 @@ class Contest(Stage):
         self.directory = directory
         self.entries: dict[tuple[str, str], Entry] = {}
         self.beside: list[Beside] = []
+        self.absences: list[Absence] = []
 
     def start(self) -> None:
         """Starts each peer for each site that is needed; each serves the same copy of the site."""
         for name in dict.fromkeys(SCENARIOS[scenario].site for scenario in self.plan.scenarios):
-            site = SITES[name]
-            files = self.directory / "sites" / name
-            shutil.copytree(site.source, files)
-            beside: Beside | None = None
-            if site.install:
-                beside = site.install(files, self.directory / f"database-{name}")
-            elif site.services:
-                beside = Services(self.directory / f"services-{name}")
-            if beside:
-                self.beside.append(beside)
-            for peer in self.plan.peers:
-                if PEERS[peer].fits(site):
-                    directory = self.directory / f"{peer}-{name}"
-                    self.entries[peer, name] = enter(peer, site, files, directory, self.choice, beside)
+            fitting = (peer for peer, scenario in self.plan.pairs() if scenario.site == name)
+            able = list(dict.fromkeys(fitting))
+            with self.going_on_without(able, name):
+                files, beside = self.prepare(SITES[name])
+                for peer in able:
+                    with self.going_on_without([peer], name):
+                        self.entries[peer, name] = self.enter(peer, SITES[name], files, beside)
         for peer, scenario, entry in self.pairs():
-            make_ready(entry, scenario)
-            load.run(entry.url(scenario), entry.connections(max(self.plan.connections)), entry.place.site.warm_up)
-            say(f"ready: {peer}, {scenario.name}")
+            with self.going_on_without([peer], scenario.site, scenario):
+                make_ready(entry, scenario)
+                seconds = min(entry.place.site.warm_up, self.plan.settle)
+                most = entry.connections(max(self.plan.connections))
+                load.run(entry.url(scenario), most, seconds)
+                say(f"ready: {peer}, {scenario.name}")
         self.compare()
+
+    def enter(self, peer: str, site: Site, files: Path, beside: Beside | None) -> Entry:
+        """Starts one of them, if this machine has what it needs."""
+        reason = PEERS[peer].missing()
+        if reason:
+            raise CannotRun(f"missing: {reason}")
+        return enter(peer, site, files, self.directory / f"{peer}-{site.name}", self.choice, beside)
+
+    def prepare(self, site: Site) -> tuple[Path, Beside | None]:
+        """A copy of the site, and what has to run beside the peers for it."""
+        files = self.directory / "sites" / site.name
+        shutil.copytree(site.source, files)
+        beside: Beside | None = None
+        if site.install:
+            beside = site.install(files, self.directory / f"database-{site.name}")
+        elif site.services:
+            beside = Services(self.directory / f"services-{site.name}")
+            if site.language == "php":
+                beside.tell(files)
+        if beside:
+            self.beside.append(beside)
+        return files, beside
+
+    @contextmanager
+    def going_on_without(
+        self, names: list[str], site: str, only: Scenario | None = None
+    ) -> Iterator[None]:
+        """Whatever goes wrong with one peer must not cost the others their figures: the record says
+        who is absent, and why. Without `only`, from all scenarios of the site."""
+        try:
+            yield
+        except Exception as failure:
+            reason = str(failure).strip() or type(failure).__name__
+            found = [only] if only else [SCENARIOS[name] for name in self.plan.scenarios]
+            for peer in names:
+                for scenario in found:
+                    if scenario.site == site and not self.is_absent(peer, scenario):
+                        self.absences.append(Absence(scenario.name, peer, reason))
+                        say(f"left out: {peer}, {scenario.name}: {reason}")
+                self.retire(peer, site)
+
+    def is_absent(self, peer: str, scenario: Scenario) -> bool:
+        """Whether the contest goes on without this peer."""
+        return any((row.peer, row.scenario) == (peer, scenario.name) for row in self.absences)
+
+    def retire(self, peer: str, site: str) -> None:
+        """Ends a server that has no scenario left, so that it does not disturb the others."""
+        if (peer, site) in self.entries and not any(
+            (name, scenario.site) == (peer, site) for name, scenario, _ in self.pairs()
+        ):
+            self.entries[peer, site].server.stop()
 
     def stop(self) -> None:
         """Ends every process."""
@@ -222,14 +282,19 @@ class Contest(Stage):
         """All peers give the same page, not only a right one."""
         first: dict[str, tuple[str, bytes]] = {}
         for peer, scenario, entry in self.pairs():
-            page = entry.answer(scenario)
-            other, expected = first.setdefault(scenario.name, (peer, page))
-            if page != expected:
-                raise CannotRun(f"{scenario.name}: {peer} and {other} give different pages:\n{difference(page, expected)}")
+            with self.going_on_without([peer], scenario.site, scenario):
+                page = entry.answer(scenario)
+                other, expected = first.setdefault(scenario.name, (peer, page))
+                if page != expected:
+                    raise CannotRun(f"not the page of {other}:\n{difference(page, expected)}")
 
     def pairs(self, shift: int = 0) -> list[tuple[str, Scenario, Entry]]:
         """What the plan says, with those who serve it."""
-        return [(peer, scenario, self.entries[peer, scenario.site]) for peer, scenario in self.plan.pairs(shift)]
+        return [
+            (peer, scenario, self.entries[peer, scenario.site])
+            for peer, scenario in self.plan.pairs(shift)
+            if (peer, scenario.site) in self.entries and not self.is_absent(peer, scenario)
+        ]
 
     def runs(self) -> Iterator[Run]:
         """The timed runs, in rounds."""
@@ -238,31 +303,47 @@ class Contest(Stage):
                 for peer, scenario, entry in self.pairs(shift=number):
                     # A site that bounds them may have fewer steps than the plan.
                     for connections in self.plan.connections_of(scenario)[step:step + 1]:
-                        yield self.run(number + 1, peer, scenario, entry, connections)
+                        with self.going_on_without([peer], scenario.site, scenario):
+                            yield self.run(number + 1, peer, scenario, entry, connections)
 
     def run(self, number: int, peer: str, scenario: Scenario, entry: Entry, connections: int) -> Run:
         """One timed run."""
         before, database_before = entry.server.cpu_seconds(), entry.database_seconds()
-        seen = load.run(entry.url(scenario), connections, self.plan.seconds)
+        seconds = max(self.plan.seconds, entry.place.site.least_seconds)
+        seen = load.run(entry.url(scenario), connections, seconds)
+        if entry.peer.ends_connections:
+            seen = replace(seen, socket_errors=0)
         used, database_used = entry.server.cpu_seconds() - before, entry.database_seconds() - database_before
         run = Run.of(number, scenario.name, peer, connections, seen, used, database_used)
         say(f"round {run.round}: {run.scenario} {run.peer} c={run.connections}: {run.rate:.0f}/s, {run.cpu_us:.1f} µs")
         return run
 
     def footprints(self) -> Iterator[Footprint]:
-        """System calls and memory, after the timed runs: by now every worker has worked."""
-        reason = syscalls.can_count()
+        """What the kernel counts, and memory, after the timed runs: by now every worker has
+        worked."""
+        reason = counters.can_count()
         if reason:
             say(f"system calls are not counted: {reason}")
         for peer, scenario, entry in self.pairs():
-            calls = None
-            if reason is None:
-                calls = syscalls.per_request(entry.server, entry.url(scenario), entry.connections(FOOTPRINT_CONNECTIONS), self.plan.warm_up())
-            stats = {stat.pid: stat for stat in entry.server.tree()}
-            workers = [stat.pid for stat in stats.values() if entry.peer.is_worker(stat, stats)]
-            memory = statistics.median(process.private_kib(pid) for pid in workers) if workers else None
-            roll_back = self.roll_back(entry, scenario) or (None, None)
-            yield Footprint(scenario.name, peer, calls, memory, len(workers), len(stats), *roll_back)
+            if scenario.name not in self.plan.footprints:
+                continue
+            with self.going_on_without([peer], scenario.site, scenario):
+                yield self.footprint(peer, scenario, entry, reason is None)
+
+    def footprint(self, peer: str, scenario: Scenario, entry: Entry, can_count: bool) -> Footprint:
+        """One peer's."""
+        counts = counters.Counts()
+        if can_count:
+            load_of_it = entry.connections(FOOTPRINT_CONNECTIONS), self.plan.warm_up()
+            counts = counters.per_request(entry.server, entry.url(scenario), *load_of_it)
+        stats = {stat.pid: stat for stat in entry.server.tree()}
+        workers = [stat.pid for stat in stats.values() if entry.peer.is_worker(stat, stats)]
+        memory = statistics.median(process.private_kib(pid) for pid in workers) if workers else None
+        roll_back = self.roll_back(entry, scenario) or (None, None)
+        sizes = (memory, len(workers), len(stats))
+        return Footprint(
+            scenario.name, peer, counts.syscalls, *sizes, *roll_back, counts.switches
+        )
 
     def roll_back(self, entry: Entry, scenario: Scenario) -> tuple[float, int] | None:
         """What putting a worker back takes under load: microseconds and pages."""
@@ -273,6 +354,8 @@ class Contest(Stage):
         return sampler.medians()
 
     def check_again(self) -> None:
-        """The answers must be right at the end as well: a server that broke under load has measured its error page."""
-        for _, scenario, entry in self.pairs():
-            wait_until_ready(entry, scenario)
+        """The answers must be right at the end as well: a server that broke under load has measured
+        its error page."""
+        for peer, scenario, entry in self.pairs():
+            with self.going_on_without([peer], scenario.site, scenario):
+                wait_until_ready(entry, scenario)

@@ -1,13 +1,15 @@
 """The servers that run Lua themselves or keep pages, Go beside them, and the bare loop below which none of them can come."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 
-from .peers import Peer, Place, as_root, is_child_named
-from .services import Services, compile_limit
+from .other_peers import PROGRAMS, answers_or_asks, asked, is_empty, processes
+from .peers import Peer, Place, as_root, is_child_named, needs
+from .services import compile_limit
 from .sites import REPO, Site
+
+SITE = REPO / "bench/sites/lua"
 
 NGINX = """\
 load_module /usr/lib/nginx/modules/ndk_http_module.so;
@@ -85,16 +87,10 @@ lua_raw_url = ["$dir/redis.lua"]
 """
 
 
-def processes() -> int:
-    """All have as many processes, or event loops, as the machine has processors."""
-    return os.cpu_count() or 1
-
-
 def prepare(place: Place) -> dict[str, str]:
     """Writes the scripts, which learn whom to ask; a site whose scripts ask nobody has none to tell."""
-    asked = place.beside if isinstance(place.beside, Services) else None
-    addresses = {"service": asked.http if asked else "127.0.0.1:1", "redis": f"{asked.redis}" if asked else "none"}
-    for script in place.root.glob("*.lua"):
+    addresses = dict(zip(("service", "redis"), asked(place), strict=True))
+    for script in SITE.glob("*.lua"):
         place.write(script.name, script.read_text(), **addresses)
     return addresses
 
@@ -120,7 +116,7 @@ def lighttpd_magnet(place: Place) -> list[list[str]]:
 def tokamak_lua(place: Place, loops: str = '"auto"') -> list[list[str]]:
     """This server; of the empty endpoint with the same script as lighttpd."""
     prepare(place)
-    scripts = SCRIPTS if asks_nobody(place.site) else SCRIPTS_THAT_ASK
+    scripts = SCRIPTS_THAT_ASK if place.site.services else SCRIPTS
     path = place.write("tokamak.toml", TOKAMAK.replace("$scripts", scripts), control=place.control, loops=loops)
     return [[f"{place.choice.tokamak}", "serve", "--config", f"{path}"]]
 
@@ -177,7 +173,7 @@ def tokamak_lua_fcgi(place: Place, multiplex: bool = False) -> list[list[str]]:
     which everybody's script is asked for."""
     scripts = place.directory / "scripts"
     scripts.mkdir()
-    (scripts / "index.php").write_text((REPO / "bench/sites/lua/fcgi.lua").read_text())
+    (scripts / "index.php").write_text((SITE / "fcgi.lua").read_text())
     values = {"scripts": scripts, "most": place.most_connections, "multiplex": "true" if multiplex else "false"}
     path = place.write("tokamak.toml", LUA_FCGI, control=place.control, **values)
     tokamak = f"{place.choice.tokamak}"
@@ -191,10 +187,9 @@ def go(place: Place) -> list[list[str]]:
     """net/http of Go, compiled on the spot."""
     program = place.directory / "server"
     environment = os.environ | {"GOTOOLCHAIN": "local"}
-    command = ["go", "build", "-o", f"{program}", f"{place.root}/server.go"]
+    command = ["go", "build", "-o", f"{program}", f"{PROGRAMS}/server.go"]
     subprocess.run(command, check=True, timeout=300, env=environment, cwd=place.directory)
-    addresses = prepare(place)
-    return [[f"{program}", f"{place.port}", addresses["service"], addresses["redis"]]]
+    return [[f"{program}", f"{place.port}", *asked(place)]]
 
 
 def limit(place: Place) -> list[list[str]]:
@@ -210,9 +205,15 @@ def peer(
     commands: Callable[[Place], list[list[str]]],
     program: str,
     fits: Callable[[Site], bool] = lambda site: site.language == "lua",
+    missing: Callable[[], str | None] = lambda: None,
 ) -> Peer:
     """A server whose processes of this name do the work."""
-    return Peer(name, what, commands, is_child_named(program), fits=fits)
+    return Peer(name, what, commands, is_child_named(program), fits=fits, missing=missing)
+
+
+def answers_in_the_server(site: Site) -> bool:
+    """Lua, and the empty endpoint of all others, to which PHP's way is compared."""
+    return site.language == "lua" or is_empty(site)
 
 
 def asks_nobody(site: Site) -> bool:
@@ -230,7 +231,7 @@ PEERS = {
     for found in (
         peer("nginx-lua", "nginx with its Lua module", nginx_lua, "nginx"),
         peer("lighttpd-magnet", "lighttpd + mod_magnet", lighttpd_magnet, "lighttpd", asks_nobody),
-        peer("tokamak-lua", "Tokamak with a script in the server", tokamak_lua, "tokamak"),
+        peer("tokamak-lua", "Tokamak with a script in the server", tokamak_lua, "tokamak", answers_in_the_server),
         # As lighttpd: one of its processes takes nearly all of the connections.
         peer(
             "tokamak-lua-one-loop",
@@ -239,15 +240,15 @@ PEERS = {
             "tokamak",
             asks_nobody,
         ),
-        peer("go", "Go's net/http", go, "server", lambda site: site.language == "lua" and shutil.which("go") is not None),
+        peer("go", "Go's net/http", go, "server", answers_or_asks, needs("go")),
         peer("limit", "a bare epoll loop", limit, "limit", asks_nobody),
-        peer("tokamak-lua-fcgi", "Tokamak + Lua over FastCGI", tokamak_lua_fcgi, "tokamak", lambda site: site.name == "empty"),
+        peer("tokamak-lua-fcgi", "Tokamak + Lua over FastCGI", tokamak_lua_fcgi, "tokamak", is_empty),
         peer(
             "tokamak-lua-fcgi-multiplex",
             "Tokamak + Lua over FastCGI, connections shared",
             lambda place: tokamak_lua_fcgi(place, multiplex=True),
             "tokamak",
-            lambda site: site.name == "empty",
+            is_empty,
         ),
         peer("tokamak-file", "Tokamak, a file of 10 KiB", tokamak_file, "tokamak", is_cached),
         peer("tokamak-cached", "Tokamak, a page of PHP of 10 KiB from the content cache", tokamak_cached, "tokamak", is_cached),

@@ -5,9 +5,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import bars, load, options, peers, record, summary, versions
-from .contest import CannotRun, Contest
-from .record import FOOTPRINTS, RUNS, Footprint, Run
+from . import bars, load, options, peers, record, report, summary, versions
+from .contest import Contest
+from .record import ABSENCES, FOOTPRINTS, RUNS, Absence, Footprint, Run
 from .sites import SCENARIOS
 
 
@@ -29,24 +29,26 @@ def run(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="tokamak-bench-") as directory:
         # The servers drop root, and have to get in.
         Path(directory).chmod(0o755)
-        try:
-            with Contest(plan, choice, Path(directory)) as contest:
-                (out / "commands.txt").write_text(commands(contest))
-                runs = record.write(out / RUNS, Run, contest.runs())
-                footprints = record.write(out / FOOTPRINTS, Footprint, contest.footprints())
-                contest.check_again()
-        except CannotRun as failure:
-            print(failure, file=sys.stderr)
-            return 1
-    rows = summary.Rows(runs, footprints)
-    page = summary.page(rows, bars.BASE, about)
-    (out / "summary.md").write_text(page)
-    print(page)
+        with Contest(plan, choice, Path(directory)) as contest:
+            (out / "commands.txt").write_text(commands(contest))
+            runs = record.write(out / RUNS, Run, contest.runs())
+            footprints = record.write(out / FOOTPRINTS, Footprint, contest.footprints())
+            contest.check_again()
+            record.write(out / ABSENCES, Absence, contest.absences)
+    rows = summary.Rows.of_all(runs, footprints, contest.absences)
+    if not rows.runs:
+        print("nobody could be measured", file=sys.stderr)
+        return 1
+    text = summary.page(rows, bars.BASE, about)
+    (out / "summary.md").write_text(text)
+    report.write(out)
+    print(text)
     for verdict in bars.verdicts(rows):
         if verdict.reached is not None:
             print(verdict.line())
     print(f"written to {out}")
-    return 0
+    # That another server is not there is told in the summary. That ours breaks is a failure.
+    return 1 if any("tokamak" in row.peer for row in contest.absences) else 0
 
 
 def commands(contest: Contest) -> str:
@@ -75,7 +77,7 @@ def check(arguments: list[str]) -> int:
         return 2
     directory = Path(arguments[0])
     try:
-        rows = summary.Rows(record.read(directory / RUNS, Run), record.read(directory / FOOTPRINTS, Footprint))
+        rows = summary.Rows.in_directory(directory)
     except OSError as error:
         print(error, file=sys.stderr)
         return 2
@@ -83,3 +85,16 @@ def check(arguments: list[str]) -> int:
     for verdict in found:
         print(verdict.line())
     return 1 if any(verdict.reached is False for verdict in found) else 0
+
+
+def make_report(arguments: list[str]) -> int:
+    """Makes the page of a directory anew."""
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print("usage: bench/report DIRECTORY   (one that bench/run has written)", file=sys.stderr)
+        return 2
+    try:
+        print(f"written: {report.write(Path(arguments[0]))}")
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0

@@ -49,6 +49,12 @@ def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
     option("--peers", type=names(PEERS), default=list(PEERS), help="default: all")
     option("--rounds", type=positive, default=5, help="default: 5")
     option("--seconds", type=positive, default=4, help="of each run; default: 4")
+    settle = "seconds of load before anything counts, at most; default: 8"
+    option("--settle", type=positive, default=8, help=settle)
+    of_which = "scenarios whose system calls and memory are counted; default: all"
+    option("--footprints", type=names(SCENARIOS), default=list(SCENARIOS), help=of_which)
+    orientation = "scenarios of the servers that are there for orientation; default: all"
+    option("--orientation", type=names(SCENARIOS), default=list(SCENARIOS), help=orientation)
     option("--connections", type=numbers, default=[1, 64, 256], help="default: 1,64,256")
     option("--children", type=positive, default=8, help="php-fpm's processes; default: 8")
     option("--tokamak", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
@@ -58,6 +64,15 @@ def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
     tokamak = chosen.tokamak.resolve()
     if any("tokamak" in name for name in chosen.peers) and not tokamak.exists():
         parser.error(f"{tokamak} does not exist: build it with `cargo build --release`, or leave its peers out")
-    plan = Plan(chosen.scenario, chosen.peers, chosen.connections, chosen.rounds, chosen.seconds)
+    plan = Plan(
+        chosen.scenario,
+        chosen.peers,
+        chosen.connections,
+        chosen.rounds,
+        chosen.seconds,
+        chosen.settle,
+        chosen.footprints,
+        chosen.orientation,
+    )
     out = chosen.out or REPO / "bench/results" / f"{date.today()}-{commit()}"
     return plan, Choice(chosen.children, max(chosen.connections + [FOOTPRINT_CONNECTIONS]), tokamak, chosen.tokamak_workers), out

@@ -5,6 +5,7 @@ All of them get the same PHP settings and extensions, the same number of PHP pro
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -89,6 +90,10 @@ class Peer:
     """Whether `tokamak status` finds it and says what its roll-backs take."""
     fits: Callable[[Site], bool] = lambda site: site.language == "php"
     """Whether it can serve this site."""
+    missing: Callable[[], str | None] = lambda: None
+    """What it needs and this machine has not; nothing if it can be started."""
+    ends_connections: bool = False
+    """Whether its answers end with the connection, which wrk counts as an error of each of them."""
 
 
 PHP_INI = """\
@@ -207,11 +212,27 @@ def as_root(line: str) -> str:
     return line if os.geteuid() == 0 else ""
 
 
+def needs(*programs: str) -> Callable[[], str | None]:
+    """Which of the programs is not to be found on this machine."""
+
+    def missing() -> str | None:
+        lacking = [program for program in programs if shutil.which(program) is None]
+        return f"{', '.join(lacking)} is not on PATH" if lacking else None
+
+    return missing
+
+
+def php_fpm(place: Place, children: int, fpm: tuple[str, ...] = (FPM,)) -> list[str]:
+    """A static pool of php-fpm, or a program that takes its place."""
+    user = as_root("user = www-data\ngroup = www-data")
+    config = place.write("fpm.conf", FPM_CONF, user=user, children=children)
+    return [*fpm, "--nodaemonize", "--fpm-config", f"{config}"]
+
+
 def nginx_fpm(place: Place, children: int, keep: int, fpm: tuple[str, ...] = (FPM,)) -> list[list[str]]:
-    """nginx in front of a static pool of php-fpm, or of a program that takes its place; `keep` idle connections between them in
-    each nginx process (0: none)."""
+    """nginx in front of a pool of php-fpm; `keep` idle connections between them in each nginx
+    process (0: none)."""
     processes = os.cpu_count() or 1
-    place.write("fpm.conf", FPM_CONF, user=as_root("user = www-data\ngroup = www-data"), children=children)
     place.write(
         "nginx.conf",
         NGINX,
@@ -224,7 +245,7 @@ def nginx_fpm(place: Place, children: int, keep: int, fpm: tuple[str, ...] = (FP
         routing="location / { try_files $uri /index.php$is_args$args; }" if place.site.front_controller else "",
     )
     return [
-        [*fpm, "--nodaemonize", "--fpm-config", f"{place.directory}/fpm.conf"],
+        php_fpm(place, children, fpm),
         ["nginx", "-p", f"{place.directory}", "-c", f"{place.directory}/nginx.conf", "-e", f"{place.directory}/nginx.log"],
     ]
 
@@ -396,11 +417,24 @@ PEERS = {
 }
 
 
+# What systemd gives a service that runs as root: some of it names the machine, here it is made up.
+SERVICE = {
+    "LANG": "C.UTF-8",
+    "HOME": "/root",
+    "LOGNAME": "root",
+    "USER": "root",
+    "SHELL": "/bin/sh",
+    "INVOCATION_ID": "0123456789abcdef0123456789abcdef",
+    "JOURNAL_STREAM": "8:123456",
+    "SYSTEMD_EXEC_PID": "1234",
+}
+
+
 def environment(place: Place) -> dict[str, str]:
-    """The environment of every peer: little, so that $_SERVER is equally large, and PHP's settings."""
-    return {
+    """The environment of every peer: what a service manager gives, so that $_SERVER is equally
+    large, and PHP's settings."""
+    return SERVICE | {
         "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
-        "LANG": "C.UTF-8",
         "PHPRC": f"{place.directory}",
         "PHP_INI_SCAN_DIR": EXTENSIONS,
         # Apache's own way of saying where things are; its configuration file is refused without them in some builds.

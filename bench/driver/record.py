@@ -9,6 +9,7 @@ from .load import Load
 
 RUNS = "raw.csv"
 FOOTPRINTS = "footprint.csv"
+ABSENCES = "absent.csv"
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,17 @@ class Footprint:
     """Median of the roll-backs looked at under load, in sealed mode."""
     hot_pages: int | None = None
     """Pages that a roll-back copies: the median likewise."""
+    switches: float | None = None
+    """Context switches per request, as `syscalls`."""
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A peer that should have taken part in a scenario, and why it did not."""
+
+    scenario: str
+    peer: str
+    reason: str
 
 
 def write(path: Path, kind: type, rows: Iterable[object]) -> list:

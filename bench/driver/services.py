@@ -48,6 +48,11 @@ class Services:
                 raise RuntimeError("Redis does not start")
             time.sleep(0.1)
 
+    def tell(self, files: Path) -> None:
+        """Writes down for PHP whom its scripts ask."""
+        text = f"<?php\n\nconst SERVICE = '{self.http}';\nconst REDIS = '{self.redis}';\n"
+        (files / "places.php").write_text(text)
+
     def cpu_seconds(self) -> float:
         """Processor time so far."""
         return self.server.cpu_seconds()

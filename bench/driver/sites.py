@@ -44,6 +44,8 @@ class Site:
     """A page that takes long is not asked for by more clients than this, lest they wait for seconds."""
     warm_up: int = 2
     """Seconds of load before anything counts: compiled scripts, spawned processes, a filled container cache."""
+    least_seconds: int = 1
+    """A timed run is not shorter: requests under way at its end are lost, which are many among few."""
     install: Callable[[Path, Path], Beside] | None = None
     """Makes a copy of the source fit to be served, with a database in another directory."""
     services: bool = False
@@ -62,6 +64,8 @@ class Scenario:
     site: str
     path: str
     is_right: Callable[[bytes], bool]
+    title: str = ""
+    """For the reader of a plot."""
 
 
 def is_empty_answer(body: bytes) -> bool:
@@ -99,6 +103,15 @@ SITES = {
             {"tokamak-sealed": 'warm = "/index.php"'},
             front_controller=False,
         ),
+        Site(
+            "services",
+            REPO / "bench/sites/services",
+            ".",
+            "worker.php",
+            {"tokamak-sealed": 'worker = "$worker"\nwarm = "/index.php"'},
+            front_controller=False,
+            services=True,
+        ),
         Site("lua", REPO / "bench/sites/lua", ".", "", {}, front_controller=False, language="lua"),
         Site("lua-services", REPO / "bench/sites/lua", ".", "", {}, front_controller=False, language="lua", services=True),
         Site("page", REPO / "bench/sites/page", ".", "", {}, front_controller=False, language="cached"),
@@ -123,6 +136,7 @@ SITES = {
             front_controller=True,
             most_connections=16,
             warm_up=8,
+            least_seconds=3,
             install=lambda files, directory: wordpress.install(files, directory, REPO / "tests/sites/wordpress/wp-config.php"),
         ),
     )
@@ -131,13 +145,15 @@ SITES = {
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
-        Scenario("empty", "empty", "/index.php", is_empty_answer),
-        Scenario("lua-empty", "lua", "/empty", is_empty_answer),
-        Scenario("lua-http", "lua-services", "/http", is_empty_answer),
-        Scenario("lua-redis", "lua-services", "/redis", is_empty_answer),
-        Scenario("cached-page", "page", "/", lambda body: len(body) == 366 * 28),
-        Scenario("symfony-json", "symfony", "/empty", is_empty_answer),
-        Scenario("symfony-page", "symfony", "/page", is_page),
-        Scenario("wordpress", "wordpress", "/", wordpress.is_front_page),
+        Scenario("empty", "empty", "/index.php", is_empty_answer, "An empty script"),
+        Scenario("php-http", "services", "/index.php?ask=http", is_empty_answer, "One HTTP call"),
+        Scenario("php-redis", "services", "/index.php?ask=redis", is_empty_answer, "One read from Redis"),
+        Scenario("lua-empty", "lua", "/empty", is_empty_answer, "An empty script, Lua in the server"),
+        Scenario("lua-http", "lua-services", "/http", is_empty_answer, "One HTTP call, Lua in the server"),
+        Scenario("lua-redis", "lua-services", "/redis", is_empty_answer, "One read from Redis, Lua in the server"),
+        Scenario("cached-page", "page", "/", lambda body: len(body) == 366 * 28, "A page of 10 KiB that is kept"),
+        Scenario("symfony-json", "symfony", "/empty", is_empty_answer, "Symfony, a JSON route"),
+        Scenario("symfony-page", "symfony", "/page", is_page, "Symfony, a page of 60 rows"),
+        Scenario("wordpress", "wordpress", "/", wordpress.is_front_page, "WordPress, the front page"),
     )
 }

@@ -3,9 +3,10 @@
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from .record import Footprint, Run
+from .record import ABSENCES, FOOTPRINTS, RUNS, Absence, Footprint, Run, read
 
 # Rounds that differ by more than this make a row doubtful. Chosen arbitrarily: a quarter of it is what an idle machine shows.
 NOISY_PERCENT = 20.0
@@ -29,6 +30,46 @@ class Rows:
 
     runs: list[Run]
     footprints: list[Footprint]
+    absences: list[Absence] = field(default_factory=list)
+
+    @classmethod
+    def of_all(
+        cls, runs: list[Run], footprints: list[Footprint], absences: list[Absence]
+    ) -> "Rows":
+        """Without the rows of peers that broke while they were measured."""
+        broke = {(row.scenario, row.peer) for row in absences}
+
+        def kept(rows: list) -> list:
+            return [row for row in rows if (row.scenario, row.peer) not in broke]
+
+        return cls(kept(runs), kept(footprints), absences)
+
+    @classmethod
+    def in_directory(cls, directory: Path) -> "Rows":
+        """What a contest has written. Old records know of no absence."""
+        absent = directory / ABSENCES
+        return cls.of_all(
+            read(directory / RUNS, Run),
+            read(directory / FOOTPRINTS, Footprint),
+            read(absent, Absence) if absent.exists() else [],
+        )
+
+    def scenarios(self) -> list[str]:
+        """Those that were measured, in their order."""
+        return list(dict.fromkeys(run.scenario for run in self.runs))
+
+    def connections_of(self, scenario: str) -> list[int]:
+        """The loads under which it was measured."""
+        return list(dict.fromkeys(run.connections for run in self.runs if run.scenario == scenario))
+
+    def peers_of(self, scenario: str) -> list[str]:
+        """Who took part in it."""
+        return list(dict.fromkeys(run.peer for run in self.runs if run.scenario == scenario))
+
+    def base_of(self, scenario: str, base: str) -> str:
+        """Whom all are compared with: the first, where the usual one takes no part."""
+        found = self.peers_of(scenario)
+        return base if base in found else found[0]
 
     def keys(self) -> list[Key]:
         """What was measured, in its order."""
@@ -95,16 +136,31 @@ def speed_table(rows: Rows, scenario: str, connections: int, base: str) -> str:
     return table(head + ["CPU µs/request of what it asks"] * has_database, lines)
 
 
+def number(value: float | None, digits: int = 1) -> str:
+    """A number that may not have been measured."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
 def footprint_table(rows: Rows, scenario: str) -> str:
-    """System calls and memory of every peer."""
+    """What the kernel counted, and the memory of every peer."""
     lines = []
     for row in rows.footprints:
         if row.scenario == scenario:
-            calls = "not counted" if row.syscalls is None else f"{row.syscalls:.1f}"
-            memory = "unknown" if row.private_kib is None else f"{row.private_kib / 1024:.1f}"
+            memory = None if row.private_kib is None else row.private_kib / 1024
             back = "–" if row.roll_back_us is None else f"{row.roll_back_us:.1f} µs, {row.hot_pages} pages"
-            lines.append([row.peer, calls, memory, f"{row.workers}", f"{row.processes}", back])
-    return table(["peer", "system calls/request", "MiB only of one worker", "workers", "processes", "roll-back"], lines)
+            counts = [number(row.syscalls), number(row.switches, 2), number(memory)]
+            lines.append([row.peer, *counts, f"{row.workers}", f"{row.processes}", back])
+    head = ["peer", "system calls/request", "context switches/request", "MiB only of one worker"]
+    return table([*head, "workers", "processes", "roll-back"], lines)
+
+
+def absent(rows: Rows) -> str:
+    """Who did not take part, and why: the first line of it."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for row in rows.absences:
+        reasons.setdefault((row.peer, row.reason.splitlines()[0][:200]), []).append(row.scenario)
+    lines = (f"- {peer} ({', '.join(found)}): {why}" for (peer, why), found in reasons.items())
+    return "\n".join(lines)
 
 
 def noise(rows: Rows) -> str:
@@ -130,13 +186,14 @@ def noise(rows: Rows) -> str:
 def page(rows: Rows, base: str, versions: str) -> str:
     """The whole summary.md. A scenario in which `base` does not take part is compared with the first that does."""
     parts = ["# Results", "Medians over the rounds; ratios are medians of the ratios within each round."]
-    for scenario in dict.fromkeys(run.scenario for run in rows.runs):
+    for scenario in rows.scenarios():
         parts.append(f"## {scenario}")
-        peers = list(dict.fromkeys(run.peer for run in rows.runs if run.scenario == scenario))
-        compared = base if base in peers else peers[0]
-        for connections in dict.fromkeys(run.connections for run in rows.runs if run.scenario == scenario):
+        for connections in rows.connections_of(scenario):
+            compared = rows.base_of(scenario, base)
             parts += [f"### {connections} connections", speed_table(rows, scenario, connections, compared)]
         if any(row.scenario == scenario for row in rows.footprints):
             parts += ["### Per request and per worker", footprint_table(rows, scenario)]
+    if rows.absences:
+        parts += ["## Not there", absent(rows)]
     parts += ["## Noise", noise(rows), "## Versions", f"```\n{versions.strip()}\n```"]
     return "\n\n".join(parts) + "\n"

@@ -2,7 +2,7 @@
 
 import unittest
 
-from driver import load, memory, process, status, syscalls
+from driver import counters, load, memory, process, status
 
 
 class Stat(unittest.TestCase):
@@ -70,12 +70,17 @@ class Wrk(unittest.TestCase):
 
 
 class Perf(unittest.TestCase):
-    def test_count(self):
-        self.assertEqual(syscalls.parse("# started\n\n123456,,raw_syscalls:sys_enter,999,100.00,,\n"), 123456)
+    def test_counts(self):
+        lines = "# started\n\n123456,,raw_syscalls:sys_enter,999,100.00,,\n42,,context-switches:u,999,100.00,,\n"
+        self.assertEqual(counters.parse(lines), {counters.SYSCALLS: 123456, counters.SWITCHES: 42})
+
+    def test_switches_may_not_be_counted(self):
+        lines = "7,,raw_syscalls:sys_enter,9,100.00,,\n<not supported>,,context-switches,0\n"
+        self.assertEqual(counters.parse(lines), {counters.SYSCALLS: 7})
 
     def test_no_count_is_an_error(self):
         with self.assertRaises(ValueError):
-            syscalls.parse("<not supported>,,other,0\n")
+            counters.parse("<not supported>,,other,0\n")
 
 
 if __name__ == "__main__":

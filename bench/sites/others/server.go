@@ -95,8 +95,8 @@ func main() {
 		Timeout:   time.Second,
 	}
 	store := &redis{os.Args[3], make(chan *connection, 256)}
-	http.HandleFunc("/empty", func(w http.ResponseWriter, _ *http.Request) { send(w, []byte(answer), nil) })
-	http.HandleFunc("/http", func(w http.ResponseWriter, _ *http.Request) {
+	empty := func(w http.ResponseWriter, _ *http.Request) { send(w, []byte(answer), nil) }
+	over := func(w http.ResponseWriter, _ *http.Request) {
 		response, err := client.Get("http://" + os.Args[2] + "/")
 		if err != nil {
 			send(w, nil, err)
@@ -105,10 +105,18 @@ func main() {
 		defer response.Body.Close()
 		body, err := io.ReadAll(response.Body)
 		send(w, body, err)
-	})
-	http.HandleFunc("/redis", func(w http.ResponseWriter, _ *http.Request) {
+	}
+	read := func(w http.ResponseWriter, _ *http.Request) {
 		value, err := store.get("answer")
 		send(w, value, err)
+	}
+	http.HandleFunc("/empty", empty)
+	http.HandleFunc("/http", over)
+	http.HandleFunc("/redis", read)
+	// The address by which everybody's script is asked for.
+	asks := map[string]http.HandlerFunc{"": empty, "http": over, "redis": read}
+	http.HandleFunc("/index.php", func(w http.ResponseWriter, r *http.Request) {
+		asks[r.URL.Query().Get("ask")](w, r)
 	})
 	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Args[1], nil))
 }
