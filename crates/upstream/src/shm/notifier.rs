@@ -38,7 +38,9 @@ impl Notifier {
         }
     }
 
-    /// For the runtime's `on_thread_unpark`.
+    /// For the runtime's `on_thread_unpark`: takes in what workers have rung for, so that its tasks
+    /// run at once. Left to the next [`Notifier::before_sleep`], it would cost another look at all
+    /// sockets.
     pub fn after_sleep(&self) {
         for gate in &*self.gates {
             gate.wake_up();

@@ -230,8 +230,10 @@ impl Requests {
         self.producer.is_asleep()
     }
 
+    /// The event loop is awake: takes in the answers for which it was rung.
     pub fn wake_up(&mut self) {
         self.producer.wake_up();
+        self.sweep();
     }
 
     pub fn state(&mut self, key: usize) -> &mut RequestState {

@@ -296,6 +296,18 @@ fn the_bell_is_rung_after_news_that_woke_nobody() {
 }
 
 #[test]
+fn an_event_loop_that_wakes_takes_in_what_it_was_rung_for() {
+    let (client, _segment, _bell, mut exchange, mut job) = claimed(1000);
+    client.fall_asleep();
+    job.send_head(200, std::iter::empty()).unwrap();
+    job.finish(Outcome::Complete);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(exchange.poll_event(&mut context).is_pending());
+    client.wake_up();
+    assert!(exchange.poll_event(&mut context).is_ready());
+}
+
+#[test]
 fn a_slot_with_a_damaged_response_comes_back_when_its_worker_is_done() {
     use std::os::unix::fs::FileExt;
     let (client, segment, _bell, mut exchange, mut job) = claimed(1000);
