@@ -12,10 +12,18 @@ final class Image
 {
     private const SETTINGS = 'wp-settings.php';
 
-    private const RESOLVER = 'wp-includes/class-wp-theme-json-resolver.php';
-
     /** Scripts that define for themselves what else wp-load.php brings, and cannot where it is there already. */
     private const STAND_ALONE = ['wp-admin/load-scripts.php', 'wp-admin/load-styles.php', 'wp-admin/setup-config.php'];
+
+    /** What a file of this directory has in the place of what a file of WordPress declares, which goes on as `…_Original`. */
+    private const KEPT = [
+        'theme-json.php' => ['wp-includes/class-wp-theme-json-resolver.php', 'class WP_Theme_JSON_Resolver'],
+        'blocks.php' => ['wp-includes/blocks.php', 'function parse_blocks'],
+        'block-templates.php' => [
+            'wp-includes/block-template-utils.php',
+            'function _inject_theme_attribute_in_block_template_content',
+        ],
+    ];
 
     /** Where the depth `plugins` ends. */
     private const USER = "\n\$GLOBALS['wp']->init();\n";
@@ -41,7 +49,7 @@ final class Image
     private static string $renewal;
     private static string $variables;
     private static string $rest;
-    private static string $resolver;
+    private static array $originals = [];
     private static int $made;
     private static int $buffers;
     /** Why no request may be served from this image; empty: they may. */
@@ -131,7 +139,7 @@ final class Image
             self::substitute(self::SETTINGS, self::$source->keep('first', $parts[0]));
         }
         self::substitute('wp-load.php', __DIR__ . '/resume.php');
-        self::keepThemeJson();
+        self::keepAnswers();
         self::$renewal = dirname(self::$variables) . '/renew-' . md5(__DIR__ . self::$root . self::$host . self::$depth);
         touch(self::$renewal);
         tokamak_watch_file(self::$renewal);
@@ -139,21 +147,28 @@ final class Image
         self::listen();
     }
 
-    private static function keepThemeJson(): void
+    /** Has what WordPress would work out again and again worked out once, where its version has these declarations. */
+    private static function keepAnswers(): void
     {
-        $caches = self::$source->read('wp-includes/global-styles-and-settings.php');
-        $class = self::$source->movable(self::RESOLVER);
-        $renamed = preg_replace('/^class WP_Theme_JSON_Resolver \{$/m', 'class WP_Theme_JSON_Resolver_Original {', $class, -1, $count);
-        $is_old = str_contains($class, 'function get_merged_data( $origin = \'custom\' )') && !str_contains($caches, "'theme_json'");
-        if ($is_old && $count === 1) {
-            self::$resolver = self::$source->keep('resolver', $renamed);
-            self::substitute(self::RESOLVER, __DIR__ . '/theme-json.php');
+        foreach (self::KEPT as $stand_in => [$name, $declaration]) {
+            $code = preg_replace("/^$declaration\b/m", '${0}_Original', self::$source->movable($name), -1, $count);
+            if ($count === 1 && ($stand_in !== 'theme-json.php' || self::mergesAnew($code))) {
+                self::$originals[$stand_in] = self::$source->keep(basename($stand_in, '.php'), $code);
+                self::substitute($name, __DIR__ . "/$stand_in");
+            }
         }
     }
 
-    public static function originalResolver(): string
+    /** Whether the class is that of WordPress 6.0 or 6.1. */
+    private static function mergesAnew(string $class): bool
     {
-        return self::$resolver;
+        return str_contains($class, 'function get_merged_data( $origin = \'custom\' )')
+            && !str_contains(self::$source->read('wp-includes/global-styles-and-settings.php'), "'theme_json'");
+    }
+
+    public static function original(string $stand_in): string
+    {
+        return self::$originals[basename($stand_in)];
     }
 
     private static function substitute(string $name, string $by): void
@@ -256,14 +271,14 @@ final class Image
     {
         global $wpdb;
 
-        if (self::$depth === 'loaded' && isset(self::$resolver) && \WP_Theme_JSON_Resolver::theme_has_support()) {
-            // Its questions are remembered like all others.
-            \WP_Theme_JSON_Resolver::get_merged_data();
+        if (self::$depth === 'loaded') {
+            self::fillCaches();
         }
         self::noteAnswer();
         remove_filter('query', [self::class, 'hearQuestion'], PHP_INT_MAX);
         remove_filter('all', [self::class, 'hearOption'], 0);
         remove_action('plugins_loaded', [self::class, 'leaveCronAlone'], PHP_INT_MIN);
+        self::joinQuestions();
         self::$unfit = match (true) {
             is_multisite() => 'this is a network of sites',
             (bool) wp_using_ext_object_cache() => 'object-cache.php keeps what WordPress read elsewhere',
@@ -297,7 +312,62 @@ final class Image
         wp_cache_delete('alloptions', 'options');
         $wpdb->flush();
         $wpdb->close();
+        tokamak_keep_connections(static function () use ($wpdb): void {
+            if (!$wpdb->db_connect(false)) {
+                throw new \RuntimeException('the database cannot be reached');
+            }
+        });
         $_SERVER = $_GET = $_POST = $_COOKIE = $_REQUEST = $_FILES = [];
+    }
+
+    /** Has WordPress work out what every page needs. Its questions are remembered like all others. */
+    private static function fillCaches(): void
+    {
+        if (isset(self::$originals['theme-json.php']) && \WP_Theme_JSON_Resolver::theme_has_support()) {
+            \WP_Theme_JSON_Resolver::get_merged_data();
+        }
+        if (!function_exists('_get_block_templates_files')) {
+            return;
+        }
+        $texts = [];
+        foreach (['wp_template', 'wp_template_part'] as $type) {
+            foreach (_get_block_templates_files($type) as $file) {
+                $text = (string) file_get_contents($file['path']);
+                $texts[] = isset(self::$originals['block-templates.php'])
+                    ? _inject_theme_attribute_in_block_template_content($text)
+                    : $text;
+            }
+        }
+        $patterns = \WP_Block_Patterns_Registry::get_instance();
+        for ($done = []; $texts !== []; $done[$text] = true) {
+            $text = array_pop($texts);
+            parse_blocks($text);
+            preg_match_all('/<!-- wp:pattern {"slug":"([^"]+)"/', $text, $found);
+            foreach (array_filter($found[1], $patterns->is_registered(...)) as $slug) {
+                $texts[] = $patterns->get_registered($slug)['content'];
+            }
+            $texts = array_filter($texts, fn (string $text) => !isset($done[$text]));
+        }
+    }
+
+    /** Options that are not loaded with the others are asked for together, if the answer is what each said. */
+    private static function joinQuestions(): void
+    {
+        global $wpdb;
+
+        $names = $values = [];
+        foreach (self::$answers as $question => $answer) {
+            $is_option = "/^SELECT option_value FROM \S+ WHERE option_name = '([\w-]+)' LIMIT 1$/D";
+            if (preg_match($is_option, $question, $found)) {
+                $names[$question] = $found[1];
+                $values += array_map(fn (object $row) => [$found[1] => $row->option_value], unserialize($answer))[0] ?? [];
+            }
+        }
+        $list = implode("', '", $names);
+        $together = "SELECT option_name, option_value FROM $wpdb->options WHERE option_name IN ('$list')";
+        if (count($names) > 1 && array_column($wpdb->get_results($together), 'option_value', 'option_name') == $values) {
+            self::$answers = array_diff_key(self::$answers, $names) + [$together => serialize($wpdb->last_result)];
+        }
     }
 
     private static function headers(): array
@@ -364,7 +434,7 @@ final class Image
         timer_start();
         wp_debug_mode();
         register_shutdown_function('shutdown_action_hook');
-        if (!$wpdb->db_connect(false) || !self::isUpToDate()) {
+        if (!($wpdb->ready || $wpdb->db_connect(false)) || !self::isUpToDate()) {
             self::renew();
             return false;
         }

@@ -279,6 +279,17 @@ fn a_database_that_comes_late_is_connected_to_later() {
     assert!(kept.is_some(), "each request connects for itself");
 }
 
+/// WordPress does not name its database in the log-in.
+#[test]
+fn a_database_that_is_chosen_after_the_log_in_is_gone_back_to() {
+    let database = mariadb();
+    let server = with_mysql(&database, "chosen").start();
+    let first = server.get("/?do=chosen").expect(200).text();
+    assert!(first.contains("reactor"), "{first}");
+    server.get("/?do=elsewhere").expect(200);
+    assert_eq!(server.get("/?do=chosen").expect(200).text(), first);
+}
+
 /// All or none: what cannot be put back is not kept, and nothing else with it.
 #[test]
 fn what_cannot_be_reset_is_not_kept() {

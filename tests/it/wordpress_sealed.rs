@@ -102,6 +102,14 @@ fn a_blog_changes(depth: &str) {
     blog.shows("/author/editor/", "Marie");
     blog.agrees(&mut editor);
 
+    // The theme's templates are in the image; what an editor makes of one is in the database.
+    let ours = "<!-- wp:paragraph --><p>Our own page</p><!-- /wp:paragraph -->";
+    let template = "templates/twentytwentythree//single";
+    assert!(!blog.visitor().get("/2020/criticality/").text().contains("Our own page"));
+    save(&mut editor, template, json!({"content": ours}));
+    blog.shows("/2020/criticality/", "Our own page");
+    blog.agrees(&mut editor);
+
     switch(&mut editor, "/wp-admin/plugins.php", "action=activate&amp;plugin=motto.php");
     blog.shows("/", "<p>Motto: boot once</p>");
     blog.agrees(&mut editor);
@@ -137,6 +145,7 @@ fn a_blog_changes(depth: &str) {
     eventually(PATIENCE, updated).expect("the new code runs");
     blog.serves_from_an_image();
     blog.agrees(&mut editor);
+    assert!(!blog.server.log().contains("no connection is kept"), "{}", blog.server.log());
 }
 
 impl Blog {

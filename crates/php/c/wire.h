@@ -26,6 +26,7 @@ typedef struct {
     unsigned server_charset;  /* of MySQL: what a session has unless the client asks for another */
     /* a reset brings back the character set of the log-in; MySQL: the server's */
     int is_mariadb;
+    int has_database; /* of MySQL: named by the log-in or chosen after it */
     unsigned char statements; /* of MySQL: 0, several in one query are allowed */
     int is_asking;            /* `next` is the question */
     /* what the session showed at its opening, and has to show after each reset; 0: nothing */

@@ -72,11 +72,6 @@ static void greet(wire *w, const unsigned char *packet, size_t len)
     if (at && ++at < end && can & (CAN_SECURE | CAN_LENGTH) && *at < 251 && *at < end - at) {
         database = at + 1 + *at;
     }
-    if (!database || !(can & CAN_DATABASE) || !memchr(database, 0, (size_t)(end - database)) ||
-        !*database) {
-        wire_refuse(w, "it names no database to go back to");
-        return;
-    }
     if (!w->is_mariadb && charset != w->server_charset) {
         char text[160];
         int wrote =
@@ -85,8 +80,11 @@ static void greet(wire *w, const unsigned char *packet, size_t len)
                      charset, charset, charset);
         say_packet(w, &w->opening, COM_QUERY, text, (size_t)wrote);
     }
-    /* A reset leaves the session in whatever database a request went to. */
-    say_packet(w, &w->opening, COM_INIT_DB, database, strlen((const char *)database));
+    if (database && can & CAN_DATABASE && memchr(database, 0, (size_t)(end - database)) &&
+        *database) {
+        say_packet(w, &w->opening, COM_INIT_DB, database, strlen((const char *)database));
+        w->has_database = 1;
+    }
     w->statements = can & CAN_STATEMENTS ? 0 : 1;
 }
 
@@ -104,6 +102,7 @@ static void sent(wire *w, const unsigned char *at, size_t len)
             (at[4] == COM_INIT_DB ||
              (at[4] == COM_QUERY && wire_begins_with(at + 5, size - 1, "SET ")))) {
             say_packet(w, &w->opening, at[4], at + 5, size - 1);
+            w->has_database |= at[4] == COM_INIT_DB;
         }
         at += 4 + size;
         len -= 4 + size;
@@ -254,6 +253,11 @@ static int begins(wire *w, const unsigned char *at, size_t len)
 
 static void ask(wire *w)
 {
+    /* A reset leaves the session in whatever database a request went to. */
+    if (!w->has_database) {
+        wire_refuse(w, "it names no database to go back to");
+        return;
+    }
     say_statement(w, ask_who);
     say_end(w);
 }

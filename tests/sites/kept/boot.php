@@ -35,6 +35,19 @@ function kept_object(): mysqli
     return $database ??= new mysqli('127.0.0.1', 'reactor', getenv('PASSWORD'), 'reactor', (int) getenv('PORT'));
 }
 
+/** Its database is chosen after the log-in. */
+function chosen_object(): mysqli
+{
+    static $database;
+
+    if (!$database) {
+        $database = new mysqli('127.0.0.1', 'reactor', getenv('PASSWORD'), null, (int) getenv('PORT'));
+        $database->select_db('reactor');
+    }
+
+    return $database;
+}
+
 function rows(PDO $database, string $sql): array
 {
     return $database->query($sql)->fetchAll(PDO::FETCH_NUM);
@@ -74,6 +87,7 @@ tokamak_keep_connections(static function (): void {
             'mysql', 'pgsql' => $what()->exec($what === 'pgsql' ? "SET application_name = 'kept'" : 'SET @kept = 1'),
             'redis' => redis()->auth(getenv('PASSWORD')) && redis()->select(3),
             'object' => kept_object(),
+            'chosen' => chosen_object(),
             'homeless' => new PDO('mysql:host=127.0.0.1;port='.getenv('PORT'), 'reactor', getenv('PASSWORD'), [
                 PDO::ATTR_PERSISTENT => true,
             ]),
