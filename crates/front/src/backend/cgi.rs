@@ -2,11 +2,11 @@
 //! protocol the application speaks.
 
 use http::{HeaderValue, header};
-use tokamak_upstream::record::{Field, Writer};
+use tokamak_upstream::record::{Field, Fields, Writer};
 
 use super::response_head::Decimal;
 use super::{Arrival, BackendRequest};
-use crate::client::protocol;
+use crate::client::{Addresses, protocol};
 
 /// Variables that an authorizer gave to a request that it allowed.
 pub type Variables = Vec<(String, HeaderValue)>;
@@ -16,6 +16,10 @@ pub type Variables = Vec<(String, HeaderValue)>;
 pub trait ParamSink {
     /// Receives the next field.
     fn field(&mut self, field: Field, value: &[u8]);
+    /// Receives the next fields, which are those of the connection.
+    fn addresses(&mut self, addresses: &Addresses) {
+        describe_addresses(addresses, |field, value| self.field(field, value));
+    }
     /// Receives the next header. All values of a name come one after the other.
     fn header(&mut self, name: &[u8], value: &[u8]);
     /// Receives the next variable. It replaces an earlier one of the same name.
@@ -27,6 +31,14 @@ impl ParamSink for Writer {
         Writer::field(self, field, value);
     }
 
+    fn addresses(&mut self, addresses: &Addresses) {
+        self.fields(addresses.record.get_or_init(|| {
+            let mut fields = Fields::from(Field::ServerAddr);
+            describe_addresses(addresses, |field, value| _ = fields.field(field, value));
+            fields
+        }));
+    }
+
     fn header(&mut self, name: &[u8], value: &[u8]) {
         Writer::header(self, name, value);
     }
@@ -36,11 +48,18 @@ impl ParamSink for Writer {
     }
 }
 
+fn describe_addresses(addresses: &Addresses, mut field: impl FnMut(Field, &[u8])) {
+    let mut number = Decimal::default();
+    field(Field::ServerAddr, addresses.text.local.as_bytes());
+    field(Field::ServerPort, number.text(addresses.local.port().into()));
+    field(Field::RemoteAddr, addresses.text.peer.as_bytes());
+    field(Field::RemotePort, number.text(addresses.peer.port().into()));
+}
+
 /// Describes a request to `sink`. Its body has been read and has this length.
 pub fn describe(sink: &mut impl ParamSink, call: &BackendRequest<'_>, length: u64) {
     let mut number = Decimal::default();
     let BackendRequest { arrival: Arrival { site, caller, .. }, request, script, .. } = *call;
-    let addresses = caller.addresses();
     let uri = request.uri();
     let headers = request.headers();
     sink.field(Field::Method, request.method().as_str().as_bytes());
@@ -53,10 +72,7 @@ pub fn describe(sink: &mut impl ParamSink, call: &BackendRequest<'_>, length: u6
     // As with nginx, whose `try_files` goes on with the script's own name.
     sink.field(Field::DocumentUri, &script.script_name);
     sink.field(Field::ServerName, site.server_name(request).as_bytes());
-    sink.field(Field::ServerAddr, addresses.text.local.as_bytes());
-    sink.field(Field::ServerPort, number.text(addresses.local.port().into()));
-    sink.field(Field::RemoteAddr, addresses.text.peer.as_bytes());
-    sink.field(Field::RemotePort, number.text(addresses.peer.port().into()));
+    sink.addresses(caller.addresses());
     sink.field(Field::Protocol, protocol(request.version()).as_bytes());
     sink.field(Field::Scheme, caller.scheme().as_bytes());
     sink.field(Field::ContentType, headers.get(header::CONTENT_TYPE).map_or(b"", |v| v.as_bytes()));

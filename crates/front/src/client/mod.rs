@@ -4,10 +4,11 @@
 pub mod activity;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task;
 
 use http::{HeaderMap, StatusCode, Version};
+use tokamak_upstream::record::Fields;
 
 use crate::failure::Failure;
 
@@ -19,6 +20,8 @@ pub struct Addresses {
     pub local: SocketAddr,
     /// Both addresses as text.
     pub text: Text,
+    /// Both with their ports, as records of requests have them; written with the first record.
+    pub record: OnceLock<Fields>,
 }
 
 /// Addresses as text, written once for each connection.
@@ -33,7 +36,7 @@ impl Addresses {
     /// The addresses of a connection between these two.
     pub fn new(peer: SocketAddr, local: SocketAddr) -> Addresses {
         let text = Text { peer: peer.ip().to_string(), local: local.ip().to_string() };
-        Addresses { peer, local, text }
+        Addresses { peer, local, text, record: OnceLock::new() }
     }
 }
 

@@ -117,6 +117,17 @@ impl Writer {
         self
     }
 
+    /// Writes the next fields, as [`Writer::field`] does.
+    ///
+    /// # Panics
+    /// If the first of them is not the next one of [`Field::ALL`].
+    pub fn fields(&mut self, fields: &Fields) -> &mut Self {
+        assert_eq!(fields.first, self.next, "fields are written in order");
+        self.bytes.extend_from_slice(&fields.writer.bytes);
+        self.next = fields.writer.next;
+        self
+    }
+
     /// Writes a header, after all fields.
     ///
     /// # Panics
@@ -185,6 +196,28 @@ impl Writer {
         self.number(value.len() as u32);
         self.bytes.extend_from_slice(value);
         self.bytes.push(0);
+    }
+}
+
+/// Fields that follow one another, written once for several records: neither the first nor the last
+/// of [`Field::ALL`].
+#[derive(Debug)]
+pub struct Fields {
+    first: usize,
+    writer: Writer,
+}
+
+impl Fields {
+    /// None yet; this one comes first.
+    pub fn from(first: Field) -> Fields {
+        let first = first as usize;
+        Fields { first, writer: Writer { next: first, ..Writer::default() } }
+    }
+
+    /// Writes the next field, as [`Writer::field`] does.
+    pub fn field(&mut self, field: Field, value: &[u8]) -> &mut Self {
+        self.writer.field(field, value);
+        self
     }
 }
 
@@ -278,6 +311,25 @@ mod tests {
         let names = headers.iter().map(|(name, _)| Reader::variable_name(name));
         assert_eq!(names.collect::<Vec<_>>(), [None, None, Some(&b"A"[..])]);
         assert_eq!(r.origin(), Origin::Http);
+    }
+
+    #[test]
+    fn fields_can_be_written_before() {
+        let text = |f: Field| format!("{f:?}").into_bytes();
+        let (mut whole, mut made) = (Writer::new(), Writer::new());
+        Field::ALL.iter().for_each(|f| _ = whole.field(*f, &text(*f)));
+        let mut before = Fields::from(Field::ALL[5]);
+        Field::ALL[5..9].iter().for_each(|f| _ = before.field(*f, &text(*f)));
+        Field::ALL[..5].iter().for_each(|f| _ = made.field(*f, &text(*f)));
+        made.fields(&before);
+        Field::ALL[9..].iter().for_each(|f| _ = made.field(*f, &text(*f)));
+        assert_eq!(whole.bytes(), made.bytes());
+    }
+
+    #[test]
+    #[should_panic(expected = "in order")]
+    fn fields_stay_in_order() {
+        Writer::new().fields(&Fields::from(Field::ServerAddr));
     }
 
     #[test]
