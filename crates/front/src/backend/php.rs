@@ -123,13 +123,13 @@ fn submit(gate: &Gate, call: &BackendRequest<'_>, body: Body) -> Result<QueuedRe
 fn send_interim(caller: &Caller, head: &ResponseHead) {
     let Ok(status) = StatusCode::from_u16(head.status()) else { return };
     let mut headers = HeaderMap::new();
-    head.for_each_header(|name, value| {
+    for (name, value) in head.headers() {
         if let (Ok(name), Ok(value)) =
             (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
         {
             put_header(&mut headers, name, value);
         }
-    });
+    }
     drop_connection_fields(&mut headers);
     if is_interim(status) {
         caller.send_interim(status, &headers);
@@ -147,18 +147,14 @@ fn respond(
         Ok(status) if !status.is_informational() => status,
         _ => return Err(Failure::WorkerBroken),
     };
-    let mut sound = true;
     let headers = response.headers_mut();
-    head.for_each_header(|name, value| {
+    for (name, value) in head.headers() {
         match (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
             (Ok(name), Ok(value)) => put_header(headers, name, value),
-            _ => sound = false,
+            _ => return Err(Failure::WorkerBroken),
         }
-    });
-    drop_connection_fields(headers);
-    if !sound {
-        return Err(Failure::WorkerBroken);
     }
+    drop_connection_fields(headers);
     let source = match exchange.whole() {
         Some((_, Outcome::Broken)) => return Err(Failure::WorkerBroken),
         // The worker is done and the whole body is here: send it as one piece, with its real

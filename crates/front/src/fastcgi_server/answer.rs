@@ -146,14 +146,14 @@ pub fn page(out: &mut Vec<u8>, id: u16, headers: &[(String, String)], body: &[u8
 
 /// Writes the worker's header lines, including `Status`. A header without a name is a whole line.
 fn put_head(stdout: &mut Pieces<'_>, head: &ResponseHead) {
-    head.for_each_header(|name, value| {
+    for (name, value) in head.headers() {
         if name.is_empty() {
             stdout.put(value);
             stdout.put(b"\r\n");
         } else {
             put_header(stdout, name, value);
         }
-    });
+    }
     stdout.put(b"\r\n");
 }
 

@@ -103,11 +103,6 @@ impl Journal {
 }
 
 fn header(head: &ResponseHead, wanted: &str) -> Option<Vec<u8>> {
-    let mut found = None;
-    head.for_each_header(|name, value| {
-        if found.is_none() && name == wanted.as_bytes() {
-            found = Some(value.to_vec());
-        }
-    });
-    found
+    let mut headers = head.headers();
+    headers.find(|(name, _)| *name == wanted.as_bytes()).map(|(_, value)| value.to_vec())
 }

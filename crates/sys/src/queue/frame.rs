@@ -99,7 +99,8 @@ pub struct HeadFrame<'a> {
     /// The HTTP status; any number.
     pub status: u16,
     count: u16,
-    bytes: &'a [u8],
+    /// The headers, for [`split_headers`].
+    pub bytes: &'a [u8],
 }
 
 /// A frame that a sound worker does not write.
@@ -116,13 +117,8 @@ impl std::error::Error for Malformed {}
 
 impl<'a> HeadFrame<'a> {
     /// Names and values in the order in which they were sent. Their bytes are unchecked.
-    pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let mut rest = self.bytes;
-        (0..self.count).map_while(move |_| {
-            let ((name, value), tail) = split_header(rest)?;
-            rest = tail;
-            Some((name, value))
-        })
+    pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        split_headers(self.bytes)
     }
 
     fn parse(payload: &'a [u8]) -> Option<Self> {
@@ -134,6 +130,17 @@ impl<'a> HeadFrame<'a> {
         }
         rest.is_empty().then_some(frame)
     }
+}
+
+/// Splits the headers of a frame into names and values. [`split_frame`] has checked that they add
+/// up.
+pub fn split_headers(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let (header, tail) = split_header(rest)?;
+        rest = tail;
+        Some(header)
+    })
 }
 
 type Header<'a> = (&'a [u8], &'a [u8]);

@@ -48,7 +48,7 @@ mod wake;
 
 pub use board::{Board, FastCgi, PoolNumber, PoolNumbers, Snapshot, WorkerState};
 pub use consumer::{Claim, Consumer, Next, Search, Step};
-pub use frame::{DECLINED, Frame, HeadFrame, Malformed, Usage, split_frame};
+pub use frame::{DECLINED, Frame, HeadFrame, Malformed, Usage, split_frame, split_headers};
 pub use job::{Gone, Job, Outcome};
 pub use layout::{Geometry, LAYOUT_VERSION};
 pub use producer::{Drained, Full, Holder, Producer, SlotId};

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use tokamak_cost::Ledger;
-use tokamak_sys::queue::{Frame, Outcome, Usage, split_frame};
+use tokamak_sys::queue::{Frame, HeadFrame, Outcome, Usage, split_frame, split_headers};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::error::WorkerError;
@@ -46,27 +46,24 @@ pub enum Event {
 /// Status and headers of a response, as the worker wrote them.
 #[derive(Debug)]
 pub struct ResponseHead {
-    frame: Bytes,
+    status: u16,
+    headers: Bytes,
 }
 
 impl ResponseHead {
+    /// A head in a part of these frames.
+    fn of(head: HeadFrame<'_>, frames: &Bytes) -> ResponseHead {
+        ResponseHead { status: head.status, headers: frames.slice_ref(head.bytes) }
+    }
+
     /// The status; any number.
     pub fn status(&self) -> u16 {
-        self.parts(|status, _| status)
+        self.status
     }
 
-    /// Visits names and values in order. Their bytes are unchecked.
-    pub fn for_each_header(&self, mut visit: impl FnMut(&[u8], &[u8])) {
-        self.parts(|_, headers| headers.for_each(|(name, value)| visit(name, value)));
-    }
-
-    fn parts<T>(&self, look: impl FnOnce(u16, &mut dyn Iterator<Item = (&[u8], &[u8])>) -> T) -> T {
-        match split_frame(&self.frame) {
-            Ok((Frame::Head(head) | Frame::Interim(head), _)) => {
-                look(head.status, &mut head.headers())
-            }
-            _ => unreachable!("the frame was a head when it was kept"),
-        }
+    /// Names and values in order. Their bytes are unchecked.
+    pub fn headers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        split_headers(&self.headers)
     }
 }
 
@@ -106,15 +103,15 @@ impl QueuedRequest {
                 return self.poll_event(context);
             }
         }
-        let whole = self.frames.clone();
-        let (frame, rest) = split_frame(&whole).map_err(|_| WorkerError::Malformed)?;
-        let len = whole.len() - rest.len();
+        let frames = &self.frames;
+        let (frame, rest) = split_frame(frames).map_err(|_| WorkerError::Malformed)?;
+        let len = frames.len() - rest.len();
         let event = match frame {
-            Frame::Body(bytes) => Event::Body(whole.slice_ref(bytes)),
-            Frame::Head(_) => Event::Head(ResponseHead { frame: whole.slice(..len) }),
-            Frame::Interim(_) => Event::Interim(ResponseHead { frame: whole.slice(..len) }),
-            Frame::Stderr(bytes) => Event::Stderr(whole.slice_ref(bytes)),
-            Frame::Usage(_) => Event::Usage(UsageFrame { frame: whole.slice(..len) }),
+            Frame::Body(bytes) => Event::Body(frames.slice_ref(bytes)),
+            Frame::Head(head) => Event::Head(ResponseHead::of(head, frames)),
+            Frame::Interim(head) => Event::Interim(ResponseHead::of(head, frames)),
+            Frame::Stderr(bytes) => Event::Stderr(frames.slice_ref(bytes)),
+            Frame::Usage(_) => Event::Usage(UsageFrame { frame: frames.slice(..len) }),
         };
         self.frames.advance(len);
         Poll::Ready(Ok(event))
