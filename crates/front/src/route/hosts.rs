@@ -62,10 +62,8 @@ pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
 
 /// Removes the port from a `Host`. IPv6 addresses keep their brackets.
 pub fn strip_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() => name,
-        _ => host,
-    }
+    let name = host.trim_end_matches(|c: char| c.is_ascii_digit());
+    name.strip_suffix(':').filter(|name| !name.is_empty()).unwrap_or(host)
 }
 
 #[cfg(test)]
@@ -94,9 +92,15 @@ mod tests {
 
     #[test]
     fn ports_are_stripped() {
-        for (host, name) in
-            [("a:80", "a"), ("a", "a"), ("[::1]:8080", "[::1]"), ("[::1]", "[::1]"), (":80", ":80")]
-        {
+        for (host, name) in [
+            ("a:80", "a"),
+            ("a", "a"),
+            ("[::1]:8080", "[::1]"),
+            ("[::1]", "[::1]"),
+            (":80", ":80"),
+            ("a:b:", "a:b"),
+            ("a80", "a80"),
+        ] {
             assert_eq!(strip_port(host), name);
         }
     }

@@ -103,9 +103,8 @@ pub(super) fn extension_ends<'a>(
     path: &'a [u8],
     extension: &'a [u8],
 ) -> impl Iterator<Item = usize> {
-    memchr::memmem::find_iter(path, extension)
-        .map(|at| at + extension.len())
-        .filter(|&end| end == path.len() || path[end] == b'/')
+    let ends = memchr::memchr_iter(b'/', path).chain(std::iter::once(path.len()));
+    ends.filter(|&end| path[..end].ends_with(extension))
 }
 
 /// Whether a file of this name could hold PHP source: `x.php`, and also backup copies of it
