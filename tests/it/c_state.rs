@@ -14,6 +14,7 @@ use crate::layers::root;
 const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("backtrace.c", "copied target target_memory text used"),
     ("boot.c", "compile_original substitutes watched"),
+    ("boot_reads.c", "functions read_count reads"),
     ("classic.c", "base is_learned known real_##function"),
     ("connections.c", "held is_hopeless opener"),
     ("descriptors.c", "notes"),

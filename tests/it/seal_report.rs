@@ -157,6 +157,42 @@ fn what_a_warm_up_request_draws_is_named() {
     assert!(answer.out.contains("in the image: the same for every visitor"), "{}", answer.out);
 }
 
+/// Each with its place; nothing else of the script is named.
+#[test]
+fn what_the_boot_reads_is_named_with_its_file_and_line() {
+    let directory = root().join("tests/report");
+    let (code, report) = json(&directory, &["boot.php"]);
+    let reads = report["read_before_image"].as_array().unwrap();
+    let found: Vec<_> = reads
+        .iter()
+        .map(|read| {
+            assert!(text(read, "file").ends_with("tests/report/boot.php"), "{read}");
+            (text(read, "kind"), text(read, "what"), text(read, "line"))
+        })
+        .collect();
+    let mut expected = vec![
+        ("request", "$_SERVER['HTTP_HOST']", "5"),
+        ("request", "$_COOKIE['language']", "6"),
+        ("request", "$_POST", "7"),
+        ("request", "file_get_contents()", "8"),
+        ("time", "time()", "9"),
+        ("time", "new DateTimeImmutable", "10"),
+        ("time", "date()", "11"),
+        ("random numbers", "random_int()", "12"),
+        ("environment", "getenv()", "13"),
+    ];
+    // APCu need not be there.
+    expected.extend(found.iter().filter(|read| **read == ("shared cache", "apcu_fetch()", "14")));
+    assert_eq!(found, expected);
+    assert_eq!(code, 0, "to know them is no verdict");
+    let answer = seal_report(&directory, &["boot.php", "--rounds", "2"]);
+    assert!(answer.out.contains("read before the image:"), "{}", answer.out);
+    let line = answer.out.lines().find(|line| line.contains("$_SERVER['HTTP_HOST']"));
+    assert!(line.is_some_and(|line| line.ends_with("boot.php:5")), "{}", answer.out);
+    let (_, report) = json(&directory, &["clean.php", "--rounds", "2"]);
+    assert_eq!(report["read_before_image"], serde_json::json!([]));
+}
+
 /// The server says so when it starts, by the page and the cookie.
 #[test]
 fn a_warm_up_request_that_opens_a_session_is_warned_of() {

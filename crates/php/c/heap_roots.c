@@ -2,6 +2,7 @@
 #include <locale.h>
 #include <malloc.h>
 
+#include "boot_reads.h"
 #include "heap_roots.h"
 #include "heap_walk.h"
 #include "sealed.h"
@@ -312,6 +313,7 @@ void heap_roots_push(void)
     push_environment();
     push_declarations();
     push_resources();
+    boot_reads_push();
 }
 
 void heap_roots_push_the_rest(void)

@@ -10,6 +10,7 @@
 
 #include "lifecycle.h"
 #include "backtrace.h"
+#include "boot_reads.h"
 #include "classic.h"
 #include "descriptors.h"
 #include "gateway.h"
@@ -74,6 +75,9 @@ int shim_start(const shim_config *config)
     values_learn();
     name_program();
     randomness_watch();
+    if (config->report) {
+        boot_reads_watch();
+    }
     /* We change the directory ourselves: see syscall_cache.c. */
     SG(options) |= SAPI_OPTION_NO_CHDIR;
     if (config->extended_info) {

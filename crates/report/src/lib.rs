@@ -4,6 +4,7 @@
 //! It runs the same requests in worker mode, where everything stays, and in sealed mode, where
 //! nothing may. [`compare`] decides, from listings alone; the rest drives a real worker and prints.
 
+pub mod boot_reads;
 pub mod compare;
 mod drive;
 pub mod listing;
@@ -15,6 +16,7 @@ use std::path::Path;
 
 use tokamak_config::{Mode, Reset, Site};
 
+use boot_reads::{BootRead, boot_reads};
 use compare::{Finding, Verdict};
 use drive::Application;
 use listing::Listing;
@@ -80,6 +82,8 @@ pub struct Report {
     pub rounds: usize,
     /// Targets of a round.
     pub targets: Vec<String>,
+    /// Where the boot read what another visitor would find otherwise.
+    pub read_before_image: Vec<BootRead>,
     /// Worker mode, with every reset off.
     pub worker: Run,
     /// Sealed mode; or why it cannot be used.
@@ -108,6 +112,7 @@ impl Report {
 pub fn run(plan: &Plan<'_>) -> Result<Report, Failure> {
     let looked = look(plan, Mode::Worker)?;
     let plain = looked.before.clone();
+    let read_before_image = boot_reads(&plain);
     let findings = compare::leaks(&looked.before, &looked.rounds, plan.targets.len());
     let worker = looked.into_run(findings);
     let mut frozen = Vec::new();
@@ -124,7 +129,14 @@ pub fn run(plan: &Plan<'_>) -> Result<Report, Failure> {
         }
         Err(why) => Err(why.to_string()),
     };
-    Ok(Report { rounds: plan.rounds, targets: plan.targets.to_vec(), worker, sealed, frozen })
+    Ok(Report {
+        rounds: plan.rounds,
+        targets: plan.targets.to_vec(),
+        read_before_image,
+        worker,
+        sealed,
+        frozen,
+    })
 }
 
 /// What was seen of one mode, before it is judged.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json as object};
 
+use crate::boot_reads::BootRead;
 use crate::compare::{Finding, Verdict};
 use crate::{Report, Run};
 
@@ -64,6 +65,10 @@ pub fn table(report: &Report, all: bool) -> String {
         text += "\nin the image: the same for every visitor, and another one at each boot\n";
         findings(&mut text, &report.frozen.iter().collect::<Vec<_>>());
     }
+    if !report.read_before_image.is_empty() {
+        text += "\nread before the image: the same for every visitor from then on\n";
+        reads(&mut text, &report.read_before_image);
+    }
     text.push('\n');
     costs(&mut text, report);
     text
@@ -91,6 +96,17 @@ fn findings(text: &mut String, shown: &[&Finding]) {
             e = widths[4]
         );
         let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+fn reads(text: &mut String, shown: &[BootRead]) {
+    let width = |of: fn(&BootRead) -> &str| {
+        shown.iter().map(|read| of(read).chars().count()).max().unwrap_or(0)
+    };
+    let (kind, what) = (width(|read| &read.kind), width(|read| &read.what));
+    for read in shown {
+        let BootRead { file, line, .. } = read;
+        let _ = writeln!(text, "  {:kind$}  {:what$}  {file}:{line}", read.kind, read.what);
     }
 }
 
@@ -185,6 +201,13 @@ pub fn json(report: &Report) -> String {
             "errors": run.errors,
         })
     };
+    let reads: Vec<Value> = report
+        .read_before_image
+        .iter()
+        .map(|read| {
+            object!({ "kind": read.kind, "what": read.what, "file": read.file, "line": read.line })
+        })
+        .collect();
     let sealed = match &report.sealed {
         Ok(sealed) => run(sealed),
         Err(why) => object!({ "error": why }),
@@ -196,6 +219,7 @@ pub fn json(report: &Report) -> String {
         "worker": run(&report.worker),
         "sealed": sealed,
         "frozen": list(&report.frozen),
+        "read_before_image": reads,
     });
     format!("{all:#}\n")
 }
