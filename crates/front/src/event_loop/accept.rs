@@ -2,18 +2,21 @@
 //! another one serve it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokamak_upstream::socket::{self, Socket};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::client::Addresses;
 use crate::http::h1::ConnHistory;
 
 /// A listening socket in an event loop.
 pub enum Listener {
-    /// For HTTP clients.
-    Http(TcpListener),
+    /// For HTTP clients; with the address of its connections, if that is always the same.
+    Http(TcpListener, Option<SocketAddr>),
     /// For web servers, by its index in the configuration.
     Fastcgi(socket::Listener, usize),
 }
@@ -41,7 +44,10 @@ impl Listener {
     /// Fails if the event loop cannot watch the socket.
     pub fn http(listener: std::net::TcpListener) -> io::Result<Listener> {
         listener.set_nonblocking(true)?;
-        Ok(Listener::Http(TcpListener::from_std(listener)?))
+        // Its connections inherit this.
+        socket2::SockRef::from(&listener).set_tcp_nodelay(true)?;
+        let local = listener.local_addr().ok().filter(|local| !local.ip().is_unspecified());
+        Ok(Listener::Http(TcpListener::from_std(listener)?, local))
     }
 
     /// Adds a listening socket for web servers to this event loop.
@@ -55,7 +61,7 @@ impl Listener {
 
     /// Whether it is for HTTP.
     pub fn is_for_clients(&self) -> bool {
-        matches!(self, Listener::Http(_))
+        matches!(self, Listener::Http(..))
     }
 
     /// Takes the socket out of the event loop until `rest` is over, because each new connection
@@ -70,7 +76,7 @@ impl Listener {
         rest: impl Future<Output = ()>,
         pause: Duration,
     ) -> io::Result<Listener> {
-        let Listener::Http(listener) = self else { return Ok(self) };
+        let Listener::Http(listener, _) = self else { return Ok(self) };
         let listener = listener.into_std()?;
         rest.await;
         loop {
@@ -87,8 +93,11 @@ impl Listener {
     /// Fails as accept(2) does.
     pub async fn accept(&self) -> io::Result<Accepted> {
         Ok(match self {
-            Listener::Http(listener) => {
-                Accepted::Http(listener.accept().await?.0, ConnHistory::default())
+            Listener::Http(listener, local) => {
+                let (stream, peer) = listener.accept().await?;
+                let local = local.map_or_else(|| stream.local_addr(), Ok)?;
+                let addresses = Arc::new(Addresses::new(peer, local));
+                Accepted::Http(stream, ConnHistory { addresses, requests: 0 })
             }
             Listener::Fastcgi(listener, index) => {
                 Accepted::Fastcgi(listener.accept().await?, *index)
@@ -126,5 +135,32 @@ impl Handoff {
             Handoff::Http(stream, history) => Accepted::Http(TcpStream::from_std(stream)?, history),
             Handoff::Fastcgi(socket, index) => Accepted::Fastcgi(socket, index),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn accepted_on(address: &str) {
+        let listener = std::net::TcpListener::bind(address).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let listener = Listener::http(listener).unwrap();
+        let client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let Ok(Accepted::Http(stream, history)) = listener.accept().await else {
+            panic!("no connection");
+        };
+        assert_eq!(history.addresses.peer, client.local_addr().unwrap());
+        assert_eq!(history.addresses.local, client.peer_addr().unwrap());
+        assert!(stream.nodelay().unwrap());
+    }
+
+    #[test]
+    fn a_connection_inherits_its_options_and_has_both_addresses() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            accepted_on("127.0.0.1:0").await;
+            accepted_on("0.0.0.0:0").await;
+        });
     }
 }

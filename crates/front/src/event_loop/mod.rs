@@ -155,14 +155,16 @@ impl EventLoop {
                 let limits = &context.config.limits;
                 let screen =
                     screen::Limits { head: limits.head, fields: limits.headers, body: limits.body };
-                // The client has gone already: nothing to log.
-                let Ok((io, state)) = H1Io::new(stream, history, screen) else { return };
+                let (io, state) = H1Io::new(stream, history, screen);
                 let this = self.clone();
                 self.watch(Watched::Http(state.clone()), |open| async move {
-                    let handover = h1::converse(context, io, state).await;
+                    let (io, target) = h1::converse(context, io, state).await;
                     drop(open);
-                    if let Some((io, target)) = handover {
-                        this.hand_over(target, io);
+                    match target {
+                        Some(target) => this.hand_over(target, io),
+                        // Dropped in one piece: a half of a socket is shut down before it is
+                        // closed, which is a system call for nothing.
+                        None => drop(io.leave()),
                     }
                 });
             }

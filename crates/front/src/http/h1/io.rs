@@ -18,7 +18,6 @@ use tokio::time::timeout;
 
 use super::screen::{self, Screen, Violation};
 use super::state::{ConnHistory, ConnState};
-use crate::client::Addresses;
 use crate::failure::Failure;
 use crate::response::pages;
 
@@ -92,7 +91,8 @@ pub struct H1Io {
     screen: Screen,
     /// Screened bytes that had no room in the library's buffer, because encoding made them more.
     overflow: Bytes,
-    history: ConnHistory,
+    /// Requests that another event loop has answered.
+    earlier: u32,
     refused: Option<Refusal>,
 }
 
@@ -106,21 +106,17 @@ struct Refusal {
 
 impl H1Io {
     /// Takes over an accepted connection, or one that another event loop had.
-    ///
-    /// # Errors
-    /// Fails if the client has closed the connection already.
     pub fn new(
         stream: TcpStream,
         history: ConnHistory,
         limits: screen::Limits,
-    ) -> io::Result<(H1Io, Arc<ConnState>)> {
-        stream.set_nodelay(true)?;
-        let addresses = Addresses::new(stream.peer_addr()?, stream.local_addr()?);
+    ) -> (H1Io, Arc<ConnState>) {
         let (read, write) = stream.into_split();
-        let state = Arc::new(ConnState::new(addresses, write, history));
+        let earlier = history.requests;
+        let state = Arc::new(ConnState::new(write, history));
         let screen = Screen::new(limits);
         let overflow = Bytes::new();
-        Ok((H1Io { read, state: state.clone(), screen, overflow, history, refused: None }, state))
+        (H1Io { read, state: state.clone(), screen, overflow, earlier, refused: None }, state)
     }
 
     /// Gives back the connection for another event loop; `None` if a request still holds it.
@@ -152,7 +148,7 @@ impl H1Io {
 
     /// Ends the connection of a client that broke a rule: sends the error page, and gives the
     /// client a moment to read it.
-    pub async fn part(mut self) {
+    pub async fn part(&mut self) {
         let page = match self.refused {
             // The response to the request with this body is the error page.
             Some(Refusal { in_body: true, .. }) | None => Vec::new(),
@@ -215,7 +211,7 @@ impl hyper::rt::Read for H1Io {
             let before = io.screen.part();
             let verdict = io.screen.feed(bytes);
             let is_complete = io.screen.clean() == bytes.len();
-            let heard = io.history.requests.wrapping_add(io.screen.requests());
+            let heard = io.earlier.wrapping_add(io.screen.requests());
             let begins = before == screen::Part::Idle;
             io.state.received(is_complete.then_some(heard), begins.then(tokamak_cost::now));
             match verdict {
@@ -276,7 +272,7 @@ impl hyper::rt::Write for H1Io {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The socket is shut down when both halves are dropped, after a refused client's page.
+        // The socket is closed when the connection is dropped, after a refused client's page.
         Poll::Ready(Ok(()))
     }
 }

@@ -35,13 +35,13 @@ enum End {
     HandedOver(usize),
 }
 
-/// Serves the requests of one connection, one after the other, until the connection ends. If
-/// another event loop should take over, returns the connection and the index of that loop.
+/// Serves the requests of one connection, one after the other, until the connection is to be
+/// closed, or until another event loop should take over: then with the index of that loop.
 pub async fn converse(
     context: Arc<Context>,
     io: H1Io,
     state: Arc<ConnState>,
-) -> Option<(H1Io, usize)> {
+) -> (H1Io, Option<usize>) {
     let limits = &context.config.limits;
     let mut http = http1::Builder::new();
     // Without this the library would check for the end of the connection during every request, with
@@ -76,13 +76,14 @@ pub async fn converse(
         Poll::Pending
     });
     let end = end.await;
-    let http1::Parts { io, read_buf, .. } = connection.into_parts();
+    let http1::Parts { mut io, read_buf, .. } = connection.into_parts();
     let result = match end {
         End::Closed(result) => result,
         // If there are unused bytes of the client, the connection is closed, because they would be
         // lost in a handover. This has never been seen.
         End::HandedOver(target) => {
-            return (read_buf.is_empty() && io.is_passed_on()).then_some((io, target));
+            let is_whole = read_buf.is_empty() && io.is_passed_on();
+            return (io, is_whole.then_some(target));
         }
     };
     let peer = &state.addresses().peer;
@@ -97,7 +98,7 @@ pub async fn converse(
         // it.
         log::refused(peer, 400, &error.to_string());
     }
-    None
+    (io, None)
 }
 
 /// The loop that should take over a connection between two requests, if any.

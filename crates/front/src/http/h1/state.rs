@@ -17,10 +17,11 @@ use crate::failure::Failure;
 /// A request has come in part.
 const UNFINISHED: u32 = u32::MAX;
 
-/// What another event loop has served on a connection before.
-#[derive(Clone, Copy, Debug, Default)]
+/// What is known of a connection when an event loop begins to serve it.
 pub struct ConnHistory {
-    /// Requests that were answered.
+    /// Its addresses.
+    pub addresses: Arc<Addresses>,
+    /// Requests that another event loop has answered on it.
     pub requests: u32,
 }
 
@@ -46,9 +47,9 @@ pub struct ConnState {
 
 impl ConnState {
     /// The state of a connection with this history.
-    pub fn new(addresses: Addresses, write: OwnedWriteHalf, history: ConnHistory) -> ConnState {
+    pub fn new(write: OwnedWriteHalf, history: ConnHistory) -> ConnState {
         ConnState {
-            addresses: Arc::new(addresses),
+            addresses: history.addresses,
             activity: Activity::new(),
             write,
             requests: AtomicU32::new(history.requests),
@@ -63,7 +64,8 @@ impl ConnState {
 
     /// Gives back the socket, and the history for another event loop.
     pub fn into_parts(self) -> (OwnedWriteHalf, ConnHistory) {
-        (self.write, ConnHistory { requests: self.requests.into_inner() })
+        let requests = self.requests.into_inner();
+        (self.write, ConnHistory { addresses: self.addresses, requests })
     }
 
     /// The rule that the client broke, if it did.
