@@ -21,7 +21,7 @@ CONTEST = "run"
 PLOTTED = 64
 """Connections of the plots, or as many as a scenario has below it."""
 
-WIDTH, LABEL, BAR, ROW, HEAD = 720, 205, 290, 24, 22
+WIDTH, LABEL, BAR, ROW, HEAD = 720, 250, 245, 24, 22
 """Of a plot, in its own units: all of it, the names, the longest bar; one row, the first row."""
 RATIO, CPU = 632, 716
 """Where the columns of figures end."""

@@ -6,6 +6,7 @@ import unittest
 from pathlib import Path
 
 from driver import markdown, readme, record, report
+from driver.contestants import PEERS
 from driver.record import Absence, Footprint, Run
 from driver.summary import Rows
 
@@ -21,7 +22,7 @@ class Plot(unittest.TestCase):
     def test_the_best_is_first_and_has_the_longest_bar(self):
         drawn = report.plot(self.ROWS, "empty")
         bars = re.findall(r'<g class="(\w+)">.*?<rect [^>]*width="([\d.]+)"', drawn)
-        self.assertEqual(bars, [("ours", "290.0"), ("other", "208.8"), ("base", "116.0")])
+        self.assertEqual(bars, [("ours", "245.0"), ("other", "176.4"), ("base", "98.0")])
 
     def test_says_in_words_what_it_shows(self):
         drawn = report.plot(self.ROWS, "empty")
@@ -29,6 +30,11 @@ class Plot(unittest.TestCase):
         self.assertIn(
             "An empty script: tokamak-classic: 250 requests/s, 2.50×, 100 µs; node: 180", label
         )
+
+    def test_every_name_has_room(self):
+        # The widest letters of a bold face of this size are about 0.62 of it.
+        widest = max(len(name) for name in PEERS) * 14 * 0.62
+        self.assertLess(widest, report.LABEL - 8)
 
     def test_failed_requests_are_marked(self):
         self.assertIn(
