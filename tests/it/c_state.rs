@@ -20,6 +20,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("descriptors.c", "notes"),
     ("descriptors_boot.c", "descriptors_boot own refusal"),
     ("encodings.c", "base"),
+    ("environment.c", "import_of_php learned"),
     ("extend.c", "too_many_ranges"),
     ("functions.c", "fed shim_module"),
     ("gateway.c", "gateway"),
@@ -58,12 +59,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("text_domains.c", "chosen chosen_count real_bind_textdomain_codeset real_bindtextdomain"),
     ("userini.c", "directories ready"),
     ("values.c", "path_cache path_cache_learned"),
-    (
-        "variables.c",
-        "field_keys import_of_php key_gateway key_https key_role key_self key_software \
-         key_status key_user load_of_php value_gateway value_on value_role value_software \
-         value_status",
-    ),
+    ("variables.c", "constants key_https key_self keys load_of_php places template value_on"),
     ("worker.c", "asked"),
 ];
 

@@ -20,6 +20,7 @@
 #include "process_state.h"
 #include "program_memory.h"
 #include "state.h"
+#include "variables.h"
 
 static int is_learned;
 
@@ -177,6 +178,7 @@ void classic_begin(void)
     is_learned = 1;
     process_state_watch();
     learn_environment();
+    variables_learn();
     libraries_learn();
     descriptors_visit(note_known, NULL);
     image_watch_mappings(note_mapping);

@@ -5,6 +5,7 @@
 #include "boot.h"
 #include "connections.h"
 #include "gateway.h"
+#include "headers.h"
 #include "sapi.h"
 #include "state.h"
 #include "variables.h"
@@ -80,7 +81,7 @@ ZEND_FUNCTION(tokamak_request_headers)
 {
     ZEND_PARSE_PARAMETERS_NONE();
     array_init(return_value);
-    variables_headers(return_value);
+    headers_list(return_value);
 }
 
 ZEND_FUNCTION(tokamak_response_headers)

@@ -6,6 +6,7 @@
 #include "sapi.h"
 #include "functions.h"
 #include "gateway.h"
+#include "headers.h"
 #include "state.h"
 #include "userini.h"
 #include "variables.h"
@@ -170,7 +171,7 @@ static size_t on_read_post(char *at, size_t len)
 
 static char *on_read_cookies(void)
 {
-    return serving->stage == STAGE_REQUEST ? variables_cookies() : NULL;
+    return serving->stage == STAGE_REQUEST ? headers_cookies() : NULL;
 }
 
 static char *on_getenv(const char *name, size_t len)

@@ -32,6 +32,7 @@
 #include "sqlite.h"
 #include "state.h"
 #include "syscall_cache.h"
+#include "variables.h"
 #include "warm_up.h"
 #include "worker.h"
 
@@ -169,6 +170,7 @@ static void prepare(void)
     php_output_end_all(); /* or each request would print what the boot has left in a buffer */
     gc_enable(gc_enabled());
     zend_gc_collect_cycles();
+    variables_learn();
     /* whose connections are closed below: requests must not find them */
     zend_hash_clean(&EG(persistent_list));
     descriptors_close_sockets();

@@ -2,6 +2,7 @@
  * script's own. */
 #include "superglobals.h"
 #include "state.h"
+#include "variables.h"
 
 /* Of the script, when its loop began. */
 static struct {
@@ -35,6 +36,7 @@ void superglobals_learn(void)
         ZVAL_COPY(&base.env, env);
     }
     base.is_learned = 1;
+    variables_learn();
 }
 
 void superglobals_restore_env(void)

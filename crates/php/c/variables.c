@@ -1,79 +1,32 @@
-/* $_SERVER, $_ENV, getenv() and the request's headers, as php-fpm behind nginx has them. */
-#include <ctype.h>
+/* $_SERVER, $_ENV and getenv(), as php-fpm behind nginx has them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "variables.h"
+#include "environment.h"
 #include "gateway.h"
+#include "headers.h"
 #include "state.h"
+#include "template.h"
 
-static zend_string *field_keys[SHIM_FIELD_COUNT];
-static zend_string *key_software, *key_gateway, *key_status, *key_role, *key_https, *key_self,
-    *key_user;
-static zend_string *value_gateway, *value_status, *value_role, *value_on, *value_software;
-static void (*import_of_php)(zval *array);
+/* The keys that every request over HTTP has: its fields in their order, those that are the same for
+ * all of them, and its user. */
+enum {
+    KEY_GATEWAY = SHIM_FIELD_COUNT,
+    KEY_SOFTWARE,
+    KEY_STATUS,
+    KEY_ROLE,
+    KEY_USER,
+    KEY_COUNT
+};
+
+static zend_string *keys[KEY_COUNT], *constants[KEY_COUNT], *key_https, *key_self, *value_on;
+
+/* The environment with these keys, and where each of them is in it. NULL: nothing is learned. */
+static HashTable *template;
+static uint32_t places[KEY_COUNT];
+
 static void (*load_of_php)(zval *array);
-
-/* nginx's rule: a name of other characters is dropped. An underscore could spoof a dash
- * ("X_Real_Ip"), a dot or a bracket would be mangled by PHP. "Proxy" would become HTTP_PROXY, which
- * libraries take for a setting. */
-static int is_passed(const shim_text *name)
-{
-    for (size_t i = 0; i < name->len; i++) {
-        unsigned char c = (unsigned char)name->at[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-              c == '-')) {
-            return 0;
-        }
-    }
-    return name->len > 0 && !(name->len == 5 && strncasecmp(name->at, "proxy", 5) == 0);
-}
-
-static int is_same(const shim_text *a, const shim_text *b)
-{
-    return a->len == b->len && strncasecmp(a->at, b->at, a->len) == 0;
-}
-
-/* The header's value with those of its later namesakes; NULL: an earlier one has told it
- * already. */
-static zend_string *joined(const shim_request *request, size_t n)
-{
-    const shim_pair *h = &request->headers[n];
-    const char *between =
-        h->name.len == 6 && strncasecmp(h->name.at, "cookie", 6) == 0 ? "; " : ", ";
-    smart_str all = {0};
-    size_t i;
-
-    for (i = 0; i < n; i++) {
-        if (is_same(&request->headers[i].name, &h->name)) {
-            return NULL;
-        }
-    }
-    for (i = n + 1; i < request->header_count; i++) {
-        if (is_same(&request->headers[i].name, &h->name)) {
-            if (!all.s) {
-                smart_str_appendl(&all, h->value.at, h->value.len);
-            }
-            smart_str_appendl(&all, between, 2);
-            smart_str_appendl(&all, request->headers[i].value.at, request->headers[i].value.len);
-        }
-    }
-    return all.s ? smart_str_extract(&all) : zend_string_init(h->value.at, h->value.len, 0);
-}
-
-static zend_string *http_key(const shim_text *name)
-{
-    zend_string *key = zend_string_alloc(name->len + 5, 0);
-    char *to = ZSTR_VAL(key);
-
-    memcpy(to, "HTTP_", 5);
-    for (size_t i = 0; i < name->len; i++) {
-        char c = name->at[i];
-        to[i + 5] = c >= 'a' && c <= 'z' ? c - 32 : c == '-' ? '_' : c;
-    }
-    to[name->len + 5] = 0;
-    return key;
-}
 
 /* A filter other than the default one (filter.default) must see each variable while $_SERVER is
  * made. With the default one, ext/filter only keeps a second copy for filter_input(); it gets that
@@ -142,39 +95,71 @@ static void put_parameters(const sink *to)
     }
 }
 
-static void put_request(const sink *to)
+/* Of a key of every request. */
+static zend_string *value_of(int key)
+{
+    const char *user = SG(request_info).auth_user;
+    const shim_text *field;
+
+    if (key == KEY_USER) {
+        return user ? zend_string_init(user, strlen(user), 0) : ZSTR_EMPTY_ALLOC();
+    }
+    if (constants[key]) {
+        return constants[key];
+    }
+    field = &serving->request->field[key];
+    return field->len ? zend_string_init(field->at, field->len, 0) : ZSTR_EMPTY_ALLOC();
+}
+
+/* What not every request over HTTP has. */
+static void put_rest(const sink *to)
 {
     const shim_request *r = serving->request;
-    const shim_text *f;
-    const char *user = SG(request_info).auth_user;
+    const shim_text *scheme = &r->field[SHIM_SCHEME];
 
-    if (r->is_fastcgi) {
-        put_parameters(to);
-        return;
+    if (scheme->len == 5 && memcmp(scheme->at, "https", 5) == 0) {
+        put(to, key_https, value_on);
     }
-    for (int i = 0; i < SHIM_FIELD_COUNT; i++) {
-        f = &r->field[i];
-        put(to, field_keys[i], f->len ? zend_string_init(f->at, f->len, 0) : ZSTR_EMPTY_ALLOC());
-    }
-    put(to, key_gateway, zend_string_copy(value_gateway));
-    put(to, key_software, zend_string_copy(value_software));
-    put(to, key_status, zend_string_copy(value_status));
-    put(to, key_role, zend_string_copy(value_role));
-    f = &r->field[SHIM_SCHEME];
-    if (f->len == 5 && memcmp(f->at, "https", 5) == 0) {
-        put(to, key_https, zend_string_copy(value_on));
-    }
-    put(to, key_user, user ? zend_string_init(user, strlen(user), 0) : ZSTR_EMPTY_ALLOC());
     for (size_t i = 0; i < r->header_count; i++) {
         zend_string *key, *value;
-        if (!is_passed(&r->headers[i].name) || !(value = joined(r, i))) {
+        if (!headers_is_passed(&r->headers[i].name) || !(value = headers_joined(r, i))) {
             continue;
         }
-        key = http_key(&r->headers[i].name);
+        key = headers_key(&r->headers[i].name);
         put(to, key, value);
         zend_string_release(key);
     }
     put_parameters(to);
+}
+
+static void put_request(const sink *to)
+{
+    if (!serving->request->is_fastcgi) {
+        for (int i = 0; i < KEY_COUNT; i++) {
+            put(to, keys[i], value_of(i));
+        }
+        put_rest(to);
+    } else {
+        put_parameters(to);
+    }
+}
+
+/* Environment and request together. False: the array is as it was. */
+static bool put_all_at_once(const sink *to)
+{
+    HashTable *array = Z_ARRVAL_P(to->array);
+
+    if (to->filter || serving->request->is_fastcgi || !template || !environment_template() ||
+        !template_fill(array, template)) {
+        return false;
+    }
+    for (int i = 0; i < KEY_COUNT; i++) {
+        if (!constants[i]) {
+            ZVAL_STR(&array->arData[places[i]].val, value_of(i));
+        }
+    }
+    put_rest(to);
+    return true;
 }
 
 static void put_self(const sink *to)
@@ -213,12 +198,15 @@ static void import(zval *array)
 {
     sink to = {array, 0};
 
-    import_of_php(array);
+    if (serving->request && has_filter()) {
+        to.filter = Z_ARR_P(array) == Z_ARR(PG(http_globals)[TRACK_VARS_ENV]) ? PARSE_ENV
+                                                                              : PARSE_SERVER;
+    }
+    if (serving->request && put_all_at_once(&to)) {
+        return;
+    }
+    environment_import(array);
     if (serving->request) {
-        if (has_filter()) {
-            to.filter = Z_ARR_P(array) == Z_ARR(PG(http_globals)[TRACK_VARS_ENV]) ? PARSE_ENV
-                                                                                  : PARSE_SERVER;
-        }
         put_request(&to);
     }
 }
@@ -263,67 +251,6 @@ void variables_feed_filter(void)
     }
 }
 
-/* `from` with a capital letter at the beginning of each word and small ones behind it; words end
- * with `end`. */
-static zend_string *header_name(const char *from, size_t len, char end)
-{
-    zend_string *name = zend_string_init(from, len, 0);
-    int upper = 1;
-
-    for (size_t i = 0; i < len; i++) {
-        char *c = &ZSTR_VAL(name)[i];
-        const int is_end = *c == end;
-        *c = is_end ? '-' : upper ? toupper((unsigned char)*c) : tolower((unsigned char)*c);
-        upper = is_end;
-    }
-    return name;
-}
-
-static void add_header(zval *array, zend_string *name, zend_string *value)
-{
-    zval v;
-
-    ZVAL_STR(&v, value);
-    zend_symtable_update(Z_ARRVAL_P(array), name, &v);
-    zend_string_release(name);
-}
-
-static void headers_of_parameters(zval *array)
-{
-    const shim_request *r = serving->request;
-
-    for (size_t i = 0; i < r->parameter_count; i++) {
-        const shim_text *name = &r->parameters[i].name, *value = &r->parameters[i].value;
-        const size_t skip = name->len > 5 && memcmp(name->at, "HTTP_", 5) == 0 ? 5 : 0;
-        if (skip || zend_binary_strcmp(name->at, name->len, ZEND_STRL("CONTENT_TYPE")) == 0 ||
-            zend_binary_strcmp(name->at, name->len, ZEND_STRL("CONTENT_LENGTH")) == 0) {
-            add_header(array, header_name(name->at + skip, name->len - skip, '_'),
-                       zend_string_init(value->at, value->len, 0));
-        }
-    }
-}
-
-/* getallheaders(): names in the usual spelling, as php-fpm gives them. */
-void variables_headers(zval *array)
-{
-    const shim_request *r = serving->request;
-
-    if (!r) {
-        return;
-    }
-    if (r->is_fastcgi) {
-        headers_of_parameters(array);
-        return;
-    }
-    for (size_t i = 0; i < r->header_count; i++) {
-        zend_string *value;
-        if (is_passed(&r->headers[i].name) && (value = joined(r, i))) {
-            add_header(array, header_name(r->headers[i].name.at, r->headers[i].name.len, '-'),
-                       value);
-        }
-    }
-}
-
 /* getenv('REQUEST_METHOD') and its like work under php-fpm. The caller copies the result at
  * once. */
 char *variables_getenv(const char *name, size_t len)
@@ -335,7 +262,7 @@ char *variables_getenv(const char *name, size_t len)
         return parameter ? (char *)parameter->at : NULL;
     }
     for (int i = 0; i < SHIM_FIELD_COUNT; i++) {
-        if (ZSTR_LEN(field_keys[i]) == len && memcmp(ZSTR_VAL(field_keys[i]), name, len) == 0) {
+        if (ZSTR_LEN(keys[i]) == len && memcmp(ZSTR_VAL(keys[i]), name, len) == 0) {
             return (char *)r->field[i].at;
         }
     }
@@ -343,13 +270,13 @@ char *variables_getenv(const char *name, size_t len)
         for (size_t i = 0; i < r->header_count; i++) {
             zend_string *key, *value;
             int found;
-            if (!is_passed(&r->headers[i].name)) {
+            if (!headers_is_passed(&r->headers[i].name)) {
                 continue;
             }
-            key = http_key(&r->headers[i].name);
+            key = headers_key(&r->headers[i].name);
             found = ZSTR_LEN(key) == len && memcmp(ZSTR_VAL(key), name, len) == 0;
             zend_string_release(key);
-            if (found && (value = joined(r, i))) {
+            if (found && (value = headers_joined(r, i))) {
                 free(serving->variable);
                 serving->variable = strndup(ZSTR_VAL(value), ZSTR_LEN(value));
                 zend_string_release(value);
@@ -362,35 +289,7 @@ char *variables_getenv(const char *name, size_t len)
         return (char *)shim.config->software;
     }
     if (len == 17 && memcmp(name, "GATEWAY_INTERFACE", 17) == 0) {
-        return ZSTR_VAL(value_gateway);
-    }
-    return NULL;
-}
-
-char *variables_cookies(void)
-{
-    const shim_request *r = serving->request;
-
-    if (r->is_fastcgi) {
-        const shim_text *value = gateway_parameter(r, ZEND_STRL("HTTP_COOKIE"));
-        return value ? (char *)value->at : NULL;
-    }
-    for (size_t i = 0; i < r->header_count; i++) {
-        const shim_text *name = &r->headers[i].name;
-        if (name->len == 6 && strncasecmp(name->at, "cookie", 6) == 0) {
-            zend_string *all;
-            size_t later = i + 1;
-            while (later < r->header_count && !is_same(&r->headers[later].name, name)) {
-                later++;
-            }
-            if (later == r->header_count) {
-                return (char *)r->headers[i].value.at;
-            }
-            all = joined(r, i);
-            serving->joined_cookie = estrndup(ZSTR_VAL(all), ZSTR_LEN(all));
-            zend_string_release(all);
-            return serving->joined_cookie;
-        }
+        return ZSTR_VAL(constants[KEY_GATEWAY]);
     }
     return NULL;
 }
@@ -404,29 +303,52 @@ static zend_string *lasting(const char *text)
  * with it. */
 void variables_install(void)
 {
-    static const char *const keys[] = {
+    static const char *const fields[] = {
 #define SHIM_KEY(name, key) key,
         SHIM_FIELDS(SHIM_KEY)
 #undef SHIM_KEY
     };
 
     for (int i = 0; i < SHIM_FIELD_COUNT; i++) {
-        field_keys[i] = lasting(keys[i]);
+        keys[i] = lasting(fields[i]);
     }
-    key_gateway = lasting("GATEWAY_INTERFACE");
-    key_software = lasting("SERVER_SOFTWARE");
-    key_status = lasting("REDIRECT_STATUS");
-    key_role = lasting("FCGI_ROLE");
+    keys[KEY_GATEWAY] = lasting("GATEWAY_INTERFACE");
+    keys[KEY_SOFTWARE] = lasting("SERVER_SOFTWARE");
+    keys[KEY_STATUS] = lasting("REDIRECT_STATUS");
+    keys[KEY_ROLE] = lasting("FCGI_ROLE");
+    keys[KEY_USER] = lasting("REMOTE_USER");
     key_https = lasting("HTTPS");
     key_self = lasting("PHP_SELF");
-    key_user = lasting("REMOTE_USER");
-    value_gateway = lasting("CGI/1.1");
-    value_status = lasting("200");
-    value_role = lasting("RESPONDER");
+    constants[KEY_GATEWAY] = lasting("CGI/1.1");
+    constants[KEY_SOFTWARE] = lasting(shim.config->software);
+    constants[KEY_STATUS] = lasting("200");
+    constants[KEY_ROLE] = lasting("RESPONDER");
     value_on = lasting("on");
-    value_software = lasting(shim.config->software);
-    import_of_php = php_import_environment_variables;
+    environment_install();
     load_of_php = php_load_environment_variables;
     php_import_environment_variables = import;
     php_load_environment_variables = load;
+}
+
+/* So many headers fit in without the array growing. */
+enum { USUAL_HEADERS = 24 };
+
+void variables_learn(void)
+{
+    zval *text, empty;
+
+    if (!environment_learn()) {
+        return;
+    }
+    template = template_new(zend_hash_num_elements(environment_template()) + KEY_COUNT +
+                            USUAL_HEADERS);
+    ZVAL_EMPTY_STRING(&empty);
+    zend_hash_copy(template, environment_template(), NULL);
+    for (int i = 0; i < KEY_COUNT; i++) {
+        text = zend_hash_update(template, keys[i], &empty);
+        if (constants[i]) {
+            ZVAL_INTERNED_STR(text, constants[i]);
+        }
+        places[i] = (uint32_t)((Bucket *)text - template->arData);
+    }
 }

@@ -5,10 +5,10 @@
 #include "state.h"
 
 void variables_install(void);
+/* The environment is now as requests are to find it. */
+void variables_learn(void);
 void variables_register(zval *array);
-void variables_headers(zval *array);
 void variables_feed_filter(void);
 char *variables_getenv(const char *name, size_t len);
-char *variables_cookies(void);
 
 #endif

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "worker.h"
+#include "classic.h"
 #include "gateway.h"
 #include "heap_dump.h"
 #include "lifecycle.h"
@@ -317,6 +318,7 @@ shim_exit shim_run_script(const char *script)
 
     shim.script = (script_state){0};
     shim.worker_script = 1;
+    classic_notice_calls(); /* C that is called may change the environment */
     serving->request = NULL;
     serving->stage = STAGE_BOOT;
     zend_first_try {

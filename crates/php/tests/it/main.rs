@@ -3,6 +3,7 @@
 
 mod classic;
 mod contract;
+mod environment;
 mod fastcgi;
 mod harness;
 mod life;
