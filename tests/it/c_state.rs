@@ -60,7 +60,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("userini.c", "directories ready"),
     ("values.c", "path_cache path_cache_learned"),
     ("variables.c", "constants key_https key_self keys load_of_php places template value_on"),
-    ("worker.c", "asked"),
+    ("worker.c", "asked handlers"),
 ];
 
 /// C files without a header of their own, and the one that they share.

@@ -149,16 +149,25 @@ static void pin_objects(uint32_t first, int with_connections)
     }
 }
 
-/* The warm-up's superglobals, which each request replaces: to the garbage collector they would be
- * possible roots of it. */
+/* The warm-up's superglobals, which each request replaces, become constants, as opcache's are: who
+ * replaces or copies one of those counts no references, and writes to no page of the image. */
 static void pin_superglobals(void)
 {
+    zval *global;
+
     for (int i = 0; i < NUM_TRACK_VARS; i++) {
         zval *superglobal = &PG(http_globals)[i];
-        if (Z_REFCOUNTED_P(superglobal)) {
-            Z_ADDREF_P(superglobal);
-            GC_ADD_FLAGS(Z_COUNTED_P(superglobal), GC_NOT_COLLECTABLE);
+        if (!Z_REFCOUNTED_P(superglobal)) {
+            continue;
         }
+        Z_ADDREF_P(superglobal); /* who already has it goes on counting */
+        GC_ADD_FLAGS(Z_ARR_P(superglobal), GC_IMMUTABLE | GC_NOT_COLLECTABLE);
+        ZEND_HASH_FOREACH_VAL(&EG(symbol_table), global) {
+            if (Z_TYPE_P(global) == IS_ARRAY && Z_ARR_P(global) == Z_ARR_P(superglobal)) {
+                Z_TYPE_INFO_P(global) = IS_ARRAY;
+            }
+        } ZEND_HASH_FOREACH_END();
+        Z_TYPE_INFO_P(superglobal) = IS_ARRAY;
     }
 }
 
@@ -167,7 +176,7 @@ static void prepare(void)
     zend_objects_store *store = &EG(objects_store);
 
     zend_unset_timeout();
-    php_output_end_all(); /* or each request would print what the boot has left in a buffer */
+    worker_settle_output(); /* or each request would print what the boot has left in a buffer */
     gc_enable(gc_enabled());
     zend_gc_collect_cycles();
     variables_learn();
@@ -195,6 +204,11 @@ static void prepare(void)
     collect_cycles = gc_collect_cycles;
     gc_collect_cycles = collect_before_the_end;
     syscall_cache_seal();
+    if (opcache && opcache->post_deactivate_func) {
+        /* Requests of the boot have ended. Otherwise each request would find opcache's account of
+         * its user still open: a system call and a message that nobody logs. */
+        opcache->post_deactivate_func();
+    }
     process_state_learn(life->rest);
     semaphores_learn(life->rest + process_state_size());
     descriptors_learn(life->rest + process_state_size() + semaphores_size(), script_path);

@@ -228,16 +228,16 @@ static void flush_writers(void)
 
 /* ---- modules ---- */
 
-/* Extensions of PHP's own whose request shutdown gives back memory and does nothing else. It would
- * only write to more pages. */
+/* Extensions of PHP's own whose request shutdown gives back memory or resets variables and does
+ * nothing else. It would only write to more pages. */
 static int only_frees(const zend_module_entry *module)
 {
     static const char *const names[] = {
         "bcmath",    "ctype", "date",     "dom",       "exif",   "FFI",       "fileinfo",
         "filter",    "gd",    "hash",     "iconv",     "intl",   "json",      "libxml",
-        "mbstring",  "pcre",  "PDO",      "phar",      "random", "readline",  "Reflection",
-        "SimpleXML", "SPL",   "standard", "tokenizer", "xml",    "xmlreader", "xmlwriter",
-        "xsl",       "zip",   "zlib"};
+        "mbstring",  "pcre",  "PDO",      "Phar",      "random", "readline",  "Reflection",
+        "SimpleXML", "SPL",   "standard", "tidy",      "tokenizer", "xml",   "xmlreader",
+        "xmlwriter", "xsl",   "zip",      "zlib"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         if (strcmp(module->name, names[i]) == 0) {
@@ -282,7 +282,8 @@ void shutdown_request(void)
     COMPAT_END_OUT_OF_MEMORY();
     EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
     EG(current_execute_data) = NULL;
-    zend_llist_clean(&PG(tick_functions));
+    /* As php_deactivate_ticks(), without giving back what the boot has allocated. */
+    zend_llist_init(&PG(tick_functions), PG(tick_functions).size, PG(tick_functions).dtor, 1);
     STEP(php_call_shutdown_functions());
     STEP(call_destructors());
     STEP(php_output_end_all());

@@ -214,7 +214,7 @@ static int opcache_lock(descriptor_call real, int command, struct flock *lock)
         return result;
     }
     if (command == F_SETLK && lock->l_type == F_UNLCK && (all || use)) {
-        wants_use = 0;
+        wants_use = shim.sealed; /* an image uses the cache for as long as it lives */
         if (all && holds_write) {
             holds_write = 0;
             return unlock(real, 0, 1);

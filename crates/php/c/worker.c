@@ -108,17 +108,56 @@ static void enter_boot_stage(void)
     SG(request_info).no_headers = 1;
 }
 
-/* Extensions that put an output handler of their own around each response, if a setting says so,
- * hear of a request's start, or of its end: then they forget the handler. */
+/* Extensions that put an output handler of their own around each response, if a setting says so. */
+static struct {
+    zend_module_entry **const module;
+    const char *const setting;
+    bool was_off; /* when the image was taken: its state is that of a request without the handler */
+} handlers[] = {{&shim.modules.zlib, "zlib.output_compression", false},
+                {&shim.modules.tidy, "tidy.clean_output", false}};
+
+enum { HANDLERS = sizeof(handlers) / sizeof(*handlers) };
+
+static bool is_off(const char *setting)
+{
+    zend_string *name = zend_string_init(setting, strlen(setting), 0);
+    zend_string *value = zend_ini_get_value(name);
+
+    zend_string_efree(name);
+    return !value || !zend_ini_parse_bool(value);
+}
+
+/* They hear of a request's start, or of its end: then they forget the handler. Not in a sealed
+ * worker where they would do nothing but write to pages of the image. */
 static void tell_output_handlers(bool of_a_start)
 {
-    zend_module_entry *const modules[] = {shim.modules.zlib, shim.modules.tidy};
+    for (size_t i = 0; i < HANDLERS; i++) {
+        zend_module_entry *module = *handlers[i].module;
 
-    for (size_t i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
-        if (modules[i] && of_a_start) {
-            modules[i]->request_startup_func(modules[i]->type, modules[i]->module_number);
-        } else if (modules[i]) {
-            modules[i]->request_shutdown_func(modules[i]->type, modules[i]->module_number);
+        if (!module || (handlers[i].was_off && is_off(handlers[i].setting))) {
+            continue;
+        }
+        if (of_a_start) {
+            module->request_startup_func(module->type, module->module_number);
+        } else {
+            module->request_shutdown_func(module->type, module->module_number);
+        }
+    }
+}
+
+/* For an image: no output of the boot, and nothing that a request would have to tidy away. */
+void worker_settle_output(void)
+{
+    php_output_end_all();
+    php_output_deactivate();
+    php_output_activate();
+    tell_output_handlers(false);
+    for (size_t i = 0; i < HANDLERS; i++) {
+        zend_module_entry *module = *handlers[i].module;
+
+        if (module && is_off(handlers[i].setting)) {
+            module->request_startup_func(module->type, module->module_number);
+            handlers[i].was_off = true;
         }
     }
 }

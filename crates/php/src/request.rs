@@ -39,9 +39,10 @@ impl Request {
         };
         Request {
             rules,
-            record: Vec::new(),
+            // Enough for most requests: in sealed mode each would let these grow anew.
+            record: Vec::with_capacity(2048),
             environment: Environment::new(),
-            pairs: Vec::new(),
+            pairs: Vec::with_capacity(32),
             shim,
         }
     }

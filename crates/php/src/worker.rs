@@ -49,7 +49,9 @@ struct Worker {
 }
 
 thread_local! {
-    static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
+    /// On the heap, beside its request's buffers: in sealed mode each page that is written to is
+    /// copied back.
+    static WORKER: RefCell<Option<Box<Worker>>> = const { RefCell::new(None) };
 }
 
 /// Makes this process's worker, which then [`serve`]s. In sealed mode it is made before it has a
@@ -78,7 +80,7 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         gateway: Gateway::of(settings),
         shown: Default::default(),
     };
-    WORKER.set(Some(worker));
+    WORKER.set(Some(Box::new(worker)));
     // The clock finds its function in the vDSO once: that has to be part of the image.
     tokamak_cost::now();
 }
@@ -269,7 +271,7 @@ impl Worker {
 /// worker's state after it. So the process ends, the front sees a dead worker, and the request is
 /// answered with 502.
 fn with<T>(fallback: T, f: impl FnOnce(&mut Worker) -> T) -> T {
-    let run = || WORKER.with_borrow_mut(|worker| worker.as_mut().map(f));
+    let run = || WORKER.with_borrow_mut(|worker| worker.as_deref_mut().map(f));
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(answer) => answer.unwrap_or(fallback),
         Err(_) => std::process::abort(),
