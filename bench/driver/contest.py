@@ -272,7 +272,9 @@ class Contest(Stage):
             self.entries[peer, site].server.stop()
 
     def stop(self) -> None:
-        """Ends every process."""
+        """Ends every process. All are asked before any is waited for, since some take seconds."""
+        for entry in self.entries.values():
+            entry.server.ask_to_stop()
         for entry in self.entries.values():
             entry.server.stop()
         for beside in self.beside:

@@ -19,7 +19,7 @@ from .versions import commit
 
 QUICK_SECONDS = 300
 """What all of `--quick` may take. What would begin later is left out."""
-PATIENCE = 30
+PATIENCE = 60
 """Seconds that a measurement gets to stop its servers."""
 QUICK_PEERS = (
     "nginx-fpm caddy-fpm php-server frankenphp roadrunner swoole tokamak-classic tokamak-worker"

@@ -1,9 +1,12 @@
 """A contest goes on without those who cannot take part."""
 
+import os
+import tempfile
+import time
 import unittest
 from pathlib import Path
 
-from driver import contest
+from driver import contest, process
 from driver.contest import CannotRun, Contest, Entry, Plan
 from driver.contestants import PEERS
 from driver.peers import needs
@@ -62,6 +65,32 @@ class GoingOn(unittest.TestCase):
         plan = Plan(["empty", "php-http"], ["node", "go"], [64], 1, 1, orientation=["empty"])
         named = [(peer, scenario.name) for peer, scenario in plan.pairs()]
         self.assertEqual(named, [("node", "empty"), ("go", "empty"), ("go", "php-http")])
+
+
+class Stopping(unittest.TestCase):
+    def test_what_a_server_started_ends_though_the_server_was_gone_first(self):
+        with tempfile.TemporaryDirectory() as name:
+            server = process.Server()
+            # The child does not hear of the end of its parent.
+            command = ["sh", "-c", "sleep 60 & wait"]
+            server.start(command, {"PATH": os.environ["PATH"]}, Path(name, "log"))
+            while not any(stat.name == "sleep" for stat in server.tree()):
+                time.sleep(0.01)
+            server.ask_to_stop()
+            server.roots[0].wait()
+            (child,) = server.tree()
+            server.stop()
+            deadline = time.monotonic() + 5
+            while self.runs(child.pid) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertFalse(self.runs(child.pid))
+
+    def runs(self, pid):
+        """Whether a process does, and is not one that has ended and that nobody waited for."""
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] != "Z"
+        except FileNotFoundError:
+            return False
 
 
 class Missing(unittest.TestCase):
