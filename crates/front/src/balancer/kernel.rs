@@ -1,8 +1,10 @@
-//! Reads two counters of the kernel: the idle time of the processors, and how long a thread has
-//! waited for a processor.
+//! Reads counters of the kernel: how long the processors were idle that this process may use, what
+//! its control groups leave it of them, and how long a thread has waited for one.
 
+use std::fs;
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 
 /// The kernel counts in hundredths of a second (`USER_HZ`), whatever its own clock.
 const HUNDREDTH: f64 = 1e7;
@@ -12,27 +14,68 @@ const HUNDREDTH: f64 = 1e7;
 /// load that is long over.
 const STALE: u64 = 1_000_000_000;
 
-/// Compares two readings of the kernel's count.
+/// Where control groups of version 2 are found.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Compares two readings of the kernel's counters.
 #[derive(Debug, Default)]
 pub struct Spare {
-    /// The time of the last reading, and the idle time of all processors until then, in hundredths
-    /// of a second.
-    last: Option<(u64, u64)>,
+    /// The time of the last reading, and what it was.
+    last: Option<(u64, Reading)>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Reading {
+    /// The idle time of the processors that this process may use, in hundredths of a second.
+    idle: u64,
+    /// The control groups with a quota that it is in.
+    groups: Vec<Group>,
+}
+
+/// A control group with a quota.
+#[derive(Debug, PartialEq)]
+struct Group {
+    /// How many processors its processes may use.
+    quota: f64,
+    /// How much processor time they have used, in microseconds.
+    used: u64,
 }
 
 impl Spare {
-    /// How many processors were idle since the last reading. 0 if that was too long ago to compare:
-    /// the next reading will tell. `None` if the kernel does not provide the number.
+    /// How many processors were idle since the last reading and may be used. 0 if that was too long
+    /// ago to compare: the next reading will tell. `None` if the kernel does not provide the
+    /// number.
     pub fn look(&mut self, now: u64) -> Option<f64> {
-        let mut text = [0; 256];
-        let read = File::open("/proc/stat").and_then(|mut file| file.read(&mut text)).ok()?;
-        let idle = idle(&text[..read])?;
-        let (then, before) = self.last.replace((now, idle)).unwrap_or((0, 0));
-        let passed = now.saturating_sub(then);
-        if passed == 0 || passed > STALE {
-            return Some(0.0);
-        }
-        Some(idle.saturating_sub(before) as f64 * HUNDREDTH / passed as f64)
+        let reading = Reading::take()?;
+        let last = self.last.take();
+        let spare = match &last {
+            Some((then, before)) if (1..=STALE).contains(&now.saturating_sub(*then)) => {
+                reading.spare_since(before, (now - then) as f64)
+            }
+            _ => 0.0,
+        };
+        self.last = Some((now, reading));
+        Some(spare)
+    }
+}
+
+impl Reading {
+    fn take() -> Option<Reading> {
+        let status = fs::read_to_string("/proc/thread-self/status").ok()?;
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        let idle = idle(&fs::read_to_string("/proc/stat").ok()?, allowed)?;
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Some(Reading { idle, groups: limited(Path::new(GROUPS), &groups) })
+    }
+
+    /// The processors that were idle for the `passed` nanoseconds since `before`, as far as each
+    /// group had something left.
+    fn spare_since(&self, before: &Reading, passed: f64) -> f64 {
+        let idle = self.idle.saturating_sub(before.idle) as f64 * HUNDREDTH / passed;
+        let left = self.groups.iter().zip(&before.groups).map(|(group, before)| {
+            group.quota - group.used.saturating_sub(before.used) as f64 * 1e3 / passed
+        });
+        left.fold(idle, f64::min).max(0.0)
     }
 }
 
@@ -45,42 +88,87 @@ pub fn waited() -> Option<u64> {
     str::from_utf8(&text[..read]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Idle time of all processors, from the first line of `/proc/stat`: `idle` and `iowait` together.
-fn idle(text: &[u8]) -> Option<u64> {
-    let mut fields = text.split(|byte| *byte == b'\n').next()?.split(|byte| *byte == b' ');
-    if fields.next()? != b"cpu" {
-        return None;
-    }
-    let numbers = fields
-        .filter(|field| !field.is_empty())
-        .map(|field| str::from_utf8(field).ok()?.parse().ok());
-    let numbers: Vec<Option<u64>> = numbers.take(5).collect();
-    match numbers[..] {
-        [_, _, _, Some(idle), Some(waiting)] => Some(idle + waiting),
-        _ => None,
-    }
+/// Idle time of the processors in the list `allowed`, from the text of `/proc/stat`: `idle` and
+/// `iowait` together.
+fn idle(stat: &str, allowed: &str) -> Option<u64> {
+    let of_allowed = stat.lines().filter_map(|line| {
+        let (number, times) = line.strip_prefix("cpu")?.split_once(' ')?;
+        let number: usize = number.parse().ok()?;
+        let mut times = times.split_ascii_whitespace().map(|time| time.parse::<u64>().ok());
+        contains(allowed, number).then(|| Some(times.nth(3)?? + times.next()??))
+    });
+    // None of them found is no number, rather than none idle.
+    of_allowed.reduce(|sum, one| Some(sum? + one?))?
+}
+
+/// Whether a number is in a list like `0-3,8`.
+fn contains(list: &str, number: usize) -> bool {
+    list.trim().split(',').any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse().is_ok_and(|first| number >= first)
+            && last.parse().is_ok_and(|last| number <= last)
+    })
+}
+
+/// Of the control groups below `root` that this process is in, by the text of `/proc/self/cgroup`,
+/// those with a quota. In a container the outermost one that can be seen is its own.
+fn limited(root: &Path, groups: &str) -> Vec<Group> {
+    let Some(own) = groups.lines().find_map(|line| line.strip_prefix("0::/")) else {
+        return Vec::new();
+    };
+    root.join(own).ancestors().take_while(|at| at.starts_with(root)).filter_map(group).collect()
+}
+
+/// A control group; `None` if it has no quota.
+fn group(directory: &Path) -> Option<Group> {
+    let max = fs::read_to_string(directory.join("cpu.max")).ok()?;
+    let (quota, period) = max.trim().split_once(' ')?;
+    let quota = quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?;
+    let stat = fs::read_to_string(directory.join("cpu.stat")).ok()?;
+    let used = stat.lines().find_map(|line| line.strip_prefix("usage_usec "))?.parse().ok()?;
+    Some(Group { quota, used })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const STAT: &str = "cpu  7 0 7 1110 1 0 0 0 0 0\ncpu0 1 0 1 10 1 0 0 0 0 0\n\
+                        cpu1 2 0 2 100 0 0 0 0 0 0\ncpu10 4 0 4 1000 0 0 0 0 0 0\nintr 1 2 3";
+
     #[test]
-    fn idle_time_is_read() {
-        assert_eq!(
-            idle(b"cpu  10132153 290696 3084719 46828483 16683 0 25195 0 0 0\ncpu0 1 2"),
-            Some(46_845_166)
-        );
-        for text in [
-            &b""[..],
-            b"cpu",
-            b"cpu  1 2 3 4",
-            b"cpu0 1 2 3 4 5",
-            b"cpu  1 2 3 x 5",
-            b"intr 1 2 3 4 5 6",
-        ] {
-            assert_eq!(idle(text), None, "{}", text.escape_ascii());
+    fn idle_time_is_that_of_the_processors_that_may_be_used() {
+        assert_eq!(idle(STAT, "\t0-63"), Some(1111));
+        assert_eq!(idle(STAT, "\t0,10\n"), Some(1011));
+        assert_eq!(idle(STAT, "1-9"), Some(100));
+        assert_eq!(idle(STAT, "11"), None);
+        for text in ["", "cpu", "cpu0 1 2 3 4", "cpu0 1 2 3 x 5", "intr 1 2 3 4 5 6"] {
+            assert_eq!(idle(text, "0-63"), None, "{text}");
         }
+    }
+
+    #[test]
+    fn what_a_control_group_may_not_use_is_not_spare() {
+        let root = tempfile::tempdir().unwrap();
+        let own = root.path().join("a/b");
+        fs::create_dir_all(&own).unwrap();
+        let write = |name: &str, text: &str| fs::write(root.path().join(name), text).unwrap();
+        write("cpu.stat", "usage_usec 9000000\n");
+        write("a/cpu.max", "250000 100000\n");
+        write("a/cpu.stat", "usage_usec 5000000\nuser_usec 1\n");
+        write("a/b/cpu.max", "max 100000\n");
+        write("a/b/cpu.stat", "usage_usec 1000000\n");
+        let groups = limited(root.path(), "1:cpu:/x\n0::/a/b\n");
+        assert_eq!(groups, [Group { quota: 2.5, used: 5_000_000 }]);
+        assert_eq!(limited(root.path(), "1:cpu:/a\n"), []);
+
+        let before = Reading { idle: 0, groups };
+        let after = |used: u64| Reading { idle: 600, groups: vec![Group { quota: 2.5, used }] };
+        // 60 processors were idle for a tenth of a second.
+        assert_eq!(after(5_100_000).spare_since(&before, 1e8), 1.5);
+        assert_eq!(after(5_260_000).spare_since(&before, 1e8), 0.0);
+        let unlimited = Reading { idle: 600, groups: Vec::new() };
+        assert_eq!(unlimited.spare_since(&before, 1e8), 60.0);
     }
 
     #[test]
