@@ -7,7 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ use crate::harness::{Kind, Setup, get, in_every_mode, in_parallel};
 in_every_mode! { no_value_comes_twice, no_greeting_of_gnutls_comes_twice }
 
 const REQUESTS: usize = 10_000;
-const CONNECTIONS: usize = 4;
+const CONNECTIONS: usize = 16;
 const WORKERS: usize = 3;
 const GREETINGS: usize = 60;
 
@@ -82,11 +83,15 @@ fn a_generator_that_would_repeat_itself_is_not_sealed() {
 fn no_greeting_of_gnutls_comes_twice(kind: Kind) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
-    let greetings = std::thread::spawn(move || greetings(&listener));
+    let held = Arc::new(AtomicUsize::new(0));
+    let of_clients = held.clone();
+    let greetings = std::thread::spawn(move || greetings(&listener, &of_clients));
     let server = Setup::new(kind).site("canary").workers(WORKERS).env("TLS_PORT", &port).start();
     if server.get("/greet.php").status() == 404 {
         return; // This PHP has no libldap.
     }
+    // Once, so that every worker serves.
+    held.store(WORKERS, Ordering::SeqCst);
     let processes = Mutex::new(HashSet::new());
     in_parallel(GREETINGS, |_| {
         let answer = server.get("/greet.php").expect(200).json();
@@ -104,8 +109,11 @@ fn no_greeting_of_gnutls_comes_twice(kind: Kind) {
 }
 
 /// Random and key share of each `ClientHello`, until somebody connects and says nothing.
-fn greetings(listener: &TcpListener) -> Vec<[Vec<u8>; 2]> {
+///
+/// As long as `held` is not 0, a client has to wait until so many are there.
+fn greetings(listener: &TcpListener, held: &AtomicUsize) -> Vec<[Vec<u8>; 2]> {
     let mut seen = Vec::new();
+    let mut waiting = Vec::new();
     loop {
         let (mut client, _) = listener.accept().unwrap();
         let mut head = [0; 5];
@@ -115,6 +123,11 @@ fn greetings(listener: &TcpListener) -> Vec<[Vec<u8>; 2]> {
         let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
         client.read_exact(&mut hello).unwrap();
         seen.push([hello[6..38].to_vec(), key_share(&hello).expect("a key share").to_vec()]);
+        waiting.push(client);
+        if waiting.len() >= held.load(Ordering::SeqCst) {
+            waiting.clear();
+            held.store(0, Ordering::SeqCst);
+        }
     }
 }
 
