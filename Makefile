@@ -19,7 +19,7 @@ help:
 	@echo '                       LISTEN=address:port and SITE=folder choose others'
 	@echo 'make test              set up, run every check and test'
 	@echo 'make sanitize          the part of it under AddressSanitizer, UndefinedBehaviorSanitizer and valgrind'
-	@echo 'make bench-quick       set up, measure against other servers for five minutes, make report.html'
+	@echo 'make bench-quick       set up, measure for five minutes, make report.html'
 	@echo 'make bench             the same with all that is below bench/: two hours'
 	@echo 'make build             build the two programs with optimisation'
 	@echo 'make doc               the documentation of the code, as HTML'

@@ -61,8 +61,16 @@ def empty_endpoint(rows: Rows) -> list[Verdict]:
         footprint = rows.footprint("empty", ours)
         calls = footprint.syscalls if footprint else None
         verdicts += [
-            at_least(f"{ours}: at least 2.5 times the requests/s of {BASE} (empty, 64 connections)", rate, 2.5),
-            at_most(f"{ours}: at most a quarter of the CPU per request of {BASE} (empty, 64 connections)", cpu, 0.25),
+            at_least(
+                f"{ours}: at least 2.5 times the requests/s of {BASE} (empty, 64 connections)",
+                rate,
+                2.5,
+            ),
+            at_most(
+                f"{ours}: at most a quarter of the CPU per request of {BASE} (empty, 64 connections)",
+                cpu,
+                0.25,
+            ),
             at_most(f"{ours}: at most 4 system calls per request (empty)", calls, 4.0),
         ]
     return verdicts
@@ -89,7 +97,13 @@ WORDS = {
 
 
 def beside(
-    rows: Rows, ours: str, peer: str, metric: str, kind: Callable, limit: float, connections: int = 64
+    rows: Rows,
+    ours: str,
+    peer: str,
+    metric: str,
+    kind: Callable,
+    limit: float,
+    connections: int = 64,
 ) -> Verdict:
     """One bar of the empty endpoint."""
     words = WORDS[metric, kind].format(limit)
@@ -116,7 +130,11 @@ def never_slower(rows: Rows, ours: str) -> Verdict:
         if ratio is not None and (worst is None or ratio < worst[0]):
             worst = (ratio, f"{scenario}, {connections} connections")
     bar = f"{ours}: not slower than {BASE} on any row"
-    return Verdict(bar, None, "") if worst is None else Verdict(bar, worst[0] >= 1.0, f"{worst[0]:.2f} at worst ({worst[1]})")
+    return (
+        Verdict(bar, None, "")
+        if worst is None
+        else Verdict(bar, worst[0] >= 1.0, f"{worst[0]:.2f} at worst ({worst[1]})")
+    )
 
 
 def worker_on_symfony(rows: Rows) -> Verdict:
@@ -137,15 +155,39 @@ def sealed(rows: Rows) -> list[Verdict]:
         footprint = rows.footprint(scenario, SEALED)
         memory = footprint.private_kib if footprint else None
         verdicts += [
-            at_least(f"{SEALED}: {CLASSIC} takes at least {times} times the CPU ({scenario})", cpu(scenario, CLASSIC, SEALED), times),
-            at_most(f"{SEALED}: at most 1.3 times the CPU of {WORKER} ({scenario})", cpu(scenario, SEALED, WORKER), 1.3),
-            at_most(f"{SEALED}: at most 2 MB of memory for one more worker ({scenario})", memory and memory * 1024 / 1e6, 2.0),
+            at_least(
+                f"{SEALED}: {CLASSIC} takes at least {times} times the CPU ({scenario})",
+                cpu(scenario, CLASSIC, SEALED),
+                times,
+            ),
+            at_most(
+                f"{SEALED}: at most 1.3 times the CPU of {WORKER} ({scenario})",
+                cpu(scenario, SEALED, WORKER),
+                1.3,
+            ),
+            at_most(
+                f"{SEALED}: at most 2 MB of memory for one more worker ({scenario})",
+                memory and memory * 1024 / 1e6,
+                2.0,
+            ),
         ]
     footprint = rows.footprint(json, SEALED)
     return verdicts + [
-        at_most(f"{SEALED}: a roll-back takes at most 12 µs ({json}, median)", footprint and footprint.roll_back_us, 12.0),
-        at_least(f"{SEALED}: at least 10 times the requests/s of {BASE} ({json})", rows.ratio(json, 64, SEALED, BASE, "rate"), 10.0),
-        at_least(f"{SEALED}: at least 0.95 times the requests/s of {CLASSIC} (empty)", rows.ratio("empty", 64, SEALED, CLASSIC, "rate"), 0.95),
+        at_most(
+            f"{SEALED}: a roll-back takes at most 12 µs ({json}, median)",
+            footprint and footprint.roll_back_us,
+            12.0,
+        ),
+        at_least(
+            f"{SEALED}: at least 10 times the requests/s of {BASE} ({json})",
+            rows.ratio(json, 64, SEALED, BASE, "rate"),
+            10.0,
+        ),
+        at_least(
+            f"{SEALED}: at least 0.95 times the requests/s of {CLASSIC} (empty)",
+            rows.ratio("empty", 64, SEALED, CLASSIC, "rate"),
+            0.95,
+        ),
     ]
 
 
@@ -171,9 +213,18 @@ def lua_empty(rows: Rows) -> list[Verdict]:
     # To the better of them: the ratio that is higher.
     worst = None if None in ratios.values() else max(ratio for ratio in ratios.values() if ratio)
     return [
-        *(at_most(f"{LUA}: at most the CPU per request of {peer} ({scenario})", ratio, 1.0) for peer, ratio in ratios.items()),
-        at_most(f"{LUA}: aim at 0.85 of the better one's CPU per request ({scenario})", worst, 0.85),
-        at_least(f"{LUA}: at least 0.75 times the requests/s of the bare loop ({scenario})", rows.ratio(scenario, 64, LUA, LIMIT, "rate"), 0.75),
+        *(
+            at_most(f"{LUA}: at most the CPU per request of {peer} ({scenario})", ratio, 1.0)
+            for peer, ratio in ratios.items()
+        ),
+        at_most(
+            f"{LUA}: aim at 0.85 of the better one's CPU per request ({scenario})", worst, 0.85
+        ),
+        at_least(
+            f"{LUA}: at least 0.75 times the requests/s of the bare loop ({scenario})",
+            rows.ratio(scenario, 64, LUA, LIMIT, "rate"),
+            0.75,
+        ),
     ]
 
 
@@ -198,13 +249,20 @@ def lua_asking(rows: Rows) -> list[Verdict]:
 def lua_over_fastcgi(rows: Rows) -> list[Verdict]:
     """The way over FastCGI, with Lua at its end."""
     bar = f"at least 2.5 times the requests/s of {BASE} (empty, 64 connections)"
-    return [at_least(f"{peer}: {bar}", rows.ratio("empty", 64, peer, BASE, "rate"), 2.5) for peer in LUA_FCGI]
+    return [
+        at_least(f"{peer}: {bar}", rows.ratio("empty", 64, peer, BASE, "rate"), 2.5)
+        for peer in LUA_FCGI
+    ]
 
 
 def cached_page(rows: Rows) -> Verdict:
     """A page that is kept is as good as a file."""
     ratio = rows.ratio("cached-page", 64, "tokamak-cached", "tokamak-file", "rate")
-    return at_least("tokamak-cached: at least 0.9 times the requests/s of a file (cached-page, 64 connections)", ratio, 0.9)
+    return at_least(
+        "tokamak-cached: at least 0.9 times the requests/s of a file (cached-page, 64 connections)",
+        ratio,
+        0.9,
+    )
 
 
 def percentiles(rows: Rows) -> Verdict:
@@ -224,7 +282,9 @@ def percentiles(rows: Rows) -> Verdict:
                 if ratio is not None:
                     compared += 1
                     if ratio > PERCENTILE_SLACK:
-                        worse.append(f"{scenario} c={connections} {ours} {metric} {ratio:.2f} times {peer}")
+                        worse.append(
+                            f"{scenario} c={connections} {ours} {metric} {ratio:.2f} times {peer}"
+                        )
     bar = f"no percentile worse than a peer's (by more than {PERCENTILE_SLACK - 1:.0%})"
     if not compared:
         return Verdict(bar, None, "")
@@ -235,12 +295,18 @@ def percentiles(rows: Rows) -> Verdict:
 def access_log(rows: Rows) -> Verdict:
     """Writing the log happens beside the requests, not in them."""
     ratio = rows.ratio("empty", 64, LOGGING, CLASSIC, "rate")
-    return at_least("access log on costs less than 3 % of the requests/s (empty, 64 connections)", ratio, 0.97)
+    return at_least(
+        "access log on costs less than 3 % of the requests/s (empty, 64 connections)", ratio, 0.97
+    )
 
 
 def no_errors(rows: Rows) -> Verdict:
     """A fast wrong answer is worth nothing."""
-    counts = {key: rows.errors(key) for key in rows.keys() if key[2] in (*OURS, *DEPTHS, LUA, *LUA_FCGI, "tokamak-cached")}
+    counts = {
+        key: rows.errors(key)
+        for key in rows.keys()
+        if key[2] in (*OURS, *DEPTHS, LUA, *LUA_FCGI, "tokamak-cached")
+    }
     if not counts:
         return Verdict("no request of ours went wrong", None, "")
     wrong = [f"{key[0]} c={key[1]} {key[2]}: {count}" for key, count in counts.items() if count]

@@ -1,8 +1,9 @@
 """What a request costs, counted and not timed, against the figures that the repository keeps.
 
-Instructions are counted by callgrind: for five ways of answering, in the front and in the PHP process. Sealed mode cannot run
-under valgrind, so its pages, system calls and context switches are counted. One client asks, one request after the other, so a
-count does not depend on how fast the machine is or what else it does.
+Instructions are counted by callgrind: for five ways of answering, in the front and in the PHP
+process. Sealed mode cannot run under valgrind, so its pages, system calls and context switches are
+counted. One client asks, one request after the other, so a count does not depend on how fast the
+machine is or what else it does.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from .sites import REPO
 FIGURES = REPO / "bench/guard.json"
 TOLERANCE = 0.03
 WARM = 300
-"""Requests before anything counts: opcache, PHP's caches, pages that become hot, the learning of sealed mode."""
+"""Requests before anything counts: they fill opcache and PHP's caches."""
 COUNTED = 100
 ROUNDS = 5
 IDLE = 0.4
@@ -53,7 +54,6 @@ root = "{root}"
 {rest}
 """
 SCRIPT = "/index.php?id=7"
-PAGE_SIZE = 366 * 28
 PHP = """\
 [site.pool]
 workers = 1
@@ -79,20 +79,17 @@ class Way:
     """Whether a PHP process takes part."""
 
 
-def is_page(body: bytes) -> bool:
-    """Whether this is the whole page of 10 KiB."""
-    return len(body) == PAGE_SIZE
-
-
 def tells_the_request(body: bytes) -> bool:
     """Whether the script has seen this very request."""
     return json.loads(body) == {"path": SCRIPT, "id": "7"}
 
 
 WAYS = [
-    Way("lua", "/empty", 'mode = "fastcgi"\nlua_raw_url = ["site/empty.lua"]', sites.is_empty_answer),
-    Way("file", "/page.html", 'mode = "fastcgi"', is_page),
-    Way("cached", "/", f'mode = "classic"\ncache = true\n{PHP}', is_page),
+    Way(
+        "lua", "/empty", 'mode = "fastcgi"\nlua_raw_url = ["site/empty.lua"]', sites.is_empty_answer
+    ),
+    Way("file", "/page.html", 'mode = "fastcgi"', sites.is_kept_page),
+    Way("cached", "/", f'mode = "classic"\ncache = true\n{PHP}', sites.is_kept_page),
     Way("classic", SCRIPT, f'mode = "classic"\n{PHP}', tells_the_request, php=True),
     Way("worker", SCRIPT, f'mode = "worker"\n{WORKER}', tells_the_request, php=True),
 ]
@@ -125,8 +122,8 @@ class Client:
             raise Broken(f"{way.name}: status {answer.status}, {body[:200]!r}")
 
     def get_many(self, way: Way, number: int, processes: Iterable[int] = ()) -> None:
-        """So many, one after the other, each when these processes have nothing left to do: else they would sleep for some
-        requests and not for others."""
+        """Asks so many times, one after the other. Waits before each request until these processes
+        sleep, so that every request finds them alike and wakes them."""
         for _ in range(number):
             while any(is_running(pid) for pid in processes):
                 time.sleep(0.0001)
@@ -171,12 +168,14 @@ def files(directory: Path) -> Path:
     shutil.copy(REPO / "bench/sites/lua/empty.lua", root)
     (root / "cached").mkdir()
     shutil.copy(REPO / "bench/sites/page/index.php", root / "cached")
-    (root / "page.html").write_bytes(b"x" * PAGE_SIZE)
+    (root / "page.html").write_bytes(b"x" * sites.KEPT_PAGE_SIZE)
     return root
 
 
 @contextmanager
-def serving(tokamak: Path, ways: list[Way], before: list[str], directory: Path) -> Iterator[Running]:
+def serving(
+    tokamak: Path, ways: list[Way], before: list[str], directory: Path
+) -> Iterator[Running]:
     """The server with a site for each way, behind the command `before` (valgrind, or nothing)."""
     root, port, control = files(directory), free_port(), directory / "control"
     text = CONFIG.format(port=port, control=control)
@@ -223,8 +222,10 @@ def total(path: Path) -> int:
     return int(found[1])
 
 
-def count(processes: dict[str, int], directory: Path, work: Callable[[], None]) -> tuple[dict[str, int], float]:
-    """Instructions in each process, by their names, while something is done, and the seconds that it took."""
+def count(
+    processes: dict[str, int], directory: Path, work: Callable[[], None]
+) -> tuple[dict[str, int], float]:
+    """Instructions in each process, by their names, while `work` runs, and its seconds."""
     for pid in processes.values():
         callgrind_control("--zero", f"{pid}")
     start = time.monotonic()
@@ -239,14 +240,18 @@ def count(processes: dict[str, int], directory: Path, work: Callable[[], None]) 
     return found, seconds
 
 
-def count_way(client: Client, way: Way, processes: dict[str, int], directory: Path) -> dict[str, float]:
+def count_way(
+    client: Client, way: Way, processes: dict[str, int], directory: Path
+) -> dict[str, float]:
     """Instructions per request in each process, by their names."""
     rounds: dict[str, list[float]] = {process: [] for process in processes}
     for _ in range(ROUNDS):
         idle, idle_seconds = count(processes, directory, lambda: time.sleep(IDLE))
-        busy, seconds = count(processes, directory, lambda: client.get_many(way, COUNTED, processes.values()))
+        busy, seconds = count(
+            processes, directory, lambda: client.get_many(way, COUNTED, processes.values())
+        )
         for process in processes:
-            # An event loop looks after its connections and its processor some times a second, asked or not.
+            # An event loop has work some times a second even if no client asks: it is taken off.
             beside = idle[process] / idle_seconds * seconds
             rounds[process].append((busy[process] - beside) / COUNTED)
     return {process: statistics.median(counts) for process, counts in rounds.items()}
@@ -289,23 +294,31 @@ def is_traced(task: Path) -> bool:
 
 
 WAITING = {"futex", "restart_syscall"}
-"""How often a worker waits depends on how quickly it is asked again; it shows under context switches."""
+"""How often a worker waits depends on how quickly the client asks again, so these calls are left
+out; the context switches show the waiting."""
 
 
 def calls(output: str) -> int:
     """The calls that a table of strace counts, without those that wait for a request."""
     rows = (line.split() for line in output.splitlines())
-    return sum(int(row[0]) for row in rows if len(row) == 2 and row[0].isdigit() and row[1] not in WAITING | {"total"})
+    return sum(
+        int(row[0])
+        for row in rows
+        if len(row) == 2 and row[0].isdigit() and row[1] not in WAITING | {"total"}
+    )
 
 
 def switches(pid: int) -> int:
     """How often the threads of a process have gone to sleep so far."""
     texts = ((task / "status").read_text() for task in Path(f"/proc/{pid}/task").iterdir())
-    return sum(int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", text, re.MULTILINE)[1]) for text in texts)
+    return sum(
+        int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", text, re.MULTILINE)[1])
+        for text in texts
+    )
 
 
 def sealed(tokamak: Path, directory: Path) -> dict[str, float]:
-    """What can be counted of a sealed request, which valgrind cannot run: per request, of its process."""
+    """Pages, system calls and context switches of the PHP process for each sealed request."""
     with serving(tokamak, [SEALED], [], directory) as running:
         running.client.get_many(SEALED, SETTLED)
         processes = running.processes(SEALED)
@@ -336,12 +349,18 @@ def everything(tokamak: Path) -> dict[str, float]:
 
 def versions(tokamak: Path) -> dict[str, str]:
     """What the counts depend on beside the code."""
-    rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
-    php = subprocess.run([f"{tokamak}", "php-info"], capture_output=True, text=True, check=True, timeout=60).stdout
+    rustc = subprocess.run(
+        ["rustc", "--version"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    php = subprocess.run(
+        [f"{tokamak}", "php-info"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     found = re.search(r"^PHP\s+(\S+)", php, re.MULTILINE)
     # By these libc chooses its functions for memory and texts.
     flags = set(Path("/proc/cpuinfo").read_text().split())
-    processor = " ".join([platform.machine(), *sorted(flags & {"avx2", "avx512vl", "erms", "fsrm"})])
+    processor = " ".join(
+        [platform.machine(), *sorted(flags & {"avx2", "avx512vl", "erms", "fsrm"})]
+    )
     return {"rustc": rustc.strip(), "php": found[1] if found else "unknown", "processor": processor}
 
 
@@ -367,9 +386,15 @@ def compare(kept: dict[str, float], found: dict[str, float]) -> tuple[list[str],
 def run(arguments: list[str]) -> int:
     """The command."""
     parser = argparse.ArgumentParser(
-        prog="bench/guard", description="Counts what a request costs and compares it with the figures in bench/guard.json."
+        prog="bench/guard",
+        description="Counts what a request costs, and compares it with bench/guard.json.",
     )
-    parser.add_argument("--tokamak", type=Path, default=REPO / "target/quick/tokamak", help="the program (%(default)s)")
+    parser.add_argument(
+        "--tokamak",
+        type=Path,
+        default=REPO / "target/quick/tokamak",
+        help="the program (%(default)s)",
+    )
     parser.add_argument("--keep", action="store_true", help="keep these figures from now on")
     choice = parser.parse_args(arguments)
     about = versions(choice.tokamak)
@@ -393,5 +418,6 @@ def run(arguments: list[str]) -> int:
         print(f"not judged: the figures were kept with {kept['with']}, these are of {about}")
         return 0
     if not good:
-        print("If the change is meant: bench/guard --keep, and commit bench/guard.json with it.", file=sys.stderr)
+        advice = "If the change is meant: bench/guard --keep, and commit bench/guard.json with it."
+        print(advice, file=sys.stderr)
     return 0 if good else 1

@@ -97,8 +97,12 @@ def prepare(place: Place) -> dict[str, str]:
 
 def nginx_lua(place: Place) -> list[list[str]]:
     """nginx with Debian's package of its Lua module."""
-    path = place.write("nginx.conf", NGINX, user=as_root("user www-data;"), processes=processes(), **prepare(place))
-    return [["nginx", "-p", f"{place.directory}", "-c", f"{path}", "-e", f"{place.directory}/nginx.log"]]
+    path = place.write(
+        "nginx.conf", NGINX, user=as_root("user www-data;"), processes=processes(), **prepare(place)
+    )
+    return [
+        ["nginx", "-p", f"{place.directory}", "-c", f"{path}", "-e", f"{place.directory}/nginx.log"]
+    ]
 
 
 def lighttpd_magnet(place: Place) -> list[list[str]]:
@@ -117,7 +121,9 @@ def tokamak_lua(place: Place, loops: str = '"auto"') -> list[list[str]]:
     """This server; of the empty endpoint with the same script as lighttpd."""
     prepare(place)
     scripts = SCRIPTS_THAT_ASK if place.site.services else SCRIPTS
-    path = place.write("tokamak.toml", TOKAMAK.replace("$scripts", scripts), control=place.control, loops=loops)
+    path = place.write(
+        "tokamak.toml", TOKAMAK.replace("$scripts", scripts), control=place.control, loops=loops
+    )
     return [[f"{place.choice.tokamak}", "serve", "--config", f"{path}"]]
 
 
@@ -142,9 +148,13 @@ def tokamak_file(place: Place) -> list[list[str]]:
     """This server with the same page as a file."""
     root = place.directory / "static"
     root.mkdir()
-    page = subprocess.run(["php8.2", f"{place.root}/index.php"], capture_output=True, check=True, timeout=20).stdout
+    page = subprocess.run(
+        ["php8.2", f"{place.root}/index.php"], capture_output=True, check=True, timeout=20
+    ).stdout
     (root / "index.html").write_bytes(page)
-    path = place.write("tokamak.toml", CACHED, control=place.control, root=root, mode="fastcgi", cache="false")
+    path = place.write(
+        "tokamak.toml", CACHED, control=place.control, root=root, mode="fastcgi", cache="false"
+    )
     return [[f"{place.choice.tokamak}", "serve", "--config", f"{path}"]]
 
 
@@ -174,11 +184,23 @@ def tokamak_lua_fcgi(place: Place, multiplex: bool = False) -> list[list[str]]:
     scripts = place.directory / "scripts"
     scripts.mkdir()
     (scripts / "index.php").write_text((SITE / "fcgi.lua").read_text())
-    values = {"scripts": scripts, "most": place.most_connections, "multiplex": "true" if multiplex else "false"}
+    values = {
+        "scripts": scripts,
+        "most": place.most_connections,
+        "multiplex": "true" if multiplex else "false",
+    }
     path = place.write("tokamak.toml", LUA_FCGI, control=place.control, **values)
     tokamak = f"{place.choice.tokamak}"
     return [
-        [tokamak, "lua-fcgi", f"{scripts}", "--listen", f"unix:{place.directory}/lua.sock", "--mode", "666"],
+        [
+            tokamak,
+            "lua-fcgi",
+            f"{scripts}",
+            "--listen",
+            f"unix:{place.directory}/lua.sock",
+            "--mode",
+            "666",
+        ],
         [tokamak, "serve", "--config", f"{path}"],
     ]
 
@@ -231,7 +253,13 @@ PEERS = {
     for found in (
         peer("nginx-lua", "nginx with its Lua module", nginx_lua, "nginx"),
         peer("lighttpd-magnet", "lighttpd + mod_magnet", lighttpd_magnet, "lighttpd", asks_nobody),
-        peer("tokamak-lua", "Tokamak with a script in the server", tokamak_lua, "tokamak", answers_in_the_server),
+        peer(
+            "tokamak-lua",
+            "Tokamak with a script in the server",
+            tokamak_lua,
+            "tokamak",
+            answers_in_the_server,
+        ),
         # As lighttpd: one of its processes takes nearly all of the connections.
         peer(
             "tokamak-lua-one-loop",
@@ -242,7 +270,9 @@ PEERS = {
         ),
         peer("go", "Go's net/http", go, "server", answers_or_asks, needs("go")),
         peer("limit", "a bare epoll loop", limit, "limit", asks_nobody),
-        peer("tokamak-lua-fcgi", "Tokamak + Lua over FastCGI", tokamak_lua_fcgi, "tokamak", is_empty),
+        peer(
+            "tokamak-lua-fcgi", "Tokamak + Lua over FastCGI", tokamak_lua_fcgi, "tokamak", is_empty
+        ),
         peer(
             "tokamak-lua-fcgi-multiplex",
             "Tokamak + Lua over FastCGI, connections shared",
@@ -251,6 +281,12 @@ PEERS = {
             is_empty,
         ),
         peer("tokamak-file", "Tokamak, a file of 10 KiB", tokamak_file, "tokamak", is_cached),
-        peer("tokamak-cached", "Tokamak, a page of PHP of 10 KiB from the content cache", tokamak_cached, "tokamak", is_cached),
+        peer(
+            "tokamak-cached",
+            "Tokamak, a page of PHP of 10 KiB from the content cache",
+            tokamak_cached,
+            "tokamak",
+            is_cached,
+        ),
     )
 }

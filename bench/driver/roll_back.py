@@ -41,7 +41,7 @@ def build(directory: Path) -> Path:
 
 
 def measure(program: Path) -> list[Row]:
-    """All numbers of pages take turns, so that what slows the machine for a while slows neighbours alike."""
+    """Measures all numbers of pages by turns, so that a slow moment of the machine meets all."""
     rows = []
     for _ in range(RUNS):
         for apart in APART:
@@ -54,26 +54,34 @@ def measure(program: Path) -> list[Row]:
 
 def best(rows: list[Row], pages: int, apart: int, column: str) -> float:
     """The least of the runs, in µs: what others do on the machine only adds."""
-    return min(getattr(row, column) for row in rows if (row.pages, row.apart) == (pages, apart)) / 1000
+    return (
+        min(getattr(row, column) for row in rows if (row.pages, row.apart) == (pages, apart)) / 1000
+    )
 
 
 def slope(rows: list[Row]) -> tuple[float, float]:
-    """What a roll-back costs without pages, and for each page, in µs: least squares over pages that lie apart."""
+    """What a roll-back costs without pages, and for each page, in µs: least squares over the
+    pages that lie apart."""
     points = [(pages, best(rows, pages, APART[0], "roll_back")) for pages in PAGES]
     mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
-    each = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
+    each = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum(
+        (x - mean_x) ** 2 for x, _ in points
+    )
     return mean_y - each * mean_x, each
 
 
 def table(rows: list[Row]) -> str:
     """One line for each number of pages."""
     lines = [
-        "| pages that requests write to | roll-back, µs | of pages side by side, µs | the first time, µs |",
+        "| pages that requests write to | roll-back, µs "
+        "| of pages side by side, µs | the first time, µs |",
         "| ---: | ---: | ---: | ---: |",
     ]
     for pages in PAGES:
         hot, row = (best(rows, pages, apart, "roll_back") for apart in APART)
-        first = best(rows, pages, APART[0], "first_request") + best(rows, pages, APART[0], "first_roll_back")
+        first = best(rows, pages, APART[0], "first_request") + best(
+            rows, pages, APART[0], "first_roll_back"
+        )
         lines.append(f"| {pages} | {hot:.1f} | {row:.1f} | {first:.0f} |")
     return "\n".join(lines)
 
@@ -122,12 +130,19 @@ def drawing(rows: list[Row]) -> str:
         return 310 - 280 * micros / most
 
     def line(apart: int) -> str:
-        return " ".join(f"{x(pages):.1f},{y(best(rows, pages, apart, 'roll_back')):.1f}" for pages in PAGES)
+        return " ".join(
+            f"{x(pages):.1f},{y(best(rows, pages, apart, 'roll_back')):.1f}" for pages in PAGES
+        )
 
-    marks = [f'  <text class="note" x="{x(n):.1f}" y="328" text-anchor="middle">{n}</text>' for n in range(0, PAGES[-1] + 1, 32)]
+    marks = [
+        f'  <text class="note" x="{x(n):.1f}" y="328" text-anchor="middle">{n}</text>'
+        for n in range(0, PAGES[-1] + 1, 32)
+    ]
     for micros in range(step, int(most) + 1, step):
         marks.append(f'  <path class="grid" d="M60 {y(micros):.1f} H620"/>')
-        marks.append(f'  <text class="note" x="52" y="{y(micros) + 4:.1f}" text-anchor="end">{micros}</text>')
+        marks.append(
+            f'  <text class="note" x="52" y="{y(micros) + 4:.1f}" text-anchor="end">{micros}</text>'
+        )
     return SVG.format(marks="\n".join(marks), apart=line(APART[0]), beside=line(APART[1]))
 
 
@@ -135,7 +150,12 @@ def run(arguments: list[str]) -> int:
     """Measures, and writes the directory of results and the drawing of the documentation."""
     parser = argparse.ArgumentParser(prog="bench/roll-back", description=__doc__)
     default = REPO / "bench/results" / f"roll-back-{date.today()}-{commit()}"
-    parser.add_argument("--out", type=Path, default=default, help="directory of the record; default: bench/results/roll-back-<date>-<commit>")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=default,
+        help="directory of the record; default: bench/results/roll-back-<date>-<commit>",
+    )
     out: Path = parser.parse_args(arguments).out
     with tempfile.TemporaryDirectory() as directory:
         rows = measure(build(Path(directory)))

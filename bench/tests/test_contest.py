@@ -43,11 +43,14 @@ class GoingOn(unittest.TestCase):
     def test_one_scenario_is_lost_and_the_server_stays_for_the_other(self):
         self.fail(SCENARIOS["php-http"])
         self.assertEqual(
-            self.left(), [("nginx-fpm", "php-http"), ("nginx-fpm", "php-redis"), ("go", "php-redis")]
+            self.left(),
+            [("nginx-fpm", "php-http"), ("nginx-fpm", "php-redis"), ("go", "php-redis")],
         )
         self.assertFalse(self.contest.entries["go", "services"].server.is_stopped)
         (row,) = self.contest.absences
-        self.assertEqual((row.scenario, row.peer, row.reason), ("php-http", "go", "it ended\nits log"))
+        self.assertEqual(
+            (row.scenario, row.peer, row.reason), ("php-http", "go", "it ended\nits log")
+        )
 
     def test_a_server_with_no_scenario_left_is_stopped_and_told_once(self):
         self.fail(failure=ValueError())

@@ -18,7 +18,8 @@ class Counts(unittest.TestCase):
                 guard.total(path)
 
     def test_calls_of_strace_without_those_that_wait(self):
-        table = "    calls syscall\n--------- ------\n      100 write\n       99 getpid\n       30 futex\n--------- ------\n      229 total\n"
+        rows = "      100 write\n       99 getpid\n       30 futex\n"
+        table = f"    calls syscall\n--------- ------\n{rows}--------- ------\n      229 total\n"
         self.assertEqual(guard.calls(table), 199)
 
 

@@ -8,7 +8,6 @@ from driver import options
 from driver.bars import LUA_FCGI
 from driver.sites import SCENARIOS, SITES
 
-
 # The server need not be built for a plan to be made.
 TOKAMAK = ["--tokamak", __file__]
 
@@ -27,7 +26,9 @@ class Options(unittest.TestCase):
             "--scenario empty --peers nginx-fpm,apache-modphp --connections 1,64 --rounds 2 --seconds 1 --out x".split()
         )
         self.assertEqual((plan.scenarios, plan.peers), (["empty"], ["nginx-fpm", "apache-modphp"]))
-        self.assertEqual((plan.connections, plan.rounds, plan.seconds, str(out)), ([1, 64], 2, 1, "x"))
+        self.assertEqual(
+            (plan.connections, plan.rounds, plan.seconds, str(out)), ([1, 64], 2, 1, "x")
+        )
         # The count of system calls uses 64 connections whatever the plan says.
         self.assertEqual(choice.most_connections, 64)
 
@@ -39,7 +40,10 @@ class Options(unittest.TestCase):
             self.refused("--connections", text)
 
     def test_a_server_that_is_not_built_is_named(self):
-        self.assertIn("no/tokamak does not exist", self.refused("--peers", "tokamak-classic", "--tokamak", "no/tokamak"))
+        self.assertIn(
+            "no/tokamak does not exist",
+            self.refused("--peers", "tokamak-classic", "--tokamak", "no/tokamak"),
+        )
 
 
 class Sites(unittest.TestCase):
@@ -51,19 +55,38 @@ class Sites(unittest.TestCase):
             self.assertTrue((site.source / site.worker).exists())
 
     def test_a_slow_site_bounds_its_connections_and_has_no_peer_without_a_script_for_it(self):
-        plan, choice, _ = options.parse("--scenario wordpress,empty --connections 64,1,256".split() + TOKAMAK)
+        plan, choice, _ = options.parse(
+            "--scenario wordpress,empty --connections 64,1,256".split() + TOKAMAK
+        )
         self.assertEqual(plan.connections_of(SCENARIOS["wordpress"]), [16, 1])
         self.assertEqual(plan.connections_of(SCENARIOS["empty"]), [64, 1, 256])
         self.assertEqual(choice.most_connections, 256)
-        peers = {name: {peer for peer, scenario in plan.pairs() if scenario.name == name} for name in plan.scenarios}
-        self.assertEqual(peers["wordpress"] - peers["empty"], {"tokamak-sealed-plugins", "tokamak-sealed-core"})
-        of_their_own = {"go", "node", "node-one", "python", "swoole", "roadrunner", "tokamak-lua", *LUA_FCGI}
+        peers = {
+            name: {peer for peer, scenario in plan.pairs() if scenario.name == name}
+            for name in plan.scenarios
+        }
         self.assertEqual(
-            peers["empty"] - peers["wordpress"], {"tokamak-worker", "nginx-tokamak-fpm-sealed", *of_their_own}
+            peers["wordpress"] - peers["empty"], {"tokamak-sealed-plugins", "tokamak-sealed-core"}
+        )
+        of_their_own = {
+            "go",
+            "node",
+            "node-one",
+            "python",
+            "swoole",
+            "roadrunner",
+            "tokamak-lua",
+            *LUA_FCGI,
+        }
+        self.assertEqual(
+            peers["empty"] - peers["wordpress"],
+            {"tokamak-worker", "nginx-tokamak-fpm-sealed", *of_their_own},
         )
 
     def test_a_wrong_answer_is_noticed(self):
-        self.assertTrue(SCENARIOS["empty"].is_right(b'{"errno": 0, "errmsg": "success", "data": "e"}'))
+        self.assertTrue(
+            SCENARIOS["empty"].is_right(b'{"errno": 0, "errmsg": "success", "data": "e"}')
+        )
         self.assertFalse(SCENARIOS["empty"].is_right(b"<html>502 Bad Gateway</html>"))
         self.assertFalse(SCENARIOS["symfony-page"].is_right(b"<li " * 59 + b"</html>"))
 

@@ -25,7 +25,8 @@ class Command(unittest.TestCase):
         command = suite.command(suite.PARTS[0], True, TOKAMAK, Path("out"))
         plan, choice, _ = options.parse(command[2:])
         self.assertEqual((plan.rounds, plan.seconds, plan.settle, choice.children), (2, 1, 1, 4))
-        # What it takes whoever starts at once: warm-up, the runs, the counting.
+        # Four seconds for each peer that starts at once: its warm-up and its two runs. Two more
+        # where its system calls are counted.
         counted = sum(scenario.name in plan.footprints for _, scenario in plan.pairs())
         missing = sum(peer in ("frankenphp", "roadrunner", "swoole") for peer, _ in plan.pairs())
         self.assertLess((len(plan.pairs()) - missing) * 4 + counted * 2, 200)

@@ -15,9 +15,15 @@ final class Image
     /** Scripts that define for themselves what else wp-load.php brings, and cannot where it is there already. */
     private const STAND_ALONE = ['wp-admin/load-scripts.php', 'wp-admin/load-styles.php', 'wp-admin/setup-config.php'];
 
-    /** What a file of this directory has in the place of what a file of WordPress declares, which goes on as `…_Original`. */
+    /**
+     * Files of this directory, each with the file of WordPress and the declaration that it replaces.
+     * WordPress's own declaration stays, with `_Original` after its name.
+     */
     private const KEPT = [
-        'theme-json.php' => ['wp-includes/class-wp-theme-json-resolver.php', 'class WP_Theme_JSON_Resolver'],
+        'theme-json.php' => [
+            'wp-includes/class-wp-theme-json-resolver.php',
+            'class WP_Theme_JSON_Resolver',
+        ],
         'blocks.php' => ['wp-includes/blocks.php', 'function parse_blocks'],
         'block-templates.php' => [
             'wp-includes/block-template-utils.php',
@@ -147,13 +153,18 @@ final class Image
         self::listen();
     }
 
-    /** Has what WordPress would work out again and again worked out once, where its version has these declarations. */
+    /**
+     * Loads the replacements, which work out once what WordPress works out many times for a page. One
+     * whose declaration this version of WordPress does not have is left out.
+     */
     private static function keepAnswers(): void
     {
         foreach (self::KEPT as $stand_in => [$name, $declaration]) {
-            $code = preg_replace("/^$declaration\b/m", '${0}_Original', self::$source->movable($name), -1, $count);
+            $movable = self::$source->movable($name);
+            $code = preg_replace("/^$declaration\b/m", '${0}_Original', $movable, -1, $count);
             if ($count === 1 && ($stand_in !== 'theme-json.php' || self::mergesAnew($code))) {
-                self::$originals[$stand_in] = self::$source->keep(basename($stand_in, '.php'), $code);
+                $kept = self::$source->keep(basename($stand_in, '.php'), $code);
+                self::$originals[$stand_in] = $kept;
                 self::substitute($name, __DIR__ . "/$stand_in");
             }
         }
@@ -163,7 +174,10 @@ final class Image
     private static function mergesAnew(string $class): bool
     {
         return str_contains($class, 'function get_merged_data( $origin = \'custom\' )')
-            && !str_contains(self::$source->read('wp-includes/global-styles-and-settings.php'), "'theme_json'");
+            && !str_contains(
+                self::$source->read('wp-includes/global-styles-and-settings.php'),
+                "'theme_json'"
+            );
     }
 
     public static function original(string $stand_in): string
@@ -320,10 +334,13 @@ final class Image
         $_SERVER = $_GET = $_POST = $_COOKIE = $_REQUEST = $_FILES = [];
     }
 
-    /** Has WordPress work out what every page needs. Its questions are remembered like all others. */
+    /** Has WordPress work out what every page needs; its questions are remembered like all others. */
     private static function fillCaches(): void
     {
-        if (isset(self::$originals['theme-json.php']) && \WP_Theme_JSON_Resolver::theme_has_support()) {
+        if (
+            isset(self::$originals['theme-json.php'])
+            && \WP_Theme_JSON_Resolver::theme_has_support()
+        ) {
             \WP_Theme_JSON_Resolver::get_merged_data();
         }
         if (!function_exists('_get_block_templates_files')) {
@@ -350,7 +367,10 @@ final class Image
         }
     }
 
-    /** Options that are not loaded with the others are asked for together, if the answer is what each said. */
+    /**
+     * Replaces the questions for single options by one for all of them, if its answer says the same:
+     * each request asks again, and one question costs less than many.
+     */
     private static function joinQuestions(): void
     {
         global $wpdb;
@@ -360,13 +380,17 @@ final class Image
             $is_option = "/^SELECT option_value FROM \S+ WHERE option_name = '([\w-]+)' LIMIT 1$/D";
             if (preg_match($is_option, $question, $found)) {
                 $names[$question] = $found[1];
-                $values += array_map(fn (object $row) => [$found[1] => $row->option_value], unserialize($answer))[0] ?? [];
+                $rows = unserialize($answer);
+                $values += isset($rows[0]) ? [$found[1] => $rows[0]->option_value] : [];
             }
         }
         $list = implode("', '", $names);
-        $together = "SELECT option_name, option_value FROM $wpdb->options WHERE option_name IN ('$list')";
-        if (count($names) > 1 && array_column($wpdb->get_results($together), 'option_value', 'option_name') == $values) {
-            self::$answers = array_diff_key(self::$answers, $names) + [$together => serialize($wpdb->last_result)];
+        $together = "SELECT option_name, option_value FROM $wpdb->options"
+            . " WHERE option_name IN ('$list')";
+        $rows = count($names) > 1 ? $wpdb->get_results($together) : null;
+        if ($rows !== null && array_column($rows, 'option_value', 'option_name') == $values) {
+            self::$answers = array_diff_key(self::$answers, $names);
+            self::$answers[$together] = serialize($wpdb->last_result);
         }
     }
 

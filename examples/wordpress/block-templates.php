@@ -1,6 +1,9 @@
 <?php
 
-/* WordPress before 6.4 writes the theme's name into all templates of the theme each time it looks for one. */
+/*
+ * WordPress before 6.4 writes the theme's name into all templates of the theme each time it looks
+ * for one.
+ */
 
 require Tokamak\WordPress\Image::original(__FILE__);
 

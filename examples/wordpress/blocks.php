@@ -1,6 +1,9 @@
 <?php
 
-/* What a text is as blocks depends on nothing but the text: the templates of the theme are taken apart once, for the image. */
+/*
+ * Which blocks a text consists of depends on nothing but the text, so the boot parses the theme's
+ * templates once, for the image.
+ */
 
 require Tokamak\WordPress\Image::original(__FILE__);
 
@@ -8,7 +11,8 @@ function parse_blocks($content)
 {
     static $known = [];
 
-    if (!is_string($content) || apply_filters('block_parser_class', 'WP_Block_Parser') !== 'WP_Block_Parser') {
+    $parser = apply_filters('block_parser_class', 'WP_Block_Parser');
+    if (!is_string($content) || $parser !== 'WP_Block_Parser') {
         return parse_blocks_original($content);
     }
     return $known[$content] ??= parse_blocks_original($content);

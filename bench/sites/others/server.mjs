@@ -60,7 +60,8 @@ function serve(request, response) {
         const status = body === null ? 502 : 200;
         const text = body ?? 'nobody answers';
         const length = text.length;
-        response.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': length });
+        const headers = { 'Content-Type': 'application/json', 'Content-Length': length };
+        response.writeHead(status, headers);
         response.end(text);
     });
 }

@@ -41,7 +41,8 @@ function chosen_object(): mysqli
     static $database;
 
     if (!$database) {
-        $database = new mysqli('127.0.0.1', 'reactor', getenv('PASSWORD'), null, (int) getenv('PORT'));
+        $port = (int) getenv('PORT');
+        $database = new mysqli('127.0.0.1', 'reactor', getenv('PASSWORD'), null, $port);
         $database->select_db('reactor');
     }
 

@@ -118,7 +118,8 @@ impl QueuedRequest {
     }
 
     /// If the worker has ended the response: all that is left of the body, in one piece, and how it
-    /// ended. Nothing if that is damaged: whoever reads on is told.
+    /// ended. `None` also if the frames are damaged: the caller then polls for the next event, and
+    /// gets the error from there.
     pub fn whole(&self) -> Option<(Bytes, Outcome)> {
         let outcome = self.ended?.outcome;
         let (mut one, mut many): (&[u8], _) = (b"", Vec::new());
