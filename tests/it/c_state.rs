@@ -41,6 +41,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("process_state.c", "classic_doubt kept_world of_zygote own"),
     ("program_memory.c", "learned learned_count"),
     ("randomness.c", "culprit handler_count handlers real_##function real_uuid_create salted"),
+    ("request_cycle.c", "handlers"),
     ("reset.c", "base"),
     ("sapi.c", "shim_sapi"),
     ("sealed.c", "backtrace_signal collect_cycles is_refused is_worker life opcache script_path"),
@@ -60,7 +61,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("userini.c", "directories ready"),
     ("values.c", "path_cache path_cache_learned"),
     ("variables.c", "constants key_https key_self keys load_of_php places template value_on"),
-    ("worker.c", "asked handlers"),
+    ("worker.c", "asked"),
 ];
 
 /// C files without a header of their own, and the one that they share.

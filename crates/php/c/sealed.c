@@ -26,6 +26,7 @@
 #include "process_state.h"
 #include "program_memory.h"
 #include "randomness.h"
+#include "request_cycle.h"
 #include "semaphores.h"
 #include "session.h"
 #include "shutdown.h"
@@ -34,7 +35,6 @@
 #include "syscall_cache.h"
 #include "variables.h"
 #include "warm_up.h"
-#include "worker.h"
 
 typedef struct {
     uint32_t index, instance;
@@ -176,7 +176,7 @@ static void prepare(void)
     zend_objects_store *store = &EG(objects_store);
 
     zend_unset_timeout();
-    worker_settle_output(); /* or each request would print what the boot has left in a buffer */
+    request_settle_output(); /* or each request would print what the boot has left in a buffer */
     gc_enable(gc_enabled());
     zend_gc_collect_cycles();
     variables_learn();
@@ -406,7 +406,7 @@ static void serve_scripts(void)
         return;
     }
     zend_first_try {
-        worker_begin(request);
+        request_begin(request);
         lifecycle_run(request);
     } zend_end_try();
     sealed_end();

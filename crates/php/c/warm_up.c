@@ -7,10 +7,10 @@
 #include "warm_up.h"
 #include "lifecycle.h"
 #include "patterns.h"
+#include "request_cycle.h"
 #include "sealed.h"
 #include "shutdown.h"
 #include "state.h"
-#include "worker.h"
 
 /* One that sets a cookie is seen by its answer. */
 void warm_up_look_at_session(void)
@@ -59,7 +59,7 @@ void warm_up_scripts(void)
             shim.is_copy = 1; /* what it prints goes nowhere */
             shutdown_draw_line();
             zend_first_try {
-                worker_begin(request);
+                request_begin(request);
                 lifecycle_run(request);
             } zend_end_try();
             patterns_tell(pipe_ends[1]);

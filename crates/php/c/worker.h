@@ -5,8 +5,6 @@
 #include "state.h"
 
 bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *return_value);
-void worker_begin(const shim_request *request);
 int worker_cache_restarts(void);
-void worker_settle_output(void);
 
 #endif
