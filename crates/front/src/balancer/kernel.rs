@@ -14,7 +14,7 @@ const HUNDREDTH: f64 = 1e7;
 /// load that is long over.
 const STALE: u64 = 1_000_000_000;
 
-/// Where control groups of version 2 are found.
+/// Where control groups are found: those of version 2, and the directories of version 1.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Compares two readings of the kernel's counters.
@@ -113,20 +113,48 @@ fn contains(list: &str, number: usize) -> bool {
 /// Of the control groups below `root` that this process is in, by the text of `/proc/self/cgroup`,
 /// those with a quota. In a container the outermost one that can be seen is its own.
 fn limited(root: &Path, groups: &str) -> Vec<Group> {
-    let Some(own) = groups.lines().find_map(|line| line.strip_prefix("0::/")) else {
-        return Vec::new();
-    };
-    root.join(own).ancestors().take_while(|at| at.starts_with(root)).filter_map(group).collect()
+    groups.lines().flat_map(|line| limited_of(root, line).unwrap_or_default()).collect()
 }
 
-/// A control group; `None` if it has no quota.
-fn group(directory: &Path) -> Option<Group> {
-    let max = fs::read_to_string(directory.join("cpu.max")).ok()?;
+/// The same, of the hierarchy in one line of the text: `number:controllers:path`. That of version 2
+/// has no controllers there; of version 1 each has a directory with its name.
+fn limited_of(root: &Path, line: &str) -> Option<Vec<Group>> {
+    let (controllers, own) = line.split_once(':')?.1.split_once(":/")?;
+    let is_old = controllers.split(',').any(|controller| controller == "cpu");
+    if !is_old && !controllers.is_empty() {
+        return None;
+    }
+    let top = if is_old { root.join("cpu") } else { root.to_owned() };
+    let own = top.join(own);
+    let groups = own.ancestors().map_while(|at| at.strip_prefix(&top).ok());
+    Some(
+        groups
+            .filter_map(|at| if is_old { old_group(root, at) } else { group(root, at) })
+            .collect(),
+    )
+}
+
+/// The control group of version 2 with this path; `None` if it has no quota.
+fn group(root: &Path, path: &Path) -> Option<Group> {
+    let read = |name: &str| fs::read_to_string(root.join(path).join(name)).ok();
+    let max = read("cpu.max")?;
     let (quota, period) = max.trim().split_once(' ')?;
     let quota = quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?;
-    let stat = fs::read_to_string(directory.join("cpu.stat")).ok()?;
-    let used = stat.lines().find_map(|line| line.strip_prefix("usage_usec "))?.parse().ok()?;
-    Some(Group { quota, used })
+    let used = read("cpu.stat")?.lines().find_map(|line| line.strip_prefix("usage_usec "))?.parse();
+    Some(Group { quota, used: used.ok()? })
+}
+
+/// The same of version 1. What it has used is counted by another controller. Where that one does
+/// not know the group, the whole quota counts as left.
+fn old_group(root: &Path, path: &Path) -> Option<Group> {
+    let read = |controller: &str, name: &str| {
+        let text = fs::read_to_string(root.join(controller).join(path).join(name)).ok()?;
+        text.trim().parse::<i64>().ok()
+    };
+    let quota = read("cpu", "cpu.cfs_quota_us").filter(|quota| *quota > 0)?;
+    let period = read("cpu", "cpu.cfs_period_us").filter(|period| *period > 0)?;
+    let used = read("cpuacct", "cpuacct.usage").unwrap_or(0) / 1000;
+    Some(Group { quota: quota as f64 / period as f64, used: used as u64 })
 }
 
 #[cfg(test)]
@@ -169,6 +197,40 @@ mod tests {
         assert_eq!(after(5_260_000).spare_since(&before, 1e8), 0.0);
         let unlimited = Reading { idle: 600, groups: Vec::new() };
         assert_eq!(unlimited.spare_since(&before, 1e8), 60.0);
+    }
+
+    #[test]
+    fn control_groups_of_version_1_have_quotas_too() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        for (name, text) in [
+            ("cpu/cpu.cfs_quota_us", "-1\n"),
+            ("cpu/cpu.cfs_period_us", "100000\n"),
+            ("cpu/a/cpu.cfs_quota_us", "150000\n"),
+            ("cpu/a/cpu.cfs_period_us", "100000\n"),
+            ("cpuacct/a/cpuacct.usage", "5000000999\n"),
+            ("cpu/a/b/cpu.cfs_quota_us", "50000\n"),
+            ("cpu/a/b/cpu.cfs_period_us", "50000\n"),
+        ] {
+            write(name, text);
+        }
+        let counted = Group { quota: 1.5, used: 5_000_000 };
+        let uncounted = Group { quota: 1.0, used: 0 };
+        let seen = |groups: &str| limited(root.path(), groups);
+        assert_eq!(seen("5:cpu,cpuacct:/a\n4:cpuset:/\n0::/\n"), [counted]);
+        assert_eq!(seen("1:cpu:/a/b\n")[0], uncounted);
+        assert_eq!(seen("1:cpu:/a/b\n").len(), 2, "its own, and that of the group around it");
+        assert_eq!(seen("1:cpu:/\n0::/\n"), [], "-1 is no quota");
+        // In a container the path is that of the host, and the container's group is the root.
+        write("cpu/cpu.cfs_quota_us", "200000\n");
+        assert_eq!(seen("1:cpu:/docker/f00\n"), [Group { quota: 2.0, used: 0 }]);
+        for broken in ["", "1", "1:cpu", "1:cpu:a", "::", "x:cpuset:/a"] {
+            assert_eq!(seen(broken), [], "{broken}");
+        }
     }
 
     #[test]
