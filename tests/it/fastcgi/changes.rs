@@ -1,11 +1,10 @@
 //! Addresses that come and go while the server runs, by command and by reload.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::fpm::{Fpm, in_front_of, several};
-use crate::harness::{Server, eventually, post};
+use crate::harness::{Connection, Response, Server, eventually, post, under_load};
 use crate::operate::{command, kill, reload, status, status_when};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -25,45 +24,12 @@ fn states(server: &Server) -> Vec<(String, String)> {
     addresses.iter().map(|one| (text(&one["address"]), text(&one["state"]))).collect()
 }
 
-/// Clients whose requests may not be repeated; every one must be answered, and that by its own
-/// answer.
-fn under_load<T>(server: &Server, work: impl FnOnce(&AtomicUsize) -> T) -> T {
-    let (done, served) = (AtomicBool::new(false), AtomicUsize::new(0));
-    /// Ends the clients, whatever happens.
-    struct End<'a>(&'a AtomicBool);
-    impl Drop for End<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-    std::thread::scope(|scope| {
-        let _end = End(&done);
-        for client in 0..6 {
-            let (done, served) = (&done, &served);
-            scope.spawn(move || {
-                let mut connection = server.connect();
-                let mut number = 0;
-                while !done.load(Ordering::Relaxed) {
-                    number += 1;
-                    let target = format!("/pool.php?{client}-{number}");
-                    let response =
-                        connection.exchange(&post(&target, "text/plain", "once")).expect(200);
-                    assert!(response.text().ends_with(&target), "an answer to another request");
-                    if response.header("connection") == Some("close") {
-                        connection = server.connect();
-                    }
-                    served.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        work(&served)
-    })
-}
-
-fn goes_on(served: &AtomicUsize) {
-    let before = served.load(Ordering::Relaxed);
-    eventually(SOON, || (served.load(Ordering::Relaxed) > before + 100).then_some(()))
-        .expect("it goes on");
+/// Sends a request that may not be repeated, and checks that the answer is its own.
+fn ask_once(connection: &mut Connection, text: &str) -> Response {
+    let target = format!("/pool.php?{text}");
+    let response = connection.exchange(&post(&target, "text/plain", "once")).expect(200);
+    assert!(response.text().ends_with(&target), "an answer to another request");
+    response
 }
 
 /// The pools that answer.
@@ -82,11 +48,11 @@ fn no_request_is_lost_when_addresses_come_and_go() {
     let mut pools = several(2, 3);
     let addresses = [pools[0].address(), pools[1].address()];
     let server = in_front_of(&pools[..1], "connections = 3").start();
-    under_load(&server, |served| {
+    under_load(&server, ask_once, |load| {
         for round in 0..4 {
             let (old, new) = (round % 2, 1 - round % 2);
             upstream(&server, &["add", "app", &addresses[new]]).unwrap();
-            goes_on(served);
+            load.goes_on();
             let verb = if round < 2 { "drain" } else { "remove" };
             upstream(&server, &[verb, "app", &addresses[old]]).unwrap();
             if round < 2 {
@@ -99,7 +65,7 @@ fn no_request_is_lost_when_addresses_come_and_go() {
                 std::thread::sleep(Duration::from_millis(500));
             }
             pools[old].kill();
-            goes_on(served);
+            load.goes_on();
             pools[old].restart();
         }
     });
@@ -189,7 +155,7 @@ fn no_request_is_lost_when_a_reload_changes_the_addresses() {
     let server = in_front_of(&pools[..1], "connections = 3").start();
     let addresses = [pools[0].address(), pools[1].address()];
     let file = server.places.top().join("tokamak.toml");
-    under_load(&server, |served| {
+    under_load(&server, ask_once, |load| {
         for round in 0..4 {
             let (old, new) = (round % 2, 1 - round % 2);
             let text = std::fs::read_to_string(&file).unwrap();
@@ -197,7 +163,7 @@ fn no_request_is_lost_when_a_reload_changes_the_addresses() {
             reload(&server).unwrap();
             status_when(&server, "one generation", |status| status["draining"] == 0);
             pools[old].kill();
-            goes_on(served);
+            load.goes_on();
             pools[old].restart();
         }
     });

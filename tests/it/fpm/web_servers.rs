@@ -1,7 +1,14 @@
 //! Real web servers in front: what they send is understood, what they get they understand.
 
+use std::time::Duration;
+
 use super::pool;
-use crate::harness::{Server, WebServer, crc32, get, in_parallel, numbered, post};
+use crate::harness::{
+    Connection, Server, WebServer, crc32, eventually, get, in_parallel, numbered, post, under_load,
+};
+use crate::operate::kill;
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Turns one function of a web server into a test for each.
 macro_rules! behind_each {
@@ -20,7 +27,9 @@ macro_rules! behind_each {
     )* };
 }
 
-behind_each! { pages_are_served, many_at_once, a_dead_worker_costs_one_request, a_reload_loses_nothing }
+behind_each! {
+    pages_are_served, many_at_once, a_dead_worker_costs_one_request, a_reload_loses_nothing,
+}
 
 fn start(web_server: WebServer) -> Server {
     pool(2).behind(web_server).start()
@@ -71,29 +80,19 @@ fn a_dead_worker_costs_one_request(web_server: WebServer) {
 
 fn a_reload_loses_nothing(web_server: WebServer) {
     let mut server = start(web_server);
-    let address = server.address;
-    let reloads = 3;
-    std::thread::scope(|scope| {
-        let asking: Vec<_> = (0..4)
-            .map(|thread| {
-                scope.spawn(move || {
-                    let mut connection = crate::harness::Connection::open(address);
-                    for nth in 0..400 {
-                        let body = format!("{thread} {nth}");
-                        let response = connection
-                            .exchange(&get(&format!("/request.php?q={body}").replace(' ', "+")));
-                        assert_eq!(response.status(), 200, "{response}");
-                        std::thread::sleep(std::time::Duration::from_millis(5));
-                    }
-                })
-            })
-            .collect();
-        for _ in 0..reloads {
-            std::thread::sleep(std::time::Duration::from_millis(600));
-            server.first_process().signal("USR2");
+    let master = server.first_process().pid().into();
+    let ask = |connection: &mut Connection, text: &str| {
+        let response = connection.exchange(&post("/echo.php", "text/plain", text));
+        assert_eq!(response.status(), 200, "{response}");
+        assert_eq!(response.text(), text);
+        response
+    };
+    under_load(&server, ask, |load| {
+        for nth in 1..=3 {
+            kill("USR2", master);
+            let is_over = || (server.log().matches("has taken over").count() == nth).then_some(());
+            eventually(PATIENCE, is_over).expect("a new generation takes over");
+            load.goes_on();
         }
-        asking.into_iter().for_each(|thread| thread.join().expect("no request was lost"));
     });
-    let taken_over = server.log().lines().filter(|line| line.contains("has taken over")).count();
-    assert_eq!(taken_over, reloads, "{}", server.log());
 }

@@ -8,6 +8,7 @@
 mod connection;
 #[path = "../../extensions.rs"]
 pub mod extensions;
+mod load;
 mod peer;
 mod process;
 mod request;
@@ -19,6 +20,7 @@ mod tokamak;
 mod web_servers;
 
 pub use connection::{Connection, Failure};
+pub use load::under_load;
 pub use peer::php_fpm;
 pub use process::{Process, eventually};
 pub use request::{Multipart, Request, form, get, post};
