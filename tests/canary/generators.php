@@ -62,3 +62,16 @@ function greet_by_tls(int $port): void
         @ldap_bind(ldap_connect("ldaps://127.0.0.1:$port"));
     }
 }
+
+/** Waits until so many workers serve a request of this meeting. */
+function meet(string $meeting, int $count): void
+{
+    $place = getenv('STATE') . "/meeting-$meeting-";
+    touch($place . getmypid());
+    for ($turn = 0; count(glob("$place*")) < $count; $turn++) {
+        if ($turn === 10_000) {
+            throw new Exception('the other workers do not come');
+        }
+        usleep(2000);
+    }
+}
