@@ -1,7 +1,8 @@
 //! Several addresses: who gets which request, and what becomes of it when one of them is gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::backend::{Backend, text};
@@ -53,17 +54,51 @@ fn each_address_has_its_share() {
     }
 }
 
+/// Applications called `a`, `b`, … that answer with their name. A request with `hold` waits until
+/// the flag is set.
+fn named<const N: usize>(release: &Arc<AtomicBool>) -> [Backend; N] {
+    std::array::from_fn(|nth| {
+        let (name, release) = (char::from(b'a' + nth as u8).to_string(), release.clone());
+        Backend::answering(move |asked| {
+            if asked.params["QUERY_STRING"].contains("hold") {
+                eventually(SOON, || release.load(Ordering::Relaxed).then_some(()));
+            }
+            text(&name)
+        })
+    })
+}
+
+/// A server that sends `/app` to all of them; `lines` are more lines of its upstream.
+fn before(backends: &[Backend], lines: &str) -> Setup {
+    let addresses: Vec<&str> = backends.iter().map(|backend| &backend.address[..]).collect();
+    Setup::new(Kind::Fastcgi)
+        .upstream(&format!("address = {addresses:?}\n{lines}"))
+        .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
+}
+
+/// Waits until the addresses of the only upstream have so many requests, and so many wait for them.
+fn wait_for_load(server: &Server, in_use: u64, waiting: u64) {
+    let is_so = || {
+        let status = status(server);
+        let addresses = status["upstreams"][0]["addresses"].as_array().expect("addresses");
+        let sum = |what: &str| addresses.iter().map(|one| one[what].as_u64().unwrap()).sum::<u64>();
+        ((sum("in_use"), sum("waiting")) == (in_use, waiting)).then_some(())
+    };
+    eventually(SOON, is_so).unwrap_or_else(|| panic!("{}", status(server)["upstreams"]));
+}
+
 #[test]
 fn the_least_busy_is_asked() {
-    let pools = several(2, 4);
-    let server = in_front_of(&pools, "balance = \"least_busy\"").start();
+    let release = Arc::default();
+    let backends = named::<2>(&release);
+    let server = before(&backends, "balance = \"least_busy\"").start();
     std::thread::scope(|scope| {
-        let long = scope.spawn(|| pool_of(&server, "/pool.php?ms=1500"));
-        std::thread::sleep(Duration::from_millis(300));
-        let others = shares(&server, 20);
-        assert!(!long.is_finished(), "the machine is too slow for this test");
+        let long = scope.spawn(|| server.text("/app?hold"));
+        wait_for_load(&server, 1, 0);
+        let others: BTreeSet<String> = (0..20).map(|_| server.text("/app")).collect();
+        release.store(true, Ordering::Relaxed);
         assert_eq!(others.len(), 1, "{others:?}");
-        assert!(!others.contains_key(&long.join().unwrap()));
+        assert!(!others.contains(&long.join().unwrap()));
     });
 }
 
@@ -104,11 +139,10 @@ fn requests_are_bound_by_what_is_in_them() {
             }
             homes.insert(key, home);
         }
-        let used: std::collections::BTreeSet<_> = homes.values().collect();
+        let used: BTreeSet<_> = homes.values().collect();
         assert!(used.len() > 1, "{affinity}: {homes:?}");
         // Without the key they are spread as ever.
-        let spread: std::collections::BTreeSet<_> =
-            (0..4).map(|_| ask(&server, "/pool.php", None)).collect();
+        let spread: BTreeSet<_> = (0..4).map(|_| ask(&server, "/pool.php", None)).collect();
         assert_eq!(spread.len(), 4, "{affinity}");
     }
     let server = in_front_of(&pools, "affinity = [\"cookie:session\", \"client\"]").start();
@@ -130,7 +164,7 @@ fn a_script_may_say_what_binds_a_request() {
         }
     }
     assert!(homes.iter().any(|home| *home != homes[0]), "{homes:?}");
-    let spread: std::collections::BTreeSet<_> = (0..4).map(|_| ask("/pool.php?none")).collect();
+    let spread: BTreeSet<_> = (0..4).map(|_| ask("/pool.php?none")).collect();
     assert_eq!(spread.len(), 4);
 }
 
@@ -198,50 +232,89 @@ fn keys_move_only_from_the_dead() {
 
 #[test]
 fn bound_requests_wait_or_spill() {
-    let pools = several(3, 1);
     let lines = "affinity = \"query:key\"\nconnections = 1";
     for (spill, homes) in [(false, 1), (true, 3)] {
+        let release = Arc::default();
+        let backends = named::<3>(&release);
         // Two event loops that choose in the same microsecond may both see the last free
         // connection, and one waits.
         let server =
-            in_front_of(&pools, &format!("{lines}\nspill = {spill}")).line("loops = 1").start();
-        let seen = std::sync::Mutex::new(std::collections::BTreeSet::new());
-        in_parallel(3, |_| {
-            let pool = pool_of(&server, "/pool.php?key=1&ms=400");
-            seen.lock().unwrap().insert(pool);
+            before(&backends, &format!("{lines}\nspill = {spill}")).line("loops = 1").start();
+        std::thread::scope(|scope| {
+            let asking = [(); 3].map(|()| scope.spawn(|| server.text("/app?key=1&hold")));
+            wait_for_load(&server, homes, 3 - homes);
+            release.store(true, Ordering::Relaxed);
+            let seen: BTreeSet<String> = asking.map(|one| one.join().unwrap()).into();
+            assert_eq!(seen.len() as u64, homes, "spill = {spill}");
         });
-        assert_eq!(seen.into_inner().unwrap().len(), homes, "spill = {spill}");
     }
+}
+
+/// What a backend does with requests.
+#[derive(Clone, Copy, PartialEq)]
+enum Health {
+    /// Closes the connection.
+    Bad,
+    /// Waits for better or worse.
+    Undecided,
+    /// Answers.
+    Good,
 }
 
 /// An address whose requests are lost is left out, tried by one request at a time, and taken back
 /// when that is answered.
 #[test]
 fn a_failing_address_is_left_out_and_tried_again() {
-    let healthy = AtomicBool::new(false);
-    let healthy: &'static AtomicBool = Box::leak(Box::new(healthy));
+    let health = Arc::new(Mutex::new(Health::Bad));
+    let turn = |next| *health.lock().unwrap() = next;
+    let of_backend = health.clone();
     let bad = Backend::start(move |client| {
-        while client.request().is_some() && healthy.load(Ordering::Relaxed) {
+        let decided = || {
+            let health = *of_backend.lock().unwrap();
+            (health != Health::Undecided).then_some(health)
+        };
+        while client.request().is_some() && eventually(SOON, decided) == Some(Health::Good) {
             client.send(&text("bad"));
         }
     });
     let good = Backend::answering(|_| text("good"));
-    let lines = format!(
-        "address = [\"{}\", \"{}\"]\nfailures = 2\npause = \"400ms\"",
-        bad.address, good.address
-    );
-    let server = Setup::new(Kind::Fastcgi)
-        .upstream(&lines)
-        .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
-        .start();
+    let backends = [bad, good];
+    let bad = &backends[0];
+    let start =
+        |pause: &str| before(&backends, &format!("failures = 2\npause = \"{pause}\"")).start();
+
+    let server = start("1m");
     (0..40).for_each(|_| assert_eq!(server.text("/app"), "good"));
     assert_eq!(bad.requests(), 2, "then it was left out");
-    std::thread::sleep(Duration::from_millis(500));
-    in_parallel(40, |_| assert_eq!(server.text("/app"), "good"));
-    assert_eq!(bad.requests(), 3, "one request has tried it");
-    server.log_line(&["is left out for 0.4 s", "closed the connection unanswered"]);
-    server.log_line(&["is left out for 0.8 s"]);
-    healthy.store(true, Ordering::Relaxed);
+    drop(server);
+
+    let server = start("200ms");
+    let left_out = || server.log().matches("is left out for").count();
+    eventually(SOON, || {
+        assert_eq!(server.text("/app"), "good");
+        (left_out() > 0).then_some(())
+    })
+    .expect("it is left out");
+    turn(Health::Undecided);
+    std::thread::scope(|scope| {
+        let before = bad.requests();
+        let is_tried = move || (bad.requests() > before).then_some(());
+        let server = &server;
+        let trying = scope.spawn(move || {
+            eventually(SOON, || {
+                assert_eq!(server.text("/app"), "good");
+                is_tried()
+            })
+        });
+        eventually(SOON, is_tried).expect("one request tries it");
+        in_parallel(40, |_| assert_eq!(server.text("/app"), "good"));
+        assert_eq!(bad.requests(), before + 1, "more than one request tries it");
+        turn(Health::Bad);
+        trying.join().unwrap().expect("it is tried");
+    });
+    server.log_line(&["is left out for 0.2 s", "closed the connection unanswered"]);
+    server.log_line(&["is left out for 0.4 s"]);
+    turn(Health::Good);
     eventually(SOON, || (server.text("/app") == "bad").then_some(())).expect("it is taken back");
     server.log_line(&["answers again"]);
     assert!((0..10).filter(|_| server.text("/app") == "bad").count() == 5);
