@@ -8,6 +8,10 @@ fwrite($runs, (string) $run);
 flock($runs, LOCK_UN);
 
 usleep(1000 * (int) ($_GET['sleep'] ?? 0));
+while (file_exists($_SERVER['STATE'] . '/held')) {
+    usleep(2000);
+    clearstatcache();
+}
 if (file_exists($_SERVER['STATE'] . '/down')) {
     http_response_code(503);
     exit("down\n");

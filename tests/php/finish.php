@@ -5,7 +5,11 @@ echo 'before';
 $first = fastcgi_finish_request();
 echo 'after';
 $second = fastcgi_finish_request();
-usleep(500_000);
+$held = getenv('STATE') . '/hold-finish-' . $_GET['name'];
+while (file_exists($held)) {
+    usleep(2000);
+    clearstatcache();
+}
 file_put_contents(getenv('STATE') . '/finish-' . $_GET['name'], json_encode([
     'first' => $first,
     'second' => $second,

@@ -60,8 +60,17 @@ impl Site {
 
     /// From now on the page fails, or does no longer.
     fn down(&self, is_down: bool) {
-        let file = self.0.state_file("down");
-        if is_down { fs::write(file, "").unwrap() } else { fs::remove_file(file).unwrap() }
+        self.flag("down", is_down);
+    }
+
+    /// From now on the page comes to no end, or does again.
+    fn hold(&self, is_held: bool) {
+        self.flag("held", is_held);
+    }
+
+    fn flag(&self, name: &str, is_set: bool) {
+        let file = self.0.state_file(name);
+        if is_set { fs::write(file, "").unwrap() } else { fs::remove_file(file).unwrap() }
     }
 }
 
