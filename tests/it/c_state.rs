@@ -60,7 +60,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("text_domains.c", "chosen chosen_count real_bind_textdomain_codeset real_bindtextdomain"),
     ("userini.c", "directories ready"),
     ("values.c", "path_cache path_cache_learned"),
-    ("variables.c", "constants key_https key_self keys load_of_php places template value_on"),
+    ("variables.c", "constants key_https key_self keys places template value_on"),
     ("worker.c", "asked"),
 ];
 

@@ -11,7 +11,8 @@
 
 static void (*import_of_php)(zval *array);
 
-/* The process's, when it was learned: its texts up to a NULL, and what PHP makes of them. */
+/* The environment when it was learned: its texts up to a NULL, and the array that PHP makes of
+ * them. */
 static struct {
     char **texts;
     HashTable *template;
@@ -24,8 +25,10 @@ static bool is_as_learned(void)
     if (!text) {
         return false;
     }
+    /* libc's functions that change it note that (interpose.c); C that a script calls may write to
+     * `environ` itself. */
     if (!serving->changes.environment && !serving->changes.called_c) {
-        return true; /* nobody has called what changes it */
+        return true;
     }
     while (now && *now && *text && strcmp(*now, *text) == 0) {
         now++;
@@ -34,8 +37,8 @@ static bool is_as_learned(void)
     return !*text && !(now && *now);
 }
 
-/* Earlier texts and templates are not freed: a script may still have strings of them. Only what the
- * boot of a worker script changes comes here a second time. */
+/* Earlier texts and templates are not freed: a script may still have strings of them. There is a
+ * second one only where the boot of a worker script changes the environment. */
 bool environment_learn(void)
 {
     size_t count = 0;

@@ -4,13 +4,14 @@
 
 #include "state.h"
 
-/* It is now as requests are to find it. True: it was not known, or was another one. */
+/* Takes the environment as it is now for that of all requests. False if it was that already. */
 bool environment_learn(void);
-/* What was learned, for template_fill(); NULL: the environment is not that one any more, or
- * nothing was learned. */
+/* The learned environment, for template_fill(). NULL if none is learned, or if the environment has
+ * changed since. */
 HashTable *environment_template(void);
-/* Adds it to the array, as it is now. */
+/* Adds the present environment to the array. */
 void environment_import(zval *array);
+/* Notes how PHP itself imports the environment, before anybody replaces that. */
 void environment_install(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* Arrays that lie ready. To copy one is one memcpy(), whatever it has: names need not be hashed
- * again, texts not be allocated, and the array not grow step by step. */
+/* Arrays that are made once. A copy is one memcpy(), however many entries there are: no name is
+ * hashed again, no text allocated, and the array does not grow step by step. */
 #include "template.h"
 
 HashTable *template_new(uint32_t room)

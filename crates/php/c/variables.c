@@ -22,11 +22,10 @@ enum {
 
 static zend_string *keys[KEY_COUNT], *constants[KEY_COUNT], *key_https, *key_self, *value_on;
 
-/* The environment with these keys, and where each of them is in it. NULL: nothing is learned. */
+/* The learned environment with these keys, and the index of the bucket of each. NULL until an
+ * environment is learned. */
 static HashTable *template;
 static uint32_t places[KEY_COUNT];
-
-static void (*load_of_php)(zval *array);
 
 /* A filter other than the default one (filter.default) must see each variable while $_SERVER is
  * made. With the default one, ext/filter only keeps a second copy for filter_input(); it gets that
@@ -95,7 +94,7 @@ static void put_parameters(const sink *to)
     }
 }
 
-/* Of a key of every request. */
+/* The value of a key that every request over HTTP has; the caller owns it. */
 static zend_string *value_of(int key)
 {
     const char *user = SG(request_info).auth_user;
@@ -144,7 +143,8 @@ static void put_request(const sink *to)
     }
 }
 
-/* Environment and request together. False: the array is as it was. */
+/* Copies the template and fills in this request. False, and nothing is done, if the array is not
+ * empty, or if this request needs PHP's own way: a filter, FastCGI, or another environment. */
 static bool put_all_at_once(const sink *to)
 {
     HashTable *array = Z_ARRVAL_P(to->array);
@@ -192,8 +192,19 @@ static void put_boot(zval *array)
     add_assoc_string(array, "TOKAMAK_WORKER", "1");
 }
 
-/* The environment and, as under php-fpm, the request: for $_SERVER, $_ENV (variables_order with E),
- * getenv(). */
+/* The environment and, as under php-fpm, the request. */
+static void put_both(const sink *to)
+{
+    if (serving->request && put_all_at_once(to)) {
+        return;
+    }
+    environment_import(to->array);
+    if (serving->request) {
+        put_request(to);
+    }
+}
+
+/* For $_SERVER, and $_ENV (variables_order with E). */
 static void import(zval *array)
 {
     sink to = {array, 0};
@@ -202,23 +213,15 @@ static void import(zval *array)
         to.filter = Z_ARR_P(array) == Z_ARR(PG(http_globals)[TRACK_VARS_ENV]) ? PARSE_ENV
                                                                               : PARSE_SERVER;
     }
-    if (serving->request && put_all_at_once(&to)) {
-        return;
-    }
-    environment_import(array);
-    if (serving->request) {
-        put_request(&to);
-    }
+    put_both(&to);
 }
 
+/* For getenv(), which no filter sees. */
 static void load(zval *array)
 {
     sink to = {array, 0};
 
-    load_of_php(array);
-    if (serving->request) {
-        put_request(&to);
-    }
+    put_both(&to);
 }
 
 void variables_register(zval *array)
@@ -325,12 +328,11 @@ void variables_install(void)
     constants[KEY_ROLE] = lasting("RESPONDER");
     value_on = lasting("on");
     environment_install();
-    load_of_php = php_load_environment_variables;
     php_import_environment_variables = import;
     php_load_environment_variables = load;
 }
 
-/* So many headers fit in without the array growing. */
+/* Room in the template for the headers of a browser; with more the array of the request grows. */
 enum { USUAL_HEADERS = 24 };
 
 void variables_learn(void)

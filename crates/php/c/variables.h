@@ -5,7 +5,7 @@
 #include "state.h"
 
 void variables_install(void);
-/* The environment is now as requests are to find it. */
+/* Takes the environment as it is now for that of all requests: $_SERVER begins as a copy of it. */
 void variables_learn(void);
 void variables_register(zval *array);
 void variables_feed_filter(void);
