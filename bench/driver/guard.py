@@ -132,8 +132,15 @@ class Client:
 
 def is_running(pid: int) -> bool:
     """Whether a thread of the process does something."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return any((task / "stat").read_text().rsplit(") ", 1)[1][0] not in "St" for task in tasks)
+    return any(state(task) not in "St" for task in Path(f"/proc/{pid}/task").iterdir())
+
+
+def state(task: Path) -> str:
+    """What a thread does: one letter. Of one that has just ended: that it sleeps."""
+    try:
+        return (task / "stat").read_text().rsplit(") ", 1)[1][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "S"
 
 
 @dataclass(frozen=True)
