@@ -13,7 +13,7 @@ function parse_blocks($content)
 
     $parser = apply_filters('block_parser_class', 'WP_Block_Parser');
     if (!is_string($content) || $parser !== 'WP_Block_Parser') {
-        return parse_blocks_original($content);
+        return parse_blocks_Original($content);
     }
-    return $known[$content] ??= parse_blocks_original($content);
+    return $known[$content] ??= parse_blocks_Original($content);
 }
