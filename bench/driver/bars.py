@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .latencies import CONNECTING, CROWD, ONE, OWN_HALF, SAME_HALF, Latencies, Load
 from .summary import Rows
 
 BASE = "nginx-fpm"
@@ -92,33 +93,25 @@ WAY_TO_A_WORKER = (
 WORDS = {
     ("cpu_us", at_most): "at most {} times the CPU per request of",
     ("rate", at_least): "at least {} times the requests/s of",
-    ("p99", at_most): "a p99 of at most {} times that of",
 }
 
 
 def beside(
-    rows: Rows,
-    ours: str,
-    peer: str,
-    metric: str,
-    kind: Callable,
-    limit: float,
-    connections: int = 64,
+    rows: Rows, ours: str, peer: str, metric: str, kind: Callable, limit: float
 ) -> Verdict:
     """One bar of the empty endpoint."""
     words = WORDS[metric, kind].format(limit)
-    bar = f"{ours}: {words} {peer} (empty, {connections} connection{'s' * (connections > 1)})"
-    return kind(bar, rows.ratio("empty", connections, ours, peer, metric), limit)
+    bar = f"{ours}: {words} {peer} (empty, 64 connections)"
+    return kind(bar, rows.ratio("empty", 64, ours, peer, metric), limit)
 
 
 def way_to_a_worker(rows: Rows) -> list[Verdict]:
-    """An empty request beside those that need no PHP process, its wake-ups, and a client alone."""
+    """An empty request beside those that need no PHP process, and its wake-ups."""
     switches = {ours: rows.footprint("empty", ours) for ours in MODES}
     bar = "at most 0.15 context switches per request over all processes (empty)"
     return [
         *(beside(rows, *row) for row in WAY_TO_A_WORKER),
         *(at_most(f"{ours}: {bar}", row and row.switches, 0.15) for ours, row in switches.items()),
-        *(beside(rows, ours, BASE, "p99", at_most, 1.0, connections=1) for ours in MODES),
     ]
 
 
@@ -335,4 +328,43 @@ def verdicts(rows: Rows) -> list[Verdict]:
         percentiles(rows),
         access_log(rows),
         no_errors(rows),
+    ]
+
+
+def waits(found: Latencies, ours: str) -> list[Verdict]:
+    """How long the clients of one mode wait for an empty script."""
+    scenario = "empty"
+
+    def to_base(load: Load, metric: str) -> float | None:
+        return found.ratio(scenario, load, ours, BASE, metric)
+
+    def to_best(load: Load) -> float | None:
+        others = set(found.peers(scenario, load)) - {*OURS, *ORIENTATION}
+        ratios = [found.ratio(scenario, load, ours, peer, "p99") for peer in others]
+        return max((ratio for ratio in ratios if ratio is not None), default=None)
+
+    crowd = CROWD.title
+    errors = found.errors(scenario, CROWD, ours) if found.of(scenario, CROWD, ours) else None
+    return [
+        at_most(f"{ours}: p99 at most that of {BASE} ({ONE.title})", to_base(ONE, "p99"), 1.0),
+        *(
+            at_most(f"{ours}: p99 the best of PHP's servers ({load.title})", to_best(load), 1.0)
+            for load in (OWN_HALF, SAME_HALF)
+        ),
+        at_least(
+            f"{ours}: at least 0.9 times the requests/s of 64 clients ({crowd})",
+            found.growth(scenario, ours, "rate"),
+            0.9,
+        ),
+        at_most(f"{ours}: p99 at most that of {BASE} ({crowd})", to_base(CROWD, "p99"), 1.0),
+        at_most(f"{ours}: no request goes wrong ({crowd})", errors, 0),
+    ]
+
+
+def latency(found: Latencies) -> list[Verdict]:
+    """The bars of bench/latency. What connections cost is seen best where nothing else costs."""
+    connecting = found.ratio("lua-empty", CONNECTING, LUA, "nginx-lua", "cpu_us")
+    return [
+        *(verdict for ours in MODES for verdict in waits(found, ours)),
+        at_most(f"{LUA}: CPU at most that of nginx-lua ({CONNECTING.title})", connecting, 1.0),
     ]

@@ -4,7 +4,7 @@ import os
 import subprocess
 from collections.abc import Callable
 
-from .other_peers import PROGRAMS, answers_or_asks, asked, is_empty, processes
+from .other_peers import PROGRAMS, answers_or_asks, asked, is_empty, lighttpd, processes
 from .peers import Peer, Place, as_root, is_child_named, needs
 from .services import compile_limit
 from .sites import REPO, Site
@@ -47,21 +47,6 @@ http {
         }
     }
 }
-"""
-
-LIGHTTPD = """\
-server.modules = ("mod_magnet")
-server.document-root = "$root"
-server.bind = "127.0.0.1"
-server.port = $port
-$user
-server.max-worker = $processes
-server.max-connections = 4096
-server.listen-backlog = 4096
-server.max-keep-alive-requests = 1000000000
-server.max-keep-alive-idle = 75
-server.errorlog = "$dir/lighttpd.log"
-magnet.attract-raw-url-to = ("$dir/empty.lua")
 """
 
 TOKAMAK = """\
@@ -108,13 +93,8 @@ def nginx_lua(place: Place) -> list[list[str]]:
 def lighttpd_magnet(place: Place) -> list[list[str]]:
     """lighttpd with mod_magnet."""
     prepare(place)
-    user = as_root('server.username = "www-data"\nserver.groupname = "www-data"')
-    log = place.directory / "lighttpd.log"
-    # It opens its log when it is nobody in particular already.
-    log.touch()
-    log.chmod(0o666)
-    path = place.write("lighttpd.conf", LIGHTTPD, user=user, processes=processes())
-    return [["lighttpd", "-D", "-f", f"{path}"]]
+    handler = f'magnet.attract-raw-url-to = ("{place.directory}/empty.lua")'
+    return [lighttpd(place, "mod_magnet", handler)]
 
 
 def tokamak_lua(place: Place, loops: str = '"auto"') -> list[list[str]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from . import bars, load, options, peers, record, report, summary, versions
 from .contest import Contest
+from .latencies import Latencies
 from .record import ABSENCES, FOOTPRINTS, RUNS, Absence, Footprint, Run
 from .sites import SCENARIOS
 
@@ -76,12 +77,15 @@ def check(arguments: list[str]) -> int:
         print("usage: bench/check DIRECTORY   (one that bench/run has written)", file=sys.stderr)
         return 2
     directory = Path(arguments[0])
+    latencies = Latencies.in_directory(directory)
+    found = bars.latency(latencies)
     try:
-        rows = summary.Rows.in_directory(directory)
+        # The record of bench/latency alone has no other rows.
+        if not latencies.rows or (directory / RUNS).exists():
+            found += bars.verdicts(summary.Rows.in_directory(directory))
     except OSError as error:
         print(error, file=sys.stderr)
         return 2
-    found = bars.verdicts(rows)
     for verdict in found:
         print(verdict.line())
     return 1 if any(verdict.reached is False for verdict in found) else 0

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from .peers import FPM, Peer, Place, is_child_named, needs, php_fpm
+from .peers import FPM, Peer, Place, as_root, is_child_named, needs, php_fpm
 from .services import Services
 from .sites import REPO, Site
 
@@ -31,6 +31,21 @@ http://127.0.0.1:$port {
     root * $root
     $php
 }
+"""
+
+LIGHTTPD = """\
+server.modules = ("$module")
+server.document-root = "$root"
+server.bind = "127.0.0.1"
+server.port = $port
+$user
+server.max-worker = $processes
+server.max-connections = 4096
+server.listen-backlog = 4096
+server.max-keep-alive-requests = 1000000000
+server.max-keep-alive-idle = 75
+server.errorlog = "$dir/lighttpd.log"
+$handler
 """
 
 ROADRUNNER = """\
@@ -80,6 +95,24 @@ def caddy_fpm(place: Place) -> list[list[str]]:
     """Caddy in front of the same php-fpm as nginx."""
     php = f"php_fastcgi unix/{place.directory}/php.sock"
     return [php_fpm(place, place.choice.children), caddy(place, "caddy", "", php)]
+
+
+def lighttpd(place: Place, module: str, handler: str) -> list[str]:
+    """lighttpd with one module, which answers."""
+    user = as_root('server.username = "www-data"\nserver.groupname = "www-data"')
+    log = place.directory / "lighttpd.log"
+    # It opens its log when it is nobody in particular already.
+    log.touch()
+    log.chmod(0o666)
+    values = {"user": user, "processes": processes(), "module": module, "handler": handler}
+    config = place.write("lighttpd.conf", LIGHTTPD, **values)
+    return ["lighttpd", "-D", "-f", f"{config}"]
+
+
+def lighttpd_fpm(place: Place) -> list[list[str]]:
+    """lighttpd in front of the same php-fpm; it connects anew for each request."""
+    handler = f'fastcgi.server = (".php" => (("socket" => "{place.directory}/php.sock")))'
+    return [php_fpm(place, place.choice.children), lighttpd(place, "mod_fastcgi", handler)]
 
 
 def frankenphp(place: Place) -> list[list[str]]:
@@ -175,6 +208,14 @@ def peer(
 PEERS = {
     found.name: found
     for found in (
+        peer(
+            "lighttpd-fpm",
+            "lighttpd + php-fpm",
+            lighttpd_fpm,
+            FPM,
+            needs("lighttpd", FPM),
+            lambda site: site.language == "php" and not site.front_controller,
+        ),
         peer("caddy-fpm", "Caddy + php-fpm", caddy_fpm, FPM, needs("caddy", FPM)),
         replace(
             peer("php-server", "PHP's built-in server", php_server, PHP, needs(PHP)),

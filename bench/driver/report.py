@@ -11,6 +11,7 @@ from string import Template
 
 from . import bars, markdown
 from .contestants import PEERS
+from .latencies import Latencies
 from .sites import SCENARIOS
 from .summary import NOISY_PERCENT, Rows, absent, number, times
 
@@ -130,10 +131,11 @@ def noise(rows: Rows) -> str:
     )
 
 
-def verdicts(rows: Rows) -> str:
+def verdicts(rows: Rows, latencies: Latencies) -> str:
     """The bars, as a list: first what was missed."""
     order = {False: 0, True: 1}
-    found = [one for one in bars.verdicts(rows) if one.reached is not None]
+    both = [*bars.verdicts(rows), *bars.latency(latencies)]
+    found = [one for one in both if one.reached is not None]
     found.sort(key=lambda one: order[bool(one.reached)])
     missed = sum(not one.reached for one in found)
     lines = "\n".join(escape(one.line(), quote=False) for one in found)
@@ -175,7 +177,7 @@ def absences(rows: Rows) -> str:
     )
 
 
-def page(rows: Rows, summary: str, others: list[str]) -> str:
+def page(rows: Rows, latencies: Latencies, summary: str, others: list[str]) -> str:
     """The whole page. `summary` is summary.md, which has all tables."""
     found = re.search(r"^## Versions\s+```\n(.*?)^```", summary, re.MULTILINE | re.DOTALL)
     lines = found[1].strip().splitlines() if found else []
@@ -187,7 +189,11 @@ def page(rows: Rows, summary: str, others: list[str]) -> str:
         plots="\n".join(plot(rows, scenario) for scenario in rows.scenarios()),
         absent=absences(rows),
         details="\n".join(
-            [verdicts(rows), *others, fold("All figures", markdown.html(summary, level=1))]
+            [
+                verdicts(rows, latencies),
+                *others,
+                fold("All figures", markdown.html(summary, level=1)),
+            ]
         ),
     )
 
@@ -198,5 +204,6 @@ def write(directory: Path) -> Path:
     is_there = summary.exists()
     rows = Rows.in_directory(directory) if is_there else Rows([], [])
     path = directory / NAME
-    path.write_text(page(rows, summary.read_text() if is_there else "", parts(directory)))
+    text = summary.read_text() if is_there else ""
+    path.write_text(page(rows, Latencies.in_directory(directory), text, parts(directory)))
     return path

@@ -26,6 +26,9 @@ QUICK_PEERS = (
     " tokamak-sealed nginx-lua lighttpd-magnet tokamak-lua go node python"
     " tokamak-file tokamak-cached"
 )
+QUICK_LATENCY_PEERS = (
+    "nginx-fpm tokamak-classic tokamak-worker tokamak-sealed go nginx-lua tokamak-lua"
+)
 QUICK_SCENARIOS = "empty php-http php-redis lua-empty lua-http cached-page symfony-json wordpress"
 
 
@@ -53,6 +56,14 @@ PARTS = (
         limit=3 * 3600,
         full="--rounds 3",
         quick_limit=260,
+    ),
+    Part(
+        "latency",
+        "how long do requests wait, at half load and with many clients?",
+        f"--peers {QUICK_LATENCY_PEERS.replace(' ', ',')}"
+        " --rounds 1 --seconds 0.5 --children 4",
+        limit=3600,
+        full="--rounds 3",
     ),
     Part(
         "survive",

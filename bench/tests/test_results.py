@@ -116,7 +116,7 @@ class Bars(unittest.TestCase):
             self.assertIs(verdict(rows, "tokamak-worker: at most 4 system").reached, expected)
 
     def test_the_way_to_a_worker(self):
-        for cpu, rate, latency, expected in ((16.0, 140, 1000.0, True), (16.1, 139, 1001.0, False)):
+        for cpu, rate, expected in ((16.0, 140, True), (16.1, 139, False)):
             peers = (
                 ("tokamak-worker", rate, cpu),
                 ("tokamak-lua", 200, 10.0),
@@ -124,16 +124,11 @@ class Bars(unittest.TestCase):
                 ("swoole", 100, 12.31),
             )
             rows = [run(peer, a, cpu=b) for peer, a, b in peers]
-            alone = [
-                run("tokamak-worker", 1, connections=1, latency=latency),
-                run("nginx-fpm", 1, connections=1),
-            ]
-            found = Rows(rows + alone, [])
+            found = Rows(rows, [])
             for bar in (
                 "at most 1.6 times the CPU per request of tokamak-lua",
                 "at least 1.4 times the requests/s of go",
                 "at most 1.3 times the CPU per request of swoole",
-                "a p99 of at most 1.0 times that of nginx-fpm (empty, 1 connection)",
             ):
                 self.assertIs(verdict(found, f"tokamak-worker: {bar}").reached, expected, bar)
 

@@ -5,7 +5,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from driver import options, suite
+from driver import latency, options, suite
+from driver.contest import Plan
 from driver.sites import REPO, SCENARIOS
 
 TOKAMAK = Path(__file__)
@@ -32,6 +33,14 @@ class Command(unittest.TestCase):
         self.assertLess((len(plan.pairs()) - missing) * 4 + counted * 2, 200)
         self.assertLessEqual({"php-http", "php-redis", "wordpress", "empty"}, set(plan.scenarios))
         self.assertLessEqual(set(plan.scenarios), set(SCENARIOS))
+
+    def test_the_quick_latencies_are_a_good_command_and_fit_into_their_time(self):
+        (part,) = (part for part in suite.PARTS if part.name == "latency")
+        chosen = latency.parse(suite.command(part, True, TOKAMAK, Path("out"))[2:])
+        plan = Plan(list(latency.SCENARIO_NAMES), chosen.peers, [64], chosen.rounds, 1)
+        # Beside its runs a second for the start and one for the warm-up.
+        each = 2 + len(chosen.loads) * chosen.rounds * chosen.seconds
+        self.assertLess(len(plan.pairs()) * each, part.quick_limit)
 
 
 class Supervised(unittest.TestCase):
