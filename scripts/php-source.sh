@@ -3,9 +3,9 @@
 
 php_version() { php -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;'; }
 
-# fetch_php_source FOLDER VERSION PATTERN…: unpacks what matches the patterns, and writes FOLDER/VERSION. Asks an apt
-# that knows the sources of the configured suites and changes nothing of this machine's. The caller has `die`, and
-# `no_fetch` for what the network is to blame for.
+# fetch_php_source FOLDER VERSION PATTERN…: unpacks what matches the patterns, and writes
+# FOLDER/VERSION. Asks an apt that knows the sources of the configured suites and changes nothing of
+# this machine's. The caller has `die`, and `no_fetch` for what the network is to blame for.
 fetch_php_source() (
     to=$1 package=php$2
     shift 2

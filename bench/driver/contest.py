@@ -28,7 +28,8 @@ from .stage import Stage
 READY_SECONDS = 20
 INSTALL_SECONDS = 120
 """For a site that has to be installed."""
-# What one connection more or less changes in the system calls per request is nothing; this many keep every worker busy.
+# What one connection more or less changes in the system calls per request is nothing; this many
+# keep every worker busy.
 FOOTPRINT_CONNECTIONS = 64
 
 

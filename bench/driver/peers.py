@@ -437,7 +437,8 @@ def environment(place: Place) -> dict[str, str]:
         "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
         "PHPRC": f"{place.directory}",
         "PHP_INI_SCAN_DIR": EXTENSIONS,
-        # Apache's own way of saying where things are; its configuration file is refused without them in some builds.
+        # Apache's own way of saying where things are; its configuration file is refused without
+        # them in some builds.
         "APACHE_RUN_DIR": f"{place.directory}",
     }
 

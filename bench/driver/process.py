@@ -30,7 +30,8 @@ def parse_stat(text: str) -> Stat:
     pid, rest = text.split(" (", 1)
     name, fields = rest.rsplit(") ", 1)
     field = fields.split()
-    # Numbered as in proc(5), less the three that are gone or counted from zero: state is field 3 there, 0 here.
+    # Numbered as in proc(5), less the three that are gone or counted from zero: state is field 3
+    # there, 0 here.
     return Stat(int(pid), name, int(field[1]), int(field[3]), sum(int(value) for value in field[11:15]))
 
 

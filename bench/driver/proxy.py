@@ -135,7 +135,8 @@ class Scene(Stage):
     def fill(self, template: str, **values: object) -> str:
         """A configuration with its $names filled in."""
         most = max(self.chosen.connections)
-        # A child for each connection that nginx's processes may keep, or some would starve; see peers.nginx_fpm_keepalive.
+        # A child for each connection that nginx's processes may keep, or some would starve; see
+        # peers.nginx_fpm_keepalive.
         children = most * (os.cpu_count() or 1)
         known = {"dir": self.directory, "root": self.directory / "site", "children": children}
         return Template(template).substitute(known | values)

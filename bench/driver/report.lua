@@ -1,5 +1,5 @@
--- Prints one line of JSON when wrk is done. There is no response() here on purpose: with one, wrk would hand every
--- header to Lua and the load generator would become the bottleneck.
+-- Prints one line of JSON when wrk is done. There is no response() here on purpose: with one, wrk
+-- would hand every header to Lua and the load generator would become the bottleneck.
 function done(summary, latency, requests)
     local errors = summary.errors
     io.write(string.format(

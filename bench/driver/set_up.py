@@ -136,7 +136,8 @@ OWN = "classic"
 """PHP in Tokamak's own workers: a further run, which had no like in 2006. It has one step, the third."""
 OWN_STEP = 2
 
-# A look at a file is one of a hundred microseconds: what it saves is less than what rounds differ by.
+# A look at a file is one of a hundred microseconds: what it saves is less than what rounds differ
+# by.
 SLACK = 0.97
 
 

@@ -91,7 +91,8 @@ def is_page(body: bytes) -> bool:
     return body.count(b"<li ") == 60 and b"</html>" in body
 
 
-# Without a fallback: a request that the image declines is an error here, and not a page that classic mode made.
+# Without a fallback: a request that the image declines is an error here, and not a page that
+# classic mode made.
 WORDPRESS = """\
 boot = "$repo/examples/wordpress/boot.php"
 warm = ["http://127.0.0.1:$port/"]

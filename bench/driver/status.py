@@ -37,7 +37,8 @@ def workers(place: Place) -> list[Worker]:
 class Sampler:
     """Looks at the last roll-back of each worker while the `with` block puts load on them."""
 
-    # Ten times a second: each look starts a program, which should not become a part of what is measured.
+    # Ten times a second: each look starts a program, which should not become a part of what is
+    # measured.
     PAUSE = 0.1
 
     def __init__(self, place: Place) -> None:

@@ -1,5 +1,6 @@
--- Each thread is a client with users of its own, of whom each asks ten times before the next one's turn. Arguments: how many
--- users there are, how many of them earlier runs have used up, and how many clients take turns in choosing from the others.
+-- Each thread is a client with users of its own, of whom each asks ten times before the next one's
+-- turn. Arguments: how many users there are, how many of them earlier runs have used up, and how
+-- many clients take turns in choosing from the others.
 local PER_USER = 10
 local PAGES = { "/welcome", "/account", "/news" }
 local DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

@@ -1,6 +1,7 @@
 <?php
 
-// The application as a FastCGI process: the server starts several of them and sends each user to the same one.
+// The application as a FastCGI process: the server starts several of them and sends each user to
+// the same one.
 
 require __DIR__.'/src/Application.php';
 require __DIR__.'/src/FastCgi.php';

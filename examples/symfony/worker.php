@@ -2,8 +2,9 @@
 
 // The worker script: one boot, many requests.
 //
-// It does what Symfony's own runner for FrankenPHP does (symfony/runtime, which Debian 12 does not package), so it shows that a
-// server which offers frankenphp_handle_request() runs Symfony applications unchanged.
+// It does what Symfony's own runner for FrankenPHP does (symfony/runtime, which Debian 12 does not
+// package), so it shows that a server which offers frankenphp_handle_request() runs Symfony
+// applications unchanged.
 
 use App\Kernel;
 use Symfony\Component\HttpFoundation\Request;
@@ -20,7 +21,8 @@ $kernel = new Kernel('prod', false);
 // A client that hangs up must not end the worker.
 ignore_user_abort(true);
 
-// What the server said about the process holds for every request; headers of the boot request do not.
+// What the server said about the process holds for every request; headers of the boot request do
+// not.
 $boot = array_filter($_SERVER, static fn (string $name): bool => !str_starts_with($name, 'HTTP_'), \ARRAY_FILTER_USE_KEY);
 $boot['APP_RUNTIME_MODE'] = 'web=1&worker=1';
 

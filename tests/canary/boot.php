@@ -1,6 +1,7 @@
 <?php
-// The canary suite: one request pollutes a channel, the next looks for it. This is what a worker does once, and what
-// classic mode does for each request: declare the channels. See tests/it/canary.rs for the order of the requests.
+// The canary suite: one request pollutes a channel, the next looks for it. This is what a worker
+// does once, and what classic mode does for each request: declare the channels. See
+// tests/it/canary.rs for the order of the requests.
 
 /** What the request after the polluting one finds. */
 const RESET = 'reset';       // nothing

@@ -1,5 +1,6 @@
 <?php
-// A message of SNMPv3 that is encrypted; the one who reads it looks at its salt and says that it does not know us.
+// A message of SNMPv3 that is encrypted; the one who reads it looks at its salt and says that it
+// does not know us.
 if (!extension_loaded('snmp')) {
     http_response_code(404);
     exit;

@@ -1,6 +1,6 @@
 <?php
-// For worker mode and sealed mode: what classic mode does in each request is done once, and the generators of random.php
-// have been used when the first request comes.
+// For worker mode and sealed mode: what classic mode does in each request is done once, and the
+// generators of random.php have been used when the first request comes.
 require_once __DIR__ . '/boot.php';
 require_once __DIR__ . '/generators.php';
 random_values();

@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// The demo site: a route table, one file a page, one layout. No framework, so that what you see is PHP's
-// and the server's own time.
+// The demo site: a route table, one file a page, one layout. No framework, so that what you see is
+// PHP's and the server's own time.
 
 namespace Demo;
 

@@ -46,8 +46,9 @@ final class Application
         }
         [$name, $password] = explode(':', (string) base64_decode(substr($authorization, 6)), 2) + [1 => ''];
         $user = $this->users->find($name);
-        // One SHA-256, a microsecond: this is asked at each request. It is no protection for passwords that leak; who
-        // needs that checks a slow hash once, at the login, and compares a session's secret afterwards.
+        // One SHA-256, a microsecond: this is asked at each request. It is no protection for
+        // passwords that leak; who needs that checks a slow hash once, at the login, and compares a
+        // session's secret afterwards.
         $isRight = $user && hash_equals($user['password'], hash('sha256', $user['salt'].$password));
 
         return $isRight ? $user : null;

@@ -47,7 +47,8 @@ final class Users
             return $this->select($name);
         } catch (\PDOException $gone) {
             $this->connection = null;
-            // A kept connection may have been closed by the other side, and reading may be done twice.
+            // A kept connection may have been closed by the other side, and reading may be done
+            // twice.
             return $isOld ? $this->select($name) : throw $gone;
         } finally {
             if (!$this->keepsOne) {

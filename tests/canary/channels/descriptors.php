@@ -1,5 +1,6 @@
 <?php
-// What the kernel keeps behind the descriptors that the boot has opened. Memory does not tell of it.
+// What the kernel keeps behind the descriptors that the boot has opened. Memory does not tell of
+// it.
 
 const MANY = 70;
 

@@ -1,6 +1,6 @@
 <?php
-// The request that came in and the response that goes out. The polluting request has a form with a file, a cookie, a user and
-// a header field of its own; the others have none.
+// The request that came in and the response that goes out. The polluting request has a form with a
+// file, a cookie, a user and a header field of its own; the others have none.
 
 return [
     '$_GET, $_POST, $_COOKIE, $_REQUEST, $_FILES' => new Channel(

@@ -41,8 +41,8 @@ function openssl_engines(): array
 const FIRST_OF_GMP = ['14334377958732970299', '439508226923354066', '16342584875763688559', '9744705020902928610'];
 
 return [
-    // libldap reads the variable when it is first used: so this channel comes before its other ones, and
-    // does not touch the library until it is polluted.
+    // libldap reads the variable when it is first used: so this channel comes before its other
+    // ones, and does not touch the library until it is polluted.
     'putenv() for libldap' => new Channel(
         pollute: function () {
             touch(note('ldap'));

@@ -1,5 +1,6 @@
 <?php
-// What PHP code keeps in variables of any kind. In worker mode all of it stays: that is what the mode is for.
+// What PHP code keeps in variables of any kind. In worker mode all of it stays: that is what the
+// mode is for.
 
 define('OBJECT_OF_BOOT', new ArrayObject());
 Kept::$things['list'] = ['first', 'second'];

@@ -15,7 +15,8 @@ switch ($_GET['do']) {
             $locked = $database->query("SELECT GET_LOCK('rods', 5)")->fetchColumn();
             flock($file, LOCK_EX);
         }
-        // Something that outlives the local variables, so that only the end of the request frees it.
+        // Something that outlives the local variables, so that only the end of the request frees
+        // it.
         $GLOBALS['kept'] = [$database, $file];
         echo 'left';
         match ($_GET['by'] ?? 'end') {

@@ -1,9 +1,10 @@
 <?php
 
-// A worker whose database connection lives as long as the worker, and which never connects again by itself:
-// what every framework's connection pool comes to when nobody has written a retry.
+// A worker whose database connection lives as long as the worker, and which never connects again by
+// itself: what every framework's connection pool comes to when nobody has written a retry.
 //
-// Like a framework, the handler turns its exceptions into a page, so an error never ends the worker.
+// Like a framework, the handler turns its exceptions into a page, so an error never ends the
+// worker.
 
 function connect(): PDO
 {

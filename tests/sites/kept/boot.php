@@ -1,7 +1,7 @@
 <?php
 
-// Connections that each worker keeps: which ones says KEEP. `database()` and `redis()` are also how requests connect, as in
-// any application with persistent connections.
+// Connections that each worker keeps: which ones says KEEP. `database()` and `redis()` are also how
+// requests connect, as in any application with persistent connections.
 
 function mysql(): PDO
 {

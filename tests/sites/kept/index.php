@@ -141,7 +141,8 @@ try {
         // Whether it can be seen at all: but for what ends the conversation, or is in it already.
         'leave' => [$leave[$on][$_GET['what']]($database), isset($_GET['blind']) ? null : $see[$on]($database)],
         'random' => [bin2hex(openssl_random_pseudo_bytes(8)), mt_rand(), getmypid()],
-        // Two requests that want the same random numbers: the second one sees what the first has left.
+        // Two requests that want the same random numbers: the second one sees what the first has
+        // left.
         'seed' => [works($database, $on === 'mysql' ? 'SET rand_seed1 = 5, rand_seed2 = 6' : 'SELECT setseed(0.5)')],
         'draw' => rows($database, $on === 'mysql' ? 'SELECT RAND()' : 'SELECT random()')[0],
         // Every script of this connection is a debugging session from now on.

@@ -1,5 +1,6 @@
 <?php
-// Objects of the boot, among them one that outlives every request, and what a request leaves behind.
+// Objects of the boot, among them one that outlives every request, and what a request leaves
+// behind.
 class Witness
 {
     public function __construct(private string $name = 'destructor')

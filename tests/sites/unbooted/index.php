@@ -1,7 +1,8 @@
 <?php
 
-// An application that boots in each request: classes, regular expressions, and some memory. It says how many page faults its
-// process has had, and how many mappings for compiled expressions that are not the image's.
+// An application that boots in each request: classes, regular expressions, and some memory. It says
+// how many page faults its process has had, and how many mappings for compiled expressions that are
+// not the image's.
 
 foreach (range(1, 50) as $number) {
     eval("abstract class Part$number { public array \$all = []; abstract function work(int \$n): int; }");

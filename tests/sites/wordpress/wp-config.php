@@ -1,6 +1,7 @@
 <?php
 
-// The blog of the end-to-end tests and the benchmark, which put the address of their database in place of @DATABASE@.
+// The blog of the end-to-end tests and the benchmark, which put the address of their database in
+// place of @DATABASE@.
 
 define('DB_NAME', 'blog');
 define('DB_USER', 'blog');

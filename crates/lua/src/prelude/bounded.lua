@@ -1,9 +1,11 @@
 -- Functions of the standard library that could take more than a script may.
 --
--- Some call a script back from C, or resume a coroutine: each such call takes a piece of the thread's own stack, of which
--- nothing else tells when it ends. So their nesting is bounded, as it is in Lua itself, though not in LuaJIT.
+-- Some call a script back from C, or resume a coroutine: each such call takes a piece of the
+-- thread's own stack, of which nothing else tells when it ends. So their nesting is bounded, as it
+-- is in Lua itself, though not in LuaJIT.
 --
--- Others match patterns, in C, where nothing ends them. Where that could take long, Rust matches, which looks at the time.
+-- Others match patterns, in C, where nothing ends them. Where that could take long, Rust matches,
+-- which looks at the time.
 local host = ...
 
 local error, floor, select, tonumber, tostring, type = error, math.floor, select, tonumber, tostring, type
@@ -64,8 +66,8 @@ local MOST_PATTERNS = 1000
 
 local harmless, patterns = {}, 0
 
--- The length of a text up to which a pattern is certainly matched within STEPS: each repetition, and each place where a
--- match may begin, multiplies the steps by the length at most.
+-- The length of a text up to which a pattern is certainly matched within STEPS: each repetition,
+-- and each place where a match may begin, multiplies the steps by the length at most.
 local function judge(pattern)
     local power = byte(pattern, 1) == 94 and 0 or 1
     local at = 1
@@ -233,8 +235,8 @@ function bounded.print(...)
     host.print(concat(texts, "\t"))
 end
 
--- A run begins, or goes on: it waits in the script itself only, where nothing is nested. The last one may have been ended
--- before it could count back.
+-- A run begins, or goes on: it waits in the script itself only, where nothing is nested. The last
+-- one may have been ended before it could count back.
 function bounded.reset()
     depth = 0
 end

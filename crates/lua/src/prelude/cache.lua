@@ -1,4 +1,5 @@
--- `tokamak.cache`: what scripts say to the content cache of their request, and of other responses there.
+-- `tokamak.cache`: what scripts say to the content cache of their request, and of other responses
+-- there.
 local host, sealed = ...
 
 local error, huge, next, tonumber, tostring, type = error, math.huge, next, tonumber, tostring, type
@@ -95,12 +96,14 @@ local function find(key)
     return host.cache_find(key ~= nil and text_of(key, "key") or nil)
 end
 
--- Makes what is kept under a key the response, and gives the status to return; nil if there is nothing.
+-- Makes what is kept under a key the response, and gives the status to return; nil if there is
+-- nothing.
 local function answer(key)
     return (host.cache_send(text_of(key, "key")))
 end
 
--- A kept response is for use as long as it is newer than these files, and than the times under these keys of a memory.
+-- A kept response is for use as long as it is newer than these files, and than the times under
+-- these keys of a memory.
 local function depends(sources)
     table_of(sources, "depends")
     for name in next, sources do

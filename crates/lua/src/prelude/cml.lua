@@ -1,5 +1,5 @@
--- `require "cml"`: runs scripts of lighttpd's mod_cml, which decide whether a page is put together from files, or an
--- application has to make it.
+-- `require "cml"`: runs scripts of lighttpd's mod_cml, which decide whether a page is put together
+-- from files, or an application has to make it.
 local host, new_lighty = ...
 
 local error, floor, gmatch, load, setfenv, setmetatable = error, math.floor, string.gmatch, load, setfenv, setmetatable
@@ -8,7 +8,8 @@ local tonumber, tostring, type = tonumber, tostring, type
 
 local HIT, MISS = 0, 1
 
--- Compiled scripts that are kept, at most. Chosen arbitrarily: more are a sign that somebody makes them.
+-- Compiled scripts that are kept, at most. Chosen arbitrarily: more are a sign that somebody makes
+-- them.
 local MOST_KEPT = 1000
 
 local function text_of(value, name)
@@ -120,7 +121,8 @@ return function(_, globals)
         local text, problem = host.source_of(path)
         local factory
         if text then
-            -- For the message alone: in the next line the end of the text is not where the compiler would find it.
+            -- For the message alone: in the next line the end of the text is not where the compiler
+            -- would find it.
             factory, problem = load(text, "@" .. path, "t", globals)
         end
         if factory then

@@ -1,20 +1,24 @@
--- Runs scripts: each run in a coroutine, with an environment of its own. Rust keeps the coroutines, each of which runs scripts
--- one after the other: it resumes one with a script's number, and most runs end at once, or wait for one thing after the other,
--- after each of which it is resumed. What else a coroutine yields Rust gives to `paused` and, when something that such a run
--- waited for is there, it calls `go_on`; whatever happens in a script, these return.
+-- Runs scripts: each run in a coroutine, with an environment of its own. Rust keeps the coroutines,
+-- each of which runs scripts one after the other: it resumes one with a script's number, and most
+-- runs end at once, or wait for one thing after the other, after each of which it is resumed. What
+-- else a coroutine yields Rust gives to `paused` and, when something that such a run waited for is
+-- there, it calls `go_on`; whatever happens in a script, these return.
 --
--- They tell Rust a number if the script has ended, the run if it waits, and a text if something went wrong.
+-- They tell Rust a number if the script has ended, the run if it waits, and a text if something
+-- went wrong.
 --
--- A run may be ended between any two instructions, here too, when its time is up. So what ended badly is not used again: Rust
--- forgets the coroutine, and the script's function is in no list while it is in use.
+-- A run may be ended between any two instructions, here too, when its time is up. So what ended
+-- badly is not used again: Rust forgets the coroutine, and the script's function is in no list
+-- while it is in use.
 --
--- A script may have several functions run side by side, as branches: each in a coroutine of its own, which may wait, or
--- branch again, like the script itself. The branching one goes on when the last of its branches has ended.
+-- A script may have several functions run side by side, as branches: each in a coroutine of its
+-- own, which may wait, or branch again, like the script itself. The branching one goes on when the
+-- last of its branches has ended.
 --
--- What scripts find and what their end means is the business of `dialect`: `globals(directory)` are those of a script file,
--- `enter(run)` says whose script is executed now, `finish(run, value)` ends a run. It may have `begin(script)`, which comes
--- before a run, `pause(run)`, which comes when one waits, and `loaded(script, path, main, changed)`, which comes when a file
--- has been compiled.
+-- What scripts find and what their end means is the business of `dialect`: `globals(directory)` are
+-- those of a script file, `enter(run)` says whose script is executed now, `finish(run, value)` ends
+-- a run. It may have `begin(script)`, which comes before a run, `pause(run)`, which comes when one
+-- waits, and `loaded(script, path, main, changed)`, which comes when a file has been compiled.
 local host, dialect, reset, marks = ...
 
 local begin, enter, pause = dialect.begin, dialect.enter, dialect.pause
@@ -24,7 +28,8 @@ local create, resume, yield, running = coroutine.create, coroutine.resume, corou
 local load, next, setfenv, setmetatable, xpcall = load, next, setfenv, setmetatable, xpcall
 local take, tostring, traceback, type = host.take, tostring, debug.traceback, type
 
--- What a coroutine says when it yields; scripts cannot get hold of these. Rust knows the first two as well.
+-- What a coroutine says when it yields; scripts cannot get hold of these. Rust knows the first two
+-- as well.
 local DONE, WAIT, FAILED, BRANCH = marks[1], marks[2], {}, {}
 
 -- Most functions of a script that are kept for its next runs. Chosen arbitrarily.
@@ -36,7 +41,8 @@ local scripts = {}
 -- The run that is being executed, or was last.
 local current
 
--- What is wrong with a coroutine, the present one if no other is named, in which an error was raised.
+-- What is wrong with a coroutine, the present one if no other is named, in which an error was
+-- raised.
 local function explain(problem, thread)
     local kind = type(problem)
     if kind == "string" then
@@ -93,8 +99,8 @@ local function branch(body)
     return DONE, body()
 end
 
--- What a branching coroutine is told: by the branches' names what each returned first and second; and an error, if one
--- of them raised any.
+-- What a branching coroutine is told: by the branches' names what each returned first and second;
+-- and an error, if one of them raised any.
 local function outcome_of(fork)
     return fork.values, fork.problems, fork.failure
 end
@@ -132,8 +138,8 @@ local function join(run, thread, good, value, problem)
     end
 end
 
--- A coroutine of the run has paused or ended. What this returns is Rust's, unless it is nothing: then the run waits, or
--- others of its coroutines are ready.
+-- A coroutine of the run has paused or ended. What this returns is Rust's, unless it is nothing:
+-- then the run waits, or others of its coroutines are ready.
 local function settle(run, thread, alive, mark, value, problem)
     if (mark == DONE or mark == FAILED) and thread == run.thread then
         return value
@@ -203,8 +209,8 @@ local function go_on(run, number)
     return advance(run, go_on_in(run, thread))
 end
 
--- Compiles `text`, which was changed then, for a script file; a message if it cannot be. The globals of a file stay when
--- its text changes.
+-- Compiles `text`, which was changed then, for a script file; a message if it cannot be. The
+-- globals of a file stay when its text changes.
 local function compile(id, text, path, directory, changed)
     local name = "@" .. path
     local script = scripts[id]
@@ -213,12 +219,14 @@ local function compile(id, text, path, directory, changed)
         script = { path = path, globals = globals, fallback = { __index = globals, __metatable = false } }
         scripts[id] = script
     end
-    -- For the message alone: in the next line the end of the text is not where the compiler would find it.
+    -- For the message alone: in the next line the end of the text is not where the compiler would
+    -- find it.
     local good, problem = load(text, name, "t", script.globals)
     if not good then
         return problem
     end
-    -- A function that makes the script's function. It stays on the first line for the sake of line numbers.
+    -- A function that makes the script's function. It stays on the first line for the sake of line
+    -- numbers.
     local factory, trouble = load("return function(...) " .. text .. "\nend", name, "t", script.globals)
     if not factory then
         return trouble
@@ -239,7 +247,8 @@ host.is_hidden = is_own
 -- What scripts are told that wait where nobody could go on with them.
 local MISPLACED = "only the script itself may wait, not a coroutine of its own"
 
--- Waits for what Rust began under a number just now, and gives what it brought: a value, or nil and a message.
+-- Waits for what Rust began under a number just now, and gives what it brought: a value, or nil and
+-- a message.
 function host.wait(number)
     local run, thread = current, running()
     if not is_own(thread) then

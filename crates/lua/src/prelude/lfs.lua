@@ -1,4 +1,5 @@
--- What scripts ask of LuaFileSystem, over `lighty.c`: attributes and directories, nothing that changes the disk.
+-- What scripts ask of LuaFileSystem, over `lighty.c`: attributes and directories, nothing that
+-- changes the disk.
 local calls = ...
 
 local error, next, pairs, type = error, next, pairs, type

@@ -1,5 +1,6 @@
--- The tables that scripts know from lighttpd: `lighty.r`, `lighty.c`, `lighty.server`, and the older ones beside them.
--- What they hold is asked of Rust when a script looks at it; nothing is prepared for a run that does not look.
+-- The tables that scripts know from lighttpd: `lighty.r`, `lighty.c`, `lighty.server`, and the
+-- older ones beside them. What they hold is asked of Rust when a script looks at it; nothing is
+-- prepared for a run that does not look.
 local host, pairs, new_globals = ...
 
 local error, floor, next, rawget, rawset, setmetatable = error, math.floor, next, rawget, rawset, setmetatable
@@ -52,8 +53,9 @@ local function each(list)
     end
 end
 
--- A table whose fields are Rust's: `get(name)`, `set(name, value)` and `all()`, a flat list. The call of `get` is a
--- tail call, so a getter finds the script one level nearer than a setter does. `methods` are found without a call.
+-- A table whose fields are Rust's: `get(name)`, `set(name, value)` and `all()`, a flat list. The
+-- call of `get` is a tail call, so a getter finds the script one level nearer than a setter does.
+-- `methods` are found without a call.
 local function window(get, set, all, methods)
     local function index(_, name)
         return get(text(name, 2, "index"))
@@ -135,8 +137,8 @@ local function log(message)
     host.log(message)
 end
 
--- Adds what a script gave as a body: text, or a list of texts and files. `range` says from a file's table which part
--- of it is meant: an offset and a length, or nothing if there is no telling.
+-- Adds what a script gave as a body: text, or a list of texts and files. `range` says from a file's
+-- table which part of it is meant: an offset and a length, or nothing if there is no telling.
 local function add(list, label, range)
     for at = 1, #list do
         local piece = rawget(list, at)
@@ -179,7 +181,8 @@ local function by_length(piece, _, label, at)
     return whole(piece, "offset", 0, label, at), whole(piece, "length", -1, label, at)
 end
 
--- In the older interface `length` is where the part ends. It was a mistake once, and scripts rely on it.
+-- In the older interface `length` is where the part ends. It was a mistake once, and scripts rely
+-- on it.
 local function by_end(piece, name, label, at)
     local offset = whole(piece, "offset", 0, label, at)
     local stop = whole(piece, "length", -1, label, at)
@@ -351,7 +354,8 @@ local function nothing()
     return nil
 end
 
--- Another request, as it was when it was asked for; nothing of it can be changed, and of its response only numbers are known.
+-- Another request, as it was when it was asked for; nothing of it can be changed, and of its
+-- response only numbers are known.
 local function shown(other)
     local attributes, fields, items = named(other.attributes), named(other.fields), other.items
     return sealed {

@@ -1,5 +1,6 @@
--- What scripts find that take the place of a program, as under the FastCGI launcher for Lua: one global environment
--- for all of them, standard streams that are the request's, and the script cache to look at.
+-- What scripts find that take the place of a program, as under the FastCGI launcher for Lua: one
+-- global environment for all of them, standard streams that are the request's, and the script cache
+-- to look at.
 local host, lighty, globals = ...
 
 local error, find, match, next, select = error, string.find, string.match, next, select
@@ -7,8 +8,8 @@ local setmetatable, sub, tonumber, tostring, type = setmetatable, string.sub, to
 local concat, isyieldable, rawset, unpack = table.concat, coroutine.isyieldable, rawset, unpack
 local open_lines, type_of_file = globals.io.lines, globals.io.type
 
--- Bytes of a body that are read at once, and of a response that are collected before Rust is given them. Chosen
--- arbitrarily.
+-- Bytes of a body that are read at once, and of a response that are collected before Rust is given
+-- them. Chosen arbitrarily.
 local PIECE = 65536
 local MOST_COLLECTED = 16384
 

@@ -1,9 +1,9 @@
--- The standard library as scripts see it, made anew for each script file: what one script changes in it, no other
--- script sees. Left out is what ends or blocks the process, reaches past a script's own functions, loads machine
--- code or byte code, or switches the limits off.
+-- The standard library as scripts see it, made anew for each script file: what one script changes
+-- in it, no other script sees. Left out is what ends or blocks the process, reaches past a script's
+-- own functions, loads machine code or byte code, or switches the limits off.
 --
--- Every function here uses locals only, because a script may try to give any function that it gets hold of another
--- environment.
+-- Every function here uses locals only, because a script may try to give any function that it gets
+-- hold of another environment.
 local host, bounded = ...
 
 local raw = _G
@@ -44,7 +44,8 @@ local function pairs(t, ...)
     return next, t, nil
 end
 
--- While an error of the time limit is on its way, the limit is off: a handler may not use that to go on.
+-- While an error of the time limit is on its way, the limit is off: a handler may not use that to
+-- go on.
 local function guarded_xpcall(function_, handler, ...)
     return xpcall(function_, function(problem)
         if host.is_overdue() then
@@ -87,7 +88,8 @@ of_strings.__metatable = false
 metatable_of(io.stdout).__metatable = false
 math.randomseed(host.random())
 
--- Scripts may not see the coroutine that they run in: resumed by another run it would run in its place.
+-- Scripts may not see the coroutine that they run in: resumed by another run it would run in its
+-- place.
 libraries.coroutine.running = function()
     local thread = running()
     if host.is_hidden(thread) then

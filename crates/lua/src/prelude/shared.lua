@@ -1,4 +1,5 @@
--- `tokamak.shared`: the dictionaries that the scripts of all event loops share, with the methods of OpenResty's.
+-- `tokamak.shared`: the dictionaries that the scripts of all event loops share, with the methods of
+-- OpenResty's.
 local host = ...
 
 local error, floor, next, setmetatable = error, math.floor, next, setmetatable

@@ -1,5 +1,6 @@
--- `tokamak`: what scripts have beyond lighttpd's interface. Its functions wait without holding up anybody else, and give
--- nil and a message if what they were to bring cannot be had; errors are for calls that can never succeed.
+-- `tokamak`: what scripts have beyond lighttpd's interface. Its functions wait without holding up
+-- anybody else, and give nil and a message if what they were to bring cannot be had; errors are for
+-- calls that can never succeed.
 local host, sealed = ...
 
 local new_cache = host.cache(host, sealed)
@@ -11,7 +12,8 @@ local tonumber, tostring, type = tonumber, tostring, type
 -- As Rust numbers them.
 local SINGLE, PIPELINE, TRANSACTION = 0, 1, 2
 
--- Seconds that a call may take, and bytes that it may bring, if the script says nothing. Chosen arbitrarily.
+-- Seconds that a call may take, and bytes that it may bring, if the script says nothing. Chosen
+-- arbitrarily.
 local TIMEOUT, MOST = 10, 8 * 2 ^ 20
 
 -- Functions that may run side by side. Chosen arbitrarily.
@@ -312,7 +314,8 @@ local function all(bodies)
     return values, problems
 end
 
--- The table for one script file, which shares nothing with those of others that a script could change.
+-- The table for one script file, which shares nothing with those of others that a script could
+-- change.
 return function()
     local own = {}
     for name, call in next, http do

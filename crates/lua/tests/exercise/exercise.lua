@@ -28,8 +28,8 @@ assert(not c.xmlenc(text):find("[<>\"]"))
 assert(#c.md("sha256", text) == 64 and #c.hmac("sha1", text, text) == 40)
 assert(c.digest_eq(c.md("md5", text), c.md("md5", text)) and c.secret_eq(text, text))
 
--- Both matchers of patterns find the same: one that begins with many optional characters that are nowhere is matched by
--- the one that looks at the time.
+-- Both matchers of patterns find the same: one that begins with many optional characters that are
+-- nowhere is matched by the one that looks at the time.
 local pattern, subject = text:gsub("[%z\1]", "\2"):match("^(.?.?.?.?.?.?.?.?)(.*)$")
 local slowly = ("\1?"):rep(20)
 slowly = pattern:sub(1, 1) == "^" and "^" .. slowly .. pattern:sub(2) or slowly .. pattern

@@ -2,7 +2,8 @@
 
 use function Demo\e;
 
-// Only what describes the request: the rest of $_SERVER may hold the environment, which is nobody's business.
+// Only what describes the request: the rest of $_SERVER may hold the environment, which is nobody's
+// business.
 $described = array_filter(
     $_SERVER,
     static fn ($value, $name) => is_scalar($value) && preg_match(

@@ -1,7 +1,8 @@
 <?php
 
-// A worker script of the shape of Laravel Octane's for FrankenPHP: it boots once, gives each request a copy of the application,
-// answers errors itself, ends the request when the response has left, and itself after so many requests.
+// A worker script of the shape of Laravel Octane's for FrankenPHP: it boots once, gives each
+// request a copy of the application, answers errors itself, ends the request when the response has
+// left, and itself after so many requests.
 
 if (!($_SERVER['FRANKENPHP_WORKER'] ?? false) || !function_exists('frankenphp_handle_request')) {
     echo 'This is a worker script.';
