@@ -11,7 +11,8 @@ CLASSIC = "tokamak-classic"
 WORKER = "tokamak-worker"
 SEALED = "tokamak-sealed"
 DEPTHS = ("tokamak-sealed-plugins", "tokamak-sealed-core")
-"""Shallower images of the same application: what they cost is told, but nobody is advised to take them for speed."""
+"""Shallower images of the same application: what they cost is told, but nobody is advised to
+take them for speed."""
 LOGGING = "tokamak-classic-log"
 OURS = (CLASSIC, WORKER, SEALED, LOGGING)
 LUA = "tokamak-lua"
@@ -96,9 +97,7 @@ WORDS = {
 }
 
 
-def beside(
-    rows: Rows, ours: str, peer: str, metric: str, kind: Callable, limit: float
-) -> Verdict:
+def beside(rows: Rows, ours: str, peer: str, metric: str, kind: Callable, limit: float) -> Verdict:
     """One bar of the empty endpoint."""
     words = WORDS[metric, kind].format(limit)
     bar = f"{ours}: {words} {peer} (empty, 64 connections)"
@@ -137,7 +136,8 @@ def worker_on_symfony(rows: Rows) -> Verdict:
 
 
 def sealed(rows: Rows) -> list[Verdict]:
-    """The speed of worker mode with the isolation of classic mode, and what a roll-back and one more worker cost."""
+    """The speed of worker mode with the isolation of classic mode, and what a roll-back and one
+    more worker cost."""
     json, page = "symfony-json", "symfony-page"
 
     def cpu(scenario: str, peer: str, base: str) -> float | None:
@@ -200,7 +200,8 @@ def wordpress(rows: Rows) -> Verdict:
 
 
 def lua_empty(rows: Rows) -> list[Verdict]:
-    """What a script in the server may cost: not more than with those who have done this for longer."""
+    """What a script in the server may cost: not more than with those who have done this for
+    longer."""
     scenario = "lua-empty"
     ratios = {peer: rows.ratio(scenario, 64, LUA, peer, "cpu_us") for peer in LUA_PEERS}
     # To the better of them: the ratio that is higher.
@@ -259,8 +260,8 @@ def cached_page(rows: Rows) -> Verdict:
 
 
 def percentiles(rows: Rows) -> Verdict:
-    """No client waits longer than with a peer. A peer whose requests failed or timed out is left out of that row: those who
-    waited for ever are not in its percentiles."""
+    """No client waits longer than with a peer. A peer whose requests failed or timed out is left
+    out of that row: those who waited for ever are not in its percentiles."""
     worse, compared = [], 0
     for scenario, connections, ours in rows.keys():
         if ours not in OURS:

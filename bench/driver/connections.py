@@ -1,5 +1,5 @@
-"""What does a connection cost? One query a request: connecting for each, with connections that sealed mode keeps, and with
-persistent ones elsewhere."""
+"""What does a connection cost? One query a request: connecting for each, with connections that
+sealed mode keeps, and with persistent ones elsewhere."""
 
 import argparse
 import shutil
@@ -61,10 +61,12 @@ class Row:
     errors: int
 
 
-def rows(entries: dict[Way, Entry], databases: Databases, chosen: argparse.Namespace) -> Iterator[Row]:
+def rows(
+    entries: dict[Way, Entry], databases: Databases, chosen: argparse.Namespace
+) -> Iterator[Row]:
     """All ways in turn, in rounds; the order changes with each."""
     for number in range(chosen.rounds):
-        order = list(entries)[number % len(entries):] + list(entries)[: number % len(entries)]
+        order = list(entries)[number % len(entries) :] + list(entries)[: number % len(entries)]
         for on in ON:
             for way in order:
                 entry, database = entries[way], databases.servers[on]
@@ -74,7 +76,9 @@ def rows(entries: dict[Way, Entry], databases: Databases, chosen: argparse.Names
                 cpu, of_database = (seconds * 1e6 / max(seen.requests, 1) for seconds in used)
                 errors = seen.bad_status + seen.socket_errors + seen.timeouts
                 row = Row(number + 1, on, way.name, seen.rate, cpu, of_database, seen.p50, errors)
-                say(f"round {row.round}: {on}, {way.name}: {row.rate:.0f}/s, {cpu:.0f} + {of_database:.0f} µs, {errors} errors")
+                say(
+                    f"round {row.round}: {on}, {way.name}: {row.rate:.0f}/s, {cpu:.0f} + {of_database:.0f} µs, {errors} errors"
+                )
                 yield row
 
 
@@ -90,10 +94,13 @@ def table(found: list[Row]) -> str:
             mine = [row for row in found if (row.on, row.way) == (on, way.name)]
             ratio = statistics.median(row.rate / base[row.round] for row in mine)
             rate, cpu, database, p50 = (
-                statistics.median(getattr(row, name) for row in mine) for name in ("rate", "cpu_us", "database_us", "p50")
+                statistics.median(getattr(row, name) for row in mine)
+                for name in ("rate", "cpu_us", "database_us", "p50")
             )
             errors = sum(row.errors for row in mine)
-            lines.append(f"| {on} | {way.name} | {rate:.0f} | {ratio:.2f} | {cpu:.0f} | {database:.0f} | {p50:.0f} | {errors} |")
+            lines.append(
+                f"| {on} | {way.name} | {rate:.0f} | {ratio:.2f} | {cpu:.0f} | {database:.0f} | {p50:.0f} | {errors} |"
+            )
     return "\n".join(lines)
 
 
@@ -105,9 +112,18 @@ def run(arguments: list[str]) -> int:
     option("--seconds", type=options.positive, default=3, help="of each run; default: 3")
     option("--connections", type=options.positive, default=8, help="of clients; default: 8")
     option("--children", type=options.positive, default=8, help="php-fpm's processes; default: 8")
-    option("--tokamak", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
+    option(
+        "--tokamak",
+        type=Path,
+        default=REPO / "target/release/tokamak",
+        help="default: target/release/tokamak",
+    )
     option("--tokamak-workers", default="auto", help="default: auto")
-    option("--out", type=Path, help="directory of the record; default: bench/results/connections-<date>-<commit>")
+    option(
+        "--out",
+        type=Path,
+        help="directory of the record; default: bench/results/connections-<date>-<commit>",
+    )
     chosen = parser.parse_args(arguments)
     out = chosen.out or REPO / "bench/results" / f"connections-{date.today()}-{commit()}"
     tokamak = chosen.tokamak.resolve()
@@ -124,11 +140,15 @@ def run(arguments: list[str]) -> int:
         entries: dict[Way, Entry] = {}
         try:
             with Databases(directory) as databases:
-                (files / "places.php").write_text(f"<?php\n\nconst PASSWORD = '{PASSWORD}';\nconst PLACES = {php_array(databases.places())};\n")
+                (files / "places.php").write_text(
+                    f"<?php\n\nconst PASSWORD = '{PASSWORD}';\nconst PLACES = {php_array(databases.places())};\n"
+                )
                 for number, way in enumerate(WAYS):
                     sealed = {way.peer: f'boot = "$root/{way.boot}"'}
                     site = Site("connections", files, ".", "", sealed, front_controller=False)
-                    entries[way] = enter(way.peer, site, files, directory / f"server-{number}", choice)
+                    entries[way] = enter(
+                        way.peer, site, files, directory / f"server-{number}", choice
+                    )
                 for way, entry in entries.items():
                     for on in ON:
                         wait_until_ready(entry, way.scenario(on))

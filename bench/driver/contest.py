@@ -1,7 +1,9 @@
-"""One contest: every peer up, every answer checked, then the measurements in rounds in which all take turns.
+"""One contest: every peer up, every answer checked, then the measurements in rounds in which all
+take turns.
 
-What is compared has been measured within the same minutes on the same machine; a disturbance hits neighbours alike, and the
-order changes with each round so that nobody always runs after the same one.
+What is compared has been measured within the same minutes on the same machine; a disturbance
+hits neighbours alike, and the order changes with each round so that nobody always runs after the
+same one.
 """
 
 import shutil
@@ -54,7 +56,8 @@ class Plan:
     """Scenarios in which those take part that are there for orientation."""
 
     def pairs(self, shift: int = 0) -> list[tuple[str, Scenario]]:
-        """Each scenario with each peer that can serve it; `shift` changes which peer comes first."""
+        """Each scenario with each peer that can serve it; `shift` changes which peer comes
+        first."""
         shift %= len(self.peers)
         order = self.peers[shift:] + self.peers[:shift]
         scenarios = [SCENARIOS[name] for name in self.scenarios]
@@ -68,13 +71,19 @@ class Plan:
 
     def connections_of(self, scenario: Scenario) -> list[int]:
         """The numbers of connections, in the bounds of the site."""
-        return list(dict.fromkeys(SITES[scenario.site].bound(number) for number in self.connections))
+        return list(
+            dict.fromkeys(SITES[scenario.site].bound(number) for number in self.connections)
+        )
 
     def seconds_in_all(self) -> int:
         """An estimate, for the limit on the whole run."""
         pairs = len(self.pairs())
         runs = sum(len(self.connections_of(scenario)) for _, scenario in self.pairs()) * self.rounds
-        return runs * (self.seconds + 1) + pairs * (READY_SECONDS + self.seconds + 2 * self.warm_up() + 10) + INSTALL_SECONDS
+        return (
+            runs * (self.seconds + 1)
+            + pairs * (READY_SECONDS + self.seconds + 2 * self.warm_up() + 10)
+            + INSTALL_SECONDS
+        )
 
     def warm_up(self) -> int:
         """Seconds of load beside the timed runs, so that a short contest is short."""
@@ -104,7 +113,8 @@ class Entry:
         return answer(self.url(scenario)).replace(b"127.0.0.1:%d" % self.place.port, b"HOST")
 
     def database_seconds(self) -> float:
-        """Processor time that its database, or what its scripts ask, has used so far, for all peers."""
+        """Processor time that its database, or what its scripts ask, has used so far, for all
+        peers."""
         return self.beside.cpu_seconds() if self.beside else 0.0
 
 
@@ -153,11 +163,18 @@ def wait_until_ready(entry: Entry, scenario: Scenario) -> None:
         except OSError as error:
             last = error
         time.sleep(0.1)
-    raise CannotRun(f"{entry.peer.name}, {scenario.name}: {str(last)[:300]}\n{logs_of(entry.place)}")
+    raise CannotRun(
+        f"{entry.peer.name}, {scenario.name}: {str(last)[:300]}\n{logs_of(entry.place)}"
+    )
 
 
 def enter(
-    name: str, site: Site, files: Path, directory: Path, choice: peers.Choice, beside: Beside | None = None
+    name: str,
+    site: Site,
+    files: Path,
+    directory: Path,
+    choice: peers.Choice,
+    beside: Beside | None = None,
 ) -> Entry:
     """Starts a peer for a site; it need not be ready yet."""
     directory.mkdir()
@@ -176,9 +193,14 @@ def make_ready(entry: Entry, scenario: Scenario) -> None:
 
 @contextmanager
 def alone(
-    name: str, scenario: Scenario, choice: peers.Choice, directory: Path, edit: Callable[[Path], None] = lambda files: None
+    name: str,
+    scenario: Scenario,
+    choice: peers.Choice,
+    directory: Path,
+    edit: Callable[[Path], None] = lambda files: None,
 ) -> Iterator[Entry]:
-    """One peer, ready, without any others beside it; `edit` may change its copy of the site before."""
+    """One peer, ready, without any others beside it; `edit` may change its copy of the site
+    before."""
     site = SITES[scenario.site]
     files = directory / "site"
     shutil.copytree(site.source, files)
@@ -305,20 +327,27 @@ class Contest(Stage):
             for step in range(len(self.plan.connections)):
                 for peer, scenario, entry in self.pairs(shift=number):
                     # A site that bounds them may have fewer steps than the plan.
-                    for connections in self.plan.connections_of(scenario)[step:step + 1]:
+                    for connections in self.plan.connections_of(scenario)[step : step + 1]:
                         with self.going_on_without([peer], scenario.site, scenario):
                             yield self.run(number + 1, peer, scenario, entry, connections)
 
-    def run(self, number: int, peer: str, scenario: Scenario, entry: Entry, connections: int) -> Run:
+    def run(
+        self, number: int, peer: str, scenario: Scenario, entry: Entry, connections: int
+    ) -> Run:
         """One timed run."""
         before, database_before = entry.server.cpu_seconds(), entry.database_seconds()
         seconds = max(self.plan.seconds, entry.place.site.least_seconds)
         seen = load.run(entry.url(scenario), connections, seconds)
         if entry.peer.ends_connections:
             seen = replace(seen, socket_errors=0)
-        used, database_used = entry.server.cpu_seconds() - before, entry.database_seconds() - database_before
+        used, database_used = (
+            entry.server.cpu_seconds() - before,
+            entry.database_seconds() - database_before,
+        )
         run = Run.of(number, scenario.name, peer, connections, seen, used, database_used)
-        say(f"round {run.round}: {run.scenario} {run.peer} c={run.connections}: {run.rate:.0f}/s, {run.cpu_us:.1f} µs")
+        say(
+            f"round {run.round}: {run.scenario} {run.peer} c={run.connections}: {run.rate:.0f}/s, {run.cpu_us:.1f} µs"
+        )
         return run
 
     def footprints(self) -> Iterator[Footprint]:
@@ -344,16 +373,16 @@ class Contest(Stage):
         memory = statistics.median(process.private_kib(pid) for pid in workers) if workers else None
         roll_back = self.roll_back(entry, scenario) or (None, None)
         sizes = (memory, len(workers), len(stats))
-        return Footprint(
-            scenario.name, peer, counts.syscalls, *sizes, *roll_back, counts.switches
-        )
+        return Footprint(scenario.name, peer, counts.syscalls, *sizes, *roll_back, counts.switches)
 
     def roll_back(self, entry: Entry, scenario: Scenario) -> tuple[float, int] | None:
         """What putting a worker back takes under load: microseconds and pages."""
         if not entry.peer.tells_roll_backs:
             return None
         with status.Sampler(entry.place) as sampler:
-            load.run(entry.url(scenario), entry.connections(FOOTPRINT_CONNECTIONS), self.plan.seconds)
+            load.run(
+                entry.url(scenario), entry.connections(FOOTPRINT_CONNECTIONS), self.plan.seconds
+            )
         return sampler.medians()
 
     def check_again(self) -> None:

@@ -23,9 +23,16 @@ class MariaDb:
         # Whom the peers run as connects to the socket.
         directory.chmod(0o755)
         (directory / "tmp").mkdir()
-        install = ["mariadb-install-db", *self.common(), "--auth-root-authentication-method=normal", "--skip-test-db"]
+        install = [
+            "mariadb-install-db",
+            *self.common(),
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+        ]
         with self.log.open("ab") as log:
-            subprocess.run(install, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, timeout=60)
+            subprocess.run(
+                install, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, timeout=60
+            )
         self.server.start(self.command(), {"PATH": os.environ["PATH"]}, self.log)
         try:
             self.wait()
@@ -44,18 +51,38 @@ class MariaDb:
 
     def common(self) -> list[str]:
         """What the installation and the server must agree on."""
-        options = ["--no-defaults", f"--datadir={self.directory}/data", f"--tmpdir={self.directory}/tmp"]
+        options = [
+            "--no-defaults",
+            f"--datadir={self.directory}/data",
+            f"--tmpdir={self.directory}/tmp",
+        ]
         # As root it refuses to run unless told so; anybody else cannot choose.
         return options + ["--user=root"] * (os.geteuid() == 0)
 
     def command(self) -> list[str]:
-        """Debian's settings, but for places and for as many connections as any peer has processes."""
+        """Debian's settings, but for places and for as many connections as any peer has
+        processes."""
         places = [f"--socket={self.socket}", f"--pid-file={self.directory}/pid"]
-        return [PROGRAM, *self.common(), *places, "--skip-networking", "--skip-log-bin", "--max-connections=1000"]
+        return [
+            PROGRAM,
+            *self.common(),
+            *places,
+            "--skip-networking",
+            "--skip-log-bin",
+            "--max-connections=1000",
+        ]
 
     def client(self, sql: str) -> subprocess.CompletedProcess:
         """Statements of the administrator."""
-        command = ["mariadb", "--no-defaults", "--batch", f"--socket={self.socket}", "--user=root", "-e", sql]
+        command = [
+            "mariadb",
+            "--no-defaults",
+            "--batch",
+            f"--socket={self.socket}",
+            "--user=root",
+            "-e",
+            sql,
+        ]
         return subprocess.run(command, capture_output=True, text=True, timeout=30)
 
     def query(self, sql: str) -> None:
@@ -69,7 +96,9 @@ class MariaDb:
         deadline = time.monotonic() + START_SECONDS
         while self.client("SELECT 1").returncode:
             if time.monotonic() > deadline or self.server.dead_root() is not None:
-                raise RuntimeError(f"MariaDB does not start:\n{self.log.read_text(errors='replace')[-2000:]}")
+                raise RuntimeError(
+                    f"MariaDB does not start:\n{self.log.read_text(errors='replace')[-2000:]}"
+                )
             time.sleep(0.1)
 
     def cpu_seconds(self) -> float:

@@ -1,4 +1,5 @@
-"""MariaDB, PostgreSQL and Redis for a measurement: on Unix sockets below one directory, with one thing to look up in each."""
+"""MariaDB, PostgreSQL and Redis for a measurement: on Unix sockets below one directory, with one
+thing to look up in each."""
 
 import os
 import subprocess
@@ -18,7 +19,9 @@ READY_SECONDS = 30
 
 def quietly(command: list[str], timeout: float = 60, **more: object) -> None:
     """Runs something that must work, and shows what it said if it does not."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, **more)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, **more
+    )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
 
@@ -37,7 +40,10 @@ def until_it_works(command: list[str], **more: object) -> None:
 
 def environment() -> dict[str, str]:
     """Debian keeps servers where an ordinary user's search path does not lead."""
-    return os.environ | {"LANG": "C.UTF-8", "PATH": f"{os.environ['PATH']}:/usr/sbin:{postgresql_programs()}"}
+    return os.environ | {
+        "LANG": "C.UTF-8",
+        "PATH": f"{os.environ['PATH']}:/usr/sbin:{postgresql_programs()}",
+    }
 
 
 def postgresql_programs() -> Path:
@@ -83,14 +89,27 @@ class Databases(Stage):
         database.query(f"USE bench; {THINGS}")
 
     def postgresql(self, home: Path) -> None:
-        """With its defaults but for places; it asks for a password on the socket too, as servers elsewhere do."""
+        """With its defaults but for places; it asks for a password on the socket too, as servers
+        elsewhere do."""
         home.mkdir()
         (home / "password").write_text(PASSWORD)
         become: list[str] = []
         if os.geteuid() == 0:
-            become = ["setpriv", "--reuid", POSTGRESQL_USER, "--regid", POSTGRESQL_USER, "--init-groups"]
+            become = [
+                "setpriv",
+                "--reuid",
+                POSTGRESQL_USER,
+                "--regid",
+                POSTGRESQL_USER,
+                "--init-groups",
+            ]
             quietly(["chown", "-R", POSTGRESQL_USER, f"{home}"])
-        making = ["--auth=scram-sha-256", "--username=bench", f"--pwfile={home}/password", f"--pgdata={home}/data"]
+        making = [
+            "--auth=scram-sha-256",
+            "--username=bench",
+            f"--pwfile={home}/password",
+            f"--pgdata={home}/data",
+        ]
         quietly([*become, "initdb", *making], env=environment())
         settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={home}"]
         self.launch("pgsql", [*become, "postgres", "-D", f"{home}/data", *settings])

@@ -98,13 +98,9 @@ class Latencies:
         """Requests that went wrong, over all rounds."""
         return sum(row.errors for row in self.of(scenario, load, peer).values())
 
-    def ratio(
-        self, scenario: str, load: Load, peer: str, base: str, metric: str
-    ) -> float | None:
+    def ratio(self, scenario: str, load: Load, peer: str, base: str, metric: str) -> float | None:
         """Peer to base under one load: the median of the ratios within each round."""
-        return self.compare(
-            self.of(scenario, load, peer), self.of(scenario, load, base), metric
-        )
+        return self.compare(self.of(scenario, load, peer), self.of(scenario, load, base), metric)
 
     def growth(self, scenario: str, peer: str, metric: str) -> float | None:
         """What becomes of one peer's figure with 1 024 clients, beside that with 64."""

@@ -33,13 +33,23 @@ def parse(output: str) -> Load:
     line = next((line for line in output.splitlines() if line.startswith(MARK)), None)
     if line is None:
         raise ValueError(f"wrk reported nothing:\n{output}")
-    return Load(**json.loads(line[len(MARK):]))
+    return Load(**json.loads(line[len(MARK) :]))
 
 
 def command(url: str, connections: int, seconds: int, keeps: bool = True) -> list[str]:
     """The command line, as it is run and as it is written into the record."""
     header = [] if keeps else ["-H", "Connection: close"]
-    return ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(SCRIPT), *header, url]
+    return [
+        "wrk",
+        "-t1",
+        f"-c{connections}",
+        f"-d{seconds}s",
+        "--latency",
+        "-s",
+        str(SCRIPT),
+        *header,
+        url,
+    ]
 
 
 def run(url: str, connections: int, seconds: int, keeps: bool = True) -> Load:

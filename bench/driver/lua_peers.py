@@ -1,4 +1,5 @@
-"""The servers that run Lua themselves or keep pages, Go beside them, and the bare loop below which none of them can come."""
+"""The servers that run Lua themselves or keep pages, Go beside them, and the bare loop below
+which none of them can come."""
 
 import os
 import subprocess
@@ -73,7 +74,8 @@ lua_raw_url = ["$dir/redis.lua"]
 
 
 def prepare(place: Place) -> dict[str, str]:
-    """Writes the scripts, which learn whom to ask; a site whose scripts ask nobody has none to tell."""
+    """Writes the scripts, which learn whom to ask; a site whose scripts ask nobody has none to
+    tell."""
     addresses = dict(zip(("service", "redis"), asked(place), strict=True))
     for script in SITE.glob("*.lua"):
         place.write(script.name, script.read_text(), **addresses)
@@ -159,8 +161,8 @@ upstream = "lua"
 
 
 def tokamak_lua_fcgi(place: Place, multiplex: bool = False) -> list[list[str]]:
-    """This server in front of Lua over FastCGI: a connection for each client, or few that all share. The script has the name by
-    which everybody's script is asked for."""
+    """This server in front of Lua over FastCGI: a connection for each client, or few that all
+    share. The script has the name by which everybody's script is asked for."""
     scripts = place.directory / "scripts"
     scripts.mkdir()
     (scripts / "index.php").write_text((SITE / "fcgi.lua").read_text())

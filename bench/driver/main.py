@@ -58,12 +58,18 @@ def commands(contest: Contest) -> str:
     for (peer, site), entry in contest.entries.items():
         parts.append(f"# {peer}, {site}")
         parts += [" ".join(command) for command in entry.commands]
-        configurations = [path for kind in ("conf", "ini", "toml") for path in sorted(entry.place.directory.glob(f"*.{kind}"))]
+        configurations = [
+            path
+            for kind in ("conf", "ini", "toml")
+            for path in sorted(entry.place.directory.glob(f"*.{kind}"))
+        ]
         parts += [f"\n## {path.name}\n{path.read_text()}" for path in configurations]
     plan = contest.plan
     parts.append("# load")
     parts += [
-        " ".join(load.command(f"http://127.0.0.1:PORT{SCENARIOS[name].path}", connections, plan.seconds))
+        " ".join(
+            load.command(f"http://127.0.0.1:PORT{SCENARIOS[name].path}", connections, plan.seconds)
+        )
         for name in plan.scenarios
         for connections in plan.connections
     ]

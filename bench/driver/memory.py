@@ -19,7 +19,8 @@ from .versions import commit, text
 
 FEW = 1000
 WORKERS = "1"
-"""So that all requests are that worker's: its memory is looked at, not how evenly work is distributed."""
+"""So that all requests are that worker's: its memory is looked at, not how evenly work is
+distributed."""
 CLIENTS = 8
 CONNECTIONS = 64
 LOAD_SECONDS = 5
@@ -41,8 +42,9 @@ class Moment:
 
 
 OWN = ("/memfd:tokamak-image", "/dev/zero", "[")
-"""Mappings that count, beside those without a name: the image, opcache's memory, heap and stack. Programs and libraries are shared
-with whoever else runs them; of the queue more is touched the more clients there are, up to its size."""
+"""Mappings that count, beside those without a name: the image, opcache's memory, heap and stack.
+Programs and libraries are shared with whoever else runs them; of the queue more is touched the
+more clients there are, up to its size."""
 
 
 def parse_held_kib(smaps: str) -> int:
@@ -110,8 +112,17 @@ def run(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench/memory", description=__doc__)
     option = parser.add_argument
     option("--requests", type=options.positive, default=1_000_000, help="default: 1000000")
-    option("--tokamak", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
-    option("--out", type=Path, help="directory of the record; default: bench/results/memory-<date>-<commit>")
+    option(
+        "--tokamak",
+        type=Path,
+        default=REPO / "target/release/tokamak",
+        help="default: target/release/tokamak",
+    )
+    option(
+        "--out",
+        type=Path,
+        help="directory of the record; default: bench/results/memory-<date>-<commit>",
+    )
     chosen = parser.parse_args(arguments)
     out = chosen.out or REPO / "bench/results" / f"memory-{date.today()}-{commit()}"
     tokamak = chosen.tokamak.resolve()
@@ -123,15 +134,21 @@ def run(arguments: list[str]) -> int:
         Path(directory).chmod(0o755)
         try:
             choice = peers.Choice(0, CONNECTIONS, tokamak, WORKERS)
-            with alone("tokamak-sealed", SCENARIOS["symfony-json"], choice, Path(directory)) as entry:
+            with alone(
+                "tokamak-sealed", SCENARIOS["symfony-json"], choice, Path(directory)
+            ) as entry:
                 urls = [entry.url(SCENARIOS[name]) for name in ("symfony-json", "symfony-page")]
-                rows = record.write(out / "memory.csv", Moment, moments(entry, urls, chosen.requests))
+                rows = record.write(
+                    out / "memory.csv", Moment, moments(entry, urls, chosen.requests)
+                )
         except CannotRun as failure:
             print(failure, file=sys.stderr)
             return 1
     reached, line = verdict(rows)
     line = f"{'reached' if reached else 'MISSED'}: memory of the PHP processes equal within {BAR_PERCENT:.0f} %: {line}"
-    (out / "summary.md").write_text(f"# Memory of a sealed server\n\n{line}\n\n```\n{text(tokamak)}\n```\n")
+    (out / "summary.md").write_text(
+        f"# Memory of a sealed server\n\n{line}\n\n```\n{text(tokamak)}\n```\n"
+    )
     print(line)
     print(f"written to {out}")
     return 0 if reached else 1

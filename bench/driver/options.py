@@ -19,7 +19,9 @@ def names(known: dict) -> Callable[[str], list[str]]:
         chosen = [name for name in text.split(",") if name]
         unknown = [name for name in chosen if name not in known]
         if unknown or not chosen:
-            raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: one or more of {', '.join(known)}")
+            raise argparse.ArgumentTypeError(
+                f"{', '.join(unknown) or 'nothing'}: one or more of {', '.join(known)}"
+            )
         return chosen
 
     return parse
@@ -43,7 +45,9 @@ def positive(text: str) -> int:
 
 def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
     """The plan, the choices about the peers, and where the results go."""
-    parser = argparse.ArgumentParser(prog="bench/run", description="Compares Tokamak with its peers on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="bench/run", description="Compares Tokamak with its peers on this machine."
+    )
     option = parser.add_argument
     option("--scenario", type=names(SCENARIOS), default=list(SCENARIOS), help="default: all")
     option("--peers", type=names(PEERS), default=list(PEERS), help="default: all")
@@ -57,13 +61,22 @@ def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
     option("--orientation", type=names(SCENARIOS), default=list(SCENARIOS), help=orientation)
     option("--connections", type=numbers, default=[1, 64, 256], help="default: 1,64,256")
     option("--children", type=positive, default=8, help="php-fpm's processes; default: 8")
-    option("--tokamak", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
+    option(
+        "--tokamak",
+        type=Path,
+        default=REPO / "target/release/tokamak",
+        help="default: target/release/tokamak",
+    )
     option("--tokamak-workers", default="auto", help="default: auto")
-    option("--out", type=Path, help="directory of the results; default: bench/results/<date>-<commit>")
+    option(
+        "--out", type=Path, help="directory of the results; default: bench/results/<date>-<commit>"
+    )
     chosen = parser.parse_args(arguments)
     tokamak = chosen.tokamak.resolve()
     if any("tokamak" in name for name in chosen.peers) and not tokamak.exists():
-        parser.error(f"{tokamak} does not exist: build it with `cargo build --release`, or leave its peers out")
+        parser.error(
+            f"{tokamak} does not exist: build it with `cargo build --release`, or leave its peers out"
+        )
     plan = Plan(
         chosen.scenario,
         chosen.peers,
@@ -75,4 +88,13 @@ def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
         chosen.orientation,
     )
     out = chosen.out or REPO / "bench/results" / f"{date.today()}-{commit()}"
-    return plan, Choice(chosen.children, max(chosen.connections + [FOOTPRINT_CONNECTIONS]), tokamak, chosen.tokamak_workers), out
+    return (
+        plan,
+        Choice(
+            chosen.children,
+            max(chosen.connections + [FOOTPRINT_CONNECTIONS]),
+            tokamak,
+            chosen.tokamak_workers,
+        ),
+        out,
+    )

@@ -1,7 +1,9 @@
-"""The servers that are compared: for each, the configuration it gets and the commands that start it.
+"""The servers that are compared: for each, the configuration it gets and the commands that start
+it.
 
-All of them get the same PHP settings and extensions, the same number of PHP processes where they let us choose, no access log
-(but for the peer that is there to show its cost), and keep-alive without an early end. They run as they are packaged by Debian.
+All of them get the same PHP settings and extensions, the same number of PHP processes where they
+let us choose, no access log (but for the peer that is there to show its cost), and keep-alive
+without an early end. They run as they are packaged by Debian.
 """
 
 import os
@@ -35,7 +37,8 @@ class Choice:
 
 @dataclass
 class Place:
-    """Where one peer serves one site: its directory for configuration and logs, its copy of the site, its port."""
+    """Where one peer serves one site: its directory for configuration and logs, its copy of the
+    site, its port."""
 
     directory: Path
     site: Site
@@ -84,8 +87,9 @@ class Peer:
     is_worker: Callable[[Stat, dict[int, Stat]], bool]
     """Whether this process (the others by number) is one of those that run scripts."""
     renew: Callable[[Place, Server], None] | None = None
-    """Has its image made again. The first one was made while the application wrote its own cache, and opcache does not keep files
-    that are younger than two seconds; whoever deploys an application has its cache made before. Nothing: it has no image."""
+    """Has its image made again. The first one was made while the application wrote its own
+    cache, and opcache does not keep files that are younger than two seconds; whoever deploys an
+    application has its cache made before. Nothing: it has no image."""
     tells_roll_backs: bool = False
     """Whether `tokamak status` finds it and says what its roll-backs take."""
     fits: Callable[[Site], bool] = lambda site: site.language == "php"
@@ -229,7 +233,9 @@ def php_fpm(place: Place, children: int, fpm: tuple[str, ...] = (FPM,)) -> list[
     return [*fpm, "--nodaemonize", "--fpm-config", f"{config}"]
 
 
-def nginx_fpm(place: Place, children: int, keep: int, fpm: tuple[str, ...] = (FPM,)) -> list[list[str]]:
+def nginx_fpm(
+    place: Place, children: int, keep: int, fpm: tuple[str, ...] = (FPM,)
+) -> list[list[str]]:
     """nginx in front of a pool of php-fpm; `keep` idle connections between them in each nginx
     process (0: none)."""
     processes = os.cpu_count() or 1
@@ -242,11 +248,21 @@ def nginx_fpm(place: Place, children: int, keep: int, fpm: tuple[str, ...] = (FP
         processes=processes,
         keepalive=f"keepalive {keep}; keepalive_requests 1000000;" if keep else "",
         keep_connection="fastcgi_keep_conn on;" if keep else "",
-        routing="location / { try_files $uri /index.php$is_args$args; }" if place.site.front_controller else "",
+        routing="location / { try_files $uri /index.php$is_args$args; }"
+        if place.site.front_controller
+        else "",
     )
     return [
         php_fpm(place, children, fpm),
-        ["nginx", "-p", f"{place.directory}", "-c", f"{place.directory}/nginx.conf", "-e", f"{place.directory}/nginx.log"],
+        [
+            "nginx",
+            "-p",
+            f"{place.directory}",
+            "-c",
+            f"{place.directory}/nginx.conf",
+            "-e",
+            f"{place.directory}/nginx.log",
+        ],
     ]
 
 
@@ -256,9 +272,10 @@ def nginx_fpm_plain(place: Place) -> list[list[str]]:
 
 
 def nginx_fpm_keepalive(place: Place) -> list[list[str]]:
-    """With kept connections. A php-fpm child serves one connection until that ends, so an idle connection holds a child. With
-    fewer children than connections, a request on a new one waits until somebody gives up an old one, which under load nobody
-    does: those clients starve. So each nginx process may hold as many as there are clients, and there is a child for each."""
+    """With kept connections. A php-fpm child serves one connection until that ends, so an idle
+    connection holds a child. With fewer children than connections, a request on a new one waits
+    until somebody gives up an old one, which under load nobody does: those clients starve. So
+    each nginx process may hold as many as there are clients, and there is a child for each."""
     keep = place.most_connections
     return nginx_fpm(place, keep * (os.cpu_count() or 1), keep)
 
@@ -283,7 +300,9 @@ def nginx_tokamak_fpm_keepalive(place: Place) -> list[list[str]]:
 
 def nginx_tokamak_fpm_sealed(place: Place) -> list[list[str]]:
     """The same in sealed mode, which stands in a file that php-fpm has not."""
-    pools = place.write("pools.toml", POOL + place.site.sealed["tokamak-sealed"], worker=place.worker)
+    pools = place.write(
+        "pools.toml", POOL + place.site.sealed["tokamak-sealed"], worker=place.worker
+    )
     fpm, nginx = nginx_tokamak_fpm(place)
     return [[*fpm, "--pools", f"{pools}"], nginx]
 
@@ -312,8 +331,20 @@ mode = "sealed"
 def tokamak(place: Place, mode: str, access_log: bool = False) -> list[list[str]]:
     """This server, as `tokamak serve` starts it."""
     command = [f"{place.choice.tokamak}", "serve", f"{place.root}"]
-    command += ["--listen", f"127.0.0.1:{place.port}", "--mode", mode, "--workers", place.choice.tokamak_workers]
-    command += ["--access-log", f"{place.directory}/access.log" if access_log else "off", "--control", f"{place.control}"]
+    command += [
+        "--listen",
+        f"127.0.0.1:{place.port}",
+        "--mode",
+        mode,
+        "--workers",
+        place.choice.tokamak_workers,
+    ]
+    command += [
+        "--access-log",
+        f"{place.directory}/access.log" if access_log else "off",
+        "--control",
+        f"{place.control}",
+    ]
     if mode == "worker":
         command += ["--worker", f"{place.worker}"]
     return [command]
@@ -379,8 +410,18 @@ PEERS = {
     peer.name: peer
     for peer in (
         Peer("nginx-fpm", "nginx + php-fpm", nginx_fpm_plain, is_child_named(FPM)),
-        Peer("nginx-fpm-keepalive", "nginx + php-fpm, connections kept", nginx_fpm_keepalive, is_child_named(FPM)),
-        Peer("nginx-tokamak-fpm", "nginx + tokamak fpm", nginx_tokamak_fpm, is_child_named("tokamak-php")),
+        Peer(
+            "nginx-fpm-keepalive",
+            "nginx + php-fpm, connections kept",
+            nginx_fpm_keepalive,
+            is_child_named(FPM),
+        ),
+        Peer(
+            "nginx-tokamak-fpm",
+            "nginx + tokamak fpm",
+            nginx_tokamak_fpm,
+            is_child_named("tokamak-php"),
+        ),
         Peer(
             "nginx-tokamak-fpm-keepalive",
             "nginx + tokamak fpm, connections kept",
@@ -396,7 +437,12 @@ PEERS = {
             fits=lambda site: bool(site.worker),
         ),
         Peer("apache-modphp", "Apache prefork + mod_php", apache_modphp, is_child_named("apache2")),
-        Peer("tokamak-classic", "Tokamak, classic mode", lambda place: tokamak(place, "classic"), is_child_named("tokamak-php")),
+        Peer(
+            "tokamak-classic",
+            "Tokamak, classic mode",
+            lambda place: tokamak(place, "classic"),
+            is_child_named("tokamak-php"),
+        ),
         Peer(
             "tokamak-classic-log",
             "Tokamak, classic mode, access log on",
@@ -461,5 +507,6 @@ def start(peer: Peer, place: Place) -> tuple[Server, list[list[str]]]:
 
 
 def shown(path: str) -> str:
-    """A path or command for the record: paths inside the repository without the place it is checked out at."""
+    """A path or command for the record: paths inside the repository without the place it is
+    checked out at."""
     return path.replace(f"{REPO}/", "")

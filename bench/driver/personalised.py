@@ -1,5 +1,5 @@
-"""Pages of one's own (examples/personalised) as they were measured in 1996: what do a cache in the process, affinity, and a kept
-database connection bring?"""
+"""Pages of one's own (examples/personalised) as they were measured in 1996: what do a cache in
+the process, affinity, and a kept database connection bring?"""
 
 import argparse
 import base64
@@ -93,7 +93,11 @@ class Way:
     def configuration(self, directory: Path, port: int, dsn: str, processes: int) -> str:
         """The server's configuration file."""
         keeps = "yes" if self.keeps_connection else "no"
-        values = {"USERS_DSN": dsn, "USERS_KEPT_SECONDS": f"{self.seconds}", "USERS_KEEP_CONNECTION": keeps}
+        values = {
+            "USERS_DSN": dsn,
+            "USERS_KEPT_SECONDS": f"{self.seconds}",
+            "USERS_KEEP_CONNECTION": keeps,
+        }
         return (TOP + self.template).format(
             port=port,
             directory=directory,
@@ -107,7 +111,14 @@ class Way:
 
 WAYS = (
     Way("FastCGI: cache, affinity, connection kept", FASTCGI, 600, True, True, (12.0, 83)),
-    Way("in the server: no cache, connection for each request", IN_SERVER, 0, False, False, (36.6, 27)),
+    Way(
+        "in the server: no cache, connection for each request",
+        IN_SERVER,
+        0,
+        False,
+        False,
+        (36.6, 27),
+    ),
     Way("in the server: no cache, connection kept", IN_SERVER, 0, True, False, (16.0, 61)),
     Way("FastCGI: no cache, connection kept", FASTCGI, 0, True, True, (20.1, 50)),
     Way("FastCGI: cache, no affinity, connection kept", FASTCGI, 600, True, False, None),
@@ -143,7 +154,8 @@ class Users:
 
     @property
     def dsn(self) -> str:
-        """For PDO. The password is given in any case; not every way of authentication asks for it."""
+        """For PDO. The password is given in any case; not every way of authentication asks for
+        it."""
         return f"pgsql:host={self.home};dbname=bench;user=bench;password=secret"
 
     def __enter__(self) -> "Users":
@@ -151,17 +163,36 @@ class Users:
         (self.home / "password").write_text("secret")
         become: list[str] = []
         if os.geteuid() == 0:
-            become = ["setpriv", "--reuid", POSTGRESQL_USER, "--regid", POSTGRESQL_USER, "--init-groups"]
+            become = [
+                "setpriv",
+                "--reuid",
+                POSTGRESQL_USER,
+                "--regid",
+                POSTGRESQL_USER,
+                "--init-groups",
+            ]
             quietly(["chown", "-R", POSTGRESQL_USER, f"{self.home}"])
-        making = [f"--auth={self.authentication}", "--username=bench", f"--pwfile={self.home}/password"]
+        making = [
+            f"--auth={self.authentication}",
+            "--username=bench",
+            f"--pwfile={self.home}/password",
+        ]
         quietly([*become, "initdb", *making, f"--pgdata={self.home}/data"], env=environment())
         settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={self.home}"]
-        self.server.start([*become, "postgres", "-D", f"{self.home}/data", *settings], environment(), self.home.with_suffix(".log"))
+        self.server.start(
+            [*become, "postgres", "-D", f"{self.home}/data", *settings],
+            environment(),
+            self.home.with_suffix(".log"),
+        )
         try:
             client = ["psql", "--no-psqlrc", "--quiet", f"--host={self.home}", "--username=bench"]
             password = environment() | {"PGPASSWORD": "secret"}
             until_it_works([*client, "postgres", "-c", "CREATE DATABASE bench"], env=password)
-            quietly([*client, "bench", "-v", f"users={self.count}", "-f", f"{EXAMPLE}/users.sql"], LOAD_SECONDS, env=password)
+            quietly(
+                [*client, "bench", "-v", f"users={self.count}", "-f", f"{EXAMPLE}/users.sql"],
+                LOAD_SECONDS,
+                env=password,
+            )
         except BaseException:
             self.server.stop()
             raise
@@ -180,7 +211,12 @@ class Application:
         self.port = free_port()
         self.server = Server()
         self.directory = directory
-        self.command = [f"{chosen.tokamak.resolve()}", "serve", "--config", f"{directory}/tokamak.toml"]
+        self.command = [
+            f"{chosen.tokamak.resolve()}",
+            "serve",
+            "--config",
+            f"{directory}/tokamak.toml",
+        ]
         directory.mkdir()
         directory.chmod(0o755)
         (directory / "php.ini").write_text("opcache.enable = 1\nopcache.enable_cli = 1\n")
@@ -216,12 +252,15 @@ class Application:
         finally:
             connection.close()
         if answer.status != 200 or f"{user} High Street".encode() not in body or b"{" in body:
-            raise CannotRun(f"{self.way.name}: a wrong page for user {user}: {answer.status} {body[:200]!r}")
+            raise CannotRun(
+                f"{self.way.name}: a wrong page for user {user}: {answer.status} {body[:200]!r}"
+            )
         return body
 
 
 class Clients:
-    """The load. Users that were asked for once are not asked for again, so that the cache has seen nobody before."""
+    """The load. Users that were asked for once are not asked for again, so that the cache has
+    seen nobody before."""
 
     def __init__(self, users: int) -> None:
         self.users = users
@@ -230,9 +269,20 @@ class Clients:
     def run(self, application: Application, clients: int, seconds: int) -> Load:
         """So many clients at once, each with a connection of its own."""
         url = f"http://127.0.0.1:{application.port}/"
-        command = ["wrk", f"-t{clients}", f"-c{clients}", f"-d{seconds}s", "--latency", "-s", f"{SCRIPT}", url]
+        command = [
+            "wrk",
+            f"-t{clients}",
+            f"-c{clients}",
+            f"-d{seconds}s",
+            "--latency",
+            "-s",
+            f"{SCRIPT}",
+            url,
+        ]
         command += ["--", f"{self.users}", f"{self.used}", f"{clients}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=seconds + 30)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=seconds + 30
+        )
         seen = load.parse(done.stdout)
         # Twice as many as were needed in the mean: one client may be luckier than another.
         self.used += 2 * seen.requests // PER_USER + clients
@@ -241,7 +291,9 @@ class Clients:
         return seen
 
 
-def measure(number: int, application: Application, clients: Clients, count: int, seconds: int) -> Row:
+def measure(
+    number: int, application: Application, clients: Clients, count: int, seconds: int
+) -> Row:
     """One run."""
     database = application.users.server
     before = application.server.cpu_seconds(), database.cpu_seconds()
@@ -249,15 +301,33 @@ def measure(number: int, application: Application, clients: Clients, count: int,
     used = application.server.cpu_seconds() - before[0], database.cpu_seconds() - before[1]
     cpu, of_database = (round(each * 1e6 / max(seen.requests, 1), 1) for each in used)
     errors = seen.bad_status + seen.socket_errors + seen.timeouts
-    row = Row(number, application.way.name, count, round(seen.rate, 1), seen.p50, seen.p90, seen.p99, cpu, of_database, errors)
-    say(f"round {number}, {count} clients, {row.way}: {row.rate:.0f}/s, p90 {row.p90 / 1e3:.1f} ms, {cpu:.0f} + {of_database:.0f} µs, {errors} errors")
+    row = Row(
+        number,
+        application.way.name,
+        count,
+        round(seen.rate, 1),
+        seen.p50,
+        seen.p90,
+        seen.p99,
+        cpu,
+        of_database,
+        errors,
+    )
+    say(
+        f"round {number}, {count} clients, {row.way}: {row.rate:.0f}/s, p90 {row.p90 / 1e3:.1f} ms, {cpu:.0f} + {of_database:.0f} µs, {errors} errors"
+    )
     return row
 
 
-def rows(applications: list[Application], clients: Clients, chosen: argparse.Namespace) -> Iterator[Row]:
-    """All configurations in turn, in rounds with an order that changes: with the ten clients of 1996, and with other numbers."""
+def rows(
+    applications: list[Application], clients: Clients, chosen: argparse.Namespace
+) -> Iterator[Row]:
+    """All configurations in turn, in rounds with an order that changes: with the ten clients of
+    1996, and with other numbers."""
     for number in range(chosen.rounds):
-        order = applications[number % len(applications):] + applications[: number % len(applications)]
+        order = (
+            applications[number % len(applications) :] + applications[: number % len(applications)]
+        )
         for count in chosen.clients:
             for application in order:
                 yield measure(number + 1, application, clients, count, chosen.seconds)
@@ -269,17 +339,28 @@ def median(found: list[Row], name: str) -> float:
 
 
 def ratio(found: list[Row], clients: int) -> float:
-    """How many times as fast the first configuration is as the second, the median over the rounds."""
+    """How many times as fast the first configuration is as the second, the median over the
+    rounds."""
     rates = {(row.round, row.way): row.rate for row in found if row.clients == clients}
     numbers = sorted({number for number, _ in rates})
-    return statistics.median(rates[number, WAYS[0].name] / rates[number, WAYS[1].name] for number in numbers)
+    return statistics.median(
+        rates[number, WAYS[0].name] / rates[number, WAYS[1].name] for number in numbers
+    )
 
 
 def peak(found: list[Row], way: str, limit_ms: float) -> tuple[float, int] | None:
-    """The best median rate, and with how many clients, of those numbers of clients with which 90 % took less than the limit."""
+    """The best median rate, and with how many clients, of those numbers of clients with which 90
+    % took less than the limit."""
     numbers = sorted({row.clients for row in found})
-    medians = [(number, [row for row in found if (row.way, row.clients) == (way, number)]) for number in numbers]
-    good = [(median(runs, "rate"), number) for number, runs in medians if median(runs, "p90") < limit_ms * 1e3]
+    medians = [
+        (number, [row for row in found if (row.way, row.clients) == (way, number)])
+        for number in numbers
+    ]
+    good = [
+        (median(runs, "rate"), number)
+        for number, runs in medians
+        if median(runs, "p90") < limit_ms * 1e3
+    ]
     return max(good, default=None)
 
 
@@ -290,14 +371,18 @@ def table(found: list[Row], clients: int, limit_ms: float) -> str:
         "| p90 ms | CPU µs a request | of the database, µs | errors | peak requests/s |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    second = {row.round: row.rate for row in found if (row.way, row.clients) == (WAYS[1].name, clients)}
+    second = {
+        row.round: row.rate for row in found if (row.way, row.clients) == (WAYS[1].name, clients)
+    }
     for way in WAYS:
         mine = [row for row in found if (row.way, row.clients) == (way.name, clients)]
         old = way.of_1996 or ("–", "–")
         times = statistics.median(row.rate / second[row.round] for row in mine)
         best = peak(found, way.name, limit_ms)
         at_best = f"{best[0]:.0f} ({best[1]} clients)" if best else "–"
-        rate, p90, cpu, database = (median(mine, name) for name in ("rate", "p90", "cpu_us", "database_us"))
+        rate, p90, cpu, database = (
+            median(mine, name) for name in ("rate", "p90", "cpu_us", "database_us")
+        )
         errors = sum(row.errors for row in found if row.way == way.name)
         lines.append(
             f"| {way.name} | {old[0]} | {old[1]} | {1e3 / rate:.2f} | {rate:.0f} | {times:.2f} | {p90 / 1e3:.1f} "
@@ -317,13 +402,46 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     option = parser.add_argument
     option("--rounds", type=options.positive, default=5, help="default: 5")
     option("--seconds", type=options.positive, default=3, help="of each run; default: 3")
-    option("--clients", type=numbers, default=[1, 2, 5, 10, 20, 40], help="must have 10 in it; default: 1,2,5,10,20,40")
-    option("--limit", type=float, default=10.0, help="ms within which 90 %% are to be answered for a peak; default: 10")
-    option("--processes", type=options.positive, default=8, help="of the application, however it is started; default: 8")
-    option("--users", type=options.positive, default=1_000_000, help="in the database; default: 1000000")
-    option("--authentication", default="trust", help="how the database knows the application; default: trust")
-    option("--tokamak", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
-    option("--out", type=Path, help="directory of the record; default: bench/results/personalised-<date>-<commit>")
+    option(
+        "--clients",
+        type=numbers,
+        default=[1, 2, 5, 10, 20, 40],
+        help="must have 10 in it; default: 1,2,5,10,20,40",
+    )
+    option(
+        "--limit",
+        type=float,
+        default=10.0,
+        help="ms within which 90 %% are to be answered for a peak; default: 10",
+    )
+    option(
+        "--processes",
+        type=options.positive,
+        default=8,
+        help="of the application, however it is started; default: 8",
+    )
+    option(
+        "--users",
+        type=options.positive,
+        default=1_000_000,
+        help="in the database; default: 1000000",
+    )
+    option(
+        "--authentication",
+        default="trust",
+        help="how the database knows the application; default: trust",
+    )
+    option(
+        "--tokamak",
+        type=Path,
+        default=REPO / "target/release/tokamak",
+        help="default: target/release/tokamak",
+    )
+    option(
+        "--out",
+        type=Path,
+        help="directory of the record; default: bench/results/personalised-<date>-<commit>",
+    )
     chosen = parser.parse_args(arguments)
     if 10 not in chosen.clients:
         parser.error("--clients must have 10 in it: so many there were in 1996")
@@ -347,12 +465,18 @@ def run(arguments: list[str]) -> int:
             with Users(directory / "pgsql", chosen.users, chosen.authentication) as users:
                 try:
                     for number, way in enumerate(WAYS):
-                        applications.append(Application(way, directory / f"server-{number}", users, chosen).__enter__())
+                        applications.append(
+                            Application(
+                                way, directory / f"server-{number}", users, chosen
+                            ).__enter__()
+                        )
                     compare(applications)
                     clients = Clients(chosen.users)
                     for application in applications:
                         clients.run(application, 10, 1)
-                    found = record.write(out / "personalised.csv", Row, rows(applications, clients, chosen))
+                    found = record.write(
+                        out / "personalised.csv", Row, rows(applications, clients, chosen)
+                    )
                     compare(applications)
                 finally:
                     for application in applications:

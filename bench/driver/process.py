@@ -1,4 +1,5 @@
-"""Processes as /proc shows them: the tree of a server, its processor time, its memory, and its end."""
+"""Processes as /proc shows them: the tree of a server, its processor time, its memory, and its
+end."""
 
 import ctypes
 import os
@@ -26,13 +27,16 @@ class Stat:
 
 
 def parse_stat(text: str) -> Stat:
-    """Reads one line of /proc/PID/stat. The name may hold spaces and parentheses, so it ends at the last one."""
+    """Reads one line of /proc/PID/stat. The name may hold spaces and parentheses, so it ends at
+    the last one."""
     pid, rest = text.split(" (", 1)
     name, fields = rest.rsplit(") ", 1)
     field = fields.split()
     # Numbered as in proc(5), less the three that are gone or counted from zero: state is field 3
     # there, 0 here.
-    return Stat(int(pid), name, int(field[1]), int(field[3]), sum(int(value) for value in field[11:15]))
+    return Stat(
+        int(pid), name, int(field[1]), int(field[3]), sum(int(value) for value in field[11:15])
+    )
 
 
 def everything() -> list[Stat]:
@@ -48,7 +52,8 @@ def everything() -> list[Stat]:
 
 
 def tree_of(roots: set[int], stats: list[Stat]) -> list[Stat]:
-    """The roots and all below them. Who lost its parent still counts by its session, which each root has opened."""
+    """The roots and all below them. Who lost its parent still counts by its session, which each
+    root has opened."""
     found = {stat.pid for stat in stats if stat.pid in roots or stat.session in roots}
     grew = True
     while grew:
@@ -83,7 +88,8 @@ def free_port() -> int:
 
 
 class Server:
-    """The processes of one running server: one or more roots that we started, and whatever they started."""
+    """The processes of one running server: one or more roots that we started, and whatever they
+    started."""
 
     def __init__(self) -> None:
         self.roots: list[subprocess.Popen] = []
@@ -113,8 +119,8 @@ class Server:
         return sum(stat.ticks for stat in self.tree()) / TICK
 
     def run_seconds(self) -> float:
-        """The same to the nanosecond, without processes that have ended: for many that each do little, of which `cpu_seconds`
-        leaves out what has not filled a tick."""
+        """The same to the nanosecond, without processes that have ended: for many that each do
+        little, of which `cpu_seconds` leaves out what has not filled a tick."""
         return sum(run_time(pid) for pid in (stat.pid for stat in self.tree())) / 1e9
 
     def dead_root(self) -> int | None:

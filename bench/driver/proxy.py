@@ -1,7 +1,8 @@
-"""What does a kept FastCGI connection save? nginx and Tokamak in front of the same php-fpm, connecting for each request and not.
+"""What does a kept FastCGI connection save? nginx and Tokamak in front of the same php-fpm,
+connecting for each request and not.
 
-Each way has a pool of its own in that php-fpm, all of one size: a kept connection holds a child, and the children of one way must not
-be held by another's.
+Each way has a pool of its own in that php-fpm, all of one size: a kept connection holds a child,
+and the children of one way must not be held by another's.
 """
 
 import argparse
@@ -60,6 +61,7 @@ root = "$root"
 upstream = "php"
 """
 
+
 @dataclass(frozen=True)
 class Way:
     """A server in front of php-fpm."""
@@ -69,13 +71,20 @@ class Way:
     is_nginx: bool
     keeps: bool
     is_bounded: bool = True
-    """Whether Tokamak has its default bound, beyond which requests wait for a connection, and not a connection for each client."""
+    """Whether Tokamak has its default bound, beyond which requests wait for a connection, and
+    not a connection for each client."""
 
 
 WAYS = (
     Way("nginx-kept", "nginx, connection kept", is_nginx=True, keeps=True),
     Way("tokamak-kept", "Tokamak, connection kept", is_nginx=False, keeps=True),
-    Way("tokamak-kept-each", "Tokamak, one kept for each client", is_nginx=False, keeps=True, is_bounded=False),
+    Way(
+        "tokamak-kept-each",
+        "Tokamak, one kept for each client",
+        is_nginx=False,
+        keeps=True,
+        is_bounded=False,
+    ),
     Way("nginx-connecting", "nginx, connecting", is_nginx=True, keeps=False),
     Way("tokamak-connecting", "Tokamak, connecting", is_nginx=False, keeps=False),
 )
@@ -118,12 +127,22 @@ class Scene(Stage):
         (site / "index.php").write_bytes(b"<?php echo '" + ANSWER + b"';\n")
         self.write("php.ini", peers.PHP_INI)
         pools = [self.fill(POOL, name=way.name, user=user(pool=True)) for way in WAYS]
-        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PHPRC": f"{self.directory}", "PHP_INI_SCAN_DIR": peers.EXTENSIONS}
+        environment = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "PHPRC": f"{self.directory}",
+            "PHP_INI_SCAN_DIR": peers.EXTENSIONS,
+        }
         configuration = self.write("fpm.conf", FPM, pools="\n".join(pools))
-        self.fpm.start([peers.FPM, "--nodaemonize", "--fpm-config", f"{configuration}"], environment, self.directory / "fpm-output.log")
+        self.fpm.start(
+            [peers.FPM, "--nodaemonize", "--fpm-config", f"{configuration}"],
+            environment,
+            self.directory / "fpm-output.log",
+        )
         for way in WAYS:
             self.ports[way], self.fronts[way] = free_port(), Server()
-            self.fronts[way].start(self.command(way), environment, self.directory / f"{way.name}-output.log")
+            self.fronts[way].start(
+                self.command(way), environment, self.directory / f"{way.name}-output.log"
+            )
         for way in WAYS:
             self.wait(way)
 
@@ -151,7 +170,11 @@ class Scene(Stage):
         """Starts the server of one way."""
         port = self.ports[way]
         if way.is_nginx:
-            keep = f"keepalive {max(self.chosen.connections)}; keepalive_requests 1000000000;" if way.keeps else ""
+            keep = (
+                f"keepalive {max(self.chosen.connections)}; keepalive_requests 1000000000;"
+                if way.keeps
+                else ""
+            )
             path = self.write(
                 f"{way.name}.conf",
                 peers.NGINX,
@@ -164,9 +187,24 @@ class Scene(Stage):
                 keepalive=keep,
                 keep_connection="fastcgi_keep_conn on;" if way.keeps else "",
             )
-            return ["nginx", "-p", f"{self.directory}", "-c", f"{path}", "-e", f"{self.directory}/{way.name}.log"]
+            return [
+                "nginx",
+                "-p",
+                f"{self.directory}",
+                "-c",
+                f"{path}",
+                "-e",
+                f"{self.directory}/{way.name}.log",
+            ]
         bound = "" if way.is_bounded else f"connections = {max(self.chosen.connections)}"
-        path = self.write(f"{way.name}.toml", TOKAMAK, name=way.name, port=port, requests=0 if way.keeps else 1, connections=bound)
+        path = self.write(
+            f"{way.name}.toml",
+            TOKAMAK,
+            name=way.name,
+            port=port,
+            requests=0 if way.keeps else 1,
+            connections=bound,
+        )
         return [f"{self.chosen.tokamak.resolve()}", "serve", "--config", f"{path}"]
 
     def url(self, way: Way) -> str:
@@ -183,7 +221,9 @@ class Scene(Stage):
             except OSError:
                 pass
             time.sleep(0.1)
-        logs = "\n".join(log.read_text(errors="replace")[-2000:] for log in sorted(self.directory.glob("*.log")))
+        logs = "\n".join(
+            log.read_text(errors="replace")[-2000:] for log in sorted(self.directory.glob("*.log"))
+        )
         raise CannotRun(f"{way.name} does not give the right answer\n{logs}")
 
 
@@ -202,16 +242,33 @@ def rows(scene: Scene) -> Iterator[Row]:
             for way in WAYS[shift:] + WAYS[:shift]:
                 before = scene.fronts[way].run_seconds(), scene.fpm.run_seconds()
                 seen = load.run(scene.url(way), clients, chosen.seconds, keeps=client_keeps)
-                used = scene.fronts[way].run_seconds() - before[0], scene.fpm.run_seconds() - before[1]
+                used = (
+                    scene.fronts[way].run_seconds() - before[0],
+                    scene.fpm.run_seconds() - before[1],
+                )
                 front, fpm = (round(seconds * 1e6 / max(seen.requests, 1), 2) for seconds in used)
                 errors = seen.bad_status + seen.socket_errors + seen.timeouts
-                row = Row(number + 1, way.name, clients, client_keeps, round(seen.rate, 1), front, fpm, seen.p50, seen.p99, errors)
-                say(f"round {row.round}: {row.way} c={clients}: {row.rate:.0f}/s, {front:.1f} + {fpm:.1f} µs, {errors} errors")
+                row = Row(
+                    number + 1,
+                    way.name,
+                    clients,
+                    client_keeps,
+                    round(seen.rate, 1),
+                    front,
+                    fpm,
+                    seen.p50,
+                    seen.p99,
+                    errors,
+                )
+                say(
+                    f"round {row.round}: {row.way} c={clients}: {row.rate:.0f}/s, {front:.1f} + {fpm:.1f} µs, {errors} errors"
+                )
                 yield row
 
 
 def table(found: list[Row]) -> str:
-    """Medians over the rounds; ratios to nginx with kept connections are taken within each round."""
+    """Medians over the rounds; ratios to nginx with kept connections are taken within each
+    round."""
     head = "| load | way | requests/s | to nginx kept | CPU of the front, µs a request | to nginx kept | CPU of php-fpm, µs | p50 µs | p99 µs | errors |"
     lines = [head, "| --- | --- |" + " ---: |" * 8]
     for clients, client_keeps in dict.fromkeys((row.clients, row.client_keeps) for row in found):
@@ -225,7 +282,9 @@ def table(found: list[Row]) -> str:
                 return statistics.median(getattr(row, name) for row in mine)
 
             def ratio(name: str, mine: list[Row] = mine, base: dict[int, Row] = base) -> float:
-                return statistics.median(getattr(row, name) / max(getattr(base[row.round], name), 0.01) for row in mine)
+                return statistics.median(
+                    getattr(row, name) / max(getattr(base[row.round], name), 0.01) for row in mine
+                )
 
             lines.append(
                 f"| {named} | {way.what} | {median('rate'):.0f} | {ratio('rate'):.2f} | {median('front_us'):.1f} | {ratio('front_us'):.2f} | "
@@ -240,14 +299,30 @@ def run(arguments: list[str]) -> int:
     option = parser.add_argument
     option("--rounds", type=options.positive, default=7, help="default: 7")
     option("--seconds", type=options.positive, default=2, help="of each run; default: 2")
-    option("--connections", type=options.numbers, default=[1, 16, 64], help="of clients; default: 1,16,64")
-    option("--tokamak", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
-    option("--out", type=Path, help="directory of the record; default: bench/results/proxy-<date>-<commit>")
+    option(
+        "--connections",
+        type=options.numbers,
+        default=[1, 16, 64],
+        help="of clients; default: 1,16,64",
+    )
+    option(
+        "--tokamak",
+        type=Path,
+        default=REPO / "target/release/tokamak",
+        help="default: target/release/tokamak",
+    )
+    option(
+        "--out",
+        type=Path,
+        help="directory of the record; default: bench/results/proxy-<date>-<commit>",
+    )
     chosen = parser.parse_args(arguments)
     out = chosen.out or REPO / "bench/results" / f"proxy-{date.today()}-{commit()}"
     signal.signal(signal.SIGTERM, stop_politely)
     signal.signal(signal.SIGALRM, stop_politely)
-    signal.alarm(120 + 2 * chosen.rounds * (len(chosen.connections) + 1) * len(WAYS) * (chosen.seconds + 1))
+    signal.alarm(
+        120 + 2 * chosen.rounds * (len(chosen.connections) + 1) * len(WAYS) * (chosen.seconds + 1)
+    )
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tokamak-proxy-") as name:
         directory = Path(name)

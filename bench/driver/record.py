@@ -1,4 +1,5 @@
-"""What was measured, as rows; and the files that hold them. Everything else is computed from these rows."""
+"""What was measured, as rows; and the files that hold them. Everything else is computed from
+these rows."""
 
 import csv
 from collections.abc import Iterable
@@ -35,7 +36,14 @@ class Run:
 
     @classmethod
     def of(
-        cls, number: int, scenario: str, peer: str, connections: int, seen: Load, cpu_seconds: float, database_seconds: float
+        cls,
+        number: int,
+        scenario: str,
+        peer: str,
+        connections: int,
+        seen: Load,
+        cpu_seconds: float,
+        database_seconds: float,
     ) -> "Run":
         """Puts together what the load generator and the kernel say about one run."""
 
@@ -44,7 +52,9 @@ class Run:
 
         times = (round(seen.rate, 1), seen.p50, seen.p90, seen.p99, per_request(cpu_seconds))
         errors = (seen.requests, seen.bad_status, seen.socket_errors, seen.timeouts)
-        return cls(number, scenario, peer, connections, *times, *errors, per_request(database_seconds))
+        return cls(
+            number, scenario, peer, connections, *times, *errors, per_request(database_seconds)
+        )
 
     @property
     def errors(self) -> int:
@@ -82,7 +92,8 @@ class Absence:
 
 
 def write(path: Path, kind: type, rows: Iterable[object]) -> list:
-    """Writes rows of one kind as they come, so that an interrupted contest leaves what it had; gives them back."""
+    """Writes rows of one kind as they come, so that an interrupted contest leaves what it had;
+    gives them back."""
     names = [field.name for field in fields(kind)]
     kept = []
     with path.open("w", newline="") as file:
@@ -100,7 +111,10 @@ def read(path: Path, kind: type) -> list:
     """Reads what `write` wrote."""
     convert = {field.name: CONVERT[field.type] for field in fields(kind)}
     with path.open(newline="") as file:
-        return [kind(**{name: convert[name](text) for name, text in row.items()}) for row in csv.DictReader(file)]
+        return [
+            kind(**{name: convert[name](text) for name, text in row.items()})
+            for row in csv.DictReader(file)
+        ]
 
 
 CONVERT = {

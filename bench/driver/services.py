@@ -1,4 +1,5 @@
-"""What scripts ask in a contest: a service that answers at once over HTTP, and a Redis with one key."""
+"""What scripts ask in a contest: a service that answers at once over HTTP, and a Redis with one
+key."""
 
 import os
 import subprocess
@@ -14,7 +15,9 @@ START_SECONDS = 10
 def compile_limit(program: Path) -> None:
     """Compiles the bare loop."""
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run(["cc", *flags, f"{REPO}/bench/limit/limit.c", "-o", f"{program}"], check=True, timeout=60)
+    subprocess.run(
+        ["cc", *flags, f"{REPO}/bench/limit/limit.c", "-o", f"{program}"], check=True, timeout=60
+    )
 
 
 class Services:
@@ -30,8 +33,20 @@ class Services:
         program = directory / "limit"
         compile_limit(program)
         environment = {"PATH": os.environ["PATH"]}
-        store = ["redis-server", "--port", "0", "--save", "", "--unixsocket", f"{self.redis}", "--unixsocketperm", "777"]
-        self.server.start([f"{program}", self.http.split(":")[1]], environment, directory / "limit.log")
+        store = [
+            "redis-server",
+            "--port",
+            "0",
+            "--save",
+            "",
+            "--unixsocket",
+            f"{self.redis}",
+            "--unixsocketperm",
+            "777",
+        ]
+        self.server.start(
+            [f"{program}", self.http.split(":")[1]], environment, directory / "limit.log"
+        )
         self.server.start([*store, "--dir", f"{directory}"], environment, directory / "redis.log")
         try:
             self.fill()

@@ -1,5 +1,6 @@
-"""What of a request is set-up? The five systems of 2006, in which each leaves out something that the one before does at every
-request, with today's programs: lighttpd, as then, and Tokamak, both in front of php-fpm; and Tokamak's own PHP workers.
+"""What of a request is set-up? The five systems of 2006, in which each leaves out something that
+the one before does at every request, with today's programs: lighttpd, as then, and Tokamak, both
+in front of php-fpm; and Tokamak's own PHP workers.
 """
 
 import argparse
@@ -133,7 +134,8 @@ STEPS = (
 )
 CHAINS = {"lighttpd": "lighttpd", "tokamak": "Tokamak"}
 OWN = "classic"
-"""PHP in Tokamak's own workers: a further run, which had no like in 2006. It has one step, the third."""
+"""PHP in Tokamak's own workers: a further run, which had no like in 2006. It has one step, the
+third."""
 OWN_STEP = 2
 
 # A look at a file is one of a hundred microseconds: what it saves is less than what rounds differ
@@ -150,7 +152,8 @@ class Row:
     step: int
     rate: float
     cpu_us: float
-    """Processor time per request of all servers together: of the others next to nothing, since they have no requests."""
+    """Processor time per request of all servers together: of the others next to nothing, since
+    they have no requests."""
     errors: int
 
 
@@ -181,14 +184,28 @@ class Scene(Stage):
         self.write("php.ini", peers.PHP_INI)
         tokamak = f"{self.chosen.tokamak.resolve()}"
         pool = peers.as_root("user = www-data\ngroup = www-data")
-        pools = {name: self.fill(POOL, name=name, user=pool, looks=looks) for name, looks in POOLS.items()}
+        pools = {
+            name: self.fill(POOL, name=name, user=pool, looks=looks)
+            for name, looks in POOLS.items()
+        }
         fpm = self.write("fpm.conf", FPM, **pools)
         user = peers.as_root('server.username = "www-data"\nserver.groupname = "www-data"')
         lighttpd = self.write("lighttpd.conf", LIGHTTPD, port=self.ports["lighttpd"], user=user)
         front = self.write("tokamak.toml", TOKAMAK, port=self.ports["tokamak"])
         classic = self.write("classic.toml", CLASSIC, port=self.ports[OWN])
         self.run("fpm", [peers.FPM, "--nodaemonize", "--fpm-config", f"{fpm}"])
-        self.run("lua-fcgi", [tokamak, "lua-fcgi", f"{site}", "--listen", f"unix:{self.directory}/lua.sock", "--mode", "666"])
+        self.run(
+            "lua-fcgi",
+            [
+                tokamak,
+                "lua-fcgi",
+                f"{site}",
+                "--listen",
+                f"unix:{self.directory}/lua.sock",
+                "--mode",
+                "666",
+            ],
+        )
         self.run("lighttpd", ["lighttpd", "-D", "-f", f"{lighttpd}"])
         self.run("tokamak", [tokamak, "serve", "--config", f"{front}"])
         self.run(OWN, [tokamak, "serve", "--config", f"{classic}"])
@@ -212,7 +229,11 @@ class Scene(Stage):
     def run(self, name: str, command: list[str]) -> None:
         """Starts one of them."""
         path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-        environment = {"PATH": path, "PHPRC": f"{self.directory}", "PHP_INI_SCAN_DIR": peers.EXTENSIONS}
+        environment = {
+            "PATH": path,
+            "PHPRC": f"{self.directory}",
+            "PHP_INI_SCAN_DIR": peers.EXTENSIONS,
+        }
         self.servers[name] = Server()
         self.servers[name].start(command, environment, self.directory / f"{name}-output.log")
 
@@ -226,7 +247,10 @@ class Scene(Stage):
         for url in (self.url(*way) for way in ways()):
             while (last := self.answer(url)) != ANSWER:
                 if time.monotonic() > deadline:
-                    logs = "\n".join(log.read_text(errors="replace")[-2000:] for log in sorted(self.directory.glob("*.log")))
+                    logs = "\n".join(
+                        log.read_text(errors="replace")[-2000:]
+                        for log in sorted(self.directory.glob("*.log"))
+                    )
                     raise CannotRun(f"{url} answers {last[:300]!r}\n{logs}")
                 time.sleep(0.1)
 
@@ -255,10 +279,21 @@ def rows(scene: Scene) -> Iterator[Row]:
         for chain, place in all_ways[shift:] + all_ways[:shift]:
             step = STEPS[place]
             before = scene.run_seconds()
-            seen = load.run(scene.url(chain, place), 1, scene.chosen.seconds, keeps=step.client_keeps)
+            seen = load.run(
+                scene.url(chain, place), 1, scene.chosen.seconds, keeps=step.client_keeps
+            )
             used = (scene.run_seconds() - before) * 1e6 / max(seen.requests, 1)
-            row = Row(number + 1, chain, place, round(seen.rate, 1), round(used, 2), seen.bad_status + seen.socket_errors + seen.timeouts)
-            say(f"round {row.round}: {chain}, {step.what}: {row.rate:.0f}/s, {row.cpu_us:.1f} µs, {row.errors} errors")
+            row = Row(
+                number + 1,
+                chain,
+                place,
+                round(seen.rate, 1),
+                round(used, 2),
+                seen.bad_status + seen.socket_errors + seen.timeouts,
+            )
+            say(
+                f"round {row.round}: {chain}, {step.what}: {row.rate:.0f}/s, {row.cpu_us:.1f} µs, {row.errors} errors"
+            )
             yield row
 
 
@@ -266,7 +301,9 @@ def ratio(found: list[Row], chain: str, upper: int, lower: int) -> float:
     """How many times as fast one step is as another: the median of the ratios within each round."""
     rates = {(row.round, row.step): row.rate for row in found if row.chain == chain}
     rounds = {row.round for row in found}
-    return statistics.median(rates[number, upper] / max(rates[number, lower], 0.1) for number in rounds)
+    return statistics.median(
+        rates[number, upper] / max(rates[number, lower], 0.1) for number in rounds
+    )
 
 
 def cells_of(found: list[Row], chain: str, step: int, factor: float) -> list[str]:
@@ -284,7 +321,12 @@ def table(found: list[Row]) -> str:
         head += [f"{what}: ms", "req/s", "factor", "CPU µs"]
     lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
     for place, step in enumerate(STEPS):
-        cells = [step.what, f"{step.ms_2006}", f"{step.rate_2006}", f"{step.rate_2006 / STEPS[0].rate_2006:.1f}"]
+        cells = [
+            step.what,
+            f"{step.ms_2006}",
+            f"{step.rate_2006}",
+            f"{step.rate_2006 / STEPS[0].rate_2006:.1f}",
+        ]
         for chain in CHAINS:
             cells += cells_of(found, chain, place, ratio(found, chain, place, 0))
         lines.append("| " + " | ".join(cells) + " |")
@@ -305,7 +347,9 @@ def verdicts(found: list[Row]) -> list[Verdict]:
     for chain, what in CHAINS.items():
         ratios = [ratio(found, chain, place, place - 1) for place in range(1, len(STEPS))]
         shown = ", ".join(f"{value:.2f}" for value in ratios)
-        said.append(Verdict(f"{what}: the order of 2006", all(value > SLACK for value in ratios), shown))
+        said.append(
+            Verdict(f"{what}: the order of 2006", all(value > SLACK for value in ratios), shown)
+        )
     wrong = sum(row.errors for row in found)
     return [*said, Verdict("no request went wrong", wrong == 0, f"{wrong}")]
 
@@ -316,8 +360,17 @@ def run(arguments: list[str]) -> int:
     option = parser.add_argument
     option("--rounds", type=options.positive, default=7, help="default: 7")
     option("--seconds", type=options.positive, default=2, help="of each run; default: 2")
-    option("--tokamak", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
-    option("--out", type=Path, help="directory of the record; default: bench/results/set-up-<date>-<commit>")
+    option(
+        "--tokamak",
+        type=Path,
+        default=REPO / "target/release/tokamak",
+        help="default: target/release/tokamak",
+    )
+    option(
+        "--out",
+        type=Path,
+        help="directory of the record; default: bench/results/set-up-<date>-<commit>",
+    )
     chosen = parser.parse_args(arguments)
     out = chosen.out or REPO / "bench/results" / f"set-up-{date.today()}-{commit()}"
     signal.signal(signal.SIGTERM, stop_politely)

@@ -35,15 +35,18 @@ class Site:
     worker: str
     """The script of worker mode, below the source; empty: it has none."""
     sealed: dict[str, str]
-    """What the site says in its configuration about sealed mode, beside the root, for each peer that can serve it so."""
+    """What the site says in its configuration about sealed mode, beside the root, for each peer
+    that can serve it so."""
     front_controller: bool
     """Whether index.php answers for every path that is no file."""
     language: str = "php"
     """What its scripts are written in."""
     most_connections: int | None = None
-    """A page that takes long is not asked for by more clients than this, lest they wait for seconds."""
+    """A page that takes long is not asked for by more clients than this, lest they wait for
+    seconds."""
     warm_up: int = 2
-    """Seconds of load before anything counts: compiled scripts, spawned processes, a filled container cache."""
+    """Seconds of load before anything counts: compiled scripts, spawned processes, a filled
+    container cache."""
     least_seconds: int = 1
     """Least seconds of a timed run: requests under way at its end are not counted, and of a slow
     page they would be many among few."""

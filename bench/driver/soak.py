@@ -1,4 +1,5 @@
-"""Half an hour of visitors at once, logged in and anonymous: does one of them ever see another one's name?"""
+"""Half an hour of visitors at once, logged in and anonymous: does one of them ever see another
+one's name?"""
 
 import argparse
 import http.client
@@ -59,7 +60,11 @@ class Crowd:
         for number in range(self.size):
             visitor = Visitor(self.port, logs_in=number % 2 == 0)
             self.visitors.append(visitor)
-            self.threads.append(threading.Thread(target=self.visit, args=(visitor, random.Random(self.seed + number))))
+            self.threads.append(
+                threading.Thread(
+                    target=self.visit, args=(visitor, random.Random(self.seed + number))
+                )
+            )
         for thread in self.threads:
             thread.start()
         return self
@@ -96,7 +101,9 @@ def make_careless(files: Path) -> None:
     bad = "static $name; if ($request->hasPreviousSession()) { $name ??= $request->getSession()->get('name'); }"
     source = controller.read_text()
     if good not in source:
-        raise CannotRun("the controller of the Symfony example has changed: its mistake has to be written anew")
+        raise CannotRun(
+            "the controller of the Symfony example has changed: its mistake has to be written anew"
+        )
     controller.write_text(source.replace(good, bad))
 
 
@@ -130,7 +137,9 @@ def minutes(entry: Entry, crowd: Crowd, seconds: int, between: int) -> Iterator[
     while (passed := time.monotonic() - began) < seconds:
         time.sleep(min(between, seconds - passed))
         minute = look(entry, crowd, time.monotonic() - began)
-        say(f"{minute.seconds} s: {minute.requests} requests, {minute.wrong} wrong, {minute.lost} lost, {minute.private_kib} KiB")
+        say(
+            f"{minute.seconds} s: {minute.requests} requests, {minute.wrong} wrong, {minute.lost} lost, {minute.private_kib} KiB"
+        )
         yield minute
 
 
@@ -169,10 +178,23 @@ def run(arguments: list[str]) -> int:
     option("--minutes", type=float, default=30.0, help="default: 30")
     option("--visitors", type=options.positive, default=16, help="at once; default: 16")
     option("--mode", choices=MODES, default="sealed", help="default: sealed")
-    option("--careless", action="store_true", help="plant a mistake in the application: it keeps a name in a static variable")
+    option(
+        "--careless",
+        action="store_true",
+        help="plant a mistake in the application: it keeps a name in a static variable",
+    )
     option("--seed", type=int, default=1, help="of what visitors do; default: 1")
-    option("--tokamak", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
-    option("--out", type=Path, help="directory of the record; default: bench/results/soak-<date>-<commit>")
+    option(
+        "--tokamak",
+        type=Path,
+        default=REPO / "target/release/tokamak",
+        help="default: target/release/tokamak",
+    )
+    option(
+        "--out",
+        type=Path,
+        help="directory of the record; default: bench/results/soak-<date>-<commit>",
+    )
     chosen = parser.parse_args(arguments)
     seconds = round(chosen.minutes * 60)
     out = chosen.out or REPO / "bench/results" / f"soak-{date.today()}-{commit()}"
@@ -186,9 +208,15 @@ def run(arguments: list[str]) -> int:
         choice = peers.Choice(0, chosen.visitors, tokamak, "auto")
         edit = make_careless if chosen.careless else lambda files: None
         try:
-            with alone(f"tokamak-{chosen.mode}", SCENARIOS["symfony-json"], choice, Path(directory), edit) as entry:
+            with alone(
+                f"tokamak-{chosen.mode}", SCENARIOS["symfony-json"], choice, Path(directory), edit
+            ) as entry:
                 with Crowd(entry.place.port, chosen.visitors, chosen.seed) as crowd:
-                    rows = record.write(out / "soak.csv", Minute, minutes(entry, crowd, seconds, min(60, max(1, seconds // 5))))
+                    rows = record.write(
+                        out / "soak.csv",
+                        Minute,
+                        minutes(entry, crowd, seconds, min(60, max(1, seconds // 5))),
+                    )
         except CannotRun as failure:
             print(failure, file=sys.stderr)
             return 1

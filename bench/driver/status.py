@@ -24,7 +24,9 @@ class Worker:
 def parse(text: str) -> list[Worker]:
     """The workers of all pools."""
     rows = (row for pool in json.loads(text)["pools"] for row in pool["workers"])
-    return [Worker(row["pid"], row["requests"], row["roll_back_us"], row["hot_pages"]) for row in rows]
+    return [
+        Worker(row["pid"], row["requests"], row["roll_back_us"], row["hot_pages"]) for row in rows
+    ]
 
 
 def workers(place: Place) -> list[Worker]:
@@ -50,7 +52,9 @@ class Sampler:
     def look(self) -> None:
         """Until the block ends."""
         while not self.done.wait(self.PAUSE):
-            self.seen += [worker for worker in workers(self.place) if worker.roll_back_us is not None]
+            self.seen += [
+                worker for worker in workers(self.place) if worker.roll_back_us is not None
+            ]
 
     def __enter__(self) -> "Sampler":
         self.thread.start()

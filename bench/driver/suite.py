@@ -60,8 +60,7 @@ PARTS = (
     Part(
         "latency",
         "how long do requests wait, at half load and with many clients?",
-        f"--peers {QUICK_LATENCY_PEERS.replace(' ', ',')}"
-        " --rounds 1 --seconds 0.5 --children 4",
+        f"--peers {QUICK_LATENCY_PEERS.replace(' ', ',')} --rounds 1 --seconds 0.5 --children 4",
         limit=3600,
         full="--rounds 3",
     ),

@@ -1,4 +1,5 @@
-"""From rows to a page that one can read: medians over the rounds, ratios within a round, and how far the rounds disagree."""
+"""From rows to a page that one can read: medians over the rounds, ratios within a round, and how
+far the rounds disagree."""
 
 import statistics
 from collections import defaultdict
@@ -78,17 +79,27 @@ class Rows:
 
     def of(self, key: Key) -> dict[int, Run]:
         """The runs of one key by round."""
-        return {run.round: run for run in self.runs if (run.scenario, run.connections, run.peer) == key}
+        return {
+            run.round: run for run in self.runs if (run.scenario, run.connections, run.peer) == key
+        }
 
     def median(self, key: Key, metric: str) -> float:
         """The median over the rounds."""
         return statistics.median(METRICS[metric](run) for run in self.of(key).values())
 
-    def ratio(self, scenario: str, connections: int, peer: str, base: str, metric: str) -> float | None:
-        """Peer to base: the median of the ratios within each round, so that what slowed a whole round cancels out."""
-        mine, theirs = self.of((scenario, connections, peer)), self.of((scenario, connections, base))
+    def ratio(
+        self, scenario: str, connections: int, peer: str, base: str, metric: str
+    ) -> float | None:
+        """Peer to base: the median of the ratios within each round, so that what slowed a whole
+        round cancels out."""
+        mine, theirs = (
+            self.of((scenario, connections, peer)),
+            self.of((scenario, connections, base)),
+        )
         value = METRICS[metric]
-        pairs = [(value(mine[number]), value(theirs[number])) for number in mine.keys() & theirs.keys()]
+        pairs = [
+            (value(mine[number]), value(theirs[number])) for number in mine.keys() & theirs.keys()
+        ]
         ratios = [upper / lower for upper, lower in pairs if lower]
         return statistics.median(ratios) if ratios else None
 
@@ -104,7 +115,9 @@ class Rows:
 
     def footprint(self, scenario: str, peer: str) -> Footprint | None:
         """System calls and memory of a peer."""
-        return next((row for row in self.footprints if (row.scenario, row.peer) == (scenario, peer)), None)
+        return next(
+            (row for row in self.footprints if (row.scenario, row.peer) == (scenario, peer)), None
+        )
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -126,14 +139,33 @@ def speed_table(rows: Rows, scenario: str, connections: int, base: str) -> str:
         if key[:2] != (scenario, connections):
             continue
         value = {metric: rows.median(key, metric) for metric in METRICS}
-        ratio = {metric: times(rows.ratio(scenario, connections, key[2], base, metric)) for metric in METRICS}
+        ratio = {
+            metric: times(rows.ratio(scenario, connections, key[2], base, metric))
+            for metric in METRICS
+        }
         lines.append(
-            [key[2], f"{value['rate']:.0f}", ratio["rate"], f"{value['cpu_us']:.1f}", ratio["cpu_us"]]
+            [
+                key[2],
+                f"{value['rate']:.0f}",
+                ratio["rate"],
+                f"{value['cpu_us']:.1f}",
+                ratio["cpu_us"],
+            ]
             + [f"{value[metric]:.0f}" for metric in ("p50", "p90", "p99")]
             + [f"{rows.errors(key)}"]
             + [f"{value['database_us']:.0f}"] * has_database
         )
-    head = ["peer", "requests/s", f"to {base}", "CPU µs/request", f"to {base}", "p50 µs", "p90 µs", "p99 µs", "errors"]
+    head = [
+        "peer",
+        "requests/s",
+        f"to {base}",
+        "CPU µs/request",
+        f"to {base}",
+        "p50 µs",
+        "p90 µs",
+        "p99 µs",
+        "errors",
+    ]
     return table(head + ["CPU µs/request of what it asks"] * has_database, lines)
 
 
@@ -148,7 +180,11 @@ def footprint_table(rows: Rows, scenario: str) -> str:
     for row in rows.footprints:
         if row.scenario == scenario:
             memory = None if row.private_kib is None else row.private_kib / 1024
-            back = "–" if row.roll_back_us is None else f"{row.roll_back_us:.1f} µs, {row.hot_pages} pages"
+            back = (
+                "–"
+                if row.roll_back_us is None
+                else f"{row.roll_back_us:.1f} µs, {row.hot_pages} pages"
+            )
             counts = [number(row.syscalls), number(row.switches, 2), number(memory)]
             lines.append([row.peer, *counts, f"{row.workers}", f"{row.processes}", back])
     head = ["peer", "system calls/request", "context switches/request", "MiB only of one worker"]
@@ -173,9 +209,12 @@ def noise(rows: Rows) -> str:
             spread = rows.spread(key, metric)
             spreads[metric].append(spread)
             if metric != "p99" and spread > NOISY_PERCENT:
-                doubtful.append(f"- {key[0]}, {key[1]} connections, {key[2]}: {metric} {spread:.0f} %")
+                doubtful.append(
+                    f"- {key[0]}, {key[1]} connections, {key[2]}: {metric} {spread:.0f} %"
+                )
     lines = [
-        [metric, f"{statistics.median(values):.1f} %", f"{max(values):.1f} %"] for metric, values in spreads.items()
+        [metric, f"{statistics.median(values):.1f} %", f"{max(values):.1f} %"]
+        for metric, values in spreads.items()
     ]
     text = "Distance between the lowest and the highest round, in percent of the median:\n\n"
     text += table(["metric", "median over all rows", "worst row"], lines)
@@ -185,13 +224,20 @@ def noise(rows: Rows) -> str:
 
 
 def page(rows: Rows, base: str, versions: str) -> str:
-    """The whole summary.md. A scenario in which `base` does not take part is compared with the first that does."""
-    parts = ["# Results", "Medians over the rounds; ratios are medians of the ratios within each round."]
+    """The whole summary.md. A scenario in which `base` does not take part is compared with the
+    first that does."""
+    parts = [
+        "# Results",
+        "Medians over the rounds; ratios are medians of the ratios within each round.",
+    ]
     for scenario in rows.scenarios():
         parts.append(f"## {scenario}")
         for connections in rows.connections_of(scenario):
             compared = rows.base_of(scenario, base)
-            parts += [f"### {connections} connections", speed_table(rows, scenario, connections, compared)]
+            parts += [
+                f"### {connections} connections",
+                speed_table(rows, scenario, connections, compared),
+            ]
         if any(row.scenario == scenario for row in rows.footprints):
             parts += ["### Per request and per worker", footprint_table(rows, scenario)]
     if rows.absences:

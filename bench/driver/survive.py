@@ -1,7 +1,9 @@
-"""A million requests over eight php-fpm with kept connections, of which two are killed and started again ten times: does anybody notice?
+"""A million requests over eight php-fpm with kept connections, of which two are killed and started
+again ten times: does anybody notice?
 
-Each request has a key, by which it is bound to one php-fpm, and a number; its answer has both, and the name of the php-fpm. Every tenth one
-is a POST, which may be lost with a process that has begun it, but must not be answered wrongly or twice.
+Each request has a key, by which it is bound to one php-fpm, and a number; its answer has both,
+and the name of the php-fpm. Every tenth one is a POST, which may be lost with a process that has
+begun it, but must not be answered wrongly or twice.
 """
 
 import argparse
@@ -156,7 +158,15 @@ def request(key: int, number: str, is_post: bool) -> tuple[bytes, bytes]:
     return f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), f" {target} ".encode()
 
 
-def judge(tally: Tally, status: int, body: bytes, expected: bytes, home: bytes, victims: set[bytes], is_post: bool) -> str | None:
+def judge(
+    tally: Tally,
+    status: int,
+    body: bytes,
+    expected: bytes,
+    home: bytes,
+    victims: set[bytes],
+    is_post: bool,
+) -> str | None:
     """Counts an answer; what is wrong with it, if anything is."""
     if status != 200:
         if is_post:
@@ -179,7 +189,8 @@ def judge(tally: Tally, status: int, body: bytes, expected: bytes, home: bytes, 
 
 @dataclass(frozen=True)
 class Crowd:
-    """All clients: threads of several processes, since one of Python uses no more than one processor."""
+    """All clients: threads of several processes, since one of Python uses no more than one
+    processor."""
 
     port: int
     count: int
@@ -194,7 +205,10 @@ class Crowd:
 
     def come(self, process: int, threads: int) -> None:
         """The clients of one process."""
-        visitors = [threading.Thread(target=self.visit, args=(f"{process}.{thread}",)) for thread in range(threads)]
+        visitors = [
+            threading.Thread(target=self.visit, args=(f"{process}.{thread}",))
+            for thread in range(threads)
+        ]
         for visitor in visitors:
             visitor.start()
         for visitor in visitors:
@@ -205,7 +219,13 @@ class Crowd:
         client, chance = Client(self.port), random.Random(visitor)
         tally = Tally()
         for number in range(self.count):
-            wrong = self.act(client, tally, chance.randrange(len(self.homes)), f"{visitor}-{number}", number % 10 == 9)
+            wrong = self.act(
+                client,
+                tally,
+                chance.randrange(len(self.homes)),
+                f"{visitor}-{number}",
+                number % 10 == 9,
+            )
             if wrong:
                 self.said.put(f"{visitor}-{number}: {wrong}")
             if number % 50 == 49 or wrong:
@@ -251,29 +271,49 @@ class Scene(Stage):
         marks.chmod(0o1777)
         site.mkdir()
         (site / "index.php").write_text(SCRIPT)
-        (self.directory / "php.ini").write_text(Template(peers.PHP_INI).safe_substitute(dir=self.directory))
+        (self.directory / "php.ini").write_text(
+            Template(peers.PHP_INI).safe_substitute(dir=self.directory)
+        )
         pool_user = peers.as_root("user = www-data\ngroup = www-data")
         for name in self.names:
-            values = {"dir": self.directory, "name": name, "user": pool_user, "children": self.chosen.children}
+            values = {
+                "dir": self.directory,
+                "name": name,
+                "user": pool_user,
+                "children": self.chosen.children,
+            }
             (self.directory / f"{name}.conf").write_text(Template(FPM).substitute(values))
             self.begin(name)
         addresses = ", ".join(f'"unix:{self.directory}/{name}.sock"' for name in self.names)
-        values = {"dir": self.directory, "port": self.port, "addresses": addresses, "children": self.chosen.children}
+        values = {
+            "dir": self.directory,
+            "port": self.port,
+            "addresses": addresses,
+            "children": self.chosen.children,
+        }
         configuration = self.directory / "tokamak.toml"
-        configuration.write_text(Template(TOKAMAK).substitute(values, user=peers.as_root('user = "www-data"')))
+        configuration.write_text(
+            Template(TOKAMAK).substitute(values, user=peers.as_root('user = "www-data"'))
+        )
         command = [f"{self.chosen.tokamak.resolve()}", "serve", "--config", f"{configuration}"]
         self.front.start(command, self.environment(), self.directory / "tokamak.log")
         self.wait()
 
     def environment(self) -> dict[str, str]:
         """Without this one's own."""
-        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PHPRC": f"{self.directory}", "PHP_INI_SCAN_DIR": peers.EXTENSIONS}
+        return {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "PHPRC": f"{self.directory}",
+            "PHP_INI_SCAN_DIR": peers.EXTENSIONS,
+        }
 
     def begin(self, name: str) -> None:
         """Starts one php-fpm."""
         self.backends[name] = Server()
         command = [peers.FPM, "--nodaemonize", "--fpm-config", f"{self.directory}/{name}.conf"]
-        self.backends[name].start(command, self.environment(), self.directory / f"{name}-output.log")
+        self.backends[name].start(
+            command, self.environment(), self.directory / f"{name}-output.log"
+        )
 
     def kill(self, name: str) -> None:
         """Ends all of its processes at once."""
@@ -293,7 +333,9 @@ class Scene(Stage):
         client, key = Client(self.port), 0
         while len(seen) < len(self.names):
             if time.monotonic() > deadline:
-                raise CannotRun(f"not all answer:\n{(self.directory / 'tokamak.log').read_text()[-2000:]}")
+                raise CannotRun(
+                    f"not all answer:\n{(self.directory / 'tokamak.log').read_text()[-2000:]}"
+                )
             key += 1
             try:
                 status, body = client.ask(request(key, "0", is_post=False)[0])
@@ -309,15 +351,23 @@ class Scene(Stage):
 
     def repeated(self) -> int:
         """POSTs that were acted on more than once."""
-        marks = [mark for file in (self.directory / "marks").iterdir() for mark in file.read_text().splitlines()]
+        marks = [
+            mark
+            for file in (self.directory / "marks").iterdir()
+            for mark in file.read_text().splitlines()
+        ]
         return len(marks) - len(set(marks))
 
 
-def kills(scene: Scene, shared: SynchronizedArray, processes: list[multiprocessing.Process]) -> Iterator[Kill]:
+def kills(
+    scene: Scene, shared: SynchronizedArray, processes: list[multiprocessing.Process]
+) -> Iterator[Kill]:
     """Kills the victims at equal distances, and lets them come back."""
     chosen, began = scene.chosen, time.monotonic()
     for number in range(1, chosen.kills + 1):
-        while shared[0] < chosen.requests * number // (chosen.kills + 1) and any(process.is_alive() for process in processes):
+        while shared[0] < chosen.requests * number // (chosen.kills + 1) and any(
+            process.is_alive() for process in processes
+        ):
             time.sleep(0.02)
         for name in scene.names[: chosen.victims]:
             scene.kill(name)
@@ -333,7 +383,14 @@ def kills(scene: Scene, shared: SynchronizedArray, processes: list[multiprocessi
         process.join()
 
 
-def page(tally: Tally, repeated: int, seconds: float, chosen: argparse.Namespace, said: list[str], about: str) -> str:
+def page(
+    tally: Tally,
+    repeated: int,
+    seconds: float,
+    chosen: argparse.Namespace,
+    said: list[str],
+    about: str,
+) -> str:
     """The record for a reader."""
     shown = "\n".join(f"- {line}" for line in said[:MOST_SHOWN])
     posts = chosen.requests // 10
@@ -364,18 +421,33 @@ def page(tally: Tally, repeated: int, seconds: float, chosen: argparse.Namespace
 
 def run(arguments: list[str]) -> int:
     """Kills, counts, and writes a record. Fails if anybody noticed."""
-    parser = argparse.ArgumentParser(prog="bench/survive", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="bench/survive",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     option = parser.add_argument
     option("--requests", type=options.positive, default=1_000_000, help="default: 1000000")
     option("--backends", type=options.positive, default=8, help="default: 8")
     option("--victims", type=options.positive, default=2, help="default: 2")
     option("--kills", type=options.positive, default=10, help="default: 10")
-    option("--away", type=float, default=1.0, help="seconds until a victim starts again; default: 1")
+    option(
+        "--away", type=float, default=1.0, help="seconds until a victim starts again; default: 1"
+    )
     option("--clients", type=options.positive, default=16, help="default: 16")
     option("--children", type=options.positive, default=3, help="of each php-fpm; default: 3")
     option("--keys", type=options.positive, default=1000, help="default: 1000")
-    option("--tokamak", type=Path, default=REPO / "target/release/tokamak", help="default: target/release/tokamak")
-    option("--out", type=Path, help="directory of the record; default: bench/results/survive-<date>-<commit>")
+    option(
+        "--tokamak",
+        type=Path,
+        default=REPO / "target/release/tokamak",
+        help="default: target/release/tokamak",
+    )
+    option(
+        "--out",
+        type=Path,
+        help="directory of the record; default: bench/results/survive-<date>-<commit>",
+    )
     chosen = parser.parse_args(arguments)
     out = chosen.out or REPO / "bench/results" / f"survive-{date.today()}-{commit()}"
     signal.signal(signal.SIGTERM, stop_politely)
@@ -394,7 +466,9 @@ def run(arguments: list[str]) -> int:
     (out / "summary.md").write_text(summary)
     print(summary)
     print(f"written to {out}")
-    return 1 if tally.wrong or tally.failed or tally.strayed or repeated or not tally.requests else 0
+    return (
+        1 if tally.wrong or tally.failed or tally.strayed or repeated or not tally.requests else 0
+    )
 
 
 def load(scene: Scene, out: Path) -> tuple[Tally, list[str]]:
@@ -410,7 +484,9 @@ def load(scene: Scene, out: Path) -> tuple[Tally, list[str]]:
     )
     split = (chosen.clients - chosen.clients // 2, chosen.clients // 2)
     processes = [
-        multiprocessing.Process(target=crowd.come, args=(number, threads), daemon=True) for number, threads in enumerate(split) if threads
+        multiprocessing.Process(target=crowd.come, args=(number, threads), daemon=True)
+        for number, threads in enumerate(split)
+        if threads
     ]
     for process in processes:
         process.start()

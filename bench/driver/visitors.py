@@ -1,7 +1,8 @@
-"""Visitors of the Symfony example: some log in with a name, some never do, and each knows what it must never see.
+"""Visitors of the Symfony example: some log in with a name, some never do, and each knows what it
+must never see.
 
-A name is a mark that occurs nowhere else. Every visitor has one and sends it wherever a request has room for it, logged in or
-not; whatever mark comes back has to be its own.
+A name is a mark that occurs nowhere else. Every visitor has one and sends it wherever a request
+has room for it, logged in or not; whatever mark comes back has to be its own.
 """
 
 import http.client
@@ -49,7 +50,9 @@ class Visitor:
         self.is_logged_in = False
         self.visits = 0
 
-    def ask(self, method: str, path: str, expected: int, fields: dict[str, str] | None = None) -> str:
+    def ask(
+        self, method: str, path: str, expected: int, fields: dict[str, str] | None = None
+    ) -> str:
         """One request; the body of the answer, which has been looked through."""
         headers = {"User-Agent": self.name}
         body = None
@@ -112,9 +115,25 @@ class Visitor:
         """Something, by its weight."""
         if self.logs_in and not self.is_logged_in:
             return self.log_in()
-        todo: list[Callable[[], None]] = [self.hello, self.page, self.json, self.form, self.count, self.fail, self.forget]
+        todo: list[Callable[[], None]] = [
+            self.hello,
+            self.page,
+            self.json,
+            self.form,
+            self.count,
+            self.fail,
+            self.forget,
+        ]
         if not self.logs_in:
             # Whoever has no session is offered none: counting would begin one.
             todo.remove(self.count)
-        weights = {self.hello: 40, self.page: 15, self.json: 25, self.form: 10, self.count: 8, self.fail: 1, self.forget: 1}
+        weights = {
+            self.hello: 40,
+            self.page: 15,
+            self.json: 25,
+            self.form: 10,
+            self.count: 8,
+            self.fail: 1,
+            self.forget: 1,
+        }
         chance.choices(todo, [weights[one] for one in todo])[0]()

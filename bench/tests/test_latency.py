@@ -138,9 +138,7 @@ class Pace(unittest.TestCase):
 def row(load, peer, *, number=1, scenario="empty", rate=1000.0, p99=500.0, cpu=50.0, errors=0):
     """One row, of which a test says only what it is about."""
     percentiles = (p99, p99, p99, p99)
-    return Row(
-        number, scenario, load.name, peer, 0.0, rate, *percentiles, cpu, 1000, errors, 5.0
-    )
+    return Row(number, scenario, load.name, peer, 0.0, rate, *percentiles, cpu, 1000, errors, 5.0)
 
 
 class Half(unittest.TestCase):

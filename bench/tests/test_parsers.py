@@ -10,7 +10,9 @@ class Stat(unittest.TestCase):
 
     def test_name_with_parentheses(self):
         stat = process.parse_stat(self.LINE)
-        self.assertEqual((stat.pid, stat.name, stat.parent, stat.session), (42, "a (strange) name", 7, 40))
+        self.assertEqual(
+            (stat.pid, stat.name, stat.parent, stat.session), (42, "a (strange) name", 7, 40)
+        )
 
     def test_time_counts_own_and_ended_children(self):
         self.assertEqual(process.parse_stat(self.LINE).ticks, 100 + 20 + 3 + 4)
@@ -22,7 +24,14 @@ class Tree(unittest.TestCase):
             return process.Stat(pid, "x", parent, session, 0)
 
         # In an order in which children come before their parents.
-        stats = [stat(13, 12, 99), stat(12, 10, 10), stat(10, 1, 10), stat(11, 1, 10), stat(20, 1, 20), stat(21, 20, 20)]
+        stats = [
+            stat(13, 12, 99),
+            stat(12, 10, 10),
+            stat(10, 1, 10),
+            stat(11, 1, 10),
+            stat(20, 1, 20),
+            stat(21, 20, 20),
+        ]
         self.assertEqual({found.pid for found in process.tree_of({10}, stats)}, {10, 11, 12, 13})
 
 
@@ -40,7 +49,14 @@ class Held(unittest.TestCase):
         def mapping(name, kib):
             return f"7f00-7f01 rw-p 00000000 00:01 7    {name}\nRss: 999 kB\nPss:    {kib} kB\nVmFlags: rd wr\n"
 
-        names = ("/memfd:tokamak-image (deleted)", "/dev/zero (deleted)", "[heap]", "", "/usr/lib/libc.so.6", "/memfd:tokamak-shop (deleted)")
+        names = (
+            "/memfd:tokamak-image (deleted)",
+            "/dev/zero (deleted)",
+            "[heap]",
+            "",
+            "/usr/lib/libc.so.6",
+            "/memfd:tokamak-shop (deleted)",
+        )
         smaps = "".join(mapping(name, 10**place) for place, name in enumerate(names))
         self.assertEqual(memory.parse_held_kib(smaps), 1111)
 
@@ -48,9 +64,13 @@ class Held(unittest.TestCase):
 class Status(unittest.TestCase):
     def test_workers_of_all_pools(self):
         worker = '{"pid": %d, "state": "idle", "requests": 7, "roll_back_us": %s, "hot_pages": %d}'
-        pools = ", ".join('{"workers": [%s]}' % (worker % numbers) for numbers in ((5, "11.5", 90), (6, "null", 0)))
+        pools = ", ".join(
+            '{"workers": [%s]}' % (worker % numbers)
+            for numbers in ((5, "11.5", 90), (6, "null", 0))
+        )
         self.assertEqual(
-            status.parse('{"pid": 1, "pools": [%s]}' % pools), [status.Worker(5, 7, 11.5, 90), status.Worker(6, 7, None, 0)]
+            status.parse('{"pid": 1, "pools": [%s]}' % pools),
+            [status.Worker(5, 7, 11.5, 90), status.Worker(6, 7, None, 0)],
         )
 
 

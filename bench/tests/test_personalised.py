@@ -35,7 +35,9 @@ class Figures(unittest.TestCase):
     def test_the_table_has_the_figures_of_1996_beside_those_of_today(self) -> None:
         lines = table(self.runs, 10, 10).splitlines()
         self.assertEqual(len(lines), 2 + len(WAYS))
-        self.assertIn("| 12.0 | 83 | 2.00 | 500 | 5.00 | 5.0 | 100 | 10 | 0 | 500 (10 clients) |", lines[2])
+        self.assertIn(
+            "| 12.0 | 83 | 2.00 | 500 | 5.00 | 5.0 | 100 | 10 | 0 | 500 (10 clients) |", lines[2]
+        )
         self.assertIn("| – | – |", lines[-1])
 
 
@@ -49,9 +51,18 @@ class Configurations(unittest.TestCase):
             application = server.get("upstream", server["site"])[0]
             variables = application["env"]
             keeps, seconds = variables["USERS_KEEP_CONNECTION"], variables["USERS_KEPT_SECONDS"]
-            seen.append(("upstream" in server, "affinity" in application, keeps == "yes", seconds != "0"))
+            seen.append(
+                ("upstream" in server, "affinity" in application, keeps == "yes", seconds != "0")
+            )
             self.assertEqual(application.get("processes") or application["pool"]["workers"], 8)
-        expected = [(1, 1, 1, 1), (0, 0, 0, 0), (0, 0, 1, 0), (1, 1, 1, 0), (1, 0, 1, 1), (0, 0, 1, 1)]
+        expected = [
+            (1, 1, 1, 1),
+            (0, 0, 0, 0),
+            (0, 0, 1, 0),
+            (1, 1, 1, 0),
+            (1, 0, 1, 1),
+            (0, 0, 1, 1),
+        ]
         self.assertEqual(seen, [tuple(map(bool, row)) for row in expected])
 
     def test_the_ten_clients_cannot_be_left_out(self) -> None:

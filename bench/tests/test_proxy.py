@@ -18,7 +18,9 @@ class Proxy(unittest.TestCase):
                 found.append(row(number, way.name, rate * speed, 20 / speed))
         lines = proxy.table(found).splitlines()[2:]
         self.assertEqual([line.split(" | ")[1] for line in lines], [way.what for way in proxy.WAYS])
-        self.assertEqual([line.split(" | ")[3] for line in lines], ["1.00", "1.20", "1.10", "0.60", "0.70"])
+        self.assertEqual(
+            [line.split(" | ")[3] for line in lines], ["1.00", "1.20", "1.10", "0.60", "0.70"]
+        )
         self.assertTrue(all(line.startswith("| 16 clients |") for line in lines))
 
     def test_a_client_that_connects_says_so(self):

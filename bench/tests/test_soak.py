@@ -39,7 +39,12 @@ class Mistake(unittest.TestCase):
 class Memory(unittest.TestCase):
     def test_equal_within_one_percent_and_the_same_process(self):
         first = Moment(1000, 20000, 120, 7)
-        for held, pid, expected in ((20200, 7, True), (20201, 7, False), (19799, 7, False), (20000, 8, False)):
+        for held, pid, expected in (
+            (20200, 7, True),
+            (20201, 7, False),
+            (19799, 7, False),
+            (20000, 8, False),
+        ):
             self.assertIs(memory.verdict([first, Moment(10**6, held, 110, pid)])[0], expected)
 
 

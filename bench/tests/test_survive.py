@@ -14,7 +14,9 @@ class Judge(unittest.TestCase):
 
     def test_the_answer_to_the_request_is_right(self):
         self.assertEqual(self.seen(200, b"a /index.php?key=7&n=1-2 "), (Tally(), None))
-        self.assertEqual(self.seen(200, b"a /index.php?key=7&n=1-2 1-2", is_post=True), (Tally(), None))
+        self.assertEqual(
+            self.seen(200, b"a /index.php?key=7&n=1-2 1-2", is_post=True), (Tally(), None)
+        )
 
     def test_another_requests_answer_is_wrong(self):
         for body in (b"a /index.php?key=7&n=1-3 ", b"a /index.php?key=7&n=1-2 1-2", b""):

@@ -56,7 +56,11 @@ class Connection(socketserver.StreamRequestHandler):
         head = []
 
         def start_response(status, headers, exc_info=None):
-            head[:] = [f"Status: {status}\r\n", *(f"{name}: {value}\r\n" for name, value in headers), "\r\n"]
+            head[:] = [
+                f"Status: {status}\r\n",
+                *(f"{name}: {value}\r\n" for name, value in headers),
+                "\r\n",
+            ]
 
         environ |= {
             "wsgi.version": (1, 0),
@@ -110,7 +114,10 @@ def pairs(content):
                 lengths.append(struct.unpack_from("!I", content, at)[0] & 0x7FFFFFFF)
                 at += 4
         name, value = lengths
-        yield content[at : at + name].decode("latin-1"), content[at + name : at + name + value].decode("latin-1")
+        yield (
+            content[at : at + name].decode("latin-1"),
+            content[at + name : at + name + value].decode("latin-1"),
+        )
         at += name + value
 
 

@@ -1,4 +1,5 @@
-"""The same application, with several requests at once on each connection: a thread for each request.
+"""The same application, with several requests at once on each connection: a thread for each
+request.
 
 python3 multiplex.py /tmp/app.sock
 """
@@ -45,7 +46,9 @@ class Connection(fastcgi.Connection):
 
     def serve(self, number, request):
         try:
-            self.answer(number, dict(fastcgi.pairs(request[fastcgi.PARAMS])), request[fastcgi.STDIN])
+            self.answer(
+                number, dict(fastcgi.pairs(request[fastcgi.PARAMS])), request[fastcgi.STDIN]
+            )
         except Aborted:
             pass
         self.end(number)

@@ -1,5 +1,5 @@
-"""Tries to open the memory of each process that begins, until its input ends; prints how many of one server's it got.
-Its argument is the process id of that server's supervisor."""
+"""Tries to open the memory of each process that begins, until its input ends; prints how many of
+one server's it got. Its argument is the process id of that server's supervisor."""
 import os, select, sys
 
 supervisor = int(sys.argv[1])
