@@ -5,19 +5,23 @@ namespace Tokamak\WordPress;
 /**
  * What of WordPress is in the image, and whether a request may be served from it.
  *
- * In the depths `plugins` and `loaded` WordPress has asked its database at boot. The image remembers each question with its
- * answer, and each request asks again: only if every answer is still the same is the image what a fresh start would have made.
+ * In the depths `plugins` and `loaded` WordPress has asked its database at boot. The image
+ * remembers each question with its answer, and each request asks again: only if every answer is
+ * still the same is the image what a fresh start would have made.
  */
 final class Image
 {
     private const SETTINGS = 'wp-settings.php';
 
-    /** Scripts that define for themselves what else wp-load.php brings, and cannot where it is there already. */
+    /**
+     * Scripts that define for themselves what else wp-load.php brings, and cannot where it is there
+     * already.
+     */
     private const STAND_ALONE = ['wp-admin/load-scripts.php', 'wp-admin/load-styles.php', 'wp-admin/setup-config.php'];
 
     /**
-     * Files of this directory, each with the file of WordPress and the declaration that it replaces.
-     * WordPress's own declaration stays, with `_Original` after its name.
+     * Files of this directory, each with the file of WordPress and the declaration that it
+     * replaces. WordPress's own declaration stays, with `_Original` after its name.
      */
     private const KEPT = [
         'theme-json.php' => [
@@ -154,8 +158,8 @@ final class Image
     }
 
     /**
-     * Loads the replacements, which work out once what WordPress works out many times for a page. One
-     * whose declaration this version of WordPress does not have is left out.
+     * Loads the replacements, which work out once what WordPress works out many times for a page.
+     * One whose declaration this version of WordPress does not have is left out.
      */
     private static function keepAnswers(): void
     {
@@ -334,7 +338,9 @@ final class Image
         $_SERVER = $_GET = $_POST = $_COOKIE = $_REQUEST = $_FILES = [];
     }
 
-    /** Has WordPress work out what every page needs; its questions are remembered like all others. */
+    /**
+     * Has WordPress work out what every page needs; its questions are remembered like all others.
+     */
     private static function fillCaches(): void
     {
         if (
@@ -368,8 +374,8 @@ final class Image
     }
 
     /**
-     * Replaces the questions for single options by one for all of them, if its answer says the same:
-     * each request asks again, and one question costs less than many.
+     * Replaces the questions for single options by one for all of them, if its answer says the
+     * same: each request asks again, and one question costs less than many.
      */
     private static function joinQuestions(): void
     {
@@ -401,7 +407,9 @@ final class Image
 
     /* ---- requests ---- */
 
-    /** Whether this request may be served from here, as far as it can be seen without the database. */
+    /**
+     * Whether this request may be served from here, as far as it can be seen without the database.
+     */
     public static function suits(): bool
     {
         if (self::$unfit !== '') {
@@ -447,7 +455,10 @@ final class Image
         return true;
     }
 
-    /** Does for this request what wp-settings.php does for each, and asks the database what the boot has asked. */
+    /**
+     * Does for this request what wp-settings.php does for each, and asks the database what the boot
+     * has asked.
+     */
     public static function resume(): bool
     {
         global $wpdb;
@@ -493,7 +504,10 @@ final class Image
         return true;
     }
 
-    /** The rest of wp-settings.php, if the image ends before it; it runs in the scope of whoever includes it. */
+    /**
+     * The rest of wp-settings.php, if the image ends before it; it runs in the scope of whoever
+     * includes it.
+     */
     public static function rest(): ?string
     {
         return self::$rest ?? null;

@@ -3,7 +3,8 @@
 namespace Tokamak\WordPress;
 
 /**
- * WordPress's own source files: which of them only declare things, and parts of them as files of their own.
+ * WordPress's own source files: which of them only declare things, and parts of them as files of
+ * their own.
  */
 final class Source
 {
@@ -55,7 +56,9 @@ final class Source
         return strtr($this->read($name), $places);
     }
 
-    /** Keeps a part of a file as a file that can be included; the name changes with what is in it. */
+    /**
+     * Keeps a part of a file as a file that can be included; the name changes with what is in it.
+     */
     public function keep(string $name, string $code): string
     {
         $file = "$this->directory/$name-" . md5($code) . '.php';
@@ -70,8 +73,8 @@ final class Source
     }
 
     /**
-     * Whether including this file does nothing but declare functions and classes. Their parents must exist by then: in PHP
-     * itself, or in a file that was asked about before.
+     * Whether including this file does nothing but declare functions and classes. Their parents
+     * must exist by then: in PHP itself, or in a file that was asked about before.
      */
     public function onlyDeclares(string $name): bool
     {

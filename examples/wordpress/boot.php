@@ -3,7 +3,8 @@
 /*
  * Boots an unmodified WordPress for Tokamak's sealed mode; docs/wordpress.md says how to use it.
  *
- * `require` and not a function call: WordPress keeps its state in the global scope, where this script runs.
+ * `require` and not a function call: WordPress keeps its state in the global scope, where this
+ * script runs.
  */
 
 require __DIR__ . '/Source.php';

@@ -2,8 +2,8 @@
 
 /*
  * WordPress 6.0 and 6.1 merge theme.json, and what the theme says for each of its templates, anew
- * about twenty times a page: half of the time that a page takes. Later versions keep the result, and
- * so does this class, which replaces theirs and inherits the rest.
+ * about twenty times a page: half of the time that a page takes. Later versions keep the result,
+ * and so does this class, which replaces theirs and inherits the rest.
  */
 
 require Tokamak\WordPress\Image::original(__FILE__);

@@ -38,7 +38,9 @@ final class Channel
     }
 }
 
-/** Where channels keep what would otherwise end with the request by itself: an open file, a fibre. */
+/**
+ * Where channels keep what would otherwise end with the request by itself: an open file, a fibre.
+ */
 final class Kept
 {
     public static array $things = [];
@@ -68,7 +70,10 @@ function channels(): array
     ];
 }
 
-/** Answers `?channel=NAME&do=pollute` and `&do=probe`, without these the list of the channels, and `?do=end` when all is seen. */
+/**
+ * Answers `?channel=NAME&do=pollute` and `&do=probe`, without these the list of the channels, and
+ * `?do=end` when all is seen.
+ */
 function serve(): void
 {
     $do = $_GET['do'] ?? 'list';

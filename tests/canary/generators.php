@@ -1,7 +1,7 @@
 <?php
 /**
- * One value of each generator, so long that only a generator that repeats itself gives it twice. "seeded" are those that PHP
- * seeds with so little that two seeds may be equal.
+ * One value of each generator, so long that only a generator that repeats itself gives it twice.
+ * "seeded" are those that PHP seeds with so little that two seeds may be equal.
  */
 function random_values(): array
 {

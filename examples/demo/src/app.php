@@ -31,7 +31,10 @@ function e(string|int|float $text): string
     return htmlspecialchars((string) $text, ENT_QUOTES | ENT_SUBSTITUTE | ENT_HTML5, 'UTF-8');
 }
 
-/** Requests that this process has served, this one included, by the server's own count; null where there is none. */
+/**
+ * Requests that this process has served, this one included, by the server's own count; null where
+ * there is none.
+ */
 function served(): ?int
 {
     $workers = function_exists('fpm_get_status') ? fpm_get_status()['procs'] ?? [] : [];

@@ -4,7 +4,9 @@ namespace Personalised;
 
 require_once __DIR__.'/Users.php';
 
-/** Pages in which every variable's name is replaced by the value that the user has. Knows no server. */
+/**
+ * Pages in which every variable's name is replaced by the value that the user has. Knows no server.
+ */
 final class Application
 {
     public function __construct(private Users $users) {}

@@ -3,9 +3,11 @@
 namespace Personalised;
 
 /**
- * Serves FastCGI on descriptor 0: one connection after the other, and on each one request after the other.
+ * Serves FastCGI on descriptor 0: one connection after the other, and on each one request after the
+ * other.
  *
- * A process that lives, unlike php-fpm's and php-cgi's scripts: what it has in memory is there for the next request.
+ * A process that lives, unlike php-fpm's and php-cgi's scripts: what it has in memory is there for
+ * the next request.
  */
 final class FastCgi
 {
@@ -96,7 +98,9 @@ final class FastCgi
         $this->write($records.self::encode(self::STDOUT, $id, '').self::encode(self::END, $id, str_repeat("\0", 8)));
     }
 
-    /** @return ?array{int, int, string} type, request, content; null when the connection is closed */
+    /**
+     * @return ?array{int, int, string} type, request, content; null when the connection is closed
+     */
     private function record(): ?array
     {
         if (!$this->fetch(8)) {

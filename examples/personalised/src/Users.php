@@ -2,7 +2,10 @@
 
 namespace Personalised;
 
-/** Where users and their attributes come from: the database, and the memory of this process if that is wanted. */
+/**
+ * Where users and their attributes come from: the database, and the memory of this process if that
+ * is wanted.
+ */
 final class Users
 {
     /** Users that are kept; beyond that the one that has been kept longest is forgotten. */
@@ -19,7 +22,10 @@ final class Users
      */
     public function __construct(private string $dsn, private int $seconds, private bool $keepsOne) {}
 
-    /** @return ?array<string, string> the user with all attributes; null if there is none of that name */
+    /**
+     * @return ?array<string, string> the user with all attributes; null if there is none of that
+     * name
+     */
     public function find(string $name): ?array
     {
         [$until, $user] = $this->kept[$name] ?? [0, null];

@@ -12,8 +12,8 @@ use Symfony\Component\Routing\Loader\Configurator\RoutingConfigurator;
 /**
  * The application: which bundles it uses, how they are configured, which routes it answers.
  *
- * Nothing is ever written below the source tree: the compiled container, the routes, the templates and the sessions go
- * to a directory of their own (see cacheRoot).
+ * Nothing is ever written below the source tree: the compiled container, the routes, the templates
+ * and the sessions go to a directory of their own (see cacheRoot).
  */
 final class Kernel extends BaseKernel
 {
@@ -76,9 +76,11 @@ final class Kernel extends BaseKernel
     }
 
     /**
-     * APP_CACHE_DIR, or a directory of this user and this version of the application in the system's temporary directory.
+     * APP_CACHE_DIR, or a directory of this user and this version of the application in the
+     * system's temporary directory.
      *
-     * That directory holds PHP code which is going to be run, so one that another user has put there is refused.
+     * That directory holds PHP code which is going to be run, so one that another user has put
+     * there is refused.
      */
     private function cacheRoot(): string
     {

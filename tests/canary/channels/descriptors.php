@@ -30,7 +30,10 @@ final class Opened
     }
 }
 
-/** A file for one channel, the same for all requests. Workers boot side by side, so it appears when it is complete. */
+/**
+ * A file for one channel, the same for all requests. Workers boot side by side, so it appears when
+ * it is complete.
+ */
 function made_once(string $name, Closure $make): string
 {
     if (!file_exists(note($name))) {
@@ -66,7 +69,10 @@ function kernel_of(string $path, string $word): string
     return 'closed';
 }
 
-/** What a program in Python prints: another process, because a process does not exclude itself by its locks. */
+/**
+ * What a program in Python prints: another process, because a process does not exclude itself by
+ * its locks.
+ */
 function ask_another_process(string $program, string $path): string
 {
     $python = proc_open(['python3', '-c', $program, $path], [1 => ['pipe', 'w']], $pipes);
@@ -118,7 +124,9 @@ function lock_by_fcntl(string $name, string $path, int $command): void
     locks()->fcntl(number_of($name, $path), $command, FFI::addr($lock));
 }
 
-/** What fcntl() changes of a file of the boot: commands to set it and to ask for it, and a number. */
+/**
+ * What fcntl() changes of a file of the boot: commands to set it and to ask for it, and a number.
+ */
 function fcntl_channel(string $name, int $set, int $ask, Closure $value): Channel
 {
     Opened::$openers[$name] = fn () => fopen(file_for($name), 'r');
