@@ -1,5 +1,5 @@
 //! `tokamak seal-report`: the same requests in worker and in sealed mode, and what they left
-//! behind.
+//! behind; and what a boot script has read.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,6 +23,9 @@ const FAILED: u8 = 2;
 pub struct SealReport {
     /// The worker script: it boots the application, then calls tokamak_handle_request() in a loop.
     script: PathBuf,
+    /// SCRIPT is a boot script of sealed mode, which prepares requests and serves none itself.
+    #[arg(long)]
+    boot: bool,
     /// What to request in each round, as /login or /search?q=a; by default /.
     #[arg(value_name = "TARGET", value_parser = target)]
     targets: Vec<String>,
@@ -94,13 +97,14 @@ impl SealReport {
             .any(|name| beside.join(name).is_file());
         let path = match &self.root {
             Some(root) => root.clone(),
-            None if is_application => beside.to_owned(),
+            None if is_application || self.boot => beside.to_owned(),
             None => self.script.clone(),
         };
-        let worker = ("--worker", self.script.to_string_lossy().into_owned());
+        let (flag, mode) = if self.boot { ("--boot", "sealed") } else { ("--worker", "worker") };
+        let script = self.script.to_string_lossy().into_owned();
         let path = Some(path).filter(|_| self.config.is_none());
-        Ok(request(path, self.config.clone(), vec![worker, ("--mode", "worker".to_owned())])?
-            .load()?)
+        let flags = vec![(flag, script), ("--mode", mode.to_owned())];
+        Ok(request(path, self.config.clone(), flags)?.load()?)
     }
 
     fn look(self, server: &Server) -> Result<Report, String> {

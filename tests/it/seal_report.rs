@@ -193,6 +193,62 @@ fn what_the_boot_reads_is_named_with_its_file_and_line() {
     assert_eq!(report["read_before_image"], serde_json::json!([]));
 }
 
+/// A boot script has no loop, and runs in sealed mode only.
+#[test]
+fn what_a_boot_script_reads_is_named_with_its_file_and_line() {
+    let directory = root().join("tests/report/prepared");
+    let (code, report) = json(&directory, &["--boot", "boot.php", "/", "/b?c=d"]);
+    let reads = report["read_before_image"].as_array().unwrap();
+    let found: Vec<_> = reads
+        .iter()
+        .map(|read| {
+            assert!(text(read, "file").ends_with("tests/report/prepared/boot.php"), "{read}");
+            (text(read, "kind"), text(read, "what"), text(read, "line"))
+        })
+        .collect();
+    let expected = [
+        ("request", "$_COOKIE['language']", "5"),
+        ("request", "$_SERVER['HTTP_HOST']", "6"),
+        ("time", "microtime()", "7"),
+        ("random numbers", "random_bytes()", "8"),
+        ("environment", "getenv()", "9"),
+    ];
+    assert_eq!(found, expected);
+    let frozen: Vec<_> = report["frozen"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| (text(of, "verdict"), text(of, "name")))
+        .collect();
+    assert_eq!(frozen, [("frozen at boot", "$key"), ("frozen at boot", "$started")]);
+    assert!(findings(&report["sealed"]).is_empty(), "{:#}", report["sealed"]);
+    assert_eq!((code, &report["worker"]), (0, &Value::Null), "{report:#}");
+    let answer = seal_report(&directory, &["--boot", "boot.php", "/missing", "--rounds", "2"]);
+    let line = answer.out.lines().find(|line| line.contains("$_SERVER['HTTP_HOST']"));
+    assert!(line.is_some_and(|line| line.ends_with("boot.php:6")), "{}", answer.out);
+    assert!(answer.out.contains("note: /missing was answered with 404"), "{}", answer.out);
+    assert!(!answer.out.contains("worker"), "{}", answer.out);
+}
+
+/// Each visitor would get the warm-up's page.
+#[test]
+fn an_application_that_keeps_its_request_is_told_of() {
+    let directory = root().join("tests/report");
+    let (code, report) = json(&directory, &["keeps_request.php", "/a", "/b", "--rounds", "2"]);
+    let stale: Vec<_> = report["stale"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| (text(of, "target"), text(of, "answered_as")))
+        .collect();
+    assert_eq!(stale, [("/b", "/a"), ("/tokamak-seal-report/elsewhere", "/a")]);
+    assert_eq!((code, &report["leaks"]), (1, &Value::Bool(true)));
+    let answer = seal_report(&directory, &["keeps_request.php", "/a", "--rounds", "2"]);
+    assert!(answer.out.contains("elsewhere is answered as /a was"), "{}", answer.out);
+    let (_, report) = json(&directory, &["clean.php", "/a", "/b", "--rounds", "2"]);
+    assert_eq!(report["stale"], serde_json::json!([]));
+}
+
 /// The server says so when it starts, by the page and the cookie.
 #[test]
 fn a_warm_up_request_that_opens_a_session_is_warned_of() {
@@ -241,14 +297,20 @@ fn what_cannot_be_looked_at_is_told_with_a_status_of_its_own() {
         "dies.php",
         "<?php while (tokamak_handle_request(fn () => posix_kill(getmypid(), 9))) {}",
     );
+    write("index.php", "<?php echo 'served in classic mode';");
+    write("pipe.php", "<?php $held = popen('exec cat', 'w');");
+    write("throws.php", "<?php throw new Exception('no boot');");
     for (script, words) in [
-        ("missing.php", "missing.php"),
-        ("never.php", "before its first tokamak_handle_request"),
-        ("dies.php", "ended by signal 9"),
+        (&["missing.php"][..], "missing.php"),
+        (&["never.php"], "before its first tokamak_handle_request"),
+        (&["dies.php"], "ended by signal 9"),
+        (&["--boot", "throws.php"], "the boot script failed"),
+        (&["--boot", "pipe.php"], "no image can be taken: a pipe"),
     ] {
-        let answer = seal_report(directory.path(), &[script]);
+        let script = [script, &["--rounds", "2"]].concat();
+        let answer = seal_report(directory.path(), &script);
         assert_eq!(answer.code, 2, "{}{}", answer.out, answer.err);
-        assert!(answer.err.contains(words), "{script}: {}", answer.err);
+        assert!(answer.err.contains(words), "{script:?}: {}", answer.err);
     }
 }
 

@@ -10,6 +10,7 @@ mod drive;
 pub mod listing;
 mod print;
 mod process;
+pub mod stale;
 
 use std::fmt;
 use std::path::Path;
@@ -20,6 +21,7 @@ use boot_reads::{BootRead, boot_reads};
 use compare::{Finding, Verdict};
 use drive::Application;
 use listing::Listing;
+use stale::Stale;
 
 pub use print::{json, table};
 
@@ -32,7 +34,8 @@ const WARM_UP: usize = 3;
 pub struct Plan<'a> {
     /// The worker program.
     pub php: &'a Path,
-    /// The application; its worker script is what is run.
+    /// The application: its worker script is what is run, or its boot script and then what the
+    /// targets lead to.
     pub site: &'a Site,
     /// Targets that are requested in each round.
     pub targets: &'a [String],
@@ -84,58 +87,87 @@ pub struct Report {
     pub targets: Vec<String>,
     /// Where the boot read what another visitor would find otherwise.
     pub read_before_image: Vec<BootRead>,
-    /// Worker mode, with every reset off.
-    pub worker: Run,
+    /// Worker mode, with every reset off; [`None`]: a boot script runs in sealed mode only.
+    pub worker: Option<Run>,
     /// Sealed mode; or why it cannot be used.
     pub sealed: Result<Run, String>,
+    /// Targets that in sealed mode are answered as a warm-up request was.
+    pub stale: Vec<Stale>,
     /// What is in the image, the same for every visitor, and another one at each boot.
     pub frozen: Vec<Finding>,
 }
 
 impl Report {
-    /// Whether anything is wrong: foreign, or growing, or left behind in sealed mode, or drawn by a
-    /// warm-up request for all visitors.
+    /// Whether anything is wrong: foreign, or growing, or left behind in sealed mode, or drawn or
+    /// answered by a warm-up request for all visitors.
     pub fn has_leaks(&self) -> bool {
         let leaks = |finding: &Finding| {
             matches!(finding.verdict, Verdict::Foreign | Verdict::Grows | Verdict::FrozenByWarmUp)
         };
-        self.worker.findings.iter().any(leaks)
+        self.worker.iter().flat_map(|worker| &worker.findings).any(leaks)
             || self.frozen.iter().any(leaks)
+            || !self.stale.is_empty()
             || self.sealed.as_ref().is_ok_and(|sealed| !sealed.findings.is_empty())
     }
 }
 
-/// Runs the application in both modes.
+/// Runs the application in both modes; with a boot script in sealed mode.
 ///
 /// # Errors
-/// Fails if it does not boot in worker mode, or ends in the middle.
+/// Fails if it does not boot, or ends in the middle.
 pub fn run(plan: &Plan<'_>) -> Result<Report, Failure> {
+    if plan.site.boot.is_some() { run_boot(plan) } else { run_worker(plan) }
+}
+
+fn run_worker(plan: &Plan<'_>) -> Result<Report, Failure> {
     let looked = look(plan, Mode::Worker)?;
     let plain = looked.before.clone();
-    let read_before_image = boot_reads(&plain);
     let findings = compare::leaks(&looked.before, &looked.rounds, plan.targets.len());
-    let worker = looked.into_run(findings);
-    let mut frozen = Vec::new();
-    let sealed = match look(plan, Mode::Sealed) {
-        Ok(looked) if !looked.rounds.iter().all(Listing::is_sealed) => {
-            Err("no image can be taken; the reason is in the log above".to_owned())
-        }
+    let mut report = Report {
+        rounds: plan.rounds,
+        targets: plan.targets.to_vec(),
+        read_before_image: boot_reads(&plain),
+        worker: Some(looked.into_run(findings)),
+        sealed: Err("no image can be taken; the reason is in the log above".to_owned()),
+        stale: Vec::new(),
+        frozen: Vec::new(),
+    };
+    match look(plan, Mode::Sealed) {
+        Ok(looked) if !looked.rounds.iter().all(Listing::is_sealed) => {}
         Ok(looked) => {
             let plain_again = boot(plan, Mode::Worker)?.state()?;
-            let warmed_again = boot(plan, Mode::Sealed)?.state()?;
-            frozen = compare::frozen([&plain, &plain_again], [&looked.before, &warmed_again]);
+            let mut warmed = boot(plan, Mode::Sealed)?;
+            let warmed_again = warmed.state()?;
+            let (site, warm) = (site(plan, Mode::Sealed), warm(plan));
+            let mut unwarmed = Application::start(plan.php, &Site { warm: Vec::new(), ..site })?;
+            report.stale = stale::stale(plan.targets, warm, &mut warmed, &mut unwarmed)?;
+            report.frozen =
+                compare::frozen([&plain, &plain_again], [&looked.before, &warmed_again]);
             let findings = compare::differences(&looked.rounds);
-            Ok(looked.into_run(findings))
+            report.sealed = Ok(looked.into_run(findings));
         }
-        Err(why) => Err(why.to_string()),
-    };
+        Err(why) => report.sealed = Err(why.to_string()),
+    }
+    Ok(report)
+}
+
+/// Warm-up requests of a boot script run in copies of the process, so that nothing but the boot is
+/// in the image.
+fn run_boot(plan: &Plan<'_>) -> Result<Report, Failure> {
+    let looked = look(plan, Mode::Sealed)?;
+    let again = boot(plan, Mode::Sealed)?.state()?;
+    let boots = [&looked.before, &again];
     Ok(Report {
         rounds: plan.rounds,
         targets: plan.targets.to_vec(),
-        read_before_image,
-        worker,
-        sealed,
-        frozen,
+        read_before_image: boot_reads(&looked.before),
+        worker: None,
+        stale: Vec::new(),
+        frozen: compare::frozen(boots, boots),
+        sealed: {
+            let findings = compare::differences(&looked.rounds);
+            Ok(looked.into_run(findings))
+        },
     })
 }
 
@@ -162,19 +194,27 @@ impl Looked {
     }
 }
 
-/// Boots the application; in sealed mode warmed up, with the targets if the site names no others.
-fn boot(plan: &Plan<'_>, mode: Mode) -> Result<Application, Failure> {
+/// What the image is warmed up with: the targets, if the site names no others.
+fn warm<'a>(plan: &'a Plan<'_>) -> &'a [String] {
+    if plan.site.warm.is_empty() { plan.targets } else { &plan.site.warm }
+}
+
+/// The site as it is run: in sealed mode warmed up.
+fn site(plan: &Plan<'_>, mode: Mode) -> Site {
     let mut site = plan.site.clone();
     site.mode = mode;
     site.pool.max_requests = 0;
     // What Tokamak would put back, other servers' worker modes leave.
     site.keep = Reset::ALL.to_vec();
-    match mode {
-        Mode::Sealed if site.warm.is_empty() => site.warm = plan.targets.to_vec(),
-        Mode::Sealed => {}
-        Mode::Classic | Mode::Worker | Mode::Fastcgi => site.warm.clear(),
-    }
-    Application::start(plan.php, &site)
+    site.warm = match mode {
+        Mode::Sealed => warm(plan).to_vec(),
+        Mode::Classic | Mode::Worker | Mode::Fastcgi => Vec::new(),
+    };
+    site
+}
+
+fn boot(plan: &Plan<'_>, mode: Mode) -> Result<Application, Failure> {
+    Application::start(plan.php, &site(plan, mode))
 }
 
 fn look(plan: &Plan<'_>, mode: Mode) -> Result<Looked, Failure> {

@@ -6,6 +6,7 @@ use serde_json::{Value, json as object};
 
 use crate::boot_reads::BootRead;
 use crate::compare::{Finding, Verdict};
+use crate::stale::Stale;
 use crate::{Report, Run};
 
 /// Longest name that is shown; the middle of a longer one is left out.
@@ -21,28 +22,13 @@ pub fn table(report: &Report, all: bool) -> String {
         report.rounds,
         report.targets.join(" ")
     );
-    for (target, status) in &report.worker.errors {
+    let run = report.worker.as_ref().or(report.sealed.as_ref().ok());
+    for (target, status) in run.iter().flat_map(|run| &run.errors) {
         let _ = writeln!(text, "note: {target} was answered with {status}\n");
     }
-    let shown: Vec<_> =
-        report.worker.findings.iter().filter(|f| all || f.verdict != Verdict::FillsOnce).collect();
-    let hidden = report.worker.findings.len() - shown.len();
-    if shown.is_empty() {
-        text += "worker mode: nothing is left behind\n";
-    } else {
-        let _ = writeln!(text, "worker mode: left behind between requests, with every reset off");
-        findings(&mut text, &shown);
-        if shown.iter().any(|found| found.reset.is_some()) {
-            text += "  * put back by Tokamak's worker mode, unless `keep` names it\n";
-        }
+    if let Some(run) = &report.worker {
+        worker(&mut text, run, all);
     }
-    if hidden > 0 {
-        let _ = writeln!(
-            text,
-            "  filled once, so caches most likely: {hidden} more (--all shows them)"
-        );
-    }
-    text.push('\n');
     match &report.sealed {
         Err(why) => {
             let _ = writeln!(text, "sealed mode: not looked at: {why}");
@@ -61,6 +47,13 @@ pub fn table(report: &Report, all: bool) -> String {
             findings(&mut text, &sealed.findings.iter().collect::<Vec<_>>());
         }
     }
+    if !report.stale.is_empty() {
+        text += "\nthe application keeps its request: in sealed mode every visitor gets an answer \
+            of the warm-up\n";
+        for Stale { target, answered_as } in &report.stale {
+            let _ = writeln!(text, "  {target} is answered as {answered_as} was");
+        }
+    }
     if !report.frozen.is_empty() {
         text += "\nin the image: the same for every visitor, and another one at each boot\n";
         findings(&mut text, &report.frozen.iter().collect::<Vec<_>>());
@@ -72,6 +65,28 @@ pub fn table(report: &Report, all: bool) -> String {
     text.push('\n');
     costs(&mut text, report);
     text
+}
+
+fn worker(text: &mut String, run: &Run, all: bool) {
+    let shown: Vec<_> =
+        run.findings.iter().filter(|f| all || f.verdict != Verdict::FillsOnce).collect();
+    let hidden = run.findings.len() - shown.len();
+    if shown.is_empty() {
+        *text += "worker mode: nothing is left behind\n";
+    } else {
+        *text += "worker mode: left behind between requests, with every reset off\n";
+        findings(text, &shown);
+        if shown.iter().any(|found| found.reset.is_some()) {
+            *text += "  * put back by Tokamak's worker mode, unless `keep` names it\n";
+        }
+    }
+    if hidden > 0 {
+        let _ = writeln!(
+            text,
+            "  filled once, so caches most likely: {hidden} more (--all shows them)"
+        );
+    }
+    text.push('\n');
 }
 
 fn findings(text: &mut String, shown: &[&Finding]) {
@@ -148,20 +163,22 @@ fn shorten(path: &str) -> String {
 }
 
 fn costs(text: &mut String, report: &Report) {
-    let sealed = report.sealed.as_ref().ok();
-    let mut line = |name: &str, of: &dyn Fn(&Run) -> String| {
-        let sealed = sealed.map_or("-".to_owned(), of);
-        let _ = writeln!(text, "{name:24}{:>12}{sealed:>12}", of(&report.worker));
+    let columns = [("worker", report.worker.as_ref()), ("sealed", report.sealed.as_ref().ok())];
+    let columns = if report.worker.is_some() { &columns[..] } else { &columns[1..] };
+    let mut line = |name: &str, of: &dyn Fn(&str, &Run) -> String| {
+        let _ = write!(text, "{name:24}");
+        for (column, run) in columns {
+            let _ = write!(text, "{:>12}", run.map_or("-".to_owned(), |run| of(column, run)));
+        }
+        text.push('\n');
     };
-    line("", &|run| {
-        if std::ptr::eq(run, &report.worker) { "worker".into() } else { "sealed".into() }
-    });
-    line("CPU time a request", &|run| format!("{:.0} µs", run.cpu as f64 / 1e3));
+    line("", &|column, _| column.to_owned());
+    line("CPU time a request", &|_, run| format!("{:.0} µs", run.cpu as f64 / 1e3));
     let requests = (report.rounds.saturating_sub(1) * report.targets.len()).max(1) as f64;
-    line("PHP heap a request", &|run| {
+    line("PHP heap a request", &|_, run| {
         format!("{:+.0} B", (run.heap.1 as f64 - run.heap.0 as f64) / requests)
     });
-    line("memory of its own", &|run| size(run.private as f64));
+    line("memory of its own", &|_, run| size(run.private as f64));
 }
 
 /// `1.2 kB`, in thousands.
@@ -208,6 +225,11 @@ pub fn json(report: &Report) -> String {
             object!({ "kind": read.kind, "what": read.what, "file": read.file, "line": read.line })
         })
         .collect();
+    let stale: Vec<Value> = report
+        .stale
+        .iter()
+        .map(|stale| object!({ "target": stale.target, "answered_as": stale.answered_as }))
+        .collect();
     let sealed = match &report.sealed {
         Ok(sealed) => run(sealed),
         Err(why) => object!({ "error": why }),
@@ -216,8 +238,9 @@ pub fn json(report: &Report) -> String {
         "rounds": report.rounds,
         "targets": report.targets,
         "leaks": report.has_leaks(),
-        "worker": run(&report.worker),
+        "worker": report.worker.as_ref().map(run),
         "sealed": sealed,
+        "stale": stale,
         "frozen": list(&report.frozen),
         "read_before_image": reads,
     });
