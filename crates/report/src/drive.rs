@@ -222,7 +222,7 @@ impl Application {
 
     fn wait(&mut self) -> Result<(), Failure> {
         self.producer.fall_asleep();
-        if !self.producer.for_each_ready(|_| {}) {
+        if self.producer.take_ready().next().is_none() {
             let mut watches = [Watch::read(self.bell.as_fd()), Watch::read(self.channel.as_fd())];
             poll(&mut watches, Some(Duration::from_millis(100)))?;
         }

@@ -312,9 +312,7 @@ impl Site {
             }
             assert!(Instant::now() < until, "no answer; so far {response:?}\n{}", self.log());
             self.producer.fall_asleep();
-            let mut any = false;
-            self.producer.for_each_ready(|_| any = true);
-            if !any {
+            if self.producer.take_ready().next().is_none() {
                 poll(&mut [Watch::read(self.bell.as_fd())], Some(Duration::from_millis(100)))
                     .unwrap();
             }

@@ -285,28 +285,30 @@ impl Producer {
         !self.segment.wake_for(owed, &self.tail)
     }
 
-    /// Visits the slots in which something happened since the last look.
-    pub fn for_each_ready(&self, mut visit: impl FnMut(SlotId)) -> bool {
-        let mut any = false;
-        for (word, bits) in self.segment.event_loop(self.index).ready.0.iter().enumerate() {
-            if bits.load(Ordering::SeqCst) == 0 {
-                continue;
-            }
-            let mut seen = bits.swap(0, Ordering::SeqCst);
-            while seen != 0 {
-                let id = word as u32 * 64 + seen.trailing_zeros();
-                seen &= seen - 1;
-                if id < self.slots.len() as u32 {
-                    any = true;
-                    visit(SlotId(id as u16));
-                }
-            }
-        }
-        any
+    /// Whether no slot is taken. No worker has anything to say then: a mark on a free slot has come
+    /// too late, and all that it costs is a look when the slot is taken again (invariant 4).
+    pub fn is_idle(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
+    /// Takes the marks of the slots in which something happened since the last look.
+    pub fn take_ready(&self) -> impl Iterator<Item = SlotId> + use<> {
+        let words = self.segment.event_loop(self.index).ready.0.each_ref().map(|marks| {
+            // Most words are empty, and a look costs less than a swap.
+            if marks.load(Ordering::SeqCst) == 0 { 0 } else { marks.swap(0, Ordering::SeqCst) }
+        });
+        // A worker may have marked slots that are not there.
+        let slots = self.slots.len();
+        words
+            .into_iter()
+            .enumerate()
+            .flat_map(bits)
+            .take_while(move |slot| *slot < slots)
+            .map(|slot| SlotId(slot as u16))
     }
 
     /// The event loop is about to sleep: from now on workers ring its bell. Look at
-    /// [`Producer::for_each_ready`] once more after this.
+    /// [`Producer::take_ready`] once more after this.
     pub fn fall_asleep(&self) {
         self.segment.event_loop(self.index).asleep.0.store(1, Ordering::SeqCst);
     }
@@ -356,6 +358,12 @@ impl Producer {
     fn global(&self, id: SlotId) -> u32 {
         u32::from(self.index) * u32::from(self.segment.geometry().slots_per_loop) + u32::from(id.0)
     }
+}
+
+/// The numbers of the bits that are set in a word of a bitmap.
+fn bits((index, word): (usize, u64)) -> impl Iterator<Item = usize> {
+    let rests = std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)));
+    rests.take_while(|rest| *rest != 0).map(move |rest| index * 64 + rest.trailing_zeros() as usize)
 }
 
 fn put_body(segment: &Segment, slot: u32, mine: &mut Mine, body: &[u8]) -> usize {

@@ -61,9 +61,7 @@ fn a_request_goes_and_its_response_comes_back() {
     assert!(!producer.has_response(id), "nothing is published before flush or finish");
     job.finish(Outcome::Complete);
 
-    let mut ready = Vec::new();
-    producer.for_each_ready(|id| ready.push(id));
-    assert_eq!(ready, [id]);
+    assert!(producer.take_ready().eq([id]));
     let mut raw = Vec::new();
     let end = producer.drain(id, &mut raw).unwrap();
     let (Frame::Head(head), rest) = split_frame(&raw).unwrap() else { panic!("no head first") };
@@ -302,9 +300,7 @@ fn killed_workers_lose_and_duplicate_nothing() {
                 Err(_) => break,
             }
         }
-        let mut ready = Vec::new();
-        producer.for_each_ready(|id| ready.push(id));
-        for id in ready {
+        for id in producer.take_ready() {
             let body = &mut bodies[id.index()];
             if waiting[id.index()].is_some() && body_of(&mut producer, id, body) != Drained::Open {
                 assert_eq!(*body, waiting[id.index()].take().unwrap().to_le_bytes());

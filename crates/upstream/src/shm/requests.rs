@@ -250,21 +250,13 @@ impl Requests {
 
     /// Looks at every slot in which something happened.
     fn sweep(&mut self) {
-        let mut ready = [0usize; 64];
-        let mut count = 0;
-        let mut more = Vec::new();
-        let owners = &self.owners;
-        self.producer.for_each_ready(|id| {
-            let Some(key) = owners[id.index()] else { return };
-            if count < ready.len() {
-                ready[count] = key;
-                count += 1;
-            } else {
-                more.push(key);
+        if self.producer.is_idle() {
+            return;
+        }
+        for slot in self.producer.take_ready() {
+            if let Some(key) = self.owners[slot.index()] {
+                self.collect(key);
             }
-        });
-        for key in ready[..count].iter().copied().chain(more) {
-            self.collect(key);
         }
     }
 

@@ -308,6 +308,31 @@ fn an_event_loop_that_wakes_takes_in_what_it_was_rung_for() {
 }
 
 #[test]
+fn a_mark_that_is_left_on_a_free_slot_loses_no_answer_of_the_next_request() {
+    let (client, segment, bell, mut exchange, mut job) = claimed(1000);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    job.send_head(200, std::iter::empty()).unwrap();
+    job.flush().unwrap();
+    client.attend();
+    job.finish(Outcome::Complete);
+    // The exchange sees the end when it makes room for more, and the slot is free before the loop
+    // has looked at the mark.
+    assert!(exchange.poll_event(&mut context).is_ready());
+    assert_eq!(client.running(), 0);
+    client.fall_asleep();
+    client.wake_up();
+
+    let mut next = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
+    client.fall_asleep();
+    assert!(next.poll_event(&mut context).is_pending(), "nobody has answered yet");
+    let mut consumer = Consumer::new(segment, vec![bell.into()], 0, 6);
+    let Next::Request(job) = consumer.next(|| Claim::Go, || ()) else { panic!("no request") };
+    job.finish(Outcome::Complete);
+    client.wake_up();
+    assert!(next.poll_event(&mut context).is_ready());
+}
+
+#[test]
 fn a_slot_with_a_damaged_response_comes_back_when_its_worker_is_done() {
     use std::os::unix::fs::FileExt;
     let (client, segment, _bell, mut exchange, mut job) = claimed(1000);
