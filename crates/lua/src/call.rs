@@ -1,7 +1,7 @@
 //! What scripts may wait for, and what that brings them.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -44,11 +44,11 @@ pub struct Response {
 
 /// A call that a script makes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Call {
+pub enum Call<'a> {
     /// To another service over HTTP.
-    Http(HttpCall),
+    Http(HttpCall<'a>),
     /// To this server itself, as if a client had asked; without a socket.
-    Fetch(HttpCall),
+    Fetch(HttpCall<'a>),
     /// To a Redis server.
     Redis {
         /// The server, as [`Host::redis`](crate::Host::redis) numbered it.
@@ -67,19 +67,19 @@ pub enum Call {
     },
 }
 
-/// A request to another service, or to this server itself.
+/// A request to another service, or to this server itself: its texts are where Lua has them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HttpCall {
+pub struct HttpCall<'a> {
     /// The method.
-    pub method: Vec<u8>,
+    pub method: &'a [u8],
     /// The address, with its scheme; in this server path and query.
-    pub url: Vec<u8>,
+    pub url: &'a [u8],
     /// The Unix socket to connect to, in place of the address's host.
-    pub socket: Option<PathBuf>,
-    /// Header fields.
-    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    pub socket: Option<&'a Path>,
+    /// Header fields: names and values in turn.
+    pub fields: Vec<&'a [u8]>,
     /// The body.
-    pub body: Vec<u8>,
+    pub body: &'a [u8],
     /// Time for all of it.
     pub timeout: Duration,
     /// Bytes of the response's body at most.

@@ -178,7 +178,7 @@ pub trait Host: Any + Send {
     fn sleep(&mut self, time: Duration) -> Waiting;
 
     /// Begins a call.
-    fn call(&mut self, call: Call) -> Waiting;
+    fn call(&mut self, call: Call<'_>) -> Waiting;
 
     /// A number for a Redis server, the same for every run of this event loop.
     ///

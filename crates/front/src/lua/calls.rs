@@ -34,12 +34,12 @@ pub struct Calls {
 
 impl Calls {
     /// Begins a call. `ask` makes a subrequest to this server.
-    pub fn begin(&self, call: Call, ask: impl FnOnce(HttpCall) -> Waiting) -> Waiting {
+    pub fn begin<'a>(&self, call: Call<'a>, ask: impl FnOnce(HttpCall<'a>) -> Waiting) -> Waiting {
         match call {
             Call::Fetch(call) => ask(call),
             Call::Http(call) => {
                 let limits = Limits { time: call.timeout, body: call.most };
-                match request(call) {
+                match request(&call) {
                     Ok(request) => Box::pin(HttpAnswer(self.http.send(request, limits))),
                     Err(fault) => Box::pin(ready(Err(fault.to_string()))),
                 }
@@ -96,9 +96,9 @@ impl Calls {
     }
 }
 
-fn request(call: HttpCall) -> Result<Request, HttpError> {
-    let mut request = Request::new(&call.method, &call.url, call.socket)?;
-    for (name, value) in &call.fields {
+fn request<'a>(call: &HttpCall<'a>) -> Result<Request<'a>, HttpError> {
+    let mut request = Request::new(call.method, call.url, call.socket)?;
+    for [name, value] in call.fields.as_chunks().0 {
         request.field(name, value)?;
     }
     request.body(call.body);

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mlua::{Lua, Table, Value, Variadic};
@@ -11,7 +11,7 @@ use mlua::{Lua, Table, Value, Variadic};
 use super::set;
 use crate::call::{Call, HttpCall, RedisServer, Together};
 use crate::current::with;
-use crate::raw;
+use crate::raw::{self, Arguments, BeginCall};
 
 /// A day is longer than any script may take.
 const LONGEST: f64 = 86_400.0;
@@ -28,8 +28,8 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })?;
     host.set("take", raw::giving_function(lua)?)?;
     set(lua, host, "forget", |_, number: u32| with(|seat| seat.forget(number)))?;
-    set(lua, host, "http", |_, arguments| begin(Call::Http(http(arguments)?)))?;
-    set(lua, host, "fetch", |_, arguments| begin(Call::Fetch(http(arguments)?)))?;
+    host.set("http", raw::begin_function::<Http>(lua)?)?;
+    host.set("fetch", raw::begin_function::<Fetch>(lua)?)?;
     set(lua, host, "redis", redis)?;
     set(lua, host, "redis_server", redis_server)?;
     set(lua, host, "read_file", |_, (path, most): (Text, f64)| {
@@ -37,7 +37,7 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })
 }
 
-fn begin(call: Call) -> mlua::Result<u32> {
+fn begin(call: Call<'_>) -> mlua::Result<u32> {
     with(|seat| {
         let waiting = seat.host.call(call);
         seat.wait_for(waiting)
@@ -56,25 +56,35 @@ fn bytes(text: &Text) -> Vec<u8> {
     text.as_bytes().to_vec()
 }
 
-type HttpArguments = (Text, Text, Option<Text>, Option<Table>, Option<Text>, f64, f64);
+/// Asks another service.
+struct Http;
 
-fn http(
-    (method, url, socket, fields, body, timeout, most): HttpArguments,
-) -> mlua::Result<HttpCall> {
-    let mut list = Vec::new();
-    if let Some(fields) = fields {
-        let texts = fields.sequence_values::<Text>().collect::<mlua::Result<Vec<_>>>()?;
-        list.extend(texts.chunks_exact(2).map(|pair| (bytes(&pair[0]), bytes(&pair[1]))));
+impl BeginCall for Http {
+    fn call(arguments: &Arguments) -> mlua::Result<u32> {
+        begin(Call::Http(http(arguments)))
     }
-    Ok(HttpCall {
-        method: bytes(&method),
-        url: bytes(&url),
-        socket: socket.as_ref().map(path),
-        fields: list,
-        body: body.as_ref().map(bytes).unwrap_or_default(),
-        timeout: time(timeout),
-        most: most as usize,
-    })
+}
+
+/// Asks this server itself.
+struct Fetch;
+
+impl BeginCall for Fetch {
+    fn call(arguments: &Arguments) -> mlua::Result<u32> {
+        begin(Call::Fetch(http(arguments)))
+    }
+}
+
+/// The prelude has seen to it that each argument is of its kind, or nil.
+fn http(arguments: &Arguments) -> HttpCall<'_> {
+    HttpCall {
+        method: arguments.text(1).unwrap_or_default(),
+        url: arguments.text(2).unwrap_or_default(),
+        socket: arguments.text(3).map(|path| Path::new(OsStr::from_bytes(path))),
+        fields: arguments.texts(4),
+        body: arguments.text(5).unwrap_or_default(),
+        timeout: time(arguments.number(6)),
+        most: arguments.number(7) as usize,
+    }
 }
 
 /// A number to wait by, or nothing and what is wrong with the arguments.

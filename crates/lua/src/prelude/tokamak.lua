@@ -87,7 +87,7 @@ local function fields_of(headers)
         if type(name) ~= "string" or type(value) ~= "string" and type(value) ~= "number" then
             error("'headers' must have strings, or lists of strings, by name", 4)
         end
-        list[count + 1], list[count + 2] = name, value
+        list[count + 1], list[count + 2] = name, tostring(value)
         count = count + 2
     end
     for name, value in next, headers do
@@ -110,9 +110,6 @@ local any_case = {
     __metatable = false,
 }
 
--- By this a response has its header fields as text, until somebody asks for them.
-local FIELDS = {}
-
 local function parsed_fields(text)
     local headers = {}
     for name, value in gmatch(text, "([^\n]*)\n([^\n]*)\n") do
@@ -129,8 +126,8 @@ end
 local response_meta = {
     __index = function(response, name)
         if name == "headers" then
-            local headers = parsed_fields(response[FIELDS])
-            response.headers, response[FIELDS] = headers, nil
+            local headers = parsed_fields(response._fields)
+            response.headers, response._fields = headers, nil
             return headers
         end
     end,
@@ -141,7 +138,9 @@ local function received(status, body, fields)
     if not status then
         return nil, body
     end
-    return setmetatable({ status = status, body = body, [FIELDS] = fields }, response_meta)
+    -- `_fields` are the header fields as text, until somebody asks for them. A table that is made with names that do not
+    -- change has room for them at once.
+    return setmetatable({ status = status, body = body, _fields = fields }, response_meta)
 end
 
 local http_options = {

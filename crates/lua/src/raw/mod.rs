@@ -1,12 +1,14 @@
 //! All `unsafe` of this crate: opening a Lua state, ending runs from outside, taking text from Lua,
 //! and finding out where a script is.
 
+mod begin;
 mod give;
 mod location;
 mod open;
 mod text;
 mod watch;
 
+pub use begin::{Arguments, BeginCall, begin_function};
 pub use give::giving_function;
 pub use location::location_in;
 pub use open::open;

@@ -82,7 +82,7 @@ unsafe extern "C-unwind" fn enter<C: TextCall<N>, const N: usize>(
         *text = given;
     }
     // SAFETY: nothing here has to be dropped.
-    unsafe { call::<C, N>(state, texts) }
+    unsafe { guarded(state, || C::call(&Caller { state }, texts).map(|()| 0)) }
 }
 
 /// # Safety
@@ -110,7 +110,7 @@ unsafe extern "C-unwind" fn assign<C: TextCall<2>>(state: *mut ffi::lua_State) -
         }
     }
     // SAFETY: as in `enter`.
-    unsafe { call::<C, 2>(state, texts) }
+    unsafe { guarded(state, || C::call(&Caller { state }, texts).map(|()| 0)) }
 }
 
 /// The text on the stack there; a number becomes a text in its place.
@@ -125,14 +125,17 @@ unsafe fn text_at<'a>(state: *mut ffi::lua_State, at: c_int) -> Option<&'a [u8]>
     (!start.is_null()).then(|| unsafe { slice::from_raw_parts(start.cast(), length) })
 }
 
+/// Does what a function does, which says how many values it has pushed; its error, or its panic,
+/// becomes an error of the script.
+///
 /// # Safety
 /// Lua has called the caller, which holds nothing that would have to be dropped.
-unsafe fn call<C: TextCall<N>, const N: usize>(
+pub(super) unsafe fn guarded(
     state: *mut ffi::lua_State,
-    texts: [&[u8]; N],
+    act: impl FnOnce() -> mlua::Result<c_int>,
 ) -> c_int {
-    match catch_unwind(AssertUnwindSafe(|| C::call(&Caller { state }, texts))) {
-        Ok(Ok(())) => return 0,
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(Ok(pushed)) => return pushed,
         Ok(Err(problem)) => {
             let problem = problem.to_string();
             // SAFETY: the text is copied.

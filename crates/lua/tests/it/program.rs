@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -49,8 +50,8 @@ impl Host for Console {
         Box::pin(std::future::pending())
     }
 
-    fn call(&mut self, call: Call) -> Waiting {
-        Box::pin(async move { Ok(Value::Bytes(format!("{call:?}").into_bytes())) })
+    fn call(&mut self, call: Call<'_>) -> Waiting {
+        Box::pin(ready(Ok(Value::Bytes(format!("{call:?}").into_bytes()))))
     }
 
     fn redis(&mut self, _: RedisServer) -> Result<u32, String> {

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::io;
 use std::mem;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
@@ -14,7 +15,7 @@ use tokio::time::Sleep;
 
 use super::error::HttpError;
 use super::response::{Decoder, Response};
-use super::stream::Stream;
+use super::stream::{Peer, Stream};
 
 /// Room for what is read at once: for a usual response, and for a body of which much is still to
 /// come. With a tenth, each response takes several system calls; ten times more would be memory
@@ -24,6 +25,7 @@ const MOST_ROOM: usize = 128 << 10;
 
 /// An open connection.
 pub struct Connection {
+    peer: Arc<Peer>,
     stream: Stream,
     /// What has come and was not taken.
     input: Vec<u8>,
@@ -44,8 +46,13 @@ pub struct RoundTrip {
 
 impl Connection {
     /// A connection over which nothing was sent.
-    pub fn new(stream: Stream, deadline: Pin<Box<Sleep>>) -> Connection {
-        Connection { stream, input: Vec::new(), is_clean: true, deadline }
+    pub fn new(peer: Arc<Peer>, stream: Stream, deadline: Pin<Box<Sleep>>) -> Connection {
+        Connection { peer, stream, input: Vec::new(), is_clean: true, deadline }
+    }
+
+    /// Whom it leads to.
+    pub fn peer(&self) -> &Arc<Peer> {
+        &self.peer
     }
 
     /// Whether another request may be sent, as far as the exchanges tell.

@@ -38,9 +38,18 @@ pub struct Limits {
     pub body: usize,
 }
 
+/// A number in decimal digits; nothing if there is none, or it is too large.
+fn number(digits: &[u8]) -> Option<u64> {
+    let add = |number: u64, byte: &u8| {
+        let digit = byte.is_ascii_digit().then(|| byte - b'0')?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    };
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, add) }
+}
+
 impl Client {
     /// Makes a request.
-    pub fn send(self: &Arc<Self>, request: Request, limits: Limits) -> Sending {
+    pub fn send(self: &Arc<Self>, request: Request<'_>, limits: Limits) -> Sending {
         Sending::new(self.clone(), request, limits)
     }
 

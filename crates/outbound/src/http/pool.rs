@@ -1,10 +1,10 @@
 //! Connections that wait for their next request.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
-use super::stream::Peer;
+use super::stream::{Address, Peer};
 
 /// Connections that are kept for one peer, and for all. Above the calls that one event loop has
 /// under way to one service; with a tenth, most calls of a busy site would connect anew. Ten times
@@ -18,17 +18,23 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The connections of one event loop that are not in use.
 #[derive(Default)]
 pub struct Pool {
-    /// The one that was used last at the end. There are few peers, so comparing costs less than
-    /// hashing.
-    idle: BTreeMap<Peer, Vec<(Instant, Connection)>>,
+    /// There are few peers, so to compare them costs less than to hash.
+    shelves: Vec<Shelf>,
     count: usize,
 }
 
+/// The connections to one peer.
+struct Shelf {
+    peer: Arc<Peer>,
+    /// Since when each is idle; the one that was used last at the end.
+    idle: Vec<(Instant, Connection)>,
+}
+
 impl Pool {
-    /// A connection to that peer that it has not closed.
-    pub fn take(&mut self, peer: &Peer) -> Option<Connection> {
-        let kept = self.idle.get_mut(peer)?;
-        while let Some((_, mut connection)) = kept.pop() {
+    /// A connection to the peer at that address, which has not closed it.
+    pub fn take(&mut self, address: &Address<'_>) -> Option<Connection> {
+        let shelf = self.shelves.iter_mut().find(|shelf| shelf.peer.is_at(address))?;
+        while let Some((_, mut connection)) = shelf.idle.pop() {
             self.count -= 1;
             if connection.is_reusable() {
                 return Some(connection);
@@ -38,27 +44,31 @@ impl Pool {
     }
 
     /// Keeps a connection, if there is room.
-    pub fn put(&mut self, peer: &Peer, connection: Connection) {
+    pub fn put(&mut self, connection: Connection) {
         if self.count >= MOST {
             return;
         }
-        let now = Instant::now();
-        match self.idle.get_mut(peer) {
-            Some(kept) if kept.len() < MOST_OF_ONE => kept.push((now, connection)),
-            Some(_) => return,
-            None => drop(self.idle.insert(peer.clone(), vec![(now, connection)])),
+        let (now, has_room) = (Instant::now(), self.shelves.len() < MOST);
+        match self.shelves.iter_mut().find(|shelf| shelf.peer == *connection.peer()) {
+            Some(shelf) if shelf.idle.len() < MOST_OF_ONE => shelf.idle.push((now, connection)),
+            // An empty shelf stays until it is tidied.
+            None if has_room => {
+                let peer = connection.peer().clone();
+                self.shelves.push(Shelf { peer, idle: vec![(now, connection)] });
+            }
+            _ => return,
         }
         self.count += 1;
     }
 
     /// Closes what has been kept for long enough, or has been closed by the peer.
     pub fn tidy(&mut self, now: Instant) {
-        self.idle.retain(|_, kept| {
-            kept.retain_mut(|(since, connection)| {
+        self.shelves.retain_mut(|shelf| {
+            shelf.idle.retain_mut(|(since, connection)| {
                 now.saturating_duration_since(*since) < LONGEST && connection.is_reusable()
             });
-            !kept.is_empty()
+            !shelf.idle.is_empty()
         });
-        self.count = self.idle.values().map(Vec::len).sum();
+        self.count = self.shelves.iter().map(|shelf| shelf.idle.len()).sum();
     }
 }

@@ -1,13 +1,13 @@
 //! Requests as bytes.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::Path;
 
 use http::Method;
 use http::header::{self, HeaderName, HeaderValue};
 
 use super::error::HttpError;
-use super::stream::Peer;
+use super::stream::Address;
 use super::url;
 
 /// Fields by which a caller could break the framing of its request, or ask for what this client
@@ -31,22 +31,26 @@ pub fn is_reserved(name: &HeaderName) -> bool {
 }
 
 /// A request that can be made.
-pub struct Request {
-    pub(super) peer: Peer,
+pub struct Request<'a> {
+    pub(super) address: Address<'a>,
     pub(super) method: Method,
     /// As far as it has been written.
     head: Vec<u8>,
     /// Where the value of `Host` is in it.
     host: Range<usize>,
-    body: Vec<u8>,
+    body: &'a [u8],
 }
 
-impl Request {
+impl<'a> Request<'a> {
     /// A request without header fields and body.
     ///
     /// # Errors
     /// Fails if the method or the address is invalid.
-    pub fn new(method: &[u8], url: &[u8], socket: Option<PathBuf>) -> Result<Request, HttpError> {
+    pub fn new(
+        method: &[u8],
+        url: &'a [u8],
+        socket: Option<&'a Path>,
+    ) -> Result<Request<'a>, HttpError> {
         let method = Method::from_bytes(method).ok().filter(|method| method != Method::CONNECT);
         let method = method.ok_or(HttpError::Method)?;
         let url = url::parse(url).map_err(HttpError::Url)?;
@@ -56,11 +60,10 @@ impl Request {
         head.extend_from_slice(url.target);
         head.extend_from_slice(b" HTTP/1.1\r\nhost: ");
         let host = head.len()..head.len() + url.authority.len();
-        head.extend_from_slice(url.authority.as_bytes());
+        head.extend_from_slice(url.authority);
         head.extend_from_slice(b"\r\n");
-        let peer =
-            Peer { port: url.port, tls: url.tls, host: url.host.to_ascii_lowercase(), socket };
-        Ok(Request { peer, method, head, host, body: Vec::new() })
+        let address = Address { port: url.port, tls: url.tls, host: url.host, socket };
+        Ok(Request { address, method, head, host, body: &[] })
     }
 
     /// Adds a header field.
@@ -84,7 +87,7 @@ impl Request {
     }
 
     /// Gives it a body.
-    pub fn body(&mut self, body: Vec<u8>) {
+    pub fn body(&mut self, body: &'a [u8]) {
         self.body = body;
     }
 
@@ -103,7 +106,7 @@ impl Request {
         }
         let mut message = std::mem::take(&mut self.head);
         message.extend_from_slice(b"\r\n");
-        message.append(&mut self.body);
+        message.extend_from_slice(self.body);
         message
     }
 }
@@ -114,7 +117,7 @@ mod tests {
 
     fn message(method: &str, body: &str) -> String {
         let mut request = Request::new(method.as_bytes(), b"http://a.example/b", None).unwrap();
-        request.body(body.into());
+        request.body(body.as_bytes());
         String::from_utf8(request.message()).unwrap()
     }
 

@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 
 use super::chunks::Chunks;
 use super::error::HttpError;
+use super::number;
 
 /// Bytes that a response's head may have. Usual servers send at most 64 KiB; a tenth would refuse
 /// some with many cookies, ten times more would be memory that a hostile peer can take for each
@@ -248,9 +249,7 @@ fn malformed() -> HttpError {
 /// A length, of which there may be several as long as they agree.
 fn length(value: &[u8], mut before: Option<u64>) -> Result<u64, HttpError> {
     for part in value.split(|byte| *byte == b',') {
-        let part = part.trim_ascii();
-        let digits = str::from_utf8(part).ok().filter(|_| part.iter().all(u8::is_ascii_digit));
-        let length = digits.and_then(|digits| digits.parse().ok());
+        let length = number(part.trim_ascii());
         if length.is_none() || before.is_some() && before != length {
             return Err(HttpError::broken("its length is unclear"));
         }

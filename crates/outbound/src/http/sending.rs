@@ -21,7 +21,6 @@ use super::{Client, Limits};
 /// closed.
 pub struct Sending {
     client: Arc<Client>,
-    peer: Peer,
     method: Method,
     message: Vec<u8>,
     limits: Limits,
@@ -30,7 +29,11 @@ pub struct Sending {
 
 enum SendState {
     /// There will be a connection, unless that takes too long.
-    Opening(Opening, Pin<Box<Sleep>>),
+    Opening {
+        peer: Arc<Peer>,
+        stream: Opening,
+        deadline: Pin<Box<Sleep>>,
+    },
     Talking {
         connection: Connection,
         round_trip: RoundTrip,
@@ -49,24 +52,25 @@ type Opening = Pin<Box<dyn Future<Output = Result<Stream, HttpError>> + Send>>;
 
 impl Sending {
     /// Begins with a request.
-    pub(super) fn new(client: Arc<Client>, mut request: Request, limits: Limits) -> Sending {
-        let kept = client.pool().take(&request.peer);
+    pub(super) fn new(client: Arc<Client>, mut request: Request<'_>, limits: Limits) -> Sending {
+        let kept = client.pool().take(&request.address);
         let message = request.message();
-        let Request { peer, method, .. } = request;
-        let mut sending = Sending { client, peer, method, message, limits, state: SendState::Done };
+        let Request { address, method, .. } = request;
+        let mut sending = Sending { client, method, message, limits, state: SendState::Done };
         sending.state = match kept {
             Some(mut connection) => {
                 connection.deadline.as_mut().reset(Instant::now() + limits.time);
                 sending.talk(connection, true)
             }
-            None => sending.open(Box::pin(sleep(limits.time))),
+            None => sending.open(Arc::new(Peer::new(&address)), Box::pin(sleep(limits.time))),
         };
         sending
     }
 
-    fn open(&self, deadline: Pin<Box<Sleep>>) -> SendState {
-        let (names, peer) = (self.client.names.clone(), self.peer.clone());
-        SendState::Opening(Box::pin(async move { stream::connect(&names, &peer).await }), deadline)
+    fn open(&self, peer: Arc<Peer>, deadline: Pin<Box<Sleep>>) -> SendState {
+        let (names, whom) = (self.client.names.clone(), peer.clone());
+        let stream = Box::pin(async move { stream::connect(&names, &whom).await });
+        SendState::Opening { peer, stream, deadline }
     }
 
     fn talk(&self, connection: Connection, is_kept: bool) -> SendState {
@@ -82,8 +86,8 @@ impl Future for Sending {
         let sending = self.get_mut();
         loop {
             let (outcome, deadline) = match &mut sending.state {
-                SendState::Opening(opening, deadline) => {
-                    (opening.as_mut().poll(context).map(|stream| stream.map(Event::Open)), deadline)
+                SendState::Opening { stream, deadline, .. } => {
+                    (stream.as_mut().poll(context).map(|stream| stream.map(Event::Open)), deadline)
                 }
                 SendState::Talking { connection, round_trip, .. } => {
                     let received = round_trip.poll(connection, &sending.message, context);
@@ -103,12 +107,12 @@ impl Future for Sending {
             };
             let state = mem::replace(&mut sending.state, SendState::Done);
             match (outcome, state) {
-                (Ok(Event::Open(stream)), SendState::Opening(_, deadline)) => {
-                    sending.state = sending.talk(Connection::new(stream, deadline), false);
+                (Ok(Event::Open(stream)), SendState::Opening { peer, deadline, .. }) => {
+                    sending.state = sending.talk(Connection::new(peer, stream, deadline), false);
                 }
                 (Ok(Event::Response(response)), SendState::Talking { connection, .. }) => {
                     if connection.is_clean() {
-                        sending.client.pool().put(&sending.peer, connection);
+                        sending.client.pool().put(connection);
                     }
                     return Poll::Ready(Ok(response));
                 }
@@ -117,7 +121,7 @@ impl Future for Sending {
                 (Err(fault), SendState::Talking { connection, is_kept: true, .. })
                     if fault.may_repeat(&sending.method) =>
                 {
-                    sending.state = sending.open(connection.deadline);
+                    sending.state = sending.open(connection.peer().clone(), connection.deadline);
                 }
                 (Err(fault), _) => return Poll::Ready(Err(fault)),
                 (Ok(_), _) => unreachable!("nothing else can come of that"),

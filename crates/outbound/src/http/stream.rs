@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,17 +14,46 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types:
 use super::error::HttpError;
 use crate::names::Names;
 
+/// Whom a request is for, as it names them.
+#[derive(Clone, Copy, Debug)]
+pub struct Address<'a> {
+    /// The port.
+    pub port: u16,
+    /// Whether it is asked over TLS.
+    pub tls: bool,
+    /// The name, in ASCII of either case.
+    pub host: &'a [u8],
+    /// The socket, in place of name and port.
+    pub socket: Option<&'a Path>,
+}
+
 /// Whom a connection leads to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its port.
     pub port: u16,
     /// Whether it speaks TLS.
     pub tls: bool,
-    /// Its name.
+    /// Its name, in small letters.
     pub host: String,
     /// Its socket, in place of name and port.
     pub socket: Option<PathBuf>,
+}
+
+impl Peer {
+    /// The peer at an address.
+    pub fn new(address: &Address<'_>) -> Peer {
+        let &Address { port, tls, host, socket } = address;
+        let host = host.iter().map(|byte| char::from(byte.to_ascii_lowercase())).collect();
+        Peer { port, tls, host, socket: socket.map(Path::to_owned) }
+    }
+
+    /// Whether this is the peer at an address.
+    pub fn is_at(&self, address: &Address<'_>) -> bool {
+        let &Address { port, tls, host, socket } = address;
+        (self.port, self.tls, self.socket.as_deref()) == (port, tls, socket)
+            && self.host.as_bytes().eq_ignore_ascii_case(host)
+    }
 }
 
 impl fmt::Display for Peer {

@@ -2,15 +2,17 @@
 
 use std::net::Ipv6Addr;
 
+use super::number;
+
 /// What an address says.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Url<'a> {
     /// Whether it is asked over TLS.
     pub tls: bool,
-    /// Host and port as they stand there.
-    pub authority: &'a str,
-    /// The host's name or address.
-    pub host: &'a str,
+    /// Host and port as they stand there, in ASCII.
+    pub authority: &'a [u8],
+    /// The host's name or address, in ASCII.
+    pub host: &'a [u8],
     /// The port, the scheme's own if none is named.
     pub port: u16,
     /// Path and query; the path's first `/` may be missing.
@@ -23,8 +25,7 @@ pub struct Url<'a> {
 /// Fails with the reason if the URL is invalid.
 pub fn parse(url: &[u8]) -> Result<Url<'_>, &'static str> {
     const MALFORMED: &str = "it is malformed";
-    // Others see the end of a line in them, or of the address.
-    if url.iter().any(|byte| matches!(byte, 0..=b' ' | b'"' | b'<' | b'>' | b'`' | 0x7f)) {
+    if url.iter().any(|&byte| is(byte, FORBIDDEN)) {
         return Err(MALFORMED);
     }
     let (tls, rest) = match (after(url, b"http://"), after(url, b"https://")) {
@@ -32,45 +33,62 @@ pub fn parse(url: &[u8]) -> Result<Url<'_>, &'static str> {
         (_, Some(rest)) => (true, rest),
         _ => return Err("it begins with neither http:// nor https://"),
     };
-    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+    let end = rest.iter().position(|&byte| is(byte, END)).unwrap_or(rest.len());
     let (authority, rest) = rest.split_at(end);
-    let authority = str::from_utf8(authority).map_err(|_| MALFORMED)?;
-    // What is before the @ may look like a host, and has misled people before.
-    if authority.contains('@') {
-        return Err("it has a user's name");
-    }
-    let (host, port) = match authority.find(']') {
-        Some(end) => {
-            let inside = authority[..end].strip_prefix('[').ok_or(MALFORMED)?;
-            inside.parse::<Ipv6Addr>().map_err(|_| MALFORMED)?;
-            authority.split_at(end + 1)
-        }
-        None => {
-            let (host, port) = authority.split_at(authority.find(':').unwrap_or(authority.len()));
-            if !host
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
-            {
-                return Err(MALFORMED);
-            }
-            (host, port)
-        }
+    let (host, port) = authority.split_at(host_length(authority).ok_or(MALFORMED)?);
+    let port = match port {
+        b"" | b":" if tls => Some(443),
+        b"" | b":" => Some(80),
+        [b':', digits @ ..] => number(digits).and_then(|port| u16::try_from(port).ok()),
+        _ => None,
     };
+    let port = port.ok_or_else(|| {
+        // What is before the @ may look like a host, and has misled people before.
+        if authority.contains(&b'@') { "it has a user's name" } else { MALFORMED }
+    })?;
     if host.is_empty() {
         return Err("it has no host");
     }
-    let port = match port {
-        "" | ":" if tls => 443,
-        "" | ":" => 80,
-        named => {
-            let digits = named
-                .strip_prefix(':')
-                .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-            digits.and_then(|digits| digits.parse().ok()).ok_or(MALFORMED)?
-        }
-    };
     let target = rest.split(|byte| *byte == b'#').next().unwrap_or_default();
     Ok(Url { tls, authority, host, port, target })
+}
+
+/// Bytes in which others see the end of a line, or of the address.
+const FORBIDDEN: u8 = 1;
+/// Bytes of names.
+const NAME: u8 = 2;
+/// Bytes behind host and port.
+const END: u8 = 4;
+
+/// What each byte is.
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match byte as u8 {
+            0..=b' ' | b'"' | b'<' | b'>' | b'`' | 0x7f => FORBIDDEN,
+            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'.' | b'_' => NAME,
+            b'/' | b'?' | b'#' => END,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+fn is(byte: u8, kind: u8) -> bool {
+    KINDS[usize::from(byte)] == kind
+}
+
+/// How much at the beginning is a name, or an address in brackets.
+fn host_length(authority: &[u8]) -> Option<usize> {
+    let Some(inside) = authority.strip_prefix(b"[") else {
+        let end = authority.iter().position(|&byte| !is(byte, NAME));
+        return Some(end.unwrap_or(authority.len()));
+    };
+    let end = inside.iter().position(|byte| *byte == b']')?;
+    str::from_utf8(&inside[..end]).ok()?.parse::<Ipv6Addr>().ok()?;
+    Some(end + 2)
 }
 
 /// What follows a scheme, which may be written in capitals.
@@ -87,8 +105,8 @@ mod tests {
     use super::*;
 
     fn parts(url: &str) -> Result<(bool, String, u16, String), &'static str> {
-        let target = |url: &Url<'_>| String::from_utf8(url.target.to_vec()).unwrap();
-        parse(url.as_bytes()).map(|url| (url.tls, url.host.to_owned(), url.port, target(&url)))
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        parse(url.as_bytes()).map(|url| (url.tls, text(url.host), url.port, text(url.target)))
     }
 
     #[test]
@@ -144,8 +162,9 @@ mod tests {
         #[test]
         fn another_reader_sees_the_same(url in "https?://[a-zA-Z0-9.:@\\[\\]_-]{0,12}(:[0-9]{0,6})?[/?#]?[!-~]{0,12}") {
             let (Ok(ours), Ok(theirs)) = (parse(url.as_bytes()), url.parse::<Uri>()) else { return Ok(()) };
-            prop_assert_eq!(Some(ours.authority), theirs.authority().map(|authority| authority.as_str()));
-            prop_assert_eq!(Some(ours.host), theirs.host());
+            let authority = theirs.authority().map(|authority| authority.as_str().as_bytes());
+            prop_assert_eq!(Some(ours.authority), authority);
+            prop_assert_eq!(Some(ours.host), theirs.host().map(str::as_bytes));
             prop_assert_eq!(ours.port, theirs.port_u16().unwrap_or(if ours.tls { 443 } else { 80 }));
             let target = theirs.path_and_query().map(|target| target.as_str()).unwrap_or_default();
             prop_assert_eq!(str::from_utf8(ours.target).unwrap().trim_start_matches('/'), target.trim_start_matches('/'));

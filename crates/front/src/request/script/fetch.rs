@@ -21,25 +21,26 @@ pub fn begin(
     context: &Arc<Context>,
     caller: &Caller,
     host: Option<&HeaderValue>,
-    call: HttpCall,
+    call: HttpCall<'_>,
 ) -> Waiting {
-    let (context, caller, host) = (context.clone(), caller.clone(), host.cloned());
+    let (context, caller) = (context.clone(), caller.clone());
+    let (limit, most) = (call.timeout, call.most);
+    let request = request(host.cloned(), &call);
     Box::pin(async move {
-        let (limit, most) = (call.timeout, call.most);
-        let request = request(host, call).map_err(|fault| fault.to_string())?;
+        let request = request.map_err(|fault| fault.to_string())?;
         let answer = tokio::time::timeout(limit, answer(&context, &caller, request, most)).await;
         answer.unwrap_or_else(|_| Err(HttpError::Time(limit).to_string()))
     })
 }
 
-fn request(host: Option<HeaderValue>, call: HttpCall) -> Result<Request<Body>, HttpError> {
+fn request(host: Option<HeaderValue>, call: &HttpCall<'_>) -> Result<Request<Body>, HttpError> {
     let target = PathAndQuery::try_from(call.url).map_err(|_| HttpError::Url("it is malformed"))?;
     if !target.as_str().starts_with('/') {
         return Err(HttpError::Url("it is not a path"));
     }
     let mut fields = HeaderMap::new();
     fields.extend(host.map(|host| (HOST, host)));
-    for (name, value) in &call.fields {
+    for [name, value] in call.fields.as_chunks().0 {
         let bad = || HttpError::Field(String::from_utf8_lossy(name).into_owned());
         let name =
             HeaderName::from_bytes(name).ok().filter(|name| !is_reserved(name)).ok_or_else(bad)?;
@@ -54,10 +55,10 @@ fn request(host: Option<HeaderValue>, call: HttpCall) -> Result<Request<Body>, H
         Body::Empty
     } else {
         fields.insert(CONTENT_LENGTH, HeaderValue::from(call.body.len()));
-        Body::Memory(call.body.into())
+        Body::Memory(call.body.to_vec().into())
     };
     let mut request = Request::new(body);
-    let method = Method::from_bytes(&call.method).ok().filter(|method| method != Method::CONNECT);
+    let method = Method::from_bytes(call.method).ok().filter(|method| method != Method::CONNECT);
     *request.method_mut() = method.ok_or(HttpError::Method)?;
     *request.uri_mut() = Uri::from(target);
     *request.headers_mut() = fields;

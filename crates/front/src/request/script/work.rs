@@ -285,7 +285,7 @@ impl Host for Work {
         self.context.calls.sleep(time)
     }
 
-    fn call(&mut self, call: Call) -> Waiting {
+    fn call(&mut self, call: Call<'_>) -> Waiting {
         let (context, caller) = (&self.context, &self.caller);
         let host = self.parts.headers.get(HOST);
         context.calls.begin(call, |call| fetch::begin(context, caller, host, call))

@@ -64,11 +64,11 @@ impl Host for Memory {
     }
 
     /// Whatever is asked answers with what it was asked, a little later.
-    fn call(&mut self, call: Call) -> Waiting {
-        let pause = self.sleep(Duration::from_millis(20));
+    fn call(&mut self, call: Call<'_>) -> Waiting {
+        let (pause, answer) = (self.sleep(Duration::from_millis(20)), answer(call));
         Box::pin(async move {
             pause.await?;
-            answer(call)
+            answer
         })
     }
 
@@ -78,17 +78,13 @@ impl Host for Memory {
     }
 }
 
-fn answer(call: Call) -> Result<Value, String> {
+fn answer(call: Call<'_>) -> Result<Value, String> {
     match call {
         Call::Http(call) if call.url == b"http://down/" => Err("no connection to down".to_string()),
         Call::Http(call) | Call::Fetch(call) => Ok(Value::Response(Response {
             status: 203,
             body: format!("{call:?}").into_bytes(),
-            fields: call
-                .fields
-                .iter()
-                .flat_map(|(name, value)| [&name[..], b"\n", value, b"\n"].concat())
-                .collect(),
+            fields: call.fields.iter().flat_map(|text| [text, &b"\n"[..]].concat()).collect(),
         })),
         Call::Redis { mut commands, together: Together::Single, .. } => {
             let command = commands.remove(0);
