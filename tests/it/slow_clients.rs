@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{Kind, Setup, get, in_every_mode, in_parallel, numbered, post};
+use crate::operate::status_when;
 
 in_every_mode! {
     slow_reader_holds_no_worker, many_slow_readers, slow_sender_holds_no_worker, full_queue_is_refused,
@@ -68,40 +69,36 @@ fn slow_sender_holds_no_worker(kind: Kind) {
 /// queue are shared out among the event loops, so the test has one.)
 fn full_queue_is_refused(kind: Kind) {
     let server = Setup::new(kind).workers(1).line("loops = 1").site_line("pool.queue = 1").start();
-    let mut waiting = Vec::new();
-    for _ in 0..2 {
-        let mut connection = server.connect();
-        connection.send(get("/sleep.php?ms=1500").bytes());
-        std::thread::sleep(Duration::from_millis(200));
-        waiting.push(connection);
-    }
+    let [mut running, mut waiting] = [server.connect(), server.connect()];
+    running.send(get("/hold.php?name=running").bytes());
+    server.holds("running");
+    waiting.send(get("/echo.php").bytes());
+    status_when(&server, "a request that waits", |status| status["pools"][0]["queue"] == 1);
+    // The worker is still held.
     let started = Instant::now();
     let refused = server.get("/hello.php");
     assert_eq!(refused.status(), 503, "{refused}");
     assert!(refused.header("Retry-After").is_some(), "{refused}");
-    assert!(
-        started.elapsed() < Duration::from_millis(700),
-        "refused after {:?}",
-        started.elapsed()
-    );
-    for mut connection in waiting {
-        assert_eq!(connection.response().expect(200).text(), "slept");
-    }
+    assert!(started.elapsed() < Duration::from_secs(5), "after {:?}", started.elapsed());
+    server.let_go("running");
+    assert_eq!(running.response().expect(200).text(), "held");
+    waiting.response().expect(200);
     assert_eq!(server.text("/hello.php"), "Hello from PHP");
 }
 
 fn long_wait_is_refused(kind: Kind) {
     let server = Setup::new(kind).workers(1).site_line("pool.queue_timeout = \"500ms\"").start();
     let mut running = server.connect();
-    running.send(get("/sleep.php?ms=2500").bytes());
-    std::thread::sleep(Duration::from_millis(200));
+    running.send(get("/hold.php?name=running").bytes());
+    server.holds("running");
     let started = Instant::now();
     let refused = server.get("/abort.php?name=waited");
     let took = started.elapsed();
     assert_eq!(refused.status(), 503, "{refused}");
     assert!(refused.header("Retry-After").is_some(), "{refused}");
-    assert!((400..1800).contains(&took.as_millis()), "refused after {took:?}");
-    assert_eq!(running.response().expect(200).text(), "slept");
+    assert!(took.as_millis() > 400, "refused after {took:?}");
+    server.let_go("running");
+    assert_eq!(running.response().expect(200).text(), "held");
     assert_eq!(server.text("/hello.php"), "Hello from PHP");
     assert!(
         !server.state_file("status-waited").exists(),
@@ -113,15 +110,16 @@ fn long_wait_is_refused(kind: Kind) {
 fn queue_is_served_in_order(kind: Kind) {
     let server = Setup::new(kind).workers(1).start();
     let mut first = server.connect();
-    first.send(get("/sleep.php?ms=1500").bytes());
-    std::thread::sleep(Duration::from_millis(100));
+    first.send(get("/hold.php?name=first").bytes());
+    server.holds("first");
     let mut waiting = Vec::new();
-    for _ in 0..10 {
+    for number in 1..=10 {
         let mut connection = server.connect();
         connection.send(get("/time.php").bytes());
         waiting.push(connection);
-        std::thread::sleep(Duration::from_millis(80));
+        status_when(&server, "it in the queue", |status| status["pools"][0]["queue"] == number);
     }
+    server.let_go("first");
     first.response().expect(200);
     let times: Vec<f64> = waiting
         .iter_mut()

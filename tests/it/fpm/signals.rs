@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::process::Command;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::client::{Client, Heard, Request};
@@ -33,22 +32,23 @@ fn sigquit_lets_requests_finish() {
     let mut client = Client::connect(&server);
     let mut idle = Client::connect(&server);
     assert_eq!(idle.ask(&Request::new(&server, "/hello.php")).body(), "Hello from PHP");
-    client.send(&Request::new(&server, "/sleep.php?ms=1000").bytes(1));
-    sleep(Duration::from_millis(200));
+    client.send(&Request::new(&server, "/hold.php?name=x").bytes(1));
+    server.holds("x");
     server.first_process().signal("QUIT");
-    assert_eq!(client.answer().body(), "slept");
+    server.log_line(&["NOTICE: Finishing ..."]);
+    server.let_go("x");
+    assert_eq!(client.answer().body(), "held");
     assert!(client.is_closed());
     assert!(idle.is_closed());
     assert!(server.first_process().wait(PATIENCE).is_some_and(|status| status.success()));
-    server.log_line(&["NOTICE: Finishing ..."]);
 }
 
 #[test]
 fn sigterm_does_not_wait() {
     let mut server = pool(1).start();
     let mut client = Client::connect(&server);
-    client.send(&Request::new(&server, "/sleep.php?ms=20000").bytes(1));
-    sleep(Duration::from_millis(200));
+    client.send(&Request::new(&server, "/hold.php?name=x").bytes(1));
+    server.holds("x");
     let started = Instant::now();
     server.first_process().signal("TERM");
     assert!(client.is_closed());
@@ -60,8 +60,8 @@ fn sigterm_does_not_wait() {
 fn sigterm_overrides_sigquit() {
     let mut server = pool(1).start();
     let mut client = Client::connect(&server);
-    client.send(&Request::new(&server, "/sleep.php?ms=20000").bytes(1));
-    sleep(Duration::from_millis(200));
+    client.send(&Request::new(&server, "/hold.php?name=x").bytes(1));
+    server.holds("x");
     server.first_process().signal("QUIT");
     server.log_line(&["Finishing ..."]);
     server.first_process().signal("TERM");
@@ -75,8 +75,8 @@ fn process_control_timeout_bounds_the_waiting() {
         pool(1).fpm_line("[global]").fpm_line("process_control_timeout = 1s").fpm_line("[tests]");
     let mut server = setup.start();
     let mut client = Client::connect(&server);
-    client.send(&Request::new(&server, "/sleep.php?ms=20000").bytes(1));
-    sleep(Duration::from_millis(200));
+    client.send(&Request::new(&server, "/hold.php?name=x").bytes(1));
+    server.holds("x");
     let started = Instant::now();
     server.first_process().signal("QUIT");
     assert!(server.first_process().wait(PATIENCE).is_some());

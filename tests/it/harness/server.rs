@@ -103,6 +103,19 @@ impl Server {
         self.places.state().join(name)
     }
 
+    /// Waits until a worker runs `/hold.php?name=…`. It is occupied until [`Server::let_go`].
+    #[track_caller]
+    pub fn holds(&self, name: &str) {
+        let note = self.state_file(&format!("held-{name}"));
+        eventually(Duration::from_secs(20), || note.exists().then_some(()))
+            .unwrap_or_else(|| panic!("no worker runs hold.php for {name}"));
+    }
+
+    /// Ends the script for which [`Server::holds`] has waited.
+    pub fn let_go(&self, name: &str) {
+        fs::remove_file(self.state_file(&format!("held-{name}"))).expect("a script is held");
+    }
+
     /// Waits until a script has written this file into its state directory, and reads it.
     #[track_caller]
     pub fn state(&self, name: &str) -> String {
