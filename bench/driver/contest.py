@@ -229,6 +229,8 @@ class Contest(Stage):
         for name in dict.fromkeys(SCENARIOS[scenario].site for scenario in self.plan.scenarios):
             fitting = (peer for peer, scenario in self.plan.pairs() if scenario.site == name)
             able = list(dict.fromkeys(fitting))
+            if not able:
+                continue
             with self.going_on_without(able, name):
                 files, beside = self.prepare(SITES[name])
                 for peer in able:

@@ -60,6 +60,14 @@ class GoingOn(unittest.TestCase):
         self.assertFalse(self.contest.entries["nginx-fpm", "services"].server.is_stopped)
         self.assertEqual([row.reason for row in self.contest.absences], ["ValueError"] * 2)
 
+    def test_a_site_that_nobody_serves_is_not_prepared(self):
+        plan = Plan(["php-http"], ["swoole"], [64], 1, 1)
+        self.contest = Contest(plan, None, Path("nowhere"))
+        prepared = []
+        self.contest.prepare = prepared.append
+        self.contest.start()
+        self.assertEqual(prepared, [])
+
     def test_a_signal_ends_the_contest(self):
         with self.assertRaises(SystemExit):
             self.fail(failure=SystemExit("stopped"))
