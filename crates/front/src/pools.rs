@@ -54,7 +54,7 @@ impl Queues {
             source: Source {
                 number: pool.number,
                 segment: pool.segment.clone(),
-                tail: Arc::default(),
+                tickets: Arc::default(),
             },
             overview: overviews.get(&pool.site_index).cloned(),
         };
@@ -76,7 +76,7 @@ impl Queues {
         };
         // Use the known sizes, not those in the memory: its workers may have changed them.
         let segment = Segment::map_as(memory, queue.source.segment.geometry())?;
-        queue.source = Source { number: new, segment: Arc::new(segment), tail: Arc::default() };
+        queue.source = Source { number: new, segment: Arc::new(segment), tickets: Arc::default() };
         if let Some(overview) = &queue.overview {
             overview.renew(queue.source.segment.clone());
         }

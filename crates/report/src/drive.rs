@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use tokamak_config::{Mode, Site};
@@ -71,7 +70,7 @@ impl Application {
         };
         let zygote = program.spawn()?;
         send(&channel, &ToZygote::Settings(pairs), &[])?;
-        let producer = Producer::new(segment, 0, Arc::new(AtomicU32::new(0)));
+        let producer = Producer::new(segment, 0, Arc::default());
         let site = site.clone();
         let mut application =
             Application { zygote, channel, producer, bell, site, pid: 0, instance: 0, requests: 0 };

@@ -1,7 +1,7 @@
 //! A front: event loops with real gates, and the thread that obeys the supervisor.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
@@ -177,7 +177,7 @@ impl Front {
             let source = Source {
                 number: link.number,
                 segment: link.segment.clone(),
-                tail: Arc::new(AtomicU32::new(0)),
+                tickets: Arc::default(),
             };
             let bounds = Bounds {
                 queue: pool.queue_timeout.as_nanos() as u64,
@@ -365,7 +365,7 @@ impl Front {
         let segment = Arc::new(segment);
         self.earlier.push((queue.number, queue.key));
         (queue.number, queue.key, queue.segment) = (new, key, segment.clone());
-        let source = Source { number: new, segment, tail: Arc::default() };
+        let source = Source { number: new, segment, tickets: Arc::default() };
         let says = self.says.clone();
         let farewell = OnDrained::new(move || {
             // Not from a front that ends.

@@ -7,7 +7,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -149,7 +148,7 @@ impl Site {
         ];
         pairs.extend(settings.iter().map(|(k, v)| ((*k).to_owned(), v.replace("%root%", &root))));
         send(&channel, &ToZygote::Settings(pairs), &[]).unwrap();
-        let producer = Producer::new(segment, 0, Arc::new(AtomicU32::new(0)));
+        let producer = Producer::new(segment, 0, Arc::default());
         let mut site =
             Site { directory, zygote, channel, producer, bell, spawned: 0, pids: Vec::new() };
         match site.hear() {

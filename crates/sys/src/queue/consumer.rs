@@ -146,7 +146,7 @@ impl Consumer {
                 segment.pass(ticket);
                 if is_mine {
                     let now = clock();
-                    segment.slot(slot).claimed_at.store(now, Ordering::Relaxed);
+                    segment.slot(slot).worker.claimed_at.store(now, Ordering::Relaxed);
                     board.set_state_at(WorkerState::Busy, now);
                     let job = Job::new(self.end.clone(), slot);
                     (Way::Looking, Step::Found(Next::Request(job)))

@@ -78,20 +78,20 @@ impl Job {
     /// # Errors
     /// [`Gone`]: the rest will not come.
     pub fn read_body(&mut self, out: &mut [u8]) -> Result<usize, Gone> {
-        let at = self.head().body_head.0.load(Ordering::Relaxed);
+        let at = self.head().worker.body_head.load(Ordering::Relaxed);
         let left = self.body_len().saturating_sub(at);
         if left == 0 || out.is_empty() {
             return Ok(0);
         }
         let ring = self.end.segment.request_area(self.slot, self.body_at);
-        let there = |head: &SlotHead| head.body_tail.0.load(Ordering::SeqCst).wrapping_sub(at);
+        let there = |head: &SlotHead| head.body_tail.load(Ordering::SeqCst).wrapping_sub(at);
         if there(self.head()) == 0 {
             self.notify();
             self.wait(|head| there(head) != 0)?;
         }
         let take = there(self.head()).min(ring.size()).min(left).min(out.len() as u64);
         ring.get(at, &mut out[..take as usize]);
-        self.head().body_head.0.store(at + take, Ordering::SeqCst);
+        self.head().worker.body_head.store(at + take, Ordering::SeqCst);
         // The front refills when half of the ring is free, not for every read.
         if left > take && there(self.head()) - take <= ring.size() / 2 {
             self.notify();
@@ -219,8 +219,8 @@ impl Job {
         self.finished = true;
         self.publish();
         let head = self.head();
-        head.finished_at.store(tokamak_cost::now(), Ordering::Relaxed);
-        head.outcome.store(outcome as u32, Ordering::Release);
+        head.worker.finished_at.store(tokamak_cost::now(), Ordering::Relaxed);
+        head.worker.outcome.store(outcome as u32, Ordering::Release);
         self.notify();
     }
 
@@ -275,7 +275,7 @@ impl Job {
 
     fn publish(&mut self) {
         self.close_frame();
-        self.head().response_tail.store(self.tail, Ordering::SeqCst);
+        self.head().worker.response_tail.store(self.tail, Ordering::SeqCst);
     }
 
     /// Marks the slot as ready for its event loop, and rings the loop's bell if it sleeps.
@@ -295,15 +295,15 @@ impl Job {
     fn wait(&self, done: impl Fn(&SlotHead) -> bool) -> Result<(), Gone> {
         let head = self.head();
         loop {
-            head.waits.0.store(1, Ordering::SeqCst);
+            head.worker.waits.store(1, Ordering::SeqCst);
             if head.aborted.load(Ordering::SeqCst) != 0 {
                 return Err(Gone);
             }
             if done(head) {
-                head.waits.0.store(0, Ordering::Relaxed);
+                head.worker.waits.store(0, Ordering::Relaxed);
                 return Ok(());
             }
-            wake::futex_wait(&head.waits.0, 1, wake::LONGEST_SLEEP);
+            wake::futex_wait(&head.worker.waits, 1, wake::LONGEST_SLEEP);
         }
     }
 }

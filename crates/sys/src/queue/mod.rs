@@ -51,5 +51,5 @@ pub use consumer::{Claim, Consumer, Next, Search, Step};
 pub use frame::{DECLINED, Frame, HeadFrame, Malformed, Usage, split_frame, split_headers};
 pub use job::{Gone, Job, Outcome};
 pub use layout::{Geometry, LAYOUT_VERSION};
-pub use producer::{Drained, Full, Holder, Producer, SlotId};
+pub use producer::{Drained, Full, Holder, Producer, SlotId, Tickets};
 pub use segment::{BadSegment, Segment};

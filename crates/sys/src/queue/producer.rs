@@ -1,5 +1,6 @@
 //! The front's side: one [`Producer`] for each event loop.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -74,12 +75,27 @@ pub enum Drained {
     },
 }
 
+/// How many tickets were given out, out of the workers' reach. The event loops of a front share it
+/// and write it with every request, so it has cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Tickets(AtomicU32);
+
+impl Tickets {
+    /// As if so many had been given out.
+    pub fn from(count: u32) -> Tickets {
+        Tickets(AtomicU32::new(count))
+    }
+}
+
 /// One event loop's end of the queue. Private state is kept outside of the segment.
 pub struct Producer {
     segment: Arc<Segment>,
     index: u16,
-    /// Tickets given out, shared by the front's event loops, out of the workers' reach.
-    tail: Arc<AtomicU32>,
+    tickets: Arc<Tickets>,
+    /// The head when it was last looked at: it moves with every request, on a line that all
+    /// processors want.
+    head_seen: Cell<u32>,
     free: Vec<u16>,
     slots: Vec<Mine>,
     /// Workers that are to be woken.
@@ -97,17 +113,19 @@ struct Mine {
 }
 
 impl Producer {
-    /// The end for event loop `index`. All loops of one front share `tail`.
+    /// The end for event loop `index`. All loops of one front share `tickets`.
     ///
     /// # Panics
     /// If the geometry has no such loop.
-    pub fn new(segment: Arc<Segment>, index: u16, tail: Arc<AtomicU32>) -> Producer {
+    pub fn new(segment: Arc<Segment>, index: u16, tickets: Arc<Tickets>) -> Producer {
         let geometry = segment.geometry();
         assert!(index < geometry.loops);
+        let head = segment.head().load(Ordering::Acquire);
         Producer {
             segment,
             index,
-            tail,
+            head_seen: Cell::new(head),
+            tickets,
             // The last slot given back is taken first: its memory is warm.
             free: (0..geometry.slots_per_loop).rev().collect(),
             slots: vec![Mine::default(); geometry.slots_per_loop.into()],
@@ -134,7 +152,10 @@ impl Producer {
             return Err(Full::Record);
         }
         // A worker may have written any head: the sum must not overflow.
-        if self.backlog().saturating_add(geometry.loops.into()) >= geometry.cells() {
+        let is_full =
+            |queued: u32| queued.saturating_add(geometry.loops.into()) >= geometry.cells();
+        let at_most = self.tickets.0.load(Ordering::Relaxed).wrapping_sub(self.head_seen.get());
+        if is_full(at_most) && is_full(self.backlog()) {
             return Err(Full::Slots);
         }
         let id = self.free.pop().ok_or(Full::Slots)?;
@@ -152,19 +173,18 @@ impl Producer {
         head.body_at.store(body_at as u32, Ordering::Relaxed);
         head.body_len.store(body_len, Ordering::Relaxed);
         head.aborted.store(0, Ordering::Relaxed);
-        head.outcome.store(0, Ordering::Relaxed);
-        head.claimed_at.store(0, Ordering::Relaxed);
-        head.body_tail.0.store(0, Ordering::Relaxed);
-        head.body_head.0.store(0, Ordering::Relaxed);
+        head.worker.outcome.store(0, Ordering::Relaxed);
+        head.worker.claimed_at.store(0, Ordering::Relaxed);
+        head.body_tail.store(0, Ordering::Relaxed);
+        head.worker.body_head.store(0, Ordering::Relaxed);
         head.response_head.store(0, Ordering::Relaxed);
-        head.response_tail.store(0, Ordering::Relaxed);
-        head.waits.0.store(0, Ordering::Relaxed);
+        head.worker.response_tail.store(0, Ordering::Relaxed);
+        head.worker.waits.store(0, Ordering::Relaxed);
         let taken = put_body(&self.segment, slot, &mut self.slots[usize::from(id)], body);
 
-        let (ticket, owed) = self.segment.publish(slot, &self.tail);
+        let (ticket, owed) = self.segment.publish(slot, &self.tickets.0);
         self.slots[usize::from(id)].ticket = ticket;
         self.owed = self.owed.saturating_add(owed);
-        self.segment.header().tail.0.store(ticket.wrapping_add(1), Ordering::Relaxed);
         Ok((SlotId(id), taken))
     }
 
@@ -188,8 +208,8 @@ impl Producer {
         let head = self.segment.slot(slot);
         // The outcome is read before the tail: what is published before the outcome is seen with
         // it.
-        let outcome = head.outcome.load(Ordering::Acquire);
-        let tail = head.response_tail.load(Ordering::Acquire);
+        let outcome = head.worker.outcome.load(Ordering::Acquire);
+        let tail = head.worker.response_tail.load(Ordering::Acquire);
         let ring = self.segment.response_ring(slot);
         let mine = &mut self.slots[id.index()];
         let published = tail.wrapping_sub(mine.response_head);
@@ -208,8 +228,8 @@ impl Producer {
             None => Ok(Drained::Open),
             Some(outcome) => Ok(Drained::Finished {
                 outcome,
-                claimed_at: head.claimed_at.load(Ordering::Relaxed),
-                finished_at: head.finished_at.load(Ordering::Relaxed),
+                claimed_at: head.worker.claimed_at.load(Ordering::Relaxed),
+                finished_at: head.worker.finished_at.load(Ordering::Relaxed),
             }),
         }
     }
@@ -242,13 +262,13 @@ impl Producer {
     /// Whether the worker has begun to answer: it has published something.
     #[cfg(test)]
     pub(super) fn has_response(&self, id: SlotId) -> bool {
-        self.segment.slot(self.global(id)).response_tail.load(Ordering::Acquire) != 0
+        self.segment.slot(self.global(id)).worker.response_tail.load(Ordering::Acquire) != 0
     }
 
     /// Whether the worker says that it is done with the slot; for one that cannot be drained any
     /// more.
     pub fn has_ended(&self, id: SlotId) -> bool {
-        self.segment.slot(self.global(id)).outcome.load(Ordering::Acquire) != 0
+        self.segment.slot(self.global(id)).worker.outcome.load(Ordering::Acquire) != 0
     }
 
     /// Gives a slot back. Its worker has finished, is dead, or never had it (invariant 6).
@@ -282,7 +302,11 @@ impl Producer {
     /// few.
     pub fn wake_owed(&mut self) -> bool {
         let owed = std::mem::take(&mut self.owed);
-        !self.segment.wake_for(owed, &self.tail)
+        if owed > 0 {
+            let tail = self.tickets.0.load(Ordering::Relaxed);
+            self.segment.header().tail.0.store(tail, Ordering::Relaxed);
+        }
+        !self.segment.wake_for(owed, &self.tickets.0)
     }
 
     /// Whether no slot is taken. No worker has anything to say then: a mark on a free slot has come
@@ -324,7 +348,7 @@ impl Producer {
     }
 
     fn wake_waiting(&self, id: SlotId) {
-        let waits = &self.segment.slot(self.global(id)).waits.0;
+        let waits = &self.segment.slot(self.global(id)).worker.waits;
         // Orders our store (ring position, abort) before this load; the worker sets `waits` before
         // it looks at the positions.
         fence(Ordering::SeqCst);
@@ -336,7 +360,9 @@ impl Producer {
     /// Requests that no worker has claimed, those of other event loops too; withdrawn ones may be
     /// among them.
     pub fn backlog(&self) -> u32 {
-        self.segment.backlog(&self.tail)
+        let head = self.segment.head().load(Ordering::Acquire);
+        self.head_seen.set(head);
+        self.tickets.0.load(Ordering::Relaxed).wrapping_sub(head)
     }
 
     /// The most requests that [`Producer::backlog`] can count in a sound queue.
@@ -372,13 +398,13 @@ fn put_body(segment: &Segment, slot: u32, mine: &mut Mine, body: &[u8]) -> usize
     }
     let head = segment.slot(slot);
     let ring = segment.request_area(slot, mine.body_at);
-    let used = mine.body_tail.wrapping_sub(head.body_head.0.load(Ordering::Acquire));
+    let used = mine.body_tail.wrapping_sub(head.worker.body_head.load(Ordering::Acquire));
     // A worker that lies about what it has read gets no more.
     let room = ring.size().saturating_sub(used);
     let taken = (body.len() as u64).min(room).min(mine.body_left);
     ring.put(mine.body_tail, &body[..taken as usize]);
     mine.body_tail += taken;
     mine.body_left -= taken;
-    head.body_tail.0.store(mine.body_tail, Ordering::SeqCst);
+    head.body_tail.store(mine.body_tail, Ordering::SeqCst);
     taken as usize
 }

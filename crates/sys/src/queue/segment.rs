@@ -157,12 +157,10 @@ impl Segment {
     /// Requests that wait for a worker, as far as an onlooker can tell.
     pub fn depth(&self) -> u32 {
         let header = self.header();
-        let depth = header
-            .tail
-            .0
-            .load(Ordering::Relaxed)
-            .wrapping_sub(header.head.0.load(Ordering::Relaxed));
-        depth.min(self.geometry.cells())
+        let (tail, head) = (&header.tail.0, &header.head.0);
+        let depth = tail.load(Ordering::Relaxed).wrapping_sub(head.load(Ordering::Relaxed));
+        // Workers may have taken what the tail does not show yet.
+        (depth.cast_signed().max(0) as u32).min(self.geometry.cells())
     }
 
     pub(super) fn header(&self) -> &Header {

@@ -1,7 +1,6 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -13,7 +12,7 @@ fn bells(n: u16) -> Vec<OwnedFd> {
 
 fn pair(geometry: Geometry) -> (Producer, Consumer) {
     let segment = Arc::new(Segment::create("test", geometry).unwrap());
-    let producer = Producer::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)));
+    let producer = Producer::new(segment.clone(), 0, Arc::default());
     (producer, Consumer::new(segment, bells(geometry.loops), 0, 7))
 }
 
@@ -204,7 +203,7 @@ fn a_spoiled_response_is_refused() {
     let job = take(&mut consumer);
     let segment = consumer_segment(&producer);
     let slot = segment.slot(id.index() as u32);
-    slot.response_tail.store(1 << 40, std::sync::atomic::Ordering::SeqCst);
+    slot.worker.response_tail.store(1 << 40, std::sync::atomic::Ordering::SeqCst);
     assert!(producer.drain(id, &mut Vec::new()).is_err());
     drop(job);
 }
@@ -267,7 +266,7 @@ fn spawn_child(segment: &Segment, bell: &OwnedFd, index: u16, instance: u32) -> 
 fn killed_workers_lose_and_duplicate_nothing() {
     let geometry = Geometry::new(1, 64, 8, 8192, 8192);
     let segment = Arc::new(Segment::create("stress", geometry).unwrap());
-    let mut producer = Producer::new(segment.clone(), 0, Arc::new(AtomicU32::new(u32::MAX - 1000)));
+    let mut producer = Producer::new(segment.clone(), 0, Arc::new(Tickets::from(u32::MAX - 1000)));
     segment.header().head.0.store(u32::MAX - 1000, std::sync::atomic::Ordering::SeqCst);
     let bell = bells(1).remove(0);
     let mut instance = 4;

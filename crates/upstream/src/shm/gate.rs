@@ -1,7 +1,6 @@
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokamak_sys::queue::Segment;
+use tokamak_sys::queue::{Segment, Tickets};
 
 use super::error::{Death, Refused};
 use super::queue_client::QueueClient;
@@ -65,7 +64,7 @@ pub struct Source {
     /// Its memory.
     pub segment: Arc<Segment>,
     /// Tickets given out, shared by all event loops.
-    pub tail: Arc<AtomicU32>,
+    pub tickets: Arc<Tickets>,
 }
 
 impl Gate {
@@ -192,9 +191,9 @@ impl Gate {
 
 impl Queue {
     fn new(source: Source, index: u16, bounds: Bounds, want: Option<&Want>) -> Queue {
-        let Source { number, segment, tail } = source;
+        let Source { number, segment, tickets } = source;
         let want =
             want.cloned().map(|want| Box::new(move || want(number)) as Box<dyn Fn() + Send + Sync>);
-        Queue { number, client: Arc::new(QueueClient::new(segment, index, tail, bounds, want)) }
+        Queue { number, client: Arc::new(QueueClient::new(segment, index, tickets, bounds, want)) }
     }
 }

@@ -1,7 +1,6 @@
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokamak_sys::queue::Segment;
+use tokamak_sys::queue::{Segment, Tickets};
 
 use super::error::{Death, Refused};
 use super::queued_request::QueuedRequest;
@@ -16,16 +15,16 @@ pub struct QueueClient {
 }
 
 impl QueueClient {
-    /// The access of event loop `index`. All loops of a front share `tail`. `want` is called
+    /// The access of event loop `index`. All loops of a front share `tickets`. `want` is called
     /// (seldom) when a request waits and no worker sleeps.
     pub fn new(
         segment: Arc<Segment>,
         index: u16,
-        tail: Arc<AtomicU32>,
+        tickets: Arc<Tickets>,
         bounds: Bounds,
         want: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> QueueClient {
-        QueueClient { requests: Mutex::new(Requests::new(segment, index, tail, bounds)), want }
+        QueueClient { requests: Mutex::new(Requests::new(segment, index, tickets, bounds)), want }
     }
 
     /// Queues a request. A worker that sleeps is woken for it when the event loop has done what it

@@ -1,11 +1,10 @@
 //! The state of an event loop's requests in one queue, without the lock around it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
 use tokamak_cost::{Ledger, Phase};
-use tokamak_sys::queue::{Drained, Full, Holder, Outcome, Producer, Segment, SlotId};
+use tokamak_sys::queue::{Drained, Full, Holder, Outcome, Producer, Segment, SlotId, Tickets};
 
 use super::error::{Death, Refused, WorkerError};
 use super::health::{Health, View};
@@ -91,12 +90,12 @@ impl Requests {
     pub fn new(
         segment: Arc<Segment>,
         index: u16,
-        tail: Arc<AtomicU32>,
+        tickets: Arc<Tickets>,
         bounds: Bounds,
     ) -> Requests {
         let slots = segment.geometry().slots_per_loop.into();
         Requests {
-            producer: Producer::new(segment, index, tail),
+            producer: Producer::new(segment, index, tickets),
             bounds,
             owners: vec![None; slots],
             states: Vec::new(),

@@ -1,6 +1,5 @@
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,7 +24,7 @@ fn with_pool<F: Future<Output = ()> + Send + 'static>(
             work(job);
         }
     });
-    let source = Source { number: 0, segment: segment.clone(), tail: Arc::default() };
+    let source = Source { number: 0, segment: segment.clone(), tickets: Arc::default() };
     let gate = Arc::new(Gate::new(source, 0, BOUNDS, None, None));
     let hook = Notifier::new(vec![gate.clone()].into());
     let awake = hook.clone();
@@ -114,7 +113,7 @@ fn a_response_nobody_reads_holds_its_worker_only_beyond_the_bound() {
 #[test]
 fn a_wait_that_is_too_long_ends_and_the_queue_is_bounded() {
     let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 1, 8192, 8192)).unwrap());
-    let client = Arc::new(QueueClient::new(segment, 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
+    let client = Arc::new(QueueClient::new(segment, 0, Arc::default(), BOUNDS, None));
     let mut waiting: Vec<_> =
         (0..4).map(|_| client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap()).collect();
     assert_eq!(client.submit(b"r", Body::Empty).map(drop).map_err(|e| e.0), Err(Refused::Full));
@@ -134,9 +133,9 @@ fn a_wait_that_is_too_long_ends_and_the_queue_is_bounded() {
 #[test]
 fn an_event_loop_may_have_what_others_leave_and_always_its_share() {
     let segment = Arc::new(Segment::create("test", Geometry::new(2, 8, 1, 8192, 8192)).unwrap());
-    let tail = Arc::new(AtomicU32::new(0));
+    let tickets = Arc::default();
     let rims = [0, 1].map(|index| {
-        Arc::new(QueueClient::new(segment.clone(), index, tail.clone(), BOUNDS, None))
+        Arc::new(QueueClient::new(segment.clone(), index, Arc::clone(&tickets), BOUNDS, None))
     });
     let submit = |index: usize| rims[index].submit(b"r", Body::Empty).map_err(|e| e.0);
     let one: Vec<_> = (0..4).map(|_| submit(0).unwrap()).collect();
@@ -151,8 +150,7 @@ fn an_event_loop_may_have_what_others_leave_and_always_its_share() {
 #[test]
 fn a_dead_workers_request_is_told() {
     let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 2, 8192, 8192)).unwrap());
-    let client =
-        Arc::new(QueueClient::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), BOUNDS, None));
+    let client = Arc::new(QueueClient::new(segment.clone(), 0, Arc::default(), BOUNDS, None));
     let mut exchange = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
     let mut consumer = Consumer::new(segment, vec![tokamak_sys::channel::bell().unwrap()], 0, 5);
     let Next::Request(job) = consumer.next(|| Claim::Go, || ()) else { panic!("no request") };
@@ -173,7 +171,7 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
     let source = |number| {
         let segment =
             Arc::new(Segment::create("test", Geometry::new(1, 8, 2, 8192, 8192)).unwrap());
-        Source { number, segment, tail: Arc::default() }
+        Source { number, segment, tickets: Arc::default() }
     };
     let worker = |source: &Source, instance| {
         let bell = tokamak_sys::channel::bell().unwrap();
@@ -188,7 +186,7 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
     let gate = Gate::new(first.clone(), 0, BOUNDS, None, None);
     let submit = || gate.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
     let (mut answered, mut lost) = (submit(), submit());
-    let left = Arc::new(AtomicU32::new(0));
+    let left = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let count = left.clone();
     let farewell = OnDrained::new(move || {
         count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -197,6 +195,7 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
     assert_eq!(second.segment.depth(), 0, "another queue was meant");
     gate.renew(1, second.clone(), farewell);
     let mut new = submit();
+    gate.attend();
     assert_eq!((first.segment.depth(), second.segment.depth()), (2, 1));
 
     take(&mut worker(&first, 5)).finish(Outcome::Complete);
@@ -225,8 +224,7 @@ fn claimed(inbox: usize) -> (Arc<QueueClient>, Arc<Segment>, std::fs::File, Queu
     let segment = Arc::new(Segment::create("test", Geometry::new(1, 4, 2, 8192, 8192)).unwrap());
     let bell = tokamak_sys::channel::bell().unwrap();
     let bounds = Bounds { inbox, ..BOUNDS };
-    let client =
-        Arc::new(QueueClient::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), bounds, None));
+    let client = Arc::new(QueueClient::new(segment.clone(), 0, Arc::default(), bounds, None));
     let exchange = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
     let mut consumer = Consumer::new(segment.clone(), vec![bell.try_clone().unwrap()], 0, 5);
     let Next::Request(job) = consumer.next(|| Claim::Go, || ()) else { panic!("no request") };
@@ -403,9 +401,7 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
         })
         .collect();
 
-    let new = || {
-        Arc::new(QueueClient::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)), BOUNDS, None))
-    };
+    let new = || Arc::new(QueueClient::new(segment.clone(), 0, Arc::default(), BOUNDS, None));
     let mut client = new();
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let (mut exchanges, mut refused) = (Vec::<QueuedRequest>::new(), 0);
