@@ -3,7 +3,7 @@
 //! As few loops serve as can carry the load. Two loops that share a processor cost each request a
 //! context switch, and each request waits for the other loop's turn; a loop with a processor of its
 //! own costs neither. A loop that does not serve does not listen either, and its connections move
-//! to the serving loops, each one between two requests.
+//! to the serving loops, each one between two requests. Of many loops that serve, only some listen.
 
 mod kernel;
 mod policy;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use kernel::Spare;
-use policy::{CLIENTS, Facts, ScalingPolicy};
+use policy::{CLIENTS, Duty, Facts, ScalingPolicy};
 
 /// A loop that reports this many ticks late, although it had a processor, was held up by a script
 /// or a disk. It gets no new connections until it reports again. One tick (200 ms) is less than a
@@ -40,8 +40,7 @@ const WHOLE: f64 = 1000.0;
 #[derive(Debug)]
 pub struct Balancer {
     members: Box<[Member]>,
-    /// How many loops serve. They are the first ones.
-    serving: watch::Sender<usize>,
+    duty: watch::Sender<Duty>,
     scaler: Mutex<Scaler>,
     /// The interval of reports, in nanoseconds.
     tick: u64,
@@ -103,20 +102,25 @@ impl Balancer {
             Scaler { policy: ScalingPolicy::new(loops), spare: Spare::default(), decided: 0 };
         Balancer {
             members: (0..loops).map(|_| Member::default()).collect(),
-            serving: watch::Sender::new(1),
+            duty: watch::Sender::new(Duty::ALONE),
             scaler: Mutex::new(scaler),
             tick: tick.as_nanos() as u64,
         }
     }
 
     /// Whether a loop serves HTTP.
-    pub fn serves(&self, index: usize) -> bool {
-        index < *self.serving.borrow()
+    fn serves(&self, index: usize) -> bool {
+        index < self.duty.borrow().serving
     }
 
-    /// The number of loops that serve HTTP, to wait for its changes.
-    pub fn serving(&self) -> watch::Receiver<usize> {
-        self.serving.subscribe()
+    /// Whether a loop accepts connections of HTTP clients.
+    pub fn listens(&self, index: usize) -> bool {
+        index < self.duty.borrow().listening
+    }
+
+    /// What the loops do, to wait for its changes.
+    pub fn duty(&self) -> watch::Receiver<Duty> {
+        self.duty.subscribe()
     }
 
     /// The loop for a new HTTP connection: of the loops that serve and are not held up, the one
@@ -124,7 +128,7 @@ impl Balancer {
     /// their limit, any loop is chosen. `now` is in nanoseconds.
     pub fn for_client(&self, asking: usize, now: u64) -> usize {
         let load = |index: usize| (self.is_late(index, LATE, now), self.clients(index));
-        let least = least_of(asking, *self.serving.borrow(), load);
+        let least = least_of(asking, self.duty.borrow().serving, load);
         if load(least).1 < CLIENTS { least } else { least_of(asking, self.members.len(), load) }
     }
 
@@ -243,9 +247,9 @@ impl Balancer {
         let clients = (0..self.members.len()).map(|index| self.clients(index)).sum();
         let facts = Facts { now, demand: f64::from(demand) / WHOLE, clients, is_held_up };
         let Scaler { policy, spare, .. } = scaler;
-        let serving = policy.decide(facts, || spare.look(now));
-        self.serving.send_if_modified(|before| std::mem::replace(before, serving) != serving);
-        self.share_out(serving, clients, now);
+        let duty = policy.decide(facts, || spare.look(now));
+        self.duty.send_if_modified(|before| std::mem::replace(before, duty) != duty);
+        self.share_out(duty.serving, clients, now);
     }
 
     /// Counts the surplus connections of each loop. A small difference is left alone: connections
@@ -406,5 +410,14 @@ mod tests {
         assert_eq!(clients(&balancer), [CLIENTS, 10]);
         report(&balancer, &[0, 1], 1..2, 0.0);
         assert!(balancer.serves(1));
+    }
+    #[test]
+    fn of_many_loops_some_listen() {
+        let balancer = with(6, 5 * CLIENTS + 1);
+        report(&balancer, &[0, 1, 2, 3, 4, 5], 1..2, 0.0);
+        assert!(balancer.serves(5) && balancer.listens(3) && !balancer.listens(4));
+        // The last loop does not report any more: those that listen could be the next.
+        report(&balancer, &[0, 1, 2, 3, 4], 2..6, 0.0);
+        assert!((0..6).all(|index| balancer.listens(index)));
     }
 }

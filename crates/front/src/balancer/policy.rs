@@ -36,6 +36,12 @@ const TWICE: u32 = 2;
 /// the smallest number of slots that a loop has there.
 pub const CLIENTS: usize = 256;
 
+/// Of the loops that serve, so many wait for new clients; they hand most of them over. The kernel
+/// wakes each loop that waits for every connection, and all but one find it taken: with 16, a
+/// connection cost 15 calls of accept and 17 context switches, with 4 it costs 5 and 7. A single
+/// one would let all new clients wait for its turn.
+const LISTENING: usize = 4;
+
 /// How long fewer loops must have sufficed before fewer serve. Much shorter, and each pause between
 /// two bursts would move connections; much longer only wastes context switches.
 const CALM: Duration = Duration::from_secs(1);
@@ -57,6 +63,20 @@ pub struct Facts {
     pub is_held_up: bool,
 }
 
+/// How many loops do what. They are the first ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Duty {
+    /// They have connections of HTTP clients.
+    pub serving: usize,
+    /// They accept them, too.
+    pub listening: usize,
+}
+
+impl Duty {
+    /// Of one loop, until there is more to do.
+    pub const ALONE: Duty = Duty { serving: 1, listening: 1 };
+}
+
 /// The number of loops that serve, and what led to it. Times in nanoseconds.
 #[derive(Debug)]
 pub struct ScalingPolicy {
@@ -75,15 +95,17 @@ impl ScalingPolicy {
         ScalingPolicy { loops, serving: 1, wanting: 0, calm_since: None, wary_until: 0 }
     }
 
-    /// How many loops serve from now on. `spare` gives the number of processors that were idle
+    /// What the loops do from now on. While one is held up, all of them accept: those that
+    /// otherwise do could all be held up. `spare` gives the number of processors that were idle
     /// lately. It is called only if that matters. If it gives `None`, enough are assumed to be
     /// idle.
-    pub fn decide(&mut self, facts: Facts, spare: impl FnOnce() -> Option<f64>) -> usize {
+    pub fn decide(&mut self, facts: Facts, spare: impl FnOnce() -> Option<f64>) -> Duty {
         let Facts { now, demand, clients, is_held_up } = facts;
         if is_held_up {
             self.wary_until = now + WARY.as_nanos() as u64;
         }
-        let least = if now < self.wary_until { self.loops } else { clients.div_ceil(CLIENTS) };
+        let is_wary = now < self.wary_until;
+        let least = if is_wary { self.loops } else { clients.div_ceil(CLIENTS) };
         let enough = ((demand / AMPLE).ceil() as usize).max(least).clamp(1, self.loops);
         let is_busy = self.serving < self.loops && demand > BUSY * self.serving as f64;
         let spare = if is_busy { spare().unwrap_or(f64::INFINITY) } else { 0.0 };
@@ -94,14 +116,19 @@ impl ScalingPolicy {
             .is_some_and(|since| now.saturating_sub(since) >= CALM.as_nanos() as u64);
         if self.wanting >= TWICE {
             self.wanting = 0;
-            let more = (spare.ceil() as usize).clamp(1, self.serving);
+            // What else is done for the requests, mostly by workers, needs its part of the idle
+            // processors too. There are as many processors as loops, unless the configuration says
+            // otherwise.
+            let used = (self.loops as f64 - spare).max(demand);
+            let more = ((spare * demand / used) as usize).clamp(1, self.serving);
             self.serving = (self.serving + more).min(self.loops);
         } else if is_calm {
             self.calm_since = None;
             self.serving = enough;
         }
         self.serving = self.serving.max(least.min(self.loops));
-        self.serving
+        let listening = if is_wary { self.serving } else { self.serving.min(LISTENING) };
+        Duty { serving: self.serving, listening }
     }
 }
 
@@ -124,7 +151,10 @@ mod tests {
             self.now += 200_000_000;
             let mut facts = Facts { now: self.now, demand: 0.1, clients: 64, is_held_up: false };
             change(&mut facts);
-            self.policy.decide(facts, || spare)
+            let duty = self.policy.decide(facts, || spare);
+            let is_wary = self.now < self.policy.wary_until;
+            assert_eq!(duty.listening, if is_wary { duty.serving } else { duty.serving.min(4) });
+            duty.serving
         }
 
         fn then(&mut self, demand: f64, spare: Option<f64>) -> usize {
@@ -191,6 +221,33 @@ mod tests {
         assert_eq!([with(256), with(257), with(600), with(100_000)], [1, 2, 3, 4]);
         let fewer: Vec<_> = (0..7).map(|_| with(300)).collect();
         assert_eq!(fewer, [4, 4, 4, 4, 4, 2, 2]);
+    }
+
+    /// How many loops serve in the end, and after how many seconds, on a machine whose clients ask
+    /// as soon as they are answered. A request takes so many microseconds of a loop, and of a
+    /// worker.
+    fn settle(cores: usize, of_loop: f64, of_worker: f64) -> (usize, f64) {
+        let mut shift = Shift::of(cores);
+        let mut since = (1, 0);
+        for tick in 1..100 {
+            let serving = since.0 as f64;
+            // Either the loops have no more time, or the machine has none.
+            let rate = (serving / of_loop).min(cores as f64 / (of_loop + of_worker));
+            let spare = cores as f64 - rate * (of_loop + of_worker);
+            let now = shift.then(rate * of_loop, Some(spare));
+            since = if now == since.0 { since } else { (now, tick) };
+        }
+        (since.0, f64::from(since.1) / 5.0)
+    }
+
+    /// The costs, and what comes of them, are those of `bench/driver/many_cores.py`.
+    #[test]
+    fn as_many_loops_serve_as_there_are_cores_for_them() {
+        let of_cores = [(1, 1, 0.0), (2, 2, 0.4), (4, 3, 0.8), (16, 13, 2.0), (64, 50, 2.8)];
+        for (cores, loops, seconds) in of_cores {
+            assert_eq!(settle(cores, 12.6, 3.7), (loops, seconds), "{cores} cores, empty script");
+            assert_eq!(settle(cores, 12.6, 5000.0), (1, 0.0), "{cores} cores, 5 ms");
+        }
     }
 
     #[test]

@@ -166,12 +166,12 @@ impl EventLoop {
 }
 
 async fn accept(this: Arc<EventLoop>, mut listener: Listener) {
-    let mut serving = this.context.balancer.serving();
+    let mut duty = this.context.balancer.duty();
     loop {
-        if listener.is_for_clients() && !this.context.balancer.serves(this.context.index) {
+        if listener.is_for_clients() && !this.context.balancer.listens(this.context.index) {
             let rest = async {
                 // The sender cannot be gone: the balancer lives as long as its loops.
-                let _ = serving.wait_for(|serving| this.context.index < *serving).await;
+                let _ = duty.wait_for(|duty| this.context.index < duty.listening).await;
             };
             listener = match listener.suspended(rest, TICK).await {
                 Ok(listener) => listener,
@@ -185,7 +185,7 @@ async fn accept(this: Arc<EventLoop>, mut listener: Listener) {
                 // at once would be a busy loop.
                 Err(_) => tokio::time::sleep(TICK).await,
             },
-            _ = serving.changed(), if listener.is_for_clients() => {}
+            _ = duty.changed(), if listener.is_for_clients() => {}
         }
     }
 }
