@@ -50,9 +50,9 @@ impl ParamSink for Writer {
 
 fn describe_addresses(addresses: &Addresses, mut field: impl FnMut(Field, &[u8])) {
     let mut number = Decimal::default();
-    field(Field::ServerAddr, addresses.text.local.as_bytes());
+    field(Field::ServerAddr, addresses.text().local.as_bytes());
     field(Field::ServerPort, number.text(addresses.local.port().into()));
-    field(Field::RemoteAddr, addresses.text.peer.as_bytes());
+    field(Field::RemoteAddr, addresses.text().peer.as_bytes());
     field(Field::RemotePort, number.text(addresses.peer.port().into()));
 }
 

@@ -18,13 +18,13 @@ pub struct Addresses {
     pub peer: SocketAddr,
     /// The address on which the connection came in.
     pub local: SocketAddr,
-    /// Both addresses as text.
-    pub text: Text,
+    /// Both as text; written for the first who asks.
+    text: OnceLock<Text>,
     /// Both with their ports, as records of requests have them; written with the first record.
     pub record: OnceLock<Fields>,
 }
 
-/// Addresses as text, written once for each connection.
+/// Addresses as text.
 pub struct Text {
     /// The client's address, without the port.
     pub peer: String,
@@ -35,8 +35,14 @@ pub struct Text {
 impl Addresses {
     /// The addresses of a connection between these two.
     pub fn new(peer: SocketAddr, local: SocketAddr) -> Addresses {
-        let text = Text { peer: peer.ip().to_string(), local: local.ip().to_string() };
-        Addresses { peer, local, text, record: OnceLock::new() }
+        Addresses { peer, local, text: OnceLock::new(), record: OnceLock::new() }
+    }
+
+    /// Both addresses as text.
+    pub fn text(&self) -> &Text {
+        let Addresses { peer, local, .. } = self;
+        let write = || Text { peer: peer.ip().to_string(), local: local.ip().to_string() };
+        self.text.get_or_init(write)
     }
 }
 

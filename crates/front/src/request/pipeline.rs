@@ -72,7 +72,7 @@ where
     ledger.stamp(Phase::Head, now);
     let mut guard = RequestGuard::new(Some(client.clone()), ledger);
     guard.entry = log.map(|log| {
-        let entry = LogEntry::new(&client.addresses().text.peer, &request, host(&request));
+        let entry = LogEntry::new(&client.addresses().text().peer, &request, host(&request));
         Box::new((entry, log.clone()))
     });
     let site_index = || context.site_of(host(&request)).index;

@@ -130,7 +130,7 @@ async fn begin(
         &config.affinity,
         call.request,
         call.variables,
-        &call.arrival.caller.addresses().text.peer,
+        &call.arrival.caller.addresses().text().peer,
     );
     let mut attempts = upstream.attempts(call.arrival.context.index, Arc::new(request), key);
     loop {

@@ -62,9 +62,9 @@ impl Origin<'_> {
             Attribute::Method => self.parts.method.as_str(),
             Attribute::Uri => target(uri),
             Attribute::OrigUri => target(self.original),
-            Attribute::RemoteIp | Attribute::RemoteAddr => &self.addresses.text.peer,
+            Attribute::RemoteIp | Attribute::RemoteAddr => &self.addresses.text().peer,
             Attribute::RemotePort => return Some(self.addresses.peer.port().to_string().into()),
-            Attribute::ServerAddr => &self.addresses.text.local,
+            Attribute::ServerAddr => &self.addresses.text().local,
             Attribute::ServerPort => return Some(self.addresses.local.port().to_string().into()),
             Attribute::Protocol => protocol(self.parts.version),
             Attribute::ServerName => {
@@ -84,9 +84,9 @@ impl Origin<'_> {
         each(b"SERVER_PROTOCOL", protocol(self.parts.version).as_bytes());
         each(b"REQUEST_SCHEME", self.scheme.as_bytes());
         each(b"DOCUMENT_ROOT", &self.site.root);
-        each(b"REMOTE_ADDR", self.addresses.text.peer.as_bytes());
+        each(b"REMOTE_ADDR", self.addresses.text().peer.as_bytes());
         each(b"REMOTE_PORT", self.addresses.peer.port().to_string().as_bytes());
-        each(b"SERVER_ADDR", self.addresses.text.local.as_bytes());
+        each(b"SERVER_ADDR", self.addresses.text().local.as_bytes());
         each(b"SERVER_PORT", self.addresses.local.port().to_string().as_bytes());
         for (name, value) in &self.parts.headers {
             let mut variable = name.as_str().replace('-', "_").to_ascii_uppercase();
