@@ -7,11 +7,10 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 /// are for the server alone (RFC 9110 section 7.6.1); `Connection` itself stays until
 /// [`drop_connection_fields`] reads it.
 pub fn put_header(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
-    const OF_THE_CONNECTION: [HeaderName; 4] =
-        [header::TRANSFER_ENCODING, header::UPGRADE, header::TRAILER, header::TE];
-    if OF_THE_CONNECTION.contains(&name)
-        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
-    {
+    if matches!(
+        name.as_str(),
+        "transfer-encoding" | "upgrade" | "trailer" | "te" | "keep-alive" | "proxy-connection"
+    ) {
         return;
     }
     // The length frames the message: only a plain number, and only one, may pass.

@@ -1,5 +1,6 @@
 //! Maps host names to sites.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -37,8 +38,11 @@ impl Hosts {
         if self.exact.is_empty() && self.below.is_empty() {
             return 0;
         }
-        let name = strip_port(host).trim_end_matches('.').to_ascii_lowercase();
-        if let Some(index) = self.exact.get(&name) {
+        let name = strip_port(host).trim_end_matches('.');
+        // Browsers send names in lower case.
+        let is_lower = !name.bytes().any(|byte| byte.is_ascii_uppercase());
+        let name = if is_lower { Cow::from(name) } else { name.to_ascii_lowercase().into() };
+        if let Some(index) = self.exact.get(&*name) {
             return *index;
         }
         let below = self
