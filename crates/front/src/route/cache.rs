@@ -3,28 +3,27 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::Script;
 
 /// How long a script is assumed to be still there. If it is gone, PHP itself answers "file not
-/// found", so a second is harmless, and saves nearly all of the system calls.
-const FRESH: Duration = Duration::from_secs(1);
+/// found", so a second is harmless, and saves nearly all of the system calls. In nanoseconds.
+const FRESH: u64 = 1_000_000_000;
 /// Most scripts remembered: more than any application calls by name. Above it, all are forgotten.
 const MOST: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Cache {
-    scripts: HashMap<Arc<[u8]>, (Script, Instant)>,
+    scripts: HashMap<Arc<[u8]>, (Script, u64)>,
 }
 
 impl Cache {
-    pub(super) fn get(&self, name: &[u8], now: Instant) -> Option<Script> {
+    pub(super) fn get(&self, name: &[u8], now: u64) -> Option<Script> {
         let (script, found) = self.scripts.get(name)?;
-        (now.saturating_duration_since(*found) < FRESH).then(|| script.clone())
+        (now.saturating_sub(*found) < FRESH).then(|| script.clone())
     }
 
-    pub(super) fn put(&mut self, script: Script, now: Instant) {
+    pub(super) fn put(&mut self, script: Script, now: u64) {
         if self.scripts.len() >= MOST && !self.scripts.contains_key(&script.script_name) {
             self.scripts.clear();
         }
@@ -44,10 +43,10 @@ mod tests {
     #[test]
     fn entries_live_for_a_second() {
         let mut cache = Cache::default();
-        let now = Instant::now();
+        let now = tokamak_cost::coarse();
         cache.put(script("/a.php"), now);
         assert_eq!(cache.get(b"/a.php", now), Some(script("/a.php")));
-        assert_eq!(cache.get(b"/a.php", now + Duration::from_millis(999)), Some(script("/a.php")));
+        assert_eq!(cache.get(b"/a.php", now + FRESH - 1), Some(script("/a.php")));
         assert_eq!(cache.get(b"/a.php", now + FRESH), None);
         assert_eq!(cache.get(b"/b.php", now), None);
         cache.put(script("/a.php"), now + FRESH);
@@ -57,7 +56,7 @@ mod tests {
     #[test]
     fn the_number_of_entries_is_bounded() {
         let mut cache = Cache::default();
-        let now = Instant::now();
+        let now = tokamak_cost::coarse();
         for number in 0..3 * MOST {
             cache.put(script(&format!("/{number}.php")), now);
             assert!(cache.scripts.len() <= MOST);

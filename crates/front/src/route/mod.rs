@@ -32,7 +32,6 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use http::Uri;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
@@ -154,13 +153,13 @@ impl Router {
 
     /// Decides what answers a request for `uri`.
     pub fn find(&self, uri: &Uri) -> Decision {
-        self.find_at(uri.path().as_bytes(), uri.query(), Instant::now())
+        self.find_at(uri.path().as_bytes(), uri.query(), tokamak_cost::coarse())
     }
 
     /// As [`Router::find`], for a decoded path.
     pub fn find_decoded(&self, path: &[u8], query: Option<&str>) -> Decision {
         let encoded = percent_encode(path, REDIRECT_PATH).to_string();
-        self.find_at(encoded.as_bytes(), query, Instant::now())
+        self.find_at(encoded.as_bytes(), query, tokamak_cost::coarse())
     }
 
     /// Decides what answers a request for a file anywhere on the disk. A file below the root is
@@ -186,12 +185,12 @@ impl Router {
     /// [clean]: clean
     pub fn find_plain(&self, path: &[u8]) -> Target {
         match path::refuse_hidden(path) {
-            Ok(()) => self.decide(path, None, Instant::now()),
+            Ok(()) => self.decide(path, None, tokamak_cost::coarse()),
             Err(_) => Target::NotFound,
         }
     }
 
-    fn find_at(&self, encoded: &[u8], query: Option<&str>, now: Instant) -> Decision {
+    fn find_at(&self, encoded: &[u8], query: Option<&str>, now: u64) -> Decision {
         let nothing =
             |target| Decision { target, path: Vec::new(), authorizer: None, filter: None };
         let Ok(path) = path::resolved(encoded) else { return nothing(Target::BadRequest) };
@@ -248,7 +247,7 @@ impl Router {
         Target::Application(script, upstream)
     }
 
-    fn decide(&self, path: &[u8], query: Option<&str>, now: Instant) -> Target {
+    fn decide(&self, path: &[u8], query: Option<&str>, now: u64) -> Target {
         for end in path::script_ends(path) {
             match self.script(&path[..end], now) {
                 Look::Script(script) => {
@@ -281,7 +280,7 @@ impl Router {
 
     /// The target for a directory whose path lacks the slash at its end. Without an index file
     /// there is no redirect, because the front controller might redirect back.
-    fn directory(&self, path: &[u8], query: Option<&str>, now: Instant) -> Target {
+    fn directory(&self, path: &[u8], query: Option<&str>, now: u64) -> Target {
         let slashed = [path, b"/"].concat();
         match self.index(&slashed, now) {
             Target::NotFound => self.front_controller(now),
@@ -299,7 +298,7 @@ impl Router {
     }
 
     /// The target for a directory's first index file. The directory's path ends with a slash.
-    fn index(&self, directory: &[u8], now: Instant) -> Target {
+    fn index(&self, directory: &[u8], now: u64) -> Target {
         for name in &self.index {
             let path = [directory, name.as_bytes()].concat();
             if path.ends_with(b".php") {
@@ -319,7 +318,7 @@ impl Router {
         Target::NotFound
     }
 
-    fn front_controller(&self, now: Instant) -> Target {
+    fn front_controller(&self, now: u64) -> Target {
         let Some(path) = &self.front_controller else { return Target::NotFound };
         match self.script(path, now) {
             Look::Script(script) => Target::Script(script),
@@ -328,7 +327,7 @@ impl Router {
         }
     }
 
-    fn script(&self, path: &[u8], now: Instant) -> Look {
+    fn script(&self, path: &[u8], now: u64) -> Look {
         if let Some(script) = self.scripts().get(path, now) {
             return Look::Script(script);
         }

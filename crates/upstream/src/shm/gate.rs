@@ -91,7 +91,8 @@ impl Gate {
     /// # Errors
     /// [`Refused`].
     pub fn submit(&self, record: &[u8], body: Body) -> Result<QueuedRequest, (Refused, Body)> {
-        self.submit_at(record, body, tokamak_cost::now())
+        // The time only bounds the wait.
+        self.submit_at(record, body, tokamak_cost::coarse())
     }
 
     /// The same, at this time.
