@@ -7,7 +7,7 @@ mod run;
 mod timeouts;
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
@@ -187,7 +187,8 @@ impl EventLoop {
         self.context.balancer.joined(self.context.index, is_client);
         let position = self.connections().reserve();
         let open = OpenConnection { event_loop: self.clone(), position, is_client };
-        let task = tokio::spawn(attended(self.clone(), converse(open)));
+        // Boxed, because it is large, and copied several times on its way into the runtime.
+        let task = tokio::spawn(attended(self.clone(), Box::pin(converse(open))));
         self.connections().open[position] = Some((task.abort_handle(), watched));
     }
 
@@ -210,8 +211,7 @@ impl EventLoop {
 
 /// Runs a connection's task, and attends to the pools whenever the task is polled, because it may
 /// keep the event loop busy.
-async fn attended(event_loop: Arc<EventLoop>, task: impl Future<Output = ()>) {
-    let mut task = pin!(task);
+async fn attended(event_loop: Arc<EventLoop>, mut task: Pin<Box<impl Future<Output = ()>>>) {
     poll_fn(|cx| {
         event_loop.attend(tokamak_cost::now());
         task.as_mut().poll(cx)
