@@ -201,7 +201,11 @@ impl EventLoop {
     /// Attends to the pools if that is due. An event loop attends to them when it is about to
     /// sleep, but a busy loop never sleeps. So every task that can keep it busy calls this (see
     /// [`attended`]).
-    fn attend(&self, now: u64) {
+    fn attend(&self) {
+        if self.gates.is_empty() {
+            return;
+        }
+        let now = tokamak_cost::now();
         if now.saturating_sub(self.attended.load(Ordering::Relaxed)) >= ATTEND_EVERY {
             self.attended.store(now, Ordering::Relaxed);
             self.gates.iter().for_each(|gate| gate.attend());
@@ -213,7 +217,7 @@ impl EventLoop {
 /// keep the event loop busy.
 async fn attended(event_loop: Arc<EventLoop>, mut task: Pin<Box<impl Future<Output = ()>>>) {
     poll_fn(|cx| {
-        event_loop.attend(tokamak_cost::now());
+        event_loop.attend();
         task.as_mut().poll(cx)
     })
     .await;

@@ -152,7 +152,7 @@ impl EventLoop {
                 true
             }
         };
-        self.attend(now);
+        self.attend();
         gates.iter().for_each(|gate| gate.tick(now));
         context.upstreams.iter().for_each(|upstream| upstream.tick(context.index, now));
         // If the loop was held up, first read what clients have sent meanwhile, before timeouts are
