@@ -8,14 +8,15 @@
 #include "state.h"
 
 /* nginx's rule: a name of other characters is dropped. An underscore could spoof a dash
- * ("X_Real_Ip"), a dot or a bracket would be mangled by PHP. "Proxy" would become HTTP_PROXY, which
- * libraries take for a setting. */
+ * ("X_Real_Ip"), a dot or a bracket would be mangled by PHP. */
+static const bool is_passed[256] = {
+    ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['0' ... '9'] = true, ['-'] = true};
+
+/* "Proxy" would become HTTP_PROXY, which libraries take for a setting. */
 int headers_is_passed(const shim_text *name)
 {
     for (size_t i = 0; i < name->len; i++) {
-        unsigned char c = (unsigned char)name->at[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-              c == '-')) {
+        if (!is_passed[(unsigned char)name->at[i]]) {
             return 0;
         }
     }

@@ -65,6 +65,7 @@ int shim_start(const shim_config *config)
         return 1;
     }
     find_modules(&shim.modules);
+    shim.filter_default = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("filter.default"));
     for (size_t i = 0; i < config->locked_count; i++) {
         zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), config->locked[i],
                                                        strlen(config->locked[i]));

@@ -53,9 +53,12 @@ static bool run_outside(void (*part)(void))
 
 bool request_run_shutdown_functions(void)
 {
-    bool whole = run_outside(php_call_shutdown_functions);
+    bool whole = true;
 
-    php_free_shutdown_functions();
+    if (BG(user_shutdown_function_names)) {
+        whole = run_outside(php_call_shutdown_functions);
+        php_free_shutdown_functions();
+    }
     return whole;
 }
 
@@ -121,6 +124,16 @@ void request_settle_output(void)
     }
 }
 
+/* The first header, and one that is right: sapi_add_header() would look for others of its name, and
+ * through its characters. */
+static void put_version_header(void)
+{
+    const size_t len = sizeof(SAPI_PHP_VERSION_HEADER) - 1;
+    sapi_header_struct header = {estrndup(SAPI_PHP_VERSION_HEADER, len), len};
+
+    zend_llist_add_element(&SG(sapi_headers).headers, &header);
+}
+
 /* As php_request_startup(), inside of a script. May jump. */
 static void start_request(const shim_request *request)
 {
@@ -139,7 +152,7 @@ static void start_request(const shim_request *request)
         zend_set_timeout(PG(max_input_time), 1);
     }
     if (PG(expose_php) && !SG(headers_sent)) {
-        sapi_add_header(SAPI_PHP_VERSION_HEADER, sizeof(SAPI_PHP_VERSION_HEADER) - 1, 1);
+        put_version_header();
     }
     if (PG(output_handler) && PG(output_handler)[0]) {
         zval handler;

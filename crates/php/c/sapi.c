@@ -62,11 +62,17 @@ static void on_flush(void *context)
     }
 }
 
+/* Characters of a header's name (RFC 9110, "token"). */
+static const bool is_of_name[256] = {
+    ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['0' ... '9'] = true, ['!'] = true, ['#'] = true,
+    ['$'] = true, ['%'] = true, ['&'] = true, ['\''] = true, ['*'] = true, ['+'] = true,
+    ['-'] = true, ['.'] = true, ['^'] = true, ['_'] = true, ['`'] = true, ['|'] = true,
+    ['~'] = true};
+
 static int is_name(const char *at, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)at[i];
-        if (c <= ' ' || c >= 127 || strchr("\"(),/:;<=>?@[\\]{}", c)) {
+        if (!is_of_name[(unsigned char)at[i]]) {
             return 0;
         }
     }

@@ -52,6 +52,7 @@ typedef struct {
 typedef struct {
     const shim_config *config;
     known_modules modules;
+    const zend_ini_entry *filter_default; /* the setting of this name; NULL: PHP is without it */
     script_state script;
     int worker_script;      /* a worker script runs in this process */
     int is_copy;            /* the script has forked, and this is the child */

@@ -92,7 +92,8 @@ static void arm_superglobals(void)
             global->armed = armed;
         }
     } ZEND_HASH_FOREACH_END();
-    if (PG(register_argc_argv)) {
+    /* PHP builds it for nobody, if $_SERVER is made later. */
+    if (PG(register_argc_argv) && Z_TYPE(PG(http_globals)[TRACK_VARS_SERVER]) == IS_ARRAY) {
         php_build_argv(SG(request_info).query_string, &PG(http_globals)[TRACK_VARS_SERVER]);
     }
 }

@@ -32,8 +32,10 @@ static uint32_t places[KEY_COUNT];
  * when filter_input() is called (functions.c), which saves about 6 µs a request. */
 static int has_filter(void)
 {
-    const char *name = zend_ini_string("filter.default", sizeof("filter.default") - 1, 0);
-    return name && *name && strcmp(name, "unsafe_raw") != 0 && sapi_module.input_filter;
+    const zend_string *name = shim.filter_default ? shim.filter_default->value : NULL;
+
+    return name && ZSTR_LEN(name) > 0 && !zend_string_equals_literal(name, "unsafe_raw") &&
+           sapi_module.input_filter;
 }
 
 typedef struct {
@@ -94,20 +96,27 @@ static void put_parameters(const sink *to)
     }
 }
 
-/* The value of a key that every request over HTTP has; the caller owns it. */
-static zend_string *value_of(int key)
+/* Values: the caller owns them. */
+static zend_string *field_value(int field)
+{
+    const shim_text *text = &serving->request->field[field];
+
+    return zend_string_init_fast(text->at, text->len);
+}
+
+static zend_string *user_value(void)
 {
     const char *user = SG(request_info).auth_user;
-    const shim_text *field;
 
-    if (key == KEY_USER) {
-        return user ? zend_string_init(user, strlen(user), 0) : ZSTR_EMPTY_ALLOC();
-    }
-    if (constants[key]) {
-        return constants[key];
-    }
-    field = &serving->request->field[key];
-    return field->len ? zend_string_init(field->at, field->len, 0) : ZSTR_EMPTY_ALLOC();
+    return user ? zend_string_init(user, strlen(user), 0) : ZSTR_EMPTY_ALLOC();
+}
+
+/* Of a key that every request over HTTP has. */
+static zend_string *value_of(int key)
+{
+    return key < SHIM_FIELD_COUNT ? field_value(key)
+           : key == KEY_USER      ? user_value()
+                                  : constants[key];
 }
 
 /* What not every request over HTTP has. */
@@ -153,11 +162,10 @@ static bool put_all_at_once(const sink *to)
         !template_fill(array, template)) {
         return false;
     }
-    for (int i = 0; i < KEY_COUNT; i++) {
-        if (!constants[i]) {
-            ZVAL_STR(&array->arData[places[i]].val, value_of(i));
-        }
+    for (int i = 0; i < SHIM_FIELD_COUNT; i++) {
+        ZVAL_STR(&array->arData[places[i]].val, field_value(i));
     }
+    ZVAL_STR(&array->arData[places[KEY_USER]].val, user_value());
     put_rest(to);
     return true;
 }
@@ -207,13 +215,9 @@ static void put_both(const sink *to)
 /* For $_SERVER, and $_ENV (variables_order with E). */
 static void import(zval *array)
 {
-    sink to = {array, 0};
+    const int is_env = Z_ARR_P(array) == Z_ARR(PG(http_globals)[TRACK_VARS_ENV]);
 
-    if (serving->request && has_filter()) {
-        to.filter = Z_ARR_P(array) == Z_ARR(PG(http_globals)[TRACK_VARS_ENV]) ? PARSE_ENV
-                                                                              : PARSE_SERVER;
-    }
-    put_both(&to);
+    put_both(&(sink){array, !has_filter() ? 0 : is_env ? PARSE_ENV : PARSE_SERVER});
 }
 
 /* For getenv(), which no filter sees. */
@@ -228,7 +232,7 @@ void variables_register(zval *array)
 {
     sink to = {array, has_filter() ? PARSE_SERVER : 0};
 
-    import(array);
+    put_both(&to);
     if (serving->request) {
         put_self(&to);
         serving->filter_fed = to.filter != 0;

@@ -37,21 +37,27 @@ pub(super) trait Word<T> {
 macro_rules! words {
     ($($Atomic:ident $number:ident)*) => {$(
         impl Word<$number> for $Atomic {
+            #[inline]
             fn load(&self, order: Ordering) -> $number {
                 self.load(order)
             }
+            #[inline]
             fn store(&self, value: $number, order: Ordering) {
                 self.store(value, order);
             }
+            #[inline]
             fn fetch_add(&self, value: $number, order: Ordering) -> $number {
                 self.fetch_add(value, order)
             }
+            #[inline]
             fn fetch_and(&self, bits: $number, order: Ordering) -> $number {
                 self.fetch_and(bits, order)
             }
+            #[inline]
             fn fetch_or(&self, bits: $number, order: Ordering) -> $number {
                 self.fetch_or(bits, order)
             }
+            #[inline]
             fn compare_exchange(
                 &self,
                 old: $number,

@@ -146,7 +146,7 @@ impl Job {
     /// # Errors
     /// [`Gone`], also when the texts are larger than the ring.
     pub fn usage(&mut self, usage: &Usage<'_>) -> Result<(), Gone> {
-        let mut frame = vec![0; FRAME_HEAD];
+        let mut frame = begin_frame();
         usage.put(&mut frame);
         self.put_frame(KIND_USAGE, frame)
     }
@@ -230,7 +230,7 @@ impl Job {
         status: u16,
         headers: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<(), Gone> {
-        let mut frame = vec![0; FRAME_HEAD];
+        let mut frame = begin_frame();
         if !put_head(&mut frame, status, headers) {
             return Err(Gone);
         }
@@ -306,6 +306,13 @@ impl Job {
             wake::futex_wait(&head.worker.waits, 1, wake::LONGEST_SLEEP);
         }
     }
+}
+
+/// A frame whose head is written last, with room for what most heads need.
+fn begin_frame() -> Vec<u8> {
+    let mut frame = Vec::with_capacity(1024);
+    frame.extend_from_slice(&[0; FRAME_HEAD]);
+    frame
 }
 
 impl Drop for Job {

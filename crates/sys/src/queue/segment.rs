@@ -22,6 +22,12 @@ pub struct Segment {
     fd: OwnedFd,
     base: NonNull<u8>,
     geometry: Geometry,
+    // What follows from the geometry, worked out once: a request asks for these dozens of times.
+    cells: u32,
+    cells_at: usize,
+    board_at: usize,
+    slots_at: usize,
+    slot_size: usize,
 }
 
 // SAFETY: the mapping is shared memory that is only touched through atomics and bounded copies;
@@ -83,7 +89,7 @@ impl Segment {
         ftruncate(&fd, geometry.len() as u64)?;
         // A worker that could shorten the file would kill the front with SIGBUS.
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let segment = Segment { base: map(&fd, geometry.len())?, fd, geometry };
+        let segment = Segment::over(map(&fd, geometry.len())?, fd, geometry);
         let header = segment.header();
         // SAFETY: nobody else has the segment yet; `geometry` is plain data inside the mapping.
         unsafe { (&raw const header.geometry).cast_mut().write(geometry) };
@@ -121,7 +127,7 @@ impl Segment {
             None
         };
         match bad {
-            None => Ok(Segment { fd, base, geometry }),
+            None => Ok(Segment::over(base, fd, geometry)),
             Some(bad) => {
                 // SAFETY: mapped above with this length, no reference left.
                 let _ = unsafe { munmap(base.as_ptr().cast(), len) };
@@ -141,7 +147,21 @@ impl Segment {
                 "the queue's sizes do not fit its memory",
             ));
         }
-        Ok(Segment { base: map(&fd, geometry.len())?, fd, geometry })
+        Ok(Segment::over(map(&fd, geometry.len())?, fd, geometry))
+    }
+
+    /// `base` maps all of the segment.
+    fn over(base: NonNull<u8>, fd: OwnedFd, geometry: Geometry) -> Segment {
+        Segment {
+            fd,
+            base,
+            geometry,
+            cells: geometry.cells(),
+            cells_at: geometry.cells_at(),
+            board_at: geometry.board_at(),
+            slots_at: geometry.slots_at(),
+            slot_size: geometry.slot_size(),
+        }
     }
 
     /// The sizes.
@@ -160,7 +180,7 @@ impl Segment {
         let (tail, head) = (&header.tail.0, &header.head.0);
         let depth = tail.load(Ordering::Relaxed).wrapping_sub(head.load(Ordering::Relaxed));
         // Workers may have taken what the tail does not show yet.
-        (depth.cast_signed().max(0) as u32).min(self.geometry.cells())
+        (depth.cast_signed().max(0) as u32).min(self.cells)
     }
 
     pub(super) fn header(&self) -> &Header {
@@ -174,14 +194,16 @@ impl Segment {
     }
 
     pub(super) fn cells(&self) -> impl Iterator<Item = &AtomicU64> {
-        (0..self.geometry.cells()).map(|ticket| self.cell(ticket))
+        (0..self.cells).map(|ticket| self.cell(ticket))
     }
 
+    #[inline]
     pub(super) fn board_entry(&self, worker: u16) -> &BoardEntry {
         assert!(worker < self.geometry.workers);
-        self.at(self.geometry.board_at() + usize::from(worker) * size_of::<BoardEntry>())
+        self.at(self.board_at + usize::from(worker) * size_of::<BoardEntry>())
     }
 
+    #[inline]
     pub(super) fn slot(&self, slot: u32) -> &SlotHead {
         self.at(self.slot_at(slot))
     }
@@ -207,11 +229,13 @@ impl Segment {
         unsafe { self.base.as_ptr().add(self.slot_at(slot) + SLOT_HEAD) }
     }
 
+    #[inline]
     fn slot_at(&self, slot: u32) -> usize {
         assert!(slot < self.geometry.slots());
-        self.geometry.slots_at() + slot as usize * self.geometry.slot_size()
+        self.slots_at + slot as usize * self.slot_size
     }
 
+    #[inline]
     fn at<T>(&self, offset: usize) -> &T {
         debug_assert!(offset + size_of::<T>() <= self.geometry.len());
         debug_assert!(offset.is_multiple_of(align_of::<T>()));
@@ -230,8 +254,8 @@ impl Fifo for Segment {
     }
 
     fn cell(&self, ticket: u32) -> &AtomicU64 {
-        let index = ticket & (self.geometry.cells() - 1);
-        self.at(self.geometry.cells_at() + index as usize * size_of::<AtomicU64>())
+        let index = ticket & (self.cells - 1);
+        self.at(self.cells_at + index as usize * size_of::<AtomicU64>())
     }
 
     fn claim(&self, slot: u32) -> &AtomicU64 {
