@@ -81,6 +81,9 @@ static int is_name(const char *at, size_t len)
 
 shim_pair *sapi_pairs(size_t wanted)
 {
+    if (wanted <= USUAL_PAIRS) {
+        return serving->pairs;
+    }
     if (wanted > shim.pair_room) {
         shim_pair *more = realloc(shim.pairs, wanted * 2 * sizeof(shim_pair));
         if (!more) {

@@ -58,9 +58,11 @@ typedef struct {
     int is_copy;            /* the script has forked, and this is the child */
     int sealed;             /* requests are served from an image, or will be */
     lasting_files *lasting; /* NULL: nothing is rolled back */
-    shim_pair *pairs;       /* for the fields of a response, so many of them; malloc'd */
+    shim_pair *pairs;       /* for a response with more fields than usual; malloc'd */
     size_t pair_room;
 } shim_state;
+
+enum { USUAL_PAIRS = 24 };
 
 /* Where gettext finds the translations of a domain. */
 typedef struct {
@@ -98,6 +100,9 @@ typedef struct {
     volatile sig_atomic_t seconds_left; /* of processor time; 0: no limit */
     size_t memory;                      /* most bytes that PHP held; also after its end */
     process_changes changes;
+    /* for the fields of the response: here and not in a place of their own, which would be one more
+     * page for sealed mode to copy back */
+    shim_pair pairs[USUAL_PAIRS];
 } request_state;
 
 extern shim_state shim;
