@@ -55,6 +55,16 @@ fn a_counter_counts_anew_in_each_request() {
     assert!(!server.log().contains("worker replaced"), "{}", server.log());
 }
 
+/// A call of C has the worker examined at once, and not only after some hundred requests.
+#[test]
+fn room_for_thousands_of_files_does_not_stay() {
+    let server = boot_leaves("counter");
+    assert_eq!(server.text("/index.php?do=many"), "2500");
+    assert_eq!(server.text("/index.php?do=count"), "8 3");
+    server.log_line(&["worker replaced, because a request had thousands of files open"]);
+    assert_eq!(server.text("/index.php?do=count"), "8 3");
+}
+
 /// More rows than the cache holds: some are in the file before the transaction ends.
 #[test]
 fn a_transaction_that_is_left_open_is_rolled_back() {

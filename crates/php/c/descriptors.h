@@ -28,6 +28,9 @@ int descriptors_keep(int first);
 void descriptors_restore(int closely);
 /* Whether each still is what it was; notes a doubt otherwise. */
 void descriptors_check(void);
+/* Whether a request had so many open that closing what is open takes long from now on: the kernel's
+ * table of them never shrinks, and all of it is looked through. */
+int descriptors_table_has_grown(void);
 /* SQLite may have locked a database that the boot has open. */
 int descriptors_were_locked(void);
 void descriptors_note_closed(int fd);

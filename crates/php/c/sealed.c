@@ -228,6 +228,11 @@ static void check_image(uint64_t strays)
 
     image_check(0);
     descriptors_check();
+    /* Not at the first look: where every request has thousands of files open, each would get a
+     * worker of its own. */
+    if (life->check_every > 0 && descriptors_table_has_grown()) {
+        image_note_doubt("a request had thousands of files open, for which the kernel made room");
+    }
     image_get_stats(&after);
     if (after.strays != strays || life->check_every < CHECK_SOON) {
         life->check_every = CHECK_SOON;

@@ -81,6 +81,11 @@ while (tokamak_handle_request(static function () use ($left): void {
             $value = libc()->new('unsigned long');
             echo libc()->read($left, FFI::addr($value), 8), ' ', $value->cdata;
             break;
+        case 'many':
+            for ($files = []; count($files) < 2500; $files[] = fopen('/dev/null', 'r')) {
+            }
+            echo count($files);
+            break;
         case 'leave':
             $left->beginTransaction();
             $left->exec('UPDATE t SET a = 2');
