@@ -5,8 +5,10 @@
 //! connection all callers share. Every call is bounded in time, and in what it may bring. Dropping
 //! a call ends it.
 
+mod deadline;
 pub mod http;
 mod names;
 pub mod redis;
 
+pub use deadline::Deadline;
 pub use names::Names;

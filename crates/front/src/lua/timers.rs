@@ -1,5 +1,5 @@
-//! The timers of one event loop's scripts. They are reused: resetting a timer costs much less than
-//! making one, and the timers that limit the time of scripts hardly ever fire.
+//! The timers of one event loop's scripts. They are reused: to put one off costs much less than to
+//! make one, and the timers that limit the time of scripts hardly ever fire.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,31 +8,28 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokamak_lua::{Value, Waiting};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokamak_outbound::Deadline;
 
 /// Most idle timers that are kept. Ten times more would hold memory after a burst for good; a tenth
 /// would make new timers whenever more than some dozens of scripts run at once.
 const MOST_IDLE: usize = 256;
 
-type Timer = Pin<Box<Sleep>>;
-
 /// The timers of one event loop.
 #[derive(Default)]
 pub struct Timers {
-    idle: Arc<Mutex<Vec<Timer>>>,
+    idle: Arc<Mutex<Vec<Deadline>>>,
 }
 
 impl Timers {
     /// A future that is ready after this time.
     pub fn sleep(&self, time: Duration) -> Waiting {
-        let until = Instant::now() + time;
         let kept = lock(&self.idle).pop();
         let timer = match kept {
             Some(mut timer) => {
-                timer.as_mut().reset(until);
+                timer.set(time);
                 timer
             }
-            None => Box::pin(sleep_until(until)),
+            None => Deadline::new(time),
         };
         Box::pin(TimerWait { timer: Some(timer), idle: self.idle.clone() })
     }
@@ -41,8 +38,8 @@ impl Timers {
 /// A timer in use.
 struct TimerWait {
     /// The timer, until it is given back.
-    timer: Option<Timer>,
-    idle: Arc<Mutex<Vec<Timer>>>,
+    timer: Option<Deadline>,
+    idle: Arc<Mutex<Vec<Deadline>>>,
 }
 
 impl Future for TimerWait {
@@ -50,7 +47,7 @@ impl Future for TimerWait {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(timer) = &mut self.timer {
-            ready!(timer.as_mut().poll(context));
+            ready!(timer.poll(context));
         }
         Poll::Ready(Ok(Value::Nil))
     }
@@ -67,7 +64,7 @@ impl Drop for TimerWait {
     }
 }
 
-fn lock(idle: &Mutex<Vec<Timer>>) -> MutexGuard<'_, Vec<Timer>> {
+fn lock(idle: &Mutex<Vec<Deadline>>) -> MutexGuard<'_, Vec<Deadline>> {
     // Only one thread uses it. The lock is there because the type must be `Sync`.
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
 
 use super::error::HttpError;
 use super::response::{Decoder, Response};
 use super::stream::{Peer, Stream};
+use crate::deadline::Deadline;
 
 /// Room for what is read at once: for a usual response, and for a body of which much is still to
 /// come. With a tenth, each response takes several system calls; ten times more would be memory
@@ -32,9 +32,8 @@ pub struct Connection {
     /// Whether another request may follow: the last response is here to its end, with nothing
     /// behind it.
     is_clean: bool,
-    /// When the present exchange has taken too long. It stays with the connection, as to put off a
-    /// timer costs much less than to make one.
-    pub deadline: Pin<Box<Sleep>>,
+    /// When the present exchange has taken too long.
+    pub deadline: Deadline,
 }
 
 /// A request and its response over a connection.
@@ -46,7 +45,7 @@ pub struct RoundTrip {
 
 impl Connection {
     /// A connection over which nothing was sent.
-    pub fn new(peer: Arc<Peer>, stream: Stream, deadline: Pin<Box<Sleep>>) -> Connection {
+    pub fn new(peer: Arc<Peer>, stream: Stream, deadline: Deadline) -> Connection {
         Connection { peer, stream, input: Vec::new(), is_clean: true, deadline }
     }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::Method;
-use tokio::time::{Instant, Sleep, sleep};
 
 use super::connection::{Connection, RoundTrip};
 use super::error::HttpError;
@@ -16,6 +15,7 @@ use super::request::Request;
 use super::response::{Decoder, Response};
 use super::stream::{self, Peer, Stream};
 use super::{Client, Limits};
+use crate::deadline::Deadline;
 
 /// A request on its way, and all of its response. If it is dropped before, its connection is
 /// closed.
@@ -32,7 +32,7 @@ enum SendState {
     Opening {
         peer: Arc<Peer>,
         stream: Opening,
-        deadline: Pin<Box<Sleep>>,
+        deadline: Deadline,
     },
     Talking {
         connection: Connection,
@@ -59,15 +59,15 @@ impl Sending {
         let mut sending = Sending { client, method, message, limits, state: SendState::Done };
         sending.state = match kept {
             Some(mut connection) => {
-                connection.deadline.as_mut().reset(Instant::now() + limits.time);
+                connection.deadline.set(limits.time);
                 sending.talk(connection, true)
             }
-            None => sending.open(Arc::new(Peer::new(&address)), Box::pin(sleep(limits.time))),
+            None => sending.open(Arc::new(Peer::new(&address)), Deadline::new(limits.time)),
         };
         sending
     }
 
-    fn open(&self, peer: Arc<Peer>, deadline: Pin<Box<Sleep>>) -> SendState {
+    fn open(&self, peer: Arc<Peer>, deadline: Deadline) -> SendState {
         let (names, whom) = (self.client.names.clone(), peer.clone());
         let stream = Box::pin(async move { stream::connect(&names, &whom).await });
         SendState::Opening { peer, stream, deadline }
@@ -100,7 +100,7 @@ impl Future for Sending {
             };
             let outcome = match outcome {
                 Poll::Ready(outcome) => outcome,
-                Poll::Pending if deadline.as_mut().poll(context).is_ready() => {
+                Poll::Pending if deadline.poll(context).is_ready() => {
                     Err(HttpError::Time(sending.limits.time))
                 }
                 Poll::Pending => return Poll::Pending,

@@ -52,7 +52,8 @@ impl Peer {
     pub fn is_at(&self, address: &Address<'_>) -> bool {
         let &Address { port, tls, host, socket } = address;
         (self.port, self.tls, self.socket.as_deref()) == (port, tls, socket)
-            && self.host.as_bytes().eq_ignore_ascii_case(host)
+            // Nearly always it is named in small letters.
+            && (self.host.as_bytes() == host || self.host.as_bytes().eq_ignore_ascii_case(host))
     }
 }
 
@@ -119,4 +120,26 @@ fn trusting() -> io::Result<Arc<ClientConfig>> {
         builder.map_err(io::Error::other)?.with_root_certificates(roots).with_no_client_auth();
     configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(configuration))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_serves_only_addresses_that_differ_in_nothing_but_case() {
+        let address = Address { port: 443, tls: true, host: b"A.example", socket: None };
+        let peer = Peer::new(&address);
+        assert_eq!(peer.to_string(), "a.example:443");
+        assert!(peer.is_at(&address));
+        assert!(peer.is_at(&Address { host: b"a.EXAMPLE", ..address }));
+        for other in [
+            Address { port: 80, ..address },
+            Address { tls: false, ..address },
+            Address { host: b"b.example", ..address },
+            Address { socket: Some(Path::new("/run/a")), ..address },
+        ] {
+            assert!(!peer.is_at(&other), "{other:?}");
+        }
+    }
 }

@@ -28,11 +28,10 @@ pub fn parse(url: &[u8]) -> Result<Url<'_>, &'static str> {
     if url.iter().any(|&byte| is(byte, FORBIDDEN)) {
         return Err(MALFORMED);
     }
-    let (tls, rest) = match (after(url, b"http://"), after(url, b"https://")) {
-        (Some(rest), _) => (false, rest),
-        (_, Some(rest)) => (true, rest),
-        _ => return Err("it begins with neither http:// nor https://"),
-    };
+    let plain = after(url, b"http://").map(|rest| (false, rest));
+    let (tls, rest) = plain
+        .or_else(|| after(url, b"https://").map(|rest| (true, rest)))
+        .ok_or("it begins with neither http:// nor https://")?;
     let end = rest.iter().position(|&byte| is(byte, END)).unwrap_or(rest.len());
     let (authority, rest) = rest.split_at(end);
     let (host, port) = authority.split_at(host_length(authority).ok_or(MALFORMED)?);
