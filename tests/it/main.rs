@@ -41,6 +41,8 @@ mod harness;
 mod http;
 /// Connections that sealed mode keeps: they stay open, and nothing of one visitor stays in them.
 mod kept;
+/// A Laravel application from Debian's packages.
+mod laravel;
 /// The picture of the crates, and what may stand in no file.
 mod layers;
 /// What a client may send, and how long it may take.
@@ -64,6 +66,8 @@ mod personalised;
 /// What PHP scripts see and do, one script per behaviour, under classic mode, worker mode and
 /// php-fpm.
 mod php;
+/// phpMyAdmin as Debian packages it.
+mod phpmyadmin;
 /// Nobody looks into the memory of the server's processes.
 mod privacy;
 /// Reload: new code, new configuration, new workers, and nobody notices.

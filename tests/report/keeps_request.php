@@ -1,6 +1,7 @@
 <?php
 
-// Of the shape of Slim 3: the container keeps the first request, and all that follow are answered as it was.
+// Of the shape of Slim 3: the container keeps the first request, and all that follow are answered as
+// it was.
 
 $container = new ArrayObject();
 $handler = static function () use ($container): void {

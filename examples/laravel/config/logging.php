@@ -1,0 +1,4 @@
+<?php
+
+// PHP's own log, which Tokamak writes.
+return ['default' => 'errorlog', 'channels' => ['errorlog' => ['driver' => 'errorlog']]];
