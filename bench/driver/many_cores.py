@@ -1,0 +1,504 @@
+"""What would more processors do? A model of loops, workers and their queue, checked on those here.
+
+Events follow each other, and what is random comes from a seed: the same numbers come out each
+time. A thread runs until it sleeps or its slice is over; who is woken runs as soon as a processor
+is free.
+"""
+
+import argparse
+import heapq
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from math import log2, log10
+from pathlib import Path
+from random import Random
+from statistics import quantiles
+
+from .sites import REPO
+
+SLICE = 1000.0
+"""µs after which a thread makes room for another one that could run."""
+BATCH = 80
+"""Requests that a loop reads before it wakes workers: those of a millisecond, its longest pause."""
+ROUND_TRIP = 50.0
+"""µs from an answer to the next request of a client on another machine. Assumed."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Times in µs."""
+
+    processors: int
+    wake: float
+    """What waking a sleeper takes of who wakes it."""
+    rise: float
+    """What the sleeper takes of its processor to sleep and to begin again."""
+    line: float
+    """What it takes to get a line that another processor has."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Times in µs, where loop and worker share a processor and its caches."""
+
+    read: float = 7.0
+    """Of the loop, to read a request and to queue it."""
+    answer: float = 4.6
+    """Of the loop, to send the response."""
+    script: float = 2.7
+    """Of the worker."""
+    client: float = 0.0
+    """Of a load generator on the same machine; 0: it has a machine of its own."""
+    connections: int = 64
+
+
+LINES = 20
+"""Lines that a request waits for, of 36 that go to another processor (`bench/contention`): of the
+22 with its record, three of four are fetched ahead."""
+CLAIM = 3
+"""Lines that a worker needs in turn to claim a request: the head, the claim, the head again. Until
+then no other worker can claim the next one."""
+TICKET = 2
+"""The same for two loops that queue requests: the tail, and the cell."""
+
+HERE = Machine(processors=2, wake=7.0, rise=20.0, line=0.165)
+"""This machine. `bench/contention` measures a line; `rise` and `wake` make one client's request
+take what it takes."""
+SERVER = Machine(processors=2, wake=1.5, rise=2.5, line=0.1)
+"""A machine without a hypervisor. Assumed: 1 to 2 µs to wake somebody, 50 to 150 ns for a line."""
+
+
+class Thread:
+    """One that runs, waits for a processor, or sleeps."""
+
+    def __init__(self) -> None:
+        self.steps: Generator[float | None, None, None]
+        self.sleeps = True
+        self.is_wanted = False
+        self.used = 0.0
+        self.slice = 0.0
+        self.rest = 0.0
+        """Of a step that was put off."""
+
+
+class Loop(Thread):
+    """An event loop: requests that have come, and requests that were answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived: deque[Request] = deque()
+        self.done: deque[Request] = deque()
+
+
+@dataclass
+class Request:
+    """One request of a connection; the next one of it takes its place."""
+
+    loop: Loop
+    sent: float
+
+
+class Line:
+    """Something that is done by one thread at a time; the others wait for it and do not sleep."""
+
+    def __init__(self) -> None:
+        self.free = 0.0
+        self.busy = 0.0
+
+    def take(self, now: float, time: float) -> float:
+        """What it takes, with the wait."""
+        begin = max(now, self.free)
+        self.free = begin + time
+        self.busy += time
+        return self.free - now
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out; times in µs."""
+
+    rate: float
+    """Requests a second."""
+    median: float
+    p99: float
+    server: float
+    """Processor time of loops and workers, for each request."""
+    switches: float
+    """Sleeps of loops and workers, for each request."""
+    loops: float
+    """Part of their time for which the loops ran."""
+    processors: float
+    """The same, of the processors."""
+    head: float
+    """Part of the time in which some worker was about to claim a request."""
+
+
+class Model:
+    """Loops and workers on a machine."""
+
+    def __init__(self, machine: Machine, load: Load, loops: int, workers: int) -> None:
+        self.machine, self.load = machine, load
+        self.now, self.order = 0.0, 0
+        self.events: list[tuple[float, int, Thread | Request]] = []
+        self.ready: deque[Thread] = deque()
+        self.idle = machine.processors
+        self.random = Random(1)
+        self.queue: deque[Request] = deque()
+        self.head, self.tail = Line(), Line()
+        self.switches = 0
+        self.took: list[float] = []
+        # Lines that loop and worker have from each other, each the half of them.
+        apart = 0.0 if machine.processors == 1 else LINES / 2 * machine.line
+        self.read, self.script = load.read + apart / 2, load.script + apart
+        self.answer = load.answer + apart / 2
+        self.loops = [Loop() for _ in range(loops)]
+        for loop in self.loops:
+            loop.steps = self.serve(loop)
+        self.workers = [Thread() for _ in range(workers)]
+        for worker in self.workers:
+            worker.steps = self.work(worker)
+        self.resting = dict.fromkeys(range(workers))
+        self.client = Thread()
+        self.client.steps = self.ask()
+        self.answered: deque[Request] = deque()
+        for number in range(load.connections):
+            self.send(Request(self.loops[number % loops], 0.0))
+
+    def about(self, time: float) -> float:
+        """A time that is not always the same: up to a third more or less."""
+        return time * self.random.uniform(2 / 3, 4 / 3)
+
+    def after(self, time: float, what: Thread | Request) -> None:
+        """Lets it be its turn after this time."""
+        self.order += 1
+        heapq.heappush(self.events, (self.now + time, self.order, what))
+
+    def send(self, request: Request) -> None:
+        """A client's request comes in."""
+        request.sent = self.now
+        request.loop.arrived.append(request)
+        self.rouse(request.loop)
+
+    def rouse(self, thread: Thread) -> None:
+        """Wakes a thread, or lets it not sleep."""
+        thread.is_wanted = True
+        if thread.sleeps:
+            thread.sleeps = False
+            self.ready.append(thread)
+            self.dispatch(self.machine.rise)
+
+    def dispatch(self, rise: float = 0.0) -> None:
+        """Gives processors that are free to threads that wait for one."""
+        while self.idle and self.ready:
+            self.idle -= 1
+            thread = self.ready.popleft()
+            thread.slice = 0.0
+            thread.used += rise
+            self.after(rise, thread)
+
+    def step(self, thread: Thread) -> None:
+        """Lets a thread that has a processor go on."""
+        time = thread.rest or next(thread.steps)
+        thread.rest = 0.0
+        if time is None:
+            if thread.is_wanted:
+                thread.is_wanted = False
+                return self.after(0.0, thread)
+            thread.sleeps = True
+            self.switches += thread is not self.client
+        elif thread.slice < SLICE or not self.ready:
+            thread.used += time
+            thread.slice += time
+            return self.after(time, thread)
+        else:
+            # Its slice is over: it takes the step later, behind those who wait.
+            thread.rest = time
+            self.ready.append(thread)
+        self.idle += 1
+        # Who takes the processor of another one had its own sleep to come back from.
+        self.dispatch(self.machine.rise / 4)
+        return None
+
+    def serve(self, loop: Loop) -> Generator[float | None, None, None]:
+        """An event loop."""
+        while True:
+            loop.is_wanted = False
+            batch = min(len(loop.arrived), BATCH)
+            for _ in range(batch):
+                request = loop.arrived.popleft()
+                yield self.about(self.read)
+                if len(self.loops) > 1:
+                    yield self.tail.take(self.now, TICKET * self.machine.line)
+                self.queue.append(request)
+            for _ in range(batch):
+                if not self.queue or not self.resting:
+                    break
+                lowest = min(self.resting)
+                del self.resting[lowest]
+                yield self.machine.wake
+                self.rouse(self.workers[lowest])
+            done = len(loop.done)
+            for _ in range(done):
+                yield self.about(self.answer)
+                self.respond(loop.done.popleft())
+            if not batch and not done:
+                yield None
+
+    def respond(self, request: Request) -> None:
+        """The client has its answer, and asks again."""
+        self.took.append(self.now - request.sent)
+        if self.load.client:
+            self.answered.append(request)
+            self.rouse(self.client)
+        else:
+            self.after(self.about(ROUND_TRIP), request)
+
+    def work(self, worker: Thread) -> Generator[float | None, None, None]:
+        """A worker."""
+        number = self.workers.index(worker)
+        while True:
+            if not self.queue:
+                self.resting[number] = None
+                yield None
+                continue
+            request = self.queue.popleft()
+            if len(self.workers) > 1 and self.machine.processors > 1:
+                yield self.head.take(self.now, CLAIM * self.machine.line)
+            left = self.about(self.script)
+            while left > 0:
+                yield min(left, SLICE)
+                left -= SLICE
+            request.loop.done.append(request)
+            if request.loop.sleeps:
+                yield self.machine.wake
+            self.rouse(request.loop)
+
+    def ask(self) -> Generator[float | None, None, None]:
+        """A load generator that shares the processors."""
+        while True:
+            self.client.is_wanted = False
+            if not self.answered:
+                yield None
+                continue
+            yield self.about(self.load.client)
+            self.send(self.answered.popleft())
+
+    def run(self, requests: int) -> Result:
+        """Serves so many requests, and as many before anything counts."""
+        threads = [*self.loops, *self.workers]
+        for _ in range(2):
+            begin, self.switches, self.head.busy = self.now, 0, 0.0
+            self.took.clear()
+            before = [thread.used for thread in threads]
+            client = self.client.used
+            while len(self.took) < requests:
+                self.now, _, what = heapq.heappop(self.events)
+                if isinstance(what, Request):
+                    self.send(what)
+                else:
+                    self.step(what)
+        time = self.now - begin
+        used = [thread.used - old for thread, old in zip(threads, before, strict=True)]
+        cuts = quantiles(self.took, n=100)
+        return Result(
+            rate=requests / time * 1e6,
+            median=cuts[49],
+            p99=cuts[98],
+            server=sum(used) / requests,
+            switches=self.switches / requests,
+            loops=sum(used[: len(self.loops)]) / len(self.loops) / time,
+            processors=(sum(used) + self.client.used - client) / time / self.machine.processors,
+            head=self.head.busy / time,
+        )
+
+
+PROCESSORS = [1, 2, 4, 16, 64]
+CHOSEN = {1: 1, 2: 2, 4: 3, 16: 13, 64: 50}
+"""Loops that serve an empty script in the end. The rule is in
+`crates/front/src/balancer/policy.rs`; its test `as_many_loops_serve_as_there_are_cores_for_them`
+says these numbers."""
+EMPTY = Load()
+SLOW = Load(script=5000.0)
+IMAGE = REPO / "docs/images/many-cores.svg"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measurement here, with the load generator on the same processors."""
+
+    processors: int
+    loops: int
+    connections: int
+    rate: float
+    median: float
+    p99: float
+    server: float
+    switches: float
+    record: str
+
+
+MEASURED = [
+    Measured(1, 1, 64, 41_663, 1370, 2240, 14.25, 0.125, "`taskset -c 0`, machine free"),
+    Measured(2, 1, 64, 21_743, 1550, 30_660, 16.3, 0.11, "machine busy"),
+    Measured(2, 2, 64, 49_649, 1046, 2853, 21.6, 0.13, "2026-11-22-dc473562-empty"),
+    Measured(2, 1, 1, 6_792, 104, 9470, 88.6, 3.0, "machine busy"),
+]
+"""Worker mode, empty script. The first one gives the costs of [`Load`], the last one `rise` and
+`wake` of [`HERE`]; those between are the check."""
+CLIENT = 9.7
+"""What the load generator takes for a request, in µs."""
+
+
+def check(of: Measured) -> Result:
+    """The model of a measurement."""
+    machine = replace(HERE, processors=of.processors)
+    load = Load(client=CLIENT, connections=of.connections)
+    return Model(machine, load, of.loops, workers=2).run(4000)
+
+
+def ask(processors: int, loops: int, load: Load, each: int, line: float = SERVER.line) -> Result:
+    """The model of a machine with so many processors, of as many workers (but two at least), and of
+    so many connections for each processor."""
+    machine = replace(SERVER, processors=processors, line=line)
+    load = replace(load, connections=each * processors)
+    requests = (500 if load.script < SLICE else 50) * max(processors, 4)
+    return Model(machine, load, loops, max(processors, 2)).run(requests)
+
+
+def checks() -> str:
+    """A table of what was measured, and what the model says."""
+    lines = [
+        "| processors | loops | clients | requests/s | server, µs | sleeps | median, µs | p99, µs "
+        "| measured |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for of in MEASURED:
+        says = check(of)
+        lines.append(
+            f"| {of.processors} | {of.loops} | {of.connections} "
+            f"| {of.rate:.0f} → {says.rate:.0f} | {of.server:.1f} → {says.server:.1f} "
+            f"| {of.switches:.2f} → {says.switches:.2f} | {of.median:.0f} → {says.median:.0f} "
+            f"| {of.p99:.0f} → {says.p99:.0f} | {of.record} |"
+        )
+    return "\n".join(lines)
+
+
+def predictions() -> str:
+    """A table of what more processors would do."""
+    lines = [
+        "| script | processors | loops | requests/s | median, µs | p99, µs | server, µs "
+        "| loops busy | processors busy | head taken |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+
+    def row(name: str, processors: int, loops: int, of: Result) -> None:
+        lines.append(
+            f"| {name} | {processors} | {loops} | {of.rate:.0f} | {of.median:.0f} | {of.p99:.0f} "
+            f"| {of.server:.1f} | {of.loops:.2f} | {of.processors:.2f} | {of.head:.2f} |"
+        )
+
+    for processors in PROCESSORS[2:]:
+        fractions = {1, processors // 2, processors * 5 // 8, processors * 3 // 4, processors}
+        for loops in sorted({*fractions, CHOSEN[processors]}):
+            name = "empty, chosen" if loops == CHOSEN[processors] else "empty"
+            row(name, processors, loops, ask(processors, loops, EMPTY, 64))
+    most = PROCESSORS[-1]
+    for line in (0.05, 0.15):
+        name = f"empty, chosen, {line * 1000:.0f} ns a line"
+        row(name, most, CHOSEN[most], ask(most, CHOSEN[most], EMPTY, 64, line))
+    for processors in PROCESSORS[2:]:
+        row("5 ms, chosen", processors, 1, ask(processors, 1, SLOW, 4))
+    row("5 ms", most, most, ask(most, most, SLOW, 4))
+    return "\n".join(lines)
+
+
+SVG = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 360" role="img" aria-labelledby="title text" \
+font-family="system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13">
+  <title id="title">Requests a second by the number of processors, in the model</title>
+  <desc id="text">Both the empty script and one of 5 ms grow with the number of processors;
+  with one event loop the empty script would not.</desc>
+  <style>
+    .page {{ fill: #faf9f7; }}
+    .axis {{ stroke: #8b8794; fill: none; }}
+    .grid {{ stroke: #c9c4bb; fill: none; stroke-dasharray: 3 3; }}
+    .note {{ fill: #67636f; }}
+    .empty {{ stroke: #c2361c; fill: none; stroke-width: 2; }}
+    .alone {{ stroke: #c2361c; fill: none; stroke-width: 2; stroke-dasharray: 6 4; }}
+    .slow {{ stroke: #8b8794; fill: none; stroke-width: 2; }}
+    .seen {{ fill: #c2361c; }}
+    @media (prefers-color-scheme: dark) {{
+      .page {{ fill: #16151a; }}
+      .grid {{ stroke: #4a4755; }}
+      .note {{ fill: #a9a5b4; }}
+      .empty, .alone {{ stroke: #ff8a5c; }}
+      .seen {{ fill: #ff8a5c; }}
+    }}
+  </style>
+  <rect class="page" width="640" height="360"/>
+{marks}
+  <path class="axis" d="M70 20 V310 H620"/>
+  <polyline class="empty" points="{empty}"/>
+  <polyline class="alone" points="{alone}"/>
+  <polyline class="slow" points="{slow}"/>
+{seen}
+  <text class="note" x="345" y="350" text-anchor="middle">processors</text>
+  <text class="note" x="82" y="34">requests/s, model; dots: measured, load generator included</text>
+  <path class="empty" d="M90 56 h36"/>
+  <text class="note" x="134" y="60">empty script, as many event loops as the rule chooses</text>
+  <path class="alone" d="M90 78 h36"/>
+  <text class="note" x="134" y="82">the same with one event loop</text>
+  <path class="slow" d="M90 100 h36"/>
+  <text class="note" x="134" y="104">a script of 5 ms, one event loop: what the rule chooses</text>
+</svg>
+"""
+
+
+def drawing() -> str:
+    """The curves: processors to the right, requests a second upwards, both by their magnitude."""
+    low, high = 2, 8
+
+    def x(processors: float) -> float:
+        return 90 + 510 * log2(processors) / log2(PROCESSORS[-1])
+
+    def y(rate: float) -> float:
+        return 310 - 280 * (log10(rate) - low) / (high - low)
+
+    def line(load: Load, each: int, loops: dict[int, int]) -> str:
+        rates = {count: ask(count, loops.get(count, 1), load, each).rate for count in PROCESSORS}
+        return " ".join(f"{x(count):.1f},{y(rate):.1f}" for count, rate in rates.items())
+
+    marks = [
+        f'  <text class="note" x="{x(count):.1f}" y="328" text-anchor="middle">{count}</text>'
+        for count in PROCESSORS
+    ]
+    names = {2: "100", 3: "1 000", 4: "10 000", 5: "100 000", 6: "1 million"}
+    for power, name in names.items():
+        at = y(10**power)
+        marks.append(f'  <path class="grid" d="M70 {at:.1f} H620"/>')
+        marks.append(
+            f'  <text class="note" x="64" y="{at + 4:.1f}" text-anchor="end">{name}</text>'
+        )
+    full = {of.processors: of for of in MEASURED if of.loops == CHOSEN[of.processors]}
+    seen = [
+        f'  <circle class="seen" cx="{x(count):.1f}" cy="{y(of.rate):.1f}" r="4"/>'
+        for count, of in full.items()
+    ]
+    return SVG.format(
+        marks="\n".join(marks),
+        seen="\n".join(seen),
+        empty=line(EMPTY, 64, CHOSEN),
+        alone=line(EMPTY, 64, {}),
+        slow=line(SLOW, 4, {}),
+    )
+
+
+def run(arguments: list[str]) -> int:
+    """Prints the tables of the documentation, and draws its picture."""
+    parser = argparse.ArgumentParser(prog="bench/many-cores", description=__doc__)
+    parser.add_argument("--image", type=Path, default=IMAGE, help="default: that of the guide")
+    image: Path = parser.parse_args(arguments).image
+    print(f"{checks()}\n\n{predictions()}")
+    image.write_text(drawing())
+    return 0
