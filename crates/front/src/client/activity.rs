@@ -35,7 +35,7 @@ impl Activity {
     pub fn new() -> Activity {
         Activity {
             waiting: AtomicU8::new(Waiting::Idle as u8),
-            since: AtomicU64::new(tokamak_cost::now()),
+            since: AtomicU64::new(tokamak_cost::coarse()),
             listener: Mutex::new(None),
             was_called: AtomicBool::new(false),
         }

@@ -15,7 +15,7 @@ pub(super) fn of(path: &Path) -> &'static str {
 
 /// Adds the charset to text types. Text is assumed to be UTF-8.
 pub(super) fn with_charset(kind: &'static str) -> Cow<'static, str> {
-    if is_text(kind) { Cow::Owned(format!("{kind}; charset=utf-8")) } else { Cow::Borrowed(kind) }
+    if is_text(kind) { [kind, "; charset=utf-8"].concat().into() } else { kind.into() }
 }
 
 /// Whether a compressed file may lie beside it, so that the response depends on `Accept-Encoding`.
