@@ -16,6 +16,9 @@ use crate::harness::{Kind, Setup, crc32, eventually, get, in_parallel, numbered,
 /// Above what a loaded machine needs for something that takes no time.
 const SOON: Duration = Duration::from_secs(10);
 
+/// How long an application may take to say what it can.
+const LIMIT: Duration = Duration::from_secs(1);
+
 fn says(max_reqs: Option<u32>) -> Values {
     Values { max_conns: None, max_reqs, mpxs_conns: Some(true) }
 }
@@ -107,12 +110,18 @@ fn who_cannot_is_not_made_to() {
         (no(None, true), false),
         (no(None, false), true),
     ] {
-        let server = in_front_of(&backend, "multiplex = true").line("loops = 1").start();
-        let started = Instant::now();
-        (0..5).for_each(|_| assert_eq!(server.text("/app"), "served"));
-        assert_eq!(backend.connections(), 2);
-        assert!(started.elapsed() < if is_slow { SOON } else { Duration::from_millis(900) });
-        assert!(!server.log().contains("ERROR"), "{}", server.log());
+        // Only a wait for the limit takes that long each time, however busy the machine.
+        let attempts = if is_slow { 1 } else { 20 };
+        let mut took = (1..=attempts).map(|attempt| {
+            let server = in_front_of(&backend, "multiplex = true").line("loops = 1").start();
+            let started = Instant::now();
+            (0..5).for_each(|_| assert_eq!(server.text("/app"), "served"));
+            let took = started.elapsed();
+            assert_eq!(backend.connections(), 2 * attempt);
+            assert!(!server.log().contains("ERROR"), "{}", server.log());
+            took
+        });
+        assert_ne!(took.any(|took| took < LIMIT), is_slow);
     }
 }
 
