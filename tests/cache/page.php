@@ -8,9 +8,9 @@ fwrite($runs, (string) $run);
 flock($runs, LOCK_UN);
 
 usleep(1000 * (int) ($_GET['sleep'] ?? 0));
-while (file_exists($_SERVER['STATE'] . '/held')) {
+// The file says which runs are not held; none of them if it is empty.
+while (($free = @file_get_contents($_SERVER['STATE'] . '/held')) !== false && $run > (int) $free) {
     usleep(2000);
-    clearstatcache();
 }
 if (file_exists($_SERVER['STATE'] . '/down')) {
     http_response_code(503);

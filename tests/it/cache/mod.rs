@@ -68,6 +68,11 @@ impl Site {
         self.flag("held", is_held);
     }
 
+    /// From now on the page comes to no end, but for this many runs at the beginning.
+    fn hold_after(&self, runs: usize) {
+        fs::write(self.0.state_file("held"), runs.to_string()).unwrap();
+    }
+
     fn flag(&self, name: &str, is_set: bool) {
         let file = self.0.state_file(name);
         if is_set { fs::write(file, "").unwrap() } else { fs::remove_file(file).unwrap() }

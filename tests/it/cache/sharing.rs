@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 use super::{Site, asking, page, page_with, status};
 use crate::harness::{Connection, eventually, get, in_parallel};
 
+/// Longest wait for something that comes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Requests at one time.
 const MANY: usize = 12;
 
@@ -19,6 +22,17 @@ fn at_once(site: &Site, target: &str, what: &str) -> usize {
     found.into_inner()
 }
 
+/// Waits until the page has begun this often.
+#[track_caller]
+fn runs_reach(site: &Site, runs: usize) {
+    if eventually(PATIENCE, || (site.runs() == runs).then_some(())).is_none() {
+        let found = site.runs();
+        // Those who wait for the page would do so for ever.
+        site.hold(false);
+        panic!("the page ran {found} times, not {runs}");
+    }
+}
+
 #[test]
 fn one_asks_and_the_others_wait() {
     let site = Site::new();
@@ -30,26 +44,38 @@ fn one_asks_and_the_others_wait() {
 #[test]
 fn those_who_wait_for_nothing_go_on_together() {
     let site = Site::new();
-    let target = page_with("sleep=300", &["Cache-Control: private"]);
-    let began = Instant::now();
-    assert_eq!(at_once(&site, &target, "collapsed"), 0);
+    let target = page_with("", &["Cache-Control: private"]);
+    site.hold(true);
+    std::thread::scope(|scope| {
+        let all = scope.spawn(|| at_once(&site, &target, "collapsed"));
+        runs_reach(&site, 1);
+        // The first by itself, then the others with four workers.
+        site.hold_after(1);
+        runs_reach(&site, 5);
+        site.hold(false);
+        assert_eq!(all.join().unwrap(), 0);
+    });
     assert_eq!(site.runs(), MANY);
-    // The first by itself, then the others with four workers; one after the other it would be
-    // twelve times.
-    assert!(began.elapsed() < Duration::from_millis(3000), "{:?}", began.elapsed());
     // It is remembered that there is nothing to wait for.
-    let began = Instant::now();
-    in_parallel(4, |_| drop(site.get(&target)));
-    assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+    site.hold(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| in_parallel(4, |_| drop(site.get(&target).expect(200))));
+        runs_reach(&site, MANY + 4);
+        site.hold(false);
+    });
 }
 
 #[test]
 fn nobody_waits_for_ever() {
     let site = Site::with(&["cache.wait = \"200ms\""]);
-    let target = page_with("sleep=1500", &["Cache-Control: max-age=60"]);
-    in_parallel(2, |number| {
-        sleep(Duration::from_millis(100 * number as u64));
-        site.get(&target).expect(200);
+    let target = page_with("", &["Cache-Control: max-age=60"]);
+    site.hold(true);
+    std::thread::scope(|scope| {
+        for runs in 1..=2 {
+            scope.spawn(|| site.get(&target).expect(200));
+            runs_reach(&site, runs);
+        }
+        site.hold(false);
     });
     assert_eq!(site.runs(), 2);
 }
