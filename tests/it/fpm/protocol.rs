@@ -7,7 +7,7 @@ use tokamak_fastcgi::{ProtocolStatus, Role, Stream, Values, Wanted, encode};
 
 use super::client::{Client, Heard, Request};
 use super::pool;
-use crate::harness::{Server, crc32, numbered};
+use crate::harness::{Server, crc32, eventually, numbered};
 
 #[test]
 fn a_kept_connection_serves_one_request_after_the_other() {
@@ -275,19 +275,25 @@ fn a_web_server_that_goes_away_aborts_its_requests() {
 /// Nobody looks at a connection that ends with its request; it is noticed all the same.
 #[test]
 fn a_request_whose_connection_is_gone_is_not_begun() {
-    let server = pool(1).start();
-    let write =
-        |name: &str, code: &str| std::fs::write(server.places.root().join(name), code).unwrap();
-    write("long.php", "<?php usleep(1500000); echo 'done';");
-    write("ran.php", "<?php file_put_contents(getenv('STATE') . '/ran', 'yes');");
+    let server = pool(1).fpm_line("pm.status_path = /pool-status").start();
+    let code = "<?php file_put_contents(getenv('STATE') . '/ran', 'yes');";
+    std::fs::write(server.places.root().join("ran.php"), code).unwrap();
     let mut first = Client::connect(&server);
-    first.send(&Request::new(&server, "/long.php").last().bytes(1));
-    sleep(Duration::from_millis(100));
+    first.send(&Request::new(&server, "/hold.php?name=first").last().bytes(1));
+    server.holds("first");
     let mut second = Client::connect(&server);
     second.send(&Request::new(&server, "/ran.php").last().bytes(1));
-    sleep(Duration::from_millis(100));
+    let mut onlooker = Client::connect(&server);
+    let waits = || {
+        let page = onlooker.ask(&Request::new(&server, "/pool-status?json")).body();
+        page.contains("\"listen queue\":1,").then_some(())
+    };
+    eventually(Duration::from_secs(60), waits).expect("the second waits for the worker");
     drop(second);
-    assert_eq!(first.answer().body(), "done");
+    // It stays in the queue, so nobody can see when this is noticed.
+    sleep(Duration::from_secs(1));
+    server.let_go("first");
+    assert_eq!(first.answer().body(), "held");
     assert!(first.is_closed());
     assert_eq!(
         Client::connect(&server).ask(&Request::new(&server, "/hello.php")).body(),
