@@ -10,6 +10,7 @@
  * to this process is a roll-back.
  */
 #include <limits.h>
+#include <stddef.h>
 #include <unistd.h>
 
 #include "sealed.h"
@@ -43,9 +44,29 @@ typedef struct {
     uint64_t check_at, check_every;
     int has_learnt;
     lasting_files files;
-    /* of process_state.c, semaphores.c, descriptors.c, connections.c, patterns.c, paths.c */
-    char rest[];
+    /* a part for each file that keeps something, see `parts` */
+    _Alignas(max_align_t) char rest[];
 } lasting;
+
+enum { PROCESS_STATE, SEMAPHORES, DESCRIPTORS, CONNECTIONS, PATTERNS, PATHS, PARTS };
+
+static size_t (*const parts[PARTS])(void) = {
+    [PROCESS_STATE] = process_state_size, [SEMAPHORES] = semaphores_size,
+    [DESCRIPTORS] = descriptors_size,     [CONNECTIONS] = connections_size,
+    [PATTERNS] = patterns_size,           [PATHS] = paths_size,
+};
+
+/* Where a part begins behind `rest`, or all of them end: any type may begin there. */
+static size_t begin_of(int part)
+{
+    enum { ALIGNMENT = _Alignof(max_align_t) };
+    size_t at = 0;
+
+    for (int i = 0; i < part; i++) {
+        at += (parts[i]() + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return at;
+}
 
 static const char session_doubt[] = "the session of a kept connection could not be reset";
 
@@ -209,14 +230,12 @@ static void prepare(void)
          * its user still open: a system call and a message that nobody logs. */
         opcache->post_deactivate_func();
     }
-    process_state_learn(life->rest);
-    semaphores_learn(life->rest + process_state_size());
-    descriptors_learn(life->rest + process_state_size() + semaphores_size(), script_path);
-    connections_learn(life->rest + process_state_size() + semaphores_size() + descriptors_size());
-    patterns_begin(life->rest + process_state_size() + semaphores_size() + descriptors_size() +
-                   connections_size());
-    paths_begin(life->rest + process_state_size() + semaphores_size() + descriptors_size() +
-                connections_size() + patterns_size());
+    process_state_learn(life->rest + begin_of(PROCESS_STATE));
+    semaphores_learn(life->rest + begin_of(SEMAPHORES));
+    descriptors_learn(life->rest + begin_of(DESCRIPTORS), script_path);
+    connections_learn(life->rest + begin_of(CONNECTIONS));
+    patterns_begin(life->rest + begin_of(PATTERNS));
+    paths_begin(life->rest + begin_of(PATHS));
     heap_plug();
     shim.lasting = &life->files;
     is_worker = 1;
@@ -424,9 +443,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     backtrace_signal = signal_number;
     script_path = script;
 
-    life = image_open(sizeof(lasting) + process_state_size() + semaphores_size() +
-                          descriptors_size() + connections_size() + patterns_size() + paths_size(),
-                      page_map);
+    life = image_open(sizeof(lasting) + begin_of(PARTS), page_map);
     if (!life) {
         return SHIM_NEVER_LOOPED;
     }

@@ -411,6 +411,7 @@ mod tests {
         report(&balancer, &[0, 1], 1..2, 0.0);
         assert!(balancer.serves(1));
     }
+
     #[test]
     fn of_many_loops_some_listen() {
         let balancer = with(6, 5 * CLIENTS + 1);
