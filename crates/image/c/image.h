@@ -109,6 +109,10 @@ void image_get_stats(image_stats *stats);
  * is mapped from now on, and of all that is unmapped; not of what libc does by itself. */
 void image_watch_mappings(void (*told)(const void *at, int is_new));
 
+/* Brings shared memory that others have written to, or will, to a running process: pages that come
+ * this way are no page faults that the roll-back has to explain. Before Linux 5.14: nothing. */
+void image_populate_shared(const void *at, size_t len);
+
 /* Whether an address lies in the image. */
 int image_holds(const void *address);
 

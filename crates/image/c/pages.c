@@ -160,10 +160,6 @@ long pages_faults(void)
     return usage.ru_minflt + usage.ru_majflt - kept->known_faults;
 }
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* Linux 5.14; without it the first requests fault the pages in */
-#endif
-
 void pages_populate(const image_range *r)
 {
     if (r->protection & PROT_READ) {

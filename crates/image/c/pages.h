@@ -2,7 +2,13 @@
 #ifndef TOKAMAK_IMAGE_PAGES_H
 #define TOKAMAK_IMAGE_PAGES_H
 
+#include <sys/mman.h>
+
 #include "kept.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14; without it the first requests fault the pages in */
+#endif
 
 /* Page faults of this process, but for known ones. */
 long pages_faults(void);

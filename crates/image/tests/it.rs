@@ -95,6 +95,7 @@ cases! {
     a_process_adds_to_the_image "extended"
     changed_chunks_are_not "changed-chunks"
     other_memory_is_reused_and_cleared "spare"
+    shared_memory_is_brought_without_a_look "shared"
     a_worker_can_signal_itself "signals"
     doubt_about_protection "doubt-protection"
     doubt_about_a_mapping_over_the_image "doubt-over"

@@ -37,6 +37,9 @@
 #include "variables.h"
 #include "warm_up.h"
 
+/* Most slots that a queue has. */
+enum { MOST_SLOTS = 1 << 16 };
+
 typedef struct {
     uint32_t index, instance;
     uint64_t served;
@@ -44,6 +47,7 @@ typedef struct {
     uint64_t check_at, check_every;
     int has_learnt;
     lasting_files files;
+    uint64_t slots[MOST_SLOTS / 64]; /* of the queue, a bit for each that was used */
     /* a part for each file that keeps something, see `parts` */
     _Alignas(max_align_t) char rest[];
 } lasting;
@@ -309,6 +313,17 @@ static _Noreturn void begin_worker(shim_seat seat)
     descriptors_begin();
     process_state_begin();
     image_roll_back();
+}
+
+int shim_is_new_slot(uint32_t slot)
+{
+    uint64_t bit = 1ull << slot % 64;
+
+    if (!is_worker || slot >= MOST_SLOTS || life->slots[slot / 64] & bit) {
+        return 0;
+    }
+    life->slots[slot / 64] |= bit;
+    return 1;
 }
 
 /* An image is extended once only, and connections come first. Not for the seal report, which looks

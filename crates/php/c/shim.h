@@ -175,6 +175,9 @@ void shim_zygote_begins(void);
 const char *shim_zygote_changed(void);
 /* The worker is about to sleep: lets go of what others may wait for. */
 void shim_idle(void);
+/* Sealed mode: whether this worker has used no slot of the queue with this number yet. From then on
+ * it has. */
+int shim_is_new_slot(uint32_t slot);
 /* How many sockets that PHP has open were closed by their peers. */
 int shim_stale_sockets(void);
 /* Bytes that the Zend memory manager held for the last request. */

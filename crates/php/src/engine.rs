@@ -3,6 +3,8 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null;
 
+use tokamak_sys::queue::Segment;
+
 use crate::fastcgi::{Kind, Rules};
 use crate::ffi;
 use crate::settings::{Mode, Settings};
@@ -196,6 +198,20 @@ unsafe fn text(at: *const c_char) -> Option<String> {
 pub fn idle() {
     // SAFETY: no precondition; touches the shim's own state.
     unsafe { ffi::shim_idle() }
+}
+
+/// The worker is about to use a slot of the queue. In sealed mode the first time would be a page
+/// fault for each of its pages, and have the roll-back look for a page of the image.
+pub fn meet_slot(slot: u32, segment: &Segment) {
+    // SAFETY: touches the shim's own state.
+    if unsafe { ffi::shim_is_new_slot(slot) } == 0 {
+        return;
+    }
+    for (at, len) in segment.usual_pages(slot) {
+        // SAFETY: only makes page table entries, of shared memory that is mapped as long as
+        // `segment` is.
+        unsafe { ffi::image_populate_shared(at.cast(), len) };
+    }
 }
 
 /// Whether a peer has closed one of the connections that PHP has open.

@@ -1,6 +1,6 @@
 //! The Rust view of `c/shim.h`, and nothing else. Layouts are pinned on both sides.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::mem::size_of;
 
 // For the linker: C calls the image manager.
@@ -159,6 +159,8 @@ unsafe extern "C" {
     pub fn shim_zygote_begins();
     pub fn shim_zygote_changed() -> *const c_char;
     pub fn image_prepare();
+    pub fn image_populate_shared(at: *const c_void, len: usize);
+    pub fn shim_is_new_slot(slot: u32) -> c_int;
     pub fn shim_idle();
     pub fn shim_stale_sockets() -> c_int;
     pub fn shim_memory() -> usize;

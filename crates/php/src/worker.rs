@@ -171,7 +171,9 @@ impl Worker {
                 return null();
             }
             let (looks, mut stale) = (self.keeps_connections, false);
-            let may_claim = || {
+            let segment = &self.segment;
+            let may_claim = |slot| {
+                engine::meet_slot(slot, segment);
                 stale = looks && engine::has_stale_sockets();
                 if stale { Claim::Quit } else { Claim::Go }
             };

@@ -124,7 +124,7 @@ impl Worker {
             }
             Phase::Seeking | Phase::Asleep => {
                 let step =
-                    self.consumer.advance(&mut self.search, &mut || Claim::Go, &mut || (), || now);
+                    self.consumer.advance(&mut self.search, &mut |_| Claim::Go, &mut || (), || now);
                 match step {
                     Step::Done => {
                         // Now and then the kernel lets another process run.

@@ -133,7 +133,7 @@ impl Queue {
             loop {
                 let step = consumers[worker].advance(
                     &mut search,
-                    &mut || Claim::Go,
+                    &mut |_| Claim::Go,
                     &mut || {},
                     tokamak_cost::now,
                 );
@@ -180,7 +180,7 @@ fn answer(mut job: tokamak_sys::queue::Job) {
 fn work(mut consumer: Consumer) -> (u64, u64) {
     let (mut tried, mut slept) = (0, 0);
     loop {
-        let claim = || {
+        let claim = |_| {
             tried += 1;
             Claim::Go
         };

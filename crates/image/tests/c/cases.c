@@ -506,6 +506,40 @@ static void spare_holds(void)
            life->round == 300);
 }
 
+/* ---- shared memory: pages of it that were asked for cost no look at the page map ---- */
+
+/* Far apart: the kernel brings neighbours, too. */
+enum { PLACES = 64, PLACE = 32 * PAGE };
+
+static char *shared;
+
+static void shared_boot(void)
+{
+    shared =
+        mmap(NULL, PLACES * PLACE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static void shared_request(void)
+{
+    char *at = shared + life->round % PLACES * PLACE;
+
+    image_populate_shared(at, 2 * PAGE);
+    at[0]++;
+    at[PAGE]++;
+}
+
+static void shared_holds(void)
+{
+    image_stats stats;
+
+    image_get_stats(&stats);
+    if (life->round == 5) {
+        life->seen = (unsigned)stats.scans;
+    } else if (life->round > 5 && life->round < PLACES) {
+        EXPECT(stats.scans == life->seen);
+    }
+}
+
 /* ---- signals: a worker can signal itself, although libc's notes are the zygote's ---- */
 
 static void on_signal(int number)
@@ -685,6 +719,7 @@ static const struct {
     {"chunks", chunks_boot, chunks_request, nothing, NULL},
     {"changed-chunks", chunks_boot, changed_chunks_request, nothing, NULL},
     {"spare", spare_boot, spare_request, spare_holds, NULL},
+    {"shared", shared_boot, shared_request, shared_holds, NULL},
     {"signals", signals_boot, signals_request, nothing, NULL},
     {"doubt-protection", protection_boot, protection_request, nothing, NULL},
     {"doubt-over", over_boot, over_request, nothing, NULL},

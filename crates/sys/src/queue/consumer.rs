@@ -92,10 +92,11 @@ impl Consumer {
     }
 
     /// Waits for the oldest request and claims it. `before_claim` is asked each time a request is
-    /// there, before it is claimed; `on_idle` is told when the worker is about to sleep.
+    /// there, before it is claimed, and is told its slot; `on_idle` is told when the worker is
+    /// about to sleep.
     pub fn next(
         &mut self,
-        mut before_claim: impl FnMut() -> Claim,
+        mut before_claim: impl FnMut(u32) -> Claim,
         mut on_idle: impl FnMut(),
     ) -> Next {
         let mut search = Search::default();
@@ -113,7 +114,7 @@ impl Consumer {
     pub fn advance(
         &mut self,
         search: &mut Search,
-        before_claim: &mut impl FnMut() -> Claim,
+        before_claim: &mut impl FnMut(u32) -> Claim,
         on_idle: &mut impl FnMut(),
         clock: impl FnOnce() -> u64,
     ) -> Step {
@@ -121,7 +122,9 @@ impl Consumer {
         let (way, step) = match search.way {
             Way::Looking if board.is_retired() => (Way::Looking, self.leave(clock())),
             Way::Looking => match segment.front() {
-                Some(_) if before_claim() == Claim::Quit => (Way::Looking, self.leave(clock())),
+                Some((_, slot)) if before_claim(slot) == Claim::Quit => {
+                    (Way::Looking, self.leave(clock()))
+                }
                 Some(next) => (Way::Claiming(next), Step::Done),
                 None => {
                     on_idle();

@@ -104,7 +104,9 @@ pub(super) const SLEEPER_WORDS: usize = 4;
 /// 64-bit words of a loop's ready bitmap: at most 1024 slots.
 pub(super) const READY_WORDS: usize = 16;
 /// Bytes before a slot's request area; a page, so that both areas begin on one.
-pub(super) const SLOT_HEAD: usize = 4096;
+pub(super) const SLOT_HEAD: usize = PAGE;
+/// Both areas of a slot begin with one and have no part of one.
+pub(super) const PAGE: usize = 4096;
 
 /// A value alone on its cache lines (two: the neighbour is prefetched with it).
 #[repr(C, align(128))]

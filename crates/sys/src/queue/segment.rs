@@ -229,6 +229,21 @@ impl Segment {
         unsafe { self.base.as_ptr().add(self.slot_at(slot) + SLOT_HEAD) }
     }
 
+    /// The bytes of a slot that most requests use: the head with the beginning of the record behind
+    /// it, and the beginning of the response. They begin and end with a page.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn usual_pages(&self, slot: u32) -> [(*const u8, usize); 2] {
+        let record = self.request_ptr(slot);
+        // SAFETY: the head lies before the record and the response behind the request area, both
+        // inside the mapping.
+        unsafe {
+            let response = record.add(self.geometry.request as usize);
+            [(record.sub(SLOT_HEAD), SLOT_HEAD + PAGE), (response, PAGE)]
+        }
+    }
+
     #[inline]
     fn slot_at(&self, slot: u32) -> usize {
         assert!(slot < self.geometry.slots());

@@ -21,7 +21,7 @@ fn small() -> Geometry {
 }
 
 fn take(consumer: &mut Consumer) -> Job {
-    match consumer.next(|| Claim::Go, || panic!("nothing queued")) {
+    match consumer.next(|_| Claim::Go, || panic!("nothing queued")) {
         Next::Request(job) => job,
         Next::Retire => panic!("retired"),
     }
@@ -69,6 +69,32 @@ fn a_request_goes_and_its_response_comes_back() {
     assert!(matches!(end, Drained::Finished { outcome: Outcome::Complete, .. }));
     producer.release(id);
     assert_eq!(producer.free_slots(), 4);
+}
+
+/// Told before the claim, which is the first to touch them.
+#[test]
+fn a_worker_is_told_where_a_request_and_its_response_will_be() {
+    let (mut producer, mut consumer) = pair(small());
+    producer.submit(b"first", 0, b"").unwrap();
+    producer.submit(b"second", 0, b"").unwrap();
+    let segment = consumer_segment(&producer);
+    for record in [b"first".as_slice(), b"second"] {
+        let mut pages = None;
+        let note = |slot| {
+            pages = Some(segment.usual_pages(slot));
+            Claim::Go
+        };
+        let Next::Request(mut job) = consumer.next(note, || ()) else { panic!("retired") };
+        job.write(b"response").unwrap();
+        let [request, response] = pages.expect("the worker was asked").map(|(at, len)| {
+            assert!(at.addr().is_multiple_of(4096) && len.is_multiple_of(4096));
+            // SAFETY: inside the mapping; nobody writes to it meanwhile.
+            unsafe { std::slice::from_raw_parts(at, len) }
+        });
+        let holds = |pages: &[u8], text: &[u8]| pages.windows(text.len()).any(|w| w == text);
+        assert!(request.as_ptr_range().contains(&job.record().as_ptr()));
+        assert!(holds(request, record) && holds(response, b"response"));
+    }
 }
 
 #[test]
@@ -168,7 +194,7 @@ fn a_sleeping_worker_is_woken_by_a_request_and_by_retirement() {
     let worker = std::thread::spawn(move || {
         let (segment, mut search, mut served) = (consumer.segment_for_test(), Search::default(), 0);
         loop {
-            match consumer.advance(&mut search, &mut || Claim::Go, &mut || (), || 0) {
+            match consumer.advance(&mut search, &mut |_| Claim::Go, &mut || (), || 0) {
                 Step::Done => {}
                 // Not for as long as a worker does, who would survive a lost wake-up.
                 Step::Sleep => wake::futex_wait(&segment.board_entry(0).bell, 1, 2 * limit),
@@ -242,7 +268,7 @@ fn consumer_child() {
         unsafe { (OwnedFd::from_raw_fd(fd as i32), OwnedFd::from_raw_fd(bell as i32)) };
     let segment = Arc::new(Segment::open(fd).unwrap());
     let mut consumer = Consumer::new(segment, vec![bell], index as u16, instance);
-    while let Next::Request(mut job) = consumer.next(|| Claim::Go, || ()) {
+    while let Next::Request(mut job) = consumer.next(|_| Claim::Go, || ()) {
         let record = job.record().to_vec();
         job.send_head(200, std::iter::empty()).unwrap();
         job.write(&record).unwrap();
@@ -370,7 +396,7 @@ fn a_worker_that_leaves_hands_the_wake_up_on() {
     // It was woken for the request, and told to leave before it took it.
     producer.submit(b"r", 0, b"").unwrap();
     segment.retire(0);
-    assert!(matches!(leaving.next(|| Claim::Go, || ()), Next::Retire));
+    assert!(matches!(leaving.next(|_| Claim::Go, || ()), Next::Retire));
     assert_eq!(segment.board_entry(1).bell.load(Ordering::SeqCst), 0, "the other one sleeps on");
 }
 
@@ -381,7 +407,7 @@ fn idle_time_goes_on_when_another_worker_takes_the_request() {
     let mut quick = Consumer::new(late.segment_for_test(), bells(2), 1, 8);
     // Until it is to sleep, or has found something.
     let look = |consumer: &mut Consumer, search: &mut Search, now: u64| loop {
-        match consumer.advance(search, &mut || Claim::Go, &mut || {}, || now) {
+        match consumer.advance(search, &mut |_| Claim::Go, &mut || {}, || now) {
             Step::Done => {}
             Step::Sleep => return None,
             Step::Found(next) => return Some(next),

@@ -20,7 +20,7 @@ fn with_pool<F: Future<Output = ()> + Send + 'static>(
     let bell = tokamak_sys::channel::bell().unwrap();
     let mut consumer = Consumer::new(segment.clone(), vec![bell.try_clone().unwrap()], 0, 1);
     let worker = std::thread::spawn(move || {
-        while let Next::Request(job) = consumer.next(|| Claim::Go, || ()) {
+        while let Next::Request(job) = consumer.next(|_| Claim::Go, || ()) {
             work(job);
         }
     });
@@ -153,7 +153,7 @@ fn a_dead_workers_request_is_told() {
     let client = Arc::new(QueueClient::new(segment.clone(), 0, Arc::default(), BOUNDS, None));
     let mut exchange = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
     let mut consumer = Consumer::new(segment, vec![tokamak_sys::channel::bell().unwrap()], 0, 5);
-    let Next::Request(job) = consumer.next(|| Claim::Go, || ()) else { panic!("no request") };
+    let Next::Request(job) = consumer.next(|_| Claim::Go, || ()) else { panic!("no request") };
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     client.worker_died(4, Death::Crashed);
     assert!(exchange.poll_event(&mut context).is_pending(), "another worker's death is no concern");
@@ -178,7 +178,7 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
         Consumer::new(source.segment.clone(), vec![bell], 0, instance)
     };
     let take =
-        |worker: &mut Consumer| match worker.next(|| Claim::Go, || panic!("nothing is queued")) {
+        |worker: &mut Consumer| match worker.next(|_| Claim::Go, || panic!("nothing is queued")) {
             Next::Request(job) => job,
             Next::Retire => panic!("retired"),
         };
@@ -227,7 +227,7 @@ fn claimed(inbox: usize) -> (Arc<QueueClient>, Arc<Segment>, std::fs::File, Queu
     let client = Arc::new(QueueClient::new(segment.clone(), 0, Arc::default(), bounds, None));
     let exchange = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
     let mut consumer = Consumer::new(segment.clone(), vec![bell.try_clone().unwrap()], 0, 5);
-    let Next::Request(job) = consumer.next(|| Claim::Go, || ()) else { panic!("no request") };
+    let Next::Request(job) = consumer.next(|_| Claim::Go, || ()) else { panic!("no request") };
     (client, segment, bell.into(), exchange, job)
 }
 
@@ -324,7 +324,7 @@ fn a_mark_that_is_left_on_a_free_slot_loses_no_answer_of_the_next_request() {
     client.fall_asleep();
     assert!(next.poll_event(&mut context).is_pending(), "nobody has answered yet");
     let mut consumer = Consumer::new(segment, vec![bell.into()], 0, 6);
-    let Next::Request(job) = consumer.next(|| Claim::Go, || ()) else { panic!("no request") };
+    let Next::Request(job) = consumer.next(|_| Claim::Go, || ()) else { panic!("no request") };
     job.finish(Outcome::Complete);
     client.wake_up();
     assert!(next.poll_event(&mut context).is_ready());
@@ -487,7 +487,7 @@ fn beside_a_sleeper(bounds: Bounds) -> (Arc<QueueClient>, Consumer, Search) {
 }
 
 fn advance(consumer: &mut Consumer, search: &mut Search) -> Step {
-    consumer.advance(search, &mut || Claim::Go, &mut || (), || 0)
+    consumer.advance(search, &mut |_| Claim::Go, &mut || (), || 0)
 }
 
 /// What is found in more looks than are needed.
