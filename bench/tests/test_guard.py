@@ -28,6 +28,17 @@ class Verdict(unittest.TestCase):
         for now in (97.1, 100, 102.9):
             self.assertTrue(guard.compare({"a": 100}, {"a": now})[1])
 
+    def test_small_counts_may_move_by_a_little_and_not_by_a_call(self):
+        for name, same, more in (
+            ("sealed, php: pages rolled back", (22, 28), 29),
+            ("sealed, php: system calls", (2.8, 3.2), 4.0),
+            ("sealed, php: context switches", (0.9, 1.1), 2.0),
+        ):
+            was = sum(same) / 2
+            for now in same:
+                self.assertTrue(guard.compare({name: was}, {name: now})[1], (name, now))
+            self.assertFalse(guard.compare({name: was}, {name: more})[1], name)
+
     def test_more_and_less_are_changes(self):
         for now, words in ((104, "costs more"), (96, "keep the new figure")):
             lines, good = guard.compare({"a": 100}, {"a": now})
