@@ -9,8 +9,7 @@ from pathlib import Path
 
 from .record import ABSENCES, FOOTPRINTS, RUNS, Absence, Footprint, Run, read
 
-# Rounds that differ by more than this make a row doubtful. Chosen arbitrarily: a quarter of it is
-# what an idle machine shows.
+# Rounds that differ by more than this make a row doubtful: four times what an idle machine shows.
 NOISY_PERCENT = 20.0
 
 Key = tuple[str, int, str]
