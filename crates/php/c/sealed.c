@@ -54,7 +54,9 @@ typedef struct {
 
 enum { PROCESS_STATE, SEMAPHORES, DESCRIPTORS, CONNECTIONS, PATTERNS, PATHS, PARTS };
 
-static size_t (*const parts[PARTS])(void) = {
+typedef size_t (*size_of_part)(void);
+
+static const size_of_part parts[PARTS] = {
     [PROCESS_STATE] = process_state_size, [SEMAPHORES] = semaphores_size,
     [DESCRIPTORS] = descriptors_size,     [CONNECTIONS] = connections_size,
     [PATTERNS] = patterns_size,           [PATHS] = paths_size,
