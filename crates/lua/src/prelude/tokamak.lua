@@ -138,8 +138,8 @@ local function received(status, body, fields)
     if not status then
         return nil, body
     end
-    -- `_fields` are the header fields as text, until somebody asks for them. A table that is made with names that do not
-    -- change has room for them at once.
+    -- `_fields` are the header fields as text, until somebody asks for them. A table that is made
+    -- with names that do not change has room for them at once.
     return setmetatable({ status = status, body = body, _fields = fields }, response_meta)
 end
 
