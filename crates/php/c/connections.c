@@ -25,6 +25,7 @@
 #include "descriptors.h"
 #include "image.h"
 #include "state.h"
+#include "waiting.h"
 #include "wire.h"
 
 enum {
@@ -126,7 +127,7 @@ void connections_note_closed(int fd)
 
 ssize_t connections_recv(int fd, void *at, size_t len, int flags)
 {
-    ssize_t got = syscall(SYS_recvfrom, fd, at, len, flags, NULL, NULL);
+    ssize_t got = waiting_recvfrom(fd, at, len, flags, NULL, NULL);
     connection *c = got > 0 && held && held->is_opening ? find_or_learn(fd) : NULL;
 
     if (c) {

@@ -47,9 +47,12 @@
 #include "state.h"
 #include "syscall_cache.h"
 #include "text_domains.h"
+#include "waiting.h"
 
 /* What pthread_atfork() is in every library; libc's headers do not declare it. */
 int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
+/* poll(), in a library that was built with fortification. */
+int __poll_chk(struct pollfd *fds, nfds_t count, int milliseconds, size_t size);
 
 /* Not sanitized: the address sanitizer calls some of them before it has made its own memory. */
 #define INTERPOSE(type, name, parameters, note, call)                                 \
@@ -144,7 +147,7 @@ INTERPOSE(int, ioctl, (int fd, unsigned long request, ...),
           READ_REST(request); descriptors_note_ioctl(fd, request),
           syscall(SYS_ioctl, fd, request, rest[0]))
 INTERPOSE(int, flock, (int fd, int operation),
-          descriptors_note_flock(fd), syscall(SYS_flock, fd, operation))
+          descriptors_note_flock(fd), waiting_flock(fd, operation))
 INTERPOSE(int, lockf, (int fd, int command, off_t len),
           descriptors_note_posix_lock(fd), LIBC(lockf)(fd, command, len))
 INTERPOSE(int, lockf64, (int fd, int command, off64_t len),
@@ -176,19 +179,63 @@ INTERPOSE(int, semtimedop,
 INTERPOSE(int, socket, (int domain, int type, int protocol),
           NOTHING, syscall_cache_socket(domain, type, protocol))
 INTERPOSE(ssize_t, send, (int fd, const void *at, size_t len, int flags),
-          connections_note_sent(fd, at, len), syscall(SYS_sendto, fd, at, len, flags, NULL, 0))
+          connections_note_sent(fd, at, len), waiting_sendto(fd, at, len, flags, NULL, 0))
 INTERPOSE(ssize_t, write, (int fd, const void *at, size_t len),
           connections_note_sent(fd, at, len), syscall(SYS_write, fd, at, len))
 INTERPOSE(ssize_t, sendto,
           (int fd, const void *at, size_t len, int flags, const struct sockaddr *to,
            socklen_t to_len),
-          connections_note_used(fd), syscall(SYS_sendto, fd, at, len, flags, to, to_len))
+          connections_note_used(fd), waiting_sendto(fd, at, len, flags, to, to_len))
 INTERPOSE(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags),
           connections_note_used(fd), syscall(SYS_sendmsg, fd, message, flags))
 INTERPOSE(ssize_t, writev, (int fd, const struct iovec *parts, int count),
           connections_note_used(fd), syscall(SYS_writev, fd, parts, count))
 INTERPOSE(ssize_t, recv, (int fd, void *at, size_t len, int flags),
           NOTHING, connections_recv(fd, at, len, flags))
+INTERPOSE(ssize_t, recvfrom,
+          (int fd, void *at, size_t len, int flags, struct sockaddr *from, socklen_t *from_len),
+          NOTHING, waiting_recvfrom(fd, at, len, flags, from, from_len))
+INTERPOSE(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags),
+          NOTHING, waiting_recvmsg(fd, message, flags))
+INTERPOSE(ssize_t, read, (int fd, void *at, size_t len),
+          NOTHING, waiting_read(fd, at, len))
+INTERPOSE(int, connect, (int fd, const struct sockaddr *address, socklen_t len),
+          NOTHING, waiting_connect(fd, address, len))
+INTERPOSE(int, accept, (int fd, struct sockaddr *address, socklen_t *len),
+          NOTHING, waiting_accept4(fd, address, len, 0))
+INTERPOSE(int, accept4, (int fd, struct sockaddr *address, socklen_t *len, int flags),
+          NOTHING, waiting_accept4(fd, address, len, flags))
+INTERPOSE(int, getaddrinfo,
+          (const char *name, const char *service, const struct addrinfo *hints,
+           struct addrinfo **found),
+          NOTHING, waiting_getaddrinfo(LIBC(getaddrinfo), name, service, hints, found))
+
+/* ---- what waits for others, or for time ---- */
+INTERPOSE(int, poll, (struct pollfd *fds, nfds_t count, int milliseconds),
+          NOTHING, waiting_poll(fds, count, milliseconds))
+INTERPOSE(int, __poll_chk, (struct pollfd *fds, nfds_t count, int milliseconds, size_t size),
+          (void)size, waiting_poll(fds, count, milliseconds))
+INTERPOSE(int, ppoll,
+          (struct pollfd *fds, nfds_t count, const struct timespec *patience, const sigset_t *mask),
+          NOTHING, waiting_ppoll(fds, count, patience, mask))
+INTERPOSE(int, select,
+          (int count, fd_set *to_read, fd_set *to_write, fd_set *special, struct timeval *patience),
+          NOTHING, waiting_select(count, to_read, to_write, special, patience))
+INTERPOSE(int, clock_nanosleep,
+          (clockid_t clock, int flags, const struct timespec *wanted, struct timespec *left),
+          NOTHING, waiting_clock_nanosleep(clock, flags, wanted, left))
+INTERPOSE(int, nanosleep, (const struct timespec *wanted, struct timespec *left),
+          NOTHING, waiting_nanosleep(wanted, left))
+INTERPOSE(int, usleep, (useconds_t wanted),
+          NOTHING, waiting_usleep(wanted))
+INTERPOSE(unsigned, sleep, (unsigned seconds),
+          NOTHING, waiting_sleep(seconds))
+INTERPOSE(pid_t, waitpid, (pid_t process, int *status, int options),
+          NOTHING, waiting_wait4(process, status, options, NULL))
+INTERPOSE(pid_t, wait, (int *status),
+          NOTHING, waiting_wait4(-1, status, 0, NULL))
+INTERPOSE(pid_t, wait4, (pid_t process, int *status, int options, struct rusage *usage),
+          NOTHING, waiting_wait4(process, status, options, usage))
 
 /* ---- the process ---- */
 INTERPOSE(pid_t, getpid, (void),

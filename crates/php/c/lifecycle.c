@@ -13,6 +13,7 @@
 #include "boot_reads.h"
 #include "classic.h"
 #include "descriptors.h"
+#include "fibres.h"
 #include "gateway.h"
 #include "randomness.h"
 #include "sapi.h"
@@ -76,6 +77,9 @@ int shim_start(const shim_config *config)
     values_learn();
     name_program();
     randomness_watch();
+    if (config->concurrency > 0) {
+        fibres_watch();
+    }
     if (config->report) {
         boot_reads_watch();
     }

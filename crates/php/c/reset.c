@@ -58,9 +58,13 @@ static void learn_ini(void)
     }
 }
 
-/* session.save_handler is session.c's concern. */
+/* session.save_handler is session.c's concern. Among requests that are served at once there is no
+ * first one: all of them begin alike. */
 static int is_lazy(const zend_string *name)
 {
+    if (shim.config->concurrency > 0) {
+        return 0;
+    }
     return zend_string_equals_literal(name, "session.save_path") ||
            zend_string_equals_literal(name, "session.save_handler");
 }
@@ -85,6 +89,44 @@ static void restore_ini(void)
             zend_alter_ini_entry(name, Z_STR_P(value), ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME);
         }
     } ZEND_HASH_FOREACH_END();
+}
+
+HashTable *reset_take_settings(void)
+{
+    zend_ini_entry *entry;
+    HashTable *taken = NULL;
+
+    if (!EG(modified_ini_directives)) {
+        return NULL;
+    }
+    ZEND_HASH_FOREACH_PTR(EG(modified_ini_directives), entry) {
+        zval *of_script = zend_hash_find(base.ini, entry->name), value;
+        if (of_script && entry->value && zend_string_equals(entry->value, Z_STR_P(of_script))) {
+            continue;
+        }
+        if (!taken) {
+            ALLOC_HASHTABLE(taken);
+            zend_hash_init(taken, 8, NULL, ZVAL_PTR_DTOR, 0);
+        }
+        ZVAL_STR_COPY(&value, entry->value ? entry->value : ZSTR_EMPTY_ALLOC());
+        zend_hash_update(taken, entry->name, &value);
+    } ZEND_HASH_FOREACH_END();
+    if (taken) {
+        restore_ini();
+    }
+    return taken;
+}
+
+void reset_give_settings(HashTable *settings)
+{
+    zend_string *name;
+    zval *value;
+
+    ZEND_HASH_FOREACH_STR_KEY_VAL(settings, name, value) {
+        zend_alter_ini_entry(name, Z_STR_P(value), ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME);
+    } ZEND_HASH_FOREACH_END();
+    zend_hash_destroy(settings);
+    FREE_HASHTABLE(settings);
 }
 
 /* ---- the last error ---- */
@@ -115,7 +157,7 @@ static void learn_locale(void)
     BG(locale_changed) = 0;
 }
 
-static void restore_locale(void)
+void reset_locale(void)
 {
     if (!BG(locale_changed) || !base.locale) {
         return;
@@ -222,6 +264,13 @@ void reset_learn(void)
     base.learned = 1;
 }
 
+void reset_directory(void)
+{
+    if (syscall_cache_directory_moved() && base.directory[0]) {
+        syscall_cache_return_to(base.directory);
+    }
+}
+
 void reset_restore(void)
 {
     if (wants(SHIM_RESET_INI)) {
@@ -231,15 +280,15 @@ void reset_restore(void)
         handlers_restore();
         forget_last_error();
     }
-    if (wants(SHIM_RESET_CWD) && syscall_cache_directory_moved() && base.directory[0]) {
-        syscall_cache_return_to(base.directory);
+    if (wants(SHIM_RESET_CWD)) {
+        reset_directory();
     }
     if (wants(SHIM_RESET_UMASK) && BG(umask) != -1) {
         umask((mode_t)BG(umask));
         BG(umask) = -1;
     }
     if (wants(SHIM_RESET_LOCALE)) {
-        restore_locale();
+        reset_locale();
     }
     if (wants(SHIM_RESET_TIMEZONE)) {
         restore_timezone();

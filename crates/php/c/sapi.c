@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "sapi.h"
+#include "async.h"
 #include "functions.h"
 #include "gateway.h"
 #include "headers.h"
@@ -36,7 +37,7 @@ static size_t on_write(const char *text, size_t len)
     }
     switch (serving->stage) {
     case STAGE_REQUEST:
-        if (rust_write(text, len) != 0) {
+        if ((shim.config->concurrency ? async_write(text, len) : rust_write(text, len)) != 0) {
             /* May jump: unless ignore_user_abort is set, the script ends here. Rust has
              * returned. */
             php_handle_aborted_connection();
@@ -175,7 +176,7 @@ static size_t on_read_post(char *at, size_t len)
     if (serving->stage != STAGE_REQUEST || shim.is_copy || serving->input_closed) {
         return 0;
     }
-    return rust_read_body(at, len);
+    return shim.config->concurrency ? async_read_body(at, len) : rust_read_body(at, len);
 }
 
 static char *on_read_cookies(void)

@@ -14,6 +14,7 @@
 #include "image.h"
 #include "process_state.h"
 #include "state.h"
+#include "waiting.h"
 
 enum { MOST = 64 }; /* semaphores that one request uses; with more the worker is replaced */
 
@@ -58,7 +59,7 @@ static void add(int set, const struct sembuf *operation)
 int semaphores_operate(int set, struct sembuf *operations, size_t count,
                        const struct timespec *patience)
 {
-    int result = (int)syscall(SYS_semtimedop, set, operations, count, patience);
+    int result = waiting_semtimedop(set, operations, count, patience);
 
     for (size_t i = 0; result == 0 && shim.sealed && !shim.is_copy && i < count; i++) {
         if (operations[i].sem_flg & SEM_UNDO) {

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHIM_VERSION 4
+#define SHIM_VERSION 5
 
 /* Bytes followed by a NUL that `len` does not count. */
 typedef struct {
@@ -72,6 +72,8 @@ typedef struct {
     uint64_t body_len;
     uint32_t is_fastcgi;
     uint32_t verdict;
+    uint32_t place;     /* among those that are under way */
+    uint32_t padding;
 } shim_request;
 
 /* The settings by which a request over FastCGI finds its script. */
@@ -108,6 +110,8 @@ typedef struct {
     const char *ini_file;       /* where php.ini is; NULL: where PHP looks for it */
     uint32_t no_ini;            /* no php.ini */
     uint32_t extended_info;     /* scripts are compiled for debuggers */
+    uint32_t concurrency;       /* requests under way at once, in async mode; 0: another mode */
+    uint32_t seed;              /* for tests: requests take turns at random; 0: in order */
 } shim_config;
 
 /* A worker's place on the board, and which of those that had it this one is. Its
@@ -134,8 +138,8 @@ typedef struct {
 } shim_pool;
 
 _Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
-_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 48, "no padding in a request");
-_Static_assert(sizeof(shim_config) == 80 && sizeof(shim_place) == 136 &&
+_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 56, "no padding in a request");
+_Static_assert(sizeof(shim_config) == 88 && sizeof(shim_place) == 136 &&
                    sizeof(shim_gateway) == 16 && sizeof(shim_seat) == 12,
                "no padding in the rest");
 
@@ -192,6 +196,21 @@ size_t shim_trace(int pid, int memory, const char **text);
 
 /* The next request; NULL: leave the loop. Worker mode only. */
 const shim_request *rust_next(void);
+/* Async mode: looks for the next request, and does not wait. With will_sleep the worker waits for
+ * other things if there is none, and its doorbell is rung for the next one until it looks again. */
+enum { SHIM_NO_REQUEST, SHIM_REQUEST, SHIM_LEAVE };
+int rust_look(int will_sleep, const shim_request **request);
+/* What is called from here on is about the request at this place, or about none. */
+#define SHIM_NOBODY UINT32_MAX
+void rust_serve(uint32_t place);
+/* It is over; the memory of the request at this place is Rust's again. */
+void rust_forget(uint32_t place);
+/* What becomes readable when the worker is to look, for requests or for room; -1: there is none. */
+int rust_doorbell(void);
+/* As much of the response as there is room for now; below 0: nobody reads any more. */
+ptrdiff_t rust_write_now(const char *at, size_t len);
+/* What of the body is there now; below 0: nothing yet. */
+ptrdiff_t rust_read_body_now(char *at, size_t len);
 /* The next request to warm up with; NULL: there are no more. */
 const shim_request *rust_warm(void);
 /* The image is taken, or cannot be, for this reason. Forks workers until the zygote ends; returns

@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "worker.h"
+#include "async.h"
 #include "classic.h"
 #include "heap_dump.h"
 #include "lifecycle.h"
@@ -113,6 +114,12 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
     zend_unset_timeout();
     sapi_leave_copy();
     if (!shim.sealed && worker_cache_restarts()) {
+        zend_release_fcall_info_cache(fcc);
+        return false;
+    }
+    if (shim.config->concurrency > 0) {
+        async_serve(fci, fcc);
+        shim.script.left = 1;
         zend_release_fcall_info_cache(fcc);
         return false;
     }

@@ -34,6 +34,8 @@ pub fn start(settings: &Settings) -> Result<(), String> {
         ini_file: settings.ini_file.as_deref().map_or(Ok(null()), leak)?,
         no_ini: settings.no_ini.into(),
         extended_info: settings.extended_info.into(),
+        concurrency: settings.concurrency as u32,
+        seed: settings.seed,
     }));
     // SAFETY: `config` and all it points to live for ever; PHP was not started before.
     match unsafe { ffi::shim_start(config) } {

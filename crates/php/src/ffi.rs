@@ -8,7 +8,7 @@ use tokamak_image as _;
 use tokamak_sys::queue::record::Field;
 
 /// `SHIM_VERSION`.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// `shim_text`: bytes followed by a NUL that `len` does not count.
 #[derive(Clone, Copy)]
@@ -37,6 +37,8 @@ pub struct Request {
     pub body_len: u64,
     pub is_fastcgi: u32,
     pub verdict: u32,
+    pub place: u32,
+    pub padding: u32,
 }
 
 /// `shim_gateway`.
@@ -62,6 +64,8 @@ pub struct Config {
     pub ini_file: *const c_char,
     pub no_ini: u32,
     pub extended_info: u32,
+    pub concurrency: u32,
+    pub seed: u32,
 }
 
 /// `shim_place`.
@@ -105,15 +109,23 @@ pub struct Pool {
 }
 
 const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
-const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 48);
+const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 56);
 const _: () =
-    assert!(size_of::<Config>() == 80 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
+    assert!(size_of::<Config>() == 88 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
 const _: () = assert!(size_of::<Seat>() == 12);
 // The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip
 // away.
 const _: () = assert!(
     Field::ALL.len() == 17 && Field::ContentLength as usize == 16 && Field::Scheme as usize == 14
 );
+
+/// What `rust_look` finds.
+pub const NO_REQUEST: c_int = 0;
+pub const REQUEST: c_int = 1;
+pub const LEAVE: c_int = 2;
+
+/// `SHIM_NOBODY`.
+pub const NOBODY: u32 = u32::MAX;
 
 /// `shim_outcome`.
 pub const NO_START: c_int = 2;

@@ -25,8 +25,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Nothing yet.
-    pub fn new(rules: Rules) -> Request {
+    /// Nothing yet. `place`: which of those under way it will be.
+    pub fn new(rules: Rules, place: u32) -> Request {
         let shim = ffi::Request {
             fields: [NOTHING; Field::ALL.len()],
             headers: null(),
@@ -36,6 +36,8 @@ impl Request {
             body_len: 0,
             is_fastcgi: 0,
             verdict: 0,
+            place,
+            padding: 0,
         };
         Request {
             rules,
@@ -142,7 +144,7 @@ mod tests {
             writer.field(*field, format!("{field:?}").as_bytes());
         }
         writer.header(b"Host", b"a").header(b"X", b"");
-        let mut request = Request::new(Rules::default());
+        let mut request = Request::new(Rules::default(), 0);
         assert_eq!(request.field(Field::Uri), b"");
         assert!(request.take(writer.bytes(), 7));
         assert_eq!(request.field(Field::Uri), b"Uri");
@@ -156,7 +158,7 @@ mod tests {
         writer.begin_parameters();
         writer.parameter(b"REQUEST_METHOD", b"GET").parameter(b"SCRIPT_FILENAME", b"/none.php");
         writer.parameter(b"REQUEST_URI", b"/none.php?a=b").parameter(b"HTTP_HOST", b"a");
-        let mut request = Request::new(Rules::default());
+        let mut request = Request::new(Rules::default(), 0);
         assert!(request.take(writer.bytes(), 0) && request.is_fastcgi());
         assert_eq!(request.field(Field::Method), b"GET");
         assert_eq!(request.field(Field::Uri), b"/none.php?a=b");

@@ -5,6 +5,9 @@ use tokamak_sys::process::{Guard, Identity};
 
 use crate::log::Level;
 
+/// More than the kernel has room for: each has a stack of its own.
+const MOST_AT_ONCE: usize = 10_000;
+
 /// How requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -14,6 +17,8 @@ pub enum Mode {
     Worker,
     /// Every request starts from the same image of the booted application.
     Sealed,
+    /// The worker script's loop calls a handler for many requests at once.
+    Async,
 }
 
 /// One site's settings.
@@ -33,6 +38,11 @@ pub struct Settings {
     pub root: String,
     /// Kinds of state that worker mode resets: bits of `SHIM_RESET_*`.
     pub reset: u32,
+    /// Requests that a worker has under way at once, in async mode; 0 otherwise.
+    pub concurrency: usize,
+    /// For tests of async mode: requests take turns at every wait, in an order drawn from this; 0:
+    /// they do not.
+    pub seed: u32,
     /// Requests after which a worker leaves; 0: never.
     pub max_requests: u64,
     /// What strings of the seal report's requests contain; [`None`]: nobody asks for a report.
@@ -127,6 +137,8 @@ impl Default for Settings {
             warm: Vec::new(),
             root: String::new(),
             reset: (1 << RESETS.len()) - 1,
+            concurrency: 0,
+            seed: 0,
             max_requests: 0,
             report: None,
             fpm: None,
@@ -183,12 +195,18 @@ impl Settings {
                     key::MODE_CLASSIC => Mode::Classic,
                     key::MODE_WORKER => Mode::Worker,
                     key::MODE_SEALED => Mode::Sealed,
+                    key::MODE_ASYNC => Mode::Async,
                     _ => return Ok(false),
                 }
             }
             key::MAX_REQUESTS => {
                 self.max_requests = understood(name, value, value.parse().ok(), "number")?
             }
+            key::CONCURRENCY => {
+                let count = value.parse().ok().filter(|count| (1..=MOST_AT_ONCE).contains(count));
+                self.concurrency = understood(name, value, count, "number of requests")?
+            }
+            key::SEED => self.seed = understood(name, value, value.parse().ok(), "number")?,
             key::NO_INI => self.no_ini = true,
             key::INI_FILE => self.ini_file = Some(value.to_owned()),
             key::EXTENDED_INFO => self.extended_info = true,
@@ -238,11 +256,13 @@ impl Settings {
     fn fits_mode(&self) -> bool {
         let has_only_own = match self.mode {
             Mode::Classic => self.script.is_none(),
-            Mode::Worker => self.script.is_some(),
+            Mode::Worker | Mode::Async => self.script.is_some(),
             Mode::Sealed => self.script.is_none() || self.boot.is_none(),
         };
         let has_sealed = self.boot.is_some() || !self.warm.is_empty();
-        has_only_own && (self.mode == Mode::Sealed || !has_sealed)
+        has_only_own
+            && (self.mode == Mode::Sealed || !has_sealed)
+            && (self.mode == Mode::Async) == (self.concurrency > 0)
     }
 
     /// The `php.ini` settings as text of such a file.
@@ -367,7 +387,13 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused() {
         assert!(read(&[("colour", "red")]).is_err());
-        assert!(read(&[("mode", "async")]).is_err());
+        assert!(read(&[("mode", "async"), ("concurrency", "2")]).is_err());
+        assert!(read(&[("mode", "async"), ("script", "/w.php")]).is_err());
+        assert!(read(&[("mode", "worker"), ("script", "/w.php"), ("concurrency", "2")]).is_err());
+        assert!(
+            read(&[("mode", "async"), ("script", "/w.php"), ("concurrency", "2")])
+                .is_ok_and(|settings| settings.concurrency == 2)
+        );
         assert!(read(&[("keep", "nothing")]).is_err());
         assert!(read(&[("mode", "worker")]).is_err());
         assert!(read(&[("mode", "classic"), ("script", "/w.php")]).is_err());

@@ -3,6 +3,7 @@
 //! A worker is a process with one thread, so its state is one value that C's callbacks find without
 //! being handed it. None of them calls PHP, so none is entered twice.
 
+mod at_once;
 mod callbacks;
 mod gateway;
 
@@ -14,7 +15,9 @@ use std::sync::Arc;
 
 use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_RETIRED, EXIT_STALE};
 use tokamak_sys::queue::record::Field;
-use tokamak_sys::queue::{Claim, Consumer, DECLINED, Job, Next, Outcome, Segment, WorkerState};
+use tokamak_sys::queue::{
+    Claim, Consumer, DECLINED, Job, Next, Outcome, Search, Segment, WorkerState,
+};
 
 use crate::engine::{self, ScriptEnd};
 use crate::ffi;
@@ -29,9 +32,14 @@ struct Worker {
     site: String,
     segment: Arc<Segment>,
     consumer: Consumer,
-    request: Request,
-    job: Option<Job>,
-    in_request: bool,
+    /// The requests under way, by their places; one, but in async mode. C points into them, so they
+    /// stay where they are.
+    places: Vec<Place>,
+    /// Whose turn it is.
+    current: Option<usize>,
+    is_async: bool,
+    /// How far it is in looking for the next one. Async mode only.
+    search: Search,
     keeps_connections: bool,
     /// Requests to warm up with before the image is taken; while one runs, what it answers is
     /// dropped.
@@ -48,6 +56,18 @@ struct Worker {
     shown: [CString; 4],
 }
 
+/// A request that is under way, or the place for one.
+struct Place {
+    request: Request,
+    /// Until its response is complete.
+    job: Option<Job>,
+    /// Whether it is under way. In other modes than async its place is free when its response is
+    /// complete.
+    is_taken: bool,
+    /// Nanoseconds at which it was claimed.
+    since: u64,
+}
+
 thread_local! {
     /// On the heap, beside its request's buffers: in sealed mode each page that is written to is
     /// copied back.
@@ -57,18 +77,26 @@ thread_local! {
 /// Makes this process's worker, which then [`serve`]s. In sealed mode it is made before it has a
 /// place.
 pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
+    let rules =
+        engine::gateway_rules(settings.fpm.as_ref().map_or(&[], |fpm| &fpm.limit_extensions));
+    let places = 0..settings.concurrency.max(1) as u32;
+    let place = |n| Place {
+        request: Request::new(rules.clone(), n),
+        job: None,
+        is_taken: false,
+        since: 0,
+    };
     let worker = Worker {
         site: settings.site.clone(),
         segment,
         consumer,
-        request: Request::new(engine::gateway_rules(
-            settings.fpm.as_ref().map_or(&[], |fpm| &fpm.limit_extensions),
-        )),
-        job: None,
-        in_request: false,
+        places: places.map(place).collect(),
+        current: (settings.mode != Mode::Async).then_some(0),
+        is_async: settings.mode == Mode::Async,
+        search: Search::default(),
         keeps_connections: match settings.mode {
             Mode::Classic => false,
-            Mode::Worker => settings.script.is_some(),
+            Mode::Worker | Mode::Async => settings.script.is_some(),
             Mode::Sealed => true,
         },
         warm: Vec::new(),
@@ -191,42 +219,76 @@ impl Worker {
                     return null();
                 }
             };
-            if !self.request.take(job.record(), job.body_len()) {
-                self.say(Level::Error, b"a request was not understood");
-                continue;
+            if let Some(request) = self.take(job, 0) {
+                return request;
             }
-            if self.request.is_fastcgi() {
-                self.gateway.begin(&self.request, &self.consumer.board());
-            } else {
-                let (method, uri) =
-                    (self.request.field(Field::Method), self.request.field(Field::Uri));
-                self.consumer.board().set_request(method, uri);
-            }
-            self.job = Some(job);
-            self.in_request = true;
-            return self.request.shim();
         }
+    }
+
+    /// Takes a claimed request over, at this place; none: it is no request.
+    fn take(&mut self, job: Job, place: usize) -> Option<*const ffi::Request> {
+        let Place { request, .. } = &mut self.places[place];
+        if !request.take(job.record(), job.body_len()) {
+            self.say(Level::Error, b"a request was not understood");
+            return None;
+        }
+        let board = self.consumer.board();
+        if request.is_fastcgi() {
+            self.gateway.begin(request, &board);
+        } else {
+            board.set_request(request.field(Field::Method), request.field(Field::Uri));
+        }
+        let shim = request.shim();
+        (self.places[place].job, self.places[place].is_taken) = (Some(job), true);
+        Some(shim)
+    }
+
+    /// The request whose turn it is.
+    fn serving(&mut self) -> Option<&mut Place> {
+        self.current.map(|place| &mut self.places[place])
+    }
+
+    /// Its response, until that is complete.
+    fn job(&mut self) -> Option<&mut Job> {
+        self.serving().and_then(|place| place.job.as_mut())
     }
 
     fn finish(&mut self, outcome: Outcome, status: u16) {
-        self.in_request = false;
-        if let Some(mut job) = self.job.take() {
-            self.served += 1;
-            let board = self.consumer.board();
-            if self.request.is_fastcgi() {
-                self.gateway.end(&self.request, &board, &mut job, status);
-            }
-            self.gateway.flush_output(&board);
-            board.count_request(engine::memory());
-            if self.request.is_fastcgi() {
-                board.set_finishing();
-            }
-            job.finish(outcome);
+        let Some(place) = self.current else { return };
+        let Place { request, job, is_taken, .. } = &mut self.places[place];
+        let Some(mut job) = job.take() else { return };
+        *is_taken = self.is_async;
+        self.served += 1;
+        let board = self.consumer.board();
+        if request.is_fastcgi() {
+            self.gateway.end(request, &board, &mut job, status);
         }
+        self.gateway.flush_output(&board);
+        board.count_request(engine::memory());
+        if request.is_fastcgi() {
+            board.set_finishing();
+        }
+        job.finish(outcome);
+    }
+
+    /// The head of a response that is thrown away; false: there is no such response.
+    fn look_at_warm_up<'a>(
+        &self,
+        status: u16,
+        headers: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> bool {
+        if self.warming && (status >= 400 || status == DECLINED) {
+            self.warn_of_warm_up(status);
+        }
+        if self.warming && self.warm_up_stays {
+            let cookies = headers.filter(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"));
+            cookies.for_each(|(_, cookie)| self.warn_of_cookie(cookie));
+        }
+        self.warming
     }
 
     fn warn_of_warm_up(&self, status: u16) {
-        let target = String::from_utf8_lossy(self.request.field(Field::Uri));
+        let target = String::from_utf8_lossy(self.places[0].request.field(Field::Uri));
         let answer = match status {
             DECLINED => "was declined, so nothing of it is in the image".to_owned(),
             _ => format!("was answered with {status}"),
@@ -237,7 +299,7 @@ impl Worker {
     /// A page that sets a cookie has begun to know its visitor, who is nobody here.
     fn warn_of_cookie(&self, cookie: &[u8]) {
         let name = cookie.split(|byte| *byte == b'=').next().unwrap_or_default();
-        let target = String::from_utf8_lossy(self.request.field(Field::Uri));
+        let target = String::from_utf8_lossy(self.places[0].request.field(Field::Uri));
         let message = format!(
             "warm-up request {target} sets the cookie {}: what its page keeps in memory (a \
                 session, a CSRF token) \
@@ -255,12 +317,12 @@ impl Worker {
 
     /// Adds what is being served to the line.
     fn say_with(&self, level: Level, message: &[u8], pairs: &[(&str, &[u8])]) {
-        if !self.in_request {
+        let taken = self.current.map(|place| &self.places[place]).filter(|place| place.is_taken);
+        let Some(Place { request, .. }) = taken else {
             return log::line(level, &self.site, message, pairs);
-        }
-        let request =
-            [self.request.field(Field::Method), b" ", self.request.field(Field::Uri)].concat();
-        let script = self.request.field(Field::ScriptFilename);
+        };
+        let script = request.field(Field::ScriptFilename);
+        let request = [request.field(Field::Method), b" ", request.field(Field::Uri)].concat();
         let mut all = vec![("request", &request[..]), ("script", script)];
         all.extend_from_slice(pairs);
         log::line(level, &self.site, message, &all);

@@ -82,8 +82,9 @@ fn fail(channel: &Channel, message: String) -> ExitCode {
 fn inherited() -> Result<(Channel, Arc<Segment>, Vec<OwnedFd>), String> {
     let channel = Channel::from_fd(take_over(ZYGOTE_CHANNEL)?).map_err(|e| e.to_string())?;
     let segment = Segment::open(take_over(ZYGOTE_SEGMENT)?).map_err(|e| e.to_string())?;
-    let loops = RawFd::from(segment.geometry().loops);
-    let bells = (0..loops).map(|n| take_over(ZYGOTE_BELLS + n)).collect::<Result<_, _>>()?;
+    let count = segment.geometry().bells() as RawFd;
+    let bells = (0..count).map(|n| take_over(ZYGOTE_BELLS + n)).collect::<Result<Vec<_>, _>>()?;
+    let segment = segment.with_doorbells(&bells).map_err(|e| e.to_string())?;
     Ok((channel, Arc::new(segment), bells))
 }
 

@@ -85,7 +85,7 @@ pub const EXIT_DOUBT: u8 = 106;
 pub mod key {
     /// Site name, for log lines.
     pub const SITE: &str = "site";
-    /// [`MODE_CLASSIC`], [`MODE_WORKER`] or [`MODE_SEALED`].
+    /// [`MODE_CLASSIC`], [`MODE_WORKER`], [`MODE_SEALED`] or [`MODE_ASYNC`].
     pub const MODE: &str = "mode";
     /// Value of [`MODE`]: full request start-up and shutdown.
     pub const MODE_CLASSIC: &str = "classic";
@@ -93,6 +93,13 @@ pub mod key {
     pub const MODE_WORKER: &str = "worker";
     /// Value of [`MODE`]: every request is served from the same image of the booted application.
     pub const MODE_SEALED: &str = "sealed";
+    /// Value of [`MODE`]: the application's loop calls a handler for many requests at once.
+    pub const MODE_ASYNC: &str = "async";
+    /// Requests that a worker has under way at once. Async mode only.
+    pub const CONCURRENCY: &str = "concurrency";
+    /// For tests of async mode: requests take turns at every wait, in an order that is drawn from
+    /// this number.
+    pub const SEED: &str = "seed";
     /// Worker script, absolute, symlinks resolved when the zygote was started. In sealed mode
     /// optional.
     pub const SCRIPT: &str = "script";

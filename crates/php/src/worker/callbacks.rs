@@ -6,7 +6,7 @@ use std::ptr::null;
 use std::slice::from_raw_parts;
 
 use tokamak_sys::control::{EXIT_DOUBT, EXIT_RETIRED};
-use tokamak_sys::queue::{DECLINED, Outcome, PoolNumbers, WorkerState};
+use tokamak_sys::queue::{Outcome, PoolNumbers, WorkerState};
 
 use crate::ffi;
 use crate::log::{self, Level};
@@ -18,7 +18,7 @@ use super::{Worker, take_place, with};
 /// # Safety
 /// `at` points to `len` bytes that stay as they are for as long as the slice is used, or `len`
 /// is 0.
-unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
+pub(super) unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
     if len == 0 {
         return &[];
     }
@@ -38,8 +38,9 @@ extern "C" fn rust_warm() -> *const ffi::Request {
         w.warming = !w.warm.is_empty();
         while !w.warm.is_empty() {
             let record = w.warm.remove(0);
-            if w.request.take(&record, 0) {
-                return w.request.shim();
+            let request = &mut w.places[0].request;
+            if request.take(&record, 0) {
+                return request.shim();
             }
         }
         null()
@@ -101,20 +102,10 @@ unsafe extern "C" fn rust_head(
     let text = |t: ffi::Text| unsafe { bytes(t.at, t.len) };
     let headers = pairs.iter().map(|pair| (text(pair.name), text(pair.value)));
     let status = u16::try_from(status).unwrap_or(500);
-    with(1, |w| match &mut w.job {
-        None if w.warming => {
-            if status >= 400 || status == DECLINED {
-                w.warn_of_warm_up(status);
-            }
-            if w.warm_up_stays {
-                let cookies = headers.filter(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"));
-                cookies.for_each(|(_, cookie)| w.warn_of_cookie(cookie));
-            }
-            0
-        }
+    with(1, |w| match w.job() {
         Some(job) if interim != 0 => c_int::from(job.send_interim(status, headers).is_err()),
         Some(job) => c_int::from(job.send_head(status, headers).is_err()),
-        None => 1,
+        None => c_int::from(!w.look_at_warm_up(status, headers)),
     })
 }
 
@@ -125,14 +116,16 @@ unsafe extern "C" fn rust_write(at: *const c_char, len: usize) -> c_int {
     // SAFETY: the caller's promise.
     let text = unsafe { bytes(at, len) };
     with(1, |w| {
-        w.job.as_mut().map_or(c_int::from(!w.warming), |job| c_int::from(job.write(text).is_err()))
+        let nobody = c_int::from(!w.warming);
+        w.job().map_or(nobody, |job| c_int::from(job.write(text).is_err()))
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rust_flush() -> c_int {
     with(1, |w| {
-        w.job.as_mut().map_or(c_int::from(!w.warming), |job| c_int::from(job.flush().is_err()))
+        let nobody = c_int::from(!w.warming);
+        w.job().map_or(nobody, |job| c_int::from(job.flush().is_err()))
     })
 }
 
@@ -146,7 +139,7 @@ unsafe extern "C" fn rust_read_body(at: *mut c_char, len: usize) -> usize {
     // SAFETY: the caller's promise.
     let buffer = unsafe { std::slice::from_raw_parts_mut(at.cast::<u8>(), len) };
     with(0, |w| {
-        let Some(job) = &mut w.job else { return 0 };
+        let Some(job) = w.job() else { return 0 };
         let mut filled = 0;
         // PHP takes a short read for the end of the body.
         while filled < buffer.len() {
@@ -171,7 +164,8 @@ unsafe extern "C" fn rust_complain(
     // SAFETY: the caller's promise.
     let message = unsafe { bytes(at, len) };
     with(0, |w| {
-        let to = w.job.as_mut().filter(|_| to_sender != 0);
+        let place = w.current.map(|place| &mut w.places[place]);
+        let to = place.and_then(|place| place.job.as_mut()).filter(|_| to_sender != 0);
         c_int::from(!w.gateway.complain(self::level(level), message, to))
     })
 }
@@ -182,7 +176,7 @@ unsafe extern "C" fn rust_complain(
 unsafe extern "C" fn rust_user(at: *const c_char, len: usize) {
     // SAFETY: the caller's promise.
     let user = unsafe { bytes(at, len) };
-    with((), |w| w.gateway.name_user(user, &w.request, &w.consumer.board()));
+    with((), |w| w.gateway.name_user(user, &w.places[0].request, &w.consumer.board()));
 }
 
 fn level(number: c_int) -> Level {

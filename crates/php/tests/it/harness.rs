@@ -122,13 +122,19 @@ impl Site {
         for (name, content) in files {
             fs::write(directory.path().join(name), content).unwrap();
         }
-        let segment = Arc::new(
-            Segment::create("test", Geometry::new(1, 16, 16, 64 << 10, 64 << 10)).unwrap(),
-        );
-        let bell = bell().unwrap();
+        let geometry = Geometry::new(1, 64, 16, 64 << 10, 64 << 10);
+        let geometry = match settings.contains(&("mode", "async")) {
+            true => geometry.with_doorbells(),
+            false => geometry,
+        };
+        let bells: Vec<_> = (0..geometry.bells()).map(|_| bell().unwrap()).collect();
+        let segment =
+            Segment::create("test", geometry).and_then(|segment| segment.with_doorbells(&bells));
+        let segment = Arc::new(segment.unwrap());
         let (channel, theirs) = Channel::pair().unwrap();
         let log = File::create(directory.path().join("error.log")).unwrap();
-        let fds = [theirs.as_fd().as_raw_fd(), segment.fd().as_raw_fd(), bell.as_raw_fd()];
+        let mut fds = vec![theirs.as_fd().as_raw_fd(), segment.fd().as_raw_fd()];
+        fds.extend(bells.iter().map(AsRawFd::as_raw_fd));
         let mut command = Command::new(env!("CARGO_BIN_EXE_tokamak-php"));
         command.arg(ZYGOTE_ARGUMENT).env_clear().env("POOL_VARIABLE", "from the pool");
         command.env(SCAN_DIRECTORY, scan_directory());
@@ -141,6 +147,7 @@ impl Site {
         unsafe { command.pre_exec(move || place(&fds)) };
         let zygote = command.spawn().unwrap();
         drop(theirs);
+        let bell = bells.into_iter().next().unwrap();
         let root = directory.path().to_str().unwrap().to_owned();
         let mut pairs = vec![
             (key::SITE.to_owned(), "test.site".to_owned()),
@@ -171,6 +178,24 @@ impl Site {
         let mut all = vec![("mode", "worker"), ("script", "%root%/worker.php")];
         all.extend_from_slice(settings);
         Site::start(&[("worker.php", script)], &all, 1)
+    }
+
+    /// One worker that runs `worker.php` for so many requests at once.
+    pub fn concurrent(script: &str, concurrency: &str, settings: &[(&str, &str)]) -> Site {
+        let mut all = vec![
+            ("mode", "async"),
+            ("script", "%root%/worker.php"),
+            ("concurrency", concurrency),
+        ];
+        all.extend_from_slice(settings);
+        Site::start(&[("worker.php", script)], &all, 1)
+    }
+
+    /// All of them at once.
+    pub fn ask_all(&mut self, asks: &[Ask]) -> Vec<Response> {
+        let handed: Vec<_> = asks.iter().map(|ask| self.submit(ask)).collect();
+        let pairs = handed.into_iter().zip(asks);
+        pairs.map(|(handed, ask)| self.collect(handed, &ask.body, |_| false)).collect()
     }
 
     pub fn root(&self) -> &Path {
@@ -381,14 +406,14 @@ impl Drop for Site {
 
 /// Puts the descriptors at 3, 4, …; first out of each other's way.
 fn place(fds: &[RawFd]) -> io::Result<()> {
-    let mut high = [-1; 3];
-    for (to, from) in high.iter_mut().zip(fds) {
+    let high = 100;
+    for (n, from) in fds.iter().enumerate() {
         // SAFETY: takes numbers.
-        *to = unsafe { libc::fcntl(*from, libc::F_DUPFD_CLOEXEC, 100) };
+        unsafe { libc::dup3(*from, high + n as RawFd, libc::O_CLOEXEC) };
     }
-    for (n, from) in high.iter().enumerate() {
+    for n in 0..fds.len() as RawFd {
         // SAFETY: takes numbers.
-        if unsafe { libc::dup2(*from, ZYGOTE_CHANNEL + n as RawFd) } < 0 {
+        if unsafe { libc::dup2(high + n, ZYGOTE_CHANNEL + n) } < 0 {
             return Err(io::Error::last_os_error());
         }
     }

@@ -2,6 +2,7 @@
 //! server.
 
 mod classic;
+mod concurrent;
 mod contract;
 mod environment;
 mod fastcgi;

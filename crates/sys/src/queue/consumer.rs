@@ -1,6 +1,6 @@
 //! The worker's side: looking for a request and claiming it.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
@@ -40,14 +40,15 @@ pub(super) struct End {
 }
 
 impl End {
-    fn index(&self) -> u16 {
+    pub fn index(&self) -> u16 {
         self.index.load(Ordering::Relaxed)
     }
 }
 
 impl Consumer {
     /// The end of the worker at board place `index`. `instance` is unique within the segment's
-    /// life; `bells` are the eventfds of the front's loops, in order.
+    /// life; `bells` are the eventfds of the front's loops, in order, and behind them those that
+    /// the geometry wants for workers.
     ///
     /// # Panics
     /// If the index or the number of bells does not fit the geometry, or the instance is reserved.
@@ -64,7 +65,7 @@ impl Consumer {
     /// # Panics
     /// If the number of bells does not fit the geometry.
     pub fn without_place(segment: Arc<Segment>, bells: Vec<OwnedFd>) -> Consumer {
-        assert!(bells.len() == usize::from(segment.geometry().loops));
+        assert!(bells.len() == segment.geometry().bells());
         let end = End { segment, bells, index: AtomicU16::new(0), instance: AtomicU32::new(0) };
         Consumer { end: Arc::new(end) }
     }
@@ -107,6 +108,30 @@ impl Consumer {
                 Step::Found(next) => return next,
             }
         }
+    }
+
+    /// Looks for the oldest request and claims it, without waiting for one. `will_sleep`: the worker
+    /// is about to wait for other things; if nothing is found, its doorbell is rung for the next
+    /// request until it looks again.
+    pub fn look(&mut self, search: &mut Search, will_sleep: bool) -> Option<Next> {
+        loop {
+            let is_over = matches!(search.way, Way::Looking)
+                && self.end.segment.front().is_none()
+                && !self.board().is_retired();
+            if is_over && !will_sleep {
+                return None;
+            }
+            match self.advance(search, &mut || Claim::Go, &mut || {}, tokamak_cost::now) {
+                Step::Done => {}
+                Step::Sleep => return None,
+                Step::Found(next) => return Some(next),
+            }
+        }
+    }
+
+    /// What becomes readable when this worker is rung, if it has a doorbell.
+    pub fn doorbell(&self) -> Option<BorrowedFd<'_>> {
+        self.end.segment.doorbell(self.end.index())
     }
 
     /// One step of [`Consumer::next`], which never waits. Between any two of them the process may
@@ -186,8 +211,15 @@ impl Consumer {
 #[derive(Debug, Default)]
 pub struct Search {
     way: Way,
-    /// The board says that it is idle.
+    /// The board says that it is idle, or is not to.
     is_idle: bool,
+}
+
+impl Search {
+    /// The worker has requests under way: it is not idle, whatever comes of the search.
+    pub fn stay_busy(&mut self, is_busy: bool) {
+        self.is_idle = is_busy;
+    }
 }
 
 /// What a worker does next.

@@ -8,7 +8,7 @@ use super::frame::{
     FRAME_HEAD, KIND_BODY, KIND_HEAD, KIND_INTERIM, KIND_STDERR, KIND_USAGE, Usage, frame_head,
     put_head,
 };
-use super::layout::SlotHead;
+use super::layout::{AT_THE_DOOR, SLEEPS, SlotHead};
 use super::wake;
 
 /// How a response ended.
@@ -99,6 +99,23 @@ impl Job {
         Ok(take as usize)
     }
 
+    /// Reads what is there of the body. None: nothing yet, the worker's doorbell is rung when there
+    /// is.
+    ///
+    /// # Errors
+    /// [`Gone`]: the rest will not come.
+    pub fn read_body_now(&mut self, out: &mut [u8]) -> Result<Option<usize>, Gone> {
+        let at = self.head().worker.body_head.load(Ordering::Relaxed);
+        let is_there = |head: &SlotHead| head.body_tail.load(Ordering::SeqCst) != at;
+        if self.body_len() > at && !out.is_empty() && !is_there(self.head()) {
+            self.notify();
+            if !self.is_true_or_rings(is_there)? {
+                return Ok(None);
+            }
+        }
+        self.read_body(out).map(Some)
+    }
+
     /// Sends status and headers. Not published before [`Job::flush`] or [`Job::finish`].
     ///
     /// # Errors
@@ -132,6 +149,27 @@ impl Job {
         self.put_bytes(KIND_BODY, bytes)
     }
 
+    /// Appends as much to the body as there is room for now. After less than all of it the worker's
+    /// doorbell is rung when there is more.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn write_now(&mut self, bytes: &[u8]) -> Result<usize, Gone> {
+        let mut written = 0;
+        loop {
+            written += self.put_some(KIND_BODY, &bytes[written..])?;
+            if written == bytes.len() {
+                return Ok(written);
+            }
+            self.flush()?;
+            let ring = u64::from(self.end.segment.geometry().response);
+            let tail = self.tail;
+            if !self.is_true_or_rings(|head| room(ring, tail, head) >= ring / 4)? {
+                return Ok(written);
+            }
+        }
+    }
+
     /// Writes to the error log of the web server that sent the request, in the order of what else
     /// is sent.
     ///
@@ -152,6 +190,24 @@ impl Job {
     }
 
     fn put_bytes(&mut self, kind: u8, mut bytes: &[u8]) -> Result<(), Gone> {
+        loop {
+            let written = self.put_some(kind, bytes)?;
+            bytes = &bytes[written..];
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            self.publish();
+            self.notify();
+            // Waiting for a quarter of the ring: waking for each byte of room would be a ping-pong.
+            let ring = u64::from(self.end.segment.geometry().response);
+            let tail = self.tail;
+            self.wait(|head| room(ring, tail, head) >= ring / 4)?;
+        }
+    }
+
+    /// Writes as much as there is room for.
+    fn put_some(&mut self, kind: u8, mut bytes: &[u8]) -> Result<usize, Gone> {
+        let wanted = bytes.len();
         if self.open.is_some_and(|(open, _)| open != kind) {
             self.close_frame();
         }
@@ -162,20 +218,7 @@ impl Job {
             }
             let need = if self.open.is_some() { 1 } else { FRAME_HEAD as u64 + 1 };
             if self.room(self.head()) < need {
-                self.publish();
-                self.notify();
-                // Waiting for a quarter of the ring: waking for each byte of room would be a
-                // ping-pong.
-                let enough = ring.size() / 4;
-                let tail = self.tail;
-                self.wait(|head| {
-                    ring.size()
-                        - tail
-                            .wrapping_sub(head.response_head.load(Ordering::SeqCst))
-                            .min(ring.size())
-                        >= enough
-                })?;
-                continue;
+                break;
             }
             if self.open.is_none() {
                 self.open = Some((kind, self.tail));
@@ -186,7 +229,7 @@ impl Job {
             self.tail += take as u64;
             bytes = &bytes[take..];
         }
-        Ok(())
+        Ok(wanted - bytes.len())
     }
 
     /// Publishes what was written and wakes the front.
@@ -250,11 +293,7 @@ impl Job {
             self.publish();
             self.notify();
             let (tail, need) = (self.tail, frame.len() as u64);
-            self.wait(|head| {
-                ring.size()
-                    - tail.wrapping_sub(head.response_head.load(Ordering::SeqCst)).min(ring.size())
-                    >= need
-            })?;
+            self.wait(|head| room(ring.size(), tail, head) >= need)?;
         }
         ring.put(self.tail, &frame);
         self.tail += frame.len() as u64;
@@ -262,8 +301,7 @@ impl Job {
     }
 
     fn room(&self, head: &SlotHead) -> u64 {
-        let size = u64::from(self.end.segment.geometry().response);
-        size - self.tail.wrapping_sub(head.response_head.load(Ordering::Acquire)).min(size)
+        room(u64::from(self.end.segment.geometry().response), self.tail, head)
     }
 
     fn close_frame(&mut self) {
@@ -295,7 +333,7 @@ impl Job {
     fn wait(&self, done: impl Fn(&SlotHead) -> bool) -> Result<(), Gone> {
         let head = self.head();
         loop {
-            head.worker.waits.store(1, Ordering::SeqCst);
+            head.worker.waits.store(SLEEPS, Ordering::SeqCst);
             if head.aborted.load(Ordering::SeqCst) != 0 {
                 return Err(Gone);
             }
@@ -303,9 +341,29 @@ impl Job {
                 head.worker.waits.store(0, Ordering::Relaxed);
                 return Ok(());
             }
-            wake::futex_wait(&head.worker.waits, 1, wake::LONGEST_SLEEP);
+            wake::futex_wait(&head.worker.waits, SLEEPS, wake::LONGEST_SLEEP);
         }
     }
+
+    /// Whether it is so already; otherwise the doorbell is rung when the front has changed
+    /// something about it.
+    fn is_true_or_rings(&self, done: impl Fn(&SlotHead) -> bool) -> Result<bool, Gone> {
+        let head = self.head();
+        head.worker.waits.store(AT_THE_DOOR + u32::from(self.end.index()), Ordering::SeqCst);
+        if head.aborted.load(Ordering::SeqCst) != 0 {
+            return Err(Gone);
+        }
+        let is_done = done(head);
+        if is_done {
+            head.worker.waits.store(0, Ordering::Relaxed);
+        }
+        Ok(is_done)
+    }
+}
+
+/// Bytes of the ring that the front has read, or that were never written.
+fn room(ring: u64, tail: u64, head: &SlotHead) -> u64 {
+    ring - tail.wrapping_sub(head.response_head.load(Ordering::SeqCst)).min(ring)
 }
 
 /// A frame whose head is written last, with room for what most heads need.

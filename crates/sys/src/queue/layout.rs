@@ -4,10 +4,15 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Changes with every change of the layout or of its meaning.
-pub const LAYOUT_VERSION: u32 = 8;
+pub const LAYOUT_VERSION: u32 = 9;
 
 /// First word of a segment.
 pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
+
+/// See [`SlotHead::waits`].
+pub(super) const SLEEPS: u32 = 1;
+/// See [`SlotHead::waits`].
+pub(super) const AT_THE_DOOR: u32 = 2;
 
 /// Claim of a request that the front took back before a worker took it.
 pub(super) const WITHDRAWN: u32 = u32::MAX;
@@ -27,8 +32,9 @@ pub struct Geometry {
     pub slots_per_loop: u16,
     /// Most workers that may exist at once.
     pub workers: u16,
-    /// Zero; keeps the words below aligned.
-    pub reserved: u16,
+    /// 1: workers wait for more than requests, and each is woken by an eventfd of its own, its
+    /// doorbell; 0: they sleep on a futex.
+    pub doorbells: u16,
     /// Bytes of a slot for the request record and, behind it, the body ring. A multiple of 4096.
     pub request: u32,
     /// Bytes of a slot's response ring. A multiple of 4096.
@@ -43,10 +49,21 @@ impl Geometry {
             loops,
             slots_per_loop,
             workers,
-            reserved: 0,
+            doorbells: 0,
             request: page(request),
             response: page(response),
         }
+    }
+
+    /// The same for workers that have doorbells.
+    pub fn with_doorbells(self) -> Self {
+        Geometry { doorbells: 1, ..self }
+    }
+
+    /// How many eventfds belong to a segment: one for each event loop of the front, then the
+    /// workers' doorbells.
+    pub fn bells(&self) -> usize {
+        usize::from(self.loops) + usize::from(self.doorbells * self.workers)
     }
 
     /// Whether every count and size is within what the layout can hold.
@@ -54,6 +71,7 @@ impl Geometry {
         (1..=256).contains(&self.loops)
             && (1..=(READY_WORDS * 64) as u16).contains(&self.slots_per_loop)
             && (1..=(SLEEPER_WORDS * 64) as u16).contains(&self.workers)
+            && self.doorbells <= 1
             && u32::from(self.loops) * u32::from(self.slots_per_loop) <= 1 << 16
             && self.request.is_multiple_of(4096)
             && (8192..=1 << 26).contains(&self.request)
@@ -214,7 +232,9 @@ pub(super) struct WorkersWords {
     pub finished_at: AtomicU64,
     /// 0 running, else an [`super::Outcome`].
     pub outcome: AtomicU32,
-    /// Futex word: 1 while the worker waits for ring space or body bytes. The front sets it to 0.
+    /// Not 0 while it waits for ring space or body bytes. [`SLEEPS`]: on this word, as a futex.
+    /// More: elsewhere, and the doorbell is to be rung whose worker's place is this minus
+    /// [`AT_THE_DOOR`]. The front sets it to 0.
     pub waits: AtomicU32,
 }
 

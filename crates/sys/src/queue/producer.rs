@@ -10,7 +10,6 @@ use super::frame::Malformed;
 use super::job::Outcome;
 use super::layout::*;
 use super::segment::Segment;
-use super::wake;
 
 /// Withdrawn requests that the head is moved past at once: some microseconds. It bounds the loop if
 /// a worker moves the head about at the same time. With a tenth, clearing a full queue would take
@@ -352,8 +351,8 @@ impl Producer {
         // Orders our store (ring position, abort) before this load; the worker sets `waits` before
         // it looks at the positions.
         fence(Ordering::SeqCst);
-        if waits.load(Ordering::SeqCst) != 0 && waits.swap(0, Ordering::SeqCst) != 0 {
-            wake::futex_wake(waits);
+        if waits.load(Ordering::SeqCst) != 0 {
+            self.segment.end_wait(waits);
         }
     }
 

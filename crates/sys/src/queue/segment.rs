@@ -28,6 +28,8 @@ pub struct Segment {
     board_at: usize,
     slots_at: usize,
     slot_size: usize,
+    /// The doorbells of the workers, by their places; none if they sleep on futexes.
+    doorbells: Vec<OwnedFd>,
 }
 
 // SAFETY: the mapping is shared memory that is only touched through atomics and bounded copies;
@@ -161,7 +163,23 @@ impl Segment {
             board_at: geometry.board_at(),
             slots_at: geometry.slots_at(),
             slot_size: geometry.slot_size(),
+            doorbells: Vec::new(),
         }
+    }
+
+    /// This process rings the workers by these, as the geometry wants it. `bells` are all that
+    /// belong to the segment, those of the front's event loops first.
+    ///
+    /// # Errors
+    /// Fails if they cannot be copied.
+    ///
+    /// # Panics
+    /// If their number does not fit the geometry.
+    pub fn with_doorbells(mut self, bells: &[OwnedFd]) -> io::Result<Segment> {
+        assert!(bells.len() == self.geometry.bells());
+        let doorbells = &bells[usize::from(self.geometry.loops)..];
+        self.doorbells = doorbells.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+        Ok(self)
     }
 
     /// The sizes.
@@ -181,6 +199,24 @@ impl Segment {
         let depth = tail.load(Ordering::Relaxed).wrapping_sub(head.load(Ordering::Relaxed));
         // Workers may have taken what the tail does not show yet.
         (depth.cast_signed().max(0) as u32).min(self.cells)
+    }
+
+    /// The doorbell of the worker at this place.
+    pub(super) fn doorbell(&self, worker: u16) -> Option<BorrowedFd<'_>> {
+        self.doorbells.get(usize::from(worker)).map(AsFd::as_fd)
+    }
+
+    /// Ends the wait that a worker has noted in a slot, whatever it has written there.
+    pub(super) fn end_wait(&self, waits: &AtomicU32) {
+        match waits.swap(0, Ordering::SeqCst) {
+            0 => {}
+            SLEEPS => wake::futex_wake(waits),
+            door => {
+                if let Some(bell) = self.doorbells.get((door - AT_THE_DOOR) as usize) {
+                    wake::ring(bell);
+                }
+            }
+        }
     }
 
     pub(super) fn header(&self) -> &Header {
@@ -298,7 +334,10 @@ impl Fifo for Segment {
     }
 
     fn wake(&self, worker: u16) {
-        wake::futex_wake(self.bell(worker));
+        match self.doorbells.get(usize::from(worker)) {
+            Some(bell) => wake::ring(bell),
+            None => wake::futex_wake(self.bell(worker)),
+        }
     }
 }
 

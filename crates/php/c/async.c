@@ -1,0 +1,172 @@
+/* Async mode: one worker script, many requests at once.
+ *
+ * The loop runs in the script's own context, inside of tokamak_handle_request(). It takes a request
+ * as long as fewer are under way than may be, goes on with those whose wait is over, and sleeps when
+ * there is neither. A request is taken one at a time, and only by a worker that has nothing else to
+ * do: so an idle neighbour is asked first.
+ *
+ * After a fatal error nobody vouches for the engine. Its request gets its end; the worker takes no
+ * more, finishes those under way, and is replaced.
+ */
+#include "async.h"
+#include "fibres.h"
+#include "own_state.h"
+#include "reactor.h"
+#include "request_cycle.h"
+#include "sapi.h"
+
+static struct {
+    zend_fcall_info fci;
+    zend_fcall_info_cache fcc;
+    bool is_ending;
+} async;
+
+/* ---- one request, in its Fiber ---- */
+
+static bool call_handler(const shim_request *request)
+{
+    zend_fcall_info fci = async.fci;
+    zend_fcall_info_cache fcc = async.fcc;
+    zval result;
+
+    request_begin(request);
+    ZVAL_UNDEF(&result);
+    fci.retval = &result;
+    zend_call_function(&fci, &fcc);
+    request_report_exception();
+    zval_ptr_dtor(&result);
+    return !COMPAT_OUT_OF_MEMORY();
+}
+
+static bool serve(const shim_request *request)
+{
+    zend_execute_data *frame = EG(current_execute_data);
+    volatile bool whole = false;
+
+    zend_try {
+        whole = call_handler(request);
+    } zend_end_try();
+    EG(current_execute_data) = frame;
+    zend_try {
+        whole &= request_end();
+        /* Functions registered since the response was complete. */
+        whole &= request_run_shutdown_functions();
+    } zend_catch {
+        whole = false;
+    } zend_end_try();
+    EG(current_execute_data) = frame;
+    sapi_end_response();
+    sapi_forget_request();
+    sapi_leave_copy();
+    if (!whole && !async.is_ending) {
+        static const char line[] = "a fatal error: the worker takes no more requests, and is "
+                                   "replaced when those under way are answered";
+        async.is_ending = true;
+        rust_log(SHIM_WARN, line, sizeof(line) - 1);
+    }
+    return whole;
+}
+
+/* ---- the server's side of it ---- */
+
+/* False: others cannot run now. */
+static bool await_server(void)
+{
+    reactor_wait wait = {.deadline = REACTOR_FOREVER, .for_doorbell = true};
+
+    if (!fibres_may_park()) {
+        return false;
+    }
+    fibres_park(&wait);
+    return true;
+}
+
+int async_write(const char *at, size_t len)
+{
+    while (len > 0) {
+        ptrdiff_t written = rust_write_now(at, len);
+        if (written < 0) {
+            return 1;
+        }
+        at += written;
+        len -= (size_t)written;
+        if (len > 0 && !await_server()) {
+            return rust_write(at, len);
+        }
+    }
+    return 0;
+}
+
+size_t async_read_body(char *at, size_t len)
+{
+    size_t filled = 0;
+
+    while (filled < len) {
+        ptrdiff_t more = rust_read_body_now(at + filled, len - filled);
+        if (more == 0) {
+            break;
+        }
+        if (more > 0) {
+            filled += (size_t)more;
+        } else if (!await_server()) {
+            return filled + rust_read_body(at + filled, len - filled);
+        }
+    }
+    return filled;
+}
+
+/* ---- the loop ---- */
+
+/* Whether there was a request to take. */
+static bool take_request(bool will_sleep)
+{
+    const shim_request *request;
+
+    if (async.is_ending || fibres_count() >= shim.config->concurrency) {
+        return false;
+    }
+    switch (rust_look(will_sleep, &request)) {
+    case SHIM_REQUEST:
+        fibres_start(request);
+        return true;
+    case SHIM_LEAVE:
+        async.is_ending = true;
+        return false;
+    default:
+        return false;
+    }
+}
+
+static void loop(void)
+{
+    for (;;) {
+        bool took = take_request(false);
+
+        fibres_go_on();
+        if (!took && !reactor_has_some()) {
+            if (async.is_ending && fibres_count() == 0) {
+                return;
+            }
+            if (!take_request(true) && !(async.is_ending && fibres_count() == 0)) {
+                reactor_look(true);
+            }
+        } else if (fibres_count() > 0) {
+            reactor_look(false);
+        }
+    }
+}
+
+void async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
+{
+    async.fci = *fci;
+    async.fcc = *fcc;
+    async.is_ending = false;
+    if (!reactor_begin(rust_doorbell()) ||
+        !fibres_begin(shim.config->concurrency, shim.config->seed, serve)) {
+        zend_throw_exception(NULL, "async mode has no memory or no descriptors to begin with", 0);
+        return;
+    }
+    loop();
+    fibres_end();
+    reactor_end();
+}

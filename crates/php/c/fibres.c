@@ -1,0 +1,333 @@
+/* A Fiber for each request of async mode.
+ *
+ * The loop of async.c runs in the context of the worker script. It enters a request's Fiber by
+ * PHP's own Fiber::start(), so that the handler runs in a Fiber as any code of PHP may make one. A
+ * wait is different from Fiber::suspend(): it goes from whatever context waits (the request's
+ * Fiber, or one that the application has made within it) straight to the script's, and from there
+ * straight back. PHP sees a Fiber that runs all the time.
+ *
+ *            start                    park
+ *   free ───────────► running ◄───────────────► parked
+ *    ▲                   │        go on
+ *    └───────────────────┘ over: the Fiber waits for its next request
+ *
+ * State follows the tag of the context, whoever switches: a Fiber that is made while a request is
+ * served belongs to that request. So an application that resumes the Fiber of another request runs
+ * it with that one's state.
+ *
+ * No frame of Rust is on a stack that is switched away from: what Rust does, it has returned from.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <Zend/zend_fibers.h>
+#include <Zend/zend_observer.h>
+
+#include "fibres.h"
+#include "own_state.h"
+
+typedef enum { FREE, RUNNING, PARKED } phase;
+
+typedef struct fibre {
+    request_state state; /* the first, so that `serving` leads here */
+    own_state *own;
+    phase phase;
+    bool is_held; /* nobody may be let in between */
+    zval object;  /* undefined: none yet */
+    zend_fiber_context *waiting;
+    struct fibre *next_free;
+} fibre;
+
+static struct {
+    fibre *all, *free;
+    size_t most, count;
+    fibres_handler handler;
+    request_state *of_script;
+    fibre *starting;
+    uint32_t seed;
+    int slot; /* of contexts */
+    bool is_collecting;
+} fibres;
+
+/* Libraries have threads, and these call libc too. */
+static _Thread_local bool is_of_php;
+
+static int (*collect_cycles)(void);
+
+static int collect(void)
+{
+    const bool before = fibres.is_collecting;
+    int count;
+
+    fibres.is_collecting = true;
+    count = collect_cycles();
+    fibres.is_collecting = before;
+    return count;
+}
+
+/* ---- whose turn it is ---- */
+
+static fibre *current(void)
+{
+    return serving == fibres.of_script ? NULL : (fibre *)serving;
+}
+
+static void on_init(zend_fiber_context *made)
+{
+    made->reserved[fibres.slot] =
+        fibres.starting ? fibres.starting : EG(current_fiber_context)->reserved[fibres.slot];
+    fibres.starting = NULL;
+}
+
+static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
+{
+    fibre *before = current(), *next = to->reserved[fibres.slot];
+
+    (void)from;
+    if (!fibres.all || before == next) {
+        return;
+    }
+    if (before && before->phase != FREE) {
+        own_state_leave(before->own);
+    }
+    serving = next ? &next->state : fibres.of_script;
+    rust_serve(next && next->state.request ? next->state.request->place : SHIM_NOBODY);
+    if (next && next->phase != FREE) {
+        own_state_enter(next->own);
+    }
+}
+
+static zend_fiber_transfer switch_to(zend_fiber_context *to)
+{
+    zend_fiber_transfer transfer = {.context = to, .value.u1.type_info = IS_NULL};
+
+    zend_fiber_switch_context(&transfer);
+    return transfer;
+}
+
+/* ---- inside of a request's Fiber ---- */
+
+static void serve_one(fibre *f, const shim_request *request, zend_execute_data *frame)
+{
+    volatile bool whole = false;
+    int blocks = 0;
+
+    f->is_held = true;
+    f->phase = RUNNING;
+    own_state_begin(f->own);
+    f->is_held = false;
+    zend_try {
+        whole = fibres.handler(request);
+    } zend_end_try();
+    EG(current_execute_data) = frame;
+    f->is_held = true;
+    if (!whole) {
+        /* A jump out of a destructor leaves this. */
+        for (; zend_fiber_switch_blocked() && blocks < 1000; blocks++) {
+            zend_fiber_switch_unblock();
+        }
+    }
+    zend_try {
+        own_state_end(f->own);
+    } zend_end_try();
+    f->state.request = NULL;
+    f->phase = FREE;
+    rust_forget(request->place);
+}
+
+/* The function of each request's Fiber: serves one request after another. */
+static ZEND_NAMED_FUNCTION(serve)
+{
+    fibre *f = current();
+    zend_fiber *fiber = zend_fiber_from_context(EG(current_fiber_context));
+
+    (void)return_value;
+    for (;;) {
+        zend_fiber_transfer transfer;
+
+        serve_one(f, f->state.request, execute_data);
+        fibres.count--;
+        f->next_free = fibres.free;
+        fibres.free = f;
+        if (fiber->caller != EG(main_fiber_context)) {
+            /* Somebody else has resumed it, and goes on as after any Fiber that ends. */
+            return;
+        }
+        f->waiting = EG(current_fiber_context);
+        transfer = switch_to(EG(main_fiber_context));
+        if (transfer.flags & ZEND_FIBER_TRANSFER_FLAG_ERROR) {
+            /* The Fiber is destroyed. */
+            zend_throw_exception_internal(Z_OBJ(transfer.value));
+            return;
+        }
+    }
+}
+
+ZEND_BEGIN_ARG_INFO(no_arguments, 0)
+ZEND_END_ARG_INFO()
+
+static zend_internal_function serve_function = {
+    .type = ZEND_INTERNAL_FUNCTION,
+    .handler = serve,
+    .arg_info = (zend_internal_arg_info *)no_arguments + 1,
+};
+
+/* ---- in the script's context ---- */
+
+static void make_fiber(fibre *f)
+{
+    zend_fiber *fiber;
+    zval nothing;
+
+    zval_ptr_dtor(&f->object);
+    object_init_ex(&f->object, zend_ce_fiber);
+    fiber = (zend_fiber *)Z_OBJ(f->object);
+    fiber->fci = (zend_fcall_info){.size = sizeof(zend_fcall_info)};
+    fiber->fci_cache.function_handler = (zend_function *)&serve_function;
+    fibres.starting = f;
+    zend_call_method_with_0_params(&fiber->std, zend_ce_fiber, NULL, "start", &nothing);
+    zval_ptr_dtor(&nothing);
+    if (fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
+        /* The frame of start() has gone; a backtrace must not walk into it. */
+        fiber->stack_bottom->prev_execute_data = NULL;
+    }
+}
+
+static bool can_serve_again(const fibre *f)
+{
+    return Z_TYPE(f->object) == IS_OBJECT &&
+           ((zend_fiber *)Z_OBJ(f->object))->context.status == ZEND_FIBER_STATUS_SUSPENDED;
+}
+
+void fibres_start(const shim_request *request)
+{
+    fibre *f = fibres.free;
+
+    fibres.free = f->next_free;
+    fibres.count++;
+    f->state = (request_state){.stage = STAGE_BOOT, .request = request};
+    if (can_serve_again(f)) {
+        switch_to(f->waiting);
+    } else {
+        make_fiber(f);
+    }
+}
+
+/* xorshift32: for tests, which want the same order from the same seed. */
+static uint32_t draw(void)
+{
+    fibres.seed ^= fibres.seed << 13;
+    fibres.seed ^= fibres.seed >> 17;
+    fibres.seed ^= fibres.seed << 5;
+    return fibres.seed;
+}
+
+void fibres_go_on(void)
+{
+    reactor_wait *wait;
+
+    while ((wait = reactor_take(fibres.seed ? draw() % 64 : 0))) {
+        switch_to(((fibre *)wait->owner)->waiting);
+    }
+}
+
+bool fibres_take_turns(void)
+{
+    return fibres.seed != 0;
+}
+
+size_t fibres_count(void)
+{
+    return fibres.count;
+}
+
+void fibres_watch(void)
+{
+    fibres.slot = zend_get_resource_handle("tokamak");
+    zend_observer_fiber_init_register(on_init);
+    zend_observer_fiber_switch_register(on_switch);
+    collect_cycles = gc_collect_cycles;
+    gc_collect_cycles = collect;
+}
+
+bool fibres_begin(size_t most, uint32_t seed, fibres_handler handler)
+{
+    fibres.all = calloc(most, sizeof(*fibres.all));
+    if (!fibres.all) {
+        return false;
+    }
+    fibres.most = most;
+    fibres.seed = seed;
+    fibres.handler = handler;
+    fibres.of_script = serving;
+    fibres.free = NULL;
+    own_state_learn();
+    serve_function.function_name = zend_string_init("tokamak_handle_request",
+                                                    strlen("tokamak_handle_request"), 0);
+    for (size_t i = most; i-- > 0;) {
+        fibre *f = &fibres.all[i];
+        f->own = own_state_make();
+        if (!f->own) {
+            return false;
+        }
+        f->next_free = fibres.free;
+        fibres.free = f;
+    }
+    is_of_php = true;
+    return true;
+}
+
+void fibres_end(void)
+{
+    is_of_php = false;
+    for (size_t i = 0; i < fibres.most; i++) {
+        fibre *f = &fibres.all[i];
+        zval_ptr_dtor(&f->object);
+        own_state_free(f->own);
+    }
+    own_state_forget();
+    zend_string_release(serve_function.function_name);
+    free(fibres.all);
+    fibres.all = NULL;
+}
+
+/* ---- waiting ---- */
+
+bool fibres_may_park(void)
+{
+    return is_of_php && current() && !current()->is_held && !fibres.is_collecting &&
+           !EG(exception) && !CG(in_compilation) && !OG(running) &&
+           !(OG(flags) & PHP_OUTPUT_LOCKED) &&
+           !(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)) > 0);
+}
+
+void fibres_park(reactor_wait *wait)
+{
+    const int error = errno;
+    int blocks = 0;
+    fibre *f = current();
+
+    /* A count of the process: others may switch while this one waits in a destructor. */
+    for (; zend_fiber_switch_blocked(); blocks++) {
+        zend_fiber_switch_unblock();
+    }
+    wait->owner = f;
+    f->waiting = EG(current_fiber_context);
+    f->phase = PARKED;
+    reactor_add(wait);
+    switch_to(EG(main_fiber_context));
+    f->phase = RUNNING;
+    for (; blocks > 0; blocks--) {
+        zend_fiber_switch_block();
+    }
+    errno = error;
+}
+
+void fibres_hold(bool held)
+{
+    fibre *f = current();
+
+    if (f) {
+        f->is_held = held;
+    }
+}

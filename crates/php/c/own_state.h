@@ -1,0 +1,22 @@
+/* What PHP keeps once for a process and async mode keeps for each request. */
+#ifndef TOKAMAK_OWN_STATE_H
+#define TOKAMAK_OWN_STATE_H
+
+#include "state.h"
+
+/* The state of one request while another one runs; while it runs, that of the script. */
+typedef struct own_state own_state;
+
+/* In the script, when its loop begins and when it has ended. */
+void own_state_learn(void);
+void own_state_forget(void);
+own_state *own_state_make(void);
+void own_state_free(own_state *state);
+/* A request begins, in the state of the script; and it has ended. */
+void own_state_begin(own_state *state);
+void own_state_end(own_state *state);
+/* It goes, or comes back. */
+void own_state_leave(own_state *state);
+void own_state_enter(own_state *state);
+
+#endif

@@ -1,0 +1,48 @@
+/* What a worker of async mode waits for: descriptors, points in time, its doorbell. */
+#ifndef TOKAMAK_REACTOR_H
+#define TOKAMAK_REACTOR_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define REACTOR_FOREVER UINT64_MAX
+
+typedef struct reactor_wait reactor_wait;
+
+/* One descriptor of a wait, in the list of those that wait for the same. */
+typedef struct reactor_watch {
+    reactor_wait *wait;
+    struct reactor_watch *next;
+    int fd;
+} reactor_watch;
+
+/* Who waits, and for what. In memory of the one who waits: it stays where it is until it is over. */
+struct reactor_wait {
+    struct pollfd *fds;
+    nfds_t count;
+    reactor_watch *watches; /* room for as many */
+    uint64_t deadline;      /* nanoseconds of CLOCK_MONOTONIC */
+    bool for_doorbell;      /* also for whatever the doorbell is rung for */
+    void *owner;
+    /* the reactor's own */
+    int ready; /* how many of the descriptors have something; 0: the time is over, or the bell rang */
+    bool is_over;
+    size_t place; /* among the timers, from 1; 0: none */
+    reactor_wait *next, **before;
+};
+
+uint64_t reactor_now(void);
+/* False: descriptors for it cannot be had. */
+bool reactor_begin(int doorbell);
+void reactor_end(void);
+void reactor_add(reactor_wait *wait);
+/* Waits for something to be over; not at all if some wait is over already, or without patience. */
+void reactor_look(bool patiently);
+/* Of the waits that are over the one that has been for longest, or the nth after it, counted in a
+ * circle; NULL: none is. */
+reactor_wait *reactor_take(size_t nth);
+bool reactor_has_some(void);
+
+#endif
