@@ -75,6 +75,7 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         front_controller: None,
         front_controller_for: Vec::new(),
         mode: Mode::Classic,
+        concurrency: 1,
         worker: None,
         boot: None,
         warm: Vec::new(),

@@ -12,6 +12,7 @@ use crate::layers::root;
 /// `request_state` (`crates/php/c/state.h`), and a new variable that means something only while one
 /// request is served belongs there.
 const OF_THE_PROCESS: &[(&str, &str)] = &[
+    ("async.c", "async"),
     ("backtrace.c", "copied target target_memory text used"),
     ("boot.c", "compile_original substitutes watched"),
     ("boot_reads.c", "functions read_count reads"),
@@ -19,9 +20,15 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("connections.c", "held is_hopeless opener"),
     ("descriptors.c", "notes"),
     ("descriptors_boot.c", "descriptors_boot own refusal"),
-    ("encodings.c", "base"),
+    ("encodings.c", "base real_regex_encoding regex_has_changed"),
     ("environment.c", "import_of_php learned"),
     ("extend.c", "too_many_ranges"),
+    ("fibres.c", "collect_cycles fibres is_of_php serve_function"),
+    (
+        "filter_input.c",
+        "filter_var filter_var_array real_filter_has_var real_filter_input \
+         real_filter_input_array",
+    ),
     ("functions.c", "fed shim_module"),
     ("gateway.c", "gateway"),
     ("handlers.c", "error exception"),
@@ -36,11 +43,13 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("lifecycle.c", "first_directory own"),
     ("mappings.c", "is_child watcher"),
     ("outdated.c", "file_count files reason"),
+    ("own_state.c", "learned put_environment real_##function xml_errors"),
     ("paths.c", "in_image learned lifetime paths"),
     ("patterns.c", "in_image noted"),
     ("process_state.c", "classic_doubt kept_world of_zygote own"),
     ("program_memory.c", "learned learned_count"),
     ("randomness.c", "culprit handler_count handlers real_##function real_uuid_create salted"),
+    ("reactor.c", "reactor"),
     ("request_cycle.c", "handlers"),
     ("reset.c", "base"),
     ("sapi.c", "shim_sapi"),

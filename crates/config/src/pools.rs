@@ -30,7 +30,7 @@ pub fn pools(file: &Path, directory: &Path) -> Result<Vec<(String, Site)>, Error
             resolve::sites(&raw, &around, &mut errors).into_iter().map(|site| (name.clone(), site)),
         );
     }
-    if pools.iter().any(|(_, site)| site.mode == Mode::Fastcgi) {
+    if pools.iter().any(|(_, site)| matches!(site.mode, Mode::Fastcgi | Mode::Async)) {
         errors.add(
             location,
             "pool.mode",

@@ -311,6 +311,10 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             front_controller_for: plain(site.front_controller_for.clone()),
             mode: plain(Auto::Is(site.mode)),
             worker: plain(site.worker.clone()),
+            concurrency: plain(match site.mode {
+                Mode::Async => Auto::Is(Count(site.concurrency as u64)),
+                _ => Auto::Word,
+            }),
             boot: plain(site.boot.clone()),
             warm: texts(&site.warm),
             fallback: text(&site.fallback),

@@ -74,8 +74,7 @@ impl Queues {
         let Some(queue) = self.0.iter_mut().find(|queue| queue.source.number == old) else {
             return Ok(None);
         };
-        // Use the known sizes, not those in the memory: its workers may have changed them.
-        let segment = Segment::map_as(memory, queue.source.segment.geometry())?;
+        let segment = queue.source.segment.successor(memory)?;
         queue.source = Source { number: new, segment: Arc::new(segment), tickets: Arc::default() };
         if let Some(overview) = &queue.overview {
             overview.renew(queue.source.segment.clone());

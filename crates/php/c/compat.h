@@ -22,6 +22,9 @@
 #include <ext/standard/head.h>
 #include <ext/standard/info.h>
 #include <ext/date/php_date.h>
+#include <ext/json/php_json.h>
+#include <ext/pcre/php_pcre.h>
+#include <ext/random/php_random.h>
 #include <ext/spl/spl_exceptions.h>
 
 #if PHP_VERSION_ID < 80200
@@ -50,6 +53,13 @@ extern PHPAPI char *php_ini_scanned_path;
 #else
 #define COMPAT_OUT_OF_MEMORY() 0
 #define COMPAT_END_OUT_OF_MEMORY() ((void)0)
+#endif
+
+/* The state of mt_rand(): behind a pointer in 8.2, a part of the globals in 8.4. */
+#if PHP_VERSION_ID >= 80400
+#define COMPAT_MT_STATE ((void *)&RANDOM_G(mt19937))
+#else
+#define COMPAT_MT_STATE (RANDOM_G(mt19937)->state)
 #endif
 
 /* The functions of a user's session save handler: an array in 8.2, a struct of named ones in 8.4,

@@ -1,5 +1,6 @@
 /* Encodings and the language, as ext/mbstring's functions tell and set them. */
 #include "encodings.h"
+#include "libraries.h"
 #include "state.h"
 
 static const char *const names[] = {
@@ -21,18 +22,47 @@ static zend_function *find_function(const char *name)
     return zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
 }
 
+static bool regex_has_changed; /* what the globals do not show */
+static zif_handler real_regex_encoding;
+
+static ZEND_NAMED_FUNCTION(notice_regex_encoding)
+{
+    regex_has_changed |= ZEND_NUM_ARGS() > 0;
+    real_regex_encoding(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void get(int i, zval *value)
+{
+    ZVAL_UNDEF(value);
+    if (base.functions[i]) {
+        zend_call_known_function(base.functions[i], NULL, NULL, value, 0, NULL, NULL);
+    }
+}
+
+static void set(int i, zval *value)
+{
+    zval result;
+
+    ZVAL_UNDEF(&result);
+    if (base.functions[i]) {
+        zend_call_known_function(base.functions[i], NULL, NULL, &result, 1, value, NULL);
+    }
+    zval_ptr_dtor(&result);
+}
+
 void encodings_learn(void)
 {
     zend_module_entry *mb = shim.modules.mbstring;
 
     for (int i = 0; i < ENCODINGS; i++) {
-        zend_function *f = find_function(names[i]);
-        base.functions[i] = f;
-        ZVAL_UNDEF(&base.values[i]);
-        if (f) {
-            zend_call_known_function(f, NULL, NULL, &base.values[i], 0, NULL, NULL);
-        }
+        base.functions[i] = find_function(names[i]);
+        get(i, &base.values[i]);
     }
+    if (!real_regex_encoding) {
+        libraries_stand_before(NULL, "mb_regex_encoding", &real_regex_encoding,
+                               notice_regex_encoding);
+    }
+    regex_has_changed = false;
     base.globals = NULL;
     if (mb && mb->globals_ptr && mb->globals_size) {
         base.globals = emalloc(mb->globals_size);
@@ -42,18 +72,14 @@ void encodings_learn(void)
 
 static void restore(int i)
 {
-    zend_function *f = base.functions[i];
-    zval now, result;
+    zval now;
 
-    if (!f || Z_TYPE(base.values[i]) == IS_UNDEF) {
+    if (Z_TYPE(base.values[i]) == IS_UNDEF) {
         return;
     }
-    ZVAL_UNDEF(&now);
-    zend_call_known_function(f, NULL, NULL, &now, 0, NULL, NULL);
+    get(i, &now);
     if (!zend_is_identical(&now, &base.values[i])) {
-        ZVAL_UNDEF(&result);
-        zend_call_known_function(f, NULL, NULL, &result, 1, &base.values[i], NULL);
-        zval_ptr_dtor(&result);
+        set(i, &base.values[i]);
     }
     zval_ptr_dtor(&now);
 }
@@ -65,7 +91,10 @@ void encodings_restore(void)
     if (!mb || !base.globals) {
         return;
     }
-    restore(REGEX_ENCODING);
+    if (regex_has_changed) {
+        restore(REGEX_ENCODING);
+        regex_has_changed = false;
+    }
     if (memcmp(base.globals, mb->globals_ptr, mb->globals_size) == 0) {
         return;
     }
@@ -73,6 +102,34 @@ void encodings_restore(void)
         restore(i);
     }
     memcpy(base.globals, mb->globals_ptr, mb->globals_size);
+}
+
+zval *encodings_take(void)
+{
+    zend_module_entry *mb = shim.modules.mbstring;
+    zval *values;
+
+    if (!mb || !base.globals ||
+        (!regex_has_changed && memcmp(base.globals, mb->globals_ptr, mb->globals_size) == 0)) {
+        return NULL;
+    }
+    values = safe_emalloc(ENCODINGS, sizeof(*values), 0);
+    for (int i = 0; i < ENCODINGS; i++) {
+        get(i, &values[i]);
+    }
+    encodings_restore();
+    return values;
+}
+
+void encodings_give(zval *values)
+{
+    for (int i = 0; i < ENCODINGS; i++) {
+        if (!zend_is_identical(&values[i], &base.values[i])) {
+            set(i, &values[i]);
+        }
+        zval_ptr_dtor(&values[i]);
+    }
+    efree(values);
 }
 
 void encodings_forget(void)

@@ -2,8 +2,16 @@
 #ifndef TOKAMAK_ENCODINGS_H
 #define TOKAMAK_ENCODINGS_H
 
+#include <Zend/zend.h>
+
 void encodings_learn(void);
 void encodings_restore(void);
 void encodings_forget(void);
+
+/* Of the request that goes, if they are not the script's, which they are afterwards; NULL: they
+ * are. */
+zval *encodings_take(void);
+/* Sets them so again, and frees them. */
+void encodings_give(zval *values);
 
 #endif

@@ -205,7 +205,7 @@ void fibres_start(const shim_request *request)
 
     fibres.free = f->next_free;
     fibres.count++;
-    f->state = (request_state){.stage = STAGE_BOOT, .request = request};
+    f->state = (request_state){.stage = STAGE_BOOT, .request = request, .own = f->own};
     if (can_serve_again(f)) {
         switch_to(f->waiting);
     } else {

@@ -14,6 +14,7 @@
 #include "classic.h"
 #include "descriptors.h"
 #include "fibres.h"
+#include "filter_input.h"
 #include "gateway.h"
 #include "randomness.h"
 #include "sapi.h"
@@ -27,6 +28,7 @@ static void find_modules(known_modules *modules)
 {
     modules->date = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("date"));
     modules->filter = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("filter"));
+    modules->libxml = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("libxml"));
     modules->mbstring = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("mbstring"));
     modules->tidy = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("tidy"));
     modules->zlib = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zlib"));
@@ -79,6 +81,7 @@ int shim_start(const shim_config *config)
     randomness_watch();
     if (config->concurrency > 0) {
         fibres_watch();
+        filter_input_watch();
     }
     if (config->report) {
         boot_reads_watch();

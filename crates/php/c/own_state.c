@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 #include "own_state.h"
-#include "handlers.h"
+#include "encodings.h"
+#include "libraries.h"
 #include "reset.h"
 #include "syscall_cache.h"
 
@@ -146,6 +147,26 @@ static void end_zone(void *at, size_t size)
     }
 }
 
+static void end_context(void *at, size_t size)
+{
+    php_stream_context *context = *(php_stream_context **)at;
+
+    (void)size;
+    if (context) {
+        zend_list_delete(context->res);
+    }
+}
+
+/* ext/libxml's own end and start of a request. */
+static void end_xml(void *at, size_t size)
+{
+    zend_module_entry *xml = shim.modules.libxml;
+
+    (void)at, (void)size;
+    xml->post_deactivate_func();
+    xml->request_startup_func(xml->type, xml->module_number);
+}
+
 typedef void (*row_step)(void *at, size_t size);
 
 typedef struct {
@@ -212,6 +233,12 @@ static const memory_row memory[] = {
     ROW(BG(url_adapt_session_ex), NULL, NULL),
     ROW(BG(url_adapt_output_ex), NULL, NULL),
 
+    ROW(FG(default_context), clear, end_context),
+    ROW(FG(user_stream_current_filename), clear, NULL),
+
+    ROW(JSON_G(error_code), clear, NULL),
+    ROW(PCRE_G(error_code), clear, NULL),
+
     ROW(ps_globals, begin_session, end_session),
 };
 
@@ -223,7 +250,7 @@ static const char *const variables[] = {"_GET",    "_POST",  "_COOKIE", "_SERVER
 
 enum { VARIABLES = sizeof(variables) / sizeof(*variables), THE_ENVIRONMENT = 6 };
 
-enum { EXTENSION_ROWS = 1 };
+enum { EXTENSION_ROWS = 2 };
 
 /* Learned when the loop begins. */
 static struct {
@@ -233,12 +260,22 @@ static struct {
     size_t size; /* of all rows together */
 } learned;
 
+typedef struct {
+    php_random_status_state_mt19937 numbers;
+    bool is_seeded;
+} mt_state;
+
 struct own_state {
     HashTable *settings; /* those that this request has changed; NULL: none */
     int directory;       /* -1: the script's */
     int umask;           /* -1: the script's */
     char *locale;        /* NULL: the script's */
     zend_string *ctype;
+    HashTable *environment; /* what it has put there; NULL: nothing */
+    zval *encodings;        /* NULL: the script's */
+    mt_state *random;       /* NULL: it has not seeded mt_rand(), and draws what all do */
+    bool has_xml_errors;    /* it has said what becomes of errors of libxml */
+    bool keeps_xml_errors;
     zval variables[VARIABLES];
     char memory[];
 };
@@ -358,7 +395,6 @@ static void enter_locale(own_state *state)
 {
     if (state->locale) {
         setlocale(LC_ALL, state->locale);
-        zend_reset_lc_ctype_locale();
         zend_update_current_locale();
         if (BG(ctype_string)) {
             zend_string_release(BG(ctype_string));
@@ -371,31 +407,211 @@ static void enter_locale(own_state *state)
     }
 }
 
+/* ---- the environment ---- */
+
+static zend_function *put_environment;
+
+static void leave_environment(own_state *state)
+{
+    zend_string *name;
+
+    if (zend_hash_num_elements(&BG(putenv_ht)) == 0) {
+        return;
+    }
+    ALLOC_HASHTABLE(state->environment);
+    zend_hash_init(state->environment, 8, NULL, ZVAL_PTR_DTOR, 0);
+    ZEND_HASH_FOREACH_STR_KEY(&BG(putenv_ht), name) {
+        const char *value = getenv(ZSTR_VAL(name));
+        zval setting;
+
+        /* Without a value putenv() takes the variable away. */
+        ZVAL_STR(&setting, value ? strpprintf(0, "%s=%s", ZSTR_VAL(name), value)
+                                 : zend_string_copy(name));
+        zend_hash_next_index_insert(state->environment, &setting);
+    } ZEND_HASH_FOREACH_END();
+    zend_hash_clean(&BG(putenv_ht)); /* which puts back what was there before */
+}
+
+static void enter_environment(own_state *state)
+{
+    zval *setting, result;
+
+    if (!state->environment) {
+        return;
+    }
+    ZEND_HASH_FOREACH_VAL(state->environment, setting) {
+        ZVAL_UNDEF(&result);
+        zend_call_known_function(put_environment, NULL, NULL, &result, 1, setting, NULL);
+    } ZEND_HASH_FOREACH_END();
+    zend_hash_destroy(state->environment);
+    FREE_HASHTABLE(state->environment);
+    state->environment = NULL;
+}
+
+/* ---- encodings ---- */
+
+static void leave_encodings(own_state *state)
+{
+    state->encodings = encodings_take();
+}
+
+static void enter_encodings(own_state *state)
+{
+    if (state->encodings) {
+        encodings_give(state->encodings);
+        state->encodings = NULL;
+    }
+}
+
+/* ---- mt_rand() ---- */
+
+static void exchange_random(own_state *state)
+{
+    if (state->random) {
+        exchange(COMPAT_MT_STATE, &state->random->numbers, sizeof(state->random->numbers));
+        exchange(&RANDOM_G(mt19937_seeded), &state->random->is_seeded, sizeof(bool));
+    }
+}
+
+/* Before it seeds: what all draw from is kept. */
+static void note_seed(void)
+{
+    own_state *state = serving->own;
+
+    if (state && !state->random) {
+        state->random = emalloc(sizeof(*state->random));
+        memcpy(&state->random->numbers, COMPAT_MT_STATE, sizeof(state->random->numbers));
+        state->random->is_seeded = RANDOM_G(mt19937_seeded);
+    }
+}
+
+static void end_random(own_state *state)
+{
+    if (state->random) {
+        exchange_random(state);
+        efree(state->random);
+        state->random = NULL;
+    }
+}
+
+/* ---- errors of libxml ---- */
+
+static zend_function *xml_errors;
+
+static void keep_xml_errors(bool wanted)
+{
+    zval argument, result;
+
+    ZVAL_BOOL(&argument, wanted);
+    ZVAL_UNDEF(&result);
+    zend_call_known_function(xml_errors, NULL, NULL, &result, 1, &argument, NULL);
+}
+
+/* The request's list of errors is out of reach by now. */
+static void leave_xml(own_state *state)
+{
+    if (state->has_xml_errors) {
+        zval result;
+
+        ZVAL_UNDEF(&result);
+        zend_call_known_function(xml_errors, NULL, NULL, &result, 0, NULL, NULL);
+        state->keeps_xml_errors = Z_TYPE(result) == IS_TRUE;
+        keep_xml_errors(false);
+    }
+}
+
+static void enter_xml(own_state *state)
+{
+    if (state->has_xml_errors) {
+        keep_xml_errors(state->keeps_xml_errors);
+    }
+}
+
+static void note_xml_errors(void)
+{
+    if (serving->own) {
+        serving->own->has_xml_errors = true;
+    }
+}
+
+static void end_xml_errors(own_state *state)
+{
+    if (state->has_xml_errors) {
+        keep_xml_errors(false);
+        state->has_xml_errors = false;
+    }
+}
+
+/* ---- functions that are noticed ---- */
+
+#define NOTICED(ROW)                                \
+    ROW(mt_srand, note_seed)                        \
+    ROW(srand, note_seed)                           \
+    ROW(libxml_use_internal_errors, note_xml_errors)
+
+#define NOTICE(function, note)                                \
+    static zif_handler real_##function;                       \
+    static ZEND_NAMED_FUNCTION(notice_##function)             \
+    {                                                         \
+        note();                                               \
+        real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
+    }
+
+NOTICED(NOTICE)
+
+static void notice(void)
+{
+#define STAND_BEFORE(function, note)                                                     \
+    if (!real_##function) {                                                              \
+        libraries_stand_before(NULL, #function, &real_##function, notice_##function);    \
+    }
+    NOTICED(STAND_BEFORE)
+}
+
+/* ---- the table ---- */
+
+/* `end`: after what worker mode puts back. */
 static const struct {
     const char *name;
-    void (*leave)(own_state *state), (*enter)(own_state *state);
+    void (*leave)(own_state *state), (*enter)(own_state *state), (*end)(own_state *state);
 } rest[] = {
-    {"settings", leave_settings, enter_settings},
-    {"directory", leave_directory, enter_directory},
-    {"umask", leave_umask, enter_umask},
-    {"locale", leave_locale, enter_locale},
+    {"settings", leave_settings, enter_settings, NULL},
+    {"directory", leave_directory, enter_directory, NULL},
+    {"umask", leave_umask, enter_umask, NULL},
+    {"locale", leave_locale, enter_locale, NULL},
+    {"environment", leave_environment, enter_environment, NULL},
+    {"encodings", leave_encodings, enter_encodings, NULL},
+    {"random", exchange_random, exchange_random, end_random},
+    {"libxml errors", leave_xml, enter_xml, end_xml_errors},
 };
 
 enum { REST = sizeof(rest) / sizeof(*rest) };
 
 /* ---- all together ---- */
 
+static void add_row(memory_row row)
+{
+    learned.rows[learned.row_count++] = row;
+}
+
 void own_state_learn(void)
 {
     zend_module_entry *date = shim.modules.date;
+    zend_module_entry *xml = shim.modules.libxml;
 
     memcpy(learned.rows, memory, sizeof(memory));
     learned.row_count = MEMORY_ROWS;
     if (date && date->globals_ptr) {
         char **zone = &((zend_date_globals *)date->globals_ptr)->timezone;
-        learned.rows[learned.row_count++] =
-            (memory_row){"timezone", zone, sizeof(*zone), begin_zone, end_zone};
+        add_row((memory_row){"timezone", zone, sizeof(*zone), begin_zone, end_zone});
     }
+    if (xml && xml->globals_ptr && xml->post_deactivate_func && xml->request_startup_func) {
+        add_row((memory_row){"libxml", xml->globals_ptr, xml->globals_size, clear, end_xml});
+        xml_errors = zend_hash_str_find_ptr(CG(function_table),
+                                            ZEND_STRL("libxml_use_internal_errors"));
+    }
+    put_environment = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("putenv"));
+    notice();
     learned.size = 0;
     for (size_t i = 0; i < learned.row_count; i++) {
         learned.size += padded(learned.rows[i].size);
@@ -462,6 +678,11 @@ void own_state_end(own_state *state)
         zval_ptr_dtor(&gone);
     }
     reset_restore();
+    for (size_t i = 0; i < REST; i++) {
+        if (rest[i].end) {
+            rest[i].end(state);
+        }
+    }
 }
 
 void own_state_leave(own_state *state)

@@ -6,6 +6,7 @@
 
 /* The state of one request while another one runs; while it runs, that of the script. */
 typedef struct own_state own_state;
+/* request_state.own leads to it. */
 
 /* In the script, when its loop begins and when it has ended. */
 void own_state_learn(void);

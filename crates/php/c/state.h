@@ -37,7 +37,7 @@ typedef struct {
 
 /* Extensions that are asked or told something at each request; NULL: PHP is without it. */
 typedef struct {
-    zend_module_entry *date, *filter, *mbstring, *tidy, *zlib;
+    zend_module_entry *date, *filter, *libxml, *mbstring, *tidy, *zlib;
 } known_modules;
 
 /* The worker script. */
@@ -99,6 +99,7 @@ typedef struct {
     HashTable *earlier_settings;
     volatile sig_atomic_t seconds_left; /* of processor time; 0: no limit */
     size_t memory;                      /* most bytes that PHP held; also after its end */
+    struct own_state *own;              /* in async mode: see own_state.h */
     process_changes changes;
     /* for the fields of the response: here and not in a place of their own, which would be one more
      * page for sealed mode to copy back */

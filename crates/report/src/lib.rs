@@ -208,7 +208,7 @@ fn site(plan: &Plan<'_>, mode: Mode) -> Site {
     site.keep = Reset::ALL.to_vec();
     site.warm = match mode {
         Mode::Sealed => warm(plan).to_vec(),
-        Mode::Classic | Mode::Worker | Mode::Fastcgi => Vec::new(),
+        Mode::Classic | Mode::Worker | Mode::Async | Mode::Fastcgi => Vec::new(),
     };
     site
 }

@@ -361,7 +361,7 @@ impl Front {
         let Some(place) = self.queues.iter().position(|queue| queue.number == old) else { return };
         let queue = &mut self.queues[place];
         let key = identity(memory.as_fd());
-        let segment = Segment::map_as(memory, queue.segment.geometry()).expect("memory");
+        let segment = queue.segment.successor(memory).expect("memory");
         let segment = Arc::new(segment);
         self.earlier.push((queue.number, queue.key));
         (queue.number, queue.key, queue.segment) = (new, key, segment.clone());

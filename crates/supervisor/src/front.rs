@@ -237,7 +237,8 @@ fn descriptors(start: &FrontStart) -> Vec<RawFd> {
     let bells = pools
         .clone()
         .flat_map(|pool| pool.bells.iter().chain(&pool.access_log).map(AsRawFd::as_raw_fd));
-    let segments = pools.map(|pool| pool.segment.fd().as_raw_fd());
+    let segments =
+        pools.flat_map(|pool| pool.segment.descriptors().map(|descriptor| descriptor.as_raw_fd()));
     let listeners = start
         .listeners
         .iter()

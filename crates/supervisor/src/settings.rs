@@ -94,6 +94,7 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
         Mode::Classic => key::MODE_CLASSIC,
         Mode::Worker => key::MODE_WORKER,
         Mode::Sealed => key::MODE_SEALED,
+        Mode::Async => key::MODE_ASYNC,
         Mode::Fastcgi => {
             return Err(Unusable(format!("site {}: it has no PHP processes", site.name)));
         }
@@ -106,6 +107,9 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
         (key::KEEP.to_owned(), keep.join(",")),
         (key::MAX_REQUESTS.to_owned(), site.pool.max_requests.to_string()),
     ];
+    if site.mode == Mode::Async {
+        pairs.push((key::CONCURRENCY.to_owned(), site.concurrency.to_string()));
+    }
     for (name, script) in [(key::SCRIPT, &site.worker), (key::BOOT, &site.boot)] {
         pairs.extend(
             script.iter().map(|script| (name.to_owned(), script.to_string_lossy().into_owned())),
@@ -228,16 +232,19 @@ pub fn geometry(server: &Server, site: &Site) -> Geometry {
     let loops = server.loops.clamp(1, 256);
     let workers = site.pool.size.max();
     // Any loop may get all connections. Memory that is not used is never given by the system.
-    let slots = (site.pool.queue + workers).clamp(1, MOST_SLOTS.min((1 << 16) / loops));
+    let held = workers.saturating_mul(site.concurrency);
+    let slots = (site.pool.queue + held).clamp(1, MOST_SLOTS.min((1 << 16) / loops));
     // Names of CGI variables and lengths take room beside what the client sent.
     let record = server.limits.head.saturating_mul(2).clamp(16 * 1024, 1 << 20);
-    Geometry::new(
+    let geometry = Geometry::new(
         loops as u16,
         slots as u16,
         workers as u16,
         (record + BODY_RING) as u32,
         RESPONSE_RING as u32,
-    )
+    );
+    // They also wait for what their requests wait for.
+    if site.mode == Mode::Async { geometry.with_doorbells() } else { geometry }
 }
 
 #[cfg(test)]
@@ -271,6 +278,7 @@ pub(crate) mod tests {
             authorizer: None,
             routes: vec![],
             mode: Mode::Classic,
+            concurrency: 1,
             worker: None,
             boot: None,
             warm: vec![],

@@ -81,7 +81,10 @@ pub struct Site {
     pub front_controller_for: Vec<Leftover>,
     /// How requests are served.
     pub mode: Mode,
-    /// The worker script (absolute): always for [`Mode::Worker`], perhaps for [`Mode::Sealed`].
+    /// Requests that each worker serves at once: 1, but for [`Mode::Async`].
+    pub concurrency: usize,
+    /// The worker script (absolute): always for [`Mode::Worker`] and [`Mode::Async`], perhaps for
+    /// [`Mode::Sealed`].
     pub worker: Option<PathBuf>,
     /// Script (absolute) that is run before the image of [`Mode::Sealed`] is taken, where there is
     /// no worker script.
@@ -129,6 +132,8 @@ pub enum Mode {
     Worker,
     /// Every request starts from the same image of the booted application; nothing stays.
     Sealed,
+    /// The application's loop calls a handler for many requests at once.
+    Async,
     /// No PHP process of ours: scripts go to a FastCGI application.
     Fastcgi,
 }
@@ -140,6 +145,7 @@ impl Mode {
             Mode::Classic => "classic",
             Mode::Worker => "worker",
             Mode::Sealed => "sealed",
+            Mode::Async => "async",
             Mode::Fastcgi => "fastcgi",
         }
     }

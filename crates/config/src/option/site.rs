@@ -45,13 +45,16 @@ section! {
         front_controller_for: Vec<Leftover> = "", ANY, Live;
         /// How requests are served: `"classic"` starts PHP anew for each, `"worker"` calls the loop
         /// of the `worker` script, `"sealed"` boots the application once and serves each request
-        /// from the same untouched image of it, `"fastcgi"` starts no PHP and sends scripts to the
-        /// `upstream`; `"auto"` is `"fastcgi"` if an `upstream` is set, `"worker"` if a `worker`
+        /// from the same untouched image of it, `"async"` calls the loop of the `worker` script for
+        /// many requests at once, `"fastcgi"` starts no PHP and sends scripts to the `upstream`;
+        /// `"auto"` is `"fastcgi"` if an `upstream` is set, `"worker"` if a `worker`
         /// script is, else `"classic"`.
         mode: Auto<Mode> = "auto", ANY, Live, env "TOKAMAK_MODE", flag "--mode";
         /// The worker script: it boots the application once, then handles requests in a loop. In
         /// sealed mode the image is taken where it first asks for a request.
         worker: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_WORKER", flag "--worker";
+        /// Requests that each worker serves at once; `"auto"` is 32. Async mode only.
+        concurrency: Auto<Count> = "auto", within(1, 10_000), Live, env "TOKAMAK_CONCURRENCY";
         /// Script that is run once before the image is taken, for an application whose front
         /// controller knows nothing of workers. Sealed mode only, and not beside `worker`.
         boot: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_BOOT", flag "--boot";
@@ -72,7 +75,7 @@ section! {
         /// (FastCGI's role Authorizer); a route may have another.
         authorizer: Option<Text> = "", ANY, Live, env "TOKAMAK_AUTHORIZER";
         /// State that worker mode leaves alone between requests, instead of resetting it. Sealed
-        /// mode keeps nothing.
+        /// mode keeps nothing, and in async mode each request has its own.
         keep: Vec<Reset> = "", ANY, Live;
         /// Lua scripts that see a request before its path is looked up, in their order, until one
         /// does not go on.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::pool::or;
 use super::{Reader, cache, discover, text};
 use crate::model::{Mode, Scripts, Site};
 use crate::option;
@@ -17,6 +18,16 @@ fn mode(site: &option::Site) -> Mode {
         (Auto::Word, None) => Mode::Classic,
     }
 }
+
+/// Whether the mode comes from outside of the file. A mode that is tried in this way leaves what the
+/// file says of another one without effect.
+fn is_tried(site: &option::Site) -> bool {
+    matches!(site.mode.origin, Origin::Flag(_) | Origin::Environment(_))
+}
+
+/// Requests at once in a worker of async mode, if nobody says otherwise. Chosen arbitrarily: enough
+/// that a worker finds one to go on with while most of them wait for a tenth of a second.
+const AT_ONCE: usize = 32;
 
 impl Reader<'_> {
     pub(super) fn site(&mut self, raw: &RawSite, hosts: Vec<String>, several: bool) -> Site {
@@ -46,6 +57,7 @@ impl Reader<'_> {
             front_controller,
             front_controller_for: site.front_controller_for.value.clone(),
             mode,
+            concurrency: self.concurrency(site, mode),
             worker,
             boot,
             warm,
@@ -128,12 +140,35 @@ impl Reader<'_> {
             return None;
         }
         let script = self.script("worker", &site.worker);
-        if mode == Mode::Worker && script.is_none() {
-            let problem =
-                "worker mode needs a script that boots the application; set `worker`".into();
+        if matches!(mode, Mode::Worker | Mode::Async) && script.is_none() {
+            let problem = format!(
+                "{} mode needs a script that boots the application; set `worker`",
+                mode.name()
+            );
             self.report("site", "mode", site.mode.origin, problem);
         }
         script
+    }
+
+    /// Requests at once in a worker.
+    fn concurrency(&mut self, site: &option::Site, mode: Mode) -> usize {
+        let option::Site { concurrency, keep, .. } = site;
+        if mode != Mode::Async {
+            if matches!(concurrency.value, Auto::Is(_))
+                && !(is_tried(site) && matches!(concurrency.origin, Origin::File(_)))
+            {
+                let problem = "only async mode serves several requests at once in a worker; set \
+                    `mode = \"async\"`, or remove this key";
+                self.report("site", "concurrency", concurrency.origin, problem.into());
+            }
+            return 1;
+        }
+        if !keep.value.is_empty() {
+            let problem = "in async mode each request has a state of its own; set in the worker \
+                script, before its loop, what is to be the same for all, and remove the key";
+            self.report("site", "keep", keep.origin, problem.into());
+        }
+        or(concurrency, AT_ONCE)
     }
 
     /// A script that the server itself runs.
@@ -180,14 +215,11 @@ impl Reader<'_> {
     fn image(&mut self, site: &option::Site, mode: Mode) -> (Option<PathBuf>, Vec<String>) {
         let option::Site { boot, warm, keep, .. } = site;
         if mode != Mode::Sealed {
-            // A mode that is tried from outside leaves what the file says of sealed mode without
-            // effect.
-            let is_tried = matches!(site.mode.origin, Origin::Flag(_) | Origin::Environment(_));
             for (name, is_set, origin) in [
                 ("boot", boot.value.is_some(), boot.origin),
                 ("warm", !warm.value.is_empty(), warm.origin),
             ] {
-                if is_set && !(is_tried && matches!(origin, Origin::File(_))) {
+                if is_set && !(is_tried(site) && matches!(origin, Origin::File(_))) {
                     let problem = "only sealed mode has an image to prepare; set `mode = \
                         \"sealed\"`, or remove this key";
                     self.report("site", name, origin, problem.into());

@@ -57,6 +57,53 @@ fn a_sealed_site_has_a_boot_script_or_a_worker_script_or_neither() {
 }
 
 #[test]
+fn a_site_of_async_mode_has_a_worker_script_and_requests_at_once() {
+    let place = Place::with(&["index.php", "w.php"]);
+    let site = |text: &str| {
+        let Site { mode, worker, concurrency, .. } =
+            place.load(&format!("[[site]]\n{text}\n")).unwrap().sites.remove(0);
+        (mode, worker, concurrency)
+    };
+    let worker = Some(place.path("w.php"));
+    assert_eq!(
+        site("mode = 'async'\nworker = 'w.php'"),
+        (Mode::Async, worker.clone(), 32),
+        "the default"
+    );
+    assert_eq!(
+        site("mode = 'async'\nworker = 'w.php'\nconcurrency = 1"),
+        (Mode::Async, worker.clone(), 1)
+    );
+    assert_eq!(site("worker = 'w.php'"), (Mode::Worker, worker, 1));
+}
+
+#[test]
+fn what_does_not_fit_async_mode_is_told() {
+    let place = Place::with(&["index.php", "w.php"]);
+    let errors = |text: &str| place.errors(&format!("[[site]]\n{text}\n"));
+    has(
+        &errors("mode = 'async'"),
+        &["tokamak.toml:2: site.mode: async mode needs a script", "set `worker`"],
+    );
+    has(
+        &errors("worker = 'w.php'\nconcurrency = 8"),
+        &["tokamak.toml:3: site.concurrency: only async mode", "set `mode = \"async\"`"],
+    );
+    has(
+        &errors("mode = 'async'\nworker = 'w.php'\nconcurrency = 0"),
+        &["tokamak.toml:4: site.concurrency:"],
+    );
+    has(
+        &errors("mode = 'async'\nworker = 'w.php'\nkeep = ['ini']"),
+        &["tokamak.toml:4: site.keep: in async mode each request", "remove the key"],
+    );
+    has(
+        &errors("mode = 'async'\nworker = 'w.php'\nwarm = ['/']"),
+        &["tokamak.toml:4: site.warm: only sealed mode"],
+    );
+}
+
+#[test]
 fn what_does_not_fit_sealed_mode_is_told() {
     let place = Place::with(&["index.php", "boot.php", "w.php"]);
     let errors = |text: &str| place.errors(&format!("[[site]]\n{text}\n"));

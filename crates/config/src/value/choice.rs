@@ -58,8 +58,9 @@ pub fn nearest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
 }
 
 impl Choice for Mode {
-    const NAMES: &'static [&'static str] = &["classic", "worker", "sealed", "fastcgi"];
-    const ALL: &'static [Mode] = &[Mode::Classic, Mode::Worker, Mode::Sealed, Mode::Fastcgi];
+    const NAMES: &'static [&'static str] = &["classic", "worker", "sealed", "async", "fastcgi"];
+    const ALL: &'static [Mode] =
+        &[Mode::Classic, Mode::Worker, Mode::Sealed, Mode::Async, Mode::Fastcgi];
 }
 
 impl Choice for LogFormat {

@@ -1,5 +1,8 @@
 //! Async mode: many requests in one worker, each as if it were alone.
 
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use tokamak_sys::control::Status;
@@ -98,4 +101,286 @@ fn a_body_that_comes_slowly_lets_others_run() {
     let slow = site.submit(&post("/read.php", "text/plain", &body));
     assert_eq!(site.get("/small.php").text(), "small");
     assert_eq!(site.collect(slow, &body, |_| false).text(), "300000");
+}
+
+/// Each row sets something to a value of its own request, and reads it back. Between the two, and
+/// between any two readings, all others do the same.
+const CANARIES: &str = r#"<?php
+$n = (int) $_GET['n'];
+$rows = [
+    'get' => [fn($v) => $_GET['v'] = $v, fn() => $_GET['v']],
+    'post' => [fn($v) => $_POST['v'] = $v, fn() => $_POST['v']],
+    'cookie' => [fn($v) => $_COOKIE['v'] = $v, fn() => $_COOKIE['v']],
+    'request' => [fn($v) => $_REQUEST['v'] = $v, fn() => $_REQUEST['v']],
+    'server' => [fn($v) => $_SERVER['v'] = $v, fn() => $_SERVER['v']],
+    'files' => [fn($v) => $_FILES['v'] = $v, fn() => $_FILES['v']],
+    'env' => [fn($v) => $_ENV['v'] = $v, fn() => $_ENV['v']],
+    'session variable' => [fn($v) => $_SESSION['v'] = $v, fn() => $_SESSION['v']],
+    'input' => [fn($v) => null, fn() => (int) file_get_contents('php://input')],
+    'filter_input' => [fn($v) => null, fn() => (int) filter_input(INPUT_GET, 'n')],
+    'header' => [fn($v) => header("X-V: $v"),
+        fn() => (int) substr(current(preg_grep('/^X-V/', headers_list())), 5)],
+    'status' => [fn($v) => http_response_code(400 + $v), fn() => http_response_code() - 400],
+    'output buffer' => [function ($v) { while (ob_get_level()) ob_end_clean(); ob_start(); echo $v; },
+        fn() => (int) ob_get_contents()],
+    'error handler' => [fn($v) => set_error_handler(fn() => $GLOBALS['seen'] = $v),
+        function () { trigger_error('x'); return $GLOBALS['seen']; }],
+    'exception handler' => [fn($v) => set_exception_handler(fn() => $v),
+        function () { $h = set_exception_handler(null); restore_exception_handler(); return $h(); }],
+    'last error' => [fn($v) => @file_get_contents("/none/$v"),
+        fn() => (int) preg_replace('~.*/none/(\d+).*~', '$1', error_get_last()['message'])],
+    'error level' => [fn($v) => error_reporting($v), fn() => error_reporting()],
+    'setting' => [fn($v) => ini_set('user_agent', "$v"), fn() => (int) ini_get('user_agent')],
+    'precision' => [fn($v) => ini_set('precision', 1 + $v % 15),
+        fn() => $n % 15 === strlen((string) (1 / 3)) - 3 ? $n : (string) (1 / 3)],
+    'include path' => [fn($v) => set_include_path("/$v"),
+        fn() => (int) substr(get_include_path(), 1)],
+    'time zone' => [fn($v) => date_default_timezone_set('Etc/GMT+' . $v % 12),
+        fn() => date_default_timezone_get() === 'Etc/GMT+' . $n % 12 ? $n : 'no'],
+    'directory' => [fn($v) => chdir(['/', '/tmp', '/usr', '/etc'][$v % 4]),
+        fn() => getcwd() === ['/', '/tmp', '/usr', '/etc'][$n % 4] ? $n : getcwd()],
+    'umask' => [fn($v) => umask($v), fn() => umask()],
+    'locale' => [fn($v) => setlocale(LC_ALL, $v % 2 ? 'C.UTF-8' : 'C'),
+        fn() => setlocale(LC_ALL, 0) === ($n % 2 ? 'C.UTF-8' : 'C') ? $n : setlocale(LC_ALL, 0)],
+    'environment' => [fn($v) => putenv("V=$v"), fn() => (int) getenv('V')],
+    'encoding' => [fn($v) => mb_internal_encoding(['UTF-8', 'ASCII', 'ISO-8859-1'][$v % 3]),
+        fn() => mb_internal_encoding() === ['UTF-8', 'ASCII', 'ISO-8859-1'][$n % 3] ? $n : 'no'],
+    'regex encoding' => [fn($v) => mb_regex_encoding(['UTF-8', 'ASCII', 'ISO-8859-1'][$v % 3]),
+        fn() => mb_regex_encoding() === ['UTF-8', 'ASCII', 'ISO-8859-1'][$n % 3] ? $n : 'no'],
+    'substitute' => [fn($v) => mb_substitute_character(64 + $v),
+        fn() => mb_substitute_character() - 64],
+    'iconv' => [fn($v) => ini_set('iconv.internal_encoding', "V$v"),
+        fn() => (int) substr(iconv_get_encoding('internal_encoding'), 1)],
+    'session id' => [fn($v) => session_id("id$v"), fn() => (int) substr(session_id(), 2)],
+    'session name' => [fn($v) => session_name("N$v"), fn() => (int) substr(session_name(), 1)],
+    'ignore abort' => [fn($v) => ignore_user_abort((bool) ($v % 2)),
+        fn() => ignore_user_abort() === $n % 2 ? $n : 'no'],
+    'strtok' => [fn($v) => strtok("first $v $v $v $v $v $v $v $v $v", ' '),
+        fn() => (int) strtok(' ')],
+    'mt_srand' => [function ($v) { mt_srand($v); mt_rand(); },
+        function () use ($n) {
+            static $numbers = [];
+            static $i = [];
+            if (!isset($numbers[$n])) {
+                $r = new \Random\Engine\Mt19937($n);
+                for ($k = 0; $k < 50; $k++) $numbers[$n][] = unpack('V', $r->generate())[1] >> 1;
+                $i[$n] = 1;
+            }
+            return mt_rand() === $numbers[$n][$i[$n]++] ? $n : 'no';
+        }],
+    'json error' => [fn($v) => json_decode($v % 2 ? '1' : '{'),
+        fn() => (json_last_error() === 0) === (bool) ($n % 2) ? $n : 'no'],
+    'preg error' => [fn($v) => @preg_match('/./u', $v % 2 ? 'a' : "\xff"),
+        fn() => (preg_last_error() === 0) === (bool) ($n % 2) ? $n : 'no'],
+    'xml errors' => [fn($v) => libxml_use_internal_errors((bool) ($v % 2)),
+        fn() => libxml_use_internal_errors((bool) ($n % 2)) === (bool) ($n % 2) ? $n : 'no'],
+    'stream context' => [
+        fn($v) => stream_context_set_default(['http' => ['user_agent' => "$v"]]),
+        fn() => (int) stream_context_get_options(stream_context_get_default())['http']['user_agent']],
+    'connection status' => [fn($v) => null, fn() => connection_status() === 0 ? $n : 'no'],
+];
+$row = $_SERVER['HTTP_ROW'];
+[$set, $get] = $rows[$row];
+$set($n);
+$mixed = [];
+for ($i = 0; $i < 8; $i++) {
+    usleep(1);
+    $now = $get();
+    if ($now !== $n) {
+        $mixed[] = var_export($now, true);
+    }
+}
+while (ob_get_level()) ob_end_clean();
+http_response_code(200);
+echo $row, $mixed ? ': ' . implode(',', array_unique($mixed)) : '';
+"#;
+
+/// The rows of [`CANARIES`], as it names them.
+fn rows() -> Vec<&'static str> {
+    let begin = |line: &'static str| line.strip_prefix("    '").filter(|_| line.contains("' => ["));
+    CANARIES.lines().filter_map(begin).filter_map(|line| line.split('\'').next()).collect()
+}
+
+#[test]
+fn nothing_of_one_request_is_seen_by_another() {
+    for seed in ["1", "4711"] {
+        let settings = [("seed", seed), ("ini.session.use_cookies", "0")];
+        let mut site = site(&[("canary.php", CANARIES)], &settings);
+        let mut mixed = Vec::new();
+        for row in rows() {
+            let asks: Vec<_> = (1..=12)
+                .map(|n| {
+                    let body = n.to_string();
+                    post(&format!("/canary.php?n={n}"), "text/plain", body.as_bytes())
+                        .header("Row", row)
+                })
+                .collect();
+            let answers = site.ask_all(&asks);
+            mixed.extend(texts(&answers).into_iter().filter(|text| text != row));
+        }
+        mixed.sort();
+        mixed.dedup();
+        assert!(mixed.is_empty(), "seed {seed}: {mixed:#?}\n{}", site.log());
+    }
+}
+
+/// An HTTP server that answers when so many requests have come, and not before: who waits for one
+/// after another waits for ever. Its port.
+fn answers_together(count: usize) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let all_there = Arc::new(Barrier::new(count));
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let all_there = all_there.clone();
+            std::thread::spawn(move || answer(client, &all_there));
+        }
+    });
+    port
+}
+
+/// Answers with the path that was asked for.
+fn answer(mut client: TcpStream, all_there: &Barrier) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && client.read(&mut byte).unwrap_or(0) > 0 {
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let Some(path) = head.split(' ').nth(1) else { return };
+    all_there.wait();
+    let response = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{path}",
+        path.len()
+    );
+    let _ = client.write_all(response.as_bytes());
+}
+
+/// Ways to ask an HTTP server, by name.
+const CLIENTS: &[(&str, &str)] = &[
+    ("stream", "echo file_get_contents($url);"),
+    ("stream by name", "echo file_get_contents(str_replace('127.0.0.1', 'localhost', $url));"),
+    (
+        "fsockopen",
+        "$s = fsockopen('127.0.0.1', $port); fwrite($s, \"GET $path HTTP/1.0\\r\\n\\r\\n\");
+         echo explode(\"\\r\\n\\r\\n\", stream_get_contents($s))[1];",
+    ),
+    (
+        "stream_select",
+        "$s = stream_socket_client(\"tcp://127.0.0.1:$port\");
+         fwrite($s, \"GET $path HTTP/1.0\\r\\n\\r\\n\"); stream_set_blocking($s, false);
+         for ($all = ''; !feof($s); $all .= fread($s, 100)) {
+             $r = [$s]; $w = $e = null; stream_select($r, $w, $e, 50);
+         }
+         echo explode(\"\\r\\n\\r\\n\", $all)[1];",
+    ),
+    (
+        "curl",
+        "$c = curl_init($url); curl_setopt($c, CURLOPT_RETURNTRANSFER, true);
+         echo curl_exec($c), curl_error($c);",
+    ),
+    (
+        "curl by name",
+        "$c = curl_init(str_replace('127.0.0.1', 'localhost', $url));
+         curl_setopt($c, CURLOPT_RETURNTRANSFER, true);
+         curl_setopt($c, CURLOPT_IPRESOLVE, CURL_IPRESOLVE_V4);
+         echo curl_exec($c), curl_error($c);",
+    ),
+    (
+        "curl_multi",
+        "$m = curl_multi_init(); $c = curl_init($url);
+         curl_setopt($c, CURLOPT_RETURNTRANSFER, true); curl_multi_add_handle($m, $c);
+         do { curl_multi_exec($m, $on); if ($on) curl_multi_select($m, 50); } while ($on);
+         echo curl_multi_getcontent($c);",
+    ),
+    (
+        "sockets",
+        "$s = socket_create(AF_INET, SOCK_STREAM, 0); socket_connect($s, '127.0.0.1', $port);
+         socket_write($s, \"GET $path HTTP/1.0\\r\\n\\r\\n\");
+         for ($all = ''; ($part = socket_read($s, 100)) != ''; $all .= $part);
+         echo explode(\"\\r\\n\\r\\n\", $all)[1];",
+    ),
+    (
+        "program",
+        "$ask = \"exec 3<>/dev/tcp/127.0.0.1/$port; printf 'GET $path HTTP/1.0\\\\r\\\\n\\\\r\\\\n' >&3;
+             sed '1,/^.$/d' <&3\";
+         echo shell_exec('bash -c ' . escapeshellarg($ask));",
+    ),
+    (
+        "Fiber",
+        "$f = new Fiber(function () use ($url) {
+             $mine = Fiber::suspend('asked'); return $mine . file_get_contents($url);
+         });
+         $f->start(); $f->resume(''); echo $f->getReturn();",
+    ),
+    (
+        "generator",
+        "$g = (function () use ($url) { yield file_get_contents($url); })();
+         foreach ($g as $v) echo $v;",
+    ),
+    (
+        "output buffer",
+        "ob_start(); echo file_get_contents($url); $all = ob_get_clean(); echo $all;",
+    ),
+    (
+        "destructor",
+        "$o = new class($url) { function __construct(public $url) {}
+             function __destruct() { echo file_get_contents($this->url); } };
+         unset($o);",
+    ),
+    (
+        "shutdown function",
+        "register_shutdown_function(function () use ($url) { echo file_get_contents($url); });",
+    ),
+    (
+        "lock of another",
+        "$f = fopen(__DIR__ . '/lock' . ($n % 2), 'c');
+         if ($n > 2) { echo file_get_contents($url); }
+         else { flock($f, LOCK_EX); echo file_get_contents($url); flock($f, LOCK_UN); }",
+    ),
+];
+
+#[test]
+fn clients_of_all_kinds_wait_side_by_side() {
+    const COUNT: usize = 5;
+    for seed in ["0", "7"] {
+        let mut files = vec![("worker.php".to_owned(), INCLUDE.to_owned())];
+        for (i, (_, code)) in CLIENTS.iter().enumerate() {
+            let begin = "<?php $n = (int) $_GET['n']; $port = $_GET['port']; $path = \"/n$n\";
+                $url = \"http://127.0.0.1:$port$path\";";
+            files.push((format!("client{i}.php"), format!("{begin}\n{code}")));
+        }
+        let files: Vec<_> = files.iter().map(|(n, c)| (n.as_str(), c.as_str())).collect();
+        let mut site = site(&files[1..], &[("seed", seed)]);
+        for (i, (name, _)) in CLIENTS.iter().enumerate() {
+            let port = answers_together(COUNT);
+            let asks: Vec<_> = (1..=COUNT)
+                .map(|n| get(&format!("/client{i}.php?n={n}&port={port}")))
+                .collect();
+            let answers = texts(&site.ask_all(&asks));
+            let expected: Vec<_> = (1..=COUNT).map(|n| format!("/n{n}")).collect();
+            assert_eq!(answers, expected, "{name}, seed {seed}\n{}", site.log());
+        }
+        assert_eq!(site.log(), "");
+    }
+}
+
+#[test]
+fn requests_of_one_session_take_turns_and_never_stop_the_worker() {
+    let mut site = site(
+        &[(
+            "session.php",
+            "<?php session_start(); $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; usleep(2000);
+             echo $_SESSION['n'];",
+        )],
+        &[("seed", "3"), ("ini.session.save_path", "%root%")],
+    );
+    let asks: Vec<_> = (0..10)
+        .map(|_| get("/session.php").header("Cookie", "PHPSESSID=abcdefghijklmnopqrstuvwxyz"))
+        .collect();
+    let mut counts: Vec<u32> =
+        texts(&site.ask_all(&asks)).iter().map(|text| text.parse().unwrap()).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, (1..=10).collect::<Vec<_>>(), "{}", site.log());
+    assert_eq!(site.log(), "");
 }

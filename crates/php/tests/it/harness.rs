@@ -180,17 +180,6 @@ impl Site {
         Site::start(&[("worker.php", script)], &all, 1)
     }
 
-    /// One worker that runs `worker.php` for so many requests at once.
-    pub fn concurrent(script: &str, concurrency: &str, settings: &[(&str, &str)]) -> Site {
-        let mut all = vec![
-            ("mode", "async"),
-            ("script", "%root%/worker.php"),
-            ("concurrency", concurrency),
-        ];
-        all.extend_from_slice(settings);
-        Site::start(&[("worker.php", script)], &all, 1)
-    }
-
     /// All of them at once.
     pub fn ask_all(&mut self, asks: &[Ask]) -> Vec<Response> {
         let handed: Vec<_> = asks.iter().map(|ask| self.submit(ask)).collect();

@@ -34,6 +34,7 @@ use crate::log::{self, Level};
 use crate::means::Means;
 use crate::pool::Pool;
 use crate::pulse::Pulse;
+use crate::settings;
 use crate::succession::END_LIMIT;
 use crate::watch::since;
 use crate::zygote::Launch;
@@ -116,8 +117,8 @@ impl Generation {
         let applications = applications_of(&mut server, number, folder, &identities)?;
         let sites = (0..server.sites.len()).filter(|site| server.sites[*site].has_workers());
         let seats = sites.zip(0..).map(|(site, number)| {
-            let bells =
-                (0..server.loops).map(|_| channel::bell()).collect::<io::Result<Arc<_>>>()?;
+            let count = settings::geometry(&server, &server.sites[site]).bells();
+            let bells = (0..count).map(|_| channel::bell()).collect::<io::Result<Arc<_>>>()?;
             Ok(Seat::serving(Pool::new(&server, site, number, bells)?))
         });
         let seats = seats.collect::<io::Result<Vec<_>>>()?;

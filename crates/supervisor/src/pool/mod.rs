@@ -127,7 +127,7 @@ impl Pool {
             Some(_) => Vec::new(),
         };
         let geometry = settings::geometry(server, &site);
-        let segment = Segment::create(&site.name, geometry)?;
+        let segment = Segment::create(&site.name, geometry)?.with_doorbells(&bells)?;
         if let Some(advice) = advice::for_site(&site) {
             log::site(Level::Warn, &site.name, format_args!("{advice}"));
         }
@@ -183,7 +183,7 @@ impl Pool {
         &self.segment
     }
 
-    /// The event loops' bells, for the front.
+    /// The eventfds of its queue, for the front.
     pub fn bells(&self) -> &Arc<[OwnedFd]> {
         &self.bells
     }

@@ -138,18 +138,21 @@ impl Segment {
         }
     }
 
-    /// Maps a segment of known sizes, whatever stands in it: its workers may have written there.
+    /// Maps the memory that takes the place of this one: with the same sizes and bells, whatever
+    /// stands in it, because its workers may have written there.
     ///
     /// # Errors
     /// Fails if it cannot be mapped, or is too small.
-    pub fn map_as(fd: OwnedFd, geometry: Geometry) -> io::Result<Segment> {
+    pub fn successor(&self, fd: OwnedFd) -> io::Result<Segment> {
+        let geometry = self.geometry;
         if length(&fd)? != geometry.len() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "the queue's sizes do not fit its memory",
             ));
         }
-        Ok(Segment::over(map(&fd, geometry.len())?, fd, geometry))
+        let doorbells = self.doorbells.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+        Ok(Segment { doorbells, ..Segment::over(map(&fd, geometry.len())?, fd, geometry) })
     }
 
     /// `base` maps all of the segment.
@@ -190,6 +193,11 @@ impl Segment {
     /// The descriptor, for handing it to a worker program.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// All descriptors that it needs in this process.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::once(&self.fd).chain(&self.doorbells).map(AsFd::as_fd)
     }
 
     /// Requests that wait for a worker, as far as an onlooker can tell.
