@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::model::{Cache, Pool, PoolSize, Route, Server, Site, Spawn, Upstream};
+use crate::model::{Cache, Mode, Pool, PoolSize, Route, Server, Site, Spawn, Upstream};
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
 use crate::raw::{Raw, RawSite, Repeated};

@@ -10,15 +10,17 @@
  */
 #include "async.h"
 #include "fibres.h"
-#include "own_state.h"
 #include "reactor.h"
 #include "request_cycle.h"
 #include "sapi.h"
+#include "syscall_cache.h"
+#include "worker.h"
 
 static struct {
     zend_fcall_info fci;
     zend_fcall_info_cache fcc;
     bool is_ending;
+    bool begins_anew; /* it is the script that ends, not the worker */
 } async;
 
 /* ---- one request, in its Fiber ---- */
@@ -125,6 +127,10 @@ static bool take_request(bool will_sleep)
     if (async.is_ending || fibres_count() >= shim.config->concurrency) {
         return false;
     }
+    if (worker_cache_restarts()) {
+        async.is_ending = async.begins_anew = true;
+        return false;
+    }
     switch (rust_look(will_sleep, &request)) {
     case SHIM_REQUEST:
         fibres_start(request);
@@ -147,26 +153,38 @@ static void loop(void)
             if (async.is_ending && fibres_count() == 0) {
                 return;
             }
-            if (!take_request(true) && !(async.is_ending && fibres_count() == 0)) {
-                reactor_look(true);
+            if (take_request(true) || (async.is_ending && fibres_count() == 0)) {
+                continue;
             }
+            if (fibres_count() == 0) {
+                syscall_cache_idle();
+            }
+            reactor_look(true);
         } else if (fibres_count() > 0) {
             reactor_look(false);
         }
     }
 }
 
-void async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
+bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 {
     async.fci = *fci;
     async.fcc = *fcc;
-    async.is_ending = false;
+    async.is_ending = async.begins_anew = false;
+    if (EG(active_fiber)) {
+        zend_throw_exception(spl_ce_RuntimeException,
+                             "tokamak_handle_request() called in a Fiber: requests have Fibers of "
+                             "their own", 0);
+        return false;
+    }
     if (!reactor_begin(rust_doorbell()) ||
         !fibres_begin(shim.config->concurrency, shim.config->seed, serve)) {
-        zend_throw_exception(NULL, "async mode has no memory or no descriptors to begin with", 0);
-        return;
+        zend_throw_exception(spl_ce_RuntimeException,
+                             "async mode has no memory or no descriptors to begin with", 0);
+        return false;
     }
     loop();
     fibres_end();
     reactor_end();
+    return !async.begins_anew;
 }

@@ -295,7 +295,7 @@ void fibres_end(void)
 
 bool fibres_may_park(void)
 {
-    return is_of_php && current() && !current()->is_held && !fibres.is_collecting &&
+    return is_of_php && !shim.is_copy && current() && !current()->is_held && !fibres.is_collecting &&
            !EG(exception) && !CG(in_compilation) && !OG(running) &&
            !(OG(flags) & PHP_OUTPUT_LOCKED) &&
            !(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)) > 0);

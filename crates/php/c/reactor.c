@@ -7,6 +7,7 @@
  * the wait is over.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -285,6 +286,24 @@ void reactor_add(reactor_wait *wait)
     }
 }
 
+/* With whole milliseconds before Linux 5.11. */
+static int wait_for_events(struct epoll_event *events, const struct timespec *patience)
+{
+    int count = (int)syscall(SYS_epoll_pwait2, reactor.epoll, events, EVENTS_AT_ONCE, patience,
+                             NULL, 0);
+    int milliseconds = -1;
+
+    if (count >= 0 || errno != ENOSYS) {
+        return count;
+    }
+    if (patience) {
+        milliseconds = patience->tv_sec < INT_MAX / 1000 - 1
+                           ? (int)(patience->tv_sec * 1000 + (patience->tv_nsec + 999999) / 1000000)
+                           : INT_MAX;
+    }
+    return epoll_wait(reactor.epoll, events, EVENTS_AT_ONCE, milliseconds);
+}
+
 void reactor_look(bool patiently)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
@@ -300,8 +319,7 @@ void reactor_look(bool patiently)
             patience = (struct timespec){(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
         }
     }
-    count = (int)syscall(SYS_epoll_pwait2, reactor.epoll, events, EVENTS_AT_ONCE,
-                         forever ? NULL : &patience, NULL, 0);
+    count = wait_for_events(events, forever ? NULL : &patience);
     for (int i = 0; i < count; i++) {
         if (events[i].data.fd == reactor.doorbell) {
             hear_doorbell();

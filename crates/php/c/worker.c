@@ -118,8 +118,7 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
         return false;
     }
     if (shim.config->concurrency > 0) {
-        async_serve(fci, fcc);
-        shim.script.left = 1;
+        shim.script.left = async_serve(fci, fcc);
         zend_release_fcall_info_cache(fcc);
         return false;
     }

@@ -38,6 +38,8 @@ struct Worker {
     /// Whose turn it is.
     current: Option<usize>,
     is_async: bool,
+    /// It takes no more requests, and ends what is under way. Async mode only.
+    is_leaving: bool,
     /// How far it is in looking for the next one. Async mode only.
     search: Search,
     keeps_connections: bool,
@@ -93,6 +95,7 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         places: places.map(place).collect(),
         current: (settings.mode != Mode::Async).then_some(0),
         is_async: settings.mode == Mode::Async,
+        is_leaving: false,
         search: Search::default(),
         keeps_connections: match settings.mode {
             Mode::Classic => false,
@@ -209,12 +212,7 @@ impl Worker {
                 Next::Request(job) => job,
                 Next::Retire => {
                     if stale {
-                        self.exit = EXIT_STALE;
-                        self.say(
-                            Level::Warn,
-                            b"a connection of the application was closed by its peer; worker \
-                                replaced",
-                        );
+                        self.leave_stale();
                     }
                     return null();
                 }
@@ -223,6 +221,14 @@ impl Worker {
                 return request;
             }
         }
+    }
+
+    fn leave_stale(&mut self) {
+        self.exit = EXIT_STALE;
+        self.say(
+            Level::Warn,
+            b"a connection of the application was closed by its peer; worker replaced",
+        );
     }
 
     /// Takes a claimed request over, at this place; none: it is no request.
@@ -235,7 +241,7 @@ impl Worker {
         let board = self.consumer.board();
         if request.is_fastcgi() {
             self.gateway.begin(request, &board);
-        } else {
+        } else if !self.is_async {
             board.set_request(request.field(Field::Method), request.field(Field::Uri));
         }
         let shim = request.shim();

@@ -6,7 +6,7 @@ mod upstreams;
 use std::fmt::{self, Write};
 
 use serde::Serialize;
-use tokamak_config::PoolSize;
+use tokamak_config::{Mode, PoolSize};
 use tokamak_sys::control::{AddressStatus, CacheStatus};
 use tokamak_sys::process;
 
@@ -85,7 +85,7 @@ pub struct PoolReport {
     pub site: String,
     /// Document root.
     pub root: String,
-    /// `classic`, `worker` or `sealed`.
+    /// `classic`, `worker`, `sealed` or `async`.
     pub mode: &'static str,
     /// `static`, `dynamic` or `ondemand`.
     pub size: &'static str,
@@ -131,6 +131,8 @@ pub struct WorkerReport {
     pub roll_back_us: Option<f64>,
     /// Pages that it copied.
     pub hot_pages: u32,
+    /// Requests that it serves at once; absent in other modes than async. The one below began first.
+    pub under_way: Option<u32>,
     /// The current or last request.
     pub method: String,
     /// Its target.
@@ -241,6 +243,7 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
     let count = pool.count(now);
     let (history, requests) = generation.history(pool);
     let site = &pool.site;
+    let is_async = site.mode == Mode::Async;
     PoolReport {
         site: site.name.clone(),
         root: site.root.display().to_string(),
@@ -278,6 +281,7 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
                     memory: place.pid.map_or(0, own_memory),
                     roll_back_us: (entry.roll_back > 0).then(|| entry.roll_back as f64 / 1e3),
                     hot_pages: entry.hot_pages,
+                    under_way: is_async.then_some(entry.under_way),
                     method: entry.method,
                     uri: entry.uri,
                 }
@@ -348,7 +352,7 @@ impl fmt::Display for Report {
                     worker.roll_back_us.map_or("-".to_owned(), |us| {
                         format!("{us:.1} µs, {} pages", worker.hot_pages)
                     }),
-                    format!("{} {}", worker.method, worker.uri).trim().to_owned(),
+                    worker.request(),
                 ]);
             }
         }
@@ -359,6 +363,17 @@ impl fmt::Display for Report {
         self.write_applications(f)?;
         write_upstreams(&self.upstreams, f)?;
         self.cache.iter().try_for_each(|cache| cache.write(f))
+    }
+}
+
+impl WorkerReport {
+    /// What it serves, for people.
+    fn request(&self) -> String {
+        let shown = format!("{} {}", self.method, self.uri);
+        match self.under_way {
+            Some(count @ 2..) => format!("{shown}, {} more", count - 1),
+            _ => shown.trim().to_owned(),
+        }
     }
 }
 
@@ -414,6 +429,7 @@ mod tests {
             memory: 3 << 20,
             roll_back_us: (pid == 201).then_some(11.84),
             hot_pages: 101,
+            under_way: None,
             method: "GET".into(),
             uri: uri.into(),
         };

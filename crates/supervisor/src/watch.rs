@@ -127,6 +127,7 @@ mod tests {
             requests,
             roll_back: 0,
             hot_pages: 0,
+            under_way: 0,
             memory: 0,
             method: "GET".into(),
             uri: "/".into(),

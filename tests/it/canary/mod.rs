@@ -111,7 +111,7 @@ fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::Peer | Kind::Fastcgi => "php-fpm",
         Kind::Classic | Kind::Fpm => "classic",
-        Kind::Worker => "worker",
+        Kind::Worker | Kind::Async => "worker",
         Kind::Sealed | Kind::FpmSealed => "sealed",
     }
 }

@@ -40,25 +40,28 @@ macro_rules! of_kinds {
     )* };
 }
 
-/// Turns one function of a [`Kind`] into tests: `NAME::classic`, `NAME::worker`, `NAME::sealed`,
-/// `NAME::fastcgi`, `NAME::fpm`, `NAME::peer`.
+/// Turns one function of a [`Kind`] into tests: `NAME::classic`, `NAME::worker`,
+/// `NAME::concurrent`, `NAME::sealed`, `NAME::fastcgi`, `NAME::fpm`, `NAME::peer`.
 macro_rules! on_every_server {
     ($($name:ident),* $(,)?) => { $(
         mod $name {
             $crate::harness::of_kinds!(
                 super::$name;
-                classic: Classic, worker: Worker, sealed: Sealed, fastcgi: Fastcgi, fpm: Fpm, peer: Peer
+                classic: Classic, worker: Worker, concurrent: Async, sealed: Sealed, fastcgi: Fastcgi, fpm: Fpm, peer: Peer
             );
         }
     )* };
 }
 
 /// Turns one function of a [`Kind`] into a test for each mode of our own: `NAME::classic`,
-/// `NAME::worker`, `NAME::sealed`.
+/// `NAME::worker`, `NAME::concurrent`, `NAME::sealed`.
 macro_rules! in_every_mode {
     ($($name:ident),* $(,)?) => { $(
         mod $name {
-            $crate::harness::of_kinds!(super::$name; classic: Classic, worker: Worker, sealed: Sealed);
+            $crate::harness::of_kinds!(
+                super::$name;
+                classic: Classic, worker: Worker, concurrent: Async, sealed: Sealed
+            );
         }
     )* };
 }

@@ -16,6 +16,8 @@ pub enum Kind {
     Classic,
     /// Tokamak, one loop that calls a handler.
     Worker,
+    /// Tokamak, the same for many requests at once.
+    Async,
     /// Tokamak, every request from the same image, taken where the loop of the same script begins.
     Sealed,
     /// Tokamak in front of php-fpm, or of [another application](Setup::upstream).
@@ -31,7 +33,7 @@ pub enum Kind {
 impl Kind {
     /// Whether requests are served by a worker script that includes the requested one.
     pub fn has_loop(self) -> bool {
-        matches!(self, Kind::Worker | Kind::Sealed | Kind::FpmSealed)
+        matches!(self, Kind::Worker | Kind::Async | Kind::Sealed | Kind::FpmSealed)
     }
 }
 
@@ -256,7 +258,7 @@ impl Setup {
         let places = Places::new(&self);
         match self.kind {
             Kind::Fpm | Kind::FpmSealed | Kind::Peer => peer::start(&self, places),
-            Kind::Classic | Kind::Worker | Kind::Sealed | Kind::Fastcgi => {
+            Kind::Classic | Kind::Worker | Kind::Async | Kind::Sealed | Kind::Fastcgi => {
                 tokamak::start(&self, places)
             }
         }

@@ -77,7 +77,7 @@ impl Row {
 }
 
 /// The modes of Tokamak: for what php-fpm does not have, or does worse.
-pub const TOKAMAK: &[Kind] = &[Kind::Classic, Kind::Worker, Kind::Sealed];
+pub const TOKAMAK: &[Kind] = &[Kind::Classic, Kind::Worker, Kind::Async, Kind::Sealed];
 
 /// Sends every row's request and fails with all that came back wrong.
 pub fn check(server: &Server, rows: Vec<Row>) {

@@ -85,8 +85,9 @@ fn write_site(
         writeln!(text, "fallback = {}", quoted(fallback)).unwrap();
     }
     match kind {
-        Kind::Worker => {
-            writeln!(text, "mode = \"worker\"\nworker = {}", quoted_path(&root.join(worker)))
+        Kind::Worker | Kind::Async => {
+            let mode = if kind == Kind::Worker { "worker" } else { "async" };
+            writeln!(text, "mode = \"{mode}\"\nworker = {}", quoted_path(&root.join(worker)))
                 .unwrap();
         }
         Kind::Sealed => {

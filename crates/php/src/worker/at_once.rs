@@ -3,12 +3,14 @@
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
 
-use tokamak_sys::queue::{Next, WorkerState};
+use tokamak_sys::queue::record::Field;
+use tokamak_sys::queue::{Claim, Next, WorkerState};
 
+use crate::engine;
 use crate::ffi;
 
 use super::callbacks::bytes;
-use super::{Worker, with};
+use super::{Place, Worker, with};
 
 impl Worker {
     /// Looks for the next request. `will_sleep`: see [`tokamak_sys::queue::Consumer::look`].
@@ -16,28 +18,57 @@ impl Worker {
         let Some(free) = self.places.iter().position(|place| !place.is_taken) else {
             return Found::Nothing;
         };
-        let under_way = self.places.iter().filter(|place| place.is_taken).count() as u64;
+        let under_way = self.under_way().count() as u64;
         if self.max_requests > 0 && self.served + under_way >= self.max_requests {
-            return Found::Leave;
+            return self.leave();
         }
         self.search.stay_busy(under_way > 0);
-        match self.consumer.look(&mut self.search, will_sleep) {
+        // With others under way it is for them to find out that a connection is dead.
+        let (looks, mut stale) = (self.keeps_connections && under_way == 0, false);
+        let may_claim = || {
+            stale = looks && engine::has_stale_sockets();
+            if stale { Claim::Quit } else { Claim::Go }
+        };
+        match self.consumer.look(&mut self.search, will_sleep, may_claim) {
             Some(Next::Request(job)) => {
                 self.places[free].since = tokamak_cost::now();
                 let taken = self.take(job, free);
-                self.show_oldest();
+                self.show();
                 taken.map_or(Found::Nothing, Found::Request)
             }
-            Some(Next::Retire) => Found::Leave,
+            Some(Next::Retire) => {
+                if stale {
+                    self.leave_stale();
+                }
+                self.leave()
+            }
             None => Found::Nothing,
         }
     }
 
-    /// The board shows the worker at work for as long as its oldest request is under way.
-    fn show_oldest(&self) {
-        let taken = self.places.iter().filter(|place| place.is_taken);
-        if let Some(since) = taken.map(|place| place.since).min() {
-            self.consumer.board().set_state_at(WorkerState::Busy, since);
+    fn leave(&mut self) -> Found {
+        self.is_leaving = true;
+        self.show();
+        Found::Leave
+    }
+
+    fn under_way(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter().filter(|place| place.is_taken)
+    }
+
+    /// The board shows the oldest request under way, for it is the one that may take too long. A
+    /// worker that leaves is at work until it has finished what it has.
+    fn show(&self) {
+        let board = self.consumer.board();
+        board.set_under_way(self.under_way().count() as u32);
+        match self.under_way().min_by_key(|place| place.since) {
+            Some(Place { request, since, .. }) => {
+                board.set_request(request.field(Field::Method), request.field(Field::Uri));
+                board.set_state_at(WorkerState::Busy, *since);
+            }
+            None if self.is_leaving => board.set_state(WorkerState::Leaving),
+            // It says so itself when it sleeps.
+            None => {}
         }
     }
 }
@@ -75,7 +106,7 @@ extern "C" fn rust_forget(place: u32) {
         // If PHP has not come to the end of its response, that is cut short.
         drop(place.job.take());
         place.is_taken = false;
-        w.show_oldest();
+        w.show();
     });
 }
 

@@ -56,6 +56,8 @@ pub struct Snapshot {
     pub roll_back: u64,
     /// Pages that it copied.
     pub hot_pages: u32,
+    /// Requests under way, in async mode; the one that is shown began first.
+    pub under_way: u32,
     /// Method of the current or last request.
     pub method: String,
     /// Target of the current or last request, cut to 256 bytes; control characters are escaped.
@@ -143,6 +145,7 @@ impl Board<'_> {
         e.memory.store(0, Ordering::Relaxed);
         e.roll_back.store(0, Ordering::Relaxed);
         e.hot_pages.store(0, Ordering::Relaxed);
+        e.under_way.store(0, Ordering::Relaxed);
         for len in [&e.method_len, &e.uri_len, &e.script_len, &e.user_len] {
             len.store(0, Ordering::Relaxed);
         }
@@ -164,6 +167,11 @@ impl Board<'_> {
     pub fn set_state_at(&self, state: WorkerState, now: u64) {
         self.0.since.store(now, Ordering::Relaxed);
         self.0.state.store(state as u32, Ordering::Release);
+    }
+
+    /// Says how many requests are under way.
+    pub fn set_under_way(&self, count: u32) {
+        self.0.under_way.store(count, Ordering::Relaxed);
     }
 
     /// Says which request is being served.
@@ -233,6 +241,7 @@ impl Segment {
             memory: e.memory.load(Ordering::Relaxed),
             roll_back: e.roll_back.load(Ordering::Relaxed),
             hot_pages: e.hot_pages.load(Ordering::Relaxed),
+            under_way: e.under_way.load(Ordering::Relaxed),
             method: copy_text(&raw const e.method, &e.method_len),
             uri: copy_text(&raw const e.uri, &e.uri_len),
             started: e.started.load(Ordering::Relaxed),

@@ -112,8 +112,13 @@ impl Consumer {
 
     /// Looks for the oldest request and claims it, without waiting for one. `will_sleep`: the worker
     /// is about to wait for other things; if nothing is found, its doorbell is rung for the next
-    /// request until it looks again.
-    pub fn look(&mut self, search: &mut Search, will_sleep: bool) -> Option<Next> {
+    /// request until it looks again. `before_claim` is asked as by [`Consumer::next`].
+    pub fn look(
+        &mut self,
+        search: &mut Search,
+        will_sleep: bool,
+        mut before_claim: impl FnMut() -> Claim,
+    ) -> Option<Next> {
         loop {
             let is_over = matches!(search.way, Way::Looking)
                 && self.end.segment.front().is_none()
@@ -121,7 +126,7 @@ impl Consumer {
             if is_over && !will_sleep {
                 return None;
             }
-            match self.advance(search, &mut || Claim::Go, &mut || {}, tokamak_cost::now) {
+            match self.advance(search, &mut before_claim, &mut || {}, tokamak_cost::now) {
                 Step::Done => {}
                 Step::Sleep => return None,
                 Step::Found(next) => return Some(next),

@@ -169,6 +169,8 @@ pub(super) struct BoardEntry {
     pub uri_len: AtomicU32,
     /// Pages copied by the last roll-back.
     pub hot_pages: AtomicU32,
+    /// Requests under way.
+    pub under_way: AtomicU32,
     pub since: AtomicU64,
     pub requests: AtomicU64,
     pub memory: AtomicU64,
