@@ -384,3 +384,133 @@ fn requests_of_one_session_take_turns_and_never_stop_the_worker() {
     assert_eq!(counts, (1..=10).collect::<Vec<_>>(), "{}", site.log());
     assert_eq!(site.log(), "");
 }
+
+/// What a handler may do with Fibers of its own, and with the request's.
+const FIBRES: &[(&str, &str, &str)] = &[
+    (
+        "exit in a Fiber of the application",
+        "(new Fiber(function () { usleep(1000); echo 'left'; exit; }))->start(); echo 'not';",
+        "left",
+    ),
+    (
+        "exception through a Fiber",
+        "try { (new Fiber(function () { usleep(1000); throw new Exception('caught'); }))->start(); }
+         catch (Exception $e) { usleep(1000); echo $e->getMessage(); }",
+        "caught",
+    ),
+    (
+        "wait while an exception is on its way",
+        "try { try { throw new Exception('e'); } finally { usleep(1000); echo 'finally '; } }
+         catch (Exception $e) { usleep(1000); echo $e->getMessage(); }",
+        "finally e",
+    ),
+    (
+        "Fiber that is left behind",
+        "$f = new Fiber(function () { try { usleep(1000); Fiber::suspend(); echo 'no'; }
+             finally { echo ' ended'; } }); $f->start(); echo 'begun'; unset($f);",
+        "begun ended",
+    ),
+    ("the request runs in a Fiber", "echo get_class(Fiber::getCurrent());", "Fiber"),
+    (
+        "backtrace after a wait",
+        "usleep(1000); $t = (new Exception)->getTrace();
+         echo implode(' ', array_column($t, 'function'));",
+        "include {closure} tokamak_handle_request",
+    ),
+    (
+        "cycles are collected between waits",
+        "for ($i = 0; $i < 5; $i++) { $a = new stdClass; $a->a = $a; $a->b = range(1, 9); usleep(1);
+             unset($a); gc_collect_cycles(); } $b = new stdClass; $b->b = $b; usleep(1);
+         gc_collect_cycles(); echo get_class($b->b);",
+        "stdClass",
+    ),
+    (
+        "comparison that waits",
+        "$a = [3, 1, 2]; usort($a, function ($x, $y) { usleep(10); return $x <=> $y; });
+         echo implode($a);",
+        "123",
+    ),
+    (
+        "class that is loaded by an autoloader that waits",
+        "spl_autoload_register(function ($c) { usleep(1000); eval(\"class $c {}\"); });
+         $c = \"C{$_GET['n']}\"; echo get_class(new $c) === $c ? 'loaded' : 'not';",
+        "loaded",
+    ),
+    (
+        "output callback that waits",
+        "ob_start(function ($s) { usleep(1000); return strtoupper($s); }); echo 'a'; ob_end_flush();",
+        "A",
+    ),
+    (
+        "response that is finished early",
+        "echo 'done'; fastcgi_finish_request(); usleep(1000); echo 'late';",
+        "done",
+    ),
+];
+
+#[test]
+fn handlers_may_use_fibers() {
+    for seed in ["0", "99"] {
+        let names: Vec<_> = (0..FIBRES.len()).map(|i| format!("f{i}.php")).collect();
+        let codes: Vec<_> = FIBRES.iter().map(|(_, code, _)| format!("<?php {code}")).collect();
+        let files: Vec<_> =
+            names.iter().zip(&codes).map(|(n, c)| (n.as_str(), c.as_str())).collect();
+        let mut site = site(&files, &[("seed", seed)]);
+        // All kinds at once, several of each.
+        let asks: Vec<_> = (0..3 * FIBRES.len())
+            .map(|n| get(&format!("/f{}.php?n={n}", n % FIBRES.len())))
+            .collect();
+        let answers = texts(&site.ask_all(&asks));
+        for (n, answer) in answers.iter().enumerate() {
+            let (name, _, expected) = FIBRES[n % FIBRES.len()];
+            assert_eq!(answer, expected, "{name}, seed {seed}\n{}", site.log());
+        }
+        assert_eq!(site.log(), "");
+    }
+}
+
+#[test]
+fn a_fatal_error_in_a_fiber_of_the_application_ends_its_request_alone() {
+    let mut site = site(
+        &[
+            ("wait.php", "<?php usleep(100000); echo 'fine';"),
+            (
+                "fatal.php",
+                "<?php (new Fiber(function () { usleep(1000); trigger_error('x', E_USER_ERROR); }))
+                    ->start();",
+            ),
+        ],
+        &[("ini.display_errors", "0"), ("ini.log_errors", "1")],
+    );
+    let answers = site.ask_all(&["wait", "fatal", "wait"].map(|name| get(&format!("/{name}.php"))));
+    let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [200, 500, 200], "{}", site.log());
+    assert_eq!(texts(&answers), ["fine", "", "fine"]);
+    assert_eq!(site.hear_exit(), Status::Code(0), "{}", site.log());
+}
+
+#[test]
+fn a_client_that_goes_away_ends_its_response_alone() {
+    let mut site = site(
+        &[
+            (
+                "long.php",
+                "<?php register_shutdown_function(function () {
+                     file_put_contents(__DIR__ . '/status', connection_status()); });
+                 for ($i = 0; $i < 1000; $i++) { echo str_repeat('x', 10000); usleep(10); }",
+            ),
+            ("small.php", "<?php echo 'small';"),
+        ],
+        &[],
+    );
+    let (id, fed) = site.submit(&get("/long.php"));
+    site.collect((id, fed), b"", |response| !response.body.is_empty());
+    site.producer.abort(id);
+    assert_eq!(site.get("/small.php").text(), "small");
+    let until = Instant::now() + Duration::from_secs(30);
+    while !site.file("status").exists() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let status = std::fs::read_to_string(site.file("status")).unwrap_or_default();
+    assert_eq!(status, "1", "{}", site.log());
+}

@@ -496,3 +496,92 @@ fn the_board_shows_what_was_said() {
         PoolNumbers { max_active: 7, slow_requests: 2, ..Default::default() }
     );
 }
+
+/// A segment whose workers have doorbells, its producer, a consumer, and the consumer's doorbell.
+fn pair_with_doorbells() -> (Producer, Consumer, OwnedFd) {
+    let geometry = small().with_doorbells();
+    let bells = bells(geometry.bells() as u16);
+    let segment = Segment::create("test", geometry).unwrap().with_doorbells(&bells).unwrap();
+    let segment = Arc::new(segment);
+    let doorbell = bells[usize::from(geometry.loops)].try_clone().unwrap();
+    let producer = Producer::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)));
+    (producer, Consumer::new(segment, bells, 0, 7), doorbell)
+}
+
+/// Whether the bell has been rung since it was last asked.
+fn has_rung(bell: &OwnedFd) -> bool {
+    let mut one = libc::pollfd { fd: bell.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, and no wait.
+    let rung = unsafe { libc::poll(&raw mut one, 1, 0) } == 1;
+    let mut count = 0_u64;
+    // SAFETY: reads eight bytes into eight bytes, of a descriptor that has them.
+    rung && unsafe { libc::read(bell.as_raw_fd(), (&raw mut count).cast(), 8) } == 8
+}
+
+#[test]
+fn a_worker_that_waits_for_other_things_is_rung_for_requests() {
+    let (mut producer, mut consumer, doorbell) = pair_with_doorbells();
+    let mut search = Search::default();
+    let look = |consumer: &mut Consumer, search: &mut Search, will_sleep| {
+        consumer.look(search, will_sleep, || Claim::Go)
+    };
+    // It is busy with other things: nobody rings.
+    assert!(look(&mut consumer, &mut search, false).is_none());
+    producer.submit(b"a", 0, b"").unwrap();
+    producer.wake_owed();
+    assert!(!has_rung(&doorbell));
+    let Some(Next::Request(first)) = look(&mut consumer, &mut search, false) else { panic!() };
+    assert!(look(&mut consumer, &mut search, true).is_none());
+    producer.submit(b"b", 0, b"").unwrap();
+    producer.wake_owed();
+    assert!(has_rung(&doorbell));
+    // Both at once.
+    let Some(Next::Request(second)) = look(&mut consumer, &mut search, false) else { panic!() };
+    assert_eq!((first.record(), second.record()), (&b"a"[..], &b"b"[..]));
+    assert!(look(&mut consumer, &mut search, true).is_none());
+    consumer.segment_for_test().retire(0);
+    assert!(has_rung(&doorbell));
+    assert!(matches!(look(&mut consumer, &mut search, true), Some(Next::Retire)));
+}
+
+#[test]
+fn a_worker_that_waits_for_other_things_is_rung_for_room_and_for_the_body() {
+    let (mut producer, mut consumer, doorbell) = pair_with_doorbells();
+    let (id, _) = producer.submit(b"record", 3, b"").unwrap();
+    let mut search = Search::default();
+    let Some(Next::Request(mut job)) = consumer.look(&mut search, false, || Claim::Go) else {
+        panic!()
+    };
+    let mut body = [0; 8];
+    assert_eq!(job.read_body_now(&mut body), Ok(None));
+    assert!(!has_rung(&doorbell));
+    producer.feed(id, b"abc");
+    assert!(has_rung(&doorbell));
+    assert_eq!(job.read_body_now(&mut body), Ok(Some(3)));
+    assert_eq!(job.read_body_now(&mut body), Ok(Some(0)));
+
+    let text = vec![b'x'; 20_000];
+    let written = job.write_now(&text).unwrap();
+    assert!(written > 0 && written < text.len());
+    assert!(!has_rung(&doorbell));
+    let mut seen = Vec::new();
+    body_of(&mut producer, id, &mut seen);
+    assert!(has_rung(&doorbell));
+    let mut rest = &text[written..];
+    while !rest.is_empty() {
+        rest = &rest[job.write_now(rest).unwrap()..];
+        body_of(&mut producer, id, &mut seen);
+    }
+    job.finish(Outcome::Complete);
+    body_of(&mut producer, id, &mut seen);
+    assert!(seen == text);
+
+    let (id, _) = producer.submit(b"record", 3, b"").unwrap();
+    let Some(Next::Request(mut job)) = consumer.look(&mut search, false, || Claim::Go) else {
+        panic!()
+    };
+    assert_eq!(job.read_body_now(&mut body), Ok(None));
+    producer.abort(id);
+    assert!(has_rung(&doorbell));
+    assert_eq!(job.read_body_now(&mut body), Err(Gone));
+}
