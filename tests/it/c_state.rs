@@ -58,7 +58,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("session.c", "base"),
     ("shutdown.c", "boot_objects boot_resources shutdown_count shutdowns writer_count writers"),
     ("sqlite.c", "count databases"),
-    ("state.c", "only_request serving shim"),
+    ("state.c", "oldest_request only_request serving shim"),
     ("superglobals.c", "base"),
     (
         "syscall_cache.c",

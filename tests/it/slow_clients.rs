@@ -68,7 +68,8 @@ fn slow_sender_holds_no_worker(kind: Kind) {
 /// One request runs, one waits, the third is told to come back later, at once. (The places in the
 /// queue are shared out among the event loops, so the test has one.)
 fn full_queue_is_refused(kind: Kind) {
-    let server = Setup::new(kind).workers(1).line("loops = 1").site_line("pool.queue = 1").start();
+    let setup = Setup::new(kind).workers(1).one_at_a_time();
+    let server = setup.line("loops = 1").site_line("pool.queue = 1").start();
     let [mut running, mut waiting] = [server.connect(), server.connect()];
     running.send(get("/hold.php?name=running").bytes());
     server.holds("running");
@@ -87,7 +88,8 @@ fn full_queue_is_refused(kind: Kind) {
 }
 
 fn long_wait_is_refused(kind: Kind) {
-    let server = Setup::new(kind).workers(1).site_line("pool.queue_timeout = \"500ms\"").start();
+    let setup = Setup::new(kind).workers(1).one_at_a_time();
+    let server = setup.site_line("pool.queue_timeout = \"500ms\"").start();
     let mut running = server.connect();
     running.send(get("/hold.php?name=running").bytes());
     server.holds("running");

@@ -324,8 +324,8 @@ fn an_ondemand_pool_comes_and_goes() {
 /// Requests that sleep leave the processors to others, which so get workers; requests that compute
 /// do not.
 fn an_automatic_pool_grows_only_while_its_workers_wait(kind: Kind) {
-    let server =
-        operated(kind).automatic_workers().site_line("pool.queue_timeout = \"60s\"").start();
+    let setup = operated(kind).automatic_workers().one_at_a_time();
+    let server = setup.site_line("pool.queue_timeout = \"60s\"").start();
     let least = std::thread::available_parallelism().unwrap().get().max(2);
     let used_by = |target: &str| {
         let pids = std::sync::Mutex::new(HashSet::new());
@@ -345,7 +345,8 @@ fn an_automatic_pool_grows_only_while_its_workers_wait(kind: Kind) {
 }
 
 fn a_dynamic_pool_grows_and_shrinks(kind: Kind) {
-    let mut setup = operated(kind).workers(6).site_line("pool.manager = \"dynamic\"");
+    let setup = operated(kind).workers(6).one_at_a_time();
+    let mut setup = setup.site_line("pool.manager = \"dynamic\"");
     for line in ["pool.start = 1", "pool.min_spare = 1", "pool.max_spare = 2"] {
         setup = setup.site_line(line);
     }

@@ -1,9 +1,9 @@
 /* Async mode: one worker script, many requests at once.
  *
- * The loop runs in the script's own context, inside of tokamak_handle_request(). It takes a request
- * as long as fewer are under way than may be, goes on with those whose wait is over, and sleeps when
- * there is neither. A request is taken one at a time, and only by a worker that has nothing else to
- * do: so an idle neighbour is asked first.
+ * The loop runs in the script's own context, inside of tokamak_handle_request(). It takes a
+ * request as long as fewer are under way than may be, goes on with those whose wait is over, and
+ * sleeps when there is neither. It takes one at a time, and is rung only when it sleeps: so an idle
+ * neighbour gets work first.
  *
  * After a fatal error nobody vouches for the engine. Its request gets its end; the worker takes no
  * more, finishes those under way, and is replaced.
@@ -49,6 +49,9 @@ static bool serve(const shim_request *request)
         whole = call_handler(request);
     } zend_end_try();
     EG(current_execute_data) = frame;
+    if (!whole) {
+        COMPAT_END_OUT_OF_MEMORY();
+    }
     zend_try {
         whole &= request_end();
         /* Functions registered since the response was complete. */

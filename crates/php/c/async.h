@@ -4,7 +4,8 @@
 
 #include "state.h"
 
-/* Serves requests until the worker is to end, or (false) its script is to be run anew. May throw. */
+/* Serves requests until the worker is to end, or (false) its script is to be run anew. May
+ * throw. */
 bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc);
 /* The response and the body of the request whose turn it is: others run while the server is not
  * ready for it. As rust_write() and rust_read_body(). */

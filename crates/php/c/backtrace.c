@@ -216,14 +216,22 @@ static int look_at(pid_t pid, int memory, const shim_request **request,
                    const zend_execute_data **frames)
 {
     static shim_request copied;
-    request_state *at, state;
+    request_state *at, *oldest, state;
 
     target = pid;
     target_memory = memory;
     used = 0;
     if (!copy(&at, &serving, sizeof(at)) || !copy(&state, at, sizeof(state)) ||
-        !copy(frames, &EG(current_execute_data), sizeof(*frames))) {
+        !copy(frames, &EG(current_execute_data), sizeof(*frames)) ||
+        !copy(&oldest, &oldest_request, sizeof(oldest))) {
         return 0;
+    }
+    if (oldest && oldest != at) {
+        /* It waits, and takes longer than the one that runs. */
+        if (!copy(&state, oldest, sizeof(state))) {
+            return 0;
+        }
+        *frames = state.frames;
     }
     *request = state.request && copy(&copied, state.request, sizeof(copied)) ? &copied : NULL;
     return 1;

@@ -36,10 +36,11 @@ typedef struct fibre {
     zval object;  /* undefined: none yet */
     zend_fiber_context *waiting;
     struct fibre *next_free;
+    struct fibre *older, *newer; /* of those under way */
 } fibre;
 
 static struct {
-    fibre *all, *free;
+    fibre *all, *free, *oldest, *newest;
     size_t most, count;
     fibres_handler handler;
     request_state *of_script;
@@ -105,6 +106,28 @@ static zend_fiber_transfer switch_to(zend_fiber_context *to)
     return transfer;
 }
 
+/* ---- who is under way ---- */
+
+static void enter(fibre *f)
+{
+    f->older = fibres.newest;
+    f->newer = NULL;
+    *(f->older ? &f->older->newer : &fibres.oldest) = f;
+    fibres.newest = f;
+    fibres.count++;
+    oldest_request = &fibres.oldest->state;
+}
+
+static void leave(fibre *f)
+{
+    *(f->older ? &f->older->newer : &fibres.oldest) = f->newer;
+    *(f->newer ? &f->newer->older : &fibres.newest) = f->older;
+    fibres.count--;
+    oldest_request = fibres.oldest ? &fibres.oldest->state : NULL;
+    f->next_free = fibres.free;
+    fibres.free = f;
+}
+
 /* ---- inside of a request's Fiber ---- */
 
 static void serve_one(fibre *f, const shim_request *request, zend_execute_data *frame)
@@ -146,9 +169,7 @@ static ZEND_NAMED_FUNCTION(serve)
         zend_fiber_transfer transfer;
 
         serve_one(f, f->state.request, execute_data);
-        fibres.count--;
-        f->next_free = fibres.free;
-        fibres.free = f;
+        leave(f);
         if (fiber->caller != EG(main_fiber_context)) {
             /* Somebody else has resumed it, and goes on as after any Fiber that ends. */
             return;
@@ -204,8 +225,8 @@ void fibres_start(const shim_request *request)
     fibre *f = fibres.free;
 
     fibres.free = f->next_free;
-    fibres.count++;
     f->state = (request_state){.stage = STAGE_BOOT, .request = request, .own = f->own};
+    enter(f);
     if (can_serve_again(f)) {
         switch_to(f->waiting);
     } else {
@@ -313,6 +334,7 @@ void fibres_park(reactor_wait *wait)
     }
     wait->owner = f;
     f->waiting = EG(current_fiber_context);
+    f->state.frames = EG(current_execute_data);
     f->phase = PARKED;
     reactor_add(wait);
     switch_to(EG(main_fiber_context));

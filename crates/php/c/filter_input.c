@@ -2,8 +2,8 @@
  *
  * The extension has a copy of the input of its own, out of reach of others. Requests that are
  * served at once would add to one copy. So the functions that read it are answered here, from the
- * arrays of which the superglobals are made, which each request has of its own; what a script writes
- * to a superglobal is not in them. With the default filter `unsafe_raw` both are the same.
+ * arrays of which the superglobals are made, which each request has of its own; what a script
+ * writes to a superglobal is not in them. With the default filter `unsafe_raw` both are the same.
  */
 #include "filter_input.h"
 #include "libraries.h"

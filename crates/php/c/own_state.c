@@ -147,6 +147,31 @@ static void end_zone(void *at, size_t size)
     }
 }
 
+static void begin_list(void *at, size_t size)
+{
+    zend_llist *list = at;
+
+    (void)size;
+    zend_llist_init(list, list->size, list->dtor, list->persistent);
+}
+
+static void end_list(void *at, size_t size)
+{
+    (void)size;
+    zend_llist_clean(at);
+}
+
+static void end_ticks(void *at, size_t size)
+{
+    zend_llist *functions = *(zend_llist **)at;
+
+    (void)size;
+    if (functions) {
+        zend_llist_destroy(functions);
+        efree(functions);
+    }
+}
+
 static void end_context(void *at, size_t size)
 {
     php_stream_context *context = *(php_stream_context **)at;
@@ -193,6 +218,7 @@ static const memory_row memory[] = {
     ROW(SG(callback_func), begin_values, end_values),
     ROW(SG(fci_cache), clear, NULL),
 
+    ROW(PG(tick_functions), begin_list, end_list),
     ROW(PG(http_globals), begin_values, end_values),
     ROW(PG(connection_status), clear, NULL),
     ROW(PG(header_is_being_sent), clear, NULL),
@@ -226,7 +252,7 @@ static const memory_row memory[] = {
     ROW(BG(strtok_len), clear, NULL),
     ROW(BG(user_compare_fci), clear, NULL),
     ROW(BG(user_compare_fci_cache), clear, NULL),
-    ROW(BG(user_tick_functions), clear, NULL),
+    ROW(BG(user_tick_functions), clear, end_ticks),
     ROW(BG(serialize_lock), clear, NULL),
     ROW(BG(serialize), clear, NULL),
     ROW(BG(unserialize), clear, NULL),
@@ -313,9 +339,12 @@ static zval *variable(size_t n)
 
 static void exchange_memory(own_state *state)
 {
+    char *const place_of_sessions = PS(save_path);
+
     EACH_ROW(state, row, kept) {
         exchange(row->at, kept, row->size);
     }
+    PS(save_path) = place_of_sessions; /* of all: see reset.c */
     for (size_t i = 0; i < VARIABLES; i++) {
         zval *place = variable(i), here;
         /* Not all bytes: the table's own are behind the value. */
@@ -665,12 +694,15 @@ void own_state_begin(own_state *state)
 /* The memory first: see own_state_enter(). */
 void own_state_end(own_state *state)
 {
+    char *const place_of_sessions = PS(save_path);
+
     EACH_ROW(state, row, kept) {
         if (row->end) {
             row->end(row->at, row->size);
         }
         memcpy(row->at, kept, row->size);
     }
+    PS(save_path) = place_of_sessions;
     for (size_t i = 0; i < VARIABLES; i++) {
         zval *place = variable(i), gone;
         ZVAL_COPY_VALUE(&gone, place);
@@ -700,8 +732,8 @@ void own_state_leave(own_state *state)
 
 /* Settings are changed while the script's memory is in place: an extension refuses to change them
  * when a session is open or headers are sent, which the request's memory would say. So the script's
- * memory has the request's values as long as it is kept, and gets its own back when these are undone
- * while it is in place again. */
+ * memory has the request's values as long as it is kept, and gets its own back when these are
+ * undone while it is in place again. */
 void own_state_enter(own_state *state)
 {
     const int level = EG(error_reporting);

@@ -39,7 +39,7 @@ uint64_t reactor_now(void)
 
 /* ---- lists and memory ---- */
 
-/* Memory for the lists is as much as was needed at once, and small. Without it nothing can go on. */
+/* As much as was needed at once, and small. Without it nothing can go on. */
 static void make_room(void **array, size_t *room, size_t wanted, size_t size)
 {
     size_t more = *room ? *room : 64;

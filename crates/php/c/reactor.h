@@ -18,7 +18,7 @@ typedef struct reactor_watch {
     int fd;
 } reactor_watch;
 
-/* Who waits, and for what. In memory of the one who waits: it stays where it is until it is over. */
+/* Who waits, and for what. In memory of the one who waits, where it stays until it is over. */
 struct reactor_wait {
     struct pollfd *fds;
     nfds_t count;

@@ -58,15 +58,12 @@ static void learn_ini(void)
     }
 }
 
-/* session.save_handler is session.c's concern. Among requests that are served at once there is no
- * first one: all of them begin alike. */
+/* session.save_handler is session.c's concern, and in async mode each request's own. */
 static int is_lazy(const zend_string *name)
 {
-    if (shim.config->concurrency > 0) {
-        return 0;
-    }
     return zend_string_equals_literal(name, "session.save_path") ||
-           zend_string_equals_literal(name, "session.save_handler");
+           (shim.config->concurrency == 0 &&
+            zend_string_equals_literal(name, "session.save_handler"));
 }
 
 static void restore_ini(void)
@@ -101,6 +98,9 @@ HashTable *reset_take_settings(void)
     }
     ZEND_HASH_FOREACH_PTR(EG(modified_ini_directives), entry) {
         zval *of_script = zend_hash_find(base.ini, entry->name), value;
+        if (is_lazy(entry->name)) {
+            continue;
+        }
         if (of_script && entry->value && zend_string_equals(entry->value, Z_STR_P(of_script))) {
             continue;
         }

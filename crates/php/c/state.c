@@ -7,3 +7,4 @@ shim_state shim;
 
 static request_state only_request;
 request_state *serving = &only_request;
+request_state *oldest_request;

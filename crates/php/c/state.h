@@ -99,7 +99,9 @@ typedef struct {
     HashTable *earlier_settings;
     volatile sig_atomic_t seconds_left; /* of processor time; 0: no limit */
     size_t memory;                      /* most bytes that PHP held; also after its end */
-    struct own_state *own;              /* in async mode: see own_state.h */
+    /* in async mode */
+    struct own_state *own;           /* see own_state.h */
+    const zend_execute_data *frames; /* its calls, while it waits */
     process_changes changes;
     /* for the fields of the response: here and not in a place of their own, which would be one more
      * page for sealed mode to copy back */
@@ -108,5 +110,7 @@ typedef struct {
 
 extern shim_state shim;
 extern request_state *serving;
+/* In async mode: the request that has been under way for longest; NULL: none is. */
+extern request_state *oldest_request;
 
 #endif

@@ -131,7 +131,8 @@ pub struct WorkerReport {
     pub roll_back_us: Option<f64>,
     /// Pages that it copied.
     pub hot_pages: u32,
-    /// Requests that it serves at once; absent in other modes than async. The one below began first.
+    /// Requests that it serves at once; absent in other modes than async. The one below began
+    /// first.
     pub under_way: Option<u32>,
     /// The current or last request.
     pub method: String,

@@ -38,6 +38,10 @@ the table shows the defaults.
 **Sealed** mode leaves nothing in the process. APCu is memory that all workers share on purpose: it
 stays in this mode too.
 
+**Async** mode keeps what worker mode keeps, but for what each request has of its own: see [Async
+mode](async.md#what-belongs-to-a-request), also for what requests see of each other that are served
+at once.
+
 ";
 
 const WITH_FFI: &str = "\
@@ -51,7 +55,7 @@ calls C can also write to any memory of its own process, and what it writes to m
 share (the opcode cache) is seen by all of them: nothing closes that.";
 
 /// The columns of the tables. Each is written by the test of its own mode and kept by the others.
-const COLUMNS: [&str; 4] = ["php-fpm", "classic", "worker", "sealed"];
+const COLUMNS: [&str; 5] = ["php-fpm", "classic", "worker", "sealed", "async"];
 
 /// A channel with its cells.
 struct Row<'a> {

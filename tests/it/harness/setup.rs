@@ -202,6 +202,11 @@ impl Setup {
         self
     }
 
+    /// A worker has one request at a time, also in async mode.
+    pub fn one_at_a_time(self) -> Setup {
+        if self.kind == Kind::Async { self.site_line("concurrency = 1") } else { self }
+    }
+
     /// Adds a line to the top of Tokamak's configuration, such as `limits.head = 4096`; `$PORT` in
     /// it is the port that the server was given.
     pub fn line(mut self, line: &str) -> Setup {

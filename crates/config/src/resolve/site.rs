@@ -19,8 +19,8 @@ fn mode(site: &option::Site) -> Mode {
     }
 }
 
-/// Whether the mode comes from outside of the file. A mode that is tried in this way leaves what the
-/// file says of another one without effect.
+/// Whether the mode comes from outside of the file. A mode that is tried in this way leaves what
+/// the file says of another one without effect.
 fn is_tried(site: &option::Site) -> bool {
     matches!(site.mode.origin, Origin::Flag(_) | Origin::Environment(_))
 }

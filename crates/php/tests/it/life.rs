@@ -336,9 +336,9 @@ fn a_script_that_changes_on_disk_is_seen_and_symlinks_are_followed_anew() {
 
 #[test]
 fn a_bad_setting_is_refused_with_its_reason() {
-    let result = std::panic::catch_unwind(|| Site::start(&[], &[("mode", "async")], 0));
+    let result = std::panic::catch_unwind(|| Site::start(&[], &[("mode", "quick")], 0));
     let text = *result.err().unwrap().downcast::<String>().unwrap();
-    assert!(text.contains("Failed") && text.contains("unknown setting mode=async"), "{text}");
+    assert!(text.contains("Failed") && text.contains("unknown setting mode=quick"), "{text}");
 }
 
 #[test]

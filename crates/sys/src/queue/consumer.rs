@@ -110,9 +110,9 @@ impl Consumer {
         }
     }
 
-    /// Looks for the oldest request and claims it, without waiting for one. `will_sleep`: the worker
-    /// is about to wait for other things; if nothing is found, its doorbell is rung for the next
-    /// request until it looks again. `before_claim` is asked as by [`Consumer::next`].
+    /// Looks for the oldest request and claims it, without waiting for one. `will_sleep`: the
+    /// worker is about to wait for other things; if nothing is found, its doorbell is rung for the
+    /// next request until it looks again. `before_claim` is asked as by [`Consumer::next`].
     pub fn look(
         &mut self,
         search: &mut Search,

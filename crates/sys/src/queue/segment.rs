@@ -151,8 +151,10 @@ impl Segment {
                 "the queue's sizes do not fit its memory",
             ));
         }
-        let doorbells = self.doorbells.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
-        Ok(Segment { doorbells, ..Segment::over(map(&fd, geometry.len())?, fd, geometry) })
+        let mut segment = Segment::over(map(&fd, geometry.len())?, fd, geometry);
+        segment.doorbells =
+            self.doorbells.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+        Ok(segment)
     }
 
     /// `base` maps all of the segment.
