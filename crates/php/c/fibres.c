@@ -345,11 +345,9 @@ void fibres_park(reactor_wait *wait)
     errno = error;
 }
 
-void fibres_hold(bool held)
+void fibres_note_closed(int fd)
 {
-    fibre *f = current();
-
-    if (f) {
-        f->is_held = held;
+    if (is_of_php) {
+        reactor_note_closed(fd);
     }
 }

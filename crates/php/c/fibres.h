@@ -27,7 +27,7 @@ size_t fibres_count(void);
 bool fibres_may_park(void);
 /* Lets others run until the wait is over. Keeps errno. */
 void fibres_park(reactor_wait *wait);
-/* What runs now is not to be interrupted by others until this is taken back. */
-void fibres_hold(bool held);
+/* A descriptor is about to be closed, on whatever thread. */
+void fibres_note_closed(int fd);
 
 #endif

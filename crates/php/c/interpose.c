@@ -39,6 +39,7 @@
 #include "classic.h"
 #include "connections.h"
 #include "descriptors.h"
+#include "fibres.h"
 #include "image.h"
 #include "libraries.h"
 #include "process_state.h"
@@ -80,6 +81,7 @@ static void note_closed(int fd)
     syscall_cache_note_closed(fd);
     connections_note_closed(fd);
     descriptors_note_closed(fd);
+    fibres_note_closed(fd);
 }
 
 static void note_copied(int fd)
@@ -92,6 +94,7 @@ static void note_replaced(int from, int to)
 {
     note_copied(from);
     descriptors_note_closed(to);
+    fibres_note_closed(to);
 }
 
 /* clang-format off */

@@ -7,7 +7,6 @@
  * the wait is over.
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,7 +16,11 @@
 
 #include "reactor.h"
 
-enum { EVENTS_AT_ONCE = 64, NO_DESCRIPTOR = -1 };
+enum { EVENTS_AT_ONCE = 64 };
+
+#define SECOND UINT64_C(1000000000)
+/* As any worker: the doorbell does not need it. It bounds the harm if it were not rung. */
+#define LONGEST_SLEEP (2 * SECOND)
 
 static struct {
     int epoll, doorbell;
@@ -34,7 +37,7 @@ uint64_t reactor_now(void)
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
 /* ---- lists and memory ---- */
@@ -291,35 +294,40 @@ static int wait_for_events(struct epoll_event *events, const struct timespec *pa
 {
     int count = (int)syscall(SYS_epoll_pwait2, reactor.epoll, events, EVENTS_AT_ONCE, patience,
                              NULL, 0);
-    int milliseconds = -1;
 
     if (count >= 0 || errno != ENOSYS) {
         return count;
     }
-    if (patience) {
-        milliseconds = patience->tv_sec < INT_MAX / 1000 - 1
-                           ? (int)(patience->tv_sec * 1000 + (patience->tv_nsec + 999999) / 1000000)
-                           : INT_MAX;
+    return epoll_wait(reactor.epoll, events, EVENTS_AT_ONCE,
+                      (int)(patience->tv_sec * 1000 + (patience->tv_nsec + 999999) / 1000000));
+}
+
+/* Until the first point in time, and not longer than LONGEST_SLEEP. */
+static uint64_t time_left(void)
+{
+    const uint64_t now = reactor_now();
+    uint64_t until = now + LONGEST_SLEEP;
+
+    if (reactor.timer_count > 0 && reactor.timers[0]->deadline < until) {
+        until = reactor.timers[0]->deadline;
     }
-    return epoll_wait(reactor.epoll, events, EVENTS_AT_ONCE, milliseconds);
+    return until > now ? until - now : 0;
+}
+
+void reactor_note_closed(int fd)
+{
+    while (fd >= 0 && (size_t)fd < reactor.watched_room && reactor.watched[fd]) {
+        finish(reactor.watched[fd]->wait, REACTOR_CLOSED);
+    }
 }
 
 void reactor_look(bool patiently)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
-    struct timespec patience = {0, 0};
-    bool forever = false;
-    int count;
+    uint64_t patience = patiently && !reactor.over ? time_left() : 0;
+    struct timespec limit = {(time_t)(patience / SECOND), (long)(patience % SECOND)};
+    int count = wait_for_events(events, &limit);
 
-    if (patiently && !reactor.over) {
-        uint64_t now = reactor_now();
-        forever = reactor.timer_count == 0;
-        if (!forever && reactor.timers[0]->deadline > now) {
-            uint64_t left = reactor.timers[0]->deadline - now;
-            patience = (struct timespec){(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
-        }
-    }
-    count = wait_for_events(events, forever ? NULL : &patience);
     for (int i = 0; i < count; i++) {
         if (events[i].data.fd == reactor.doorbell) {
             hear_doorbell();

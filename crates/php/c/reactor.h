@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #define REACTOR_FOREVER UINT64_MAX
+/* Instead of a number of descriptors that are ready: one of them is closed. */
+#define REACTOR_CLOSED -1
 
 typedef struct reactor_wait reactor_wait;
 
@@ -27,7 +29,8 @@ struct reactor_wait {
     bool for_doorbell;      /* also for whatever the doorbell is rung for */
     void *owner;
     /* the reactor's own */
-    int ready; /* how many of the descriptors have something; 0: the time is over, or the bell rang */
+    /* how many of the descriptors have something; 0: the time is over, or the bell rang */
+    int ready;
     bool is_over;
     size_t place; /* among the timers, from 1; 0: none */
     reactor_wait *next, **before;
@@ -38,7 +41,10 @@ uint64_t reactor_now(void);
 bool reactor_begin(int doorbell);
 void reactor_end(void);
 void reactor_add(reactor_wait *wait);
-/* Waits for something to be over; not at all if some wait is over already, or without patience. */
+/* A descriptor is about to be closed: who waits for it need not wait longer. */
+void reactor_note_closed(int fd);
+/* Waits for something to be over; not at all if some wait is over already, or without patience. May
+ * return for nothing. */
 void reactor_look(bool patiently);
 /* Of the waits that are over the one that has been for longest, or the nth after it, counted in a
  * circle; NULL: none is. */

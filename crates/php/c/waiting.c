@@ -79,7 +79,8 @@ static int await(struct pollfd *fds, nfds_t count, uint64_t deadline)
     if (watches != few) {
         free(watches);
     }
-    return wait.ready;
+    /* Asked once more, what is closed says so. */
+    return wait.ready == REACTOR_CLOSED ? (int)syscall(SYS_poll, fds, count, 0) : wait.ready;
 }
 
 static int await_one(int fd, short events, uint64_t deadline)

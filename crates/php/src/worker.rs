@@ -82,12 +82,8 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
     let rules =
         engine::gateway_rules(settings.fpm.as_ref().map_or(&[], |fpm| &fpm.limit_extensions));
     let places = 0..settings.concurrency.max(1) as u32;
-    let place = |n| Place {
-        request: Request::new(rules.clone(), n),
-        job: None,
-        is_taken: false,
-        since: 0,
-    };
+    let place =
+        |n| Place { request: Request::new(rules.clone(), n), job: None, is_taken: false, since: 0 };
     let worker = Worker {
         site: settings.site.clone(),
         segment,

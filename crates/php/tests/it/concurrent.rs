@@ -15,8 +15,7 @@ const INCLUDE: &str = "<?php
 while (tokamak_handle_request(function () { include __DIR__ . $_SERVER['SCRIPT_NAME']; })) {}";
 
 fn site(files: &[(&str, &str)], settings: &[(&str, &str)]) -> Site {
-    let mut all =
-        vec![("mode", "async"), ("script", "%root%/worker.php"), ("concurrency", "32")];
+    let mut all = vec![("mode", "async"), ("script", "%root%/worker.php"), ("concurrency", "32")];
     all.extend_from_slice(settings);
     let mut with_worker = vec![("worker.php", INCLUDE)];
     with_worker.extend_from_slice(files);
@@ -58,7 +57,10 @@ fn an_error_ends_its_request_and_no_other() {
             ("wait.php", "<?php usleep(200000); echo 'fine';"),
             ("throw.php", "<?php usleep(50000); throw new LogicException('no');"),
             ("exit.php", "<?php usleep(50000); echo 'left'; exit(3);"),
-            ("fatal.php", "<?php usleep(50000); echo 'begun'; trigger_error('dead', E_USER_ERROR);"),
+            (
+                "fatal.php",
+                "<?php usleep(50000); echo 'begun'; trigger_error('dead', E_USER_ERROR);",
+            ),
         ],
         &[("ini.display_errors", "0"), ("ini.log_errors", "1")],
     );
@@ -354,9 +356,8 @@ fn clients_of_all_kinds_wait_side_by_side() {
         let mut site = site(&files[1..], &[("seed", seed)]);
         for (i, (name, _)) in CLIENTS.iter().enumerate() {
             let port = answers_together(COUNT);
-            let asks: Vec<_> = (1..=COUNT)
-                .map(|n| get(&format!("/client{i}.php?n={n}&port={port}")))
-                .collect();
+            let asks: Vec<_> =
+                (1..=COUNT).map(|n| get(&format!("/client{i}.php?n={n}&port={port}"))).collect();
             let answers = texts(&site.ask_all(&asks));
             let expected: Vec<_> = (1..=COUNT).map(|n| format!("/n{n}")).collect();
             assert_eq!(answers, expected, "{name}, seed {seed}\n{}", site.log());

@@ -504,7 +504,7 @@ fn pair_with_doorbells() -> (Producer, Consumer, OwnedFd) {
     let segment = Segment::create("test", geometry).unwrap().with_doorbells(&bells).unwrap();
     let segment = Arc::new(segment);
     let doorbell = bells[usize::from(geometry.loops)].try_clone().unwrap();
-    let producer = Producer::new(segment.clone(), 0, Arc::new(AtomicU32::new(0)));
+    let producer = Producer::new(segment.clone(), 0, Arc::default());
     (producer, Consumer::new(segment, bells, 0, 7), doorbell)
 }
 
