@@ -110,7 +110,7 @@ fn long_wait_is_refused(kind: Kind) {
 
 /// First come, first served: with one worker, the answers come in the order of the requests.
 fn queue_is_served_in_order(kind: Kind) {
-    let server = Setup::new(kind).workers(1).start();
+    let server = Setup::new(kind).workers(1).one_at_a_time().start();
     let mut first = server.connect();
     first.send(get("/hold.php?name=first").bytes());
     server.holds("first");
