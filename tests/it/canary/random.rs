@@ -39,7 +39,7 @@ struct Seen {
 }
 
 fn no_value_comes_twice(kind: Kind) {
-    let server = Setup::new(kind).site("canary").workers(WORKERS).start();
+    let server = Setup::new(kind).site("canary").workers(WORKERS).one_at_a_time().start();
     let seen = Mutex::new(Seen::default());
     // Each waits for the others, so every worker serves; twice, so that each could repeat itself.
     for meeting in 0..2 {
