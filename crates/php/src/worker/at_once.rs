@@ -25,7 +25,7 @@ impl Worker {
         self.search.stay_busy(under_way > 0);
         // With others under way it is for them to find out that a connection is dead.
         let (looks, mut stale) = (self.keeps_connections && under_way == 0, false);
-        let may_claim = || {
+        let may_claim = |_slot| {
             stale = looks && engine::has_stale_sockets();
             if stale { Claim::Quit } else { Claim::Go }
         };

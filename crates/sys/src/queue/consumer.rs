@@ -117,7 +117,7 @@ impl Consumer {
         &mut self,
         search: &mut Search,
         will_sleep: bool,
-        mut before_claim: impl FnMut() -> Claim,
+        mut before_claim: impl FnMut(u32) -> Claim,
     ) -> Option<Next> {
         loop {
             let is_over = matches!(search.way, Way::Looking)

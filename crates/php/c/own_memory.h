@@ -1,0 +1,24 @@
+/* Memory of the engine and of extensions that each request of async mode has of its own. */
+#ifndef TOKAMAK_OWN_MEMORY_H
+#define TOKAMAK_OWN_MEMORY_H
+
+#include "state.h"
+
+/* The values of one request while another one runs; while it runs, those of the script. */
+typedef struct own_memory own_memory;
+
+/* In the script, when its loop begins and when it has ended. */
+void own_memory_learn(void);
+void own_memory_forget(void);
+/* NULL: there is no memory for it. */
+own_memory *own_memory_make(void);
+void own_memory_free(own_memory *own);
+/* A request begins, in the state of the script; and it has ended. */
+void own_memory_begin(own_memory *own);
+void own_memory_end(own_memory *own);
+/* It goes, or comes back. */
+void own_memory_exchange(own_memory *own);
+/* Exchanges two pieces of memory. */
+void own_memory_swap(void *a, void *b, size_t size);
+
+#endif
