@@ -523,7 +523,7 @@ fn a_worker_that_waits_for_other_things_is_rung_for_requests() {
     let (mut producer, mut consumer, doorbell) = pair_with_doorbells();
     let mut search = Search::default();
     let look = |consumer: &mut Consumer, search: &mut Search, will_sleep| {
-        consumer.look(search, will_sleep, || Claim::Go)
+        consumer.look(search, will_sleep, |_| Claim::Go)
     };
     // It is busy with other things: nobody rings.
     assert!(look(&mut consumer, &mut search, false).is_none());
@@ -549,7 +549,7 @@ fn a_worker_that_waits_for_other_things_is_rung_for_room_and_for_the_body() {
     let (mut producer, mut consumer, doorbell) = pair_with_doorbells();
     let (id, _) = producer.submit(b"record", 3, b"").unwrap();
     let mut search = Search::default();
-    let Some(Next::Request(mut job)) = consumer.look(&mut search, false, || Claim::Go) else {
+    let Some(Next::Request(mut job)) = consumer.look(&mut search, false, |_| Claim::Go) else {
         panic!()
     };
     let mut body = [0; 8];
@@ -577,7 +577,7 @@ fn a_worker_that_waits_for_other_things_is_rung_for_room_and_for_the_body() {
     assert!(seen == text);
 
     let (id, _) = producer.submit(b"record", 3, b"").unwrap();
-    let Some(Next::Request(mut job)) = consumer.look(&mut search, false, || Claim::Go) else {
+    let Some(Next::Request(mut job)) = consumer.look(&mut search, false, |_| Claim::Go) else {
         panic!()
     };
     assert_eq!(job.read_body_now(&mut body), Ok(None));
