@@ -11,6 +11,8 @@
  *    ▲                   │        go on
  *    └───────────────────┘ over: the Fiber waits for its next request
  *
+ * What is parked is a context: a request may have several that wait side by side.
+ *
  * State follows the tag of the context, whoever switches: a Fiber that is made while a request is
  * served belongs to that request. So an application that resumes the Fiber of another request runs
  * it with that one's state.
@@ -26,15 +28,13 @@
 #include "fibres.h"
 #include "own_state.h"
 
-typedef enum { FREE, RUNNING, PARKED } phase;
-
 typedef struct fibre {
     request_state state; /* the first, so that `serving` leads here */
     own_state *own;
-    phase phase;
-    bool is_held; /* nobody may be let in between */
-    zval object;  /* undefined: none yet */
-    zend_fiber_context *waiting;
+    bool is_under_way; /* it has state of its own */
+    bool is_held;      /* nobody may be let in between */
+    zval object;       /* undefined: none yet */
+    zend_fiber_context *context;
     struct fibre *next_free;
     struct fibre *older, *newer; /* of those under way */
 } fibre;
@@ -88,12 +88,12 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
     if (!fibres.all || before == next) {
         return;
     }
-    if (before && before->phase != FREE) {
+    if (before && before->is_under_way) {
         own_state_leave(before->own);
     }
     serving = next ? &next->state : fibres.of_script;
     rust_serve(next && next->state.request ? next->state.request->place : SHIM_NOBODY);
-    if (next && next->phase != FREE) {
+    if (next && next->is_under_way) {
         own_state_enter(next->own);
     }
 }
@@ -136,7 +136,7 @@ static void serve_one(fibre *f, const shim_request *request, zend_execute_data *
     int blocks = 0;
 
     f->is_held = true;
-    f->phase = RUNNING;
+    f->is_under_way = true;
     own_state_begin(f->own);
     f->is_held = false;
     zend_try {
@@ -154,7 +154,7 @@ static void serve_one(fibre *f, const shim_request *request, zend_execute_data *
         own_state_end(f->own);
     } zend_end_try();
     f->state.request = NULL;
-    f->phase = FREE;
+    f->is_under_way = false;
     rust_forget(request->place);
 }
 
@@ -174,7 +174,7 @@ static ZEND_NAMED_FUNCTION(serve)
             /* Somebody else has resumed it, and goes on as after any Fiber that ends. */
             return;
         }
-        f->waiting = EG(current_fiber_context);
+        f->context = EG(current_fiber_context);
         transfer = switch_to(EG(main_fiber_context));
         if (transfer.flags & ZEND_FIBER_TRANSFER_FLAG_ERROR) {
             /* The Fiber is destroyed. */
@@ -228,7 +228,7 @@ void fibres_start(const shim_request *request)
     f->state = (request_state){.stage = STAGE_BOOT, .request = request, .own = f->own};
     enter(f);
     if (can_serve_again(f)) {
-        switch_to(f->waiting);
+        switch_to(f->context);
     } else {
         make_fiber(f);
     }
@@ -248,7 +248,7 @@ void fibres_go_on(void)
     reactor_wait *wait;
 
     while ((wait = reactor_take(fibres.seed ? draw() % 64 : 0))) {
-        switch_to(((fibre *)wait->owner)->waiting);
+        switch_to(wait->owner);
     }
 }
 
@@ -326,19 +326,15 @@ void fibres_park(reactor_wait *wait)
 {
     const int error = errno;
     int blocks = 0;
-    fibre *f = current();
 
     /* A count of the process: others may switch while this one waits in a destructor. */
     for (; zend_fiber_switch_blocked(); blocks++) {
         zend_fiber_switch_unblock();
     }
-    wait->owner = f;
-    f->waiting = EG(current_fiber_context);
-    f->state.frames = EG(current_execute_data);
-    f->phase = PARKED;
+    wait->owner = EG(current_fiber_context);
+    serving->frames = EG(current_execute_data);
     reactor_add(wait);
     switch_to(EG(main_fiber_context));
-    f->phase = RUNNING;
     for (; blocks > 0; blocks--) {
         zend_fiber_switch_block();
     }

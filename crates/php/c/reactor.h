@@ -27,7 +27,7 @@ struct reactor_wait {
     reactor_watch *watches; /* room for as many */
     uint64_t deadline;      /* nanoseconds of CLOCK_MONOTONIC */
     bool for_doorbell;      /* also for whatever the doorbell is rung for */
-    void *owner;
+    void *owner;            /* what goes on then */
     /* the reactor's own */
     /* how many of the descriptors have something; 0: the time is over, or the bell rang */
     int ready;
