@@ -227,13 +227,10 @@ static void look_at(int fd)
     }
 }
 
+/* Each ring is an event (EPOLLET), and nothing is read: while a pool is replaced by another, their
+ * workers are rung by the same eventfd, and one would take the ring that is for the other. */
 static void hear_doorbell(void)
 {
-    uint64_t count;
-
-    if (syscall(SYS_read, reactor.doorbell, &count, sizeof(count)) < 0) {
-        return;
-    }
     while (reactor.at_doorbell) {
         finish(reactor.at_doorbell, 0);
     }
@@ -256,7 +253,7 @@ static void look_at_clock(void)
 
 bool reactor_begin(int doorbell)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = doorbell};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = doorbell};
 
     memset(&reactor, 0, sizeof(reactor));
     reactor.last_over = &reactor.over;

@@ -200,6 +200,8 @@ const shim_request *rust_next(void);
  * other things if there is none, and its doorbell is rung for the next one until it looks again. */
 enum { SHIM_NO_REQUEST, SHIM_REQUEST, SHIM_LEAVE };
 int rust_look(int will_sleep, const shim_request **request);
+/* The worker does not look again, for reasons of its own: another one is rung in its place. */
+void rust_look_no_more(void);
 /* What is called from here on is about the request at this place, or about none. */
 #define SHIM_NOBODY UINT32_MAX
 void rust_serve(uint32_t place);

@@ -19,7 +19,10 @@ impl Worker {
             return Found::Nothing;
         };
         let under_way = self.under_way().count() as u64;
-        if self.max_requests > 0 && self.served + under_way >= self.max_requests {
+        // Those that go on after their response are counted already.
+        let answering = self.places.iter().filter(|place| place.job.is_some()).count() as u64;
+        if self.max_requests > 0 && self.served + answering >= self.max_requests {
+            self.consumer.leave(&mut self.search);
             return self.leave();
         }
         self.search.stay_busy(under_way > 0);
@@ -92,6 +95,11 @@ unsafe extern "C" fn rust_look(will_sleep: c_int, request: *mut *const ffi::Requ
             ffi::REQUEST
         }
     }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rust_look_no_more() {
+    with((), |w| w.consumer.leave(&mut w.search));
 }
 
 #[unsafe(no_mangle)]

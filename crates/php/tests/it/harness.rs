@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -34,7 +34,8 @@ pub struct Site {
     pub zygote: Child,
     pub channel: Channel,
     pub producer: Producer,
-    bell: OwnedFd,
+    /// The front's, and those of workers behind it.
+    bells: Vec<OwnedFd>,
     spawned: u32,
     pub pids: Vec<u32>,
 }
@@ -147,7 +148,6 @@ impl Site {
         unsafe { command.pre_exec(move || place(&fds)) };
         let zygote = command.spawn().unwrap();
         drop(theirs);
-        let bell = bells.into_iter().next().unwrap();
         let root = directory.path().to_str().unwrap().to_owned();
         let mut pairs = vec![
             (key::SITE.to_owned(), "test.site".to_owned()),
@@ -157,7 +157,7 @@ impl Site {
         send(&channel, &ToZygote::Settings(pairs), &[]).unwrap();
         let producer = Producer::new(segment, 0, Arc::default());
         let mut site =
-            Site { directory, zygote, channel, producer, bell, spawned: 0, pids: Vec::new() };
+            Site { directory, zygote, channel, producer, bells, spawned: 0, pids: Vec::new() };
         match site.hear() {
             FromZygote::Ready { .. } => {}
             other => panic!("{other:?}\n{}", site.log()),
@@ -245,6 +245,11 @@ impl Site {
         }
     }
 
+    /// What rings the worker at this place, in async mode.
+    pub fn doorbell(&self, index: usize) -> BorrowedFd<'_> {
+        self.bells[1 + index].as_fd()
+    }
+
     pub fn kill(&self, index: u16, signal: Signal) {
         let instance = u32::from(index) + 1;
         send(&self.channel, &ToZygote::Kill { index, instance, signal }, &[]).unwrap();
@@ -326,7 +331,7 @@ impl Site {
             assert!(Instant::now() < until, "no answer; so far {response:?}\n{}", self.log());
             self.producer.fall_asleep();
             if self.producer.take_ready().next().is_none() {
-                poll(&mut [Watch::read(self.bell.as_fd())], Some(Duration::from_millis(100)))
+                poll(&mut [Watch::read(self.bells[0].as_fd())], Some(Duration::from_millis(100)))
                     .unwrap();
             }
             self.producer.wake_up();

@@ -11,6 +11,7 @@ mod life;
 mod memory;
 mod state;
 mod values;
+mod wake_ups;
 mod worker;
 
 // For the linker: the shim stands between this program and libc too.

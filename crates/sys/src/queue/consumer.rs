@@ -134,7 +134,15 @@ impl Consumer {
         }
     }
 
-    /// What becomes readable when this worker is rung, if it has a doorbell.
+    /// Takes no more requests, however far the search is.
+    pub fn leave(&mut self, search: &mut Search) {
+        *search = Search::default();
+        self.end.segment.leave(self.end.index());
+    }
+
+    /// What becomes readable when this worker is rung, if it has a doorbell. It is never read: the
+    /// other workers of that place, from a pool that replaces this one or is replaced by it, are
+    /// rung by the same.
     pub fn doorbell(&self) -> Option<BorrowedFd<'_>> {
         self.end.segment.doorbell(self.end.index())
     }
@@ -150,10 +158,10 @@ impl Consumer {
     ) -> Step {
         let (segment, board) = (&self.end.segment, self.board());
         let (way, step) = match search.way {
-            Way::Looking if board.is_retired() => (Way::Looking, self.leave(clock())),
+            Way::Looking if board.is_retired() => (Way::Looking, self.retire(clock())),
             Way::Looking => match segment.front() {
                 Some((_, slot)) if before_claim(slot) == Claim::Quit => {
-                    (Way::Looking, self.leave(clock()))
+                    (Way::Looking, self.retire(clock()))
                 }
                 Some(next) => (Way::Claiming(next), Step::Done),
                 None => {
@@ -205,9 +213,9 @@ impl Consumer {
         self.end.segment.bell(self.end.index()).load(Ordering::SeqCst) == 1
     }
 
-    fn leave(&self, now: u64) -> Step {
+    fn retire(&self, now: u64) -> Step {
         self.board().set_state_at(WorkerState::Leaving, now);
-        self.end.segment.leave();
+        self.end.segment.leave(self.end.index());
         Step::Found(Next::Retire)
     }
 }

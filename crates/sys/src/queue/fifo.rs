@@ -13,6 +13,9 @@
 //! owes a wake-up for each. Two event loops that do this at the same time may both wake for a
 //! request; none is forgotten, because each publishes before it looks (both sequentially
 //! consistent): of two neighbours, at least the later one sees the other.
+//!
+//! A worker that has lain down gets up and looks at the head before it does anything else. If it
+//! then takes nothing although something is there, because it leaves, it wakes another one.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -171,8 +174,10 @@ pub(super) trait Fifo {
         self.bell(worker).store(0, Ordering::Relaxed);
     }
 
-    /// A worker leaves: the wake-up that it may have got for a request is passed on.
-    fn leave(&self) {
+    /// A worker takes no more requests, whether it has lain down or not: the wake-up that it may
+    /// have got for a request is passed on.
+    fn leave(&self, worker: u16) {
+        self.get_up(worker);
         if self.front().is_some() {
             self.wake_one();
         }

@@ -545,6 +545,35 @@ fn a_worker_that_waits_for_other_things_is_rung_for_requests() {
 }
 
 #[test]
+fn a_worker_that_leaves_has_another_one_rung() {
+    let geometry = small().with_doorbells();
+    let bells = bells(geometry.bells() as u16);
+    let segment = Segment::create("test", geometry).unwrap().with_doorbells(&bells).unwrap();
+    let segment = Arc::new(segment);
+    let mut producer = Producer::new(segment.clone(), 0, Arc::default());
+    let clone = || bells.iter().map(|bell| bell.try_clone().unwrap()).collect();
+    let mut workers = [0, 1].map(|index| {
+        let consumer = Consumer::new(segment.clone(), clone(), index, u32::from(index) + 7);
+        (consumer, Search::default(), &bells[usize::from(geometry.loops + index)])
+    });
+    for (consumer, search, _) in &mut workers {
+        assert!(consumer.look(search, true, |_| Claim::Go).is_none());
+    }
+    let [(leaver, search, its_bell), (stayer, its_search, bell)] = &mut workers;
+    producer.submit(b"a", 0, b"").unwrap();
+    producer.wake_owed();
+    assert!(has_rung(its_bell) && !has_rung(bell));
+    leaver.leave(search);
+    assert!(has_rung(bell));
+    assert!(stayer.look(its_search, false, |_| Claim::Go).is_some());
+    // Nor is it rung after that.
+    assert!(stayer.look(its_search, true, |_| Claim::Go).is_none());
+    producer.submit(b"b", 0, b"").unwrap();
+    producer.wake_owed();
+    assert!(has_rung(bell) && !has_rung(its_bell));
+}
+
+#[test]
 fn a_worker_that_waits_for_other_things_is_rung_for_room_and_for_the_body() {
     let (mut producer, mut consumer, doorbell) = pair_with_doorbells();
     let (id, _) = producer.submit(b"record", 3, b"").unwrap();

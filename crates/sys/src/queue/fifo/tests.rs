@@ -166,7 +166,7 @@ impl Model {
     fn next(&self, worker: u16, retired: &AtomicU32) -> Option<u32> {
         loop {
             if retired.load(Ordering::SeqCst) != 0 {
-                self.leave();
+                self.leave(worker);
                 return None;
             }
             match self.front() {
@@ -227,6 +227,24 @@ fn a_worker_that_leaves_takes_no_wake_up_with_it() {
             model.submit(1);
         }
         assert!(stayed.join().unwrap().is_some());
+    });
+}
+
+/// A worker of async mode lies down, waits for other things too, and leaves because of one of them.
+#[test]
+fn a_worker_that_leaves_from_its_sleep_takes_no_wake_up_with_it() {
+    every_order(|| {
+        let model = Arc::new(Model::new());
+        let stays = worker(&model, 1, &Arc::new(AtomicU32::new(0)));
+        let other = model.clone();
+        let leaves = thread::spawn(move || {
+            other.lie_down(0);
+            other.leave(0);
+        });
+        model.submit(0);
+        leaves.join().unwrap();
+        assert!(stays.join().unwrap().is_some());
+        assert_eq!(model.sleepers[0].load(Ordering::SeqCst) & 1, 0, "nobody rings it any more");
     });
 }
 
