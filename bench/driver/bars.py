@@ -69,7 +69,8 @@ def empty_endpoint(rows: Rows) -> list[Verdict]:
                 2.5,
             ),
             at_most(
-                f"{ours}: at most a quarter of the CPU per request of {BASE} (empty, 64 connections)",
+                f"{ours}: at most a quarter of the CPU per request of {BASE}"
+                " (empty, 64 connections)",
                 cpu,
                 0.25,
             ),
@@ -315,7 +316,8 @@ def verdicts(rows: Rows) -> list[Verdict]:
         never_slower(rows, CLASSIC),
         never_slower(rows, FPM),
         at_least(
-            f"{FPM_SEALED}: at least 3 times the requests/s of {BASE} (symfony-page, 64 connections)",
+            f"{FPM_SEALED}: at least 3 times the requests/s of {BASE}"
+            " (symfony-page, 64 connections)",
             rows.ratio("symfony-page", 64, FPM_SEALED, BASE, "rate"),
             3.0,
         ),

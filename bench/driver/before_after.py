@@ -1,19 +1,15 @@
 """Two builds of Tokamak, in every row of both contests, by turns: what does a change cost?"""
 
 import argparse
-import signal
 import statistics
-import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 
-from . import options, record, versions
+from . import options, program, record, versions
 from .contest import CannotRun, Contest, Plan, say
 from .contestants import PEERS
-from .main import stop_politely
 from .peers import Choice
 from .record import Run
 from .sites import REPO, SCENARIOS
@@ -105,9 +101,9 @@ def parse(arguments: list[str]) -> tuple[Plan, Path, Path, Path]:
     about = "Compares two builds of Tokamak."
     parser = argparse.ArgumentParser(prog="bench/before-after", description=about)
     option = parser.add_argument
-    option("before", type=Path, help="the program `tokamak` of the build to compare with")
+    option("before", type=options.path, help="the program `tokamak` of the build to compare with")
     this = REPO / "target/release/tokamak"
-    option("--after", type=Path, default=this, help="default: target/release/tokamak")
+    option("--after", type=options.path, default=this, help="default: target/release/tokamak")
     known = options.names(SCENARIOS)
     option("--scenario", type=known, default=list(SCENARIOS), help="default: all")
     ours = options.names(dict.fromkeys(OURS))
@@ -115,34 +111,28 @@ def parse(arguments: list[str]) -> tuple[Plan, Path, Path, Path]:
     option("--rounds", type=options.positive, default=9, help="default: 9")
     option("--seconds", type=options.positive, default=1, help="of each run; default: 1")
     option("--connections", type=options.positive, default=64, help="default: 64")
-    option("--out", type=Path, help="default: bench/results/<date>-<commit>-before-after")
+    options.of_record(parser, "before-after")
     chosen = parser.parse_args(arguments)
-    for program in (chosen.before, chosen.after):
-        if not program.exists():
-            parser.error(f"{program} does not exist: build it with `make build`")
+    for build in (chosen.before, chosen.after):
+        if not build.exists():
+            parser.error(f"{build} does not exist: build it with `make build`")
     plan = Plan(chosen.scenario, chosen.peers, [chosen.connections], chosen.rounds, chosen.seconds)
-    out = chosen.out or REPO / "bench/results" / f"{date.today()}-{versions.commit()}-before-after"
-    return plan, chosen.before.resolve(), chosen.after.resolve(), out
+    return plan, chosen.before, chosen.after, chosen.out
 
 
 def run(arguments: list[str]) -> int:
     """Measures, and writes the directory of results."""
     plan, before, after, out = parse(arguments)
-    signal.signal(signal.SIGTERM, stop_politely)
-    signal.signal(signal.SIGALRM, stop_politely)
-    # Twice what both should take: something hangs.
-    signal.alarm(4 * plan.seconds_in_all() + 60)
-    out.mkdir(parents=True, exist_ok=True)
+    # Twice what both should take.
+    program.begin(out, 4 * plan.seconds_in_all() + 60)
     choice = Choice(8, plan.connections[0], before, "auto")
-    with tempfile.TemporaryDirectory(prefix="tokamak-bench-") as directory, ExitStack() as stack:
-        # The servers drop root, and have to get in.
-        Path(directory).chmod(0o755)
+    with program.workshop("bench") as directory, ExitStack() as stack:
         try:
             contests = []
-            for name, program in (("before", before), ("after", after)):
-                place = Path(directory) / name
+            for name, build in (("before", before), ("after", after)):
+                place = directory / name
                 place.mkdir()
-                contest = Contest(plan, replace(choice, tokamak=program), place)
+                contest = Contest(plan, replace(choice, tokamak=build), place)
                 contests.append(stack.enter_context(contest))
                 if contest.absences:
                     raise CannotRun(f"{name}: {contest.absences[0].peer} does not take part")
@@ -157,8 +147,4 @@ def run(arguments: list[str]) -> int:
             return 1
     for name, side in zip(FILES, runs, strict=True):
         record.write(out / name, Run, side)
-    text = page(rows(*runs), versions.text(after))
-    (out / "summary.md").write_text(text)
-    print(text)
-    print(f"written to {out}")
-    return 0
+    return program.end(out, page(rows(*runs), versions.text(after)))

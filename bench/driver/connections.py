@@ -3,22 +3,19 @@ sealed mode keeps, and with persistent ones elsewhere."""
 
 import argparse
 import shutil
-import signal
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date
-from pathlib import Path
+from functools import partial
 
-from . import load, options, peers, record
+from . import load, options, peers, program, record
 from .contest import CannotRun, Entry, enter, say, wait_until_ready
 from .database import PASSWORD
 from .databases import Databases
-from .main import stop_politely
 from .sites import REPO, Scenario, Site
-from .versions import commit, text
+from .versions import text
 
 ON = ("mysql", "pgsql", "redis")
 
@@ -61,6 +58,13 @@ class Row:
     errors: int
 
 
+def warm_up(way: Way, entry: Entry, connections: int) -> None:
+    """Lets it do what it does only at first."""
+    for on in ON:
+        wait_until_ready(entry, way.scenario(on))
+        load.run(entry.url(way.scenario(on)), connections, 1)
+
+
 def rows(
     entries: dict[Way, Entry], databases: Databases, chosen: argparse.Namespace
 ) -> Iterator[Row]:
@@ -77,7 +81,8 @@ def rows(
                 errors = seen.bad_status + seen.socket_errors + seen.timeouts
                 row = Row(number + 1, on, way.name, seen.rate, cpu, of_database, seen.p50, errors)
                 say(
-                    f"round {row.round}: {on}, {way.name}: {row.rate:.0f}/s, {cpu:.0f} + {of_database:.0f} µs, {errors} errors"
+                    f"round {row.round}: {on}, {way.name}: {row.rate:.0f}/s,"
+                    f" {cpu:.0f} + {of_database:.0f} µs, {errors} errors"
                 )
                 yield row
 
@@ -85,7 +90,8 @@ def rows(
 def table(found: list[Row]) -> str:
     """Medians over the rounds; the ratio is taken within each round."""
     lines = [
-        "| database | way | requests/s | to sealed, connecting | CPU µs a request | of the database, µs | p50 µs | errors |",
+        "| database | way | requests/s | to sealed, connecting | CPU µs a request "
+        "| of the database, µs | p50 µs | errors |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for on in ON:
@@ -99,49 +105,36 @@ def table(found: list[Row]) -> str:
             )
             errors = sum(row.errors for row in mine)
             lines.append(
-                f"| {on} | {way.name} | {rate:.0f} | {ratio:.2f} | {cpu:.0f} | {database:.0f} | {p50:.0f} | {errors} |"
+                f"| {on} | {way.name} | {rate:.0f} | {ratio:.2f} | {cpu:.0f} "
+                f"| {database:.0f} | {p50:.0f} | {errors} |"
             )
     return "\n".join(lines)
 
 
 def run(arguments: list[str]) -> int:
     """Measures, and writes a record."""
-    parser = argparse.ArgumentParser(prog="bench/connections", description=__doc__)
+    parser = options.measurement("connections", __doc__)
     option = parser.add_argument
     option("--rounds", type=options.positive, default=5, help="default: 5")
     option("--seconds", type=options.positive, default=3, help="of each run; default: 3")
     option("--connections", type=options.positive, default=8, help="of clients; default: 8")
     option("--children", type=options.positive, default=8, help="php-fpm's processes; default: 8")
-    option(
-        "--tokamak",
-        type=Path,
-        default=REPO / "target/release/tokamak",
-        help="default: target/release/tokamak",
-    )
     option("--tokamak-workers", default="auto", help="default: auto")
-    option(
-        "--out",
-        type=Path,
-        help="directory of the record; default: bench/results/connections-<date>-<commit>",
-    )
     chosen = parser.parse_args(arguments)
-    out = chosen.out or REPO / "bench/results" / f"connections-{date.today()}-{commit()}"
-    tokamak = chosen.tokamak.resolve()
-    signal.signal(signal.SIGTERM, stop_politely)
-    signal.signal(signal.SIGALRM, stop_politely)
-    signal.alarm(240 + 2 * chosen.rounds * len(ON) * len(WAYS) * (chosen.seconds + 1))
-    out.mkdir(parents=True, exist_ok=True)
-    choice = peers.Choice(chosen.children, chosen.connections, tokamak, chosen.tokamak_workers)
-    with tempfile.TemporaryDirectory(prefix="tokamak-connections-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
+    runs = chosen.rounds * len(ON) * len(WAYS)
+    program.begin(chosen.out, 240 + 2 * runs * (chosen.seconds + 1))
+    choice = peers.Choice(
+        chosen.children, chosen.connections, chosen.tokamak, chosen.tokamak_workers
+    )
+    with program.workshop("connections") as directory:
         files = directory / "site"
         shutil.copytree(REPO / "bench/sites/connections", files)
         entries: dict[Way, Entry] = {}
         try:
             with Databases(directory) as databases:
                 (files / "places.php").write_text(
-                    f"<?php\n\nconst PASSWORD = '{PASSWORD}';\nconst PLACES = {php_array(databases.places())};\n"
+                    f"<?php\n\nconst PASSWORD = '{PASSWORD}';\n"
+                    f"const PLACES = {php_array(databases.places())};\n"
                 )
                 for number, way in enumerate(WAYS):
                     sealed = {way.peer: f'boot = "$root/{way.boot}"'}
@@ -149,22 +142,19 @@ def run(arguments: list[str]) -> int:
                     entries[way] = enter(
                         way.peer, site, files, directory / f"server-{number}", choice
                     )
-                for way, entry in entries.items():
-                    for on in ON:
-                        wait_until_ready(entry, way.scenario(on))
-                        load.run(entry.url(way.scenario(on)), chosen.connections, 1)
-                found = record.write(out / "connections.csv", Row, rows(entries, databases, chosen))
+                with ThreadPoolExecutor(len(WAYS)) as threads:
+                    warm = partial(warm_up, connections=chosen.connections)
+                    list(threads.map(warm, entries, entries.values()))
+                found = record.write(
+                    chosen.out / "connections.csv", Row, rows(entries, databases, chosen))
         except (CannotRun, RuntimeError) as failure:
             print(failure, file=sys.stderr)
             return 1
         finally:
             for entry in entries.values():
                 entry.server.stop()
-    page = f"# One query a request\n\n{table(found)}\n\n```\n{text(tokamak)}\n```\n"
-    (out / "summary.md").write_text(page)
-    print(page)
-    print(f"written to {out}")
-    return 0
+    page = f"# One query a request\n\n{table(found)}\n\n```\n{text(chosen.tokamak)}\n```\n"
+    return program.end(chosen.out, page)
 
 
 def php_array(values: dict[str, str]) -> str:

@@ -2,19 +2,18 @@
 
 import argparse
 import bisect
-import csv
 import os
 import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, fields
-from datetime import date
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
+from . import options, program, record
 from .sites import REPO
-from .versions import commit, processor
+from .versions import processor
 
 LOOPS = [1, 2, 4]
 WORKERS = [1, 2, 4, 8, 16, 64]
@@ -27,7 +26,7 @@ LINE_RUNS = 100
 """Short ones: many of them have both processors for themselves, and seldom one is lucky."""
 LINE = 64
 
-LAYOUT = 8
+LAYOUT = 9
 """The layout of the queue (`crates/sys/src/queue/layout.rs`) that the numbers below belong to."""
 SLOTS, CELLS_PER_SLOT, REQUEST, RESPONSE = 64, 8, 20 * 1024, 64 * 1024
 HEADER, LOOP, ENTRY, SLOT_HEAD = 640, 256, 768, 4096
@@ -147,29 +146,27 @@ def build() -> Path:
     return target / "quick/examples/contention"
 
 
-def ask(program: Path, *words: object) -> list[float]:
+def ask(example: Path, *words: object) -> list[float]:
     """Runs it; the numbers that it prints."""
-    command = [f"{program}", *map(str, words)]
+    command = [f"{example}", *map(str, words)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     return [float(word) for word in done.stdout.split()]
 
 
-def measure(program: Path) -> list[Row]:
+def measure(example: Path, rounds: int) -> Iterator[Row]:
     """Measures all sizes by turns, so that a slow moment of the machine meets all."""
-    return [
-        Row(loops, workers, *ask(program, "queue", loops, workers, REQUESTS))
-        for _ in range(RUNS)
-        for loops in LOOPS
-        for workers in WORKERS
-    ]
+    for _ in range(rounds):
+        for loops in LOOPS:
+            for workers in WORKERS:
+                yield Row(loops, workers, *ask(example, "queue", loops, workers, REQUESTS))
 
 
-def count(program: Path, loops: int, workers: int) -> Counter[str]:
+def count(example: Path, loops: int, workers: int) -> Counter[str]:
     """The transfers of each part of the queue for one request, in hundredths."""
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory, "trace")
         words = ["valgrind", "--tool=lackey", "--trace-mem=yes", f"--log-file={log}"]
-        words += [f"{program}", "trace", f"{loops}", f"{workers}", f"{TRACED_REQUESTS}"]
+        words += [f"{example}", "trace", f"{loops}", f"{workers}", f"{TRACED_REQUESTS}"]
         done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=600)
         turns, who, tail, layout, record = done.stdout.split()
         if int(layout) != LAYOUT:
@@ -232,14 +229,14 @@ def page(
     return f"""\
 # What the lines of a queue cost
 
-On {machine}, the lower quartile of {LINE_RUNS} runs: a line goes from one processor to the other in
+On {machine}, the lower quartile of many runs: a line goes from one processor to the other in
 {passed:.0f} ns. Two threads that add to one number take {one:.1f} ns for each addition, to two
 numbers on one line {beside:.1f} ns, to two numbers on lines of their own {apart:.1f} ns.
 
 ## Threads
 
-Each loop keeps {SLOTS} requests under way, which workers answer at once. For each request, medians
-of {RUNS} runs:
+Each loop keeps {SLOTS} requests under way, which workers answer at once. For each request, the
+median of all runs:
 
 {timings(rows)}
 
@@ -253,34 +250,31 @@ nobody loses a claim.
 """
 
 
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """What one may say to bench/contention."""
+    parser = options.measurement("contention", __doc__, has_build=False)
+    option = parser.add_argument
+    option("--rounds", type=options.positive, default=RUNS, help=f"default: {RUNS}")
+    about = "times that the line between two processors is measured; default: 100"
+    option("--lines", type=options.positive, default=LINE_RUNS, help=about)
+    about = "of loops and workers that are counted; default: all"
+    option("--most", type=options.positive, default=max(TRACED[-1]), help=about)
+    option("--program", type=Path, help="the example `contention`, built already")
+    option("--count", action="store_true", help="count transfers, and measure no time")
+    return parser.parse_args(arguments)
+
+
 def run(arguments: list[str]) -> int:
     """Measures, and writes the directory of results."""
-    parser = argparse.ArgumentParser(prog="bench/contention", description=__doc__)
-    default = REPO / "bench/results" / f"contention-{date.today()}-{commit()}"
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=default,
-        help="directory of the record; default: bench/results/contention-<date>-<commit>",
-    )
-    parser.add_argument("--program", type=Path, help="the example `contention`, built already")
-    parser.add_argument("--count", action="store_true", help="count transfers, and measure no time")
-    options = parser.parse_args(arguments)
-    program: Path = options.program or build()
-    found = {(loops, workers): count(program, loops, workers) for loops, workers in TRACED}
-    if options.count:
+    chosen = parse(arguments)
+    example: Path = chosen.program or build()
+    traced = [size for size in TRACED if max(size) <= chosen.most]
+    found = {(loops, workers): count(example, loops, workers) for loops, workers in traced}
+    if chosen.count:
         print(counts(found))
         return 0
-    lines = [ask(program, "lines") for _ in range(LINE_RUNS)]
-    rows = measure(program)
-    out: Path = options.out
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "raw.csv").open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(field.name for field in fields(Row))
-        writer.writerows(astuple(row) for row in rows)
+    program.begin(chosen.out)
+    lines = [ask(example, "lines") for _ in range(chosen.lines)]
+    rows = record.write(chosen.out / record.RUNS, Row, measure(example, chosen.rounds))
     usual = [quantiles(column, n=4)[0] for column in zip(*lines, strict=True)]
-    summary = page(usual, rows, found, processor())
-    (out / "summary.md").write_text(summary)
-    print(summary)
-    return 0
+    return program.end(chosen.out, page(usual, rows, found, processor()))

@@ -6,6 +6,7 @@ hits neighbours alike, and the order changes with each round so that nobody alwa
 same one.
 """
 
+import math
 import shutil
 import statistics
 import sys
@@ -13,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -30,6 +32,11 @@ from .stage import Stage
 READY_SECONDS = 20
 INSTALL_SECONDS = 120
 """For a site that has to be installed."""
+SITES_AT_ONCE = 3
+"""That are made ready: a site that is installed takes as long as all others in two rows beside it.
+With all of them at once, a server that takes its time to start could be taken for a dead one."""
+LATE = "no time was left"
+"""Why somebody is absent whose turn would have come after the contest's end."""
 # What one connection more or less changes in the system calls per request is nothing; this many
 # keep every worker busy.
 FOOTPRINT_CONNECTIONS = 64
@@ -54,6 +61,8 @@ class Plan:
     """Scenarios whose system calls and memory are counted."""
     orientation: list[str] = field(default_factory=lambda: list(SCENARIOS))
     """Scenarios in which those take part that are there for orientation."""
+    within: int | None = None
+    """Seconds after which nothing is begun any more; nothing: it takes what it takes."""
 
     def pairs(self, shift: int = 0) -> list[tuple[str, Scenario]]:
         """Each scenario with each peer that can serve it; `shift` changes which peer comes
@@ -88,6 +97,11 @@ class Plan:
     def warm_up(self) -> int:
         """Seconds of load beside the timed runs, so that a short contest is short."""
         return min(2, self.seconds)
+
+    def footprint_seconds(self) -> float:
+        """An estimate for all footprints: a count, and in sealed mode a look at roll-backs."""
+        counted = sum(scenario.name in self.footprints for _, scenario in self.pairs())
+        return counted * (self.warm_up() + self.seconds / 2 + 0.5)
 
 
 @dataclass
@@ -223,33 +237,49 @@ class Contest(Stage):
         self.entries: dict[tuple[str, str], Entry] = {}
         self.beside: list[Beside] = []
         self.absences: list[Absence] = []
+        self.end = time.monotonic() + plan.within if plan.within else math.inf
+        # Its threads last as long as the servers: a process that is to end with the one that has
+        # started it ends with the thread that has.
+        self.threads = ThreadPoolExecutor(SITES_AT_ONCE)
+        self.is_stopping = False
 
     def start(self) -> None:
-        """Starts each peer for each site that is needed; each serves the same copy of the site."""
-        for name in dict.fromkeys(SCENARIOS[scenario].site for scenario in self.plan.scenarios):
-            fitting = (peer for peer, scenario in self.plan.pairs() if scenario.site == name)
-            able = list(dict.fromkeys(fitting))
-            if not able:
-                continue
-            with self.going_on_without(able, name):
-                files, beside = self.prepare(SITES[name])
-                for peer in able:
-                    with self.going_on_without([peer], name):
-                        self.entries[peer, name] = self.enter(peer, SITES[name], files, beside)
-        for peer, scenario, entry in self.pairs():
-            with self.going_on_without([peer], scenario.site, scenario):
-                make_ready(entry, scenario)
-                seconds = min(entry.place.site.warm_up, self.plan.settle)
-                most = entry.connections(max(self.plan.connections))
-                load.run(entry.url(scenario), most, seconds)
-                say(f"ready: {peer}, {scenario.name}")
+        """Makes each peer ready for each site that is needed."""
+        sites = dict.fromkeys(SCENARIOS[scenario].site for scenario in self.plan.scenarios)
+        # What takes longest begins first.
+        order = sorted(sites, key=lambda name: SITES[name].install is None)
+        list(self.threads.map(self.open, order))
         self.compare()
+
+    def open(self, name: str) -> None:
+        """Starts each peer of one site; each serves the same copy of it."""
+        fitting = (peer for peer, scenario in self.plan.pairs() if scenario.site == name)
+        able = list(dict.fromkeys(fitting))
+        if not able:
+            return
+        with self.going_on_without(able, name):
+            files, beside = self.prepare(SITES[name])
+            for peer in able:
+                with self.going_on_without([peer], name):
+                    self.entries[peer, name] = self.enter(peer, SITES[name], files, beside)
+        for peer, scenario, entry in self.pairs():
+            if scenario.site == name and not self.is_stopping:
+                with self.going_on_without([peer], name, scenario):
+                    self.warm_up(peer, scenario, entry)
+
+    def warm_up(self, peer: str, scenario: Scenario, entry: Entry) -> None:
+        """Lets one of them do what it does only at first."""
+        make_ready(entry, scenario)
+        seconds = min(entry.place.site.warm_up, self.plan.settle)
+        load.run(entry.url(scenario), entry.connections(max(self.plan.connections)), seconds)
+        say(f"ready: {peer}, {scenario.name}")
 
     def enter(self, peer: str, site: Site, files: Path, beside: Beside | None) -> Entry:
         """Starts one of them, if this machine has what it needs."""
         reason = PEERS[peer].missing()
         if reason:
             raise CannotRun(f"missing: {reason}")
+        self.begin()
         return enter(peer, site, files, self.directory / f"{peer}-{site.name}", self.choice, beside)
 
     def prepare(self, site: Site) -> tuple[Path, Beside | None]:
@@ -285,6 +315,19 @@ class Contest(Stage):
                         say(f"left out: {peer}, {scenario.name}: {reason}")
                 self.retire(peer, site)
 
+    def is_late(self, seconds: float = 0.0) -> bool:
+        """Whether there is no time to begin anything, and to keep so many seconds for the rest."""
+        return self.is_stopping or time.monotonic() + seconds > self.end
+
+    def begin(self) -> None:
+        """Raises if it is too late."""
+        if self.is_late():
+            raise CannotRun(LATE)
+
+    def has_lost_ours(self) -> bool:
+        """Whether Tokamak could not take part. That another server is not there is only told."""
+        return any("tokamak" in row.peer and row.reason != LATE for row in self.absences)
+
     def is_absent(self, peer: str, scenario: Scenario) -> bool:
         """Whether the contest goes on without this peer."""
         return any((row.peer, row.scenario) == (peer, scenario.name) for row in self.absences)
@@ -298,6 +341,8 @@ class Contest(Stage):
 
     def stop(self) -> None:
         """Ends every process. All are asked before any is waited for, since some take seconds."""
+        self.is_stopping = True
+        self.threads.shutdown(cancel_futures=True)
         for entry in self.entries.values():
             entry.server.ask_to_stop()
         for entry in self.entries.values():
@@ -330,7 +375,11 @@ class Contest(Stage):
                 for peer, scenario, entry in self.pairs(shift=number):
                     # A site that bounds them may have fewer steps than the plan.
                     for connections in self.plan.connections_of(scenario)[step : step + 1]:
+                        # A further round only says more surely what the first one has said.
+                        if number and self.is_late(self.plan.footprint_seconds()):
+                            return
                         with self.going_on_without([peer], scenario.site, scenario):
+                            self.begin()
                             yield self.run(number + 1, peer, scenario, entry, connections)
 
     def run(
@@ -348,7 +397,8 @@ class Contest(Stage):
         )
         run = Run.of(number, scenario.name, peer, connections, seen, used, database_used)
         say(
-            f"round {run.round}: {run.scenario} {run.peer} c={run.connections}: {run.rate:.0f}/s, {run.cpu_us:.1f} µs"
+            f"round {run.round}: {run.scenario} {run.peer} c={run.connections}: {run.rate:.0f}/s,"
+            f" {run.cpu_us:.1f} µs"
         )
         return run
 
@@ -359,7 +409,7 @@ class Contest(Stage):
         if reason:
             say(f"system calls are not counted: {reason}")
         for peer, scenario, entry in self.pairs():
-            if scenario.name not in self.plan.footprints:
+            if scenario.name not in self.plan.footprints or self.is_late():
                 continue
             with self.going_on_without([peer], scenario.site, scenario):
                 yield self.footprint(peer, scenario, entry, reason is None)

@@ -13,7 +13,10 @@ from .stage import Stage
 POSTGRESQL_USER = "postgres"
 """Who its server runs as if we are root: it refuses root."""
 
-THINGS = "CREATE TABLE things (id INT PRIMARY KEY, name VARCHAR(20)); INSERT INTO things VALUES (42, 'the thing');"
+THINGS = (
+    "CREATE TABLE things (id INT PRIMARY KEY, name VARCHAR(20));"
+    " INSERT INTO things VALUES (42, 'the thing');"
+)
 READY_SECONDS = 30
 
 
@@ -71,10 +74,11 @@ class Databases(Stage):
 
     def places(self) -> dict[str, str]:
         """What PHP needs to find each of them."""
+        home = self.directory
         return {
-            "mysql": f"mysql:unix_socket={self.directory}/mysql/socket;dbname=bench;charset=utf8mb4",
-            "pgsql": f"pgsql:host={self.directory}/pgsql;dbname=bench",
-            "redis": f"{self.directory}/redis/socket",
+            "mysql": f"mysql:unix_socket={home}/mysql/socket;dbname=bench;charset=utf8mb4",
+            "pgsql": f"pgsql:host={home}/pgsql;dbname=bench",
+            "redis": f"{home}/redis/socket",
         }
 
     def launch(self, name: str, command: list[str]) -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import sites
-from .main import stop_politely
+from .program import stop_politely
 from .process import Server, free_port
 from .sites import REPO
 

@@ -6,23 +6,18 @@ Capacity is measured first, with 64 clients that ask as fast as they are answere
 
 import argparse
 import os
-import signal
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
-from . import bars, options, pace, record
+from . import bars, options, pace, program, record
 from .contest import CannotRun, Contest, Entry, Plan, say
 from .contestants import PEERS
 from .latencies import CROWD, FILE, LOADS, MANY, OWN, Latencies, Load, Row
-from .main import stop_politely
 from .peers import Choice
-from .sites import REPO, SCENARIOS, Scenario
+from .sites import Scenario
 from .summary import Rows, absent, number, table, times
-from .versions import commit, text
+from .versions import text
 
 PHP = (
     "nginx-fpm lighttpd-fpm apache-modphp caddy-fpm frankenphp roadrunner swoole"
@@ -39,7 +34,7 @@ class Runs:
     """All runs: those that find capacities out, then those that need them."""
 
     contest: Contest
-    program: Path
+    generator: Path
     chosen: argparse.Namespace
 
     def rows(self) -> Iterator[Row]:
@@ -57,6 +52,7 @@ class Runs:
         """One turn of each under one load."""
         for peer, scenario, entry in self.contest.pairs(shift=number):
             with self.contest.going_on_without([peer], scenario.site, scenario):
+                self.contest.begin()
                 asked = half(load, Latencies(seen), scenario.name, peer)
                 yield self.run(number + 1, peer, scenario, entry, load, asked)
 
@@ -66,7 +62,7 @@ class Runs:
         """One run."""
         seconds = self.chosen.seconds
         shape = (load.connections, asked, seconds, load.closes)
-        words = pace.command(self.program, entry.place.port, scenario.path, *shape)
+        words = pace.command(self.generator, entry.place.port, scenario.path, *shape)
         before = entry.server.run_seconds()
         seen = pace.run(words, seconds)
         used = entry.server.run_seconds() - before
@@ -181,7 +177,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """What one may say to bench/latency."""
     loads = options.names({load.name: load for load in LOADS})
     default = f"{PHP} {WITHOUT_PHP}".split()
-    parser = argparse.ArgumentParser(prog="bench/latency", description=__doc__)
+    parser = options.measurement("latency", __doc__)
     option: Callable = parser.add_argument
     option("--peers", type=options.names(PEERS), default=default, help=f"default: {default}")
     option("--loads", type=loads, default=[load.name for load in LOADS], help="default: all")
@@ -191,10 +187,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     about = "run servers and generator before all other jobs of this machine, as root; good for"
     about += " loads that leave processors idle (one, same-half), since the kernel bounds it"
     option("--real-time", action="store_true", help=about)
-    release = REPO / "target/release/tokamak"
-    option("--tokamak", type=Path, default=release, help="default: target/release/tokamak")
-    about = "directory of the record; default: bench/results/latency-<date>-<commit>"
-    option("--out", type=Path, help=about)
+    about = "seconds; who would have his turn later is left out; default: no limit"
+    option("--within", type=options.positive, help=about)
     chosen = parser.parse_args(arguments)
     if any(load.half_of for load in LOADS if load.name in chosen.loads):
         # Half of what is not known without it.
@@ -205,33 +199,33 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def run(arguments: list[str]) -> int:
     """Measures, and writes a record."""
     chosen = parse(arguments)
-    out = chosen.out or REPO / "bench/results" / f"latency-{date.today()}-{commit()}"
+    out: Path = chosen.out
     connections = [load.connections for load in LOADS if load.name in chosen.loads]
-    plan = Plan(list(SCENARIO_NAMES), chosen.peers, connections, chosen.rounds, 1, settle=1)
+    plan = Plan(
+        list(SCENARIO_NAMES),
+        chosen.peers,
+        connections,
+        chosen.rounds,
+        1,
+        settle=1,
+        within=chosen.within,
+    )
     # The generator's grace time comes to each run only where requests are lost.
     runs = len(plan.pairs()) * len(chosen.loads) * chosen.rounds
-    signal.signal(signal.SIGTERM, stop_politely)
-    signal.signal(signal.SIGALRM, stop_politely)
-    signal.alarm(300 + 2 * round(runs * (chosen.seconds + 1)))
+    program.begin(out, 300 + 2 * round(runs * (chosen.seconds + 1)))
     if chosen.real_time:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    choice = Choice(chosen.children, max(connections), chosen.tokamak.resolve(), "auto")
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tokamak-latency-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        program = directory / "pace"
-        pace.build(program)
+    choice = Choice(chosen.children, max(connections), chosen.tokamak, "auto")
+    with program.workshop("latency") as directory:
+        generator = directory / "pace"
+        pace.build(generator)
         with Contest(plan, choice, directory) as contest:
-            rows = Runs(contest, program, chosen).rows()
+            rows = Runs(contest, generator, chosen).rows()
             found = Latencies(record.write(out / FILE, Row, rows))
             contest.check_again()
             record.write(out / record.ABSENCES, record.Absence, contest.absences)
     about = text(choice.tokamak)
     if chosen.real_time:
         about += "\nscheduled before all other jobs of the machine (SCHED_RR)"
-    (out / "summary.md").write_text(page(found, contest.absences, about))
-    print((out / "summary.md").read_text())
-    print(f"written to {out}")
-    # That another server is not there is told in the summary. That ours breaks is a failure.
-    return 1 if any("tokamak" in row.peer for row in contest.absences) else 0
+    program.end(out, page(found, contest.absences, about))
+    return 1 if contest.has_lost_ours() else 0

@@ -1,36 +1,24 @@
 """The two commands: run a contest, check its results."""
 
-import signal
 import sys
-import tempfile
 from pathlib import Path
 
-from . import bars, load, options, peers, record, report, summary, versions
+from . import bars, load, options, peers, program, record, report, summary, versions
 from .contest import Contest
 from .latencies import Latencies
 from .record import ABSENCES, FOOTPRINTS, RUNS, Absence, Footprint, Run
 from .sites import SCENARIOS
 
 
-def stop_politely(*_: object) -> None:
-    """A signal ends the run the way an error does: through the blocks that stop the servers."""
-    raise SystemExit("stopped")
-
-
 def run(arguments: list[str]) -> int:
     """Measures, and writes the directory of results."""
     plan, choice, out = options.parse(arguments)
-    signal.signal(signal.SIGTERM, stop_politely)
-    signal.signal(signal.SIGALRM, stop_politely)
-    # Twice what it should take: something hangs.
-    signal.alarm(2 * plan.seconds_in_all() + 60)
+    # Twice what it should take.
+    program.begin(out, 2 * plan.seconds_in_all() + 60)
     ours = any(name.startswith("tokamak") for name in plan.peers)
     about = versions.text(choice.tokamak if ours else None)
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tokamak-bench-") as directory:
-        # The servers drop root, and have to get in.
-        Path(directory).chmod(0o755)
-        with Contest(plan, choice, Path(directory)) as contest:
+    with program.workshop("bench") as directory:
+        with Contest(plan, choice, directory) as contest:
             (out / "commands.txt").write_text(commands(contest))
             runs = record.write(out / RUNS, Run, contest.runs())
             footprints = record.write(out / FOOTPRINTS, Footprint, contest.footprints())
@@ -48,14 +36,14 @@ def run(arguments: list[str]) -> int:
         if verdict.reached is not None:
             print(verdict.line())
     print(f"written to {out}")
-    # That another server is not there is told in the summary. That ours breaks is a failure.
-    return 1 if any("tokamak" in row.peer for row in contest.absences) else 0
+    return 1 if contest.has_lost_ours() else 0
 
 
 def commands(contest: Contest) -> str:
     """Every command and every configuration file, so that a run can be repeated by hand."""
     parts = []
-    for (peer, site), entry in contest.entries.items():
+    # They were started side by side.
+    for (peer, site), entry in sorted(contest.entries.items()):
         parts.append(f"# {peer}, {site}")
         parts += [" ".join(command) for command in entry.commands]
         configurations = [

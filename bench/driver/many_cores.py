@@ -5,7 +5,6 @@ time. A thread runs until it sleeps or its slice is over; who is woken runs as s
 is free.
 """
 
-import argparse
 import heapq
 from collections import deque
 from collections.abc import Generator
@@ -15,6 +14,7 @@ from pathlib import Path
 from random import Random
 from statistics import quantiles
 
+from . import curve, options, program
 from .sites import REPO
 
 SLICE = 1000.0
@@ -413,48 +413,6 @@ def predictions() -> str:
     return "\n".join(lines)
 
 
-SVG = """\
-<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 360" role="img" aria-labelledby="title text" \
-font-family="system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13">
-  <title id="title">Requests a second by the number of processors, in the model</title>
-  <desc id="text">Both the empty script and one of 5 ms grow with the number of processors;
-  with one event loop the empty script would not.</desc>
-  <style>
-    .page {{ fill: #faf9f7; }}
-    .axis {{ stroke: #8b8794; fill: none; }}
-    .grid {{ stroke: #c9c4bb; fill: none; stroke-dasharray: 3 3; }}
-    .note {{ fill: #67636f; }}
-    .empty {{ stroke: #c2361c; fill: none; stroke-width: 2; }}
-    .alone {{ stroke: #c2361c; fill: none; stroke-width: 2; stroke-dasharray: 6 4; }}
-    .slow {{ stroke: #8b8794; fill: none; stroke-width: 2; }}
-    .seen {{ fill: #c2361c; }}
-    @media (prefers-color-scheme: dark) {{
-      .page {{ fill: #16151a; }}
-      .grid {{ stroke: #4a4755; }}
-      .note {{ fill: #a9a5b4; }}
-      .empty, .alone {{ stroke: #ff8a5c; }}
-      .seen {{ fill: #ff8a5c; }}
-    }}
-  </style>
-  <rect class="page" width="640" height="360"/>
-{marks}
-  <path class="axis" d="M70 20 V310 H620"/>
-  <polyline class="empty" points="{empty}"/>
-  <polyline class="alone" points="{alone}"/>
-  <polyline class="slow" points="{slow}"/>
-{seen}
-  <text class="note" x="345" y="350" text-anchor="middle">processors</text>
-  <text class="note" x="82" y="34">requests/s, model; dots: measured, load generator included</text>
-  <path class="empty" d="M90 56 h36"/>
-  <text class="note" x="134" y="60">empty script, as many event loops as the rule chooses</text>
-  <path class="alone" d="M90 78 h36"/>
-  <text class="note" x="134" y="82">the same with one event loop</text>
-  <path class="slow" d="M90 100 h36"/>
-  <text class="note" x="134" y="104">a script of 5 ms, one event loop: what the rule chooses</text>
-</svg>
-"""
-
-
 def drawing() -> str:
     """The curves: processors to the right, requests a second upwards, both by their magnitude."""
     low, high = 2, 8
@@ -465,40 +423,48 @@ def drawing() -> str:
     def y(rate: float) -> float:
         return 310 - 280 * (log10(rate) - low) / (high - low)
 
-    def line(load: Load, each: int, loops: dict[int, int]) -> str:
+    def line(kind: str, load: Load, each: int, loops: dict[int, int]) -> str:
         rates = {count: ask(count, loops.get(count, 1), load, each).rate for count in PROCESSORS}
-        return " ".join(f"{x(count):.1f},{y(rate):.1f}" for count, rate in rates.items())
+        return curve.line(kind, [(x(count), y(rate)) for count, rate in rates.items()])
 
-    marks = [
-        f'  <text class="note" x="{x(count):.1f}" y="328" text-anchor="middle">{count}</text>'
-        for count in PROCESSORS
-    ]
+    lines = [curve.note(x(count), 328, f"{count}", "middle") for count in PROCESSORS]
     names = {2: "100", 3: "1 000", 4: "10 000", 5: "100 000", 6: "1 million"}
     for power, name in names.items():
-        at = y(10**power)
-        marks.append(f'  <path class="grid" d="M70 {at:.1f} H620"/>')
-        marks.append(
-            f'  <text class="note" x="64" y="{at + 4:.1f}" text-anchor="end">{name}</text>'
-        )
+        lines += curve.grid(70, y(10**power), name)
+    lines += curve.axes(70, "processors")
+    lines += [
+        line("ours", EMPTY, 64, CHOSEN),
+        line("ours dashed", EMPTY, 64, {}),
+        line("other", SLOW, 4, {}),
+    ]
     full = {of.processors: of for of in MEASURED if of.loops == CHOSEN[of.processors]}
-    seen = [
-        f'  <circle class="seen" cx="{x(count):.1f}" cy="{y(of.rate):.1f}" r="4"/>'
+    lines += [
+        f'<circle class="seen" cx="{x(count):.1f}" cy="{y(of.rate):.1f}" r="4"/>'
         for count, of in full.items()
     ]
-    return SVG.format(
-        marks="\n".join(marks),
-        seen="\n".join(seen),
-        empty=line(EMPTY, 64, CHOSEN),
-        alone=line(EMPTY, 64, {}),
-        slow=line(SLOW, 4, {}),
+    about = "requests/s, model; dots: measured, load generator included"
+    lines += [curve.note(82, 34, about)]
+    lines += curve.key(0, "ours", "empty script, as many event loops as the rule chooses")
+    lines += curve.key(1, "ours dashed", "the same with one event loop")
+    lines += curve.key(2, "other", "a script of 5 ms, one event loop: what the rule chooses")
+    return curve.drawing(
+        "Requests a second by the number of processors, in the model",
+        "Both the empty script and one of 5 ms grow with the number of processors; with one event"
+        " loop the empty script would not.",
+        *lines,
     )
 
 
 def run(arguments: list[str]) -> int:
-    """Prints the tables of the documentation, and draws its picture."""
-    parser = argparse.ArgumentParser(prog="bench/many-cores", description=__doc__)
-    parser.add_argument("--image", type=Path, default=IMAGE, help="default: that of the guide")
-    image: Path = parser.parse_args(arguments).image
-    print(f"{checks()}\n\n{predictions()}")
-    image.write_text(drawing())
-    return 0
+    """Writes the tables of the documentation, and draws its picture."""
+    parser = options.measurement("many-cores", __doc__, has_build=False)
+    option = parser.add_argument
+    option("--image", type=Path, default=IMAGE, help="default: that of the guide")
+    option("--checks", action="store_true", help="only how well the model tells what was measured")
+    chosen = parser.parse_args(arguments)
+    program.begin(chosen.out)
+    parts = ["# Many cores, by a model", checks()]
+    if not chosen.checks:
+        parts.append(predictions())
+        chosen.image.write_text(drawing())
+    return program.end(chosen.out, "\n\n".join(parts) + "\n")

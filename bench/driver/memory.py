@@ -1,21 +1,17 @@
 """Does a sealed server grow? Its memory after many requests beside that after a few."""
 
-import argparse
-import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
-from . import load, options, peers, record, status
+from . import load, options, peers, program, record, status
+from .bars import Verdict
 from .contest import CannotRun, Entry, alone, answer, say
-from .main import stop_politely
-from .sites import REPO, SCENARIOS
-from .versions import commit, text
+from .sites import SCENARIOS
+from .versions import text
 
 FEW = 1000
 WORKERS = "1"
@@ -24,6 +20,7 @@ distributed."""
 CLIENTS = 8
 CONNECTIONS = 64
 LOAD_SECONDS = 5
+"""Of each page in turn, at most."""
 PER_SECOND = 300
 """Requests that even a busy machine serves: the limit on the whole run."""
 BAR_PERCENT = 1.0
@@ -85,6 +82,7 @@ def moments(entry: Entry, urls: list[str], many: int) -> Iterator[Moment]:
     """After a few requests, ten times on the way, and after many."""
     ask(urls, FEW)
     served, next_look = FEW, 0
+    seconds = max(1, min(LOAD_SECONDS, many // 10_000))
     while True:
         if served >= next_look:
             time.sleep(1)  # Until the last request's roll-back is over.
@@ -95,7 +93,7 @@ def moments(entry: Entry, urls: list[str], many: int) -> Iterator[Moment]:
         if served >= many:
             return
         for url in urls:
-            served += load.run(url, CONNECTIONS, LOAD_SECONDS).requests
+            served += load.run(url, CONNECTIONS, seconds).requests
 
 
 def verdict(rows: list[Moment]) -> tuple[bool, str]:
@@ -103,52 +101,35 @@ def verdict(rows: list[Moment]) -> tuple[bool, str]:
     first, last = rows[0], rows[-1]
     change = (last.held_kib - first.held_kib) / first.held_kib * 100
     replaced = "" if first.pid == last.pid else "; the worker was replaced, so this says nothing"
-    line = f"{first.held_kib} KiB after {first.requests} requests, {last.held_kib} KiB after {last.requests}: {change:+.2f} %{replaced}"
+    line = (
+        f"{first.held_kib} KiB after {first.requests} requests,"
+        f" {last.held_kib} KiB after {last.requests}: {change:+.2f} %{replaced}"
+    )
     return abs(change) <= BAR_PERCENT and not replaced, line
 
 
 def run(arguments: list[str]) -> int:
     """Measures, and writes a record."""
-    parser = argparse.ArgumentParser(prog="bench/memory", description=__doc__)
+    parser = options.measurement("memory", __doc__)
     option = parser.add_argument
     option("--requests", type=options.positive, default=1_000_000, help="default: 1000000")
-    option(
-        "--tokamak",
-        type=Path,
-        default=REPO / "target/release/tokamak",
-        help="default: target/release/tokamak",
-    )
-    option(
-        "--out",
-        type=Path,
-        help="directory of the record; default: bench/results/memory-<date>-<commit>",
-    )
     chosen = parser.parse_args(arguments)
-    out = chosen.out or REPO / "bench/results" / f"memory-{date.today()}-{commit()}"
-    tokamak = chosen.tokamak.resolve()
-    signal.signal(signal.SIGTERM, stop_politely)
-    signal.signal(signal.SIGALRM, stop_politely)
-    signal.alarm(120 + chosen.requests // PER_SECOND)
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tokamak-memory-") as directory:
-        Path(directory).chmod(0o755)
+    program.begin(chosen.out, 120 + chosen.requests // PER_SECOND)
+    with program.workshop("memory") as directory:
         try:
-            choice = peers.Choice(0, CONNECTIONS, tokamak, WORKERS)
+            choice = peers.Choice(0, CONNECTIONS, chosen.tokamak, WORKERS)
             with alone(
-                "tokamak-sealed", SCENARIOS["symfony-json"], choice, Path(directory)
+                "tokamak-sealed", SCENARIOS["symfony-json"], choice, directory
             ) as entry:
                 urls = [entry.url(SCENARIOS[name]) for name in ("symfony-json", "symfony-page")]
                 rows = record.write(
-                    out / "memory.csv", Moment, moments(entry, urls, chosen.requests)
+                    chosen.out / "memory.csv", Moment, moments(entry, urls, chosen.requests)
                 )
         except CannotRun as failure:
             print(failure, file=sys.stderr)
             return 1
     reached, line = verdict(rows)
-    line = f"{'reached' if reached else 'MISSED'}: memory of the PHP processes equal within {BAR_PERCENT:.0f} %: {line}"
-    (out / "summary.md").write_text(
-        f"# Memory of a sealed server\n\n{line}\n\n```\n{text(tokamak)}\n```\n"
-    )
-    print(line)
-    print(f"written to {out}")
-    return 0 if reached else 1
+    bar = f"memory of the PHP processes equal within {BAR_PERCENT:.0f} %"
+    said = Verdict(bar, reached, line).line()
+    page = f"# Memory of a sealed server\n\n{said}\n\n```\n{text(chosen.tokamak)}\n```\n"
+    return program.end(chosen.out, page, reached)

@@ -43,6 +43,43 @@ def positive(text: str) -> int:
     return numbers(text)[0]
 
 
+def of_build(parser: argparse.ArgumentParser) -> None:
+    """Which Tokamak is measured."""
+    about = "default: target/release/tokamak"
+    parser.add_argument(
+        "--tokamak", type=path, default=REPO / "target/release/tokamak", help=about
+    )
+
+
+def of_record(parser: argparse.ArgumentParser, kind: str = "") -> None:
+    """Where the results go."""
+    name = f"{kind}-" * bool(kind)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=REPO / "bench/results" / f"{name}{date.today()}-{commit()}",
+        help=f"directory of the record; default: bench/results/{name}<date>-<commit>",
+    )
+
+
+def measurement(name: str, about: str | None, has_build: bool = True) -> argparse.ArgumentParser:
+    """What one may say to every program that writes a record of its own."""
+    parser = argparse.ArgumentParser(
+        prog=f"bench/{name}",
+        description=about,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if has_build:
+        of_build(parser)
+    of_record(parser, name)
+    return parser
+
+
+def path(text: str) -> Path:
+    """A file, wherever a server that is told of it looks from."""
+    return Path(text).resolve()
+
+
 def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
     """The plan, the choices about the peers, and where the results go."""
     parser = argparse.ArgumentParser(
@@ -61,21 +98,16 @@ def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
     option("--orientation", type=names(SCENARIOS), default=list(SCENARIOS), help=orientation)
     option("--connections", type=numbers, default=[1, 64, 256], help="default: 1,64,256")
     option("--children", type=positive, default=8, help="php-fpm's processes; default: 8")
-    option(
-        "--tokamak",
-        type=Path,
-        default=REPO / "target/release/tokamak",
-        help="default: target/release/tokamak",
-    )
     option("--tokamak-workers", default="auto", help="default: auto")
-    option(
-        "--out", type=Path, help="directory of the results; default: bench/results/<date>-<commit>"
-    )
+    within = "seconds; who would have his turn later is left out; default: no limit"
+    option("--within", type=positive, help=within)
+    of_build(parser)
+    of_record(parser)
     chosen = parser.parse_args(arguments)
-    tokamak = chosen.tokamak.resolve()
-    if any("tokamak" in name for name in chosen.peers) and not tokamak.exists():
+    if any("tokamak" in name for name in chosen.peers) and not chosen.tokamak.exists():
         parser.error(
-            f"{tokamak} does not exist: build it with `cargo build --release`, or leave its peers out"
+            f"{chosen.tokamak} does not exist: build it with `cargo build --release`,"
+            " or leave its peers out"
         )
     plan = Plan(
         chosen.scenario,
@@ -86,15 +118,15 @@ def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
         chosen.settle,
         chosen.footprints,
         chosen.orientation,
+        chosen.within,
     )
-    out = chosen.out or REPO / "bench/results" / f"{date.today()}-{commit()}"
     return (
         plan,
         Choice(
             chosen.children,
             max(chosen.connections + [FOOTPRINT_CONNECTIONS]),
-            tokamak,
+            chosen.tokamak,
             chosen.tokamak_workers,
         ),
-        out,
+        chosen.out,
     )

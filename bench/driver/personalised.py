@@ -5,25 +5,21 @@ import argparse
 import base64
 import http.client
 import os
-import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
-from . import load, options, record
+from . import load, options, program, record
 from .contest import CannotRun, say
 from .databases import POSTGRESQL_USER, environment, postgresql_programs, quietly, until_it_works
 from .load import Load
-from .main import stop_politely
 from .process import Server, free_port
 from .sites import REPO
-from .versions import commit, first_line, text
+from .versions import first_line, text
 
 EXAMPLE = REPO / "examples/personalised"
 SCRIPT = Path(__file__).with_name("users.lua")
@@ -314,7 +310,8 @@ def measure(
         errors,
     )
     say(
-        f"round {number}, {count} clients, {row.way}: {row.rate:.0f}/s, p90 {row.p90 / 1e3:.1f} ms, {cpu:.0f} + {of_database:.0f} µs, {errors} errors"
+        f"round {number}, {count} clients, {row.way}: {row.rate:.0f}/s,"
+        f" p90 {row.p90 / 1e3:.1f} ms, {cpu:.0f} + {of_database:.0f} µs, {errors} errors"
     )
     return row
 
@@ -367,7 +364,8 @@ def peak(found: list[Row], way: str, limit_ms: float) -> tuple[float, int] | Non
 def table(found: list[Row], clients: int, limit_ms: float) -> str:
     """Medians over the rounds, beside the figures of 1996."""
     lines = [
-        "| configuration | ms per request in 1996 | requests/s in 1996 | ms per request | requests/s | to the second "
+        "| configuration | ms per request in 1996 | requests/s in 1996 "
+        "| ms per request | requests/s | to the second "
         "| p90 ms | CPU µs a request | of the database, µs | errors | peak requests/s |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
@@ -385,26 +383,22 @@ def table(found: list[Row], clients: int, limit_ms: float) -> str:
         )
         errors = sum(row.errors for row in found if row.way == way.name)
         lines.append(
-            f"| {way.name} | {old[0]} | {old[1]} | {1e3 / rate:.2f} | {rate:.0f} | {times:.2f} | {p90 / 1e3:.1f} "
+            f"| {way.name} | {old[0]} | {old[1]} "
+            f"| {1e3 / rate:.2f} | {rate:.0f} | {times:.2f} | {p90 / 1e3:.1f} "
             f"| {cpu:.0f} | {database:.0f} | {errors} | {at_best} |"
         )
     return "\n".join(lines)
 
 
-def numbers(words: str) -> list[int]:
-    """`1,10,20`."""
-    return [options.positive(word) for word in words.split(",")]
-
-
 def parse(arguments: list[str]) -> argparse.Namespace:
     """What was typed."""
-    parser = argparse.ArgumentParser(prog="bench/personalised", description=__doc__)
+    parser = options.measurement("personalised", __doc__)
     option = parser.add_argument
     option("--rounds", type=options.positive, default=5, help="default: 5")
     option("--seconds", type=options.positive, default=3, help="of each run; default: 3")
     option(
         "--clients",
-        type=numbers,
+        type=options.numbers,
         default=[1, 2, 5, 10, 20, 40],
         help="must have 10 in it; default: 1,2,5,10,20,40",
     )
@@ -431,17 +425,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         default="trust",
         help="how the database knows the application; default: trust",
     )
-    option(
-        "--tokamak",
-        type=Path,
-        default=REPO / "target/release/tokamak",
-        help="default: target/release/tokamak",
-    )
-    option(
-        "--out",
-        type=Path,
-        help="directory of the record; default: bench/results/personalised-<date>-<commit>",
-    )
     chosen = parser.parse_args(arguments)
     if 10 not in chosen.clients:
         parser.error("--clients must have 10 in it: so many there were in 1996")
@@ -451,15 +434,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def run(arguments: list[str]) -> int:
     """Measures, and writes a record; fails if the bar is not reached."""
     chosen = parse(arguments)
-    out = chosen.out or REPO / "bench/results" / f"personalised-{date.today()}-{commit()}"
-    signal.signal(signal.SIGTERM, stop_politely)
-    signal.signal(signal.SIGALRM, stop_politely)
-    signal.alarm(300 + 2 * chosen.rounds * len(chosen.clients) * len(WAYS) * (chosen.seconds + 1))
-    out.mkdir(parents=True, exist_ok=True)
+    runs = chosen.rounds * len(chosen.clients) * len(WAYS)
+    program.begin(chosen.out, 300 + 2 * runs * (chosen.seconds + 1))
     busy = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory(prefix="tokamak-personalised-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
+    with program.workshop("personalised") as directory:
         applications: list[Application] = []
         try:
             with Users(directory / "pgsql", chosen.users, chosen.authentication) as users:
@@ -475,7 +453,7 @@ def run(arguments: list[str]) -> int:
                     for application in applications:
                         clients.run(application, 10, 1)
                     found = record.write(
-                        out / "personalised.csv", Row, rows(applications, clients, chosen)
+                        chosen.out / "personalised.csv", Row, rows(applications, clients, chosen)
                     )
                     compare(applications)
                 finally:
@@ -488,23 +466,23 @@ def run(arguments: list[str]) -> int:
     page = f"""\
 # Pages of one's own
 
-10 clients with users of their own, 10 requests of each user; {chosen.processes} processes of the application, {chosen.rounds} rounds of
-{chosen.seconds} s, medians. The database lets the application in by `{chosen.authentication}`. Peak: the best rate with which 90 % take less
-than {chosen.limit:g} ms, of {", ".join(map(str, chosen.clients))} clients. Load average before: {busy:.1f}.
+10 clients with users of their own, 10 requests of each user; {chosen.processes} processes of the
+application, {chosen.rounds} rounds of {chosen.seconds} s, medians. The database lets the
+application in by `{chosen.authentication}`. Peak: the best rate with which 90 % take less than
+{chosen.limit:g} ms, of {", ".join(map(str, chosen.clients))} clients. Load average before:
+{busy:.1f}.
 
 {table(found, 10, chosen.limit)}
 
-The first configuration is {times:.1f} times as fast as the second; at least {BAR:g} times was to be reached.
+The first configuration is {times:.1f} times as fast as the second; at least {BAR:g} times was to be
+reached.
 
 ```
-{text(chosen.tokamak.resolve())}
+{text(chosen.tokamak)}
 {first_line([f"{postgresql_programs()}/postgres", "--version"])}
 ```
 """
-    (out / "summary.md").write_text(page)
-    print(page)
-    print(f"written to {out}")
-    return 0 if times >= BAR else 1
+    return program.end(chosen.out, page, times >= BAR)
 
 
 def compare(applications: list[Application]) -> None:

@@ -1,7 +1,6 @@
 """Processes as /proc shows them: the tree of a server, its processor time, its memory, and its
 end."""
 
-import ctypes
 import os
 import signal
 import socket
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TICK = os.sysconf("SC_CLK_TCK")
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -95,18 +93,17 @@ class Server:
         self.roots: list[subprocess.Popen] = []
 
     def start(self, command: list[str], env: dict[str, str], log: Path) -> None:
-        """Starts one root in a session of its own; it is told to stop should this driver die."""
-        libc = ctypes.CDLL(None)
+        """Starts one root in a session of its own; the kernel tells it to stop should the thread end
+        that has started it."""
         with log.open("ab") as output:
             self.roots.append(
                 subprocess.Popen(
-                    command,
+                    ["setpriv", "--pdeathsig", "TERM", *command],
                     env=env,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
                     start_new_session=True,
-                    preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
                 )
             )
 

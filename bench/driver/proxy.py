@@ -7,24 +7,19 @@ and the children of one way must not be held by another's.
 
 import argparse
 import os
-import signal
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from string import Template
 
-from . import load, options, peers, record
+from . import load, options, peers, program, record
 from .contest import CannotRun, answer, say
-from .main import stop_politely
 from .process import Server, free_port
-from .sites import REPO
 from .stage import Stage
-from .versions import commit, text
+from .versions import text
 
 ANSWER = b'{"errno":0,"errmsg":"success","data":"e"}'
 READY_SECONDS = 20
@@ -205,7 +200,7 @@ class Scene(Stage):
             requests=0 if way.keeps else 1,
             connections=bound,
         )
-        return [f"{self.chosen.tokamak.resolve()}", "serve", "--config", f"{path}"]
+        return [f"{self.chosen.tokamak}", "serve", "--config", f"{path}"]
 
     def url(self, way: Way) -> str:
         """Where this way serves the script."""
@@ -261,7 +256,8 @@ def rows(scene: Scene) -> Iterator[Row]:
                     errors,
                 )
                 say(
-                    f"round {row.round}: {row.way} c={clients}: {row.rate:.0f}/s, {front:.1f} + {fpm:.1f} µs, {errors} errors"
+                    f"round {row.round}: {row.way} c={clients}: {row.rate:.0f}/s,"
+                    f" {front:.1f} + {fpm:.1f} µs, {errors} errors"
                 )
                 yield row
 
@@ -269,12 +265,16 @@ def rows(scene: Scene) -> Iterator[Row]:
 def table(found: list[Row]) -> str:
     """Medians over the rounds; ratios to nginx with kept connections are taken within each
     round."""
-    head = "| load | way | requests/s | to nginx kept | CPU of the front, µs a request | to nginx kept | CPU of php-fpm, µs | p50 µs | p99 µs | errors |"
+    head = (
+        "| load | way | requests/s | to nginx kept | CPU of the front, µs a request "
+        "| to nginx kept | CPU of php-fpm, µs | p50 µs | p99 µs | errors |"
+    )
     lines = [head, "| --- | --- |" + " ---: |" * 8]
     for clients, client_keeps in dict.fromkeys((row.clients, row.client_keeps) for row in found):
         here = [row for row in found if (row.clients, row.client_keeps) == (clients, client_keeps)]
         base = {row.round: row for row in here if row.way == WAYS[0].name}
-        named = f"{clients} client{'s' if clients > 1 else ''}{'' if client_keeps else ' that connects for each'}"
+        named = f"{clients} client{'s' if clients > 1 else ''}"
+        named += "" if client_keeps else " that connects for each"
         for way in WAYS:
             mine = [row for row in here if row.way == way.name]
 
@@ -287,15 +287,17 @@ def table(found: list[Row]) -> str:
                 )
 
             lines.append(
-                f"| {named} | {way.what} | {median('rate'):.0f} | {ratio('rate'):.2f} | {median('front_us'):.1f} | {ratio('front_us'):.2f} | "
-                f"{median('fpm_us'):.1f} | {median('p50'):.0f} | {median('p99'):.0f} | {sum(row.errors for row in mine)} |"
+                f"| {named} | {way.what} | {median('rate'):.0f} | {ratio('rate'):.2f} "
+                f"| {median('front_us'):.1f} | {ratio('front_us'):.2f} "
+                f"| {median('fpm_us'):.1f} | {median('p50'):.0f} | {median('p99'):.0f} "
+                f"| {sum(row.errors for row in mine)} |"
             )
     return "\n".join(lines)
 
 
 def run(arguments: list[str]) -> int:
     """Measures, and writes a record."""
-    parser = argparse.ArgumentParser(prog="bench/proxy", description=__doc__)
+    parser = options.measurement("proxy", __doc__)
     option = parser.add_argument
     option("--rounds", type=options.positive, default=7, help="default: 7")
     option("--seconds", type=options.positive, default=2, help="of each run; default: 2")
@@ -305,38 +307,18 @@ def run(arguments: list[str]) -> int:
         default=[1, 16, 64],
         help="of clients; default: 1,16,64",
     )
-    option(
-        "--tokamak",
-        type=Path,
-        default=REPO / "target/release/tokamak",
-        help="default: target/release/tokamak",
-    )
-    option(
-        "--out",
-        type=Path,
-        help="directory of the record; default: bench/results/proxy-<date>-<commit>",
-    )
     chosen = parser.parse_args(arguments)
-    out = chosen.out or REPO / "bench/results" / f"proxy-{date.today()}-{commit()}"
-    signal.signal(signal.SIGTERM, stop_politely)
-    signal.signal(signal.SIGALRM, stop_politely)
-    signal.alarm(
-        120 + 2 * chosen.rounds * (len(chosen.connections) + 1) * len(WAYS) * (chosen.seconds + 1)
-    )
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tokamak-proxy-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
+    runs = chosen.rounds * (len(chosen.connections) + 1) * len(WAYS)
+    program.begin(chosen.out, 120 + 2 * runs * (chosen.seconds + 1))
+    with program.workshop("proxy") as directory:
         try:
             with Scene(directory, chosen) as scene:
-                found = record.write(out / "proxy.csv", Row, rows(scene))
+                found = record.write(chosen.out / "proxy.csv", Row, rows(scene))
                 for way in WAYS:
                     scene.wait(way)
         except CannotRun as failure:
             print(failure, file=sys.stderr)
             return 1
-    page = f"# A FastCGI connection, kept and not\n\n{table(found)}\n\n```\n{text(chosen.tokamak.resolve())}\n```\n"
-    (out / "summary.md").write_text(page)
-    print(page)
-    print(f"written to {out}")
-    return 0
+    title = "# A FastCGI connection, kept and not"
+    page = f"{title}\n\n{table(found)}\n\n```\n{text(chosen.tokamak)}\n```\n"
+    return program.end(chosen.out, page)

@@ -19,6 +19,8 @@ NAME = "report.html"
 PARTS = "parts.csv"
 CONTEST = "run"
 """The part whose record the plots are made from."""
+GOOD, MISSED = "good", "good, and a bar was missed"
+"""How a part ends that has measured."""
 PLOTTED = 64
 """Connections of the plots, or as many as a scenario has below it."""
 
@@ -154,7 +156,7 @@ def parts(directory: Path) -> list[str]:
     found = list(csv.DictReader(told.read_text().splitlines())) if told.exists() else []
     shown = []
     for part in found:
-        if part["part"] == CONTEST and part["outcome"] == "good":
+        if part["part"] == CONTEST and part["outcome"] == GOOD:
             continue
         page = directory / part["part"] / "summary.md"
         outcome = part["outcome"]
@@ -163,7 +165,7 @@ def parts(directory: Path) -> list[str]:
             if page.exists()
             else f"<p>{escape(outcome)}</p>"
         )
-        bad = "" if outcome == "good" else f" — {outcome}"
+        bad = "" if outcome == GOOD else f" — {outcome}"
         shown.append(fold(f"{part['part']}: {part['about']}{bad}", body, is_open=bool(bad)))
     return shown
 

@@ -5,25 +5,20 @@ in front of php-fpm; and Tokamak's own PHP workers.
 
 import argparse
 import os
-import signal
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from string import Template
 
-from . import load, options, peers, record
+from . import load, options, peers, program, record
 from .bars import Verdict
 from .contest import CannotRun, answer, say
-from .main import stop_politely
 from .process import Server, free_port
-from .sites import REPO
 from .stage import Stage
-from .versions import commit, text
+from .versions import text
 
 ANSWER = b"123"
 PHP = b'<?php echo "123" ?>'
@@ -59,7 +54,9 @@ server.max-keep-alive-requests = 1000000000
 server.max-keep-alive-idle = 75
 server.errorlog = "$dir/lighttpd.log"
 $$HTTP["url"] == "/index.php" { fastcgi.server = (".php" => (("socket" => "$dir/checked.sock"))) }
-$$HTTP["url"] == "/unchecked.php" { fastcgi.server = (".php" => (("socket" => "$dir/unchecked.sock"))) }
+$$HTTP["url"] == "/unchecked.php" {
+    fastcgi.server = (".php" => (("socket" => "$dir/unchecked.sock")))
+}
 $$HTTP["url"] == "/script.lua" { fastcgi.server = (".lua" => (("socket" => "$dir/lua.sock"))) }
 $$HTTP["url"] == "/magnet" { magnet.attract-raw-url-to = ("$dir/magnet.lua") }
 """
@@ -111,7 +108,11 @@ POOLS = {"checked": 1, "unchecked": 0}
 """Who looks at the script's file at every request, as everybody did in 2006, and who never does."""
 
 LUA_PROGRAM = 'print("Content-Type: text/html\\r\\n\\r\\n", "123")\n'
-LUA_IN_THE_SERVER = 'lighty.r.resp_header["Content-Type"] = "text/html"\nlighty.r.resp_body.set("123")\nreturn 200\n'
+LUA_IN_THE_SERVER = """\
+lighty.r.resp_header["Content-Type"] = "text/html"
+lighty.r.resp_body.set("123")
+return 200
+"""
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ class Scene(Stage):
         (self.directory / "lighttpd.log").chmod(0o666)
         self.ports = {name: free_port() for name in (*CHAINS, OWN)}
         self.write("php.ini", peers.PHP_INI)
-        tokamak = f"{self.chosen.tokamak.resolve()}"
+        tokamak = f"{self.chosen.tokamak}"
         pool = peers.as_root("user = www-data\ngroup = www-data")
         pools = {
             name: self.fill(POOL, name=name, user=pool, looks=looks)
@@ -292,7 +293,8 @@ def rows(scene: Scene) -> Iterator[Row]:
                 seen.bad_status + seen.socket_errors + seen.timeouts,
             )
             say(
-                f"round {row.round}: {chain}, {step.what}: {row.rate:.0f}/s, {row.cpu_us:.1f} µs, {row.errors} errors"
+                f"round {row.round}: {chain}, {step.what}: {row.rate:.0f}/s,"
+                f" {row.cpu_us:.1f} µs, {row.errors} errors"
             )
             yield row
 
@@ -356,42 +358,22 @@ def verdicts(found: list[Row]) -> list[Verdict]:
 
 def run(arguments: list[str]) -> int:
     """Measures, and writes a record. Fails if the order is another one."""
-    parser = argparse.ArgumentParser(prog="bench/set-up", description=__doc__)
+    parser = options.measurement("set-up", __doc__)
     option = parser.add_argument
     option("--rounds", type=options.positive, default=7, help="default: 7")
     option("--seconds", type=options.positive, default=2, help="of each run; default: 2")
-    option(
-        "--tokamak",
-        type=Path,
-        default=REPO / "target/release/tokamak",
-        help="default: target/release/tokamak",
-    )
-    option(
-        "--out",
-        type=Path,
-        help="directory of the record; default: bench/results/set-up-<date>-<commit>",
-    )
     chosen = parser.parse_args(arguments)
-    out = chosen.out or REPO / "bench/results" / f"set-up-{date.today()}-{commit()}"
-    signal.signal(signal.SIGTERM, stop_politely)
-    signal.signal(signal.SIGALRM, stop_politely)
-    signal.alarm(120 + 2 * chosen.rounds * len(ways()) * (chosen.seconds + 1))
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tokamak-set-up-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
+    program.begin(chosen.out, 120 + 2 * chosen.rounds * len(ways()) * (chosen.seconds + 1))
+    with program.workshop("set-up") as directory:
         try:
             with Scene(directory, chosen) as scene:
-                found = record.write(out / "set-up.csv", Row, rows(scene))
+                found = record.write(chosen.out / "set-up.csv", Row, rows(scene))
                 scene.check()
         except CannotRun as failure:
             print(failure, file=sys.stderr)
             return 1
     said = verdicts(found)
     lines = "\n".join(verdict.line() for verdict in said)
-    about = text(chosen.tokamak.resolve())
-    page = f"# What of a request is set-up\n\n{table(found)}\n\n```\n{lines}\n```\n\n```\n{about}\n```\n"
-    (out / "summary.md").write_text(page)
-    print(page)
-    print(f"written to {out}")
-    return 1 if any(verdict.reached is False for verdict in said) else 0
+    parts = ["# What of a request is set-up", table(found), f"```\n{lines}\n```"]
+    page = "\n\n".join([*parts, f"```\n{text(chosen.tokamak)}\n```"]) + "\n"
+    return program.end(chosen.out, page, all(verdict.reached for verdict in said))

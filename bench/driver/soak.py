@@ -1,25 +1,20 @@
 """Half an hour of visitors at once, logged in and anonymous: does one of them ever see another
 one's name?"""
 
-import argparse
 import http.client
 import random
-import signal
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 
-from . import options, peers, process, record, status
+from . import options, peers, process, program, record, status
 from .contest import CannotRun, Entry, alone, say
-from .main import stop_politely
-from .sites import REPO, SCENARIOS
-from .versions import commit, text
+from .sites import SCENARIOS
+from .versions import text
 from .visitors import Visitor, Wrong
 
 MODES = ("sealed", "worker", "classic")
@@ -98,7 +93,10 @@ def make_careless(files: Path) -> None:
     """A mistake that is made everywhere: what is asked for often is kept in a static variable."""
     controller = files / "src/Controller.php"
     good = "$name = $request->hasPreviousSession() ? $request->getSession()->get('name') : null;"
-    bad = "static $name; if ($request->hasPreviousSession()) { $name ??= $request->getSession()->get('name'); }"
+    bad = (
+        "static $name; if ($request->hasPreviousSession())"
+        " { $name ??= $request->getSession()->get('name'); }"
+    )
     source = controller.read_text()
     if good not in source:
         raise CannotRun(
@@ -138,7 +136,8 @@ def minutes(entry: Entry, crowd: Crowd, seconds: int, between: int) -> Iterator[
         time.sleep(min(between, seconds - passed))
         minute = look(entry, crowd, time.monotonic() - began)
         say(
-            f"{minute.seconds} s: {minute.requests} requests, {minute.wrong} wrong, {minute.lost} lost, {minute.private_kib} KiB"
+            f"{minute.seconds} s: {minute.requests} requests, {minute.wrong} wrong,"
+            f" {minute.lost} lost, {minute.private_kib} KiB"
         )
         yield minute
 
@@ -151,12 +150,14 @@ def page(rows: list[Minute], crowd: Crowd, what: str, about: str) -> str:
     shown = "\n".join(f"- {line}" for line in (crowd.wrong + crowd.lost)[:MOST_SHOWN])
     return f"""# Soak, {what}
 
-{crowd.size} visitors at once, every other one logged in, for {last.seconds} s: {crowd.seen().total()} requests.
+{crowd.size} visitors at once, every other one logged in, for {last.seconds} s:
+{crowd.seen().total()} requests.
 
 - another visitor's name or session seen: **{leaks}**
 - other wrong answers: {len(crowd.wrong) - leaks}
 - requests without an answer: {len(crowd.lost)}
-- memory that the workers hold alone: {rows[0].private_kib} KiB at first, {last.private_kib} KiB at last
+- memory that the workers hold alone: {rows[0].private_kib} KiB at first, {last.private_kib} KiB at
+  last
 - workers: {rows[0].pids} at first, {last.pids} at last
 
 {shown}
@@ -173,7 +174,7 @@ def page(rows: list[Minute], crowd: Crowd, what: str, about: str) -> str:
 
 def run(arguments: list[str]) -> int:
     """Soaks, and writes a record. Fails if anything was wrong."""
-    parser = argparse.ArgumentParser(prog="bench/soak", description=__doc__)
+    parser = options.measurement("soak", __doc__)
     option = parser.add_argument
     option("--minutes", type=float, default=30.0, help="default: 30")
     option("--visitors", type=options.positive, default=16, help="at once; default: 16")
@@ -184,36 +185,19 @@ def run(arguments: list[str]) -> int:
         help="plant a mistake in the application: it keeps a name in a static variable",
     )
     option("--seed", type=int, default=1, help="of what visitors do; default: 1")
-    option(
-        "--tokamak",
-        type=Path,
-        default=REPO / "target/release/tokamak",
-        help="default: target/release/tokamak",
-    )
-    option(
-        "--out",
-        type=Path,
-        help="directory of the record; default: bench/results/soak-<date>-<commit>",
-    )
     chosen = parser.parse_args(arguments)
     seconds = round(chosen.minutes * 60)
-    out = chosen.out or REPO / "bench/results" / f"soak-{date.today()}-{commit()}"
-    tokamak = chosen.tokamak.resolve()
-    signal.signal(signal.SIGTERM, stop_politely)
-    signal.signal(signal.SIGALRM, stop_politely)
-    signal.alarm(seconds + 180)
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tokamak-soak-") as directory:
-        Path(directory).chmod(0o755)
-        choice = peers.Choice(0, chosen.visitors, tokamak, "auto")
+    program.begin(chosen.out, seconds + 180)
+    with program.workshop("soak") as directory:
+        choice = peers.Choice(0, chosen.visitors, chosen.tokamak, "auto")
         edit = make_careless if chosen.careless else lambda files: None
         try:
             with alone(
-                f"tokamak-{chosen.mode}", SCENARIOS["symfony-json"], choice, Path(directory), edit
+                f"tokamak-{chosen.mode}", SCENARIOS["symfony-json"], choice, directory, edit
             ) as entry:
                 with Crowd(entry.place.port, chosen.visitors, chosen.seed) as crowd:
                     rows = record.write(
-                        out / "soak.csv",
+                        chosen.out / "soak.csv",
                         Minute,
                         minutes(entry, crowd, seconds, min(60, max(1, seconds // 5))),
                     )
@@ -221,8 +205,8 @@ def run(arguments: list[str]) -> int:
             print(failure, file=sys.stderr)
             return 1
     what = f"{chosen.mode} mode" + (", the application with a mistake" if chosen.careless else "")
-    summary = page(rows, crowd, what, text(tokamak))
-    (out / "summary.md").write_text(summary)
-    print(summary)
-    print(f"written to {out}")
-    return 1 if crowd.wrong or crowd.lost or not crowd.seen() else 0
+    if not crowd.seen():
+        print("nobody was answered", file=sys.stderr)
+        return 1
+    summary = page(rows, crowd, what, text(chosen.tokamak))
+    return program.end(chosen.out, summary, not crowd.wrong and not crowd.lost)

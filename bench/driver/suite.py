@@ -1,24 +1,23 @@
 """Everything there is to measure, one after the other, into one directory with one page."""
 
 import argparse
-import csv
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from . import report
+from . import contention, options, program, record, report
 from .contest import say
-from .main import stop_politely
 from .sites import REPO
 from .versions import commit
 
-QUICK_SECONDS = 300
-"""What all of `--quick` may take. What would begin later is left out."""
+QUICK_SECONDS, SPARE_SECONDS = 275, 25
+"""What all of `--quick` is planned to take, and what it may take beyond: five minutes together."""
+RESERVE = 12
+"""Seconds in which one that was told to end in time stops its servers and writes its summary."""
 PATIENCE = 60
 """Seconds that a measurement gets to stop its servers."""
 QUICK_PEERS = (
@@ -29,7 +28,8 @@ QUICK_PEERS = (
 QUICK_LATENCY_PEERS = (
     "nginx-fpm tokamak-classic tokamak-worker tokamak-sealed go nginx-lua tokamak-lua"
 )
-QUICK_SCENARIOS = "empty php-http php-redis lua-empty lua-http cached-page symfony-json wordpress"
+# The last ones are left out where there is no time.
+QUICK_SCENARIOS = "empty php-http php-redis symfony-json wordpress lua-empty lua-http cached-page"
 
 
 @dataclass(frozen=True)
@@ -38,72 +38,126 @@ class Part:
 
     name: str
     about: str
+    seconds: int
+    """What it takes with `--quick` on a machine that does nothing else."""
     quick: str
-    """What it is told so that it takes seconds."""
+    """What it is told so that it takes no longer."""
     limit: int
-    """Seconds after which it is stopped; a quick one sooner."""
+    """Seconds after which one that is not quick is stopped."""
     full: str = ""
-    quick_limit: int = 60
+    is_bounded: bool = False
+    """Whether it can be told to end in time, with less measured (`--within`)."""
+    has_build: bool = True
+    """Whether it measures the build of `--tokamak`."""
 
 
+CONTEST = Part(
+    report.CONTEST,
+    "requests, all servers",
+    127,
+    f"--peers {QUICK_PEERS.replace(' ', ',')} --scenario {QUICK_SCENARIOS.replace(' ', ',')}"
+    " --rounds 2 --seconds 1 --settle 1 --connections 64 --children 4"
+    " --footprints empty --orientation empty",
+    limit=3 * 3600,
+    full="--rounds 3",
+    is_bounded=True,
+)
+LATENCY = Part(
+    "latency",
+    "how long do requests wait, at half load and with many clients?",
+    35,
+    f"--peers {QUICK_LATENCY_PEERS.replace(' ', ',')} --rounds 1 --seconds 0.3 --children 4",
+    limit=3600,
+    full="--rounds 3",
+    is_bounded=True,
+)
 PARTS = (
     Part(
-        report.CONTEST,
-        "requests, all servers",
-        f"--peers {QUICK_PEERS.replace(' ', ',')} --scenario {QUICK_SCENARIOS.replace(' ', ',')}"
-        " --rounds 2 --seconds 1 --settle 1 --connections 64 --children 4"
-        " --footprints empty --orientation empty",
-        limit=3 * 3600,
-        full="--rounds 3",
-        quick_limit=260,
+        "many-cores",
+        "what would 64 processors do, by a model?",
+        1,
+        "--checks",
+        limit=300,
+        full="--image {place}/curve.svg",
+        has_build=False,
     ),
     Part(
-        "latency",
-        "how long do requests wait, at half load and with many clients?",
-        f"--peers {QUICK_LATENCY_PEERS.replace(' ', ',')} --rounds 1 --seconds 0.5 --children 4",
-        limit=3600,
-        full="--rounds 3",
+        "roll-back",
+        "what does a roll-back cost, page by page?",
+        6,
+        "--rounds 2 --image {place}/curve.svg",
+        limit=300,
+        full="--image {place}/curve.svg",
+        has_build=False,
+    ),
+    Part(
+        "contention",
+        "which lines of the queue go from processor to processor?",
+        10,
+        "--rounds 1 --lines 20 --most 1 --program {contention}",
+        limit=1200,
+        full="--program {contention}",
+        has_build=False,
     ),
     Part(
         "survive",
         "what is lost when backends are killed under load?",
+        6,
         "--requests 30000 --kills 2 --away 0.3",
         limit=1800,
     ),
     Part(
         "soak",
         "does a visitor see another one's name?",
-        "--careless --minutes 0.1",
+        9,
+        "--careless --minutes 0.06",
         limit=1200,
         full="--careless --minutes 10",
     ),
-    Part("memory", "does a sealed server grow?", "--requests 10000", limit=1800),
+    Part("memory", "does a sealed server grow?", 9, "--requests 10000", limit=1800),
     Part(
         "connections",
         "what does connecting to a database cost?",
+        26,
         "--rounds 1 --seconds 1",
         limit=900,
     ),
     Part(
         "proxy",
         "what does a kept FastCGI connection save?",
+        12,
         "--rounds 1 --seconds 1 --connections 16",
         limit=900,
     ),
     Part(
         "personalised",
         "what do a cache in the process and affinity bring?",
+        18,
         "--rounds 1 --seconds 1 --clients 10 --users 20000",
         limit=2400,
     ),
     Part(
         "set-up",
         "what of a request is set-up, in 2006 and now?",
+        16,
         "--rounds 1 --seconds 1",
         limit=900,
     ),
+    LATENCY,
+    CONTEST,
 )
-"""On a busy machine `--quick` leaves out the last ones."""
+"""Those that can be told to end in time come last, so that a slow machine shortens them and leaves
+nobody out."""
+APART = {
+    "all": "runs the others",
+    "before-after": "needs a second build",
+    "check": "reads a record",
+    "guard": "counts, and is a part of `make test`",
+    "lua": "runs the contest with some of its rows",
+    "readme-table": "reads a record",
+    "report": "reads a record",
+}
+"""The programs that are no part, and why."""
 
 
 @dataclass(frozen=True)
@@ -116,19 +170,13 @@ class Outcome:
     outcome: str
 
 
-def command(part: Part, is_quick: bool, tokamak: Path, out: Path) -> list[str]:
+def command(part: Part, words: str, chosen: argparse.Namespace) -> list[str]:
     """Its command line. The contest's record is the directory's own, each other one is below it."""
-    told = (part.quick if is_quick else part.full).split()
-    place = out if part.name == report.CONTEST else out / part.name
-    return [
-        sys.executable,
-        f"{REPO}/bench/{part.name}",
-        *told,
-        "--tokamak",
-        f"{tokamak}",
-        "--out",
-        f"{place}",
-    ]
+    place = chosen.out if part is CONTEST else chosen.out / part.name
+    told = words.format(place=place, contention=chosen.contention).split()
+    if part.has_build:
+        told += ["--tokamak", f"{chosen.tokamak}"]
+    return [sys.executable, f"{REPO}/bench/{part.name}", *told, "--out", f"{place}"]
 
 
 def supervise(words: list[str], log: Path, limit: float) -> str:
@@ -147,24 +195,44 @@ def supervise(words: list[str], log: Path, limit: float) -> str:
                 except subprocess.TimeoutExpired:
                     child.kill()
                     child.wait()
-    if status == 0:
+    if status in (0, program.MISSED):
         log.unlink()
-        return "good"
+        return report.GOOD if status == 0 else report.MISSED
     return f"ended with status {status}, see {log.name}"
 
 
-def outcomes(parts: list[Part], is_quick: bool, tokamak: Path, out: Path) -> Iterator[Outcome]:
+def limits(parts: Sequence[Part], left: float) -> tuple[float, float]:
+    """Seconds that the first of these may take at most, and that it should take if it is bounded.
+    The bounded ones behind it can do with half of their time."""
+    first, others = parts[0], parts[1:]
+    least = sum(part.seconds / (2 if part.is_bounded else 1) for part in others)
+    share = left * first.seconds / sum(part.seconds for part in parts)
+    return left + SPARE_SECONDS - least, share - RESERVE
+
+
+def quick_words(parts: Sequence[Part], left: float) -> tuple[str, float]:
+    """What the first of these is told, and the limit on its time."""
+    limit, share = limits(parts, left)
+    part = parts[0]
+    bound = f" --within {max(1, round(share))}" if part.is_bounded else ""
+    return part.quick + bound, limit
+
+
+def outcomes(chosen: argparse.Namespace) -> Iterator[Outcome]:
     """All of them in turn. One that fails does not end the others."""
     begun = time.monotonic()
-    for part in parts:
+    for place, part in enumerate(chosen.parts):
         left = QUICK_SECONDS - (time.monotonic() - begun)
-        limit = min(part.quick_limit, left) if is_quick else part.limit
-        if limit < 5:
+        words, limit = part.full, float(part.limit)
+        if chosen.quick:
+            words, limit = quick_words(chosen.parts[place:], left)
+        if limit < part.seconds / 2:
             yield Outcome(part.name, part.about, 0.0, "left out: no time was left")
             continue
         say(f"{part.name}: {part.about}")
         since = time.monotonic()
-        ended = supervise(command(part, is_quick, tokamak, out), out / f"{part.name}.log", limit)
+        log = chosen.out / f"{part.name}.log"
+        ended = supervise(command(part, words, chosen), log, limit)
         took = round(time.monotonic() - since, 1)
         say(f"{part.name}: {ended}, {took} s")
         yield Outcome(part.name, part.about, took, ended)
@@ -175,24 +243,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/all", description=__doc__)
     option = parser.add_argument
     known = [part.name for part in PARTS]
-    option("--quick", action="store_true", help=f"all kinds, short: {QUICK_SECONDS // 60} minutes")
+    option("--quick", action="store_true", help="all kinds, short: five minutes")
     option("--only", default=",".join(known), help=f"some of {','.join(known)}; default: all")
-    option(
-        "--tokamak",
-        type=Path,
-        default=REPO / "target/release/tokamak",
-        help="default: target/release/tokamak",
-    )
-    option(
-        "--out",
-        type=Path,
-        help="directory of the results; default: bench/results/all-<date>-<commit>",
-    )
+    options.of_build(parser)
+    about = "directory of the results; default: bench/results/all-<date>-<commit>, or quick-…"
+    option("--out", type=Path, help=about)
     chosen = parser.parse_args(arguments)
     chosen.parts = [part for part in PARTS if part.name in chosen.only.split(",")]
     if len(chosen.parts) != len(chosen.only.split(",")):
         parser.error(f"--only {chosen.only}: some of {', '.join(known)}")
-    chosen.tokamak = chosen.tokamak.resolve()
     if not chosen.tokamak.exists():
         parser.error(f"{chosen.tokamak} does not exist: build it with `make build`")
     kind = "quick" if chosen.quick else "all"
@@ -201,19 +260,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def run(arguments: list[str]) -> int:
-    """Measures everything, and writes the page."""
+    """Measures everything, and writes the page. Fails if something could not be measured."""
     chosen = parse(arguments)
-    signal.signal(signal.SIGTERM, stop_politely)
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    found = []
-    with (chosen.out / report.PARTS).open("w", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["part", "about", "seconds", "outcome"])
-        for one in outcomes(chosen.parts, chosen.quick, chosen.tokamak, chosen.out):
-            rows.writerow([one.part, one.about, one.seconds, one.outcome])
-            file.flush()
-            found.append(one)
+    program.begin(chosen.out)
+    # Before the time counts.
+    needs_it = any(part.name == "contention" for part in chosen.parts)
+    chosen.contention = contention.build() if needs_it else None
+    found = record.write(chosen.out / report.PARTS, Outcome, outcomes(chosen))
     for one in found:
         print(f"{one.part:14}{one.seconds:8.1f} s  {one.outcome}")
     print(f"read {report.write(chosen.out)}")
-    return 0 if all(one.outcome == "good" for one in found) else 1
+    return 0 if all(one.outcome in (report.GOOD, report.MISSED) for one in found) else 1

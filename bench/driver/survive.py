@@ -13,23 +13,19 @@ import random
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from datetime import date
 from multiprocessing.sharedctypes import SynchronizedArray
 from pathlib import Path
 from string import Template
 
-from . import options, peers, record
+from . import options, peers, program, record
 from .contest import CannotRun, say
-from .main import stop_politely
 from .process import Server, free_port
-from .sites import REPO
 from .stage import Stage
-from .versions import commit, text
+from .versions import text
 
 READY_SECONDS = 20
 MOST_SHOWN = 20
@@ -153,7 +149,8 @@ def request(key: int, number: str, is_post: bool) -> tuple[bytes, bytes]:
     """A request, and its answer behind the name of the php-fpm."""
     target = f"/index.php?key={key}&n={number}"
     if is_post:
-        text = f"POST {target} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: {len(number)}\r\n\r\n{number}"
+        head = f"POST {target} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n"
+        text = f"{head}Content-Length: {len(number)}\r\n\r\n{number}"
         return text.encode(), f" {target} {number}".encode()
     return f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), f" {target} ".encode()
 
@@ -295,7 +292,7 @@ class Scene(Stage):
         configuration.write_text(
             Template(TOKAMAK).substitute(values, user=peers.as_root('user = "www-data"'))
         )
-        command = [f"{self.chosen.tokamak.resolve()}", "serve", "--config", f"{configuration}"]
+        command = [f"{self.chosen.tokamak}", "serve", "--config", f"{configuration}"]
         self.front.start(command, self.environment(), self.directory / "tokamak.log")
         self.wait()
 
@@ -394,10 +391,12 @@ def page(
     """The record for a reader."""
     shown = "\n".join(f"- {line}" for line in said[:MOST_SHOWN])
     posts = chosen.requests // 10
-    return f"""# {tally.requests} requests over {chosen.backends} php-fpm, {chosen.victims} of them killed {chosen.kills} times
+    title = f"{tally.requests} requests over {chosen.backends} php-fpm"
+    return f"""# {title}, {chosen.victims} of them killed {chosen.kills} times
 
-{chosen.clients} clients, every tenth request a POST; {chosen.children} connections to each php-fpm, kept; requests are bound to a php-fpm by
-`affinity = "query:key"`. The victims are killed (`SIGKILL`, all processes) one after the other, and start again {chosen.away} s later.
+{chosen.clients} clients, every tenth request a POST; {chosen.children} connections to each php-fpm,
+kept; requests are bound to a php-fpm by `affinity = "query:key"`. The victims are killed
+(`SIGKILL`, all processes) one after the other, and start again {chosen.away} s later.
 
 | | |
 | --- | ---: |
@@ -421,11 +420,7 @@ def page(
 
 def run(arguments: list[str]) -> int:
     """Kills, counts, and writes a record. Fails if anybody noticed."""
-    parser = argparse.ArgumentParser(
-        prog="bench/survive",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = options.measurement("survive", __doc__)
     option = parser.add_argument
     option("--requests", type=options.positive, default=1_000_000, help="default: 1000000")
     option("--backends", type=options.positive, default=8, help="default: 8")
@@ -437,38 +432,23 @@ def run(arguments: list[str]) -> int:
     option("--clients", type=options.positive, default=16, help="default: 16")
     option("--children", type=options.positive, default=3, help="of each php-fpm; default: 3")
     option("--keys", type=options.positive, default=1000, help="default: 1000")
-    option(
-        "--tokamak",
-        type=Path,
-        default=REPO / "target/release/tokamak",
-        help="default: target/release/tokamak",
-    )
-    option(
-        "--out",
-        type=Path,
-        help="directory of the record; default: bench/results/survive-<date>-<commit>",
-    )
     chosen = parser.parse_args(arguments)
-    out = chosen.out or REPO / "bench/results" / f"survive-{date.today()}-{commit()}"
-    signal.signal(signal.SIGTERM, stop_politely)
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tokamak-survive-") as directory:
-        Path(directory).chmod(0o755)
+    program.begin(chosen.out)
+    with program.workshop("survive") as directory:
         try:
-            with Scene(Path(directory), chosen) as scene:
+            with Scene(directory, chosen) as scene:
                 began = time.monotonic()
-                tally, said = load(scene, out)
+                tally, said = load(scene, chosen.out)
                 seconds, repeated = time.monotonic() - began, scene.repeated()
         except CannotRun as failure:
             print(failure, file=sys.stderr)
             return 1
-    summary = page(tally, repeated, seconds, chosen, said, text(chosen.tokamak.resolve()))
-    (out / "summary.md").write_text(summary)
-    print(summary)
-    print(f"written to {out}")
-    return (
-        1 if tally.wrong or tally.failed or tally.strayed or repeated or not tally.requests else 0
-    )
+    if not tally.requests:
+        print("nobody was answered", file=sys.stderr)
+        return 1
+    summary = page(tally, repeated, seconds, chosen, said, text(chosen.tokamak))
+    noticed = tally.wrong or tally.failed or tally.strayed or repeated
+    return program.end(chosen.out, summary, not noticed)
 
 
 def load(scene: Scene, out: Path) -> tuple[Tally, list[str]]:

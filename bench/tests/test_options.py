@@ -23,7 +23,8 @@ class Options(unittest.TestCase):
 
     def test_a_plan(self):
         plan, choice, out = options.parse(
-            "--scenario empty --peers nginx-fpm,apache-modphp --connections 1,64 --rounds 2 --seconds 1 --out x".split()
+            "--scenario empty --peers nginx-fpm,apache-modphp --connections 1,64 --rounds 2"
+            " --seconds 1 --out x".split()
         )
         self.assertEqual((plan.scenarios, plan.peers), (["empty"], ["nginx-fpm", "apache-modphp"]))
         self.assertEqual(

@@ -39,7 +39,8 @@ class Memory(unittest.TestCase):
     def test_only_private_pages_count(self):
         rollup = (
             "5581c0000000-7ffd00000000 ---p 00000000 00:00 0    [rollup]\n"
-            "Rss:  900 kB\nShared_Clean:  500 kB\nPrivate_Clean:  30 kB\nPrivate_Dirty:  70 kB\nPrivate_Hugetlb: 5 kB\n"
+            "Rss:  900 kB\nShared_Clean:  500 kB\nPrivate_Clean:  30 kB\nPrivate_Dirty:  70 kB\n"
+            "Private_Hugetlb: 5 kB\n"
         )
         self.assertEqual(process.parse_private_kib(rollup), 100)
 
@@ -47,7 +48,8 @@ class Memory(unittest.TestCase):
 class Held(unittest.TestCase):
     def test_libraries_and_the_queue_do_not_count(self):
         def mapping(name, kib):
-            return f"7f00-7f01 rw-p 00000000 00:01 7    {name}\nRss: 999 kB\nPss:    {kib} kB\nVmFlags: rd wr\n"
+            head = f"7f00-7f01 rw-p 00000000 00:01 7    {name}\n"
+            return f"{head}Rss: 999 kB\nPss:    {kib} kB\nVmFlags: rd wr\n"
 
         names = (
             "/memfd:tokamak-image (deleted)",
@@ -91,7 +93,8 @@ class Wrk(unittest.TestCase):
 
 class Perf(unittest.TestCase):
     def test_counts(self):
-        lines = "# started\n\n123456,,raw_syscalls:sys_enter,999,100.00,,\n42,,context-switches:u,999,100.00,,\n"
+        lines = "# started\n\n123456,,raw_syscalls:sys_enter,999,100.00,,\n"
+        lines += "42,,context-switches:u,999,100.00,,\n"
         self.assertEqual(counters.parse(lines), {counters.SYSCALLS: 123456, counters.SWITCHES: 42})
 
     def test_switches_may_not_be_counted(self):
