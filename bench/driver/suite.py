@@ -16,8 +16,9 @@ from .versions import commit
 
 QUICK_SECONDS, SPARE_SECONDS = 275, 25
 """What all of `--quick` is planned to take, and what it may take beyond: five minutes together."""
-RESERVE = 12
-"""Seconds in which one that was told to end in time stops its servers and writes its summary."""
+MEASURING = 0.92
+"""The part of its time in which one measures that is told to end in time. In the rest it stops its
+servers and writes its summary."""
 PATIENCE = 60
 """Seconds that a measurement gets to stop its servers."""
 QUICK_PEERS = (
@@ -207,7 +208,7 @@ def limits(parts: Sequence[Part], left: float) -> tuple[float, float]:
     first, others = parts[0], parts[1:]
     least = sum(part.seconds / (2 if part.is_bounded else 1) for part in others)
     share = left * first.seconds / sum(part.seconds for part in parts)
-    return left + SPARE_SECONDS - least, share - RESERVE
+    return left + SPARE_SECONDS - least, share * MEASURING
 
 
 def quick_words(parts: Sequence[Part], left: float) -> tuple[str, float]:
