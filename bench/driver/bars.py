@@ -14,7 +14,8 @@ DEPTHS = ("tokamak-sealed-plugins", "tokamak-sealed-core")
 """Shallower images of the same application: what they cost is told, but nobody is advised to
 take them for speed."""
 LOGGING = "tokamak-classic-log"
-OURS = (CLASSIC, WORKER, SEALED, LOGGING)
+ASYNC = "tokamak-async"
+OURS = (CLASSIC, WORKER, ASYNC, SEALED, LOGGING)
 LUA = "tokamak-lua"
 LUA_FCGI = ("tokamak-lua-fcgi", "tokamak-lua-fcgi-multiplex")
 LUA_PEERS = ("nginx-lua", "lighttpd-magnet")
@@ -241,6 +242,29 @@ def lua_asking(rows: Rows) -> list[Verdict]:
     ]
 
 
+ASYNC_BARS = (
+    # Scenario, beside whom, how many times their requests/s at least.
+    ("php-http", GO, 1.3),
+    ("php-redis", GO, 1.15),
+    ("php-mysql", WORKER, 1.0),
+    ("php-pgsql", WORKER, 1.0),
+    ("empty", WORKER, 0.95),
+)
+
+
+def asking_at_once(rows: Rows) -> list[Verdict]:
+    """A process that serves others while one of its requests waits."""
+    return [
+        at_least(
+            f"{ASYNC}: at least {limit} times the requests/s of {peer}"
+            f" ({scenario}, 64 connections)",
+            rows.ratio(scenario, 64, ASYNC, peer, "rate"),
+            limit,
+        )
+        for scenario, peer, limit in ASYNC_BARS
+    ]
+
+
 def lua_over_fastcgi(rows: Rows) -> list[Verdict]:
     """The way over FastCGI, with Lua at its end."""
     bar = f"at least 2.5 times the requests/s of {BASE} (empty, 64 connections)"
@@ -326,6 +350,7 @@ def verdicts(rows: Rows) -> list[Verdict]:
         wordpress(rows),
         *lua_empty(rows),
         *lua_asking(rows),
+        *asking_at_once(rows),
         *lua_over_fastcgi(rows),
         cached_page(rows),
         percentiles(rows),

@@ -12,7 +12,6 @@ from functools import partial
 
 from . import load, options, peers, program, record
 from .contest import CannotRun, Entry, enter, say, wait_until_ready
-from .database import PASSWORD
 from .databases import Databases
 from .sites import REPO, Scenario, Site
 from .versions import text
@@ -132,10 +131,7 @@ def run(arguments: list[str]) -> int:
         entries: dict[Way, Entry] = {}
         try:
             with Databases(directory) as databases:
-                (files / "places.php").write_text(
-                    f"<?php\n\nconst PASSWORD = '{PASSWORD}';\n"
-                    f"const PLACES = {php_array(databases.places())};\n"
-                )
+                databases.tell(files)
                 for number, way in enumerate(WAYS):
                     sealed = {way.peer: f'boot = "$root/{way.boot}"'}
                     site = Site("connections", files, ".", "", sealed, front_controller=False)
@@ -155,8 +151,3 @@ def run(arguments: list[str]) -> int:
                 entry.server.stop()
     page = f"# One query a request\n\n{table(found)}\n\n```\n{text(chosen.tokamak)}\n```\n"
     return program.end(chosen.out, page)
-
-
-def php_array(values: dict[str, str]) -> str:
-    """As PHP writes it; none of the values has a quote."""
-    return "[" + ", ".join(f"'{key}' => '{value}'" for key, value in values.items()) + "]"

@@ -54,6 +54,15 @@ def postgresql_programs() -> Path:
     return max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/bin"))
 
 
+def install(files: Path, directory: Path) -> "Databases":
+    """Starts them for a site whose scripts ask them."""
+    directory.mkdir()
+    directory.chmod(0o755)
+    databases = Databases(directory).__enter__()
+    databases.tell(files)
+    return databases
+
+
 class Databases(Stage):
     """The three servers. Leaving the `with` block ends them."""
 
@@ -80,6 +89,17 @@ class Databases(Stage):
             "pgsql": f"pgsql:host={home}/pgsql;dbname=bench",
             "redis": f"{home}/redis/socket",
         }
+
+    def tell(self, files: Path) -> None:
+        """Writes down for PHP how to find them and to get in."""
+        # None of the values has a quote.
+        places = ", ".join(f"'{name}' => '{place}'" for name, place in self.places().items())
+        text = f"<?php\n\nconst PASSWORD = '{PASSWORD}';\nconst PLACES = [{places}];\n"
+        (files / "places.php").write_text(text)
+
+    def cpu_seconds(self) -> float:
+        """Processor time so far, of all of them."""
+        return sum(server.cpu_seconds() for server in self.servers.values())
 
     def launch(self, name: str, command: list[str]) -> None:
         """Starts one of them."""

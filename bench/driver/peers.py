@@ -328,7 +328,9 @@ mode = "sealed"
 """
 
 
-def tokamak(place: Place, mode: str, access_log: bool = False) -> list[list[str]]:
+def tokamak(
+    place: Place, mode: str, access_log: bool = False, workers: str | None = None
+) -> list[list[str]]:
     """This server, as `tokamak serve` starts it."""
     command = [f"{place.choice.tokamak}", "serve", f"{place.root}"]
     command += [
@@ -337,7 +339,7 @@ def tokamak(place: Place, mode: str, access_log: bool = False) -> list[list[str]
         "--mode",
         mode,
         "--workers",
-        place.choice.tokamak_workers,
+        workers or place.choice.tokamak_workers,
     ]
     command += [
         "--access-log",
@@ -345,7 +347,7 @@ def tokamak(place: Place, mode: str, access_log: bool = False) -> list[list[str]
         "--control",
         f"{place.control}",
     ]
-    if mode == "worker":
+    if mode in ("worker", "async"):
         command += ["--worker", f"{place.worker}"]
     return [command]
 
@@ -455,6 +457,14 @@ PEERS = {
             lambda place: tokamak(place, "worker"),
             is_child_named("tokamak-php"),
             fits=lambda site: bool(site.worker),
+        ),
+        # Its workers wait for nobody, so that more than processors would only be in the way.
+        Peer(
+            "tokamak-async",
+            "Tokamak, async mode",
+            lambda place: tokamak(place, "async", workers=f"{os.cpu_count() or 1}"),
+            is_child_named("tokamak-php"),
+            fits=lambda site: site.name in ("empty", "services", "sql"),
         ),
         sealed("tokamak-sealed", "Tokamak, sealed mode"),
         sealed("tokamak-sealed-plugins", "Tokamak, sealed mode, a shallower image"),

@@ -93,8 +93,8 @@ class Server:
         self.roots: list[subprocess.Popen] = []
 
     def start(self, command: list[str], env: dict[str, str], log: Path) -> None:
-        """Starts one root in a session of its own; the kernel tells it to stop should the thread end
-        that has started it."""
+        """Starts one root in a session of its own; the kernel tells it to stop should the thread
+        end that has started it."""
         with log.open("ab") as output:
             self.roots.append(
                 subprocess.Popen(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from . import wordpress
+from . import databases, wordpress
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -80,6 +80,11 @@ def is_empty_answer(body: bytes) -> bool:
         return False
 
 
+def is_thing(body: bytes) -> bool:
+    """Whether this is what both reads find."""
+    return body == b"the thing, the thing"
+
+
 KEPT_PAGE_SIZE = 366 * 28
 """Bytes of the page that the content cache may keep: lines of bench/sites/page/index.php."""
 
@@ -125,6 +130,15 @@ SITES = {
             {"tokamak-sealed": 'worker = "$worker"\nwarm = "/index.php"'},
             front_controller=False,
             services=True,
+        ),
+        Site(
+            "sql",
+            REPO / "bench/sites/sql",
+            ".",
+            "worker.php",
+            {},
+            front_controller=False,
+            install=databases.install,
         ),
         Site("lua", REPO / "bench/sites/lua", ".", "", {}, front_controller=False, language="lua"),
         Site(
@@ -183,6 +197,8 @@ SCENARIOS = {
         Scenario(
             "php-redis", "services", "/index.php?ask=redis", is_empty_answer, "One read from Redis"
         ),
+        Scenario("php-mysql", "sql", "/index.php?on=mysql", is_thing, "Two reads from MariaDB"),
+        Scenario("php-pgsql", "sql", "/index.php?on=pgsql", is_thing, "Two reads from PostgreSQL"),
         Scenario(
             "lua-empty", "lua", "/empty", is_empty_answer, "An empty script, Lua in the server"
         ),

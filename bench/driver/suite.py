@@ -23,7 +23,7 @@ PATIENCE = 60
 """Seconds that a measurement gets to stop its servers."""
 QUICK_PEERS = (
     "nginx-fpm caddy-fpm php-server frankenphp roadrunner swoole tokamak-classic tokamak-worker"
-    " tokamak-sealed nginx-lua lighttpd-magnet tokamak-lua go node python"
+    " tokamak-async tokamak-sealed nginx-lua lighttpd-magnet tokamak-lua go node python"
     " tokamak-file tokamak-cached"
 )
 QUICK_LATENCY_PEERS = (
@@ -55,7 +55,7 @@ class Part:
 CONTEST = Part(
     report.CONTEST,
     "requests, all servers",
-    127,
+    120,
     f"--peers {QUICK_PEERS.replace(' ', ',')} --scenario {QUICK_SCENARIOS.replace(' ', ',')}"
     " --rounds 2 --seconds 1 --settle 1 --connections 64 --children 4"
     " --footprints empty --orientation empty",
@@ -66,8 +66,8 @@ CONTEST = Part(
 LATENCY = Part(
     "latency",
     "how long do requests wait, at half load and with many clients?",
-    35,
-    f"--peers {QUICK_LATENCY_PEERS.replace(' ', ',')} --rounds 1 --seconds 0.3 --children 4",
+    32,
+    f"--peers {QUICK_LATENCY_PEERS.replace(' ', ',')} --rounds 1 --seconds 0.25 --children 4",
     limit=3600,
     full="--rounds 3",
     is_bounded=True,
@@ -136,6 +136,13 @@ PARTS = (
         18,
         "--rounds 1 --seconds 1 --clients 10 --users 20000",
         limit=2400,
+    ),
+    Part(
+        "in-flight",
+        "what does a request cost that waits, in async mode?",
+        10,
+        "--rounds 1 --seconds 2 --concurrency 32,128",
+        limit=600,
     ),
     Part(
         "set-up",

@@ -3,7 +3,9 @@
  * measured against, and the local service that their scripts call. It is no server: it knows no
  * methods, paths, bodies or time limits, and gives up a client that does not take its answer.
  *
- *     limit PORT [PROCESSES]      listens on 127.0.0.1
+ *     limit PORT [PROCESSES [MILLISECONDS]]      listens on 127.0.0.1
+ *
+ * With milliseconds it answers a request when they have passed, and a client sends one at a time.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char ANSWER[] = "HTTP/1.1 200 OK\r\n"
@@ -32,6 +35,24 @@ enum {
 
 /* How much of the empty line that ends a head has come, by descriptor. */
 static unsigned char matched[MOST_DESCRIPTORS];
+
+/* Who waits for an answer, in a ring: all wait for as long, so who comes first is due first. A
+ * client that has gone meanwhile leaves its place; an answer to whoever has its descriptor by then
+ * is one that this client has asked for, and early. */
+static struct {
+    int client;
+    double due;
+} waiting[MOST_DESCRIPTORS];
+static unsigned int first_waiting, all_waiting;
+static double delay;
+
+/* Milliseconds on a clock that only goes forward. */
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
+}
 
 static void must(int good, const char *what)
 {
@@ -74,11 +95,33 @@ static int serve(int client)
     if (count > MOST_PIPELINED) {
         return 0;
     }
+    if (delay > 0) {
+        unsigned int place = (first_waiting + all_waiting) % MOST_DESCRIPTORS;
+        waiting[place].client = client;
+        waiting[place].due = now() + delay;
+        return all_waiting++ < MOST_DESCRIPTORS;
+    }
     ssize_t size = sizeof ANSWER - 1;
     for (int at = 0; at < count; at++) {
         memcpy(answers + at * size, ANSWER, size);
     }
     return write(client, answers, count * size) == count * size;
+}
+
+/* Answers those whose time has come; for how long the next one waits, in milliseconds. */
+static int answer_due(void)
+{
+    while (all_waiting > 0) {
+        double left = waiting[first_waiting].due - now();
+        if (left > 0) {
+            return (int)left + 1;
+        }
+        ssize_t written = write(waiting[first_waiting].client, ANSWER, sizeof ANSWER - 1);
+        (void)written; /* If it has gone, there is nobody to tell. */
+        first_waiting = (first_waiting + 1) % MOST_DESCRIPTORS;
+        all_waiting--;
+    }
+    return -1;
 }
 
 static void welcome(int poll, int listener)
@@ -113,7 +156,7 @@ static void run(int port)
     struct epoll_event event = {.events = EPOLLIN, .data.fd = listener}, events[EVENTS];
     must(epoll_ctl(poll, EPOLL_CTL_ADD, listener, &event) == 0, "epoll_ctl");
     for (;;) {
-        int count = epoll_wait(poll, events, EVENTS, -1);
+        int count = epoll_wait(poll, events, EVENTS, answer_due());
         for (int at = 0; at < count; at++) {
             int ready = events[at].data.fd;
             if (ready == listener) {
@@ -129,9 +172,10 @@ int main(int count, char **arguments)
 {
     int port = count > 1 ? atoi(arguments[1]) : 0, processes = count > 2 ? atoi(arguments[2]) : 1;
     if (port < 1 || port > 65535 || processes < 1) {
-        fprintf(stderr, "usage: %s PORT [PROCESSES]\n", arguments[0]);
+        fprintf(stderr, "usage: %s PORT [PROCESSES [MILLISECONDS]]\n", arguments[0]);
         return 2;
     }
+    delay = count > 3 ? atoi(arguments[3]) : 0;
     signal(SIGPIPE, SIG_IGN);
     for (int at = 1; at < processes; at++) {
         if (fork() == 0) {

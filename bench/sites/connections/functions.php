@@ -1,6 +1,7 @@
 <?php
 
-// How each database is connected to: `persistent` as php-fpm's users do it, or anew for each request.
+// How each database is connected to: `persistent` as php-fpm's users do it, or anew for each
+// request.
 
 require __DIR__.'/places.php'; // the driver writes it
 

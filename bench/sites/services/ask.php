@@ -1,19 +1,25 @@
 <?php
 
 // Scripts that ask somebody else: whom, stands in places.php, which the driver writes.
+//
+// Connections are kept in lists, of which a request takes one for as long as it asks: in worker
+// mode there is one of each, and in async mode there are as many as requests ask at once. Where a
+// process does not outlive its request, the lists are empty each time.
 
 require __DIR__.'/places.php';
 
 function over_http(): string
 {
-    // Kept where a process outlives its request: worker mode calls over one connection.
-    static $call = null;
+    static $idle = [];
+    $call = array_pop($idle);
     if ($call === null) {
         $call = curl_init('http://'.SERVICE.'/');
         curl_setopt($call, CURLOPT_RETURNTRANSFER, true);
     }
+    $answer = curl_exec($call);
+    $idle[] = $call;
 
-    return curl_exec($call);
+    return $answer;
 }
 
 function redis(): Redis
@@ -24,12 +30,22 @@ function redis(): Redis
     return $redis;
 }
 
+function from_redis(): string
+{
+    static $idle = [];
+    $redis = array_pop($idle) ?? redis();
+    $answer = $redis->get('answer');
+    $idle[] = $redis;
+
+    return $answer;
+}
+
 function answer(): void
 {
     header('Content-Type: application/json');
     echo match ($_GET['ask'] ?? '') {
         'http' => over_http(),
-        'redis' => redis()->get('answer'),
+        'redis' => from_redis(),
         default => '{"errno":0,"errmsg":"success","data":"e"}',
     };
 }

@@ -1,0 +1,3 @@
+<?php
+
+echo "Only async mode runs this site.\n";
