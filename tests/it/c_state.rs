@@ -13,11 +13,18 @@ use crate::layers::root;
 /// request is served belongs there.
 const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("async.c", "async"),
+    ("async_functions.c", "timeout_class"),
     ("backtrace.c", "copied target target_memory text used"),
     ("boot.c", "compile_original substitutes watched"),
     ("boot_reads.c", "functions read_count reads"),
+    ("child_fibres.c", "children do_jobs_function"),
     ("classic.c", "base is_learned known real_##function"),
     ("connections.c", "held is_hopeless opener"),
+    (
+        "coroutines.c",
+        "coroutine_class coroutine_handlers coroutines_awaitable coroutines_cancellation \
+         deferred_class deferred_handlers",
+    ),
     ("descriptors.c", "notes"),
     ("descriptors_boot.c", "descriptors_boot own refusal"),
     ("encodings.c", "base real_regex_encoding regex_has_changed"),

@@ -9,6 +9,7 @@
  * more, finishes those under way, and is replaced.
  */
 #include "async.h"
+#include "coroutines.h"
 #include "fibres.h"
 #include "reactor.h"
 #include "request_cycle.h"
@@ -30,13 +31,16 @@ static bool call_handler(const shim_request *request)
     zend_fcall_info fci = async.fci;
     zend_fcall_info_cache fcc = async.fcc;
     zval result;
+    bool failed;
 
     request_begin(request);
     ZVAL_UNDEF(&result);
     fci.retval = &result;
     zend_call_function(&fci, &fcc);
+    failed = EG(exception) != NULL;
     request_report_exception();
     zval_ptr_dtor(&result);
+    coroutines_end(failed);
     return !COMPAT_OUT_OF_MEMORY();
 }
 
@@ -51,11 +55,16 @@ static bool serve(const shim_request *request)
     EG(current_execute_data) = frame;
     if (!whole) {
         COMPAT_END_OUT_OF_MEMORY();
+        zend_try {
+            coroutines_end(true);
+        } zend_end_try();
+        EG(current_execute_data) = frame;
     }
     zend_try {
         whole &= request_end();
         /* Functions registered since the response was complete. */
         whole &= request_run_shutdown_functions();
+        coroutines_end(false);
     } zend_catch {
         whole = false;
     } zend_end_try();

@@ -26,6 +26,8 @@
 #include <Zend/zend_observer.h>
 
 #include "fibres.h"
+#include "child_fibres.h"
+#include "mid_call.h"
 #include "own_state.h"
 
 typedef struct fibre {
@@ -166,8 +168,6 @@ static ZEND_NAMED_FUNCTION(serve)
 
     (void)return_value;
     for (;;) {
-        zend_fiber_transfer transfer;
-
         serve_one(f, f->state.request, execute_data);
         leave(f);
         if (fiber->caller != EG(main_fiber_context)) {
@@ -175,13 +175,21 @@ static ZEND_NAMED_FUNCTION(serve)
             return;
         }
         f->context = EG(current_fiber_context);
-        transfer = switch_to(EG(main_fiber_context));
-        if (transfer.flags & ZEND_FIBER_TRANSFER_FLAG_ERROR) {
-            /* The Fiber is destroyed. */
-            zend_throw_exception_internal(Z_OBJ(transfer.value));
+        if (!fibres_await_work()) {
             return;
         }
     }
+}
+
+bool fibres_await_work(void)
+{
+    zend_fiber_transfer transfer = switch_to(EG(main_fiber_context));
+
+    if (transfer.flags & ZEND_FIBER_TRANSFER_FLAG_ERROR) {
+        zend_throw_exception_internal(Z_OBJ(transfer.value));
+        return false;
+    }
+    return true;
 }
 
 ZEND_BEGIN_ARG_INFO(no_arguments, 0)
@@ -195,23 +203,29 @@ static zend_internal_function serve_function = {
 
 /* ---- in the script's context ---- */
 
-static void make_fiber(fibre *f)
+void fibres_enter_new(zval *object, zend_internal_function *function, request_state *of)
 {
     zend_fiber *fiber;
     zval nothing;
 
-    zval_ptr_dtor(&f->object);
-    object_init_ex(&f->object, zend_ce_fiber);
-    fiber = (zend_fiber *)Z_OBJ(f->object);
+    zval_ptr_dtor(object);
+    object_init_ex(object, zend_ce_fiber);
+    fiber = (zend_fiber *)Z_OBJ_P(object);
     fiber->fci = (zend_fcall_info){.size = sizeof(zend_fcall_info)};
-    fiber->fci_cache.function_handler = (zend_function *)&serve_function;
-    fibres.starting = f;
+    fiber->fci_cache.function_handler = (zend_function *)function;
+    fibres.starting = (fibre *)of;
     zend_call_method_with_0_params(&fiber->std, zend_ce_fiber, NULL, "start", &nothing);
     zval_ptr_dtor(&nothing);
     if (fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
         /* The frame of start() has gone; a backtrace must not walk into it. */
         fiber->stack_bottom->prev_execute_data = NULL;
     }
+}
+
+void fibres_enter(zend_fiber_context *context, request_state *of)
+{
+    context->reserved[fibres.slot] = of;
+    switch_to(context);
 }
 
 static bool can_serve_again(const fibre *f)
@@ -230,7 +244,7 @@ void fibres_start(const shim_request *request)
     if (can_serve_again(f)) {
         switch_to(f->context);
     } else {
-        make_fiber(f);
+        fibres_enter_new(&f->object, &serve_function, &f->state);
     }
 }
 
@@ -248,7 +262,11 @@ void fibres_go_on(void)
     reactor_wait *wait;
 
     while ((wait = reactor_take(fibres.seed ? draw() % 64 : 0))) {
-        switch_to(wait->owner);
+        if (wait->go_on) {
+            wait->go_on(wait);
+        } else {
+            switch_to(wait->owner);
+        }
     }
 }
 
@@ -306,6 +324,7 @@ void fibres_end(void)
         zval_ptr_dtor(&f->object);
         own_state_free(f->own);
     }
+    child_fibres_end();
     own_state_forget();
     zend_string_release(serve_function.function_name);
     free(fibres.all);
@@ -314,9 +333,14 @@ void fibres_end(void)
 
 /* ---- waiting ---- */
 
+bool fibres_in_request(void)
+{
+    return is_of_php && !shim.is_copy && current();
+}
+
 bool fibres_may_park(void)
 {
-    return is_of_php && !shim.is_copy && current() && !current()->is_held && !fibres.is_collecting &&
+    return fibres_in_request() && !current()->is_held && !fibres.is_collecting &&
            !EG(exception) && !CG(in_compilation) && !OG(running) &&
            !(OG(flags) & PHP_OUTPUT_LOCKED) &&
            !(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)) > 0);
@@ -325,6 +349,7 @@ bool fibres_may_park(void)
 void fibres_park(reactor_wait *wait)
 {
     const int error = errno;
+    mid_call call;
     int blocks = 0;
 
     /* A count of the process: others may switch while this one waits in a destructor. */
@@ -334,7 +359,9 @@ void fibres_park(reactor_wait *wait)
     wait->owner = EG(current_fiber_context);
     serving->frames = EG(current_execute_data);
     reactor_add(wait);
+    mid_call_leave(&call);
     switch_to(EG(main_fiber_context));
+    mid_call_enter(&call);
     for (; blocks > 0; blocks--) {
         zend_fiber_switch_block();
     }

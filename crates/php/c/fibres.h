@@ -2,6 +2,8 @@
 #ifndef TOKAMAK_FIBRES_H
 #define TOKAMAK_FIBRES_H
 
+#include <Zend/zend_fibers.h>
+
 #include "reactor.h"
 #include "state.h"
 
@@ -23,6 +25,15 @@ void fibres_go_on(void);
 /* Requests under way. */
 size_t fibres_count(void);
 
+/* For child_fibres.c, in the script's context. A Fiber of a request is made and entered, or entered
+ * again: returns when it waits for something, or is over. */
+void fibres_enter_new(zval *object, zend_internal_function *function, request_state *of);
+void fibres_enter(zend_fiber_context *context, request_state *of);
+/* In a Fiber whose work is done, until it is entered again. False: it is destroyed, has thrown. */
+bool fibres_await_work(void);
+
+/* Whether what runs now is of a request. */
+bool fibres_in_request(void);
 /* Whether what runs now can wait while others run. Also asked on other threads. */
 bool fibres_may_park(void);
 /* Lets others run until the wait is over. Keeps errno. */

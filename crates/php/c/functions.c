@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "functions.h"
+#include "async_functions.h"
 #include "boot.h"
 #include "connections.h"
 #include "gateway.h"
@@ -355,6 +356,7 @@ static ZEND_MINIT_FUNCTION(tokamak)
     REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_WARN", 4, CONST_CS | CONST_PERSISTENT);
     REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_ERROR", 8, CONST_CS | CONST_PERSISTENT);
     variables_install();
+    async_functions_install();
     gateway_install(type, module_number);
     for (size_t i = 0; i < sizeof(fed) / sizeof(*fed); i++) {
         zend_function *f =

@@ -204,6 +204,13 @@ static void finish(reactor_wait *wait, int ready)
     reactor.last_over = &wait->next;
 }
 
+void reactor_finish(reactor_wait *wait)
+{
+    if (!wait->is_over) {
+        finish(wait, 0);
+    }
+}
+
 static void look_at(int fd)
 {
     reactor_watch *w, *next;

@@ -27,7 +27,8 @@ struct reactor_wait {
     reactor_watch *watches; /* room for as many */
     uint64_t deadline;      /* nanoseconds of CLOCK_MONOTONIC */
     bool for_doorbell;      /* also for whatever the doorbell is rung for */
-    void *owner;            /* what goes on then */
+    void *owner;            /* the context that goes on then */
+    void (*go_on)(reactor_wait *wait); /* instead of a context; NULL: it is one */
     /* the reactor's own */
     /* how many of the descriptors have something; 0: the time is over, or the bell rang */
     int ready;
@@ -41,6 +42,8 @@ uint64_t reactor_now(void);
 bool reactor_begin(int doorbell);
 void reactor_end(void);
 void reactor_add(reactor_wait *wait);
+/* It is over, also if it has never begun. */
+void reactor_finish(reactor_wait *wait);
 /* A descriptor is about to be closed: who waits for it need not wait longer. */
 void reactor_note_closed(int fd);
 /* Waits for something to be over; not at all if some wait is over already, or without patience. May

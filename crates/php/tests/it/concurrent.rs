@@ -14,7 +14,7 @@ use crate::harness::*;
 const INCLUDE: &str = "<?php
 while (tokamak_handle_request(function () { include __DIR__ . $_SERVER['SCRIPT_NAME']; })) {}";
 
-fn site(files: &[(&str, &str)], settings: &[(&str, &str)]) -> Site {
+pub fn site(files: &[(&str, &str)], settings: &[(&str, &str)]) -> Site {
     let mut all = vec![("mode", "async"), ("script", "%root%/worker.php"), ("concurrency", "32")];
     all.extend_from_slice(settings);
     let mut with_worker = vec![("worker.php", INCLUDE)];
@@ -22,7 +22,7 @@ fn site(files: &[(&str, &str)], settings: &[(&str, &str)]) -> Site {
     Site::start(&with_worker, &all, 1)
 }
 
-fn texts(responses: &[Response]) -> Vec<String> {
+pub fn texts(responses: &[Response]) -> Vec<String> {
     responses.iter().map(Response::text).collect()
 }
 
@@ -228,7 +228,7 @@ fn nothing_of_one_request_is_seen_by_another() {
 
 /// An HTTP server that answers when so many requests have come, and not before: who waits for one
 /// after another waits for ever. Its port.
-fn answers_together(count: usize) -> u16 {
+pub fn answers_together(count: usize) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let all_there = Arc::new(Barrier::new(count));

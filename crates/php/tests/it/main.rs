@@ -4,6 +4,7 @@
 mod classic;
 mod concurrent;
 mod contract;
+mod coroutines;
 mod environment;
 mod fastcgi;
 mod harness;

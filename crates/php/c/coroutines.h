@@ -1,0 +1,21 @@
+/* Tokamak\Coroutine: what runs beside the handler of its request. */
+#ifndef TOKAMAK_COROUTINES_H
+#define TOKAMAK_COROUTINES_H
+
+#include "promises.h"
+
+extern zend_class_entry *coroutines_awaitable, *coroutines_cancellation;
+
+/* At module start-up. */
+void coroutines_install(void);
+/* In async mode, and within a request: begins when the one that runs waits. Elsewhere it has run
+ * when this returns. May throw. */
+void coroutines_begin(zval *made, zend_fcall_info *fci, zend_fcall_info_cache *fcc);
+/* The inside of an object that is Awaitable. */
+promise *coroutines_promise(zend_object *object);
+/* What it does next fails; nothing if it is over, or no coroutine. NULL: an exception of ours. */
+void coroutines_cancel(zend_object *object, zend_object *reason);
+/* The handler has returned: none of its coroutines is left afterwards. */
+void coroutines_end(bool cancel);
+
+#endif

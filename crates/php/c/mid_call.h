@@ -1,0 +1,24 @@
+/* What a call of PHP keeps in the engine while it calls back, or waits. */
+#ifndef TOKAMAK_MID_CALL_H
+#define TOKAMAK_MID_CALL_H
+
+#include "state.h"
+
+/* Of one context, while others run. */
+typedef struct {
+    zend_error_handling_t handling;
+    zend_class_entry *exception_class, *fake_scope;
+    zend_fcall_info compare;
+    zend_fcall_info_cache compare_cache;
+    unsigned serialize_lock;
+    __typeof__(BG(serialize)) serialize;
+    __typeof__(BG(unserialize)) unserialize;
+    bool in_include, in_error_log;
+    const char *stream_filename;
+} mid_call;
+
+/* Puts it aside: others begin without. */
+void mid_call_leave(mid_call *call);
+void mid_call_enter(const mid_call *call);
+
+#endif
