@@ -168,12 +168,15 @@ static void end_context(void *at, size_t size)
     }
 }
 
-/* ext/libxml's own end and start of a request. */
+/* ext/libxml's own end and start of a request, if it has made anything of what was cleared. */
 static void end_xml(void *at, size_t size)
 {
+    const char *const bytes = at;
     zend_module_entry *xml = shim.modules.libxml;
 
-    (void)at, (void)size;
+    if (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0) {
+        return;
+    }
     xml->post_deactivate_func();
     xml->request_startup_func(xml->type, xml->module_number);
 }
@@ -264,47 +267,86 @@ enum { VARIABLES = sizeof(variables) / sizeof(*variables), THE_ENVIRONMENT = 6 }
 
 enum { EXTENSION_ROWS = 2 };
 
-/* Learned when the loop begins. */
+enum { ROWS = MEMORY_ROWS + EXTENSION_ROWS };
+
+/* Rows that lie side by side, copied at once. */
+typedef struct {
+    char *at;
+    size_t size;
+} stretch;
+
+typedef struct {
+    stretch all[ROWS];
+    size_t count;
+} stretches;
+
+/* Learned when the loop begins, so that a request pays for what it has to do and for no more. */
 static struct {
     zend_string *variables[VARIABLES];
-    memory_row rows[MEMORY_ROWS + EXTENSION_ROWS]; /* those above, and of extensions */
+    uint32_t places[VARIABLES]; /* in the symbol table, when they were last looked for */
+    memory_row rows[ROWS];      /* in the order of their addresses, when all are known */
     size_t row_count;
-    size_t size; /* of all rows together */
+    stretches exchanged, cleared;
+    const memory_row *steps[ROWS]; /* those with more to do at a begin or an end */
+    size_t step_count;
+    size_t size; /* of all stretches, as they are kept */
 } learned;
 
 struct own_memory {
     zval variables[VARIABLES];
-    char rows[];
+    char kept[];
 };
+
+/* ---- copying ---- */
+
+/* Most stretches are a number or a pointer. */
+static inline void copy(char *to, const char *from, size_t size)
+{
+    if (size == sizeof(void *)) {
+        memcpy(to, from, sizeof(void *));
+    } else if (size == sizeof(int)) {
+        memcpy(to, from, sizeof(int));
+    } else if (size == 1) {
+        *to = *from;
+    } else {
+        memcpy(to, from, size);
+    }
+}
 
 void own_memory_swap(void *a, void *b, size_t size)
 {
-    char *x = a, *y = b, block[256];
+    char *x = a, *y = b, block[512];
 
     for (size_t part; size > 0; x += part, y += part, size -= part) {
         part = size < sizeof(block) ? size : sizeof(block);
-        memcpy(block, x, part);
-        memcpy(x, y, part);
-        memcpy(y, block, part);
+        copy(block, x, part);
+        copy(x, y, part);
+        copy(y, block, part);
     }
 }
 
 static size_t padded(size_t size)
 {
-    return (size + 15) & ~(size_t)15;
+    return (size + 7) & ~(size_t)7;
 }
 
-/* For each row, with the place where its other value is kept. */
-#define EACH_ROW(own, row, kept)                                                    \
-    char *kept = (own)->rows;                                                       \
-    for (const memory_row *row = learned.rows; row < learned.rows + learned.row_count; \
-         kept += padded(row->size), row++)
+/* For each stretch, with the place where its other value is kept. */
+#define EACH_STRETCH(own, s, other)                                               \
+    char *other = (own)->kept;                                                    \
+    for (const stretch *s = learned.exchanged.all;                                \
+         s < learned.exchanged.all + learned.exchanged.count; other += padded(s->size), s++)
 
 /* Its place in the symbol table; made, if somebody has removed it. */
 static zval *variable(size_t n)
 {
-    zval *place = zend_hash_lookup(&EG(symbol_table), learned.variables[n]);
+    const HashTable *table = &EG(symbol_table);
+    const uint32_t known = learned.places[n];
+    zval *place = known < table->nNumUsed ? &table->arData[known].val : NULL;
 
+    if (!place || Z_ISUNDEF_P(place) || ((Bucket *)place)->key != learned.variables[n]) {
+        place = zend_hash_lookup(&EG(symbol_table), learned.variables[n]);
+        learned.places[n] = (uint32_t)((Bucket *)place - table->arData);
+    }
     return Z_TYPE_P(place) == IS_INDIRECT ? Z_INDIRECT_P(place) : place;
 }
 
@@ -312,8 +354,8 @@ void own_memory_exchange(own_memory *own)
 {
     char *const place_of_sessions = PS(save_path);
 
-    EACH_ROW(own, row, kept) {
-        own_memory_swap(row->at, kept, row->size);
+    EACH_STRETCH(own, s, other) {
+        own_memory_swap(s->at, other, s->size);
     }
     PS(save_path) = place_of_sessions; /* of all: see reset.c */
     for (size_t i = 0; i < VARIABLES; i++) {
@@ -325,14 +367,32 @@ void own_memory_exchange(own_memory *own)
     }
 }
 
-/* ---- all together ---- */
+/* ---- learning ---- */
 
 static void add_row(memory_row row)
 {
     learned.rows[learned.row_count++] = row;
 }
 
-void own_memory_learn(void)
+static int by_address(const void *a, const void *b)
+{
+    const char *x = ((const memory_row *)a)->at, *y = ((const memory_row *)b)->at;
+
+    return (x > y) - (x < y);
+}
+
+static void add_to(stretches *list, const memory_row *row)
+{
+    stretch *last = list->count > 0 ? &list->all[list->count - 1] : NULL;
+
+    if (last && last->at + last->size == (char *)row->at) {
+        last->size += row->size;
+    } else {
+        list->all[list->count++] = (stretch){row->at, row->size};
+    }
+}
+
+static void learn_rows(void)
 {
     zend_module_entry *date = shim.modules.date;
     zend_module_entry *xml = shim.modules.libxml;
@@ -346,12 +406,40 @@ void own_memory_learn(void)
     if (xml && xml->globals_ptr && xml->post_deactivate_func && xml->request_startup_func) {
         add_row((memory_row){"libxml", xml->globals_ptr, xml->globals_size, clear, end_xml});
     }
-    learned.size = 0;
+    qsort(learned.rows, learned.row_count, sizeof(*learned.rows), by_address);
+}
+
+/* The table's own key. */
+static zend_string *key_of(const char *text)
+{
+    zend_string *name = zend_string_init(text, strlen(text), 0);
+    zend_string *key = ((Bucket *)zend_hash_lookup(&EG(symbol_table), name))->key;
+
+    zend_string_addref(key);
+    zend_string_release(name);
+    return key;
+}
+
+void own_memory_learn(void)
+{
+    memset(&learned, 0, sizeof(learned));
+    learn_rows();
     for (size_t i = 0; i < learned.row_count; i++) {
-        learned.size += padded(learned.rows[i].size);
+        const memory_row *row = &learned.rows[i];
+
+        add_to(&learned.exchanged, row);
+        if (row->begin == clear) {
+            add_to(&learned.cleared, row);
+        }
+        if (row->end || (row->begin && row->begin != clear)) {
+            learned.steps[learned.step_count++] = row;
+        }
+    }
+    for (size_t i = 0; i < learned.exchanged.count; i++) {
+        learned.size += padded(learned.exchanged.all[i].size);
     }
     for (size_t i = 0; i < VARIABLES; i++) {
-        learned.variables[i] = zend_string_init(variables[i], strlen(variables[i]), 0);
+        learned.variables[i] = key_of(variables[i]);
     }
 }
 
@@ -372,6 +460,8 @@ void own_memory_free(own_memory *own)
     free(own);
 }
 
+/* ---- a request ---- */
+
 void own_memory_begin(own_memory *own)
 {
     for (size_t i = 0; i < VARIABLES; i++) {
@@ -383,9 +473,23 @@ void own_memory_begin(own_memory *own)
             ZVAL_NULL(place);
         }
     }
-    EACH_ROW(own, row, kept) {
-        memcpy(kept, row->at, row->size);
-        if (row->begin) {
+    EACH_STRETCH(own, s, other) {
+        copy(other, s->at, s->size);
+    }
+    for (size_t i = 0; i < learned.cleared.count; i++) {
+        static const char zeros[sizeof(void *)];
+        const stretch *s = &learned.cleared.all[i];
+
+        if (s->size <= sizeof(zeros)) {
+            copy(s->at, zeros, s->size);
+        } else {
+            memset(s->at, 0, s->size);
+        }
+    }
+    for (size_t i = 0; i < learned.step_count; i++) {
+        const memory_row *row = learned.steps[i];
+
+        if (row->begin && row->begin != clear) {
             row->begin(row->at, row->size);
         }
     }
@@ -395,11 +499,15 @@ void own_memory_end(own_memory *own)
 {
     char *const place_of_sessions = PS(save_path);
 
-    EACH_ROW(own, row, kept) {
+    for (size_t i = 0; i < learned.step_count; i++) {
+        const memory_row *row = learned.steps[i];
+
         if (row->end) {
             row->end(row->at, row->size);
         }
-        memcpy(row->at, kept, row->size);
+    }
+    EACH_STRETCH(own, s, other) {
+        copy(s->at, other, s->size);
     }
     PS(save_path) = place_of_sessions;
     for (size_t i = 0; i < VARIABLES; i++) {

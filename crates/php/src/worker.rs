@@ -35,6 +35,9 @@ struct Worker {
     /// The requests under way, by their places; one, but in async mode. C points into them, so they
     /// stay where they are.
     places: Vec<Place>,
+    /// The places of those under way, the oldest first, and free ones. Async mode only.
+    under_way: Vec<usize>,
+    free: Vec<usize>,
     /// Whose turn it is.
     current: Option<usize>,
     is_async: bool,
@@ -81,6 +84,7 @@ thread_local! {
 pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
     let rules =
         engine::gateway_rules(settings.fpm.as_ref().map_or(&[], |fpm| &fpm.limit_extensions));
+    let is_async = settings.mode == Mode::Async;
     let places = 0..settings.concurrency.max(1) as u32;
     let place =
         |n| Place { request: Request::new(rules.clone(), n), job: None, is_taken: false, since: 0 };
@@ -88,9 +92,12 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         site: settings.site.clone(),
         segment,
         consumer,
+        under_way: Vec::new(),
+        // The last one is taken first: the memory of the first ones is warm.
+        free: if is_async { (0..places.len()).rev().collect() } else { Vec::new() },
         places: places.map(place).collect(),
-        current: (settings.mode != Mode::Async).then_some(0),
-        is_async: settings.mode == Mode::Async,
+        current: (!is_async).then_some(0),
+        is_async,
         is_leaving: false,
         search: Search::default(),
         keeps_connections: match settings.mode {

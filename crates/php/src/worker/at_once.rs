@@ -15,19 +15,15 @@ use super::{Place, Worker, with};
 impl Worker {
     /// Looks for the next request. `will_sleep`: see [`tokamak_sys::queue::Consumer::look`].
     fn look(&mut self, will_sleep: bool) -> Found {
-        let Some(free) = self.places.iter().position(|place| !place.is_taken) else {
-            return Found::Nothing;
-        };
-        let under_way = self.under_way().count() as u64;
-        // Those that go on after their response are counted already.
-        let answering = self.places.iter().filter(|place| place.job.is_some()).count() as u64;
-        if self.max_requests > 0 && self.served + answering >= self.max_requests {
+        let Some(&free) = self.free.last() else { return Found::Nothing };
+        if self.max_requests > 0 && self.served + self.answering() >= self.max_requests {
             self.consumer.leave(&mut self.search);
             return self.leave();
         }
-        self.search.stay_busy(under_way > 0);
+        let is_alone = self.under_way.is_empty();
+        self.search.stay_busy(!is_alone);
         // With others under way it is for them to find out that a connection is dead.
-        let (looks, mut stale) = (self.keeps_connections && under_way == 0, false);
+        let (looks, mut stale) = (self.keeps_connections && is_alone, false);
         let may_claim = |_slot| {
             stale = looks && engine::has_stale_sockets();
             if stale { Claim::Quit } else { Claim::Go }
@@ -35,9 +31,11 @@ impl Worker {
         match self.consumer.look(&mut self.search, will_sleep, may_claim) {
             Some(Next::Request(job)) => {
                 self.places[free].since = tokamak_cost::now();
-                let taken = self.take(job, free);
-                self.show();
-                taken.map_or(Found::Nothing, Found::Request)
+                let Some(request) = self.take(job, free) else { return Found::Nothing };
+                self.free.pop();
+                self.under_way.push(free);
+                self.show(is_alone);
+                Found::Request(request)
             }
             Some(Next::Retire) => {
                 if stale {
@@ -51,22 +49,36 @@ impl Worker {
 
     fn leave(&mut self) -> Found {
         self.is_leaving = true;
-        self.show();
+        self.show(false);
         Found::Leave
     }
 
-    fn under_way(&self) -> impl Iterator<Item = &Place> {
-        self.places.iter().filter(|place| place.is_taken)
+    /// Without those that go on after their response: they are counted as served.
+    fn answering(&self) -> u64 {
+        self.under_way.iter().filter(|place| self.places[**place].job.is_some()).count() as u64
+    }
+
+    fn forget(&mut self, place: usize) {
+        let Some(age) = self.under_way.iter().position(|other| *other == place) else { return };
+        self.under_way.remove(age);
+        self.free.push(place);
+        // If PHP has not come to the end of its response, that is cut short.
+        drop(self.places[place].job.take());
+        self.places[place].is_taken = false;
+        self.show(age == 0);
     }
 
     /// The board shows the oldest request under way, for it is the one that may take too long. A
     /// worker that leaves is at work until it has finished what it has.
-    fn show(&self) {
+    fn show(&self, is_oldest_new: bool) {
         let board = self.consumer.board();
-        board.set_under_way(self.under_way().count() as u32);
-        match self.under_way().min_by_key(|place| place.since) {
+        board.set_under_way(self.under_way.len() as u32);
+        match self.under_way.first().map(|place| &self.places[*place]) {
             Some(Place { request, since, .. }) => {
-                board.set_request(request.field(Field::Method), request.field(Field::Uri));
+                if is_oldest_new {
+                    board.set_request(request.field(Field::Method), request.field(Field::Uri));
+                }
+                // To claim a request says that the worker is busy since then.
                 board.set_state_at(WorkerState::Busy, *since);
             }
             None if self.is_leaving => board.set_state(WorkerState::Leaving),
@@ -109,13 +121,7 @@ extern "C" fn rust_serve(place: u32) {
 
 #[unsafe(no_mangle)]
 extern "C" fn rust_forget(place: u32) {
-    with((), |w| {
-        let place = &mut w.places[place as usize];
-        // If PHP has not come to the end of its response, that is cut short.
-        drop(place.job.take());
-        place.is_taken = false;
-        w.show();
-    });
+    with((), |w| w.forget(place as usize));
 }
 
 #[unsafe(no_mangle)]
