@@ -18,6 +18,7 @@
 #include "libraries.h"
 #include "own_memory.h"
 #include "reset.h"
+#include "session.h"
 #include "syscall_cache.h"
 
 typedef struct {
@@ -42,8 +43,10 @@ struct own_state {
 static void leave_settings(own_state *state)
 {
     const int seconds = serving->seconds_left;
+    const session_handler of_script = session_keep_handler();
 
     state->settings = reset_take_settings();
+    session_put_handler(of_script);
     /* A setting of time limits has set the timer, which is the request's. */
     serving->seconds_left = seconds;
 }
@@ -53,7 +56,10 @@ static void enter_settings(own_state *state)
     const int seconds = serving->seconds_left;
 
     if (state->settings) {
+        const session_handler of_script = session_keep_handler();
+
         reset_give_settings(state->settings);
+        session_put_handler(of_script);
         state->settings = NULL;
     }
     serving->seconds_left = seconds;
@@ -359,9 +365,10 @@ void own_state_end(own_state *state)
 void own_state_leave(own_state *state)
 {
     /* Of each context, and exchanged by the engine: the setting must not change it for whoever
-     * comes next. */
+     * comes next. Meanwhile nothing is reported: half of the state is one's and half another's. */
     const int level = EG(error_reporting);
 
+    EG(error_reporting) = 0;
     own_memory_exchange(state->memory);
     for (size_t i = 0; i < REST; i++) {
         rest[i].leave(state);
@@ -377,6 +384,7 @@ void own_state_enter(own_state *state)
 {
     const int level = EG(error_reporting);
 
+    EG(error_reporting) = 0;
     for (size_t i = REST; i-- > 0;) {
         rest[i].enter(state);
     }

@@ -116,6 +116,21 @@ void session_restore_handler(void)
     PS(default_mod) = base.default_mod;
 }
 
+session_handler session_keep_handler(void)
+{
+    const session_handler kept = {PS(mod), PS(default_mod)};
+
+    PS(set_handler) = 1; /* the setting refuses "user" otherwise */
+    return kept;
+}
+
+void session_put_handler(session_handler kept)
+{
+    PS(set_handler) = 0;
+    PS(mod) = kept.mod;
+    PS(default_mod) = kept.default_mod;
+}
+
 void session_forget(void)
 {
     for (int i = 0; i < COMPAT_SAVE_HANDLERS; i++) {

@@ -155,6 +155,10 @@ $rows = [
         fn() => (int) substr(iconv_get_encoding('internal_encoding'), 1)],
     'session id' => [fn($v) => session_id("id$v"), fn() => (int) substr(session_id(), 2)],
     'session name' => [fn($v) => session_name("N$v"), fn() => (int) substr(session_name(), 1)],
+    'save handler' => [
+        fn($v) => $v % 2 ? session_set_save_handler(new SessionHandler()) : null,
+        fn() => [session_module_name(), ini_get('session.save_handler')]
+            === array_fill(0, 2, $n % 2 ? 'user' : 'files') ? $n : session_module_name()],
     'ignore abort' => [fn($v) => ignore_user_abort((bool) ($v % 2)),
         fn() => ignore_user_abort() === $n % 2 ? $n : 'no'],
     'strtok' => [fn($v) => strtok("first $v $v $v $v $v $v $v $v $v", ' '),
