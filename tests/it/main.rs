@@ -13,6 +13,8 @@ mod canary;
 /// No import circles inside a crate.
 mod circles;
 mod cli;
+/// Async mode with real services and libraries.
+mod concurrent;
 /// Databases that hang up, restart or are left with open transactions.
 mod database;
 /// The demo site in a browser.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::session::Session;
 use crate::harness::{Process, eventually, free_address, is_root};
 
 /// Longest wait for the server to answer, or to end; far above what a loaded machine needs.
@@ -75,9 +76,14 @@ impl MariaDb {
 
     /// Runs statements as the administrator; the answer's rows, columns separated by tabs.
     pub fn query(&self, sql: &str) -> String {
-        let answer = self.client(sql).output().expect("the mariadb client runs");
+        let answer = self.client().args(["-e", sql]).output().expect("the mariadb client runs");
         assert!(answer.status.success(), "{sql}: {}", String::from_utf8_lossy(&answer.stderr));
         String::from_utf8(answer.stdout).expect("UTF-8").trim_end().to_owned()
+    }
+
+    /// Runs a statement as the administrator, and stays connected: see [`Session`].
+    pub fn session(&self, sql: &str) -> Session {
+        Session::start(&mut self.client(), sql)
     }
 
     /// Ends the server in order (SIGTERM); clients see their connections closed.
@@ -126,9 +132,10 @@ impl MariaDb {
             if ended {
                 return Some(false);
             }
-            let answer =
-                self.client("SELECT 1").stdout(Stdio::null()).stderr(Stdio::null()).status();
-            answer
+            let mut client = self.client();
+            let quiet = client.args(["-e", "SELECT 1"]).stdout(Stdio::null()).stderr(Stdio::null());
+            quiet
+                .status()
                 .expect("the mariadb client runs (package mariadb-client)")
                 .success()
                 .then_some(true)
@@ -149,7 +156,7 @@ impl MariaDb {
         );
     }
 
-    fn client(&self, sql: &str) -> Command {
+    fn client(&self) -> Command {
         let mut client = Command::new("mariadb");
         client
             .args([
@@ -160,7 +167,6 @@ impl MariaDb {
                 "--user=root",
             ])
             .arg(format!("--socket={}", self.path("socket").display()))
-            .args(["-e", sql])
             .stdin(Stdio::null());
         client
     }

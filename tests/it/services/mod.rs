@@ -4,8 +4,11 @@
 //! gone when the value is dropped.
 
 pub mod browser;
+pub mod faulty;
+pub mod gate;
 pub mod mariadb;
 pub mod picture;
 pub mod postgresql;
 pub mod redis;
+pub mod session;
 pub mod visitor;

@@ -8,7 +8,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::mariadb::PASSWORD;
+use super::session::Session;
 use crate::harness::{Process, eventually, free_address, is_root};
+
+/// Longest wait for the server to answer, or to end.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The server refuses to run as root: Debian's package makes this user.
 const USER: &str = "postgres";
@@ -16,7 +20,7 @@ const USER: &str = "postgres";
 /// A running server with the superuser and database `reactor`; see [`PASSWORD`].
 pub struct PostgreSql {
     /// Before its directory, because fields are dropped in this order.
-    _process: Process,
+    process: Option<Process>,
     dir: TempDir,
     port: u16,
 }
@@ -42,23 +46,34 @@ impl PostgreSql {
         let made = Command::new(&initdb[0]).args(&initdb[1..]).stdin(Stdio::null()).output();
         let made = made.expect("initdb runs (package postgresql)");
         assert!(made.status.success(), "initdb failed: {made:?}");
-        let port = free_address().port();
+        let mut server = PostgreSql { process: None, dir, port: free_address().port() };
+        server.resume();
+        server.psql("postgres", "CREATE DATABASE reactor").unwrap();
+        server
+    }
+
+    /// Ends the server at once, as a crash would, and all of its connections.
+    pub fn crash(&mut self) {
+        let Some(mut process) = self.process.take() else { return };
+        process.signal("QUIT");
+        assert!(process.wait(PATIENCE).is_some(), "PostgreSQL does not stop:\n{}", self.log());
+    }
+
+    /// Starts it (again), on the same port and with the same data.
+    pub fn resume(&mut self) {
+        let at = |name: &str| self.dir.path().join(name).display().to_string();
         let mut server = as_ordinary_user("postgres");
-        server.extend(["-D".to_owned(), at("data"), "-p".to_owned(), port.to_string()]);
-        let directory = format!("unix_socket_directories={}", dir.path().display());
+        server.extend(["-D".to_owned(), at("data"), "-p".to_owned(), self.port.to_string()]);
+        let directory = format!("unix_socket_directories={}", self.dir.path().display());
         for setting in
             ["listen_addresses=127.0.0.1", "fsync=off", "shared_buffers=16MB", &directory]
         {
             server.extend(["-c".to_owned(), setting.to_owned()]);
         }
-        let process =
-            Process::start(Path::new(&server[0]), &server[1..], &[], Path::new(&at("log")));
-        let server = PostgreSql { _process: process, dir, port };
-        let ready =
-            eventually(Duration::from_secs(30), || server.psql("postgres", "SELECT 1").ok());
-        assert!(ready.is_some(), "PostgreSQL does not start; its log:\n{}", server.log());
-        server.psql("postgres", "CREATE DATABASE reactor").unwrap();
-        server
+        let program = Path::new(&server[0]);
+        self.process = Some(Process::start(program, &server[1..], &[], Path::new(&at("log"))));
+        let ready = eventually(PATIENCE, || self.psql("postgres", "SELECT 1").ok());
+        assert!(ready.is_some(), "PostgreSQL does not start; its log:\n{}", self.log());
     }
 
     /// The TCP port on 127.0.0.1.
@@ -71,22 +86,26 @@ impl PostgreSql {
         self.psql("reactor", sql).unwrap_or_else(|said| panic!("{sql}: {said}"))
     }
 
+    /// Runs a statement as the superuser, and stays connected: see [`Session`].
+    pub fn session(&self, sql: &str) -> Session {
+        Session::start(&mut self.client("reactor"), sql)
+    }
+
     fn psql(&self, database: &str, sql: &str) -> Result<String, String> {
-        let answer = Command::new(program("psql"))
-            .args([
-                "--no-psqlrc",
-                "--tuples-only",
-                "--no-align",
-                "--host=127.0.0.1",
-                "--username=reactor",
-            ])
-            .args([&format!("--port={}", self.port), database, "-c", sql])
-            .env("PGPASSWORD", PASSWORD)
-            .stdin(Stdio::null())
-            .output()
-            .expect("psql runs (package postgresql-client)");
+        let answer = self.client(database).args(["-c", sql]).output();
+        let answer = answer.expect("psql runs (package postgresql-client)");
         let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
         if answer.status.success() { Ok(text(&answer.stdout)) } else { Err(text(&answer.stderr)) }
+    }
+
+    fn client(&self, database: &str) -> Command {
+        let mut client = Command::new(program("psql"));
+        client
+            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--host=127.0.0.1"])
+            .args(["--username=reactor", &format!("--port={}", self.port), database])
+            .env("PGPASSWORD", PASSWORD)
+            .stdin(Stdio::null());
+        client
     }
 
     fn log(&self) -> String {

@@ -59,6 +59,13 @@ impl Redis {
         String::from_utf8_lossy(&asked.stdout).trim().to_owned()
     }
 
+    /// Ends the server and starts it again, without what it had stored.
+    pub fn restart(self) -> Redis {
+        let port = self.port;
+        drop(self);
+        Redis::start_on(port)
+    }
+
     /// Stops the server for a while, or lets it go on.
     pub fn pause(&self, is_paused: bool) {
         self.process.signal(if is_paused { "STOP" } else { "CONT" });
