@@ -26,25 +26,35 @@ mod sealed_behind_nginx {
 in_every_mode!(serves_more_requests_than_one_loop_allows);
 
 /// The running application; the server ends before the compiled container goes.
-struct Application {
-    server: Server,
+pub struct Application {
+    pub server: Server,
     _cache: TempDir,
 }
 
 /// The application as its README says to run it, but with a cache of its own.
 fn start(kind: Kind, loop_limit: u32) -> Application {
+    let worker = if kind == Kind::Async { "async.php" } else { "worker.php" };
+    start_with(worker, |setup| setup.workers(4), kind, loop_limit)
+}
+
+/// The same with this worker script and with other settings.
+pub fn start_with(
+    worker: &str,
+    settings: impl FnOnce(Setup) -> Setup,
+    kind: Kind,
+    loop_limit: u32,
+) -> Application {
     let cache = tempfile::Builder::new().prefix("tokamak-symfony-").tempdir().unwrap();
     fs::set_permissions(cache.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let server = Setup::new(kind)
+    let setup = Setup::new(kind)
         .site("../examples/symfony")
         .public("public")
-        .worker("../worker.php")
+        .worker(&format!("../{worker}"))
         .front_controller("index.php")
-        .workers(4)
         .warm(&["/page", "/empty"])
         .env("APP_CACHE_DIR", cache.path().to_str().unwrap())
-        .env("FRANKENPHP_LOOP_MAX", &loop_limit.to_string())
-        .start();
+        .env("FRANKENPHP_LOOP_MAX", &loop_limit.to_string());
+    let server = settings(setup).start();
     // So that requests which come at once do not all compile the container.
     server.get("/empty").expect(200);
     Application { server, _cache: cache }

@@ -4,7 +4,9 @@ namespace App;
 
 use Symfony\Component\HttpFoundation\JsonResponse;
 use Symfony\Component\HttpFoundation\Request;
+use Symfony\Component\HttpFoundation\RequestStack;
 use Symfony\Component\HttpFoundation\Response;
+use Symfony\Component\Routing\Generator\UrlGeneratorInterface;
 use Twig\Environment;
 
 /** One method a page; none keeps anything in the object, so any number of requests may share it. */
@@ -12,8 +14,11 @@ final class Controller
 {
     private const ROWS = 60;
 
-    public function __construct(private Environment $twig)
-    {
+    public function __construct(
+        private Environment $twig,
+        private RequestStack $stack,
+        private UrlGeneratorInterface $urls,
+    ) {
     }
 
     /** The least that an application can answer: all of its cost is the framework. */
@@ -86,6 +91,26 @@ final class Controller
         $name = $request->hasPreviousSession() ? $request->getSession()->get('name') : null;
 
         return new Response($this->twig->render('hello.html.twig', ['name' => $name]));
+    }
+
+    /**
+     * Asks a service, which takes its time, and then says what the parts of the application take
+     * for the current request: those that are handed the request need not ask, all others do.
+     */
+    public function ask(Request $request): Response
+    {
+        $session = $request->getSession();
+        $session->set('name', $request->query->get('name'));
+        $answer = file_get_contents($_SERVER['ASKED_SERVICE'].$request->query->get('name'));
+
+        return new JsonResponse([
+            'service' => $answer,
+            'request' => $request->query->get('name'),
+            'stack' => $this->stack->getMainRequest()?->query->get('name'),
+            'session' => $this->stack->getSession()->get('name'),
+            'router' => $this->urls->generate('ask', [], UrlGeneratorInterface::ABSOLUTE_URL),
+            'twig' => trim($this->twig->render('asked.html.twig')),
+        ]);
     }
 
     /** Fails, so that the error page and the log can be seen. */

@@ -69,7 +69,7 @@ final class Kernel extends BaseKernel
         for ($section = 0; $section < self::SECTIONS; ++$section) {
             $routes->add("section_$section", "/section$section/{slug}")->controller([Controller::class, 'page']);
         }
-        $pages = ['empty' => 'GET', 'page' => 'GET', 'session' => 'GET', 'hello' => 'GET', 'error' => 'GET', 'form' => 'POST', 'login' => 'POST'];
+        $pages = ['empty' => 'GET', 'page' => 'GET', 'session' => 'GET', 'hello' => 'GET', 'error' => 'GET', 'ask' => 'GET', 'form' => 'POST', 'login' => 'POST'];
         foreach ($pages as $name => $method) {
             $routes->add($name, "/$name")->controller([Controller::class, $name])->methods([$method]);
         }

@@ -1,0 +1,1 @@
+<h1>There is no such page</h1>
