@@ -245,6 +245,7 @@ def lua_asking(rows: Rows) -> list[Verdict]:
 ASYNC_BARS = (
     # Scenario, beside whom, how many times their requests/s at least.
     ("php-http", GO, 1.3),
+    ("php-stream", GO, 1.3),
     ("php-redis", GO, 1.15),
     ("php-mysql", WORKER, 1.0),
     ("php-pgsql", WORKER, 1.0),

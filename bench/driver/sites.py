@@ -195,6 +195,13 @@ SCENARIOS = {
         Scenario("empty", "empty", "/index.php", is_empty_answer, "An empty script"),
         Scenario("php-http", "services", "/index.php?ask=http", is_empty_answer, "One HTTP call"),
         Scenario(
+            "php-stream",
+            "services",
+            "/index.php?ask=stream",
+            is_empty_answer,
+            "One HTTP call, without curl",
+        ),
+        Scenario(
             "php-redis", "services", "/index.php?ask=redis", is_empty_answer, "One read from Redis"
         ),
         Scenario("php-mysql", "sql", "/index.php?on=mysql", is_thing, "Two reads from MariaDB"),

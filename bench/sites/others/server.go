@@ -114,7 +114,7 @@ func main() {
 	http.HandleFunc("/http", over)
 	http.HandleFunc("/redis", read)
 	// The address by which everybody's script is asked for.
-	asks := map[string]http.HandlerFunc{"": empty, "http": over, "redis": read}
+	asks := map[string]http.HandlerFunc{"": empty, "http": over, "stream": over, "redis": read}
 	http.HandleFunc("/index.php", func(w http.ResponseWriter, r *http.Request) {
 		asks[r.URL.Query().Get("ask")](w, r)
 	})

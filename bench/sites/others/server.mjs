@@ -52,6 +52,7 @@ const asks = {
     // The addresses by which everybody's script is asked for.
     '/index.php': (done) => done(ANSWER),
     '/index.php?ask=http': overHttp,
+    '/index.php?ask=stream': overHttp,
     '/index.php?ask=redis': readRedis,
 };
 

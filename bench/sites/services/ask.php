@@ -22,6 +22,23 @@ function over_http(): string
     return $answer;
 }
 
+function over_stream(): string
+{
+    static $idle = [];
+    $stream = array_pop($idle) ?? stream_socket_client('tcp://'.SERVICE);
+    fwrite($stream, "GET / HTTP/1.1\r\nHost: ".SERVICE."\r\n\r\n");
+    $length = 0;
+    while (($line = fgets($stream)) !== "\r\n") {
+        if (strncasecmp($line, 'Content-Length:', 15) === 0) {
+            $length = (int) substr($line, 15);
+        }
+    }
+    $answer = fread($stream, $length);
+    $idle[] = $stream;
+
+    return $answer;
+}
+
 function redis(): Redis
 {
     $redis = new Redis();
@@ -45,6 +62,7 @@ function answer(): void
     header('Content-Type: application/json');
     echo match ($_GET['ask'] ?? '') {
         'http' => over_http(),
+        'stream' => over_stream(),
         'redis' => from_redis(),
         default => '{"errno":0,"errmsg":"success","data":"e"}',
     };
