@@ -23,7 +23,8 @@ from .versions import text
 READY_SECONDS = 20
 WAITS = {"sleep": "`usleep`", "http": "an HTTP service, connections kept"}
 RATE_BAR, KIB_BAR = 0.9, 48.0
-"""Of what arithmetic allows; and resident memory for each request that sleeps."""
+"""Of what arithmetic allows; and resident memory of its worker for each request that sleeps. The
+pages of the queue are not in it: they are there for each client, in all modes."""
 
 SITE = Site(
     "in-flight", REPO / "bench/sites/in-flight", ".", "worker.php", {}, front_controller=False
@@ -60,9 +61,11 @@ class Row:
     p99: float
     cpu_us: float
     idle_kib: int
-    """Resident memory of all workers together before the load."""
+    """Resident memory of all workers together before the load, without what is shared."""
     busy_kib: int
     """The same under load, at most."""
+    shared_kib: int
+    """What has come to the shared memory that is resident in all workers together."""
     errors: int
 
     @property
@@ -116,7 +119,7 @@ class Scene:
     def wait(self) -> None:
         """Asks until every worker has worked."""
         deadline = time.monotonic() + READY_SECONDS
-        while len(self.resident()) < self.workers or not self.is_right():
+        while len(list(self.resident())) < self.workers or not self.is_right():
             if time.monotonic() > deadline:
                 log = (self.directory / "tokamak.log").read_text(errors="replace")
                 raise CannotRun(f"{self.url('http')} does not give the right answer\n{log[-2000:]}")
@@ -131,19 +134,22 @@ class Scene:
         except OSError:
             return False
 
-    def resident(self) -> list[int]:
-        """KiB of each worker."""
-        return [
-            resident_kib(Path(f"/proc/{stat.pid}/status").read_text())
-            for stat in self.server.tree()
-            if stat.name == "tokamak-php"
-        ]
+    def resident(self) -> Iterator[tuple[int, int]]:
+        """KiB of each worker, of its own and shared."""
+        for stat in self.server.tree():
+            if stat.name == "tokamak-php":
+                yield resident_kib(Path(f"/proc/{stat.pid}/status").read_text())
+
+    def memory(self) -> tuple[int, int]:
+        """The same of all together."""
+        own, shared = zip(*self.resident(), strict=True)
+        return sum(own), sum(shared)
 
 
-def resident_kib(status: str) -> int:
-    """From the text of /proc/PID/status."""
-    (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1])
+def resident_kib(status: str) -> tuple[int, int]:
+    """A process' own and shared memory, from the text of /proc/PID/status."""
+    lines = {line.split()[0]: line.split()[1] for line in status.splitlines() if line.split()[1:]}
+    return int(lines["RssAnon:"]), int(lines["RssShmem:"])
 
 
 class Watch:
@@ -153,14 +159,15 @@ class Watch:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.most = 0
+        self.own = self.shared = 0
         self.done = threading.Event()
         self.thread = threading.Thread(target=self.look)
 
     def look(self) -> None:
         """Until the block ends."""
         while not self.done.wait(self.PAUSE):
-            self.most = max(self.most, sum(self.scene.resident()))
+            own, shared = self.scene.memory()
+            self.own, self.shared = max(self.own, own), max(self.shared, shared)
 
     def __enter__(self) -> "Watch":
         self.thread.start()
@@ -175,7 +182,7 @@ def measure(
     number: int, scene: Scene, waits_for: str, concurrency: int, chosen: argparse.Namespace
 ) -> Row:
     """One run."""
-    idle, before = sum(scene.resident()), scene.server.run_seconds()
+    (idle, shared), before = scene.memory(), scene.server.run_seconds()
     with Watch(scene) as watch:
         seen = load.run(scene.url(waits_for), chosen.clients, chosen.seconds)
     cpu = (scene.server.run_seconds() - before) * 1e6 / max(seen.requests, 1)
@@ -191,7 +198,8 @@ def measure(
         seen.p99,
         round(cpu, 1),
         idle,
-        watch.most,
+        watch.own,
+        watch.shared - shared,
         seen.bad_status + seen.socket_errors + seen.timeouts,
     )
     say(f"{row}, {row.kib:.1f} KiB each")
@@ -212,16 +220,19 @@ def table(found: list[Row]) -> str:
     """Medians over the rounds."""
     lines = [
         "| waits for | concurrency | under way | requests/s | of what arithmetic allows "
-        "| p99 ms | CPU µs a request | KiB for each under way | errors |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| p99 ms | CPU µs a request | KiB for each under way | KiB of the queue | errors |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for waits_for, concurrency in dict.fromkeys((row.waits_for, row.concurrency) for row in found):
         mine = own(found, waits_for, concurrency)
         rate, part, p99 = ratios(mine)
-        cpu, kib = (median(getattr(row, name) for row in mine) for name in ("cpu_us", "kib"))
+        cpu, kib, shared = (
+            median(getattr(row, name) for row in mine) for name in ("cpu_us", "kib", "shared_kib")
+        )
         lines.append(
             f"| {WAITS[waits_for]} | {concurrency} | {mine[0].in_flight} | {rate:.0f} | {part:.2f} "
-            f"| {p99 / 1000:.1f} | {cpu:.0f} | {kib:.1f} | {sum(row.errors for row in mine)} |"
+            f"| {p99 / 1000:.1f} | {cpu:.0f} | {kib:.1f} | {shared:.0f} "
+            f"| {sum(row.errors for row in mine)} |"
         )
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ from driver.in_flight import Row, resident_kib
 
 def row(waits_for, rate=600.0, busy=12_000, errors=0):
     """One run with 64 requests under way, of which arithmetic allows 640 a second."""
-    return Row(1, waits_for, 32, 256, 64, rate, 640.0, 1e5, 50.0, 10_000, busy, errors)
+    return Row(1, waits_for, 32, 256, 64, rate, 640.0, 1e5, 50.0, 10_000, busy, 500, errors)
 
 
 class InFlight(unittest.TestCase):
@@ -18,7 +18,8 @@ class InFlight(unittest.TestCase):
 
     def test_memory_is_what_the_load_adds_for_each_request(self):
         self.assertEqual(row("sleep", busy=12_048).kib, 32.0)
-        self.assertEqual(resident_kib("VmPeak:\t 9 kB\nVmRSS:\t  1234 kB\n"), 1234)
+        status = "Name:\nVmRSS:\t 9 kB\nRssAnon:\t  1234 kB\nRssShmem:\t 56 kB\n"
+        self.assertEqual(resident_kib(status), (1234, 56))
 
     def test_bars(self):
         self.assertEqual(self.reached(row("http"), row("sleep")), [True, True, True])
@@ -33,7 +34,7 @@ class InFlight(unittest.TestCase):
     def test_a_line_for_each_wait(self):
         lines = in_flight.table([row("http"), row("sleep")]).splitlines()
         self.assertEqual(len(lines), 4)
-        self.assertIn("| 32 | 64 | 600 | 0.94 | 100.0 | 50 | 31.2 | 0 |", lines[3])
+        self.assertIn("| 32 | 64 | 600 | 0.94 | 100.0 | 50 | 31.2 | 500 | 0 |", lines[3])
 
 
 if __name__ == "__main__":
