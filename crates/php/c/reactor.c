@@ -2,9 +2,10 @@
  *
  * It knows nothing of PHP and runs nobody: it says whose wait is over, in the order in which waits
  * came to their end. Each descriptor is in the epoll at most once, for one event (EPOLLONESHOT);
- * how many wait for it is known here. What an event tells of a descriptor is not believed, because
- * the number may belong to another file by now: each descriptor of a wait is asked by poll() before
- * the wait is over.
+ * how many wait for it is known here. An event has the descriptor's number, so one that is closed
+ * is taken out: its file may be open elsewhere, and is not to speak for the next one of that
+ * number. If it does (libc closes some by itself), a wait is over too soon, and who waited tries
+ * in vain, and waits again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -211,13 +212,28 @@ void reactor_finish(reactor_wait *wait)
     }
 }
 
-static void look_at(int fd)
+_Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLPRI == POLLPRI &&
+                   EPOLLRDHUP == POLLRDHUP && EPOLLERR == POLLERR && EPOLLHUP == POLLHUP,
+               "an event of epoll is one of poll()");
+
+/* How many descriptors of a wait are ready, now that this one has told something. Where it is the
+ * only one, that is the answer; others are asked. */
+static int ask(const reactor_wait *wait, uint32_t events)
+{
+    if (wait->count > 1) {
+        return (int)syscall(SYS_poll, wait->fds, wait->count, 0);
+    }
+    wait->fds->revents = (short)events & (wait->fds->events | POLLERR | POLLHUP);
+    return wait->fds->revents != 0;
+}
+
+static void look_at(int fd, uint32_t events)
 {
     reactor_watch *w, *next;
     bool still_wanted = false;
 
     for (w = (size_t)fd < reactor.watched_room ? reactor.watched[fd] : NULL; w; w = next) {
-        int ready = (int)syscall(SYS_poll, w->wait->fds, w->wait->count, 0);
+        int ready = ask(w->wait, events);
         next = w->next;
         if (ready == 0) {
             still_wanted = true;
@@ -320,7 +336,11 @@ static uint64_t time_left(void)
 
 void reactor_note_closed(int fd)
 {
-    while (fd >= 0 && (size_t)fd < reactor.watched_room && reactor.watched[fd]) {
+    if (fd < 0 || (size_t)fd >= reactor.watched_room || !reactor.watched[fd]) {
+        return;
+    }
+    epoll_ctl(reactor.epoll, EPOLL_CTL_DEL, fd, NULL);
+    while (reactor.watched[fd]) {
         finish(reactor.watched[fd]->wait, REACTOR_CLOSED);
     }
 }
@@ -336,7 +356,7 @@ void reactor_look(bool patiently)
         if (events[i].data.fd == reactor.doorbell) {
             hear_doorbell();
         } else {
-            look_at(events[i].data.fd);
+            look_at(events[i].data.fd, events[i].events);
         }
     }
     look_at_clock();
