@@ -13,13 +13,14 @@ use crate::layers::root;
 /// request is served belongs there.
 const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("async.c", "async"),
-    ("async_functions.c", "timeout_class"),
+    ("async_functions.c", "deadlock_class timeout_class"),
     ("backtrace.c", "copied target target_memory text used"),
     ("boot.c", "compile_original substitutes watched"),
     ("boot_reads.c", "functions read_count reads"),
     ("child_fibres.c", "children do_jobs_function"),
     ("classic.c", "base is_learned known real_##function"),
     ("connections.c", "held is_hopeless opener"),
+    ("context.c", "handlers"),
     (
         "coroutines.c",
         "coroutine_class coroutine_handlers coroutines_awaitable coroutines_cancellation \
@@ -54,6 +55,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("own_state.c", "put_environment real_##function xml_errors"),
     ("paths.c", "in_image learned lifetime paths"),
     ("patterns.c", "in_image noted"),
+    ("php_classes.c", "autoload"),
     ("process_state.c", "classic_doubt kept_world of_zygote own"),
     ("program_memory.c", "learned learned_count"),
     ("randomness.c", "culprit handler_count handlers real_##function real_uuid_create salted"),

@@ -5,7 +5,7 @@
 
 #define SECOND 1e9
 
-static zend_class_entry *timeout_class;
+static zend_class_entry *timeout_class, *deadlock_class;
 
 /* The point in time so many seconds from now. */
 static uint64_t deadline_of(double seconds, bool is_forever)
@@ -29,9 +29,10 @@ static bool is_over(promises_wait end, double seconds)
         zend_throw_exception_ex(timeout_class, 0, "nothing came within %g s", seconds);
         return false;
     case PROMISES_STUCK:
-        zend_throw_error(NULL, "what is awaited cannot come, because nothing else can run here: "
-                               "outside of async mode's requests, in an autoloader, in the "
-                               "callback of an output buffer");
+        zend_throw_error(deadlock_class,
+                         "what is awaited cannot come, because nothing else can run here: outside "
+                         "of async mode's requests, in an autoloader, in the callback of an output "
+                         "buffer");
         return false;
     default:
         return true;
@@ -248,5 +249,7 @@ void async_functions_install(void)
     coroutines_install();
     INIT_CLASS_ENTRY(class, "Tokamak\\TimeoutException", NULL);
     timeout_class = zend_register_internal_class_ex(&class, spl_ce_RuntimeException);
+    INIT_CLASS_ENTRY(class, "Tokamak\\DeadlockError", NULL);
+    deadlock_class = zend_register_internal_class_ex(&class, zend_ce_error);
     zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
 }

@@ -5,8 +5,10 @@
 #include "async_functions.h"
 #include "boot.h"
 #include "connections.h"
+#include "context.h"
 #include "gateway.h"
 #include "headers.h"
+#include "php_classes.h"
 #include "sapi.h"
 #include "state.h"
 #include "variables.h"
@@ -357,6 +359,8 @@ static ZEND_MINIT_FUNCTION(tokamak)
     REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_ERROR", 8, CONST_CS | CONST_PERSISTENT);
     variables_install();
     async_functions_install();
+    context_install();
+    php_classes_install();
     gateway_install(type, module_number);
     for (size_t i = 0; i < sizeof(fed) / sizeof(*fed); i++) {
         zend_function *f =
@@ -374,6 +378,7 @@ static ZEND_RSHUTDOWN_FUNCTION(tokamak)
     /* After shutdown functions and destructors nobody reads the body; without this, PHP would read
      * the rest of it only to throw it away. */
     serving->input_closed = 1;
+    context_forget();
     serving->memory = zend_memory_peak_usage(1);
     return SUCCESS;
 }

@@ -5,6 +5,7 @@
  * told of neither.
  */
 #include "request_cycle.h"
+#include "context.h"
 #include "gateway.h"
 #include "reset.h"
 #include "sapi.h"
@@ -204,6 +205,9 @@ bool request_end(void)
 
     gateway_note_failure();
     whole = request_run_shutdown_functions();
+    if (serving->context) {
+        whole &= run_outside(context_forget);
+    }
     whole &= run_outside(php_output_end_all);
     zend_unset_timeout();
     warm_up_look_at_session();

@@ -237,6 +237,9 @@ int rust_flush(void);
 size_t rust_read_body(char *at, size_t len);
 /* One line to the server's error log. */
 void rust_log(shim_level level, const char *at, size_t len);
+/* The text of a class that is written in PHP, without its opening tag, by its name in lower case.
+ * 0: there is none. */
+int rust_class(const char *name, size_t len, shim_text *text);
 /* Says something about a request over FastCGI: to its sender, if to_sender, and to standard
  * error. 1: nobody reads. */
 int rust_complain(shim_level level, const char *at, size_t len, int to_sender);

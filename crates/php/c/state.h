@@ -99,6 +99,7 @@ typedef struct {
     HashTable *earlier_settings;
     volatile sig_atomic_t seconds_left; /* of processor time; 0: no limit */
     size_t memory;                      /* most bytes that PHP held; also after its end */
+    HashTable *context; /* see context.c; NULL: empty. emalloc'd */
     /* in async mode */
     struct own_state *own;           /* see own_state.h */
     const zend_execute_data *frames; /* its calls, while it waits */

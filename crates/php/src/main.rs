@@ -3,6 +3,7 @@
 //! The supervisor executes it once a site as a zygote, which starts PHP and forks workers; it never
 //! links it.
 
+mod classes;
 mod engine;
 mod fastcgi;
 mod ffi;

@@ -11,7 +11,7 @@ use tokamak_sys::queue::Outcome;
 use crate::harness::*;
 
 /// A worker whose handler includes the file that the URL names.
-const INCLUDE: &str = "<?php
+pub const INCLUDE: &str = "<?php
 while (tokamak_handle_request(function () { include __DIR__ . $_SERVER['SCRIPT_NAME']; })) {}";
 
 pub fn site(files: &[(&str, &str)], settings: &[(&str, &str)]) -> Site {

@@ -10,6 +10,7 @@ mod fastcgi;
 mod harness;
 mod life;
 mod memory;
+mod pools;
 mod state;
 mod values;
 mod wake_ups;
