@@ -43,6 +43,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("heap_roots.c", "answers"),
     ("heap_walk.c", "walk"),
     ("kept.c", "kept"),
+    ("kinds.c", "kinds"),
     (
         "libraries.c",
         "learned locale magick mysql_statistics openssl_errors peek_openssl_error posix_error \
@@ -80,6 +81,9 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("userini.c", "directories ready"),
     ("values.c", "path_cache path_cache_learned"),
     ("variables.c", "constants key_https key_self keys places template value_on"),
+    ("waiting.c", "held"),
+    ("waiting_aside.c", "last_host"),
+    ("waiting_lock.c", "contenders"),
     ("worker.c", "asked"),
 ];
 

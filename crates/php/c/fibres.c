@@ -27,6 +27,7 @@
 
 #include "fibres.h"
 #include "child_fibres.h"
+#include "kinds.h"
 #include "mid_call.h"
 #include "own_state.h"
 
@@ -312,6 +313,7 @@ bool fibres_begin(size_t most, uint32_t seed, fibres_handler handler)
         f->next_free = fibres.free;
         fibres.free = f;
     }
+    kinds_begin();
     is_of_php = true;
     return true;
 }

@@ -32,7 +32,7 @@ void fibres_enter(zend_fiber_context *context, request_state *of);
 /* In a Fiber whose work is done, until it is entered again. False: it is destroyed, has thrown. */
 bool fibres_await_work(void);
 
-/* Whether what runs now is of a request. */
+/* Whether what runs now is of a request. Also asked on other threads. */
 bool fibres_in_request(void);
 /* Whether what runs now can wait while others run. Also asked on other threads. */
 bool fibres_may_park(void);

@@ -41,6 +41,7 @@
 #include "descriptors.h"
 #include "fibres.h"
 #include "image.h"
+#include "kinds.h"
 #include "libraries.h"
 #include "process_state.h"
 #include "randomness.h"
@@ -52,8 +53,14 @@
 
 /* What pthread_atfork() is in every library; libc's headers do not declare it. */
 int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
-/* poll(), in a library that was built with fortification. */
+/* The same functions, in libraries that were built with fortification. */
 int __poll_chk(struct pollfd *fds, nfds_t count, int milliseconds, size_t size);
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *patience,
+                const sigset_t *mask, size_t size);
+ssize_t __read_chk(int fd, void *at, size_t len, size_t room);
+ssize_t __recv_chk(int fd, void *at, size_t len, size_t room, int flags);
+ssize_t __recvfrom_chk(int fd, void *at, size_t len, size_t room, int flags,
+                       struct sockaddr *from, socklen_t *from_len);
 
 /* Not sanitized: the address sanitizer calls some of them before it has made its own memory. */
 #define INTERPOSE(type, name, parameters, note, call)                                 \
@@ -76,12 +83,26 @@ int __poll_chk(struct pollfd *fds, nfds_t count, int milliseconds, size_t size);
     }                                               \
     va_end(list)
 
+/* Also of what libc closes by itself. */
+static void note_closed_inside(int fd)
+{
+    descriptors_note_closed(fd);
+    kinds_forget(fd);
+    waiting_note_closed(fd);
+    fibres_note_closed(fd);
+}
+
+static void note_closed_from(int first)
+{
+    descriptors_note_closed(first);
+    kinds_forget_from(first);
+}
+
 static void note_closed(int fd)
 {
     syscall_cache_note_closed(fd);
     connections_note_closed(fd);
-    descriptors_note_closed(fd);
-    fibres_note_closed(fd);
+    note_closed_inside(fd);
 }
 
 static void note_copied(int fd)
@@ -93,8 +114,7 @@ static void note_copied(int fd)
 static void note_replaced(int from, int to)
 {
     note_copied(from);
-    descriptors_note_closed(to);
-    fibres_note_closed(to);
+    note_closed_inside(to);
 }
 
 /* clang-format off */
@@ -129,10 +149,10 @@ INTERPOSE(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *before)
 /* ---- descriptors ---- */
 INTERPOSE(int, open, (const char *path, int flags, ...),
           READ_REST(flags); process_state_note_opened(path, flags),
-          syscall(SYS_openat, AT_FDCWD, path, flags, rest[0]))
+          waiting_open(path, flags, (mode_t)rest[0]))
 INTERPOSE(int, open64, (const char *path, int flags, ...),
           READ_REST(flags); process_state_note_opened(path, flags),
-          syscall(SYS_openat, AT_FDCWD, path, flags | O_LARGEFILE, rest[0]))
+          waiting_open(path, flags | O_LARGEFILE, (mode_t)rest[0]))
 INTERPOSE(int, fcntl, (int fd, int command, ...),
           READ_REST(command), syscall_cache_fcntl(LIBC(fcntl), fd, command, (void *)rest[0]))
 INTERPOSE(int, fcntl64, (int fd, int command, ...),
@@ -152,31 +172,36 @@ INTERPOSE(int, ioctl, (int fd, unsigned long request, ...),
 INTERPOSE(int, flock, (int fd, int operation),
           descriptors_note_flock(fd), waiting_flock(fd, operation))
 INTERPOSE(int, lockf, (int fd, int command, off_t len),
-          descriptors_note_posix_lock(fd), LIBC(lockf)(fd, command, len))
+          descriptors_note_posix_lock(fd), waiting_lockf(fd, command, len))
 INTERPOSE(int, lockf64, (int fd, int command, off64_t len),
-          descriptors_note_posix_lock(fd), LIBC(lockf64)(fd, command, len))
+          descriptors_note_posix_lock(fd), waiting_lockf(fd, command, len))
 /* These close inside libc. */
 INTERPOSE(int, fclose, (FILE *file),
-          descriptors_note_closed(fileno(file)), LIBC(fclose)(file))
+          note_closed_inside(fileno(file)), LIBC(fclose)(file))
 INTERPOSE(int, pclose, (FILE *file),
-          descriptors_note_closed(fileno(file)), LIBC(pclose)(file))
+          note_closed_inside(fileno(file)), waiting_pclose(file))
 INTERPOSE(FILE *, freopen, (const char *path, const char *mode, FILE *file),
-          descriptors_note_closed(fileno(file)), LIBC(freopen)(path, mode, file))
+          note_closed_inside(fileno(file)), LIBC(freopen)(path, mode, file))
 INTERPOSE(int, closedir, (DIR *directory),
-          descriptors_note_closed(dirfd(directory)), LIBC(closedir)(directory))
+          note_closed_inside(dirfd(directory)), LIBC(closedir)(directory))
 INTERPOSE(int, close_range, (unsigned first, unsigned last, int flags),
-          descriptors_note_closed((int)first), syscall(SYS_close_range, first, last, flags))
+          note_closed_from((int)first), syscall(SYS_close_range, first, last, flags))
 INTERPOSE(void, closefrom, (int first),
-          descriptors_note_closed(first), LIBC(closefrom)(first))
+          note_closed_from(first), LIBC(closefrom)(first))
 INTERPOSE(void, closelog, (void),
           descriptors_note_unseen_closing(), LIBC(closelog)())
 
-/* ---- semaphores ---- */
+/* ---- semaphores and messages ---- */
 INTERPOSE(int, semop, (int set, struct sembuf *operations, size_t count),
           NOTHING, semaphores_operate(set, operations, count, NULL))
 INTERPOSE(int, semtimedop,
           (int set, struct sembuf *operations, size_t count, const struct timespec *patience),
           NOTHING, semaphores_operate(set, operations, count, patience))
+
+INTERPOSE(ssize_t, msgrcv, (int queue, void *at, size_t len, long type, int flags),
+          NOTHING, waiting_msgrcv(queue, at, len, type, flags))
+INTERPOSE(int, msgsnd, (int queue, const void *at, size_t len, int flags),
+          NOTHING, waiting_msgsnd(queue, at, len, flags))
 
 /* ---- sockets, and what passes through them ---- */
 INTERPOSE(int, socket, (int domain, int type, int protocol),
@@ -184,24 +209,36 @@ INTERPOSE(int, socket, (int domain, int type, int protocol),
 INTERPOSE(ssize_t, send, (int fd, const void *at, size_t len, int flags),
           connections_note_sent(fd, at, len), waiting_sendto(fd, at, len, flags, NULL, 0))
 INTERPOSE(ssize_t, write, (int fd, const void *at, size_t len),
-          connections_note_sent(fd, at, len), syscall(SYS_write, fd, at, len))
+          connections_note_sent(fd, at, len), waiting_write(fd, at, len))
 INTERPOSE(ssize_t, sendto,
           (int fd, const void *at, size_t len, int flags, const struct sockaddr *to,
            socklen_t to_len),
           connections_note_used(fd), waiting_sendto(fd, at, len, flags, to, to_len))
 INTERPOSE(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags),
-          connections_note_used(fd), syscall(SYS_sendmsg, fd, message, flags))
+          connections_note_used(fd), waiting_sendmsg(fd, message, flags))
 INTERPOSE(ssize_t, writev, (int fd, const struct iovec *parts, int count),
-          connections_note_used(fd), syscall(SYS_writev, fd, parts, count))
+          connections_note_used(fd), waiting_writev(fd, parts, count))
 INTERPOSE(ssize_t, recv, (int fd, void *at, size_t len, int flags),
           NOTHING, connections_recv(fd, at, len, flags))
+INTERPOSE(ssize_t, __recv_chk, (int fd, void *at, size_t len, size_t room, int flags),
+          NOTHING, len > room ? LIBC(__recv_chk)(fd, at, len, room, flags)
+                              : connections_recv(fd, at, len, flags))
 INTERPOSE(ssize_t, recvfrom,
           (int fd, void *at, size_t len, int flags, struct sockaddr *from, socklen_t *from_len),
           NOTHING, waiting_recvfrom(fd, at, len, flags, from, from_len))
+INTERPOSE(ssize_t, __recvfrom_chk,
+          (int fd, void *at, size_t len, size_t room, int flags, struct sockaddr *from,
+           socklen_t *from_len),
+          NOTHING, len > room ? LIBC(__recvfrom_chk)(fd, at, len, room, flags, from, from_len)
+                              : waiting_recvfrom(fd, at, len, flags, from, from_len))
 INTERPOSE(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags),
           NOTHING, waiting_recvmsg(fd, message, flags))
 INTERPOSE(ssize_t, read, (int fd, void *at, size_t len),
           NOTHING, waiting_read(fd, at, len))
+INTERPOSE(ssize_t, __read_chk, (int fd, void *at, size_t len, size_t room),
+          NOTHING, len > room ? LIBC(__read_chk)(fd, at, len, room) : waiting_read(fd, at, len))
+INTERPOSE(ssize_t, readv, (int fd, const struct iovec *parts, int count),
+          NOTHING, waiting_readv(fd, parts, count))
 INTERPOSE(int, connect, (int fd, const struct sockaddr *address, socklen_t len),
           NOTHING, waiting_connect(fd, address, len))
 INTERPOSE(int, accept, (int fd, struct sockaddr *address, socklen_t *len),
@@ -211,19 +248,72 @@ INTERPOSE(int, accept4, (int fd, struct sockaddr *address, socklen_t *len, int f
 INTERPOSE(int, getaddrinfo,
           (const char *name, const char *service, const struct addrinfo *hints,
            struct addrinfo **found),
-          NOTHING, waiting_getaddrinfo(LIBC(getaddrinfo), name, service, hints, found))
+          NOTHING, waiting_getaddrinfo(name, service, hints, found))
+INTERPOSE(int, getnameinfo,
+          (const struct sockaddr *address, socklen_t len, char *host, socklen_t host_len,
+           char *service, socklen_t service_len, int flags),
+          NOTHING,
+          waiting_getnameinfo(address, len, host, host_len, service, service_len, flags))
+INTERPOSE(struct hostent *, gethostbyname, (const char *name),
+          NOTHING, waiting_gethostbyname2(name, AF_INET))
+INTERPOSE(struct hostent *, gethostbyname2, (const char *name, int family),
+          NOTHING, waiting_gethostbyname2(name, family))
+INTERPOSE(struct hostent *, gethostbyaddr, (const void *address, socklen_t len, int family),
+          NOTHING, waiting_gethostbyaddr(address, len, family))
+INTERPOSE(int, gethostbyname_r,
+          (const char *name, struct hostent *entry, char *text, size_t text_len,
+           struct hostent **found, int *error),
+          NOTHING, waiting_gethostbyname2_r(name, AF_INET, entry, text, text_len, found, error))
+INTERPOSE(int, gethostbyname2_r,
+          (const char *name, int family, struct hostent *entry, char *text, size_t text_len,
+           struct hostent **found, int *error),
+          NOTHING, waiting_gethostbyname2_r(name, family, entry, text, text_len, found, error))
+INTERPOSE(int, gethostbyaddr_r,
+          (const void *address, socklen_t len, int family, struct hostent *entry, char *text,
+           size_t text_len, struct hostent **found, int *error),
+          NOTHING,
+          waiting_gethostbyaddr_r(address, len, family, entry, text, text_len, found, error))
+INTERPOSE(int, res_nsearch,
+          (res_state state, const char *name, int class, int type, unsigned char *at, int len),
+          NOTHING, waiting_res_nsearch(state, name, class, type, at, len))
+INTERPOSE(int, res_nquery,
+          (res_state state, const char *name, int class, int type, unsigned char *at, int len),
+          NOTHING, waiting_res_nquery(state, name, class, type, at, len))
+INTERPOSE(int, res_search, (const char *name, int class, int type, unsigned char *at, int len),
+          NOTHING, waiting_res_search(name, class, type, at, len))
+INTERPOSE(int, res_query, (const char *name, int class, int type, unsigned char *at, int len),
+          NOTHING, waiting_res_query(name, class, type, at, len))
 
 /* ---- what waits for others, or for time ---- */
 INTERPOSE(int, poll, (struct pollfd *fds, nfds_t count, int milliseconds),
           NOTHING, waiting_poll(fds, count, milliseconds))
 INTERPOSE(int, __poll_chk, (struct pollfd *fds, nfds_t count, int milliseconds, size_t size),
-          (void)size, waiting_poll(fds, count, milliseconds))
+          NOTHING, count > size / sizeof(*fds) ? LIBC(__poll_chk)(fds, count, milliseconds, size)
+                                               : waiting_poll(fds, count, milliseconds))
 INTERPOSE(int, ppoll,
           (struct pollfd *fds, nfds_t count, const struct timespec *patience, const sigset_t *mask),
           NOTHING, waiting_ppoll(fds, count, patience, mask))
+INTERPOSE(int, __ppoll_chk,
+          (struct pollfd *fds, nfds_t count, const struct timespec *patience, const sigset_t *mask,
+           size_t size),
+          NOTHING, count > size / sizeof(*fds) ? LIBC(__ppoll_chk)(fds, count, patience, mask, size)
+                                               : waiting_ppoll(fds, count, patience, mask))
+INTERPOSE(int, epoll_wait, (int epoll, struct epoll_event *events, int room, int milliseconds),
+          NOTHING, waiting_epoll_ms(epoll, events, room, milliseconds, NULL))
+INTERPOSE(int, epoll_pwait,
+          (int epoll, struct epoll_event *events, int room, int milliseconds, const sigset_t *mask),
+          NOTHING, waiting_epoll_ms(epoll, events, room, milliseconds, mask))
+INTERPOSE(int, epoll_pwait2,
+          (int epoll, struct epoll_event *events, int room, const struct timespec *patience,
+           const sigset_t *mask),
+          NOTHING, waiting_epoll(epoll, events, room, patience, mask))
 INTERPOSE(int, select,
           (int count, fd_set *to_read, fd_set *to_write, fd_set *special, struct timeval *patience),
           NOTHING, waiting_select(count, to_read, to_write, special, patience))
+INTERPOSE(int, pselect,
+          (int count, fd_set *to_read, fd_set *to_write, fd_set *special,
+           const struct timespec *patience, const sigset_t *mask),
+          NOTHING, waiting_pselect(count, to_read, to_write, special, patience, mask))
 INTERPOSE(int, clock_nanosleep,
           (clockid_t clock, int flags, const struct timespec *wanted, struct timespec *left),
           NOTHING, waiting_clock_nanosleep(clock, flags, wanted, left))
@@ -239,6 +329,17 @@ INTERPOSE(pid_t, wait, (int *status),
           NOTHING, waiting_wait4(-1, status, 0, NULL))
 INTERPOSE(pid_t, wait4, (pid_t process, int *status, int options, struct rusage *usage),
           NOTHING, waiting_wait4(process, status, options, usage))
+INTERPOSE(pid_t, wait3, (int *status, int options, struct rusage *usage),
+          NOTHING, waiting_wait4(-1, status, options, usage))
+INTERPOSE(int, waitid, (idtype_t kind, id_t id, siginfo_t *info, int options),
+          NOTHING, waiting_waitid(kind, id, info, options))
+INTERPOSE(int, sigtimedwait,
+          (const sigset_t *set, siginfo_t *info, const struct timespec *patience),
+          NOTHING, waiting_sigtimedwait(set, info, patience))
+INTERPOSE(int, sigwaitinfo, (const sigset_t *set, siginfo_t *info),
+          NOTHING, waiting_sigtimedwait(set, info, NULL))
+INTERPOSE(int, pthread_mutex_lock, (pthread_mutex_t *mutex),
+          NOTHING, waiting_mutex_lock(mutex))
 
 /* ---- the process ---- */
 INTERPOSE(pid_t, getpid, (void),
@@ -316,9 +417,9 @@ INTERPOSE(int, chroot, (const char *path),
 
 /* ---- programs that are started; fork() tells by itself ---- */
 INTERPOSE(FILE *, popen, (const char *command, const char *mode),
-          process_state_note_child(), LIBC(popen)(command, mode))
+          process_state_note_child(), waiting_popen(command, mode))
 INTERPOSE(int, system, (const char *command),
-          process_state_note_child(), LIBC(system)(command))
+          process_state_note_child(), waiting_system(command))
 INTERPOSE(int, posix_spawn,
           (pid_t *process, const char *path, const posix_spawn_file_actions_t *actions,
            const posix_spawnattr_t *attributes, char *const *words, char *const *environment),

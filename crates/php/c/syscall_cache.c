@@ -28,6 +28,7 @@
 #include "interpose.h"
 #include "process_state.h"
 #include "state.h"
+#include "waiting.h"
 
 /* ---- time limit ---------------------------------------------------------------------------------
  *
@@ -251,7 +252,16 @@ int syscall_cache_fcntl(descriptor_call real, int fd, int command, void *argumen
         connections_note_used(fd);
     }
     descriptors_note_fcntl(fd, command);
-    return real(fd, command, argument);
+    switch (command) {
+    case F_GETLK:
+    case F_SETLK:
+    case F_SETLKW:
+    case F_OFD_SETLK:
+    case F_OFD_SETLKW:
+        return waiting_fcntl_lock(fd, command, argument);
+    default:
+        return real(fd, command, argument);
+    }
 }
 
 int syscall_cache_uses_opcache(void)

@@ -14,6 +14,7 @@
 
 #include "waiting.h"
 #include "waiting_for.h"
+#include "interpose.h"
 
 enum { FEW = 8 }; /* descriptors of one wait that need no memory of their own */
 
@@ -31,6 +32,27 @@ uint64_t waiting_after(uint64_t patience)
     const uint64_t now = reactor_now();
 
     return patience < REACTOR_FOREVER - now ? now + patience : REACTOR_FOREVER;
+}
+
+/* ---- waits that hold all others ---- */
+
+static struct {
+    uint64_t count, time;
+} held;
+
+uint64_t waiting_hold(void)
+{
+    return fibres_in_request() ? reactor_now() : 0;
+}
+
+void waiting_note_held(uint64_t since)
+{
+    const uint64_t time = since ? reactor_now() - since : 0;
+
+    if (time >= WAITING_MILLISECOND) {
+        held.count++;
+        held.time += time;
+    }
 }
 
 /* ---- descriptors and time ---- */
@@ -80,14 +102,25 @@ int waiting_for_one(int fd, short events, uint64_t deadline)
     return await(&one, 1, deadline);
 }
 
+/* Until when, as poll() says it. */
+static uint64_t after_milliseconds(int milliseconds)
+{
+    return milliseconds < 0 ? REACTOR_FOREVER
+                            : waiting_after((uint64_t)milliseconds * WAITING_MILLISECOND);
+}
+
+/* Until when; without it for ever. */
+static uint64_t after_time(const struct timespec *patience)
+{
+    return patience ? waiting_after(waiting_nanoseconds(patience)) : REACTOR_FOREVER;
+}
+
 int waiting_poll(struct pollfd *fds, nfds_t count, int milliseconds)
 {
     if (milliseconds == 0 || !fibres_may_park()) {
-        return (int)syscall(SYS_poll, fds, count, milliseconds);
+        return WAITING_HELD((int)syscall(SYS_poll, fds, count, milliseconds));
     }
-    return await(fds, count,
-                 milliseconds < 0 ? REACTOR_FOREVER
-                                  : waiting_after((uint64_t)milliseconds * WAITING_MILLISECOND));
+    return await(fds, count, after_milliseconds(milliseconds));
 }
 
 int waiting_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *patience,
@@ -95,10 +128,43 @@ int waiting_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *patie
 {
     if (mask || !fibres_may_park()) {
         struct timespec left = patience ? *patience : (struct timespec){0}; /* the kernel writes */
-        return (int)syscall(SYS_ppoll, fds, count, patience ? &left : NULL, mask, _NSIG / 8);
+        return WAITING_HELD(
+            (int)syscall(SYS_ppoll, fds, count, patience ? &left : NULL, mask, _NSIG / 8));
     }
-    return await(fds, count,
-                 patience ? waiting_after(waiting_nanoseconds(patience)) : REACTOR_FOREVER);
+    return await(fds, count, after_time(patience));
+}
+
+/* An epoll that a library has: it becomes readable when it has an event. */
+int waiting_epoll(int epoll, struct epoll_event *events, int room, const struct timespec *patience,
+                  const sigset_t *mask)
+{
+    uint64_t deadline;
+    int count;
+
+    if (mask || !fibres_may_park()) {
+        return WAITING_HELD(
+            (int)syscall(SYS_epoll_pwait2, epoll, events, room, patience, mask, _NSIG / 8));
+    }
+    deadline = after_time(patience);
+    while ((count = (int)syscall(SYS_epoll_pwait, epoll, events, room, 0, NULL, 0)) == 0) {
+        int ready = waiting_for_one(epoll, POLLIN, deadline);
+        if (ready <= 0) {
+            return ready;
+        }
+    }
+    return count;
+}
+
+int waiting_epoll_ms(int epoll, struct epoll_event *events, int room, int milliseconds,
+                     const sigset_t *mask)
+{
+    const struct timespec patience = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
+
+    if (milliseconds == 0 || mask || !fibres_may_park()) {
+        return WAITING_HELD(
+            (int)syscall(SYS_epoll_pwait, epoll, events, room, milliseconds, mask, _NSIG / 8));
+    }
+    return waiting_epoll(epoll, events, room, milliseconds < 0 ? NULL : &patience, NULL);
 }
 
 enum { TO_READ = POLLIN | POLLHUP | POLLERR, TO_WRITE = POLLOUT | POLLERR, SPECIAL = POLLPRI };
@@ -116,17 +182,13 @@ static int keep(fd_set *set, const struct pollfd *fd, int events)
     return 0;
 }
 
-int waiting_select(int count, fd_set *to_read, fd_set *to_write, fd_set *special,
-                   struct timeval *patience)
+static int select_until(int count, fd_set *to_read, fd_set *to_write, fd_set *special,
+                        uint64_t deadline)
 {
     struct pollfd fds[FD_SETSIZE];
     nfds_t used = 0;
     int ready, found = 0;
 
-    if ((patience && patience->tv_sec == 0 && patience->tv_usec == 0) || count > FD_SETSIZE ||
-        !fibres_may_park()) {
-        return (int)syscall(SYS_select, count, to_read, to_write, special, patience);
-    }
     for (int fd = 0; fd < count; fd++) {
         int events = (to_read && FD_ISSET(fd, to_read) ? POLLIN : 0) |
                      (to_write && FD_ISSET(fd, to_write) ? POLLOUT : 0) |
@@ -135,10 +197,7 @@ int waiting_select(int count, fd_set *to_read, fd_set *to_write, fd_set *special
             fds[used++] = (struct pollfd){.fd = fd, .events = (short)events};
         }
     }
-    ready = await(fds, used,
-                  patience ? waiting_after((uint64_t)patience->tv_sec * WAITING_SECOND +
-                                   (uint64_t)patience->tv_usec * 1000)
-                           : REACTOR_FOREVER);
+    ready = await(fds, used, deadline);
     if (ready < 0) {
         return ready;
     }
@@ -153,6 +212,30 @@ int waiting_select(int count, fd_set *to_read, fd_set *to_write, fd_set *special
     return found;
 }
 
+int waiting_select(int count, fd_set *to_read, fd_set *to_write, fd_set *special,
+                   struct timeval *patience)
+{
+    if ((patience && patience->tv_sec == 0 && patience->tv_usec == 0) || count > FD_SETSIZE ||
+        !fibres_may_park()) {
+        return WAITING_HELD(
+            (int)syscall(SYS_select, count, to_read, to_write, special, patience));
+    }
+    return select_until(count, to_read, to_write, special,
+                        patience ? waiting_after((uint64_t)patience->tv_sec * WAITING_SECOND +
+                                                 (uint64_t)patience->tv_usec * 1000)
+                                 : REACTOR_FOREVER);
+}
+
+int waiting_pselect(int count, fd_set *to_read, fd_set *to_write, fd_set *special,
+                    const struct timespec *patience, const sigset_t *mask)
+{
+    if (mask || count > FD_SETSIZE || !fibres_may_park()) {
+        return WAITING_HELD(
+            LIBC(pselect)(count, to_read, to_write, special, patience, mask));
+    }
+    return select_until(count, to_read, to_write, special, after_time(patience));
+}
+
 int waiting_clock_nanosleep(clockid_t clock, int flags, const struct timespec *wanted,
                             struct timespec *left)
 {
@@ -160,7 +243,8 @@ int waiting_clock_nanosleep(clockid_t clock, int flags, const struct timespec *w
     uint64_t time = waiting_nanoseconds(wanted), passed = 0;
 
     if (!fibres_may_park()) {
-        return syscall(SYS_clock_nanosleep, clock, flags, wanted, left) == 0 ? 0 : errno;
+        return WAITING_HELD(
+            syscall(SYS_clock_nanosleep, clock, flags, wanted, left) == 0 ? 0 : errno);
     }
     if (flags & TIMER_ABSTIME) {
         if (clock_gettime(clock, &now) != 0) {
@@ -198,10 +282,16 @@ unsigned waiting_sleep(unsigned seconds)
     return waiting_nanosleep(&time, &left) == 0 ? 0 : (unsigned)left.tv_sec + (left.tv_nsec > 0);
 }
 
-void waiting_pause(uint64_t *pause)
+uint64_t waiting_next_attempt(uint64_t *pause)
 {
     const uint64_t longer = *pause == 0 ? WAITING_MILLISECOND : *pause * 2;
 
     *pause = longer < LONGEST_PAUSE ? longer : LONGEST_PAUSE;
-    waiting_until(waiting_after(*pause));
+    return waiting_after(*pause);
+}
+
+bool waiting_pause(uint64_t *pause)
+{
+    waiting_until(waiting_next_attempt(pause));
+    return fibres_may_park();
 }

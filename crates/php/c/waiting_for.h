@@ -18,9 +18,22 @@ uint64_t waiting_after(uint64_t patience);
 void waiting_until(uint64_t deadline);
 /* For tests: others go first, although there is nothing to wait for. */
 void waiting_take_turns(void);
-/* As poll(). */
+/* As poll(): below 0, with EINTR, if the wait is ended. */
 int waiting_for_one(int fd, short events, uint64_t deadline);
-/* Between two attempts: longer each time, from 0. */
-void waiting_pause(uint64_t *pause);
+/* When to try again: longer each time, from 0. */
+uint64_t waiting_next_attempt(uint64_t *pause);
+/* Until then. False: the wait is ended, and no other may begin. */
+bool waiting_pause(uint64_t *pause);
+
+/* Makes a call that waits as libc does, and so holds all requests of the worker: it is counted. */
+#define WAITING_HELD(call)                  \
+    ({                                      \
+        const uint64_t since = waiting_hold(); \
+        const __typeof__(call) result = (call); \
+        waiting_note_held(since);           \
+        result;                             \
+    })
+uint64_t waiting_hold(void);
+void waiting_note_held(uint64_t since);
 
 #endif

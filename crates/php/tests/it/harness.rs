@@ -119,6 +119,16 @@ impl Ask {
 impl Site {
     /// Writes the files, starts the zygote and `workers` workers.
     pub fn start(files: &[(&str, &str)], settings: &[(&str, &str)], workers: u16) -> Site {
+        Site::start_in(&[], files, settings, workers)
+    }
+
+    /// The same, with more in its environment.
+    pub fn start_in(
+        environment: &[(&str, &str)],
+        files: &[(&str, &str)],
+        settings: &[(&str, &str)],
+        workers: u16,
+    ) -> Site {
         let directory = tempfile::tempdir().unwrap();
         for (name, content) in files {
             fs::write(directory.path().join(name), content).unwrap();
@@ -138,7 +148,7 @@ impl Site {
         fds.extend(bells.iter().map(AsRawFd::as_raw_fd));
         let mut command = Command::new(env!("CARGO_BIN_EXE_tokamak-php"));
         command.arg(ZYGOTE_ARGUMENT).env_clear().env("POOL_VARIABLE", "from the pool");
-        command.env(SCAN_DIRECTORY, scan_directory());
+        command.env(SCAN_DIRECTORY, scan_directory()).envs(environment.iter().copied());
         // For a program built with TOKAMAK_SANITIZE.
         for name in ["ASAN_OPTIONS", "UBSAN_OPTIONS", "USE_ZEND_ALLOC"] {
             command.envs(std::env::var(name).map(|value| (name, value)));

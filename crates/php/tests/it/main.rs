@@ -3,6 +3,7 @@
 
 mod classic;
 mod concurrent;
+mod concurrent_waits;
 mod contract;
 mod coroutines;
 mod environment;
@@ -18,3 +19,8 @@ mod worker;
 
 // For the linker: the shim stands between this program and libc too.
 use tokamak_image as _;
+
+/// For the linker, too: what the shim says in a worker. Nothing in this program waits for a lock in
+/// async mode.
+#[unsafe(no_mangle)]
+extern "C" fn rust_log(_level: i32, _text: *const u8, _len: usize) {}

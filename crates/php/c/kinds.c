@@ -1,0 +1,82 @@
+/* What kinds of files are behind descriptors, so that it need not be asked at each call.
+ *
+ * A number is asked about once, until it is closed. What closes it tells so: interpose.c stands in
+ * front of all that does. libc alone closes without that what it alone has opened, and nobody reads
+ * or writes these with the functions that ask here.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "kinds.h"
+
+enum {
+    MOST = 65536, /* numbers from here on are asked about each time */
+    OWN_LOCKS = 128
+};
+
+static unsigned char *kinds; /* NULL: nobody asks in this process */
+
+void kinds_begin(void)
+{
+    if (!kinds) {
+        kinds = calloc(MOST, 1);
+    }
+}
+
+static descriptor_kind ask(int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0) {
+        return KIND_UNKNOWN;
+    }
+    switch (st.st_mode & S_IFMT) {
+    case S_IFSOCK:
+        return KIND_SOCKET;
+    case S_IFREG:
+    case S_IFDIR:
+    case S_IFBLK:
+        return KIND_FILE;
+    default:
+        return KIND_OTHER;
+    }
+}
+
+descriptor_kind kinds_of(int fd)
+{
+    if (!kinds || fd < 0 || fd >= MOST) {
+        return ask(fd);
+    }
+    if (kinds[fd] == KIND_UNKNOWN) {
+        kinds[fd] = (unsigned char)ask(fd);
+    }
+    return (descriptor_kind)(kinds[fd] & ~OWN_LOCKS);
+}
+
+void kinds_note_own_locks(int fd)
+{
+    if (kinds_of(fd) == KIND_FILE && kinds && fd < MOST) {
+        kinds[fd] |= OWN_LOCKS;
+    }
+}
+
+bool kinds_has_own_locks(int fd)
+{
+    return kinds && fd >= 0 && fd < MOST && (kinds[fd] & OWN_LOCKS);
+}
+
+void kinds_forget(int fd)
+{
+    if (kinds && fd >= 0 && fd < MOST) {
+        kinds[fd] = KIND_UNKNOWN;
+    }
+}
+
+void kinds_forget_from(int first)
+{
+    if (kinds && first >= 0 && first < MOST) {
+        memset(kinds + first, KIND_UNKNOWN, (size_t)(MOST - first));
+    }
+}

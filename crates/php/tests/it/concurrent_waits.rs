@@ -1,0 +1,674 @@
+//! Async mode: what waits, waits without holding others.
+//!
+//! Nothing here is measured. Two requests of one worker need each other: the first waits for
+//! something that only the second does. A wait that held the worker would last for ever.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::concurrent::{INCLUDE, site, texts};
+use crate::harness::*;
+
+/// `$n` is the request's number, `$fifo` a named pipe and `$own` the beginning of file names of the
+/// row alone; `$until` waits for what a function says; `$c` is libc.
+const BEGIN: &str = r"<?php
+$n = (int) $_GET['n'];
+$own = __DIR__ . '/row' . $_GET['row'];
+$fifo = $own . '.fifo';
+@posix_mkfifo($fifo, 0600);
+$until = function ($holds) { while (!$holds()) usleep(1000); };
+$c = FFI::cdef('
+    typedef unsigned long size_t; typedef long ssize_t; typedef unsigned int socklen_t;
+    struct timespec { long s, ns; };
+    struct iovec { void *at; size_t len; };
+    struct msghdr { void *name; socklen_t name_len; struct iovec *parts; size_t count;
+        void *control; size_t control_len; int flags; };
+    struct pollfd { int fd; short events, revents; };
+    struct epoll_event { unsigned events; unsigned data[2]; };
+    struct flock { short type, whence; long start, len; int pid; };
+    int socketpair(int, int, int, int *);
+    int pipe(int *);
+    ssize_t read(int, void *, size_t);
+    ssize_t __read_chk(int, void *, size_t, size_t);
+    ssize_t readv(int, const struct iovec *, int);
+    ssize_t recv(int, void *, size_t, int);
+    ssize_t __recv_chk(int, void *, size_t, size_t, int);
+    ssize_t recvfrom(int, void *, size_t, int, void *, void *);
+    ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, void *, void *);
+    ssize_t recvmsg(int, struct msghdr *, int);
+    ssize_t write(int, const char *, size_t);
+    ssize_t writev(int, const struct iovec *, int);
+    ssize_t send(int, const char *, size_t, int);
+    ssize_t sendto(int, const char *, size_t, int, void *, socklen_t);
+    ssize_t sendmsg(int, const struct msghdr *, int);
+    int poll(struct pollfd *, unsigned long, int);
+    int __poll_chk(struct pollfd *, unsigned long, int, size_t);
+    int ppoll(struct pollfd *, unsigned long, const struct timespec *, const void *);
+    int __ppoll_chk(struct pollfd *, unsigned long, const struct timespec *, const void *, size_t);
+    int select(int, void *, void *, void *, void *);
+    int pselect(int, void *, void *, void *, const struct timespec *, const void *);
+    int epoll_create1(int);
+    int epoll_ctl(int, int, int, struct epoll_event *);
+    int epoll_wait(int, struct epoll_event *, int, int);
+    int epoll_pwait(int, struct epoll_event *, int, int, const void *);
+    int epoll_pwait2(int, struct epoll_event *, int, const struct timespec *, const void *);
+    int system(const char *);
+    int waitid(int, unsigned, void *, int);
+    int wait4(int, int *, int, void *);
+    int fcntl(int, int, struct flock *);
+    int lockf(int, int, long);
+    int open(const char *, int, int);
+    int close(int);
+    void *gethostbyname(const char *);
+    void *gethostbyaddr(const void *, socklen_t, int);
+    int res_query(const char *, int, int, char *, int);
+');
+";
+
+/// Serves the code in all of its rows to requests 1 and 2, and compares what they say.
+fn dance<'a>(rows: impl IntoIterator<Item = (String, String, [&'a str; 2])>) {
+    let rows: Vec<_> = rows.into_iter().collect();
+    let names: Vec<_> = (0..rows.len()).map(|i| format!("row{i}.php")).collect();
+    let codes: Vec<_> = rows.iter().map(|(_, code, _)| format!("{BEGIN}{code}")).collect();
+    let files: Vec<_> = names.iter().zip(&codes).map(|(n, c)| (n.as_str(), c.as_str())).collect();
+    let mail = "sh -c 'cat >/dev/null; read x < %root%/mail.fifo'";
+    for seed in ["0", "5"] {
+        let settings = [("seed", seed), ("ini.ffi.enable", "1"), ("ini.sendmail_path", mail)];
+        let mut site = site(&files, &settings);
+        for (i, (name, _, expected)) in rows.iter().enumerate() {
+            let asks = [1, 2].map(|n| get(&format!("/row{i}.php?n={n}&row={i}")));
+            let answers = texts(&site.ask_all(&asks));
+            assert_eq!(answers, expected, "{name}, seed {seed}\n{}", site.log());
+        }
+        assert_eq!(site.log(), "");
+    }
+}
+
+fn owned<'a>(rows: &[(&str, &str, [&'a str; 2])]) -> Vec<(String, String, [&'a str; 2])> {
+    rows.iter().map(|(name, code, says)| ((*name).into(), (*code).into(), *says)).collect()
+}
+
+#[test]
+fn pipes_and_programs() {
+    dance(owned(&[
+        (
+            "named pipe, read first",
+            "if ($n == 1) { echo fgets(fopen($fifo, 'r')); }
+             else { fwrite(fopen($fifo, 'w'), 'hello'); echo 'sent'; }",
+            ["hello", "sent"],
+        ),
+        (
+            "named pipe, written first",
+            "if ($n == 2) { echo fgets(fopen($fifo, 'r')); }
+             else { fwrite(fopen($fifo, 'w'), 'hello'); echo 'sent'; }",
+            ["sent", "hello"],
+        ),
+        (
+            "full pipe",
+            "if ($n == 1) { echo fwrite(fopen($fifo, 'w'), str_repeat('x', 1 << 20)); }
+             else { $f = fopen($fifo, 'r'); usleep(2000); echo strlen(stream_get_contents($f)); }",
+            ["1048576", "1048576"],
+        ),
+        (
+            "number of a file that is a pipe now",
+            "if ($n == 1) {
+                 $f = fopen(\"$own.txt\", 'w+'); fwrite($f, 'text'); rewind($f); echo fread($f, 9);
+                 fclose($f); echo ' ', fgets(fopen($fifo, 'r'));
+             } else { fwrite(fopen($fifo, 'w'), 'hello'); echo 'sent'; }",
+            ["text hello", "sent"],
+        ),
+        (
+            "program's output",
+            "if ($n == 1) { echo fgets(popen(\"cat $fifo\", 'r')); }
+             else { echo file_put_contents($fifo, 'hello'); }",
+            ["hello", "5"],
+        ),
+        (
+            "exec",
+            "if ($n == 1) { echo exec(\"cat $fifo\"); } else { echo file_put_contents($fifo, 'hi'); }",
+            ["hi", "2"],
+        ),
+        (
+            "pclose",
+            "if ($n == 1) { $p = popen(\"read x < $fifo; exit 3\", 'w'); echo pclose($p); }
+             else { echo file_put_contents($fifo, \"x\\n\"); }",
+            ["3", "2"],
+        ),
+        (
+            "mail",
+            "$fifo = __DIR__ . '/mail.fifo'; @posix_mkfifo($fifo, 0600);
+             if ($n == 1) { var_export(mail('a@test', 'b', 'c')); }
+             else { echo file_put_contents($fifo, \"x\\n\"); }",
+            ["true", "2"],
+        ),
+        (
+            "proc_close",
+            "if ($n == 1) { $p = proc_open(\"read x < $fifo; exit 4\", [], $pipes);
+                 echo proc_close($p); }
+             else { echo file_put_contents($fifo, \"x\\n\"); }",
+            ["4", "2"],
+        ),
+        (
+            "system of libc",
+            "if ($n == 1) { echo $c->system(\"read x < $fifo; exit 5\") >> 8; }
+             else { echo file_put_contents($fifo, \"x\\n\"); }",
+            ["5", "2"],
+        ),
+        (
+            "pcntl_waitpid",
+            "if ($n == 1) { $p = proc_open(\"read x < $fifo; exit 6\", [], $pipes);
+                 pcntl_waitpid(proc_get_status($p)['pid'], $s); echo pcntl_wexitstatus($s); }
+             else { echo file_put_contents($fifo, \"x\\n\"); }",
+            ["6", "2"],
+        ),
+        (
+            "pcntl_wait",
+            "if ($n == 1) { $p = proc_open(\"read x < $fifo; exit 7\", [], $pipes);
+                 pcntl_wait($s, 0, $usage); echo pcntl_wexitstatus($s); }
+             else { echo file_put_contents($fifo, \"x\\n\"); }",
+            ["7", "2"],
+        ),
+        (
+            "wait4",
+            "if ($n == 1) { $p = proc_open(\"read x < $fifo; exit 8\", [], $pipes);
+                 $s = FFI::new('int'); $c->wait4(-1, FFI::addr($s), 0, null); echo $s->cdata >> 8; }
+             else { echo file_put_contents($fifo, \"x\\n\"); }",
+            ["8", "2"],
+        ),
+        (
+            "waitid",
+            "if ($n == 1) { $p = proc_open(\"read x < $fifo; exit 9\", [], $pipes);
+                 $i = FFI::new('int[32]');
+                 echo $c->waitid(1, proc_get_status($p)['pid'], $i, 4), ' ', $i[6]; }
+             else { echo file_put_contents($fifo, \"x\\n\"); }",
+            ["0 9", "2"],
+        ),
+        (
+            "pcntl_sigwaitinfo",
+            "if ($n == 1) { pcntl_sigprocmask(SIG_BLOCK, [SIGUSR2]); touch($own);
+                 echo pcntl_sigwaitinfo([SIGUSR2]) === SIGUSR2 ? 'heard' : 'not'; }
+             else { $until(fn() => file_exists($own)); posix_kill(getmypid(), SIGUSR2);
+                 echo 'sent'; }",
+            ["heard", "sent"],
+        ),
+        (
+            "pcntl_sigtimedwait",
+            "if ($n == 1) { pcntl_sigprocmask(SIG_BLOCK, [SIGUSR2]); touch($own);
+                 echo pcntl_sigtimedwait([SIGUSR2], $i, 60) === SIGUSR2 ? 'heard' : 'not'; }
+             else { $until(fn() => file_exists($own)); posix_kill(getmypid(), SIGUSR2);
+                 echo 'sent'; }",
+            ["heard", "sent"],
+        ),
+    ]));
+}
+
+#[test]
+fn messages_and_sockets() {
+    dance(owned(&[
+        (
+            "msg_receive",
+            "$q = msg_get_queue(ftok(__FILE__, 'a'));
+             if ($n == 1) { msg_receive($q, 0, $type, 100, $m); echo $m; msg_remove_queue($q); }
+             else { msg_send($q, 1, 'hello'); echo 'sent'; }",
+            ["hello", "sent"],
+        ),
+        (
+            "msg_send to a full queue",
+            "$q = msg_get_queue(ftok(__FILE__, 'b'));
+             if ($n == 1) { for ($i = 0; $i < 40; $i++) msg_send($q, 1, str_repeat('x', 1000), false);
+                 echo 'sent'; }
+             else { for ($i = 0; $i < 40; $i++) msg_receive($q, 0, $type, 2000, $m, false);
+                 echo strlen($m); msg_remove_queue($q); }",
+            ["sent", "1000"],
+        ),
+        (
+            "sem_acquire",
+            "$s = sem_get(ftok(__FILE__, 'c'));
+             if ($n == 1) { sem_acquire($s); touch($own); $until(fn() => file_exists(\"$own.asked\"));
+                 usleep(1000); sem_release($s); echo 'released'; }
+             else { $until(fn() => file_exists($own)); touch(\"$own.asked\"); sem_acquire($s);
+                 echo 'acquired'; sem_release($s); sem_remove($s); }",
+            ["released", "acquired"],
+        ),
+        (
+            "connect to one who has not accepted",
+            "if ($n == 1) {
+                 $s = socket_create(AF_UNIX, SOCK_STREAM, 0); socket_bind($s, \"$own.sock\");
+                 socket_listen($s, 0); $one = socket_create(AF_UNIX, SOCK_STREAM, 0);
+                 socket_connect($one, \"$own.sock\"); touch($own);
+                 $until(fn() => file_exists(\"$own.asks\"));
+                 $a = socket_accept($s); $b = socket_accept($s); echo socket_read($b, 9);
+             } else {
+                 $until(fn() => file_exists($own)); touch(\"$own.asks\");
+                 $two = socket_create(AF_UNIX, SOCK_STREAM, 0);
+                 var_export(socket_connect($two, \"$own.sock\")); socket_write($two, 'hello');
+             }",
+            ["hello", "true"],
+        ),
+        (
+            "stream_socket_accept, and a full socket",
+            "if ($n == 1) {
+                 $s = stream_socket_server(\"unix://$own.sock\"); $a = stream_socket_accept($s, 60);
+                 echo strlen(stream_get_contents($a));
+             } else {
+                 $until(fn() => file_exists(\"$own.sock\"));
+                 $a = stream_socket_client(\"unix://$own.sock\");
+                 echo fwrite($a, str_repeat('x', 1 << 20));
+             }",
+            ["1048576", "1048576"],
+        ),
+        (
+            "TLS",
+            "if ($n == 1) {
+                 $key = openssl_pkey_new(['private_key_type' => OPENSSL_KEYTYPE_EC,
+                     'curve_name' => 'prime256v1']);
+                 $asked = openssl_csr_new(['commonName' => 'test'], $key);
+                 openssl_x509_export(openssl_csr_sign($asked, null, $key, 1), $certificate);
+                 openssl_pkey_export($key, $secret);
+                 file_put_contents(\"$own.pem\", $certificate . $secret);
+                 $s = stream_socket_server('tls://127.0.0.1:0', $e, $m, 12,
+                     stream_context_create(['ssl' => ['local_cert' => \"$own.pem\"]]));
+                 file_put_contents(\"$own.new\", stream_socket_get_name($s, false));
+                 rename(\"$own.new\", $own);
+                 $a = stream_socket_accept($s, 60); fwrite($a, fgets($a));
+                 echo 'served';
+             } else {
+                 $until(fn() => file_exists($own));
+                 $a = stream_socket_client('tls://' . file_get_contents($own), $e, $m, 60,
+                     STREAM_CLIENT_CONNECT, stream_context_create(['ssl' =>
+                         ['verify_peer' => false, 'verify_peer_name' => false]]));
+                 fwrite($a, \"hello\\n\"); echo fgets($a);
+             }",
+            ["served", "hello\n"],
+        ),
+    ]));
+}
+
+/// How five bytes are read from `$fd` to `$b`, or waited for.
+const READS: &[(&str, &str)] = &[
+    ("read", "$c->read($fd, $b, 5);"),
+    ("__read_chk", "$c->__read_chk($fd, $b, 5, 16);"),
+    ("readv", "$c->readv($fd, FFI::addr($part), 1);"),
+    ("recv", "$c->recv($fd, $b, 5, 0);"),
+    ("recv of all", "$c->recv($fd, $b, 5, 0x100);"),
+    ("__recv_chk", "$c->__recv_chk($fd, $b, 5, 16, 0);"),
+    ("recvfrom", "$c->recvfrom($fd, $b, 5, 0, null, null);"),
+    ("__recvfrom_chk", "$c->__recvfrom_chk($fd, $b, 5, 16, 0, null, null);"),
+    ("recvmsg", "$c->recvmsg($fd, FFI::addr($message), 0);"),
+    ("poll", "$c->poll(FFI::addr($ask), 1, -1); $c->recv($fd, $b, 5, 0x40);"),
+    ("__poll_chk", "$c->__poll_chk(FFI::addr($ask), 1, -1, 8); $c->recv($fd, $b, 5, 0x40);"),
+    ("ppoll", "$c->ppoll(FFI::addr($ask), 1, null, null); $c->recv($fd, $b, 5, 0x40);"),
+    (
+        "__ppoll_chk",
+        "$c->__ppoll_chk(FFI::addr($ask), 1, null, null, 8); $c->recv($fd, $b, 5, 0x40);",
+    ),
+    ("select", "$c->select($fd + 1, $set, null, null, null); $c->recv($fd, $b, 5, 0x40);"),
+    ("pselect", "$c->pselect($fd + 1, $set, null, null, null, null); $c->recv($fd, $b, 5, 0x40);"),
+    ("epoll_wait", "$c->epoll_wait($epoll, $event, 1, -1); $c->recv($fd, $b, 5, 0x40);"),
+    ("epoll_pwait", "$c->epoll_pwait($epoll, $event, 1, -1, null); $c->recv($fd, $b, 5, 0x40);"),
+    (
+        "epoll_pwait2",
+        "$c->epoll_pwait2($epoll, $event, 1, null, null); $c->recv($fd, $b, 5, 0x40);",
+    ),
+];
+
+/// What request 1 has made, both find: constants, statics and globals are the worker's.
+const PAIR: &str = "if ($n == 1) { $pair = FFI::new('int[2]'); $make($pair);
+         $GLOBALS[\"pair$own\"] = $pair; }
+     else { $until(fn() => isset($GLOBALS[\"pair$own\"])); $pair = $GLOBALS[\"pair$own\"]; }
+     ";
+
+#[test]
+fn functions_of_libc_that_read() {
+    let code = |make: &str, read: &str| {
+        format!(
+            "$make = function ($pair) use ($c) {{ {make} }};
+             {PAIR}
+             if ($n == 1) {{
+                 $fd = $pair[0]; $b = FFI::new('char[16]');
+                 $part = $c->new('struct iovec'); $part->at = FFI::addr($b); $part->len = 5;
+                 $message = $c->new('struct msghdr'); $message->parts = FFI::addr($part);
+                 $message->count = 1;
+                 $ask = $c->new('struct pollfd'); $ask->fd = $fd; $ask->events = 1;
+                 $set = FFI::new('unsigned long[16]'); $set[intdiv($fd, 64)] = 1 << $fd % 64;
+                 $epoll = $c->epoll_create1(0); $event = $c->new('struct epoll_event[1]');
+                 $event[0]->events = 1; $c->epoll_ctl($epoll, 1, $fd, FFI::addr($event[0]));
+                 {read}
+                 echo FFI::string($b, 5); $c->close($epoll);
+             }} else {{
+                 if (strpos('{read}', '0x100')) {{ $c->write($pair[1], 'he', 2); usleep(2000);
+                     $c->write($pair[1], 'llo', 3); }}
+                 else {{ $c->write($pair[1], 'hello', 5); }}
+                 echo 'sent';
+             }}"
+        )
+    };
+    let says = ["hello", "sent"];
+    let sockets = READS.iter().map(|(name, read)| {
+        ((*name).to_owned(), code("$c->socketpair(1, 1, 0, $pair);", read), says)
+    });
+    let pipes = READS[..3]
+        .iter()
+        .map(|(name, read)| (format!("{name} of a pipe"), code("$c->pipe($pair);", read), says));
+    dance(sockets.chain(pipes));
+}
+
+/// How a million of bytes is written to `$fd`.
+const WRITES: &[(&str, &str)] = &[
+    ("write", "echo $c->write($fd, $text, 1 << 20);"),
+    ("writev", "echo $c->writev($fd, $parts, 2);"),
+    ("send", "echo $c->send($fd, $text, 1 << 20, 0);"),
+    ("sendto", "echo $c->sendto($fd, $text, 1 << 20, 0, null, 0);"),
+    ("sendmsg", "echo $c->sendmsg($fd, FFI::addr($message), 0);"),
+];
+
+#[test]
+fn functions_of_libc_that_write() {
+    let code = |make: &str, write: &str| {
+        format!(
+            "$make = function ($pair) use ($c) {{ {make} }};
+             {PAIR}
+             if ($n == 1) {{
+                 $fd = $pair[1]; $text = str_repeat('x', 1 << 20);
+                 $b = FFI::new('char[1048576]'); $parts = $c->new('struct iovec[2]');
+                 foreach ([0, 1] as $i) {{ $parts[$i]->at = FFI::addr($b[$i << 19]);
+                     $parts[$i]->len = 1 << 19; }}
+                 $message = $c->new('struct msghdr'); $message->parts = FFI::addr($parts[0]);
+                 $message->count = 2;
+                 {write}
+             }} else {{
+                 usleep(2000); $b = FFI::new('char[65536]');
+                 for ($got = 0; $got < 1 << 20; $got += $c->read($pair[0], $b, 65536));
+                 echo $got;
+             }}"
+        )
+    };
+    let says = ["1048576", "1048576"];
+    let sockets = WRITES.iter().map(|(name, write)| {
+        ((*name).to_owned(), code("$c->socketpair(1, 1, 0, $pair);", write), says)
+    });
+    let pipes = WRITES[..2]
+        .iter()
+        .map(|(name, write)| (format!("{name} to a pipe"), code("$c->pipe($pair);", write), says));
+    dance(sockets.chain(pipes));
+}
+
+/// Ways to let only one request at a time do something.
+const LOCKS: &[(&str, &str, &str)] = &[
+    ("flock", "$f = fopen(\"$own.lock\", 'c'); flock($f, LOCK_EX);", "flock($f, LOCK_UN);"),
+    (
+        "flock until it is closed",
+        "$f = fopen(\"$own.lock\", 'c'); flock($f, LOCK_EX);",
+        "fclose($f);",
+    ),
+    (
+        "fcntl",
+        "$fd = $c->open(\"$own.lock\", 0102, 0600); $l = $c->new('struct flock'); $l->type = 1;
+         $c->fcntl($fd, 7, FFI::addr($l));",
+        "$l->type = 2; $c->fcntl($fd, 6, FFI::addr($l)); $c->close($fd);",
+    ),
+    (
+        "fcntl until it is closed",
+        "$fd = $c->open(\"$own.lock\", 0102, 0600); $l = $c->new('struct flock'); $l->type = 1;
+         $c->fcntl($fd, 7, FFI::addr($l));",
+        "$c->close($fd);",
+    ),
+    (
+        "lockf",
+        "$fd = $c->open(\"$own.lock\", 0102, 0600); $c->lockf($fd, 1, 0);",
+        "$c->lockf($fd, 0, 0); $c->close($fd);",
+    ),
+    ("semaphore", "$s = sem_get(ftok(__FILE__, 'l')); sem_acquire($s);", "sem_release($s);"),
+];
+
+#[test]
+fn locks_exclude_requests_of_one_worker() {
+    const COUNT: usize = 12;
+    let names: Vec<_> = (0..LOCKS.len()).map(|i| format!("row{i}.php")).collect();
+    let codes = LOCKS.iter().map(|(_, lock, unlock)| {
+        format!(
+            "{BEGIN} for ($i = 0; $i < 5; $i++) {{
+                 {lock}
+                 $count = (int) @file_get_contents($own); usleep(10);
+                 file_put_contents($own, $count + 1);
+                 {unlock}
+             }}
+             echo 'counted';"
+        )
+    });
+    let codes: Vec<_> = codes.collect();
+    let files: Vec<_> = names.iter().zip(&codes).map(|(n, c)| (n.as_str(), c.as_str())).collect();
+    for seed in ["0", "6"] {
+        let mut site = site(&files, &[("seed", seed), ("ini.ffi.enable", "1")]);
+        for (i, (name, ..)) in LOCKS.iter().enumerate() {
+            let ask = get(&format!("/row{i}.php?n=1&row={i}"));
+            let answers = texts(&site.ask_all(&vec![ask; COUNT]));
+            assert_eq!(answers, ["counted"; COUNT], "{name}, seed {seed}\n{}", site.log());
+            let count = std::fs::read_to_string(site.file(&format!("row{i}"))).unwrap_or_default();
+            assert_eq!(count, (5 * COUNT).to_string(), "{name}, seed {seed}");
+        }
+        assert_eq!(site.log(), "");
+    }
+}
+
+#[test]
+fn a_lock_goes_to_whoever_has_waited_for_longest() {
+    let code = "<?php $f = fopen(__DIR__ . '/lock', 'c'); flock($f, LOCK_EX); usleep(1000);
+        file_put_contents(__DIR__ . '/order', $_GET['n'] . ' ', FILE_APPEND); flock($f, LOCK_UN);";
+    let mut site = site(&[("lock.php", code)], &[]);
+    let asks: Vec<_> = (10..30).map(|n| get(&format!("/lock.php?n={n}"))).collect();
+    site.ask_all(&asks);
+    let order: String = (10..30).map(|n| format!("{n} ")).collect();
+    assert_eq!(std::fs::read_to_string(site.file("order")).unwrap(), order, "{}", site.log());
+}
+
+#[test]
+fn a_lock_that_cannot_be_released_is_given_up() {
+    let mut site = site(
+        &[
+            (
+                "holds.php",
+                "<?php $f = fopen(__DIR__ . '/lock', 'c'); flock($f, LOCK_EX);
+                 while (!file_exists(__DIR__ . '/answered')) usleep(1000);
+                 flock($f, LOCK_UN); echo 'held';",
+            ),
+            (
+                "autoload.php",
+                "<?php spl_autoload_register(function ($class) {
+                     $f = fopen(__DIR__ . '/lock', 'c');
+                     echo flock($f, LOCK_EX) ? 'locked' : 'not locked';
+                     eval(\"class $class {}\"); });
+                 new Wanted; touch(__DIR__ . '/answered');",
+            ),
+        ],
+        &[],
+    );
+    let answers = texts(&site.ask_all(&[get("/holds.php"), get("/autoload.php?a=b")]));
+    assert_eq!(answers, ["held", "not locked"], "{}", site.log());
+    let line = site.wait_for_log("given up");
+    assert!(line.contains("flock()") && line.contains("/autoload.php?a=b"), "{line}");
+}
+
+#[test]
+fn one_database_of_sqlite_is_written_by_many_requests() {
+    const COUNT: usize = 8;
+    let code = "<?php
+        $db = new PDO('sqlite:' . __DIR__ . '/data', null, null, [PDO::ATTR_TIMEOUT => 60]);
+        $db->exec('CREATE TABLE IF NOT EXISTS t (n INTEGER)');
+        for ($i = 0; $i < 10; $i++) {
+            $db->exec('BEGIN IMMEDIATE'); usleep(100);
+            $db->exec('INSERT INTO t VALUES (1)'); usleep(100);
+            $db->exec('COMMIT');
+        }
+        echo 'written';";
+    let count = "<?php $db = new PDO('sqlite:' . __DIR__ . '/data');
+        echo $db->query('SELECT count(*) FROM t')->fetchColumn();";
+    for seed in ["0", "8"] {
+        let mut site = site(&[("write.php", code), ("count.php", count)], &[("seed", seed)]);
+        let answers = texts(&site.ask_all(&vec![get("/write.php"); COUNT]));
+        assert_eq!(answers, ["written"; COUNT], "seed {seed}\n{}", site.log());
+        assert_eq!(site.get("/count.php").text(), (10 * COUNT).to_string(), "{}", site.log());
+    }
+}
+
+/// A resolver that answers when so many have asked, and not before. In libc's place.
+const RESOLVER: &str = r#"
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <resolv.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_int asked;
+
+static void meet(void)
+{
+    struct timespec pause = {0, 1000000};
+    int all = (atomic_fetch_add(&asked, 1) / COUNT + 1) * COUNT;
+    while (atomic_load(&asked) < all) syscall(SYS_nanosleep, &pause, 0);
+}
+
+/* 127.0.0.5 for name5 */
+static unsigned address(const char *name) { return htonl(0x7f000000 + atoi(name + 4)); }
+
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **found)
+{
+    struct { struct addrinfo info; struct sockaddr_in address; } *a = calloc(1, sizeof(*a));
+    if (!name || strncmp(name, "name", 4) != 0) return EAI_NONAME; /* extensions, at their start */
+    meet();
+    a->address.sin_family = a->info.ai_family = AF_INET;
+    a->info.ai_socktype = SOCK_STREAM;
+    a->address.sin_addr.s_addr = address(name);
+    a->info.ai_addrlen = sizeof(a->address);
+    a->info.ai_addr = (struct sockaddr *)&a->address;
+    *found = &a->info;
+    return 0;
+}
+
+int getnameinfo(const struct sockaddr *a, socklen_t len, char *host, socklen_t room, char *service,
+                socklen_t service_room, int flags)
+{
+    meet();
+    strcpy(host, "name?");
+    host[4] = '0' + (ntohl(((struct sockaddr_in *)a)->sin_addr.s_addr) & 15);
+    return 0;
+}
+
+static int fill(struct hostent *entry, char *text, unsigned a, struct hostent **found)
+{
+    char **list = (char **)text;
+    memcpy(text + 64, &a, 4);
+    strcpy(text + 80, "name?");
+    text[84] = '0' + (ntohl(a) & 15);
+    list[0] = text + 64; list[1] = NULL;
+    *entry = (struct hostent){text + 80, list + 1, AF_INET, 4, list};
+    *found = entry;
+    return 0;
+}
+
+int gethostbyname2_r(const char *name, int family, struct hostent *entry, char *text, size_t room,
+                     struct hostent **found, int *error)
+{
+    if (strncmp(name, "name", 4) != 0) return ENOENT;
+    meet();
+    return fill(entry, text, address(name), found);
+}
+
+int gethostbyaddr_r(const void *a, socklen_t len, int family, struct hostent *entry, char *text,
+                    size_t room, struct hostent **found, int *error)
+{
+    meet();
+    return fill(entry, text, *(unsigned *)a, found);
+}
+
+int res_nsearch(res_state s, const char *name, int class, int type, unsigned char *at, int len)
+{
+    meet();
+    h_errno = HOST_NOT_FOUND;
+    return -1;
+}
+
+int res_query(const char *name, int class, int type, unsigned char *at, int len)
+{
+    meet();
+    return 7;
+}
+"#;
+
+const QUESTIONS: &[(&str, &str, &str)] = &[
+    ("gethostbyname", "echo gethostbyname(\"name$n\");", "127.0.0.%"),
+    ("gethostbynamel", "echo implode(',', gethostbynamel(\"name$n\"));", "127.0.0.%"),
+    ("gethostbyaddr", "echo gethostbyaddr(\"127.0.0.$n\");", "name%"),
+    ("dns_get_record", "var_export(dns_get_record(\"name$n\", DNS_A));", "array (\n)"),
+    ("checkdnsrr", "var_export(checkdnsrr(\"name$n\", 'A'));", "false"),
+    (
+        "socket_addrinfo_lookup",
+        "echo socket_addrinfo_explain(socket_addrinfo_lookup(\"name$n\")[0])['ai_addr']['sin_addr'];",
+        "127.0.0.%",
+    ),
+    (
+        "gethostbyname of libc",
+        "$h = $c->gethostbyname(\"name$n\"); echo FFI::string(FFI::cast('char **', $h)[0]);",
+        "name%",
+    ),
+    (
+        "gethostbyaddr of libc",
+        "$a = FFI::new('unsigned char[4]'); $a[3] = $n; $h = $c->gethostbyaddr($a, 4, 2);
+         echo FFI::string(FFI::cast('char **', $h)[0]);",
+        "name%",
+    ),
+    (
+        "res_query of libc",
+        "$b = FFI::new('char[64]'); echo $c->res_query(\"name$n\", 1, 1, $b, 64);",
+        "7",
+    ),
+];
+
+fn compile(source: &str, count: usize, folder: &Path) -> PathBuf {
+    let (text, library) = (folder.join("resolver.c"), folder.join("resolver.so"));
+    std::fs::write(&text, source).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-w", &format!("-DCOUNT={count}"), "-o"]);
+    assert!(cc.arg(&library).arg(&text).status().unwrap().success());
+    library
+}
+
+#[test]
+fn names_are_asked_for_side_by_side() {
+    const COUNT: usize = 5;
+    if !can_be_sealed() {
+        // The sanitizer wants to be the first of all libraries.
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let library = compile(RESOLVER, COUNT, folder.path());
+    let mut files = vec![("worker.php".to_owned(), INCLUDE.to_owned())];
+    for (i, (_, code, _)) in QUESTIONS.iter().enumerate() {
+        files.push((format!("ask{i}.php"), format!("{BEGIN}{code}")));
+    }
+    let files: Vec<_> = files.iter().map(|(n, c)| (n.as_str(), c.as_str())).collect();
+    let settings = [
+        ("mode", "async"),
+        ("script", "%root%/worker.php"),
+        ("concurrency", "32"),
+        ("ini.ffi.enable", "1"),
+    ];
+    let environment = [("LD_PRELOAD", library.to_str().unwrap())];
+    let mut site = Site::start_in(&environment, &files, &settings, 1);
+    for (i, (name, _, expected)) in QUESTIONS.iter().enumerate() {
+        let asks: Vec<_> =
+            (1..=COUNT).map(|n| get(&format!("/ask{i}.php?n={n}&row={i}"))).collect();
+        let answers = texts(&site.ask_all(&asks));
+        let expected: Vec<_> = (1..=COUNT).map(|n| expected.replace('%', &n.to_string())).collect();
+        assert_eq!(answers, expected, "{name}\n{}", site.log());
+    }
+    assert_eq!(site.log(), "");
+}
