@@ -186,6 +186,8 @@ int shim_is_new_slot(uint32_t slot);
 int shim_stale_sockets(void);
 /* Bytes that the Zend memory manager held for the last request. */
 size_t shim_memory(void);
+/* In async mode: waits that held all of the worker's requests. */
+uint32_t shim_held(void);
 /* In the zygote: writes the PHP stack of a worker to the error log, or has the worker do it on that
  * signal. The memory is the worker's /proc/self/mem, or -1. */
 void shim_backtrace(int pid, int memory, int signal_number);

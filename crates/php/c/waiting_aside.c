@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <ext/standard/file.h>
+
 #include "waiting.h"
 #include "waiting_for.h"
 #include "interpose.h"
@@ -173,14 +175,33 @@ int waiting_getnameinfo(const struct sockaddr *address, socklen_t len, char *hos
                       service_len, (word)flags);
 }
 
+/* PHP has one place for all answers, which each call frees first: nobody else may find it while it
+ * is being filled. */
 int waiting_gethostbyname2_r(const char *name, int family, struct hostent *entry, char *text,
                              size_t text_len, struct hostent **found, int *error)
 {
-    if (is_address(name)) {
-        return LIBC(gethostbyname2_r)(name, family, entry, text, text_len, found, error);
+    const bool is_place_of_php = text && text == FG(tmp_host_buf);
+    struct hostent own = {0};
+    int result;
+
+    if (is_address(name) || !fibres_may_park()) {
+        return WAITING_HELD(
+            LIBC(gethostbyname2_r)(name, family, entry, text, text_len, found, error));
     }
-    return (int)ASIDE(gethostbyname2_r, false, (word)name, (word)family, (word)entry, (word)text,
-                      text_len, (word)found, (word)error);
+    if (is_place_of_php) {
+        FG(tmp_host_buf) = NULL;
+        FG(tmp_host_buf_len) = 0;
+    }
+    result = (int)ASIDE(gethostbyname2_r, false, (word)name, (word)family, (word)&own, (word)text,
+                        text_len, (word)found, (word)error);
+    if (is_place_of_php) {
+        free(FG(tmp_host_buf));
+        FG(tmp_host_buf) = text;
+        FG(tmp_host_buf_len) = text_len;
+    }
+    *entry = own;
+    *found = *found ? entry : NULL;
+    return result;
 }
 
 int waiting_gethostbyaddr_r(const void *address, socklen_t len, int family, struct hostent *entry,

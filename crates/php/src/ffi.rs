@@ -176,6 +176,7 @@ unsafe extern "C" {
     pub fn shim_idle();
     pub fn shim_stale_sockets() -> c_int;
     pub fn shim_memory() -> usize;
+    pub fn shim_held() -> u32;
     pub fn shim_trace(pid: c_int, memory: c_int, text: *mut *const c_char) -> usize;
     pub fn shim_backtrace(pid: c_int, memory: c_int, signal_number: c_int);
 }

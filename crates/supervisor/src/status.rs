@@ -134,6 +134,8 @@ pub struct WorkerReport {
     /// Requests that it serves at once; absent in other modes than async. The one below began
     /// first.
     pub under_way: Option<u32>,
+    /// Waits of a millisecond and more that held all of them; absent in other modes than async.
+    pub held: Option<u32>,
     /// The current or last request.
     pub method: String,
     /// Its target.
@@ -283,6 +285,7 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
                     roll_back_us: (entry.roll_back > 0).then(|| entry.roll_back as f64 / 1e3),
                     hot_pages: entry.hot_pages,
                     under_way: is_async.then_some(entry.under_way),
+                    held: is_async.then_some(entry.held),
                     method: entry.method,
                     uri: entry.uri,
                 }
@@ -370,11 +373,14 @@ impl fmt::Display for Report {
 impl WorkerReport {
     /// What it serves, for people.
     fn request(&self) -> String {
-        let shown = format!("{} {}", self.method, self.uri);
-        match self.under_way {
-            Some(count @ 2..) => format!("{shown}, {} more", count - 1),
-            _ => shown.trim().to_owned(),
+        let mut shown = format!("{} {}", self.method, self.uri).trim().to_owned();
+        if let Some(count @ 2..) = self.under_way {
+            let _ = write!(shown, ", {} more", count - 1);
         }
+        if let Some(count @ 1..) = self.held {
+            let _ = write!(shown, "; held {count} times");
+        }
+        shown
     }
 }
 
@@ -431,6 +437,7 @@ mod tests {
             roll_back_us: (pid == 201).then_some(11.84),
             hot_pages: 101,
             under_way: None,
+            held: None,
             method: "GET".into(),
             uri: uri.into(),
         };

@@ -128,6 +128,7 @@ mod tests {
             roll_back: 0,
             hot_pages: 0,
             under_way: 0,
+            held: 0,
             memory: 0,
             method: "GET".into(),
             uri: "/".into(),

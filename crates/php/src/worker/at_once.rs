@@ -72,7 +72,8 @@ impl Worker {
     /// worker that leaves is at work until it has finished what it has.
     fn show(&self, is_oldest_new: bool) {
         let board = self.consumer.board();
-        board.set_under_way(self.under_way.len() as u32);
+        // SAFETY: reads a number.
+        board.set_under_way(self.under_way.len() as u32, unsafe { ffi::shim_held() });
         match self.under_way.first().map(|place| &self.places[*place]) {
             Some(Place { request, since, .. }) => {
                 if is_oldest_new {

@@ -3,6 +3,7 @@
 //! Nothing here is measured. Two requests of one worker need each other: the first waits for
 //! something that only the second does. A wait that held the worker would last for ever.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -487,6 +488,9 @@ fn a_lock_that_cannot_be_released_is_given_up() {
     assert_eq!(answers, ["held", "not locked"], "{}", site.log());
     let line = site.wait_for_log("given up");
     assert!(line.contains("flock()") && line.contains("/autoload.php?a=b"), "{line}");
+    // Told when the next request comes.
+    assert_eq!(site.get("/holds.php").text(), "held");
+    assert_eq!(site.producer.segment().board(0).held, 1);
 }
 
 #[test]
@@ -592,7 +596,7 @@ int gethostbyaddr_r(const void *a, socklen_t len, int family, struct hostent *en
 int res_nsearch(res_state s, const char *name, int class, int type, unsigned char *at, int len)
 {
     meet();
-    h_errno = HOST_NOT_FOUND;
+    h_errno = s->res_h_errno = HOST_NOT_FOUND;
     return -1;
 }
 
@@ -671,4 +675,96 @@ fn names_are_asked_for_side_by_side() {
         assert_eq!(answers, expected, "{name}\n{}", site.log());
     }
     assert_eq!(site.log(), "");
+}
+
+/// Functions of libc that may wait for others, or for time.
+const WAITING: &str = "__fgets_chk __fread_chk __getdelim __poll_chk __ppoll_chk __read_chk \
+    __recv_chk __recvfrom_chk __res_ninit __syslog_chk accept accept4 clock_nanosleep connect \
+    copy_file_range epoll_pwait epoll_pwait2 epoll_wait fcntl fcntl64 fdatasync fgetc fgets flock \
+    fread fsync getaddrinfo getaddrinfo_a getc getdelim getgrgid_r getgrnam getgrnam_r \
+    gethostbyaddr gethostbyaddr_r gethostbyname gethostbyname2 gethostbyname2_r gethostbyname_r \
+    getline getnameinfo getprotobyname getprotobynumber getpwnam getpwnam_r getpwuid getpwuid_r \
+    getservbyname getservbyname_r getservbyport initgroups lockf lockf64 mq_receive mq_send \
+    mq_timedreceive mq_timedsend msgrcv msgsnd nanosleep open open64 openat openat64 pause pclose \
+    poll popen ppoll preadv preadv2 pselect pthread_cond_timedwait pthread_cond_wait pthread_join \
+    pthread_mutex_lock pthread_mutex_timedlock pthread_rwlock_rdlock pthread_rwlock_wrlock pwritev \
+    read readv recv recvfrom recvmmsg recvmsg res_nquery res_nsearch res_query res_search select \
+    sem_timedwait sem_wait semop semtimedop send sendfile sendfile64 sendmmsg sendmsg sendto \
+    sigsuspend sigtimedwait sigwait sigwaitinfo sleep splice syscall syslog system tcdrain usleep \
+    wait wait3 wait4 waitid waitpid write writev";
+
+/// Those that extensions and their libraries call and that hold a worker, and why they may.
+const HOLDING: &[(&str, &str)] = &[
+    ("__res_ninit", "reads a file"),
+    ("__syslog_chk", "the system's log takes lines at once"),
+    ("copy_file_range fdatasync fsync sendfile sendfile64 splice", "files"),
+    ("__fgets_chk __fread_chk __getdelim fgetc fgets fread getc getdelim getline", "files"),
+    ("openat openat64", "of directories, not of named pipes"),
+    ("getgrgid_r getgrnam getgrnam_r getpwnam getpwnam_r getpwuid getpwuid_r", "files"),
+    ("getprotobyname getprotobynumber getservbyname getservbyname_r getservbyport", "files"),
+    ("pthread_cond_timedwait pthread_cond_wait pthread_join", "threads of the library, at work"),
+    ("sem_timedwait sem_wait", "threads of the library, at work"),
+    ("pthread_rwlock_rdlock pthread_rwlock_wrlock", "held for a moment"),
+    ("sigwait", "libpq: for a signal that has come"),
+    ("syscall", "futexes and random numbers"),
+    ("syslog", "the system's log takes lines at once"),
+];
+
+fn output(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// PHP, its extensions, and all libraries of them.
+fn installed() -> BTreeSet<String> {
+    let config = std::env::var("PHP_CONFIG").unwrap_or_else(|_| "php-config".into());
+    let folder = output(&config, &["--extension-dir"]);
+    let mut all: BTreeSet<_> = std::fs::read_dir(folder.trim())
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().path().to_str().map(str::to_owned))
+        .filter(|path| path.ends_with(".so"))
+        .collect();
+    all.insert(env!("CARGO_BIN_EXE_tokamak-php").to_owned());
+    for path in all.clone() {
+        for line in output("ldd", &[&path]).lines() {
+            let library = line.split("=> ").nth(1).and_then(|rest| rest.split(' ').next());
+            all.extend(library.filter(|l| l.starts_with('/')).map(str::to_owned));
+        }
+    }
+    all.retain(|path| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        !["libc.so.6", "tokamak-php"].contains(&name)
+    });
+    all
+}
+
+/// The names that a library wants of others.
+fn wanted_by(path: &str) -> BTreeSet<String> {
+    let symbols = output("readelf", &["-W", "--dyn-syms", path]);
+    let undefined = symbols.lines().filter(|line| line.contains(" UND "));
+    let name = |line: &str| line.split_whitespace().nth(7).map(str::to_owned);
+    undefined
+        .filter_map(name)
+        .map(|name| name.split('@').next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn whatever_installed_libraries_wait_in_is_known() {
+    let table = include_str!("../../c/interpose.c");
+    let name = |row: &str| row.split(',').nth(1).map(|name| name.trim().to_owned());
+    let interposed: BTreeSet<_> =
+        table.lines().filter_map(|line| line.strip_prefix("INTERPOSE(")).filter_map(name).collect();
+    let waiting: BTreeSet<_> = WAITING.split_whitespace().collect();
+    let holding: BTreeSet<_> = HOLDING.iter().flat_map(|(names, _)| names.split(' ')).collect();
+    let mut surprises = Vec::new();
+    for path in installed() {
+        let wanted = wanted_by(&path);
+        let held = wanted.iter().map(String::as_str).filter(|name| waiting.contains(name));
+        let unknown = held.filter(|name| !interposed.contains(*name) && !holding.contains(name));
+        surprises.extend(unknown.map(|name| format!("{path}: {name}")));
+    }
+    assert!(surprises.is_empty(), "neither in interpose.c nor in HOLDING: {surprises:#?}");
+    let both: Vec<_> = holding.iter().filter(|name| interposed.contains(**name)).collect();
+    assert!(both.is_empty(), "in HOLDING, and in interpose.c: {both:?}");
 }

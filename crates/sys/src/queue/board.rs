@@ -58,6 +58,8 @@ pub struct Snapshot {
     pub hot_pages: u32,
     /// Requests under way, in async mode; the one that is shown began first.
     pub under_way: u32,
+    /// Waits, in async mode, that held all requests of the worker.
+    pub held: u32,
     /// Method of the current or last request.
     pub method: String,
     /// Target of the current or last request, cut to 256 bytes; control characters are escaped.
@@ -146,6 +148,7 @@ impl Board<'_> {
         e.roll_back.store(0, Ordering::Relaxed);
         e.hot_pages.store(0, Ordering::Relaxed);
         e.under_way.store(0, Ordering::Relaxed);
+        e.held.store(0, Ordering::Relaxed);
         for len in [&e.method_len, &e.uri_len, &e.script_len, &e.user_len] {
             len.store(0, Ordering::Relaxed);
         }
@@ -169,9 +172,10 @@ impl Board<'_> {
         self.0.state.store(state as u32, Ordering::Release);
     }
 
-    /// Says how many requests are under way.
-    pub fn set_under_way(&self, count: u32) {
+    /// Says how many requests are under way, and how many waits have held all of them.
+    pub fn set_under_way(&self, count: u32, held: u32) {
         self.0.under_way.store(count, Ordering::Relaxed);
+        self.0.held.store(held, Ordering::Relaxed);
     }
 
     /// Says which request is being served.
@@ -242,6 +246,7 @@ impl Segment {
             roll_back: e.roll_back.load(Ordering::Relaxed),
             hot_pages: e.hot_pages.load(Ordering::Relaxed),
             under_way: e.under_way.load(Ordering::Relaxed),
+            held: e.held.load(Ordering::Relaxed),
             method: copy_text(&raw const e.method, &e.method_len),
             uri: copy_text(&raw const e.uri, &e.uri_len),
             started: e.started.load(Ordering::Relaxed),

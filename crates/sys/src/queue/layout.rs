@@ -171,6 +171,8 @@ pub(super) struct BoardEntry {
     pub hot_pages: AtomicU32,
     /// Requests under way.
     pub under_way: AtomicU32,
+    /// Waits that held all of them.
+    pub held: AtomicU32,
     pub since: AtomicU64,
     pub requests: AtomicU64,
     pub memory: AtomicU64,
