@@ -54,6 +54,36 @@ def postgresql_programs() -> Path:
     return max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/bin"))
 
 
+def begin_postgresql(server: Server, home: Path, password: str, authentication: str) -> None:
+    """Starts one with its defaults but for places, with a database and a user `bench`."""
+    home.mkdir()
+    (home / "password").write_text(password)
+    become: list[str] = []
+    if os.geteuid() == 0:
+        user = ["--reuid", POSTGRESQL_USER, "--regid", POSTGRESQL_USER]
+        become = ["setpriv", *user, "--init-groups"]
+        quietly(["chown", "-R", POSTGRESQL_USER, f"{home}"])
+    making = [f"--auth={authentication}", "--username=bench", f"--pwfile={home}/password"]
+    quietly([*become, "initdb", *making, f"--pgdata={home}/data"], env=environment())
+    settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={home}"]
+    command = [*become, "postgres", "-D", f"{home}/data", *settings]
+    server.start(command, environment(), home.with_suffix(".log"))
+    client = postgresql_client(home)
+    secret = environment() | {"PGPASSWORD": password}
+    until_it_works([*client, "postgres", "-c", "CREATE DATABASE bench"], env=secret)
+
+
+def query_postgresql(home: Path, password: str, *words: str, timeout: float = 60) -> None:
+    """Has its database do something, by psql's options."""
+    secret = environment() | {"PGPASSWORD": password}
+    quietly([*postgresql_client(home), "bench", *words], timeout, env=secret)
+
+
+def postgresql_client(home: Path) -> list[str]:
+    """psql, for the server of this directory."""
+    return ["psql", "--no-psqlrc", "--quiet", f"--host={home}", "--username=bench"]
+
+
 def install(files: Path, directory: Path) -> "Databases":
     """Starts them for a site whose scripts ask them."""
     directory.mkdir()
@@ -113,34 +143,10 @@ class Databases(Stage):
         database.query(f"USE bench; {THINGS}")
 
     def postgresql(self, home: Path) -> None:
-        """With its defaults but for places; it asks for a password on the socket too, as servers
-        elsewhere do."""
-        home.mkdir()
-        (home / "password").write_text(PASSWORD)
-        become: list[str] = []
-        if os.geteuid() == 0:
-            become = [
-                "setpriv",
-                "--reuid",
-                POSTGRESQL_USER,
-                "--regid",
-                POSTGRESQL_USER,
-                "--init-groups",
-            ]
-            quietly(["chown", "-R", POSTGRESQL_USER, f"{home}"])
-        making = [
-            "--auth=scram-sha-256",
-            "--username=bench",
-            f"--pwfile={home}/password",
-            f"--pgdata={home}/data",
-        ]
-        quietly([*become, "initdb", *making], env=environment())
-        settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={home}"]
-        self.launch("pgsql", [*become, "postgres", "-D", f"{home}/data", *settings])
-        client = ["psql", "--no-psqlrc", f"--host={home}", "--username=bench"]
-        password = environment() | {"PGPASSWORD": PASSWORD}
-        until_it_works([*client, "postgres", "-c", "CREATE DATABASE bench"], env=password)
-        quietly([*client, "bench", "-c", THINGS], env=password)
+        """It asks for a password on the socket too, as servers elsewhere do."""
+        self.servers["pgsql"] = Server()
+        begin_postgresql(self.servers["pgsql"], home, PASSWORD, "scram-sha-256")
+        query_postgresql(home, PASSWORD, "-c", THINGS)
 
     def redis(self, home: Path) -> None:
         """Without a store on disk."""

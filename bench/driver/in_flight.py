@@ -5,7 +5,6 @@ request under way needs."""
 import argparse
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from . import load, options, peers, program, record
 from .bars import Verdict, at_least, at_most
 from .contest import CannotRun, answer, say
 from .process import Server, free_port
+from .sampling import Sampling
 from .services import compile_limit
 from .sites import EMPTY, REPO, Site
 from .versions import text
@@ -152,30 +152,18 @@ def resident_kib(status: str) -> tuple[int, int]:
     return int(lines["RssAnon:"]), int(lines["RssShmem:"])
 
 
-class Watch:
+class Watch(Sampling):
     """The most memory that the workers hold while the `with` block runs."""
 
-    PAUSE = 0.2
-
     def __init__(self, scene: Scene) -> None:
+        super().__init__()
         self.scene = scene
         self.own = self.shared = 0
-        self.done = threading.Event()
-        self.thread = threading.Thread(target=self.look)
 
     def look(self) -> None:
-        """Until the block ends."""
-        while not self.done.wait(self.PAUSE):
-            own, shared = self.scene.memory()
-            self.own, self.shared = max(self.own, own), max(self.shared, shared)
-
-    def __enter__(self) -> "Watch":
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.done.set()
-        self.thread.join()
+        """Asks the kernel."""
+        own, shared = self.scene.memory()
+        self.own, self.shared = max(self.own, own), max(self.shared, shared)
 
 
 def measure(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from . import load, options, program, record
 from .contest import CannotRun, say
-from .databases import POSTGRESQL_USER, environment, postgresql_programs, quietly, until_it_works
+from .databases import begin_postgresql, postgresql_programs, query_postgresql
 from .load import Load
 from .process import Server, free_port
 from .sites import REPO
@@ -139,6 +139,10 @@ class Row:
     errors: int
 
 
+PASSWORD = "secret"
+"""It stands in a DSN. Not every way of authentication asks for it."""
+
+
 class Users:
     """A PostgreSQL server with users and their attributes. Leaving the `with` block ends it."""
 
@@ -150,45 +154,14 @@ class Users:
 
     @property
     def dsn(self) -> str:
-        """For PDO. The password is given in any case; not every way of authentication asks for
-        it."""
-        return f"pgsql:host={self.home};dbname=bench;user=bench;password=secret"
+        """For PDO."""
+        return f"pgsql:host={self.home};dbname=bench;user=bench;password={PASSWORD}"
 
     def __enter__(self) -> "Users":
-        self.home.mkdir()
-        (self.home / "password").write_text("secret")
-        become: list[str] = []
-        if os.geteuid() == 0:
-            become = [
-                "setpriv",
-                "--reuid",
-                POSTGRESQL_USER,
-                "--regid",
-                POSTGRESQL_USER,
-                "--init-groups",
-            ]
-            quietly(["chown", "-R", POSTGRESQL_USER, f"{self.home}"])
-        making = [
-            f"--auth={self.authentication}",
-            "--username=bench",
-            f"--pwfile={self.home}/password",
-        ]
-        quietly([*become, "initdb", *making, f"--pgdata={self.home}/data"], env=environment())
-        settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={self.home}"]
-        self.server.start(
-            [*become, "postgres", "-D", f"{self.home}/data", *settings],
-            environment(),
-            self.home.with_suffix(".log"),
-        )
         try:
-            client = ["psql", "--no-psqlrc", "--quiet", f"--host={self.home}", "--username=bench"]
-            password = environment() | {"PGPASSWORD": "secret"}
-            until_it_works([*client, "postgres", "-c", "CREATE DATABASE bench"], env=password)
-            quietly(
-                [*client, "bench", "-v", f"users={self.count}", "-f", f"{EXAMPLE}/users.sql"],
-                LOAD_SECONDS,
-                env=password,
-            )
+            begin_postgresql(self.server, self.home, PASSWORD, self.authentication)
+            words = ["-v", f"users={self.count}", "-f", f"{EXAMPLE}/users.sql"]
+            query_postgresql(self.home, PASSWORD, *words, timeout=LOAD_SECONDS)
         except BaseException:
             self.server.stop()
             raise

@@ -3,10 +3,10 @@
 import json
 import statistics
 import subprocess
-import threading
 from dataclasses import dataclass
 
 from .peers import Place
+from .sampling import Sampling
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def workers(place: Place) -> list[Worker]:
     return parse(done.stdout)
 
 
-class Sampler:
+class Sampler(Sampling):
     """Looks at the last roll-back of each worker while the `with` block puts load on them."""
 
     # Ten times a second: each look starts a program, which should not become a part of what is
@@ -44,25 +44,13 @@ class Sampler:
     PAUSE = 0.1
 
     def __init__(self, place: Place) -> None:
+        super().__init__()
         self.place = place
         self.seen: list[Worker] = []
-        self.done = threading.Event()
-        self.thread = threading.Thread(target=self.look)
 
     def look(self) -> None:
-        """Until the block ends."""
-        while not self.done.wait(self.PAUSE):
-            self.seen += [
-                worker for worker in workers(self.place) if worker.roll_back_us is not None
-            ]
-
-    def __enter__(self) -> "Sampler":
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.done.set()
-        self.thread.join()
+        """Asks the server."""
+        self.seen += [worker for worker in workers(self.place) if worker.roll_back_us is not None]
 
     def medians(self) -> tuple[float, int] | None:
         """Microseconds and pages of a roll-back; nothing if none was seen."""
