@@ -2,14 +2,15 @@
 
 require __DIR__.'/ask.php';
 
-// A request takes a connection for as long as it asks: in worker mode there is one, in async mode
-// there are as many as requests ask at once.
-$idle = ['mysql' => [], 'pgsql' => []];
-$handler = static function () use (&$idle): void {
-    $on = $_GET['on'];
-    $database = array_pop($idle[$on]) ?? connection($on, false);
-    answer($database);
-    $idle[$on][] = $database;
+// A request has a connection for as long as it asks. In worker mode a pool has one; in async mode
+// as many as a database likes to be asked by at once: with one for each request, it would have as
+// many processes as there are clients.
+$pools = [];
+foreach (['mysql', 'pgsql'] as $on) {
+    $pools[$on] = new Tokamak\Pool(static fn (): PDO => connection($on, false), size: 4);
+}
+$handler = static function () use ($pools): void {
+    $pools[$_GET['on']]->use(answer(...));
 };
 
 while (tokamak_handle_request($handler)) {
