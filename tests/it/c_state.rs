@@ -17,6 +17,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("backtrace.c", "copied target target_memory text used"),
     ("boot.c", "compile_original substitutes watched"),
     ("boot_reads.c", "functions read_count reads"),
+    ("cancellation.c", "cancellation"),
     ("child_fibres.c", "children do_jobs_function"),
     ("classic.c", "base is_learned known real_##function"),
     ("connections.c", "held is_hopeless opener"),

@@ -9,6 +9,7 @@
  * more, finishes those under way, and is replaced.
  */
 #include "async.h"
+#include "cancellation.h"
 #include "coroutines.h"
 #include "fibres.h"
 #include "reactor.h"
@@ -38,7 +39,7 @@ static bool call_handler(const shim_request *request)
     fci.retval = &result;
     zend_call_function(&fci, &fcc);
     failed = EG(exception) != NULL;
-    request_report_exception();
+    cancellation_report();
     zval_ptr_dtor(&result);
     coroutines_end(failed);
     return !COMPAT_OUT_OF_MEMORY();
@@ -84,16 +85,16 @@ static bool serve(const shim_request *request)
 
 /* ---- the server's side of it ---- */
 
-/* False: others cannot run now. */
-static bool await_server(void)
+typedef enum { IS_READY, CANNOT_PARK, IS_CANCELLED } readiness;
+
+static readiness await_server(void)
 {
     reactor_wait wait = {.deadline = REACTOR_FOREVER, .for_doorbell = true};
 
     if (!fibres_may_park()) {
-        return false;
+        return CANNOT_PARK;
     }
-    fibres_park(&wait);
-    return true;
+    return fibres_park(&wait) ? IS_READY : IS_CANCELLED;
 }
 
 int async_write(const char *at, size_t len)
@@ -105,8 +106,17 @@ int async_write(const char *at, size_t len)
         }
         at += written;
         len -= (size_t)written;
-        if (len > 0 && !await_server()) {
+        if (len == 0) {
+            break;
+        }
+        switch (await_server()) {
+        case IS_READY:
+            break;
+        case CANNOT_PARK:
             return rust_write(at, len);
+        case IS_CANCELLED:
+            serving->is_cut = true;
+            return 0;
         }
     }
     return 0;
@@ -123,8 +133,20 @@ size_t async_read_body(char *at, size_t len)
         }
         if (more > 0) {
             filled += (size_t)more;
-        } else if (!await_server()) {
+            continue;
+        }
+        if (more < -1) {
+            /* PHP takes a short read for the end of the body. */
+            cancellation_note_left();
+            return filled;
+        }
+        switch (await_server()) {
+        case IS_READY:
+            break;
+        case CANNOT_PARK:
             return filled + rust_read_body(at + filled, len - filled);
+        case IS_CANCELLED:
+            return filled;
         }
     }
     return filled;
@@ -147,6 +169,7 @@ static bool take_request(bool will_sleep)
     }
     switch (rust_look(will_sleep, &request)) {
     case SHIM_REQUEST:
+        cancellation_begin(request);
         fibres_start(request);
         return true;
     case SHIM_LEAVE:
@@ -156,6 +179,9 @@ static bool take_request(bool will_sleep)
         return false;
     }
 }
+
+static const fibres_handlers handlers = {
+    .serve = serve, .throw_cancelled = cancellation_throw};
 
 static void loop(void)
 {
@@ -172,10 +198,15 @@ static void loop(void)
             }
             if (fibres_count() == 0) {
                 syscall_cache_idle();
+            } else if (async.is_ending && fibres_all_suspended()) {
+                cancellation_mind_end();
             }
             reactor_look(true);
         } else if (fibres_count() > 0) {
             reactor_look(false);
+        }
+        if (reactor_was_rung()) {
+            cancellation_mind_clients();
         }
     }
 }
@@ -192,11 +223,12 @@ bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
         return false;
     }
     if (!reactor_begin(rust_doorbell()) ||
-        !fibres_begin(shim.config->concurrency, shim.config->seed, serve)) {
+        !fibres_begin(shim.config->concurrency, shim.config->seed, &handlers)) {
         zend_throw_exception(spl_ce_RuntimeException,
                              "async mode has no memory or no descriptors to begin with", 0);
         return false;
     }
+    cancellation_settle();
     loop();
     fibres_end();
     reactor_end();

@@ -230,14 +230,18 @@ void coroutines_cancel(zend_object *object, zend_object *reason)
 
 void coroutines_end(bool cancel)
 {
-    for (promise *p = serving->children; cancel && p; p = p->next) {
-        coroutines_cancel(&((coroutine *)p)->std, NULL);
-    }
     while (serving->children && fibres_may_park()) {
         reactor_wait wait = {.deadline = REACTOR_FOREVER};
 
+        for (promise *p = serving->children; cancel && p; p = p->next) {
+            coroutines_cancel(&((coroutine *)p)->std, NULL);
+        }
         serving->until_childless = &wait;
-        fibres_park(&wait);
+        if (!fibres_park(&wait)) {
+            /* The request is cancelled, and with it all that it has begun. */
+            zend_clear_exception();
+            cancel = true;
+        }
         serving->until_childless = NULL;
     }
     while (serving->failed) {

@@ -31,6 +31,8 @@
 #include "mid_call.h"
 #include "own_state.h"
 
+typedef struct parked parked;
+
 typedef struct fibre {
     request_state state; /* the first, so that `serving` leads here */
     own_state *own;
@@ -38,14 +40,25 @@ typedef struct fibre {
     bool is_held;      /* nobody may be let in between */
     zval object;       /* undefined: none yet */
     zend_fiber_context *context;
+    parked *waits; /* of all its contexts */
     struct fibre *next_free;
     struct fibre *older, *newer; /* of those under way */
 } fibre;
 
+/* On the stack of a context that waits. */
+struct parked {
+    reactor_wait *wait;
+    parked *next, **before;
+};
+
 static struct {
     fibre *all, *free, *oldest, *newest;
     size_t most, count;
-    fibres_handler handler;
+    const fibres_handlers *handlers;
+    struct {
+        const zend_fiber_context *context; /* only to compare: it may be gone */
+        fibre *of;
+    } last; /* that ran before this one */
     request_state *of_script;
     fibre *starting;
     uint32_t seed;
@@ -87,17 +100,22 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
 {
     fibre *before = current(), *next = to->reserved[fibres.slot];
 
-    (void)from;
+    fibres.last.context = from;
+    fibres.last.of = from->reserved[fibres.slot];
     if (!fibres.all || before == next) {
         return;
     }
     if (before && before->is_under_way) {
+        before->state.ignores_abort = PG(ignore_user_abort);
         own_state_leave(before->own);
     }
     serving = next ? &next->state : fibres.of_script;
     rust_serve(next && next->state.request ? next->state.request->place : SHIM_NOBODY);
     if (next && next->is_under_way) {
         own_state_enter(next->own);
+        if (next->state.has_left) {
+            PG(connection_status) |= PHP_CONNECTION_ABORTED;
+        }
     }
 }
 
@@ -143,7 +161,7 @@ static void serve_one(fibre *f, const shim_request *request, zend_execute_data *
     own_state_begin(f->own);
     f->is_held = false;
     zend_try {
-        whole = fibres.handler(request);
+        whole = fibres.handlers->serve(request);
     } zend_end_try();
     EG(current_execute_data) = frame;
     f->is_held = true;
@@ -204,10 +222,29 @@ static zend_internal_function serve_function = {
 
 /* ---- in the script's context ---- */
 
+static zend_fiber *fiber_of(const fibre *f)
+{
+    return (zend_fiber *)Z_OBJ(f->object);
+}
+
+/* Calls a method of a Fiber; returns when it waits for something, is over, or suspends itself. */
+static void call_fiber(zend_fiber *fiber, const char *method, zval *argument)
+{
+    zval result;
+
+    ZVAL_UNDEF(&result);
+    zend_call_method(&fiber->std, zend_ce_fiber, NULL, method, strlen(method), &result,
+                     argument ? 1 : 0, argument, NULL);
+    zval_ptr_dtor(&result);
+    if (fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
+        /* The frame of the method has gone; a backtrace must not walk into it. */
+        fiber->stack_bottom->prev_execute_data = NULL;
+    }
+}
+
 void fibres_enter_new(zval *object, zend_internal_function *function, request_state *of)
 {
     zend_fiber *fiber;
-    zval nothing;
 
     zval_ptr_dtor(object);
     object_init_ex(object, zend_ce_fiber);
@@ -215,18 +252,85 @@ void fibres_enter_new(zval *object, zend_internal_function *function, request_st
     fiber->fci = (zend_fcall_info){.size = sizeof(zend_fcall_info)};
     fiber->fci_cache.function_handler = (zend_function *)function;
     fibres.starting = (fibre *)of;
-    zend_call_method_with_0_params(&fiber->std, zend_ce_fiber, NULL, "start", &nothing);
-    zval_ptr_dtor(&nothing);
-    if (fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
-        /* The frame of start() has gone; a backtrace must not walk into it. */
-        fiber->stack_bottom->prev_execute_data = NULL;
-    }
+    call_fiber(fiber, "start", NULL);
+}
+
+/* What a Fiber suspends itself with is for whoever resumed it, and nobody wants it here. */
+static void go_to(zend_fiber_context *context)
+{
+    zend_fiber_transfer transfer = switch_to(context);
+
+    zval_ptr_dtor(&transfer.value);
 }
 
 void fibres_enter(zend_fiber_context *context, request_state *of)
 {
     context->reserved[fibres.slot] = of;
-    switch_to(context);
+    go_to(context);
+}
+
+/* ---- requests that suspend their own Fiber ----
+ *
+ * A request that calls Fiber::suspend() outside of any Fiber of its own comes back to the loop, and
+ * stays suspended until somebody resumes it: another request, or an event loop that they share.
+ */
+
+/* One that waits for something was resumed by somebody, to whom it has not come back yet. */
+static bool is_suspended(const fibre *f)
+{
+    return f->is_under_way && Z_TYPE(f->object) == IS_OBJECT &&
+           fiber_of(f)->context.status == ZEND_FIBER_STATUS_SUSPENDED && !fiber_of(f)->caller;
+}
+
+static void throw_into(fibre *f, void (*throw)(void))
+{
+    zend_execute_data *frame = EG(current_execute_data);
+    zend_object *thrown;
+    zval exception;
+
+    /* So that the exception knows where it comes from. The frame is in a call that suspends, so it
+     * is that of a function of PHP, in which nothing is caught here. */
+    EG(current_execute_data) = fiber_of(f)->execute_data;
+    throw();
+    thrown = EG(exception);
+    EG(exception) = NULL;
+    EG(current_execute_data) = frame;
+    if (thrown) {
+        ZVAL_OBJ(&exception, thrown);
+        call_fiber(fiber_of(f), "throw", &exception);
+        zval_ptr_dtor(&exception);
+    }
+}
+
+static void throw_abandoned(void)
+{
+    zend_throw_error(NULL, "Fiber::suspend() outside of a Fiber that the request has started: "
+                           "nobody has the request's own Fiber, and can resume it");
+}
+
+/* After whatever ran has come back to the loop. */
+static void mind_suspended(void)
+{
+    fibre *f;
+
+    while ((f = fibres.last.of) && is_suspended(f) &&
+           fibres.last.context == &fiber_of(f)->context) {
+        f->state.frames = fiber_of(f)->execute_data;
+        if (GC_REFCOUNT(&fiber_of(f)->std) > 1) {
+            return;
+        }
+        throw_into(f, throw_abandoned);
+    }
+}
+
+bool fibres_all_suspended(void)
+{
+    for (fibre *f = fibres.oldest; f; f = f->newer) {
+        if (!is_suspended(f) || f->waits) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool can_serve_again(const fibre *f)
@@ -240,13 +344,15 @@ void fibres_start(const shim_request *request)
     fibre *f = fibres.free;
 
     fibres.free = f->next_free;
-    f->state = (request_state){.stage = STAGE_BOOT, .request = request, .own = f->own};
+    f->state = (request_state){.stage = STAGE_BOOT, .request = request, .own = f->own,
+                               .due = request->due};
     enter(f);
     if (can_serve_again(f)) {
-        switch_to(f->context);
+        go_to(f->context);
     } else {
         fibres_enter_new(&f->object, &serve_function, &f->state);
     }
+    mind_suspended();
 }
 
 /* xorshift32: for tests, which want the same order from the same seed. */
@@ -266,7 +372,8 @@ void fibres_go_on(void)
         if (wait->go_on) {
             wait->go_on(wait);
         } else {
-            switch_to(wait->owner);
+            go_to(wait->owner);
+            mind_suspended();
         }
     }
 }
@@ -290,7 +397,7 @@ void fibres_watch(void)
     gc_collect_cycles = collect;
 }
 
-bool fibres_begin(size_t most, uint32_t seed, fibres_handler handler)
+bool fibres_begin(size_t most, uint32_t seed, const fibres_handlers *handlers)
 {
     fibres.all = calloc(most, sizeof(*fibres.all));
     if (!fibres.all) {
@@ -298,7 +405,7 @@ bool fibres_begin(size_t most, uint32_t seed, fibres_handler handler)
     }
     fibres.most = most;
     fibres.seed = seed;
-    fibres.handler = handler;
+    fibres.handlers = handlers;
     fibres.of_script = serving;
     fibres.free = NULL;
     own_state_learn();
@@ -343,31 +450,119 @@ bool fibres_in_request(void)
 bool fibres_may_park(void)
 {
     return fibres_in_request() && !current()->is_held && !fibres.is_collecting &&
-           !EG(exception) && !CG(in_compilation) && !OG(running) &&
+           (!EG(exception) || serving->is_breaking) && !CG(in_compilation) && !OG(running) &&
            !(OG(flags) & PHP_OUTPUT_LOCKED) &&
            !(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)) > 0);
 }
 
-void fibres_park(reactor_wait *wait)
+/* In the context whose wait was broken off. Without a frame nothing can be thrown: the end of a
+ * response has none. */
+static bool break_off(zend_object *exception)
+{
+    serving->is_breaking = true;
+    if (exception && EG(current_execute_data)) {
+        zend_throw_exception_internal(exception);
+    } else if (exception) {
+        OBJ_RELEASE(exception);
+    } else if (!EG(exception) && EG(current_execute_data)) {
+        fibres.handlers->throw_cancelled();
+    }
+    errno = ECANCELED;
+    return false;
+}
+
+static void note_parked(fibre *f, parked *p)
+{
+    p->next = f->waits;
+    p->before = &f->waits;
+    if (p->next) {
+        p->next->before = &p->next;
+    }
+    f->waits = p;
+}
+
+static void forget_parked(parked *p)
+{
+    *p->before = p->next;
+    if (p->next) {
+        p->next->before = p->before;
+    }
+}
+
+bool fibres_park(reactor_wait *wait)
 {
     const int error = errno;
+    fibre *f = current();
+    parked here = {.wait = wait};
     mid_call call;
     int blocks = 0;
 
+    wait->ready = REACTOR_BROKEN;
+    if (EG(exception)) {
+        return break_off(NULL);
+    }
+    serving->is_breaking = false;
+    if (serving->breaks_next) {
+        serving->breaks_next = false;
+        return break_off(NULL);
+    }
     /* A count of the process: others may switch while this one waits in a destructor. */
     for (; zend_fiber_switch_blocked(); blocks++) {
         zend_fiber_switch_unblock();
     }
     wait->owner = EG(current_fiber_context);
     serving->frames = EG(current_execute_data);
+    wait->reason = NULL;
+    note_parked(f, &here);
     reactor_add(wait);
     mid_call_leave(&call);
     switch_to(EG(main_fiber_context));
     mid_call_enter(&call);
+    forget_parked(&here);
     for (; blocks > 0; blocks--) {
         zend_fiber_switch_block();
     }
+    if (wait->ready == REACTOR_BROKEN) {
+        return break_off(wait->reason);
+    }
     errno = error;
+    return true;
+}
+
+void fibres_interrupt(reactor_wait *wait, zend_object *exception)
+{
+    if (wait->is_over) {
+        if (exception) {
+            OBJ_RELEASE(exception);
+        }
+        return;
+    }
+    wait->reason = exception;
+    reactor_break(wait);
+}
+
+void fibres_cancel(request_state *request)
+{
+    fibre *f = (fibre *)request;
+    bool is_told = false;
+
+    if (!f->waits && is_suspended(f)) {
+        throw_into(f, fibres.handlers->throw_cancelled);
+        mind_suspended();
+        return;
+    }
+    for (parked *p = f->waits; p; p = p->next) {
+        is_told |= !p->wait->is_over;
+        fibres_interrupt(p->wait, NULL);
+    }
+    request->breaks_next = !is_told;
+}
+
+request_state *fibres_newer(const request_state *request)
+{
+    const fibre *f = (const fibre *)request;
+
+    return f->newer ? &f->newer->state : NULL;
 }
 
 void fibres_note_closed(int fd)

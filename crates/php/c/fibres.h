@@ -7,11 +7,15 @@
 #include "reactor.h"
 #include "state.h"
 
-/* Serves one request in its Fiber. False: PHP cannot be relied on any more. */
-typedef bool (*fibres_handler)(const shim_request *request);
+typedef struct {
+    /* Serves one request in its Fiber. False: PHP cannot be relied on any more. */
+    bool (*serve)(const shim_request *request);
+    /* In the context of a request that is cancelled: throws what it is told by. */
+    void (*throw_cancelled)(void);
+} fibres_handlers;
 
 /* In the script, when its loop begins, and when it has ended. */
-bool fibres_begin(size_t most, uint32_t seed, fibres_handler handler);
+bool fibres_begin(size_t most, uint32_t seed, const fibres_handlers *handlers);
 void fibres_end(void);
 /* After module start-up. */
 void fibres_watch(void);
@@ -36,8 +40,20 @@ bool fibres_await_work(void);
 bool fibres_in_request(void);
 /* Whether what runs now can wait while others run. Also asked on other threads. */
 bool fibres_may_park(void);
-/* Lets others run until the wait is over. Keeps errno. */
-void fibres_park(reactor_wait *wait);
+/* Lets others run until the wait is over, and keeps errno. False: the wait was broken off, errno is
+ * ECANCELED, and an exception is on its way. Further waits of the same call are broken off at
+ * once. */
+bool fibres_park(reactor_wait *wait);
+/* Breaks a wait off: the context that waits gets this exception, and this function the reference to
+ * it. NULL: the one of its request. */
+void fibres_interrupt(reactor_wait *wait, zend_object *exception);
+/* In the loop: breaks off what a request waits for, or else its next wait. It runs, if it has
+ * suspended its Fiber. */
+void fibres_cancel(request_state *request);
+/* In the loop: the request under way that began next after this one; NULL: there is none. */
+request_state *fibres_newer(const request_state *request);
+/* Whether no request under way waits for anything but for others to resume its Fiber. */
+bool fibres_all_suspended(void);
 /* A descriptor is about to be closed, on whatever thread. */
 void fibres_note_closed(int fd);
 

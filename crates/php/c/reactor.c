@@ -30,6 +30,7 @@ static struct {
     reactor_wait **timers; /* a heap: the earliest is the first */
     size_t timer_count, timer_room;
     reactor_wait *at_doorbell;
+    bool was_rung;
     reactor_wait *over, **last_over;
 } reactor;
 
@@ -254,6 +255,7 @@ static void look_at(int fd, uint32_t events)
  * workers are rung by the same eventfd, and one would take the ring that is for the other. */
 static void hear_doorbell(void)
 {
+    reactor.was_rung = true;
     while (reactor.at_doorbell) {
         finish(reactor.at_doorbell, 0);
     }
@@ -343,6 +345,21 @@ void reactor_note_closed(int fd)
     while (reactor.watched[fd]) {
         finish(reactor.watched[fd]->wait, REACTOR_CLOSED);
     }
+}
+
+void reactor_break(reactor_wait *wait)
+{
+    if (!wait->is_over) {
+        finish(wait, REACTOR_BROKEN);
+    }
+}
+
+bool reactor_was_rung(void)
+{
+    const bool rung = reactor.was_rung;
+
+    reactor.was_rung = false;
+    return rung;
 }
 
 void reactor_look(bool patiently)

@@ -10,6 +10,8 @@
 #define REACTOR_FOREVER UINT64_MAX
 /* Instead of a number of descriptors that are ready: one of them is closed. */
 #define REACTOR_CLOSED -1
+/* The same: somebody has broken the wait off. */
+#define REACTOR_BROKEN -2
 
 typedef struct reactor_wait reactor_wait;
 
@@ -28,6 +30,7 @@ struct reactor_wait {
     uint64_t deadline;      /* nanoseconds of CLOCK_MONOTONIC */
     bool for_doorbell;      /* also for whatever the doorbell is rung for */
     void *owner;            /* the context that goes on then */
+    void *reason;           /* why it was broken off, for the owner */
     void (*go_on)(reactor_wait *wait); /* instead of a context; NULL: it is one */
     /* the reactor's own */
     /* how many of the descriptors have something; 0: the time is over, or the bell rang */
@@ -46,6 +49,10 @@ void reactor_add(reactor_wait *wait);
 void reactor_finish(reactor_wait *wait);
 /* A descriptor is about to be closed: who waits for it need not wait longer. */
 void reactor_note_closed(int fd);
+/* Ends a wait before its time; one that is over already stays as it is. */
+void reactor_break(reactor_wait *wait);
+/* Whether the doorbell was rung since the last time that this was asked. */
+bool reactor_was_rung(void);
 /* Waits for something to be over; not at all if some wait is over already, or without patience. May
  * return for nothing. */
 void reactor_look(bool patiently);

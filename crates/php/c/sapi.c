@@ -5,6 +5,7 @@
 
 #include "sapi.h"
 #include "async.h"
+#include "cancellation.h"
 #include "functions.h"
 #include "gateway.h"
 #include "headers.h"
@@ -30,6 +31,16 @@ static int on_deactivate(void)
     return SUCCESS;
 }
 
+/* May jump: unless ignore_user_abort is set, the script ends here. Rust has returned. */
+static void note_unread(void)
+{
+    if (shim.config->concurrency) {
+        cancellation_note_left();
+    } else {
+        php_handle_aborted_connection();
+    }
+}
+
 static size_t on_write(const char *text, size_t len)
 {
     if (shim.is_copy) {
@@ -38,9 +49,7 @@ static size_t on_write(const char *text, size_t len)
     switch (serving->stage) {
     case STAGE_REQUEST:
         if ((shim.config->concurrency ? async_write(text, len) : rust_write(text, len)) != 0) {
-            /* May jump: unless ignore_user_abort is set, the script ends here. Rust has
-             * returned. */
-            php_handle_aborted_connection();
+            note_unread();
             return 0;
         }
         return len;
@@ -59,7 +68,7 @@ static void on_flush(void *context)
 {
     (void)context;
     if (serving->stage == STAGE_REQUEST && !shim.is_copy && rust_flush() != 0) {
-        php_handle_aborted_connection();
+        note_unread();
     }
 }
 
@@ -166,7 +175,7 @@ static int on_send_headers(sapi_headers_struct *headers)
         sent = send_headers(headers, status, interim);
     }
     if (sent != 0) {
-        php_handle_aborted_connection();
+        note_unread();
     }
     return SAPI_HEADER_SENT_SUCCESSFULLY;
 }
@@ -319,7 +328,7 @@ void sapi_end_response(void)
     if (serving->stage == STAGE_REQUEST) {
         serving->stage = STAGE_LATE;
         if (!shim.is_copy) {
-            rust_finish(0, SG(sapi_headers).http_response_code);
+            rust_finish(serving->is_cut, SG(sapi_headers).http_response_code);
         }
     }
 }

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHIM_VERSION 5
+#define SHIM_VERSION 6
 
 /* Bytes followed by a NUL that `len` does not count. */
 typedef struct {
@@ -70,6 +70,7 @@ typedef struct {
     const shim_pair *parameters;
     size_t parameter_count;
     uint64_t body_len;
+    uint64_t due;       /* in async mode: nanoseconds of CLOCK_MONOTONIC by which it is to end */
     uint32_t is_fastcgi;
     uint32_t verdict;
     uint32_t place;     /* among those that are under way */
@@ -138,7 +139,7 @@ typedef struct {
 } shim_pool;
 
 _Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
-_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 56, "no padding in a request");
+_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 64, "no padding in a request");
 _Static_assert(sizeof(shim_config) == 88 && sizeof(shim_place) == 136 &&
                    sizeof(shim_gateway) == 16 && sizeof(shim_seat) == 12,
                "no padding in the rest");
@@ -209,11 +210,13 @@ void rust_look_no_more(void);
 void rust_serve(uint32_t place);
 /* It is over; the memory of the request at this place is Rust's again. */
 void rust_forget(uint32_t place);
+/* The place of a request whose client has left; each is told once. SHIM_NOBODY: no more. */
+uint32_t rust_left(void);
 /* What becomes readable when the worker is to look, for requests or for room; -1: there is none. */
 int rust_doorbell(void);
 /* As much of the response as there is room for now; below 0: nobody reads any more. */
 ptrdiff_t rust_write_now(const char *at, size_t len);
-/* What of the body is there now; below 0: nothing yet. */
+/* What of the body is there now; -1: nothing yet; below: the rest will not come. */
 ptrdiff_t rust_read_body_now(char *at, size_t len);
 /* The next request to warm up with; NULL: there are no more. */
 const shim_request *rust_warm(void);

@@ -101,6 +101,13 @@ typedef struct {
     size_t memory;                      /* most bytes that PHP held; also after its end */
     HashTable *context; /* see context.c; NULL: empty. emalloc'd */
     /* in async mode */
+    uint64_t due;                /* when it is cancelled; see cancellation.c */
+    unsigned cause;              /* why; 0: it is not */
+    bool ignores_abort;          /* as the setting was when it last waited */
+    bool has_left;               /* its client has */
+    bool is_cut;                 /* some of its response was not written */
+    bool breaks_next;            /* its next wait is broken off */
+    bool is_breaking;            /* a call in which a wait was broken off has not returned yet */
     struct own_state *own;           /* see own_state.h */
     const zend_execute_data *frames; /* its calls, while it waits */
     /* coroutines: those that are not over, and those whose exception nobody has got so far */

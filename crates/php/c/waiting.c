@@ -60,11 +60,11 @@ uint32_t shim_held(void)
 
 /* ---- descriptors and time ---- */
 
-void waiting_until(uint64_t deadline)
+bool waiting_until(uint64_t deadline)
 {
     reactor_wait wait = {.deadline = deadline};
 
-    fibres_park(&wait);
+    return fibres_park(&wait);
 }
 
 void waiting_take_turns(void)
@@ -78,6 +78,7 @@ static int await(struct pollfd *fds, nfds_t count, uint64_t deadline)
 {
     reactor_watch few[FEW], *watches = few;
     reactor_wait wait = {.fds = fds, .count = count, .deadline = deadline};
+    bool is_whole;
     int ready;
 
     waiting_take_turns();
@@ -90,19 +91,42 @@ static int await(struct pollfd *fds, nfds_t count, uint64_t deadline)
         return -1;
     }
     wait.watches = watches;
-    fibres_park(&wait);
+    is_whole = fibres_park(&wait);
     if (watches != few) {
         free(watches);
     }
+    if (!is_whole) {
+        errno = ECANCELED;
+        return -1;
+    }
     /* Asked once more, what is closed says so. */
     return wait.ready == REACTOR_CLOSED ? (int)syscall(SYS_poll, fds, count, 0) : wait.ready;
+}
+
+/* As poll(). Who waits for one connection has mostly asked it something: if that wait is broken
+ * off, nobody must take the answer, which comes late, for the one to what is asked next. So the
+ * connection ends. */
+static int await_answer(struct pollfd *fds, nfds_t count, uint64_t deadline)
+{
+    const int ready = await(fds, count, deadline);
+    int is_listening = 0;
+    socklen_t len = sizeof(is_listening);
+
+    if (ready < 0 && errno == ECANCELED && count == 1) {
+        getsockopt(fds->fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len);
+        if (!is_listening) {
+            shutdown(fds->fd, SHUT_RDWR);
+        }
+        errno = ECANCELED;
+    }
+    return ready;
 }
 
 int waiting_for_one(int fd, short events, uint64_t deadline)
 {
     struct pollfd one = {.fd = fd, .events = events};
 
-    return await(&one, 1, deadline);
+    return await_answer(&one, 1, deadline);
 }
 
 /* Until when, as poll() says it. */
@@ -123,7 +147,7 @@ int waiting_poll(struct pollfd *fds, nfds_t count, int milliseconds)
     if (milliseconds == 0 || !fibres_may_park()) {
         return WAITING_HELD((int)syscall(SYS_poll, fds, count, milliseconds));
     }
-    return await(fds, count, after_milliseconds(milliseconds));
+    return await_answer(fds, count, after_milliseconds(milliseconds));
 }
 
 int waiting_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *patience,
@@ -134,7 +158,7 @@ int waiting_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *patie
         return WAITING_HELD(
             (int)syscall(SYS_ppoll, fds, count, patience ? &left : NULL, mask, _NSIG / 8));
     }
-    return await(fds, count, after_time(patience));
+    return await_answer(fds, count, after_time(patience));
 }
 
 /* An epoll that a library has: it becomes readable when it has an event. */
@@ -255,8 +279,7 @@ int waiting_clock_nanosleep(clockid_t clock, int flags, const struct timespec *w
         }
         passed = waiting_nanoseconds(&now);
     }
-    waiting_until(waiting_after(time > passed ? time - passed : 0));
-    return 0;
+    return waiting_until(waiting_after(time > passed ? time - passed : 0)) ? 0 : errno;
 }
 
 int waiting_nanosleep(const struct timespec *wanted, struct timespec *left)
@@ -295,6 +318,5 @@ uint64_t waiting_next_attempt(uint64_t *pause)
 
 bool waiting_pause(uint64_t *pause)
 {
-    waiting_until(waiting_next_attempt(pause));
-    return fibres_may_park();
+    return waiting_until(waiting_next_attempt(pause));
 }

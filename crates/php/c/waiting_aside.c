@@ -108,7 +108,7 @@ static long aside(aside_call call, const word *words, size_t count, bool can_be_
         struct pollfd answered = {.fd = q->answered, .events = POLLIN};
         if (can_be_left) {
             let_go(q);
-            errno = EINTR;
+            errno = ECANCELED;
             return -1;
         }
         syscall(SYS_poll, &answered, 1, -1);

@@ -15,14 +15,15 @@
 uint64_t waiting_nanoseconds(const struct timespec *time);
 /* The point in time so long from now. */
 uint64_t waiting_after(uint64_t patience);
-void waiting_until(uint64_t deadline);
+/* False: it was broken off, as all waits that are: see fibres_park(). */
+bool waiting_until(uint64_t deadline);
 /* For tests: others go first, although there is nothing to wait for. */
 void waiting_take_turns(void);
-/* As poll(): below 0, with EINTR, if the wait is ended. */
+/* As poll(); -1 with ECANCELED: it was broken off. */
 int waiting_for_one(int fd, short events, uint64_t deadline);
 /* When to try again: longer each time, from 0. */
 uint64_t waiting_next_attempt(uint64_t *pause);
-/* Until then. False: the wait is ended, and no other may begin. */
+/* Until then. False: as waiting_until(). */
 bool waiting_pause(uint64_t *pause);
 
 /* Makes a call that waits as libc does, and so holds all requests of the worker: it is counted. */

@@ -190,6 +190,7 @@ static long contend(const char *name, resource_kind kind, uint64_t id, attempt t
 {
     contender c = {.wanted.kind = kind};
     uint64_t pause = 0;
+    bool is_whole;
     long result;
 
     if (!fibres_may_park()) {
@@ -209,10 +210,9 @@ static long contend(const char *name, resource_kind kind, uint64_t id, attempt t
         uint64_t until = waiting_next_attempt(&pause);
         c.wait = (reactor_wait){.deadline = until < deadline ? until : deadline};
         c.is_parked = true;
-        fibres_park(&c.wait);
+        is_whole = fibres_park(&c.wait);
         c.is_parked = false;
-        if (!fibres_may_park()) {
-            errno = EINTR;
+        if (!is_whole) {
             break;
         }
         result = try_in_turn(&c, try, what);

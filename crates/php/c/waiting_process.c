@@ -37,7 +37,7 @@ pid_t waiting_wait4(pid_t process, int *status, int options, struct rusage *usag
     }
     while (ended == 0) {
         if (!waiting_pause(&pause)) {
-            errno = EINTR;
+            errno = ECANCELED;
             return -1;
         }
         ended = (pid_t)syscall(SYS_wait4, process, status, options | WNOHANG, usage);
@@ -64,7 +64,7 @@ int waiting_waitid(idtype_t kind, id_t id, siginfo_t *info, int options)
     }
     while (result == 0 && about->si_pid == 0) {
         if (!waiting_pause(&pause)) {
-            errno = EINTR;
+            errno = ECANCELED;
             return -1;
         }
         result = (int)syscall(SYS_waitid, kind, id, about, options | WNOHANG, NULL);

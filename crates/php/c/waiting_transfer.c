@@ -296,7 +296,7 @@ static int connect_again(int fd, const struct sockaddr *address, socklen_t len)
             return errno;
         }
         if (!waiting_pause(&pause)) {
-            return EINTR;
+            return ECANCELED;
         }
     }
     return 0;
@@ -357,7 +357,7 @@ static int open_pipe(const char *path, int flags, mode_t mode)
             return -1;
         }
         if (!waiting_pause(&pause)) {
-            errno = EINTR;
+            errno = ECANCELED;
             return -1;
         }
     }

@@ -143,10 +143,13 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
 static void run(const char *script)
 {
     SG(request_info).no_headers = 1;
-    /* A client that goes away must not end the script, which serves others too. */
-    zend_string *name = zend_string_init(ZEND_STRL("ignore_user_abort"), 0);
-    zend_alter_ini_entry_chars(name, "1", 1, ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME);
-    zend_string_release(name);
+    if (shim.config->concurrency == 0) {
+        /* A client that goes away must not end the script, which serves others too. In async mode
+         * it ends its request: see cancellation.c. */
+        zend_string *name = zend_string_init(ZEND_STRL("ignore_user_abort"), 0);
+        zend_alter_ini_entry_chars(name, "1", 1, ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME);
+        zend_string_release(name);
+    }
 
     lifecycle_execute(script, strlen(script));
 }

@@ -34,6 +34,7 @@ impl Request {
             parameters: null(),
             parameter_count: 0,
             body_len: 0,
+            due: u64::MAX,
             is_fastcgi: 0,
             verdict: 0,
             place,
@@ -47,6 +48,11 @@ impl Request {
             pairs: Vec::with_capacity(32),
             shim,
         }
+    }
+
+    /// When it is to end, in nanoseconds ([`tokamak_cost::now`]).
+    pub fn set_due(&mut self, due: Option<u64>) {
+        self.shim.due = due.unwrap_or(u64::MAX);
     }
 
     /// Takes a record over; false: it is none.

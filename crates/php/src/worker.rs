@@ -71,6 +71,8 @@ struct Place {
     is_taken: bool,
     /// Nanoseconds at which it was claimed.
     since: u64,
+    /// Its client has left, and C knows. Async mode only.
+    is_told: bool,
 }
 
 thread_local! {
@@ -86,8 +88,13 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         engine::gateway_rules(settings.fpm.as_ref().map_or(&[], |fpm| &fpm.limit_extensions));
     let is_async = settings.mode == Mode::Async;
     let places = 0..settings.concurrency.max(1) as u32;
-    let place =
-        |n| Place { request: Request::new(rules.clone(), n), job: None, is_taken: false, since: 0 };
+    let place = |n| Place {
+        request: Request::new(rules.clone(), n),
+        job: None,
+        is_taken: false,
+        since: 0,
+        is_told: false,
+    };
     let worker = Worker {
         site: settings.site.clone(),
         segment,

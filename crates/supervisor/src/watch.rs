@@ -6,12 +6,27 @@
 
 use std::time::Duration;
 
+use tokamak_config::Mode;
 use tokamak_sys::queue::{Snapshot, WorkerState};
 
 /// Time that a worker has for booting, if requests have less. A boot from a cold disk takes some
 /// seconds and must not count as a failure, as it would with a tenth; with ten times more, a boot
 /// that hangs would be noticed after ten minutes.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Time that a worker of async mode has beyond `request_timeout`: it ends a request that waits by
+/// itself, and the request may then wait for what it has to clean up. With a tenth, a worker that
+/// is merely busy would be killed with all that it has under way; with ten times more, one that
+/// computes without end would hold them for almost a minute.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The time after which the process of a request is ended; zero: never.
+pub fn patience(mode: Mode, request_timeout: Duration) -> Duration {
+    match mode {
+        Mode::Async if !request_timeout.is_zero() => request_timeout + GRACE,
+        _ => request_timeout,
+    }
+}
 
 /// The limits of a pool. Zero: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,6 +194,14 @@ mod tests {
         assert_eq!(seen.look(&busy(u64::MAX, 0), 0, None, &LIMITS, SECOND), None);
         let found = seen.look(&busy(u64::MAX, 0), 0, None, &LIMITS, 12 * SECOND);
         assert_eq!(found, Some(Finding::TimedOut(Duration::from_secs(11))));
+    }
+
+    #[test]
+    fn a_worker_that_ends_requests_by_itself_has_more_time() {
+        let limit = Duration::from_secs(10);
+        assert_eq!(patience(Mode::Worker, limit), limit);
+        assert_eq!(patience(Mode::Async, limit), limit + GRACE);
+        assert_eq!(patience(Mode::Async, Duration::ZERO), Duration::ZERO);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
 
 use tokamak_sys::queue::record::Field;
-use tokamak_sys::queue::{Claim, Next, WorkerState};
+use tokamak_sys::queue::{Claim, Job, Next, WorkerState};
 
 use crate::engine;
 use crate::ffi;
@@ -30,7 +30,16 @@ impl Worker {
         };
         match self.consumer.look(&mut self.search, will_sleep, may_claim) {
             Some(Next::Request(job)) => {
-                self.places[free].since = tokamak_cost::now();
+                job.heed_client();
+                // Its client has left while it was queued.
+                if job.is_aborted() {
+                    return Found::Nothing;
+                }
+                let since = tokamak_cost::now();
+                let due = self.segment.due(since);
+                let place = &mut self.places[free];
+                (place.since, place.is_told) = (since, false);
+                place.request.set_due(due);
                 let Some(request) = self.take(job, free) else { return Found::Nothing };
                 self.free.pop();
                 self.under_way.push(free);
@@ -125,6 +134,20 @@ extern "C" fn rust_forget(place: u32) {
     with((), |w| w.forget(place as usize));
 }
 
+/// A request whose client has left since the last time; each is told once.
+#[unsafe(no_mangle)]
+extern "C" fn rust_left() -> u32 {
+    with(ffi::NOBODY, |w| {
+        let has_left = |place: &&usize| {
+            let Place { job, is_told, .. } = &w.places[**place];
+            !is_told && job.as_ref().is_some_and(Job::is_aborted)
+        };
+        let Some(left) = w.under_way.iter().find(has_left).copied() else { return ffi::NOBODY };
+        w.places[left].is_told = true;
+        left as u32
+    })
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn rust_doorbell() -> c_int {
     with(-1, |w| w.consumer.doorbell().map_or(-1, |bell| bell.as_raw_fd()))
@@ -153,7 +176,7 @@ unsafe extern "C" fn rust_read_body_now(at: *mut c_char, len: usize) -> isize {
     with(0, |w| match w.job().map(|job| job.read_body_now(buffer)) {
         Some(Ok(None)) => -1,
         Some(Ok(Some(count))) => count as isize,
-        // The rest will not come, and PHP takes a short read for the end of the body.
-        Some(Err(_)) | None => 0,
+        Some(Err(_)) => -2,
+        None => 0,
     })
 }

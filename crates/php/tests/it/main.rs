@@ -3,6 +3,7 @@
 
 mod classic;
 mod concurrent;
+mod concurrent_ends;
 mod concurrent_waits;
 mod contract;
 mod coroutines;

@@ -28,7 +28,7 @@ use crate::means::PoolPlan;
 use crate::settings;
 use crate::size::Sizer;
 use crate::storm::Storm;
-use crate::watch::{BOOT_LIMIT, Limits, Seen};
+use crate::watch::{self, BOOT_LIMIT, Limits, Seen};
 use crate::zygote::{LIMIT, Zygote};
 
 use output::Output;
@@ -128,6 +128,7 @@ impl Pool {
         };
         let geometry = settings::geometry(server, &site);
         let segment = Segment::create(&site.name, geometry)?.with_doorbells(&bells)?;
+        segment.set_request_timeout(site.pool.request_timeout);
         if let Some(advice) = advice::for_site(&site) {
             log::site(Level::Warn, &site.name, format_args!("{advice}"));
         }
@@ -150,7 +151,7 @@ impl Pool {
             bells,
             settings: [settings::defined(server), own, caught].concat(),
             limits: Limits {
-                request: site.pool.request_timeout,
+                request: watch::patience(site.mode, site.pool.request_timeout),
                 slow: site.pool.slow,
                 memory: site.pool.max_memory,
                 finished: site.fpm.as_ref().is_some_and(|pool| pool.terminate_track_finished),

@@ -248,9 +248,15 @@ impl Job {
         self.room(self.head()) >= bytes
     }
 
+    /// From now on the worker's doorbell is rung when the client leaves.
+    pub fn heed_client(&self) {
+        let place = u32::from(self.end.index());
+        self.head().worker.heeds.store(place + 1, Ordering::SeqCst);
+    }
+
     /// Whether the client has gone.
     pub fn is_aborted(&self) -> bool {
-        self.head().aborted.load(Ordering::Relaxed) != 0
+        self.head().aborted.load(Ordering::SeqCst) != 0
     }
 
     /// Ends the response; the slot is the front's again.

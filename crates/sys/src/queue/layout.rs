@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Changes with every change of the layout or of its meaning.
-pub const LAYOUT_VERSION: u32 = 9;
+pub const LAYOUT_VERSION: u32 = 10;
 
 /// First word of a segment.
 pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
@@ -135,6 +135,8 @@ pub(super) struct Header {
     pub magic: AtomicU32,
     pub version: AtomicU32,
     pub geometry: Geometry,
+    /// Nanoseconds that a request may take; 0: any time. For workers that see to it themselves.
+    pub request_timeout: AtomicU64,
     /// Tickets given out; a copy for onlookers, of when a loop last woke workers. The front keeps
     /// its own.
     pub tail: CachePadded<AtomicU32>,
@@ -240,6 +242,8 @@ pub(super) struct WorkersWords {
     /// More: elsewhere, and the doorbell is to be rung whose worker's place is this minus
     /// [`AT_THE_DOOR`]. The front sets it to 0.
     pub waits: AtomicU32,
+    /// Not 0: the doorbell of the worker at this place minus 1 is rung when the client leaves.
+    pub heeds: AtomicU32,
 }
 
 const _: () = assert!(size_of::<SlotHead>() <= SLOT_HEAD);

@@ -179,6 +179,7 @@ impl Producer {
         head.response_head.store(0, Ordering::Relaxed);
         head.worker.response_tail.store(0, Ordering::Relaxed);
         head.worker.waits.store(0, Ordering::Relaxed);
+        head.worker.heeds.store(0, Ordering::Relaxed);
         let taken = put_body(&self.segment, slot, &mut self.slots[usize::from(id)], body);
 
         let (ticket, owed) = self.segment.publish(slot, &self.tickets.0);
@@ -236,8 +237,10 @@ impl Producer {
     /// Tells the worker that the client has gone. The slot stays taken until the worker is done
     /// with it.
     pub fn abort(&mut self, id: SlotId) {
-        self.segment.slot(self.global(id)).aborted.store(1, Ordering::SeqCst);
+        let head = self.segment.slot(self.global(id));
+        head.aborted.store(1, Ordering::SeqCst);
         self.wake_waiting(id);
+        self.segment.tell(&head.worker.heeds);
     }
 
     /// Takes a request back that no worker has claimed; `false`: too late, a worker has it.

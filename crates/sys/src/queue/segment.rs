@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -221,11 +222,35 @@ impl Segment {
         match waits.swap(0, Ordering::SeqCst) {
             0 => {}
             SLEEPS => wake::futex_wake(waits),
-            door => {
-                if let Some(bell) = self.doorbells.get((door - AT_THE_DOOR) as usize) {
-                    wake::ring(bell);
-                }
-            }
+            door => self.ring_doorbell(door - AT_THE_DOOR),
+        }
+    }
+
+    /// Rings the worker that heeds a slot, whatever it has written there.
+    pub(super) fn tell(&self, heeds: &AtomicU32) {
+        if let Some(place) = heeds.load(Ordering::SeqCst).checked_sub(1) {
+            self.ring_doorbell(place);
+        }
+    }
+
+    fn ring_doorbell(&self, place: u32) {
+        if let Some(bell) = self.doorbells.get(place as usize) {
+            wake::ring(bell);
+        }
+    }
+
+    /// Says how long a request may take; zero: any time.
+    pub fn set_request_timeout(&self, limit: Duration) {
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        self.header().request_timeout.store(limit, Ordering::Relaxed);
+    }
+
+    /// When a request is to end that has begun at this time, both in nanoseconds
+    /// ([`tokamak_cost::now`]); [`None`]: whenever it likes.
+    pub fn due(&self, begun: u64) -> Option<u64> {
+        match self.header().request_timeout.load(Ordering::Relaxed) {
+            0 => None,
+            limit => Some(begun.saturating_add(limit)),
         }
     }
 

@@ -574,6 +574,31 @@ fn a_worker_that_leaves_has_another_one_rung() {
 }
 
 #[test]
+fn a_worker_is_rung_when_the_client_of_its_request_leaves() {
+    let (mut producer, mut consumer, doorbell) = pair_with_doorbells();
+    let mut take = |producer: &mut Producer| {
+        let (id, _) = producer.submit(b"record", 0, b"").unwrap();
+        match consumer.look(&mut Search::default(), false, |_| Claim::Go) {
+            Some(Next::Request(job)) => (id, job),
+            _ => panic!(),
+        }
+    };
+    let ((left, job), (_, other)) = (take(&mut producer), take(&mut producer));
+    job.heed_client();
+    other.heed_client();
+    producer.abort(left);
+    assert!(has_rung(&doorbell));
+    assert!(job.is_aborted() && !other.is_aborted());
+    // Nobody heeds the next request in this place.
+    job.finish(Outcome::Complete);
+    producer.release(left);
+    let (next, _job) = take(&mut producer);
+    assert_eq!(next, left);
+    producer.abort(next);
+    assert!(!has_rung(&doorbell));
+}
+
+#[test]
 fn a_worker_that_waits_for_other_things_is_rung_for_room_and_for_the_body() {
     let (mut producer, mut consumer, doorbell) = pair_with_doorbells();
     let (id, _) = producer.submit(b"record", 3, b"").unwrap();

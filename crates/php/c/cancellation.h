@@ -1,0 +1,22 @@
+/* The end of a request of async mode before it has come to its own. */
+#ifndef TOKAMAK_CANCELLATION_H
+#define TOKAMAK_CANCELLATION_H
+
+#include "state.h"
+
+/* The loop begins. */
+void cancellation_settle(void);
+/* A request begins. */
+void cancellation_begin(const shim_request *request);
+/* The doorbell was rung: clients may have left. */
+void cancellation_mind_clients(void);
+/* The worker ends, and all requests under way have suspended their Fibers. */
+void cancellation_mind_end(void);
+/* Throws what a cancelled request is told by. */
+void cancellation_throw(void);
+/* The client of the request whose turn it is has left: it reads no response, and sends no body. */
+void cancellation_note_left(void);
+/* As request_report_exception(), with what is special about cancelled requests. */
+void cancellation_report(void);
+
+#endif
