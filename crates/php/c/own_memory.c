@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "own_memory.h"
+#include "soap.h"
 
 /* ---- how a request begins with a value, and what becomes of it ---- */
 
@@ -265,7 +266,7 @@ static const char *const variables[] = {"_GET",    "_POST",  "_COOKIE", "_SERVER
 
 enum { VARIABLES = sizeof(variables) / sizeof(*variables), THE_ENVIRONMENT = 6 };
 
-enum { EXTENSION_ROWS = 2 };
+enum { EXTENSION_ROWS = 5 };
 
 enum { ROWS = MEMORY_ROWS + EXTENSION_ROWS };
 
@@ -392,6 +393,18 @@ static void add_to(stretches *list, const memory_row *row)
     }
 }
 
+/* A client puts them back when its call ends, to what they were when it began: another's. */
+static void add_soap(void)
+{
+    soap_memory *of_soap = soap_find();
+
+    if (of_soap) {
+        add_row((memory_row)ROW(of_soap->call, NULL, NULL));
+        add_row((memory_row)ROW(of_soap->of_client, NULL, NULL));
+        add_row((memory_row)ROW(of_soap->references, NULL, NULL));
+    }
+}
+
 static void learn_rows(void)
 {
     zend_module_entry *date = shim.modules.date;
@@ -406,6 +419,7 @@ static void learn_rows(void)
     if (xml && xml->globals_ptr && xml->post_deactivate_func && xml->request_startup_func) {
         add_row((memory_row){"libxml", xml->globals_ptr, xml->globals_size, clear, end_xml});
     }
+    add_soap();
     qsort(learned.rows, learned.row_count, sizeof(*learned.rows), by_address);
 }
 

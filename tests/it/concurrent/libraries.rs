@@ -95,6 +95,9 @@ fn http_clients() {
     let ways =
         ["symfony curl", "symfony native", "guzzle", "guzzle multi", "guzzle streams", "soap"];
     each_waits_for_itself(&server, &*service.gate, &ways);
+    // A SOAP client that is at work handles errors of PHP. By now none is.
+    server.get("/?way=fatal&token=none");
+    server.log_line(&["PHP Fatal error", "not of SOAP"]);
 }
 
 #[test]

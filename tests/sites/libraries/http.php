@@ -30,6 +30,8 @@ return [
         => (string) $guzzle(new CurlMultiHandler())->getAsync($token)->wait()->getBody(),
     'guzzle streams' => static fn (string $token)
         => (string) $guzzle(new StreamHandler())->get($token)->getBody(),
+    // SOAP's clients have a handler of errors while they are at work.
+    'fatal' => static fn () => trigger_error('not of SOAP', E_USER_ERROR),
     'soap' => static function (string $token) use ($base): string {
         // The service sends the envelope back, so the first argument is the result.
         $client = new SoapClient(null, ['location' => $base.'soap', 'uri' => 'urn:echo']);

@@ -37,7 +37,9 @@ return [
     'mysqli' => static fn (string $token)
         => $mysqli()->query(str_replace('?', "'$token'", $asks['mysql']))->fetch_row()[0],
     'mysqli prepared' => static function (string $token) use ($mysqli, $asks): string {
-        $asked = $mysqli()->prepare($asks['mysql']);
+        // The statement does not keep its connection.
+        $database = $mysqli();
+        $asked = $database->prepare($asks['mysql']);
         $asked->execute([$token]);
 
         return $asked->get_result()->fetch_row()[0];
