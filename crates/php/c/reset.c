@@ -195,17 +195,23 @@ static void restore_timezone(void)
 
 /* ---- streams, output ---- */
 
-/* The request's body is a stream, and streams live as long as the script. A handle on php://input
- * that the application kept points into it: those are closed first. */
-void reset_close_streams(void)
+void reset_filter(void)
 {
     zend_module_entry *filter = shim.modules.filter;
-    php_stream *body = SG(request_info).request_body;
-    zend_resource *resource;
 
     if (filter && filter->request_shutdown_func) {
         filter->request_shutdown_func(filter->type, filter->module_number);
     }
+}
+
+/* The request's body is a stream, and streams live as long as the script. A handle on php://input
+ * that the application kept points into it: those are closed first. */
+void reset_close_streams(void)
+{
+    php_stream *body = SG(request_info).request_body;
+    zend_resource *resource;
+
+    reset_filter();
     if (!body) {
         return;
     }

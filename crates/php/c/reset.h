@@ -10,6 +10,8 @@ void reset_forget(void);
 void reset_close_streams(void);
 /* Parts of it, for requests that take turns. */
 void reset_directory(void);
+/* Frees the copy of a request's input that ext/filter has. */
+void reset_filter(void);
 void reset_locale(void);
 /* Settings that were changed since the loop began, with their values; they are put back. NULL:
  * none. */
