@@ -183,8 +183,14 @@ static bool take_request(bool will_sleep)
 static const fibres_handlers handlers = {
     .serve = serve, .throw_cancelled = cancellation_throw};
 
+/* Nanoseconds for which requests are begun one after the other before those that wait are looked
+ * at: a look is a system call. */
+#define BETWEEN_LOOKS UINT64_C(100000)
+
 static void loop(void)
 {
+    uint64_t looked = 0;
+
     for (;;) {
         bool took = take_request(false);
 
@@ -202,8 +208,9 @@ static void loop(void)
                 cancellation_mind_end();
             }
             reactor_look(true);
-        } else if (fibres_count() > 0) {
+        } else if (fibres_count() > 0 && (!took || reactor_now() - looked >= BETWEEN_LOOKS)) {
             reactor_look(false);
+            looked = reactor_now();
         }
         if (reactor_was_rung()) {
             cancellation_mind_clients();

@@ -147,21 +147,24 @@ static void remove_timer(reactor_wait *wait)
 
 /* ---- descriptors ---- */
 
-/* What epoll has to tell of it: all that somebody waits for. */
-static void arm(int fd)
+/* What epoll has to tell of it: all that somebody waits for. False: it has nothing to tell of such
+ * a descriptor, which is a file's, or closed. */
+static bool arm(int fd)
 {
     struct epoll_event event = {.events = EPOLLONESHOT, .data.fd = fd};
 
     for (reactor_watch *w = reactor.watched[fd]; w; w = w->next) {
         event.events |= (uint32_t)w->wait->fds[w - w->wait->watches].events;
     }
-    if (epoll_ctl(reactor.epoll, EPOLL_CTL_MOD, fd, &event) != 0 && errno == ENOENT) {
-        epoll_ctl(reactor.epoll, EPOLL_CTL_ADD, fd, &event);
-    }
+    return epoll_ctl(reactor.epoll, EPOLL_CTL_MOD, fd, &event) == 0 ||
+           (errno == ENOENT && epoll_ctl(reactor.epoll, EPOLL_CTL_ADD, fd, &event) == 0);
 }
 
-static void watch(reactor_wait *wait)
+/* False: the wait is over at once. */
+static bool watch(reactor_wait *wait)
 {
+    bool can_wait = true;
+
     for (nfds_t i = 0; i < wait->count; i++) {
         reactor_watch *w = &wait->watches[i];
         int fd = wait->fds[i].fd;
@@ -174,8 +177,9 @@ static void watch(reactor_wait *wait)
                   sizeof(*reactor.watched));
         w->next = reactor.watched[fd];
         reactor.watched[fd] = w;
-        arm(fd);
+        can_wait &= arm(fd);
     }
+    return can_wait;
 }
 
 static void unwatch(reactor_wait *wait)
@@ -217,15 +221,17 @@ _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLPRI == POLLPRI &
                    EPOLLRDHUP == POLLRDHUP && EPOLLERR == POLLERR && EPOLLHUP == POLLHUP,
                "an event of epoll is one of poll()");
 
-/* How many descriptors of a wait are ready, now that this one has told something. Where it is the
- * only one, that is the answer; others are asked. */
-static int ask(const reactor_wait *wait, uint32_t events)
+/* How many descriptors of a wait are ready: at most the one that has told something. Its others are
+ * not asked: they are when it is waited for again, since that begins with asking all. */
+static int ask(const reactor_watch *w, uint32_t events)
 {
-    if (wait->count > 1) {
-        return (int)syscall(SYS_poll, wait->fds, wait->count, 0);
+    struct pollfd *fds = w->wait->fds, *told = &fds[w - w->wait->watches];
+
+    for (nfds_t i = 0; i < w->wait->count; i++) {
+        fds[i].revents = 0;
     }
-    wait->fds->revents = (short)events & (wait->fds->events | POLLERR | POLLHUP);
-    return wait->fds->revents != 0;
+    told->revents = (short)events & (told->events | POLLERR | POLLHUP);
+    return told->revents != 0;
 }
 
 static void look_at(int fd, uint32_t events)
@@ -234,7 +240,7 @@ static void look_at(int fd, uint32_t events)
     bool still_wanted = false;
 
     for (w = (size_t)fd < reactor.watched_room ? reactor.watched[fd] : NULL; w; w = next) {
-        int ready = ask(w->wait, events);
+        int ready = ask(w, events);
         next = w->next;
         if (ready == 0) {
             still_wanted = true;
@@ -297,17 +303,22 @@ void reactor_end(void)
 
 void reactor_add(reactor_wait *wait)
 {
+    bool can_wait;
+
     wait->ready = 0;
     wait->is_over = false;
     wait->place = 0;
     wait->next = NULL;
     wait->before = NULL;
-    watch(wait);
+    can_wait = watch(wait);
     if (wait->deadline != REACTOR_FOREVER) {
         add_timer(wait);
     }
     if (wait->for_doorbell) {
         add_to(&reactor.at_doorbell, wait);
+    }
+    if (!can_wait) {
+        finish(wait, (int)syscall(SYS_poll, wait->fds, wait->count, 0));
     }
 }
 

@@ -74,6 +74,38 @@ void waiting_take_turns(void)
     }
 }
 
+/* Descriptors that have nothing to read as far as is known: a question was sent there and its
+ * answer takes its time, or somebody has just tried. They are not asked again before they are
+ * waited for. */
+static uint64_t empty[FD_SETSIZE / 64];
+
+void waiting_note_empty(int fd)
+{
+    if (fd >= 0 && fd < FD_SETSIZE) {
+        empty[fd / 64] |= UINT64_C(1) << fd % 64;
+    }
+}
+
+static bool take_empty(int fd)
+{
+    const uint64_t bit = UINT64_C(1) << (unsigned)fd % 64;
+
+    if (fd < 0 || fd >= FD_SETSIZE || !(empty[fd / 64] & bit)) {
+        return false;
+    }
+    empty[fd / 64] &= ~bit;
+    return true;
+}
+
+/* As poll() without patience; but a wait for an answer begins with waiting. */
+static int ready_now(struct pollfd *fds, nfds_t count)
+{
+    if (count == 1 && take_empty(fds->fd) && !(fds->events & POLLOUT)) {
+        return 0;
+    }
+    return (int)syscall(SYS_poll, fds, count, 0);
+}
+
 static int await(struct pollfd *fds, nfds_t count, uint64_t deadline)
 {
     reactor_watch few[FEW], *watches = few;
@@ -82,7 +114,7 @@ static int await(struct pollfd *fds, nfds_t count, uint64_t deadline)
     int ready;
 
     waiting_take_turns();
-    ready = (int)syscall(SYS_poll, fds, count, 0);
+    ready = ready_now(fds, count);
     if (ready != 0) {
         return ready;
     }

@@ -19,6 +19,8 @@ uint64_t waiting_after(uint64_t patience);
 bool waiting_until(uint64_t deadline);
 /* For tests: others go first, although there is nothing to wait for. */
 void waiting_take_turns(void);
+/* Nothing is to be read there for now. */
+void waiting_note_empty(int fd);
 /* As poll(); -1 with ECANCELED: it was broken off. */
 int waiting_for_one(int fd, short events, uint64_t deadline);
 /* When to try again: longer each time, from 0. */

@@ -42,6 +42,9 @@ static bool is_to_be_repeated(int fd, int flags, short events, int option)
     if ((errno != EAGAIN && errno != EWOULDBLOCK) || (flags & MSG_DONTWAIT) || !blocks(fd)) {
         return false;
     }
+    if (events == POLLIN) {
+        waiting_note_empty(fd);
+    }
     ready = waiting_for_one(fd, events, deadline_of(fd, option));
     if (ready == 0) {
         errno = EAGAIN;
@@ -156,8 +159,12 @@ ssize_t waiting_sendto(int fd, const void *at, size_t len, int flags, const stru
                        socklen_t to_len)
 {
     size_t sent = 0;
+    const bool may_park = fibres_may_park();
 
-    if ((flags & MSG_DONTWAIT) || !fibres_may_park()) {
+    if ((flags & MSG_DONTWAIT) || !may_park) {
+        if (may_park) {
+            waiting_note_empty(fd);
+        }
         return WAITING_HELD(syscall(SYS_sendto, fd, at, len, flags, to, to_len));
     }
     for (;;) {
@@ -167,6 +174,7 @@ ssize_t waiting_sendto(int fd, const void *at, size_t len, int flags, const stru
             sent += (size_t)more;
             /* A socket that blocks takes all of it. */
             if (sent == len || !blocks(fd)) {
+                waiting_note_empty(fd);
                 return (ssize_t)sent;
             }
         } else if (!is_to_be_repeated(fd, flags, POLLOUT, SO_SNDTIMEO)) {
