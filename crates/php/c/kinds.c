@@ -25,14 +25,9 @@ void kinds_begin(void)
     }
 }
 
-static descriptor_kind ask(int fd)
+static descriptor_kind kind_of_mode(mode_t mode)
 {
-    struct stat st;
-
-    if (fstat(fd, &st) != 0) {
-        return KIND_UNKNOWN;
-    }
-    switch (st.st_mode & S_IFMT) {
+    switch (mode & S_IFMT) {
     case S_IFSOCK:
         return KIND_SOCKET;
     case S_IFREG:
@@ -41,6 +36,20 @@ static descriptor_kind ask(int fd)
         return KIND_FILE;
     default:
         return KIND_OTHER;
+    }
+}
+
+static descriptor_kind ask(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 ? kind_of_mode(st.st_mode) : KIND_UNKNOWN;
+}
+
+void kinds_note(int fd, mode_t mode)
+{
+    if (kinds && fd >= 0 && fd < MOST) {
+        kinds[fd] = (unsigned char)kind_of_mode(mode);
     }
 }
 

@@ -3,6 +3,7 @@
 #define TOKAMAK_KINDS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 typedef enum {
     KIND_UNKNOWN,
@@ -14,6 +15,8 @@ typedef enum {
 /* In a process that may be asked. */
 void kinds_begin(void);
 descriptor_kind kinds_of(int fd);
+/* It was opened just now, and its mode is known. */
+void kinds_note(int fd, mode_t mode);
 /* The locks by fcntl() of this file are of the open file, and not of the process. */
 void kinds_note_own_locks(int fd);
 bool kinds_has_own_locks(int fd);

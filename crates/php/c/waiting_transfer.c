@@ -346,13 +346,6 @@ int waiting_accept4(int fd, struct sockaddr *address, socklen_t *len, int flags)
     return (int)syscall(SYS_accept4, fd, address, len, flags);
 }
 
-static bool is_named_pipe(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
-}
-
 /* A named pipe, of which libc's open() would wait for the other end. Here the end to read is there
  * at once, and its first read waits. The end to write is had when somebody reads. */
 static int open_pipe(const char *path, int flags, mode_t mode)
@@ -375,8 +368,14 @@ static int open_pipe(const char *path, int flags, mode_t mode)
 
 int waiting_open(const char *path, int flags, mode_t mode)
 {
-    if (!(flags & (O_NONBLOCK | O_PATH)) && fibres_may_park() && is_named_pipe(path)) {
-        return open_pipe(path, flags, mode);
+    struct stat st;
+    int fd;
+
+    if ((flags & (O_NONBLOCK | O_PATH)) || !fibres_may_park() || stat(path, &st) != 0) {
+        return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
     }
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    fd = S_ISFIFO(st.st_mode) ? open_pipe(path, flags, mode)
+                              : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    kinds_note(fd, st.st_mode);
+    return fd;
 }

@@ -539,6 +539,12 @@ static void meet(void)
     while (atomic_load(&asked) < all) syscall(SYS_nanosleep, &pause, 0);
 }
 
+static void wait_for_release(void)
+{
+    struct timespec pause = {0, 1000000};
+    while (access(getenv("RELEASE"), F_OK) != 0) syscall(SYS_nanosleep, &pause, 0);
+}
+
 /* 127.0.0.5 for name5 */
 static unsigned address(const char *name) { return htonl(0x7f000000 + atoi(name + 4)); }
 
@@ -546,6 +552,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
                 struct addrinfo **found)
 {
     struct { struct addrinfo info; struct sockaddr_in address; } *a = calloc(1, sizeof(*a));
+    if (name && strcmp(name, "slow") == 0) wait_for_release();
     if (!name || strncmp(name, "name", 4) != 0) return EAI_NONAME; /* extensions, at their start */
     meet();
     a->address.sin_family = a->info.ai_family = AF_INET;
@@ -645,6 +652,26 @@ fn compile(source: &str, count: usize, folder: &Path) -> PathBuf {
     library
 }
 
+/// A site whose worker asks [`RESOLVER`].
+fn site_with_resolver(count: usize, files: &[(&str, &str)]) -> Site {
+    let folder = tempfile::tempdir().unwrap();
+    let library = compile(RESOLVER, count, folder.path());
+    let release = folder.path().join("release");
+    let environment =
+        [("LD_PRELOAD", library.to_str().unwrap()), ("RELEASE", release.to_str().unwrap())];
+    let mut all = vec![("worker.php", INCLUDE)];
+    all.extend_from_slice(files);
+    let settings = [
+        ("mode", "async"),
+        ("script", "%root%/worker.php"),
+        ("concurrency", "32"),
+        ("ini.ffi.enable", "1"),
+    ];
+    let mut site = Site::start_in(&environment, &all, &settings, 1);
+    site.lasting.push(folder);
+    site
+}
+
 #[test]
 fn names_are_asked_for_side_by_side() {
     const COUNT: usize = 5;
@@ -652,21 +679,10 @@ fn names_are_asked_for_side_by_side() {
         // The sanitizer wants to be the first of all libraries.
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let library = compile(RESOLVER, COUNT, folder.path());
-    let mut files = vec![("worker.php".to_owned(), INCLUDE.to_owned())];
-    for (i, (_, code, _)) in QUESTIONS.iter().enumerate() {
-        files.push((format!("ask{i}.php"), format!("{BEGIN}{code}")));
-    }
-    let files: Vec<_> = files.iter().map(|(n, c)| (n.as_str(), c.as_str())).collect();
-    let settings = [
-        ("mode", "async"),
-        ("script", "%root%/worker.php"),
-        ("concurrency", "32"),
-        ("ini.ffi.enable", "1"),
-    ];
-    let environment = [("LD_PRELOAD", library.to_str().unwrap())];
-    let mut site = Site::start_in(&environment, &files, &settings, 1);
+    let names: Vec<_> = (0..QUESTIONS.len()).map(|i| format!("ask{i}.php")).collect();
+    let codes: Vec<_> = QUESTIONS.iter().map(|(_, code, _)| format!("{BEGIN}{code}")).collect();
+    let files: Vec<_> = names.iter().zip(&codes).map(|(n, c)| (n.as_str(), c.as_str())).collect();
+    let mut site = site_with_resolver(COUNT, &files);
     for (i, (name, _, expected)) in QUESTIONS.iter().enumerate() {
         let asks: Vec<_> =
             (1..=COUNT).map(|n| get(&format!("/ask{i}.php?n={n}&row={i}"))).collect();
@@ -675,6 +691,19 @@ fn names_are_asked_for_side_by_side() {
         assert_eq!(answers, expected, "{name}\n{}", site.log());
     }
     assert_eq!(site.log(), "");
+}
+
+/// libldap has one lock for all of the process while it asks for a name.
+#[test]
+fn a_lock_inside_of_a_library_is_waited_for() {
+    if !can_be_sealed() {
+        return;
+    }
+    let bind = "<?php $l = ldap_connect('ldap://slow:1'); var_export(@ldap_bind($l));";
+    let release = "<?php touch(getenv('RELEASE')); echo 'released';";
+    let mut site = site_with_resolver(1, &[("bind.php", bind), ("release.php", release)]);
+    let asks = ["/bind.php", "/bind.php", "/release.php"].map(get);
+    assert_eq!(texts(&site.ask_all(&asks)), ["false", "false", "released"], "{}", site.log());
 }
 
 /// Functions of libc that may wait for others, or for time.

@@ -38,6 +38,8 @@ pub struct Site {
     bells: Vec<OwnedFd>,
     spawned: u32,
     pub pids: Vec<u32>,
+    /// Folders that are to be there as long as the site is.
+    pub lasting: Vec<TempDir>,
 }
 
 /// What came back.
@@ -166,8 +168,16 @@ impl Site {
         pairs.extend(settings.iter().map(|(k, v)| ((*k).to_owned(), v.replace("%root%", &root))));
         send(&channel, &ToZygote::Settings(pairs), &[]).unwrap();
         let producer = Producer::new(segment, 0, Arc::default());
-        let mut site =
-            Site { directory, zygote, channel, producer, bells, spawned: 0, pids: Vec::new() };
+        let mut site = Site {
+            directory,
+            zygote,
+            channel,
+            producer,
+            bells,
+            spawned: 0,
+            pids: Vec::new(),
+            lasting: Vec::new(),
+        };
         match site.hear() {
             FromZygote::Ready { .. } => {}
             other => panic!("{other:?}\n{}", site.log()),
