@@ -43,7 +43,9 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("handlers.c", "error exception"),
     ("heap_roots.c", "answers"),
     ("heap_walk.c", "walk"),
+    ("in_use.c", "in_use is_of_php"),
     ("kept.c", "kept"),
+    ("kin.c", "all_kin"),
     ("kinds.c", "kinds"),
     (
         "libraries.c",

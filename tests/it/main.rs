@@ -83,6 +83,8 @@ mod routing;
 mod seal_report;
 /// What tests of real applications lean on: a database, a browser, visitors with cookies.
 mod services;
+/// Connections that two requests of async mode use at once.
+mod shared_connections;
 /// Slow clients hold no worker; a full queue says so.
 mod slow_clients;
 /// Files that are sent as they are, and files that never are.

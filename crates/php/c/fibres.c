@@ -27,6 +27,7 @@
 
 #include "fibres.h"
 #include "child_fibres.h"
+#include "in_use.h"
 #include "kinds.h"
 #include "mid_call.h"
 #include "own_state.h"
@@ -495,6 +496,7 @@ bool fibres_park(reactor_wait *wait)
     fibre *f = current();
     parked here = {.wait = wait};
     mid_call call;
+    in_use_mark used;
     int blocks = 0;
 
     wait->ready = REACTOR_BROKEN;
@@ -514,11 +516,13 @@ bool fibres_park(reactor_wait *wait)
     serving->frames = EG(current_execute_data);
     wait->reason = NULL;
     note_parked(f, &here);
+    in_use_begin(&used, wait->fds, wait->count);
     reactor_add(wait);
     mid_call_leave(&call);
     switch_to(EG(main_fiber_context));
     mid_call_enter(&call);
     forget_parked(&here);
+    in_use_end(&used);
     for (; blocks > 0; blocks--) {
         zend_fiber_switch_block();
     }

@@ -8,6 +8,7 @@
 #include "context.h"
 #include "gateway.h"
 #include "headers.h"
+#include "in_use.h"
 #include "php_classes.h"
 #include "sapi.h"
 #include "state.h"
@@ -357,6 +358,7 @@ static ZEND_MINIT_FUNCTION(tokamak)
     REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_INFO", 0, CONST_CS | CONST_PERSISTENT);
     REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_WARN", 4, CONST_CS | CONST_PERSISTENT);
     REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_ERROR", 8, CONST_CS | CONST_PERSISTENT);
+    in_use_declare();
     variables_install();
     async_functions_install();
     context_install();

@@ -41,6 +41,7 @@
 #include "descriptors.h"
 #include "fibres.h"
 #include "image.h"
+#include "in_use.h"
 #include "kinds.h"
 #include "libraries.h"
 #include "process_state.h"
@@ -90,6 +91,7 @@ static void note_closed_inside(int fd)
     kinds_forget(fd);
     waiting_note_closed(fd);
     fibres_note_closed(fd);
+    in_use_note_closed(fd);
 }
 
 static void note_closed_from(int first)
@@ -240,7 +242,7 @@ INTERPOSE(ssize_t, __read_chk, (int fd, void *at, size_t len, size_t room),
 INTERPOSE(ssize_t, readv, (int fd, const struct iovec *parts, int count),
           NOTHING, waiting_readv(fd, parts, count))
 INTERPOSE(int, connect, (int fd, const struct sockaddr *address, socklen_t len),
-          NOTHING, waiting_connect(fd, address, len))
+          in_use_note_connect(fd), waiting_connect(fd, address, len))
 INTERPOSE(int, accept, (int fd, struct sockaddr *address, socklen_t *len),
           NOTHING, waiting_accept4(fd, address, len, 0))
 INTERPOSE(int, accept4, (int fd, struct sockaddr *address, socklen_t *len, int flags),

@@ -16,6 +16,7 @@
 #include "fibres.h"
 #include "filter_input.h"
 #include "gateway.h"
+#include "in_use.h"
 #include "randomness.h"
 #include "sapi.h"
 #include "session.h"
@@ -82,6 +83,7 @@ int shim_start(const shim_config *config)
     if (config->concurrency > 0) {
         fibres_watch();
         filter_input_watch();
+        in_use_watch();
     }
     if (config->report) {
         boot_reads_watch();

@@ -110,20 +110,26 @@ static int await(struct pollfd *fds, nfds_t count, uint64_t deadline)
 {
     reactor_watch few[FEW], *watches = few;
     reactor_wait wait = {.fds = fds, .count = count, .deadline = deadline};
-    bool is_whole;
+    bool is_whole = true;
     int ready;
 
-    waiting_take_turns();
-    ready = ready_now(fds, count);
-    if (ready != 0) {
-        return ready;
-    }
     if (count > FEW && !(watches = malloc(count * sizeof(*watches)))) {
         errno = ENOMEM;
         return -1;
     }
     wait.watches = watches;
-    is_whole = fibres_park(&wait);
+    if (fibres_take_turns()) {
+        /* In the wait for the same, so that it is known to be in use. */
+        wait.deadline = 0;
+        is_whole = fibres_park(&wait);
+        wait.deadline = deadline;
+    }
+    ready = is_whole ? ready_now(fds, count) : -1;
+    if (ready == 0) {
+        is_whole = fibres_park(&wait);
+        /* Asked once more, what is closed says so. */
+        ready = wait.ready == REACTOR_CLOSED ? (int)syscall(SYS_poll, fds, count, 0) : wait.ready;
+    }
     if (watches != few) {
         free(watches);
     }
@@ -131,8 +137,7 @@ static int await(struct pollfd *fds, nfds_t count, uint64_t deadline)
         errno = ECANCELED;
         return -1;
     }
-    /* Asked once more, what is closed says so. */
-    return wait.ready == REACTOR_CLOSED ? (int)syscall(SYS_poll, fds, count, 0) : wait.ready;
+    return ready;
 }
 
 /* As poll(). Who waits for one connection has mostly asked it something: if that wait is broken

@@ -10,6 +10,7 @@ mod coroutines;
 mod environment;
 mod fastcgi;
 mod harness;
+mod in_use;
 mod life;
 mod memory;
 mod pools;
