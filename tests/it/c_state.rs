@@ -53,6 +53,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
          real_##function real_##function real_set_resource_limit sockets_error sqlite",
     ),
     ("lifecycle.c", "first_directory own"),
+    ("long_turns.c", "turns"),
     ("mappings.c", "is_child watcher"),
     ("outdated.c", "file_count files reason"),
     ("own_memory.c", "learned"),

@@ -28,6 +28,7 @@
 #include "fibres.h"
 #include "child_fibres.h"
 #include "in_use.h"
+#include "long_turns.h"
 #include "kinds.h"
 #include "mid_call.h"
 #include "own_state.h"
@@ -101,6 +102,7 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
 {
     fibre *before = current(), *next = to->reserved[fibres.slot];
 
+    long_turns_note_switch();
     fibres.last.context = from;
     fibres.last.of = from->reserved[fibres.slot];
     if (!fibres.all || before == next) {

@@ -17,6 +17,7 @@
 #include "filter_input.h"
 #include "gateway.h"
 #include "in_use.h"
+#include "long_turns.h"
 #include "randomness.h"
 #include "sapi.h"
 #include "session.h"
@@ -82,6 +83,7 @@ int shim_start(const shim_config *config)
     randomness_watch();
     if (config->concurrency > 0) {
         fibres_watch();
+        long_turns_watch();
         filter_input_watch();
         in_use_watch();
     }

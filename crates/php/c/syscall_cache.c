@@ -27,6 +27,7 @@
 #include "image.h"
 #include "interpose.h"
 #include "process_state.h"
+#include "long_turns.h"
 #include "state.h"
 #include "waiting.h"
 
@@ -44,6 +45,9 @@ static void on_tick(int number)
     (void)number;
     if (image_is_rolling_back()) {
         return; /* nothing runs that could take too long */
+    }
+    if (shim.config->concurrency > 0) {
+        long_turns_note_second();
     }
     if (serving->seconds_left > 0 && --serving->seconds_left == 0) {
         raise(SIGPROF); /* PHP's own handler does the rest */

@@ -261,6 +261,25 @@ fn processor_time_is_charged_to_the_request_that_used_it() {
     assert_eq!(site.hear_exit(), Status::Code(0), "{}", site.log());
 }
 
+#[test]
+fn who_computes_while_others_wait_is_named() {
+    let compute = "<?php function work() { for ($end = hrtime(true) + 60e9; hrtime(true) < $end;) {
+            if (getrusage()['ru_utime.tv_sec'] > 3) { echo 'done'; return; } } } work();";
+    let wait = "<?php touch(__DIR__ . '/begun'); usleep(1000); echo 'small';";
+    let mut site = site(&[("compute.php", compute), ("small.php", wait)], &[]);
+    let small = site.submit(&get("/small.php"));
+    let compute = site.submit(&get("/compute.php"));
+    assert_eq!(site.collect(compute, b"", |_| false).text(), "done", "{}", site.log());
+    assert_eq!(site.collect(small, b"", |_| false).text(), "small");
+    let log = site.wait_for_log("computes for more than a second");
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("computes for")).collect();
+    assert_eq!(lines.len(), 1, "{log}");
+    assert!(
+        lines[0].contains("work()") && lines[0].contains("request=\"GET /compute.php\""),
+        "{log}"
+    );
+}
+
 /// Two requests of one worker know this of each other.
 const SUSPENDED: &str = "<?php
     final class Waiting { static ?Fiber $fiber = null; }
