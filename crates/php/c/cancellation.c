@@ -200,7 +200,8 @@ static bool tells_of_cancellation(zend_object *exception)
 
 void cancellation_report(void)
 {
-    bool is_late;
+    const int status = serving->cause == TOOK_TOO_LONG ? 504 : 500;
+    bool answers_itself;
 
     if (!EG(exception) || !tells_of_cancellation(EG(exception))) {
         request_report_exception();
@@ -210,9 +211,13 @@ void cancellation_report(void)
         zend_clear_exception();
         return;
     }
-    is_late = !SG(headers_sent) && Z_TYPE(EG(user_exception_handler)) == IS_UNDEF;
+    answers_itself = Z_TYPE(EG(user_exception_handler)) != IS_UNDEF;
+    if (!SG(headers_sent)) {
+        SG(sapi_headers).http_response_code = status;
+    }
     request_report_exception();
-    if (is_late && !SG(headers_sent)) {
-        SG(sapi_headers).http_response_code = serving->cause == TOOK_TOO_LONG ? 504 : 500;
+    if (!SG(headers_sent) && !answers_itself) {
+        /* PHP says 500 where errors are not shown. */
+        SG(sapi_headers).http_response_code = status;
     }
 }
