@@ -42,7 +42,7 @@ static bool call_handler(const shim_request *request)
     cancellation_report();
     zval_ptr_dtor(&result);
     coroutines_end(failed);
-    return !COMPAT_OUT_OF_MEMORY();
+    return !COMPAT_OUT_OF_MEMORY() && !serving->is_broken;
 }
 
 static bool serve(const shim_request *request)

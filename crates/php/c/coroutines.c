@@ -25,6 +25,7 @@ typedef struct {
     zval *arguments;
     bool has_begun;
     bool is_cancelled;
+    fibres_part part;
     zend_object std;
 } coroutine;
 
@@ -100,6 +101,16 @@ static zend_object *take_exception(void)
     return exception;
 }
 
+/* What ends one of a request's coroutines like this ends its handler, too, and so the others. */
+static void end_handler(bool whole)
+{
+    if (EG(exception)) {
+        zend_clear_exception();
+    }
+    serving->is_broken |= !whole;
+    fibres_break_part(serving, NULL, zend_create_unwind_exit());
+}
+
 /* False: a fatal error. */
 static bool call(coroutine *c)
 {
@@ -119,9 +130,17 @@ static bool call(coroutine *c)
         whole = false;
     } zend_end_try();
     EG(current_execute_data) = frame;
+    if (COMPAT_OUT_OF_MEMORY()) {
+        COMPAT_END_OUT_OF_MEMORY();
+        whole = false;
+    }
     if (whole && EG(exception) && !zend_is_unwind_exit(EG(exception))) {
         promise_break(&c->promise, take_exception());
         return true;
+    }
+    if ((!whole || EG(exception)) && fibres_in_request()) {
+        /* First, so that the handler does not go on if it awaits this one. */
+        end_handler(whole);
     }
     if (Z_ISUNDEF(result)) {
         ZVAL_NULL(&result);
@@ -151,6 +170,7 @@ static bool run(void *of)
     coroutine *c = of;
     bool whole = true;
 
+    fibres_be(&c->part);
     if (c->promise.outcome == PROMISE_PENDING) {
         c->has_begun = true;
         whole = call(c);
@@ -160,6 +180,7 @@ static bool run(void *of)
         list(&c->promise, &serving->failed);
     }
     free_call(c);
+    fibres_be(NULL);
     OBJ_RELEASE(&c->std);
     if (EG(exception)) {
         zend_clear_exception();
@@ -197,6 +218,7 @@ void coroutines_begin(zval *made, zend_fcall_info *fci, zend_fcall_info_cache *f
         return;
     }
     GC_ADDREF(&c->std);
+    c->promise.of = serving;
     list(&c->promise, &serving->children);
 }
 
@@ -221,11 +243,11 @@ void coroutines_cancel(zend_object *object, zend_object *reason)
         zend_update_property_string(zend_ce_error, reason, ZEND_STRL("message"),
                                     "the coroutine is cancelled");
     }
-    if (!c->has_begun) {
+    if (c->has_begun) {
+        fibres_break_part(c->promise.of, &c->part, reason);
+    } else {
         promise_break(&c->promise, reason);
-        return;
     }
-    OBJ_RELEASE(reason);
 }
 
 void coroutines_end(bool cancel)
@@ -281,6 +303,9 @@ static void free_object(zend_object *object)
     promise_free(p);
     if (object->ce == coroutine_class) {
         free_call(coroutine_of(object));
+        if (coroutine_of(object)->part.breaks_next) {
+            OBJ_RELEASE(coroutine_of(object)->part.breaks_next);
+        }
     }
     zend_object_std_dtor(object);
 }

@@ -43,6 +43,7 @@ typedef struct fibre {
     zval object;       /* undefined: none yet */
     zend_fiber_context *context;
     parked *waits; /* of all its contexts */
+    fibres_part handler;
     struct fibre *next_free;
     struct fibre *older, *newer; /* of those under way */
 } fibre;
@@ -64,7 +65,7 @@ static struct {
     request_state *of_script;
     fibre *starting;
     uint32_t seed;
-    int slot; /* of contexts */
+    int slot, part_slot; /* of contexts */
     bool is_collecting;
 } fibres;
 
@@ -93,6 +94,8 @@ static fibre *current(void)
 
 static void on_init(zend_fiber_context *made)
 {
+    made->reserved[fibres.part_slot] =
+        fibres.starting ? NULL : EG(current_fiber_context)->reserved[fibres.part_slot];
     made->reserved[fibres.slot] =
         fibres.starting ? fibres.starting : EG(current_fiber_context)->reserved[fibres.slot];
     fibres.starting = NULL;
@@ -177,6 +180,10 @@ static void serve_one(fibre *f, const shim_request *request, zend_execute_data *
     zend_try {
         own_state_end(f->own);
     } zend_end_try();
+    if (f->handler.breaks_next) {
+        OBJ_RELEASE(f->handler.breaks_next);
+        f->handler.breaks_next = NULL;
+    }
     f->state.request = NULL;
     f->is_under_way = false;
     rust_forget(request->place);
@@ -394,6 +401,7 @@ size_t fibres_count(void)
 void fibres_watch(void)
 {
     fibres.slot = zend_get_resource_handle("tokamak");
+    fibres.part_slot = zend_get_resource_handle("tokamak part");
     zend_observer_fiber_init_register(on_init);
     zend_observer_fiber_switch_register(on_switch);
     collect_cycles = gc_collect_cycles;
@@ -474,6 +482,18 @@ static bool break_off(zend_object *exception)
     return false;
 }
 
+static fibres_part *part_of(fibre *f, const zend_fiber_context *context)
+{
+    fibres_part *part = context->reserved[fibres.part_slot];
+
+    return part ? part : &f->handler;
+}
+
+void fibres_be(fibres_part *part)
+{
+    EG(current_fiber_context)->reserved[fibres.part_slot] = part;
+}
+
 static void note_parked(fibre *f, parked *p)
 {
     p->next = f->waits;
@@ -496,6 +516,7 @@ bool fibres_park(reactor_wait *wait)
 {
     const int error = errno;
     fibre *f = current();
+    fibres_part *part = part_of(f, EG(current_fiber_context));
     parked here = {.wait = wait};
     mid_call call;
     in_use_mark used;
@@ -509,6 +530,11 @@ bool fibres_park(reactor_wait *wait)
     if (serving->breaks_next) {
         serving->breaks_next = false;
         return break_off(NULL);
+    }
+    if (part->breaks_next) {
+        zend_object *exception = part->breaks_next;
+        part->breaks_next = NULL;
+        return break_off(exception);
     }
     /* A count of the process: others may switch while this one waits in a destructor. */
     for (; zend_fiber_switch_blocked(); blocks++) {
@@ -545,6 +571,23 @@ void fibres_interrupt(reactor_wait *wait, zend_object *exception)
     }
     wait->reason = exception;
     reactor_break(wait);
+}
+
+void fibres_break_part(request_state *request, fibres_part *part, zend_object *exception)
+{
+    fibre *f = (fibre *)request;
+
+    part = part ? part : &f->handler;
+    for (parked *p = f->waits; p; p = p->next) {
+        if (!p->wait->is_over && part_of(f, p->wait->owner) == part) {
+            fibres_interrupt(p->wait, exception);
+            return;
+        }
+    }
+    if (part->breaks_next) {
+        OBJ_RELEASE(part->breaks_next);
+    }
+    part->breaks_next = exception;
 }
 
 void fibres_cancel(request_state *request)

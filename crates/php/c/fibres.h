@@ -47,6 +47,15 @@ bool fibres_park(reactor_wait *wait);
 /* Breaks a wait off: the context that waits gets this exception, and this function the reference to
  * it. NULL: the one of its request. */
 void fibres_interrupt(reactor_wait *wait, zend_object *exception);
+/* Who within a request: its handler (NULL), or a coroutine. The application's own Fibers belong to
+ * whoever has made them. */
+typedef struct {
+    zend_object *breaks_next; /* its next wait is broken off by this; NULL: it is not */
+} fibres_part;
+/* The Fiber that runs is this part of its request from now on. */
+void fibres_be(fibres_part *part);
+/* Breaks off what the part waits for, or else its next wait. Takes the reference. */
+void fibres_break_part(request_state *request, fibres_part *part, zend_object *exception);
 /* In the loop: breaks off what a request waits for, or else its next wait. It runs, if it has
  * suspended its Fiber. */
 void fibres_cancel(request_state *request);

@@ -112,6 +112,7 @@ typedef struct {
     const zend_execute_data *frames; /* its calls, while it waits */
     /* coroutines: those that are not over, and those whose exception nobody has got so far */
     struct promise *children, *failed;
+    bool is_broken; /* one has ended by a fatal error */
     struct reactor_wait *until_childless; /* NULL: it does not wait for that */
     process_changes changes;
     /* for the fields of the response: here and not in a place of their own, which would be one more

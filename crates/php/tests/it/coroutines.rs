@@ -158,7 +158,7 @@ const ASYNC: &[(&str, &str, &str)] = &[
     ),
     (
         "limit of several",
-        "try { all([fn() => 1, fn() => usleep(50000)], 0.005); }
+        "try { all([fn() => 1, fn() => sleep(3600)], 0.005); }
          catch (Tokamak\\TimeoutException $e) { echo $e->getMessage(); }",
         "nothing came within 0.005 s",
     ),
@@ -167,6 +167,57 @@ const ASYNC: &[(&str, &str, &str)] = &[
         "$c = async(function () { echo 'never'; }); $c->cancel();
          try { await($c); } catch (Tokamak\\CancellationError $e) { echo $e->getMessage(); }",
         "the coroutine is cancelled",
+    ),
+    (
+        "who waits is cancelled, and cleans up",
+        "$c = async(function () { try { sleep(3600); } finally { usleep(10); echo 'cleaned '; } });
+         usleep(1000); $c->cancel();
+         try { await($c); } catch (Tokamak\\CancellationError $e) { echo $e->getMessage(); }
+         echo $c->isCancelled() ? ' yes' : ' no';",
+        "cleaned the coroutine is cancelled yes",
+    ),
+    (
+        "with a reason",
+        "$c = async(fn() => await(async(fn() => sleep(3600)))); usleep(1000);
+         $c->cancel(new Tokamak\\CancellationError('enough'));
+         try { await($c); } catch (Tokamak\\CancellationError $e) { echo $e->getMessage(); }
+         exit;",
+        "enough",
+    ),
+    (
+        "the loser of a race",
+        "$lost = 'not '; echo race([function () { usleep(1000); return 'won '; },
+             function () use (&$lost) { try { sleep(3600); }
+                 catch (Tokamak\\CancellationError) { $lost = ''; } }]);
+         usleep(1000); echo $lost, 'cancelled';",
+        "won cancelled",
+    ),
+    (
+        "the others, when one fails",
+        "try { all([fn() => sleep(3600), function () { usleep(10); throw new LogicException('x'); },
+             function () { (new Fiber(fn() => sleep(3600)))->start(); }]); }
+         catch (LogicException $e) { echo $e->getMessage(); }",
+        "x",
+    ),
+    (
+        "who cancels itself goes on until it waits",
+        "$c = async(function () use (&$c) { $c->cancel(); echo 'on '; sleep(3600); });
+         try { await($c); } catch (Tokamak\\CancellationError) { echo 'off'; }",
+        "on off",
+    ),
+    (
+        "an uncaught exception takes all with it",
+        "set_exception_handler(fn($e) => print($e->getMessage()));
+         async(function () { try { sleep(3600); } finally { echo ', cleaned'; } });
+         usleep(1000); throw new LogicException('mine');",
+        "mine, cleaned",
+    ),
+    (
+        "exit in a coroutine ends the request",
+        "register_shutdown_function(function () { echo ', end'; });
+         async(function () { sleep(3600); echo 'never'; });
+         async(function () { usleep(10); exit('bye'); }); sleep(3600); echo 'never';",
+        "bye, end",
     ),
     (
         "deadlines beyond time",
@@ -277,4 +328,21 @@ fn coroutines_have_the_state_of_their_request() {
         assert_eq!(answer.text(), format!("{n} {n} {n} {n} 0"), "{}", site.log());
         assert_eq!(answer.header("X-N"), n.to_string());
     }
+}
+
+#[test]
+fn a_fatal_error_in_a_coroutine_ends_its_request_alone() {
+    let fatal = format!(
+        "{USE} async(fn() => sleep(3600));
+         await(async(function () {{ usleep(10); trigger_error('dead', E_USER_ERROR); }}));
+         echo 'never';"
+    );
+    let files = [("wait.php", "<?php usleep(100000); echo 'fine';"), ("fatal.php", &fatal)];
+    let mut site = site(&files, &[("ini.display_errors", "0"), ("ini.log_errors", "1")]);
+    let answers = site.ask_all(&["wait", "fatal", "wait"].map(|name| get(&format!("/{name}.php"))));
+    let seen: Vec<_> = answers.iter().map(|answer| (answer.status, answer.text())).collect();
+    let expected = [(200, "fine"), (500, ""), (200, "fine")];
+    assert_eq!(seen, expected.map(|(status, text)| (status, text.to_owned())), "{}", site.log());
+    assert_eq!(site.hear_exit(), tokamak_sys::control::Status::Code(0), "{}", site.log());
+    site.wait_for_log("dead");
 }
