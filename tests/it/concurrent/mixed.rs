@@ -237,7 +237,8 @@ fn rounds(server: &Server, services: &mut Services, ledger: &Ledger) -> (usize, 
         for misfortune in MISFORTUNES {
             let before = samples.last().and_then(|last| held(last.pid));
             let survivor = before.or_else(|| held(worker_pids(&status(server))[0]));
-            samples.extend(survivor);
+            // By the second round a worker has once done all that there is to do.
+            samples.extend(survivor.filter(|_| count > 0));
             misfortune(server, services, survivor.map_or(0, |held| held.pid));
             ledger.goes_on();
         }
@@ -248,11 +249,15 @@ fn rounds(server: &Server, services: &mut Services, ledger: &Ledger) -> (usize, 
     (count, samples)
 }
 
-/// Whether each of them held as much at last as at first, or about.
+/// Whether each worker held as much at last as at first, or about. When it is first looked at it
+/// may just have begun.
 fn are_flat(samples: &[Held]) -> bool {
-    samples.chunk_by(|one, next| one.pid == next.pid).all(|of_one| {
-        let (first, last) = (of_one[0], of_one[of_one.len() - 1]);
-        last.descriptors <= first.descriptors + MORE_DESCRIPTORS && last.kib <= first.kib + MORE_KIB
+    samples.chunk_by(|one, next| one.pid == next.pid).all(|of_one| match of_one {
+        [_, first, .., last] => {
+            last.descriptors <= first.descriptors + MORE_DESCRIPTORS
+                && last.kib <= first.kib + MORE_KIB
+        }
+        _ => true,
     })
 }
 
