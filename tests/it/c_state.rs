@@ -58,6 +58,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("outdated.c", "file_count files reason"),
     ("own_memory.c", "learned"),
     ("own_state.c", "put_environment real_##function xml_errors"),
+    ("own_told.c", "functions real_##set"),
     ("paths.c", "in_image learned lifetime paths"),
     ("patterns.c", "in_image noted"),
     ("php_classes.c", "autoload"),

@@ -62,6 +62,16 @@ extern PHPAPI char *php_ini_scanned_path;
 #define COMPAT_MT_STATE (RANDOM_G(mt19937)->state)
 #endif
 
+/* What requests of async mode have of their own, as rows of own_memory.c, in 8.4 alone: the fields
+ * of the last response that the http:// wrapper saw, and how request_parse_body() reads. */
+#if PHP_VERSION_ID >= 80400
+#define COMPAT_OWN_ROWS(ROW)                          \
+    ROW(BG(last_http_headers), begin_values, end_values), \
+    ROW(SG(request_parse_body_context), NULL, NULL),
+#else
+#define COMPAT_OWN_ROWS(ROW)
+#endif
+
 /* The functions of a user's session save handler: an array in 8.2, a struct of named ones in 8.4,
  * the same memory. */
 enum { COMPAT_SAVE_HANDLERS = sizeof(PS(mod_user_names)) / sizeof(zval) };

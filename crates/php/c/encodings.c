@@ -50,6 +50,11 @@ static void set(int i, zval *value)
     zval_ptr_dtor(&result);
 }
 
+void encodings_watch(void)
+{
+    libraries_stand_before(NULL, "mb_regex_encoding", &real_regex_encoding, notice_regex_encoding);
+}
+
 void encodings_learn(void)
 {
     zend_module_entry *mb = shim.modules.mbstring;
@@ -57,10 +62,6 @@ void encodings_learn(void)
     for (int i = 0; i < ENCODINGS; i++) {
         base.functions[i] = find_function(names[i]);
         get(i, &base.values[i]);
-    }
-    if (!real_regex_encoding) {
-        libraries_stand_before(NULL, "mb_regex_encoding", &real_regex_encoding,
-                               notice_regex_encoding);
     }
     regex_has_changed = false;
     base.globals = NULL;

@@ -4,6 +4,8 @@
 
 #include <Zend/zend.h>
 
+/* After module start-up, before any script is compiled: opcache's JIT remembers what it calls. */
+void encodings_watch(void);
 void encodings_learn(void);
 void encodings_restore(void);
 void encodings_forget(void);

@@ -13,11 +13,13 @@
 #include "boot_reads.h"
 #include "classic.h"
 #include "descriptors.h"
+#include "encodings.h"
 #include "fibres.h"
 #include "filter_input.h"
 #include "gateway.h"
 #include "in_use.h"
 #include "long_turns.h"
+#include "own_state.h"
 #include "randomness.h"
 #include "sapi.h"
 #include "session.h"
@@ -81,11 +83,13 @@ int shim_start(const shim_config *config)
     values_learn();
     name_program();
     randomness_watch();
+    encodings_watch();
     if (config->concurrency > 0) {
         fibres_watch();
         long_turns_watch();
         filter_input_watch();
         in_use_watch();
+        own_state_watch();
     }
     if (config->report) {
         boot_reads_watch();

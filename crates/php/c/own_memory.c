@@ -9,12 +9,13 @@
  */
 #include <stdlib.h>
 
+#include "own_extensions.h"
 #include "own_memory.h"
 #include "soap.h"
 
 /* ---- how a request begins with a value, and what becomes of it ---- */
 
-static void clear(void *at, size_t size)
+void own_row_clear(void *at, size_t size)
 {
     memset(at, 0, size);
 }
@@ -118,22 +119,6 @@ static void end_session(void *at, size_t size)
     }
 }
 
-static void begin_zone(void *at, size_t size)
-{
-    char **zone = at;
-
-    (void)size;
-    *zone = *zone ? estrdup(*zone) : NULL;
-}
-
-static void end_zone(void *at, size_t size)
-{
-    (void)size;
-    if (*(char **)at) {
-        efree(*(char **)at);
-    }
-}
-
 static void begin_list(void *at, size_t size)
 {
     zend_llist *list = at;
@@ -159,6 +144,17 @@ static void end_ticks(void *at, size_t size)
     }
 }
 
+static void end_table(void *at, size_t size)
+{
+    HashTable *table = *(HashTable **)at;
+
+    (void)size;
+    if (table) {
+        zend_hash_destroy(table);
+        FREE_HASHTABLE(table);
+    }
+}
+
 static void end_context(void *at, size_t size)
 {
     php_stream_context *context = *(php_stream_context **)at;
@@ -169,31 +165,9 @@ static void end_context(void *at, size_t size)
     }
 }
 
-/* ext/libxml's own end and start of a request, if it has made anything of what was cleared. */
-static void end_xml(void *at, size_t size)
-{
-    const char *const bytes = at;
-    zend_module_entry *xml = shim.modules.libxml;
-
-    if (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0) {
-        return;
-    }
-    xml->post_deactivate_func();
-    xml->request_startup_func(xml->type, xml->module_number);
-}
-
-typedef void (*row_step)(void *at, size_t size);
-
-typedef struct {
-    const char *name;
-    void *at;
-    size_t size;
-    row_step begin, end; /* NULL: the script's value serves, and needs no end */
-} memory_row;
-
 #define ROW(place, begin, end) {#place, &place, sizeof(place), begin, end}
 
-static const memory_row memory[] = {
+static const own_row memory[] = {
     ROW(output_globals, begin_output, end_output),
 
     ROW(SG(server_context), NULL, NULL),
@@ -206,20 +180,20 @@ static const memory_row memory[] = {
     ROW(SG(sapi_started), NULL, NULL),
     ROW(SG(global_request_time), NULL, NULL),
     ROW(SG(callback_func), begin_values, end_values),
-    ROW(SG(fci_cache), clear, NULL),
+    ROW(SG(fci_cache), own_row_clear, NULL),
 
     ROW(PG(tick_functions), begin_list, end_list),
     ROW(PG(http_globals), begin_values, end_values),
-    ROW(PG(connection_status), clear, NULL),
-    ROW(PG(header_is_being_sent), clear, NULL),
+    ROW(PG(connection_status), own_row_clear, NULL),
+    ROW(PG(header_is_being_sent), own_row_clear, NULL),
     ROW(PG(modules_activated), NULL, NULL),
     ROW(PG(during_request_startup), NULL, NULL),
-    ROW(PG(in_user_include), clear, NULL),
-    ROW(PG(in_error_log), clear, NULL),
-    ROW(PG(last_error_type), clear, NULL),
-    ROW(PG(last_error_lineno), clear, NULL),
-    ROW(PG(last_error_message), clear, end_text),
-    ROW(PG(last_error_file), clear, end_text),
+    ROW(PG(in_user_include), own_row_clear, NULL),
+    ROW(PG(in_error_log), own_row_clear, NULL),
+    ROW(PG(last_error_type), own_row_clear, NULL),
+    ROW(PG(last_error_lineno), own_row_clear, NULL),
+    ROW(PG(last_error_message), own_row_clear, end_text),
+    ROW(PG(last_error_file), own_row_clear, end_text),
 
     ROW(EG(user_error_handler), begin_copies, end_values),
     ROW(EG(user_error_handler_error_reporting), NULL, NULL),
@@ -227,35 +201,40 @@ static const memory_row memory[] = {
     ROW(EG(user_error_handlers_error_reporting), begin_levels, end_levels),
     ROW(EG(user_exception_handler), begin_copies, end_values),
     ROW(EG(user_exception_handlers), begin_handlers, end_handlers),
-    ROW(EG(error_handling), clear, NULL),
-    ROW(EG(exception_class), clear, NULL),
-    ROW(EG(exit_status), clear, NULL),
+    ROW(EG(error_handling), own_row_clear, NULL),
+    ROW(EG(exception_class), own_row_clear, NULL),
+    ROW(EG(exit_status), own_row_clear, NULL),
     ROW(EG(flags), NULL, NULL),
-    ROW(EG(fake_scope), clear, NULL),
-    ROW(EG(ticks_count), clear, NULL),
-    ROW(EG(timed_out), clear, NULL),
-    ROW(CG(unclean_shutdown), clear, NULL),
+    ROW(EG(fake_scope), own_row_clear, NULL),
+    ROW(EG(ticks_count), own_row_clear, NULL),
+    ROW(EG(filename_override), NULL, NULL),
+    ROW(EG(lineno_override), NULL, NULL),
+    ROW(EG(timed_out), own_row_clear, NULL),
+    ROW(CG(unclean_shutdown), own_row_clear, NULL),
 
-    ROW(BG(user_shutdown_function_names), clear, NULL),
-    ROW(BG(strtok_string), clear, end_text),
-    ROW(BG(strtok_last), clear, NULL),
-    ROW(BG(strtok_len), clear, NULL),
-    ROW(BG(user_compare_fci), clear, NULL),
-    ROW(BG(user_compare_fci_cache), clear, NULL),
-    ROW(BG(user_tick_functions), clear, end_ticks),
-    ROW(BG(serialize_lock), clear, NULL),
-    ROW(BG(serialize), clear, NULL),
-    ROW(BG(unserialize), clear, NULL),
+    ROW(BG(user_shutdown_function_names), own_row_clear, NULL),
+    ROW(BG(strtok_string), own_row_clear, end_text),
+    ROW(BG(strtok_last), own_row_clear, NULL),
+    ROW(BG(strtok_len), own_row_clear, NULL),
+    ROW(BG(user_compare_fci), own_row_clear, NULL),
+    ROW(BG(user_compare_fci_cache), own_row_clear, NULL),
+    ROW(BG(user_tick_functions), own_row_clear, end_ticks),
+    ROW(BG(serialize_lock), own_row_clear, NULL),
+    ROW(BG(serialize), own_row_clear, NULL),
+    ROW(BG(unserialize), own_row_clear, NULL),
     ROW(BG(url_adapt_session_ex), NULL, NULL),
     ROW(BG(url_adapt_output_ex), NULL, NULL),
 
-    ROW(FG(default_context), clear, end_context),
-    ROW(FG(user_stream_current_filename), clear, NULL),
+    ROW(FG(default_context), own_row_clear, end_context),
+    ROW(FG(user_stream_current_filename), own_row_clear, NULL),
+    ROW(FG(wrapper_errors), own_row_clear, end_table),
 
-    ROW(JSON_G(error_code), clear, NULL),
-    ROW(PCRE_G(error_code), clear, NULL),
+    ROW(JSON_G(error_code), own_row_clear, NULL),
+    ROW(PCRE_G(error_code), own_row_clear, NULL),
 
     ROW(ps_globals, begin_session, end_session),
+
+    COMPAT_OWN_ROWS(ROW)
 };
 
 enum { MEMORY_ROWS = sizeof(memory) / sizeof(*memory) };
@@ -266,9 +245,7 @@ static const char *const variables[] = {"_GET",    "_POST",  "_COOKIE", "_SERVER
 
 enum { VARIABLES = sizeof(variables) / sizeof(*variables), THE_ENVIRONMENT = 6 };
 
-enum { EXTENSION_ROWS = 5 };
-
-enum { ROWS = MEMORY_ROWS + EXTENSION_ROWS };
+enum { SOAP_ROWS = 3, ROWS = MEMORY_ROWS + MOST_EXTENSION_ROWS + SOAP_ROWS };
 
 /* Rows that lie side by side, copied at once. */
 typedef struct {
@@ -285,10 +262,10 @@ typedef struct {
 static struct {
     zend_string *variables[VARIABLES];
     uint32_t places[VARIABLES]; /* in the symbol table, when they were last looked for */
-    memory_row rows[ROWS];      /* in the order of their addresses, when all are known */
+    own_row rows[ROWS];      /* in the order of their addresses, when all are known */
     size_t row_count;
     stretches exchanged, cleared;
-    const memory_row *steps[ROWS]; /* those with more to do at a begin or an end */
+    const own_row *steps[ROWS]; /* those with more to do at a begin or an end */
     size_t step_count;
     size_t size; /* of all stretches, as they are kept */
 } learned;
@@ -370,19 +347,19 @@ void own_memory_exchange(own_memory *own)
 
 /* ---- learning ---- */
 
-static void add_row(memory_row row)
+static void add_row(own_row row)
 {
     learned.rows[learned.row_count++] = row;
 }
 
 static int by_address(const void *a, const void *b)
 {
-    const char *x = ((const memory_row *)a)->at, *y = ((const memory_row *)b)->at;
+    const char *x = ((const own_row *)a)->at, *y = ((const own_row *)b)->at;
 
     return (x > y) - (x < y);
 }
 
-static void add_to(stretches *list, const memory_row *row)
+static void add_to(stretches *list, const own_row *row)
 {
     stretch *last = list->count > 0 ? &list->all[list->count - 1] : NULL;
 
@@ -399,26 +376,16 @@ static void add_soap(void)
     soap_memory *of_soap = soap_find();
 
     if (of_soap) {
-        add_row((memory_row)ROW(of_soap->call, NULL, NULL));
-        add_row((memory_row)ROW(of_soap->of_client, NULL, NULL));
-        add_row((memory_row)ROW(of_soap->references, NULL, NULL));
+        add_row((own_row)ROW(of_soap->call, NULL, NULL));
+        add_row((own_row)ROW(of_soap->of_client, NULL, NULL));
+        add_row((own_row)ROW(of_soap->references, NULL, NULL));
     }
 }
 
 static void learn_rows(void)
 {
-    zend_module_entry *date = shim.modules.date;
-    zend_module_entry *xml = shim.modules.libxml;
-
     memcpy(learned.rows, memory, sizeof(memory));
-    learned.row_count = MEMORY_ROWS;
-    if (date && date->globals_ptr) {
-        char **zone = &((zend_date_globals *)date->globals_ptr)->timezone;
-        add_row((memory_row){"timezone", zone, sizeof(*zone), begin_zone, end_zone});
-    }
-    if (xml && xml->globals_ptr && xml->post_deactivate_func && xml->request_startup_func) {
-        add_row((memory_row){"libxml", xml->globals_ptr, xml->globals_size, clear, end_xml});
-    }
+    learned.row_count = MEMORY_ROWS + own_extensions_find(learned.rows + MEMORY_ROWS);
     add_soap();
     qsort(learned.rows, learned.row_count, sizeof(*learned.rows), by_address);
 }
@@ -439,13 +406,13 @@ void own_memory_learn(void)
     memset(&learned, 0, sizeof(learned));
     learn_rows();
     for (size_t i = 0; i < learned.row_count; i++) {
-        const memory_row *row = &learned.rows[i];
+        const own_row *row = &learned.rows[i];
 
         add_to(&learned.exchanged, row);
-        if (row->begin == clear) {
+        if (row->begin == own_row_clear) {
             add_to(&learned.cleared, row);
         }
-        if (row->end || (row->begin && row->begin != clear)) {
+        if (row->end || (row->begin && row->begin != own_row_clear)) {
             learned.steps[learned.step_count++] = row;
         }
     }
@@ -501,9 +468,9 @@ void own_memory_begin(own_memory *own)
         }
     }
     for (size_t i = 0; i < learned.step_count; i++) {
-        const memory_row *row = learned.steps[i];
+        const own_row *row = learned.steps[i];
 
-        if (row->begin && row->begin != clear) {
+        if (row->begin && row->begin != own_row_clear) {
             row->begin(row->at, row->size);
         }
     }
@@ -514,7 +481,7 @@ void own_memory_end(own_memory *own)
     char *const place_of_sessions = PS(save_path);
 
     for (size_t i = 0; i < learned.step_count; i++) {
-        const memory_row *row = learned.steps[i];
+        const own_row *row = learned.steps[i];
 
         if (row->end) {
             row->end(row->at, row->size);

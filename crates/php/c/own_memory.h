@@ -4,6 +4,17 @@
 
 #include "state.h"
 
+typedef struct {
+    const char *name;
+    void *at;
+    size_t size;
+    /* Of its values; NULL: the script's serve, and need no end. */
+    void (*begin)(void *at, size_t size), (*end)(void *at, size_t size);
+} own_row;
+
+/* Begins with zeroes. */
+void own_row_clear(void *at, size_t size);
+
 /* The values of one request while another one runs; while it runs, those of the script. */
 typedef struct own_memory own_memory;
 

@@ -17,6 +17,7 @@
 #include "encodings.h"
 #include "libraries.h"
 #include "own_memory.h"
+#include "own_told.h"
 #include "reset.h"
 #include "session.h"
 #include "syscall_cache.h"
@@ -80,6 +81,7 @@ static void enter_directory(own_state *state)
         syscall_cache_note_directory();
         syscall(SYS_close, state->directory);
         state->directory = -1;
+        reset_tell_directory();
     }
 }
 
@@ -270,6 +272,26 @@ static void leave_input(own_state *state)
     reset_filter();
 }
 
+/* ---- what own_told.c keeps ---- */
+
+static void leave_told(own_state *state)
+{
+    (void)state;
+    own_told_leave();
+}
+
+static void enter_told(own_state *state)
+{
+    (void)state;
+    own_told_enter();
+}
+
+static void end_told(own_state *state)
+{
+    (void)state;
+    own_told_end();
+}
+
 /* ---- functions that are noticed ---- */
 
 #define NOTICED(ROW)                                \
@@ -287,13 +309,12 @@ static void leave_input(own_state *state)
 
 NOTICED(NOTICE)
 
-static void notice(void)
+void own_state_watch(void)
 {
-#define STAND_BEFORE(function, note)                                                     \
-    if (!real_##function) {                                                              \
-        libraries_stand_before(NULL, #function, &real_##function, notice_##function);    \
-    }
+#define STAND_BEFORE(function, note) \
+    libraries_stand_before(NULL, #function, &real_##function, notice_##function);
     NOTICED(STAND_BEFORE)
+    own_told_watch();
 }
 
 /* ---- the table ---- */
@@ -312,6 +333,7 @@ static const struct {
     {"random", exchange_random, exchange_random, end_random},
     {"libxml errors", leave_xml, enter_xml, end_xml_errors},
     {"input", leave_input, NULL, NULL},
+    {"told", leave_told, enter_told, end_told},
 };
 
 enum { REST = sizeof(rest) / sizeof(*rest) };
@@ -321,10 +343,10 @@ enum { REST = sizeof(rest) / sizeof(*rest) };
 void own_state_learn(void)
 {
     own_memory_learn();
+    own_told_learn();
     put_environment = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("putenv"));
     xml_errors = zend_hash_str_find_ptr(CG(function_table),
                                         ZEND_STRL("libxml_use_internal_errors"));
-    notice();
 }
 
 void own_state_forget(void)
@@ -384,6 +406,7 @@ void own_state_leave(own_state *state)
     for (size_t i = 0; i < REST; i++) {
         rest[i].leave(state);
     }
+    php_clear_stat_cache(0, NULL, 0); /* what this request has seen of a file, no other has */
     EG(error_reporting) = level;
 }
 

@@ -8,6 +8,8 @@
 typedef struct own_state own_state;
 /* request_state.own leads to it. */
 
+/* After module start-up, before any script is compiled: opcache's JIT remembers what it calls. */
+void own_state_watch(void);
 /* In the script, when its loop begins and when it has ended. */
 void own_state_learn(void);
 void own_state_forget(void);

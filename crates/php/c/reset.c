@@ -27,6 +27,7 @@ static struct {
     int learned;
     HashTable *ini; /* name => value of each setting changed at boot */
     char directory[PATH_MAX];
+    zend_function *chdir; /* NULL: it is disabled */
     int umask;
     char *locale;
     zend_string *ctype;
@@ -259,6 +260,7 @@ void reset_learn(void)
         /* from here on, "moved" means: since the loop began */
         syscall_cache_return_to(base.directory);
     }
+    base.chdir = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("chdir"));
     base.umask = BG(umask);
     BG(umask) = -1;
     learn_locale();
@@ -270,10 +272,29 @@ void reset_learn(void)
     base.learned = 1;
 }
 
+/* opcache knows where the process is by PHP's chdir() alone, and would go on to run the scripts of
+ * the directory that it was in before. PHP has to ask anew for files there. */
+void reset_tell_directory(void)
+{
+    zval here, result;
+
+    ZVAL_STRING(&here, ".");
+    ZVAL_UNDEF(&result);
+    if (base.chdir) {
+        zend_call_known_function(base.chdir, NULL, NULL, &result, 1, &here, NULL);
+    }
+    zval_ptr_dtor(&here);
+}
+
 void reset_directory(void)
 {
-    if (syscall_cache_directory_moved() && base.directory[0]) {
-        syscall_cache_return_to(base.directory);
+    if (!syscall_cache_directory_moved() || !base.directory[0]) {
+        return;
+    }
+    syscall_cache_return_to(base.directory);
+    if (!syscall_cache_directory_moved()) {
+        reset_tell_directory();
+        syscall_cache_return_to("."); /* which was no move */
     }
 }
 

@@ -12,6 +12,8 @@ void reset_close_streams(void);
 void reset_directory(void);
 /* Frees the copy of a request's input that ext/filter has. */
 void reset_filter(void);
+/* Whoever knows the current directory hears that it is another. */
+void reset_tell_directory(void);
 void reset_locale(void);
 /* Settings that were changed since the loop began, with their values; they are put back. NULL:
  * none. */

@@ -348,7 +348,10 @@ impl Site {
             if enough(&response) {
                 return response;
             }
-            assert!(Instant::now() < until, "no answer; so far {response:?}\n{}", self.log());
+            if Instant::now() >= until {
+                let ended = receive_within::<FromZygote>(&self.channel, Some(Duration::ZERO));
+                panic!("no answer; so far {response:?}; {ended:?}\n{}", self.log());
+            }
             self.producer.fall_asleep();
             if self.producer.take_ready().next().is_none() {
                 poll(&mut [Watch::read(self.bells[0].as_fd())], Some(Duration::from_millis(100)))

@@ -1,6 +1,7 @@
 //! The real program, asked through a real queue. What HTTP makes of it is tested with the whole
 //! server.
 
+mod canaries;
 mod classic;
 mod concurrent;
 mod concurrent_ends;
