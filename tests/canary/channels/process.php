@@ -182,7 +182,8 @@ return [
         sealed: REPLACED,
     ),
     'priority, set by a program' => new Channel(
-        pollute: function () { from_outside('renice -n 7 -p PID'); },
+        // One more than it is: these tests may run with a priority of their own.
+        pollute: function () { from_outside('renice -n $(($(ps -o ni= -p PID) + 1)) -p PID'); },
         probe: fn () => explode(' ', file_get_contents('/proc/self/stat'))[18],
         fpm: STAYS,
         classic: REPLACED,
