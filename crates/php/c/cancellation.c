@@ -10,6 +10,9 @@
  * ignore_user_abort means what it does everywhere: who has set it hears from connection_aborted()
  * that the client has left, and goes on.
  */
+#include <stdio.h>
+#include <unistd.h>
+
 #include "cancellation.h"
 #include "coroutines.h"
 #include "fibres.h"
@@ -65,10 +68,14 @@ void cancellation_begin(const shim_request *request)
 
 /* ---- in the loop ---- */
 
-static void say(const request_state *request, const char *line)
+static void say(const request_state *request, const char *message, uint64_t now)
 {
+    char line[160];
+    int len = snprintf(line, sizeof(line), "%s seconds=%.1f pid=%d", message,
+                       (double)(now - request->request->begun) / 1e9, (int)getpid());
+
     rust_serve(request->request->place);
-    rust_log(SHIM_ERROR, line, strlen(line));
+    rust_log(SHIM_ERROR, line, (size_t)len < sizeof(line) ? (size_t)len : sizeof(line) - 1);
     rust_serve(SHIM_NOBODY);
 }
 
@@ -77,7 +84,7 @@ static void cancel(request_state *request, cancellation_cause cause, uint64_t no
     if (request->cause == NOT_CANCELLED) {
         request->cause = cause;
         if (cause != CLIENT_LEFT) {
-            say(request, messages[cause]);
+            say(request, messages[cause], now);
         }
     }
     request->due = now + GRACE;

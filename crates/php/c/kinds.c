@@ -4,6 +4,7 @@
  * front of all that does. libc alone closes without that what it alone has opened, and nobody reads
  * or writes these with the functions that ask here.
  */
+#include <dirent.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +14,12 @@
 
 enum {
     MOST = 65536, /* numbers from here on are asked about each time */
-    OWN_LOCKS = 128
+    OWN_LOCKS = 128,
+    INHERITED = 64 /* or opened by the boot: other workers may have the same open file */
 };
 
 static unsigned char *kinds; /* NULL: nobody asks in this process */
 
-void kinds_begin(void)
-{
-    if (!kinds) {
-        kinds = calloc(MOST, 1);
-    }
-}
 
 static descriptor_kind kind_of_mode(mode_t mode)
 {
@@ -46,6 +42,24 @@ static descriptor_kind ask(int fd)
     return fstat(fd, &st) == 0 ? kind_of_mode(st.st_mode) : KIND_UNKNOWN;
 }
 
+void kinds_begin(void)
+{
+    DIR *open = kinds ? NULL : opendir("/proc/self/fd");
+    const struct dirent *entry;
+
+    kinds = kinds ? kinds : calloc(MOST, 1);
+    while (open && kinds && (entry = readdir(open))) {
+        const int fd = atoi(entry->d_name);
+        if (fd < MOST) {
+            kinds[fd] = (unsigned char)(ask(fd) | INHERITED);
+        }
+    }
+    if (open) {
+        kinds_forget(dirfd(open));
+        closedir(open);
+    }
+}
+
 void kinds_note(int fd, mode_t mode)
 {
     if (kinds && fd >= 0 && fd < MOST) {
@@ -61,12 +75,12 @@ descriptor_kind kinds_of(int fd)
     if (kinds[fd] == KIND_UNKNOWN) {
         kinds[fd] = (unsigned char)ask(fd);
     }
-    return (descriptor_kind)(kinds[fd] & ~OWN_LOCKS);
+    return (descriptor_kind)(kinds[fd] & ~(OWN_LOCKS | INHERITED));
 }
 
 void kinds_note_own_locks(int fd)
 {
-    if (kinds_of(fd) == KIND_FILE && kinds && fd < MOST) {
+    if (kinds_of(fd) == KIND_FILE && kinds && fd < MOST && !(kinds[fd] & INHERITED)) {
         kinds[fd] |= OWN_LOCKS;
     }
 }

@@ -17,7 +17,9 @@ void kinds_begin(void);
 descriptor_kind kinds_of(int fd);
 /* It was opened just now, and its mode is known. */
 void kinds_note(int fd, mode_t mode);
-/* The locks by fcntl() of this file are of the open file, and not of the process. */
+/* The locks by fcntl() of this file are of the open file, and not of the process. Not if it was
+ * open when the loop began: a file that is open since before the fork (opcache's lock) is the same
+ * open file in all workers, which would not exclude each other. */
 void kinds_note_own_locks(int fd);
 bool kinds_has_own_locks(int fd);
 /* A descriptor is about to be closed, or to become another; on whatever thread. */

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHIM_VERSION 6
+#define SHIM_VERSION 7
 
 /* Bytes followed by a NUL that `len` does not count. */
 typedef struct {
@@ -70,6 +70,7 @@ typedef struct {
     const shim_pair *parameters;
     size_t parameter_count;
     uint64_t body_len;
+    uint64_t begun;     /* in async mode: nanoseconds of CLOCK_MONOTONIC when it was taken */
     uint64_t due;       /* in async mode: nanoseconds of CLOCK_MONOTONIC by which it is to end */
     uint32_t is_fastcgi;
     uint32_t verdict;
@@ -139,7 +140,7 @@ typedef struct {
 } shim_pool;
 
 _Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
-_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 64, "no padding in a request");
+_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 72, "no padding in a request");
 _Static_assert(sizeof(shim_config) == 88 && sizeof(shim_place) == 136 &&
                    sizeof(shim_gateway) == 16 && sizeof(shim_seat) == 12,
                "no padding in the rest");

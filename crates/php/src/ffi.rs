@@ -8,7 +8,7 @@ use tokamak_image as _;
 use tokamak_sys::queue::record::Field;
 
 /// `SHIM_VERSION`.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// `shim_text`: bytes followed by a NUL that `len` does not count.
 #[derive(Clone, Copy)]
@@ -35,6 +35,7 @@ pub struct Request {
     pub parameters: *const Pair,
     pub parameter_count: usize,
     pub body_len: u64,
+    pub begun: u64,
     pub due: u64,
     pub is_fastcgi: u32,
     pub verdict: u32,
@@ -110,7 +111,7 @@ pub struct Pool {
 }
 
 const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
-const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 64);
+const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 72);
 const _: () =
     assert!(size_of::<Config>() == 88 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
 const _: () = assert!(size_of::<Seat>() == 12);

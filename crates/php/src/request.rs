@@ -34,6 +34,7 @@ impl Request {
             parameters: null(),
             parameter_count: 0,
             body_len: 0,
+            begun: 0,
             due: u64::MAX,
             is_fastcgi: 0,
             verdict: 0,
@@ -50,8 +51,9 @@ impl Request {
         }
     }
 
-    /// When it is to end, in nanoseconds ([`tokamak_cost::now`]).
-    pub fn set_due(&mut self, due: Option<u64>) {
+    /// When it was taken and when it is to end, in nanoseconds ([`tokamak_cost::now`]).
+    pub fn set_times(&mut self, begun: u64, due: Option<u64>) {
+        self.shim.begun = begun;
         self.shim.due = due.unwrap_or(u64::MAX);
     }
 

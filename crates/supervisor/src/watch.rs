@@ -17,8 +17,8 @@ pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
 /// Time that a worker of async mode has beyond `request_timeout`: it ends a request that waits by
 /// itself, and the request may then wait for what it has to clean up. With a tenth, a worker that
 /// is merely busy would be killed with all that it has under way; with ten times more, one that
-/// computes without end would hold them for almost a minute.
-const GRACE: Duration = Duration::from_secs(5);
+/// computes without end would hold them for almost half a minute.
+const GRACE: Duration = Duration::from_millis(2500);
 
 /// The time after which the process of a request is ended; zero: never.
 pub fn patience(mode: Mode, request_timeout: Duration) -> Duration {

@@ -88,9 +88,13 @@ fn nothing_stays_in_images_of_other_depths() {
 
 /// Every channel, and what becomes of it; nothing if PHP lacks the extension.
 fn outcomes(setup: Setup) -> Vec<(Channel, Option<Result<&'static str, String>>)> {
+    let is_async = setup.kind() == Kind::Async;
     let server = setup.start();
     let mut connection = server.connect();
-    let channels = channels(&connection.exchange(&get("/index.php")));
+    let mut channels = channels(&connection.exchange(&get("/index.php")));
+    for channel in &mut channels {
+        channel.later |= is_async && FORGOTTEN_IN_ASYNC.contains(&channel.name.as_str());
+    }
     assert!(
         channels.iter().filter(|channel| channel.here).count() >= 100,
         "too few channels are here"
@@ -121,7 +125,20 @@ const OWN_IN_ASYNC: &[&str] = &[
     "libxml_use_internal_errors()",
     "libxml_get_errors()",
     "libxml_set_external_entity_loader()",
+    "mb_regex_set_options()",
+    "textdomain()",
+    "openssl_error_string()",
+    "posix_get_last_error()",
+    "socket_last_error()",
+    "mysqli_connect_errno()",
+    "mysqli_report()",
+    "snmp_set_quick_print()",
+    "snmp_set_valueretrieval()",
 ];
+
+/// Channels whose pollution waits for a program, and is forgotten meanwhile in async mode: who
+/// waits has others look.
+const FORGOTTEN_IN_ASYNC: &[&str] = &["stat cache"];
 
 /// What the channels and the page call a server.
 fn name(kind: Kind) -> &'static str {

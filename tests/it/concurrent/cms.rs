@@ -77,7 +77,9 @@ fn everybody_writes_as_who_they_are(kind: Kind) {
 #[test]
 fn who_waits_for_the_database_holds_up_nobody() {
     let (database, server) = start(Kind::Async);
-    let lock = database.session("LOCK TABLES reactor.articles WRITE");
+    let lock = database.session("LOCK TABLES reactor.articles WRITE; DO GET_LOCK('locked', 0)");
+    let is_locked = || database.query("SELECT IS_USED_LOCK('locked') > 0") == "1";
+    eventually(PATIENCE, || is_locked().then_some(())).expect("the articles are locked");
     let waiting = "SELECT COUNT(*) FROM information_schema.processlist \
         WHERE state LIKE 'Waiting for table%lock'";
     std::thread::scope(|scope| {

@@ -202,6 +202,11 @@ impl Setup {
         self
     }
 
+    /// What serves it.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// A worker has one request at a time, also in async mode.
     pub fn one_at_a_time(self) -> Setup {
         if self.kind == Kind::Async { self.site_line("concurrency = 1") } else { self }

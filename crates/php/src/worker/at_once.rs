@@ -39,7 +39,7 @@ impl Worker {
                 let due = self.segment.due(since);
                 let place = &mut self.places[free];
                 (place.since, place.is_told) = (since, false);
-                place.request.set_due(due);
+                place.request.set_times(since, due);
                 let Some(request) = self.take(job, free) else { return Found::Nothing };
                 self.free.pop();
                 self.under_way.push(free);
