@@ -5,7 +5,7 @@
  * sleeps when there is neither. It takes one at a time, and is rung only when it sleeps: so an idle
  * neighbour gets work first.
  *
- * After a fatal error nobody vouches for the engine. Its request gets its end; the worker takes no
+ * After a fatal error the state of the engine is unknown. Its request is ended; the worker takes no
  * more, finishes those under way, and is replaced.
  */
 #include "async.h"
@@ -232,7 +232,8 @@ bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
     if (!reactor_begin(rust_doorbell()) ||
         !fibres_begin(shim.config->concurrency, shim.config->seed, &handlers)) {
         zend_throw_exception(spl_ce_RuntimeException,
-                             "async mode has no memory or no descriptors to begin with", 0);
+                             "async mode cannot begin: no memory, or no descriptors; lower "
+                             "`concurrency`, or raise the limit on open files", 0);
         return false;
     }
     cancellation_settle();

@@ -18,7 +18,7 @@ static uint64_t deadline_of(double seconds, bool is_forever)
     return seconds > 0 ? now + (uint64_t)(seconds * SECOND) : now;
 }
 
-/* False: it has thrown. */
+/* Whether the wait ended with an outcome; else an exception is thrown. */
 static bool is_over(promises_wait end, double seconds)
 {
     if (EG(exception)) {

@@ -1,5 +1,5 @@
-/* The end of a request of async mode before it has come to its own: its client leaves, it takes
- * longer than request_timeout, or the worker ends and nobody resumes it.
+/* Cancels requests of async mode: the client has left, the time limit is over, or the worker ends
+ * and nobody resumes the request.
  *
  * What it waits for is broken off, by an exception that `finally` blocks see, a CancellationError.
  * It is an Error, so that code which catches Exception to try again, or to do without, does not
@@ -219,7 +219,9 @@ void cancellation_report(void)
         return;
     }
     answers_itself = Z_TYPE(EG(user_exception_handler)) != IS_UNDEF;
-    if (!SG(headers_sent)) {
+    if (SG(headers_sent)) {
+        serving->is_cut = true; /* nobody is to take, or keep, the part for the whole */
+    } else {
         SG(sapi_headers).http_response_code = status;
     }
     request_report_exception();

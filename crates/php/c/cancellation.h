@@ -1,4 +1,5 @@
-/* The end of a request of async mode before it has come to its own. */
+/* Cancels requests of async mode: the client has left, the time limit is over, or the worker ends
+ * and nobody resumes the request. */
 #ifndef TOKAMAK_CANCELLATION_H
 #define TOKAMAK_CANCELLATION_H
 

@@ -73,7 +73,7 @@ ZEND_METHOD(Tokamak_Context, unset)
 
 static zend_function *no_constructor(zend_object *object)
 {
-    zend_throw_error(NULL, "Tokamak\\Context has static methods alone");
+    zend_throw_error(NULL, "Tokamak\\Context cannot be made by new: call its static methods");
     return NULL;
 }
 

@@ -11,6 +11,7 @@
 #include "coroutines.h"
 #include "child_fibres.h"
 #include "fibres.h"
+#include "sapi.h"
 
 zend_class_entry *coroutines_awaitable, *coroutines_cancellation;
 
@@ -174,6 +175,7 @@ static bool run(void *of)
     if (c->promise.outcome == PROMISE_PENDING) {
         c->has_begun = true;
         whole = call(c);
+        sapi_leave_copy();
     }
     unlist(&c->promise);
     if (c->promise.outcome == PROMISE_BROKEN) {
@@ -214,7 +216,8 @@ void coroutines_begin(zval *made, zend_fcall_info *fci, zend_fcall_info_cache *f
         return;
     }
     if (!child_fibres_begin(run, c)) {
-        zend_throw_error(NULL, "Tokamak\\async(): 10000 coroutines of this worker are under way");
+        zend_throw_error(NULL, "Tokamak\\async(): 10000 coroutines of this worker are under way, "
+                               "the most there may be: await some before you begin more");
         return;
     }
     GC_ADDREF(&c->std);
@@ -332,7 +335,7 @@ static HashTable *values_of(zend_object *object, zval **table, int *n)
 
 static zend_function *no_constructor(zend_object *object)
 {
-    zend_throw_error(NULL, "Tokamak\\async() makes coroutines");
+    zend_throw_error(NULL, "Tokamak\\Coroutine cannot be made by new: call Tokamak\\async()");
     return NULL;
 }
 

@@ -13,7 +13,8 @@ void coroutines_install(void);
 void coroutines_begin(zval *made, zend_fcall_info *fci, zend_fcall_info_cache *fcc);
 /* The inside of an object that is Awaitable. */
 promise *coroutines_promise(zend_object *object);
-/* What it does next fails; nothing if it is over, or no coroutine. NULL: an exception of ours. */
+/* Interrupts what it waits for, now or next, by this exception; NULL: by one of ours. Nothing if it
+ * is over, or no coroutine. */
 void coroutines_cancel(zend_object *object, zend_object *reason);
 /* The handler has returned: none of its coroutines is left afterwards. */
 void coroutines_end(bool cancel);

@@ -176,10 +176,20 @@ static void serve_one(fibre *f, const shim_request *request, zend_execute_data *
         for (; zend_fiber_switch_blocked() && blocks < 1000; blocks++) {
             zend_fiber_switch_unblock();
         }
+        /* So does one out of an autoloader, or out of the collection of cycles. Nobody else is in
+         * one: nobody waits there. */
+        if (EG(in_autoload)) {
+            zend_hash_clean(EG(in_autoload));
+        }
+        fibres.is_collecting = false;
     }
     zend_try {
         own_state_end(f->own);
     } zend_end_try();
+    if (EG(exception)) {
+        /* Of a destructor that ran as the last of its state went; no request is left for it. */
+        zend_clear_exception();
+    }
     if (f->handler.breaks_next) {
         OBJ_RELEASE(f->handler.breaks_next);
         f->handler.breaks_next = NULL;
@@ -616,7 +626,7 @@ request_state *fibres_newer(const request_state *request)
 
 void fibres_note_closed(int fd)
 {
-    if (is_of_php) {
+    if (is_of_php && !shim.is_copy) { /* a copy has the same epoll */
         reactor_note_closed(fd);
     }
 }

@@ -14,9 +14,9 @@ typedef struct {
 } kin;
 
 void kin_watch(void);
-/* NULL: it has none. */
+/* The group of an object; NULL: it has none. */
 kin *kin_of(const zend_object *object);
-/* Those that it has, or new ones with it alone. */
+/* The group of an object; a new one with it alone, if it has none. */
 kin *kin_found(zend_object *object);
 void kin_join(kin *all, zend_object *object);
 /* The connection's descriptor, from now on until it is closed. */

@@ -14,12 +14,11 @@
 
 enum {
     MOST = 65536, /* numbers from here on are asked about each time */
-    OWN_LOCKS = 128,
-    INHERITED = 64 /* or opened by the boot: other workers may have the same open file */
+    OWN_LOCKS = 128, /* its locks by fcntl() are of the open file */
+    INHERITED = 64   /* open before the loop began: other workers may have the same open file */
 };
 
 static unsigned char *kinds; /* NULL: nobody asks in this process */
-
 
 static descriptor_kind kind_of_mode(mode_t mode)
 {

@@ -4,9 +4,9 @@
 
 #include "state.h"
 
-/* The state of one request while another one runs; while it runs, that of the script. */
+/* The state of one request while another one runs; while it runs, that of the script.
+ * request_state.own leads to it. */
 typedef struct own_state own_state;
-/* request_state.own leads to it. */
 
 /* After module start-up, before any script is compiled: opcache's JIT remembers what it calls. */
 void own_state_watch(void);

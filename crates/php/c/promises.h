@@ -30,8 +30,8 @@ void promise_keep(promise *p, zval *result);
 void promise_break(promise *p, zend_object *exception);
 void promise_free(promise *p);
 
-/* Waits until one of them has an outcome, or (for_all) each has, or one is broken. NULL among them
- * is none. */
+/* Waits until one of them has an outcome, or (for_all) each has, or one is broken. Those that
+ * are NULL do not count. */
 promises_wait promises_await(promise **some, size_t count, bool for_all, uint64_t deadline);
 
 #endif

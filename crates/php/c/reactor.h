@@ -45,7 +45,7 @@ uint64_t reactor_now(void);
 bool reactor_begin(int doorbell);
 void reactor_end(void);
 void reactor_add(reactor_wait *wait);
-/* It is over, also if it has never begun. */
+/* Ends a wait as if its time were over. */
 void reactor_finish(reactor_wait *wait);
 /* A descriptor is about to be closed: who waits for it need not wait longer. */
 void reactor_note_closed(int fd);

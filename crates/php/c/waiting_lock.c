@@ -34,7 +34,14 @@ enum { FEW = 8 }; /* operations on semaphores at once; more wait as in libc */
 
 /* ---- who waits for what ---- */
 
-typedef enum { LOCKED_FILE, LOCKED_RANGE, SEMAPHORES, MESSAGES, ROOM_FOR_MESSAGES, MUTEX } resource_kind;
+typedef enum {
+    LOCKED_FILE,
+    LOCKED_RANGE,
+    SEMAPHORES,
+    MESSAGES,
+    ROOM_FOR_MESSAGES,
+    MUTEX
+} resource_kind;
 
 typedef struct {
     resource_kind kind;

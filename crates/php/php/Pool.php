@@ -163,8 +163,11 @@ final class Pool implements \Countable
     /** @internal closes a connection, whose place is free then */
     public function drop(mixed $connection): void
     {
-        $this->shut($connection);
-        $this->free();
+        try {
+            $this->shut($connection);
+        } finally {
+            $this->free();
+        }
     }
 
     private function take(float $seconds): mixed
@@ -172,7 +175,13 @@ final class Pool implements \Countable
         $this->closeIdle();
         if ($this->unused !== []) {
             [$connection, $since] = \array_pop($this->unused);
-            if ($this->isAlive($connection, $since)) {
+            try {
+                $isAlive = $this->isAlive($connection, $since);
+            } catch (\Throwable $failure) {
+                $this->drop($connection);
+                throw $failure;
+            }
+            if ($isAlive) {
                 return $connection;
             }
             $this->shut($connection);

@@ -148,7 +148,8 @@ section! {
         max_requests: Count = "0", within(1, u32::MAX as u64).or_zero("never"), Live, env "TOKAMAK_MAX_REQUESTS";
         /// Resident memory above which a worker is replaced after its request.
         max_memory: Size = "0", within(MIB, 1024 * GIB).or_zero("never"), Live, env "TOKAMAK_MAX_MEMORY";
-        /// Wall time after which the worker of a request is ended, wherever it is; PHP's own
+        /// Wall time after which a request is ended, by killing its worker; in async mode it is
+        /// cancelled where it waits, and its worker killed if it does not wait. PHP's own
         /// `max_execution_time` applies beside it.
         request_timeout: Duration = "0", within(1, 24 * HOUR).or_zero("never"), Live, env "TOKAMAK_REQUEST_TIMEOUT";
         /// Wall time after which a request is written to the error log with its PHP backtrace.

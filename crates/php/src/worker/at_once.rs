@@ -24,35 +24,38 @@ impl Worker {
         self.search.stay_busy(!is_alone);
         // With others under way it is for them to find out that a connection is dead.
         let (looks, mut stale) = (self.keeps_connections && is_alone, false);
-        let may_claim = |_slot| {
+        let mut may_claim = |_slot| {
             stale = looks && engine::has_stale_sockets();
             if stale { Claim::Quit } else { Claim::Go }
         };
-        match self.consumer.look(&mut self.search, will_sleep, may_claim) {
-            Some(Next::Request(job)) => {
-                job.heed_client();
-                // Its client has left while it was queued.
-                if job.is_aborted() {
-                    return Found::Nothing;
+        loop {
+            match self.consumer.look(&mut self.search, will_sleep, &mut may_claim) {
+                Some(Next::Request(job)) => {
+                    job.heed_client();
+                    // Its client has left while it was queued. The next one may be there: who
+                    // sleeps now would not be rung for it.
+                    if job.is_aborted() {
+                        continue;
+                    }
+                    let since = tokamak_cost::now();
+                    let due = self.segment.due(since);
+                    let place = &mut self.places[free];
+                    (place.since, place.is_told) = (since, false);
+                    place.request.set_times(since, due);
+                    let Some(request) = self.take(job, free) else { continue };
+                    self.free.pop();
+                    self.under_way.push(free);
+                    self.show(is_alone);
+                    return Found::Request(request);
                 }
-                let since = tokamak_cost::now();
-                let due = self.segment.due(since);
-                let place = &mut self.places[free];
-                (place.since, place.is_told) = (since, false);
-                place.request.set_times(since, due);
-                let Some(request) = self.take(job, free) else { return Found::Nothing };
-                self.free.pop();
-                self.under_way.push(free);
-                self.show(is_alone);
-                Found::Request(request)
-            }
-            Some(Next::Retire) => {
-                if stale {
-                    self.leave_stale();
+                Some(Next::Retire) => {
+                    if stale {
+                        self.leave_stale();
+                    }
+                    return self.leave();
                 }
-                self.leave()
+                None => return Found::Nothing,
             }
-            None => Found::Nothing,
         }
     }
 

@@ -90,7 +90,7 @@ const EVERYWHERE: &[(&str, &str, &str)] = &[
     (
         "made by hand",
         "try { new Tokamak\\Coroutine; } catch (Error $e) { echo $e->getMessage(); }",
-        "Tokamak\\async() makes coroutines",
+        "Tokamak\\Coroutine cannot be made by new: call Tokamak\\async()",
     ),
     (
         "no cycle is left",
