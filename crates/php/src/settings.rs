@@ -5,9 +5,9 @@ use tokamak_sys::process::{Guard, Identity};
 
 use crate::log::Level;
 
-/// As `concurrency` in the configuration. Each has a stack, which is two of the 65 530 mappings of a
-/// process; with the 10 000 coroutines that may be under way beside them they fit, with ten times
-/// more not.
+/// As `concurrency` in the configuration. Each has a stack, which is two of the 65 530 mappings
+/// of a process; with the 10 000 coroutines that may be under way beside them they fit, with ten
+/// times more not.
 const MOST_AT_ONCE: usize = 10_000;
 
 /// How requests are served.
