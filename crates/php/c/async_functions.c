@@ -134,7 +134,7 @@ static bool gather(bunch *b, HashTable *items)
     return true;
 }
 
-/* Those that are not over have nobody who wants them. */
+/* Cancels those that are not over: their results are not needed any more. */
 static void scatter(bunch *b)
 {
     zval *object;

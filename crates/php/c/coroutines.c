@@ -5,8 +5,8 @@
  * otherwise takes them with it. Where others cannot run, in all other modes and outside of a
  * request, a coroutine is a call: so one program runs everywhere.
  *
- * An exception goes to whoever awaits it. One that nobody has awaited is said in the log, when the
- * object goes or when the request ends, whatever is first.
+ * An exception goes to the code that awaits it. One that nobody has awaited is said in the log,
+ * when the object goes or when the request ends, whatever is first.
  */
 #include "coroutines.h"
 #include "child_fibres.h"

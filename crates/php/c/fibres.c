@@ -13,9 +13,9 @@
  *
  * What is parked is a context: a request may have several that wait side by side.
  *
- * State follows the tag of the context, whoever switches: a Fiber that is made while a request is
- * served belongs to that request. So an application that resumes the Fiber of another request runs
- * it with that one's state.
+ * State follows the tag of the context, also if PHP switches: a Fiber that is made while a
+ * request is served belongs to that request. So an application that resumes the Fiber of another
+ * request runs it with that one's state.
  *
  * No frame of Rust is on a stack that is switched away from: what Rust does, it has returned from.
  */
@@ -275,7 +275,7 @@ void fibres_enter_new(zval *object, zend_internal_function *function, request_st
     call_fiber(fiber, "start", NULL);
 }
 
-/* What a Fiber suspends itself with is for whoever resumed it, and nobody wants it here. */
+/* A value that a Fiber suspends itself with is for the caller of resume(); the loop drops it. */
 static void go_to(zend_fiber_context *context)
 {
     zend_fiber_transfer transfer = switch_to(context);

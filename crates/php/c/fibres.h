@@ -22,7 +22,7 @@ void fibres_watch(void);
 
 /* Begins a request; returns when it waits for something, or is over. */
 void fibres_start(const shim_request *request);
-/* For tests: whoever could go on lets others go first. */
+/* For tests: a request that could go on lets others go first. */
 bool fibres_take_turns(void);
 /* Goes on with those whose wait is over. */
 void fibres_go_on(void);
@@ -48,7 +48,7 @@ bool fibres_park(reactor_wait *wait);
  * it. NULL: the one of its request. */
 void fibres_interrupt(reactor_wait *wait, zend_object *exception);
 /* Who within a request: its handler (NULL), or a coroutine. The application's own Fibers belong to
- * whoever has made them. */
+ * the code that has made them. */
 typedef struct {
     zend_object *breaks_next; /* its next wait is broken off by this; NULL: it is not */
 } fibres_part;

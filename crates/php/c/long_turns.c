@@ -18,7 +18,7 @@ static struct {
     volatile sig_atomic_t turn_at_second; /* at the last tick */
     volatile sig_atomic_t seconds;        /* ticks within this turn */
     volatile sig_atomic_t is_to_be_named;
-    void (*interrupt)(zend_execute_data *frame); /* whoever was there before */
+    void (*interrupt)(zend_execute_data *frame); /* the handler before ours */
 } turns;
 
 void long_turns_note_switch(void)
