@@ -37,8 +37,8 @@ enum {
 static unsigned char matched[MOST_DESCRIPTORS];
 
 /* Who waits for an answer, in a ring: all wait for as long, so who comes first is due first. A
- * client that has gone meanwhile leaves its place; an answer to whoever has its descriptor by then
- * is one that this client has asked for, and early. */
+ * client that has gone meanwhile leaves its place. If another client has its descriptor by then,
+ * that one gets its own answer early. */
 static struct {
     int client;
     double due;

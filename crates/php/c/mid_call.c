@@ -1,8 +1,8 @@
 /* What a call of PHP keeps in the engine while it calls back, or waits.
  *
  * The comparison of a usort(), the warnings that a constructor turns into exceptions, the state of
- * a serialize(): the engine expects whoever comes next to be called by that call, and to return to
- * it. A coroutine of the same request is neither. Requests keep it apart by own_memory.c.
+ * a serialize(): the engine expects that all code that runs until the call returns was called by
+ * it. A coroutine of the same request was not. Requests keep this state apart by own_memory.c.
  */
 #include "mid_call.h"
 

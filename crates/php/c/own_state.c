@@ -397,8 +397,9 @@ void own_state_end(own_state *state)
 
 void own_state_leave(own_state *state)
 {
-    /* Of each context, and exchanged by the engine: the setting must not change it for whoever
-     * comes next. Meanwhile nothing is reported: half of the state is one's and half another's. */
+    /* The engine keeps error_reporting for each context, so putting the setting back must not
+     * change it for the request that runs next. Meanwhile nothing is reported: half of the state
+     * is of one request and half of another. */
     const int level = EG(error_reporting);
 
     EG(error_reporting) = 0;

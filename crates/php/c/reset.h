@@ -12,7 +12,7 @@ void reset_close_streams(void);
 void reset_directory(void);
 /* Frees the copy of a request's input that ext/filter has. */
 void reset_filter(void);
-/* Whoever knows the current directory hears that it is another. */
+/* Tells opcache and the stat cache, which remember the current directory, that it has changed. */
 void reset_tell_directory(void);
 void reset_locale(void);
 /* Settings that were changed since the loop began, with their values; they are put back. NULL:

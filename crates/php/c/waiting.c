@@ -1,7 +1,7 @@
 /* Functions of libc that wait, as a request of async mode calls them: others run meanwhile.
  *
  * Each tries first, without waiting, what it was asked for, and parks the request only if that
- * would wait. Whoever calls it gets what libc would have given. Where others cannot run (outside of
+ * would wait. The caller gets what libc would have given. Where others cannot run (outside of
  * a request, while PHP compiles, in another thread, ...) it waits as libc does.
  *
  * Here: descriptors and points in time. The waiting_*.c beside this file wait for other things, by

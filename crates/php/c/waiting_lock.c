@@ -112,8 +112,8 @@ static bool is_first(const contender *c)
     return !other || other == c;
 }
 
-/* Whoever has waited for longest may try at once; of those that wait for messages everybody, since
- * not all of them want the same. */
+/* Wakes the request that has waited for longest, so that it tries at once. Of those that wait for
+ * messages it wakes all, since each may want another type. */
 static void hand_on(resource_kind kind, uint64_t id)
 {
     resource released;
