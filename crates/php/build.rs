@@ -15,11 +15,7 @@ fn main() {
     println!("cargo:rerun-if-changed=c");
 
     let php = Php::find();
-    let mut sources: Vec<PathBuf> = std::fs::read_dir("c")
-        .expect("the directory c lies beside build.rs")
-        .map(|entry| entry.expect("a readable directory").path())
-        .filter(|path| path.extension().is_some_and(|e| e == "c"))
-        .collect();
+    let mut sources = sources_below(Path::new("c"));
     sources.sort();
 
     let mut build = cc::Build::new();
@@ -73,6 +69,20 @@ fn main() {
     for name in interposed() {
         println!("cargo:rustc-link-arg=-Wl,--export-dynamic-symbol={name}");
     }
+}
+
+/// The C files of a folder and of those in it.
+fn sources_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("the directory c lies beside build.rs");
+    let mut found = Vec::new();
+    for path in entries.map(|entry| entry.expect("a readable directory").path()) {
+        if path.is_dir() {
+            found.extend(sources_below(&path));
+        } else if path.extension().is_some_and(|e| e == "c") {
+            found.push(path);
+        }
+    }
+    found
 }
 
 /// The functions of the table in interpose.c: the dynamic linker finds ours before libc's only if

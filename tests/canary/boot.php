@@ -39,7 +39,7 @@ final class Channel
 }
 
 /**
- * Where channels keep what would otherwise end with the request by itself: an open file, a fibre.
+ * Where channels keep what would otherwise end with the request by itself: an open file, a fiber.
  */
 final class Kept
 {

@@ -3,7 +3,7 @@
 //! a C file may be a request's. Reads the source files; starts nothing.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::layers::root;
 
@@ -18,8 +18,9 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("boot.c", "compile_original substitutes watched"),
     ("boot_reads.c", "functions read_count reads"),
     ("cancellation.c", "cancellation"),
-    ("child_fibres.c", "children do_jobs_function"),
+    ("child_fibers.c", "children do_jobs_function"),
     ("classic.c", "base is_learned known real_##function"),
+    ("connection_groups.c", "connection_groups"),
     ("connections.c", "held is_hopeless opener"),
     ("context.c", "handlers"),
     (
@@ -32,7 +33,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("encodings.c", "base real_regex_encoding regex_has_changed"),
     ("environment.c", "import_of_php learned"),
     ("extend.c", "too_many_ranges"),
-    ("fibres.c", "collect_cycles fibres is_of_php serve_function"),
+    ("fibers.c", "collect_cycles fibers is_of_php serve_function"),
     (
         "filter_input.c",
         "filter_var filter_var_array real_filter_has_var real_filter_input \
@@ -45,7 +46,6 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("heap_walk.c", "walk"),
     ("in_use.c", "in_use is_of_php"),
     ("kept.c", "kept"),
-    ("kin.c", "all_kin"),
     ("kinds.c", "kinds"),
     (
         "libraries.c",
@@ -57,8 +57,8 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("mappings.c", "is_child watcher"),
     ("outdated.c", "file_count files reason"),
     ("own_memory.c", "learned"),
+    ("own_settings.c", "functions real_##set"),
     ("own_state.c", "put_environment real_##function xml_errors"),
-    ("own_told.c", "functions real_##set"),
     ("paths.c", "in_image learned lifetime paths"),
     ("patterns.c", "in_image noted"),
     ("php_classes.c", "autoload"),
@@ -201,13 +201,20 @@ fn lasting(text: &str) -> Vec<String> {
     found
 }
 
+/// All files of a folder and of those in it.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder of C files");
+    entries
+        .map(|entry| entry.expect("an entry").path())
+        .flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] })
+        .collect()
+}
+
 /// The C files of a worker, by name.
 fn c_files() -> Vec<(String, PathBuf)> {
-    let entries = FOLDERS
+    let mut found: Vec<_> = FOLDERS
         .iter()
-        .flat_map(|folder| fs::read_dir(root().join(folder)).expect("a folder of C files"));
-    let mut found: Vec<_> = entries
-        .map(|entry| entry.expect("an entry").path())
+        .flat_map(|folder| files_below(&root().join(folder)))
         .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
         .map(|path| (path.file_name().expect("a name").to_string_lossy().into_owned(), path))
         .collect();

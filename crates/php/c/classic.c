@@ -14,11 +14,11 @@
 #include <sys/stat.h>
 
 #include "classic.h"
-#include "descriptors.h"
 #include "image.h"
 #include "libraries.h"
-#include "process_state.h"
-#include "program_memory.h"
+#include "sealed/descriptors.h"
+#include "sealed/process_state.h"
+#include "sealed/program_memory.h"
 #include "state.h"
 #include "variables.h"
 

@@ -36,21 +36,21 @@
 #include <unistd.h>
 
 #include "interpose.h"
+#include "async/fibers.h"
+#include "async/in_use.h"
+#include "async/kinds.h"
+#include "async/waiting.h"
 #include "classic.h"
-#include "connections.h"
-#include "descriptors.h"
-#include "fibres.h"
 #include "image.h"
-#include "in_use.h"
-#include "kinds.h"
 #include "libraries.h"
-#include "process_state.h"
-#include "randomness.h"
-#include "semaphores.h"
+#include "sealed/connections.h"
+#include "sealed/descriptors.h"
+#include "sealed/process_state.h"
+#include "sealed/randomness.h"
+#include "sealed/semaphores.h"
 #include "state.h"
 #include "syscall_cache.h"
 #include "text_domains.h"
-#include "waiting.h"
 
 /* What pthread_atfork() is in every library; libc's headers do not declare it. */
 int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
@@ -90,7 +90,7 @@ static void note_closed_inside(int fd)
     descriptors_note_closed(fd);
     kinds_forget(fd);
     waiting_note_closed(fd);
-    fibres_note_closed(fd);
+    fibers_note_closed(fd);
     in_use_note_closed(fd);
 }
 

@@ -10,7 +10,7 @@
 #include <locale.h>
 
 #include "libraries.h"
-#include "process_state.h"
+#include "sealed/process_state.h"
 #include "state.h"
 #include "text_domains.h"
 

@@ -9,19 +9,19 @@
 #include <unistd.h>
 
 #include "lifecycle.h"
+#include "async/fibers.h"
+#include "async/in_use.h"
+#include "async/long_turns.h"
+#include "async/own_state.h"
 #include "backtrace.h"
-#include "boot_reads.h"
 #include "classic.h"
-#include "descriptors.h"
 #include "encodings.h"
-#include "fibres.h"
 #include "filter_input.h"
 #include "gateway.h"
-#include "in_use.h"
-#include "long_turns.h"
-#include "own_state.h"
-#include "randomness.h"
 #include "sapi.h"
+#include "sealed/boot_reads.h"
+#include "sealed/descriptors.h"
+#include "sealed/randomness.h"
 #include "session.h"
 #include "state.h"
 #include "syscall_cache.h"
@@ -85,7 +85,7 @@ int shim_start(const shim_config *config)
     randomness_watch();
     encodings_watch();
     if (config->concurrency > 0) {
-        fibres_watch();
+        fibers_watch();
         long_turns_watch();
         filter_input_watch();
         in_use_watch();

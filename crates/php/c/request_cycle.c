@@ -5,15 +5,15 @@
  * told of neither.
  */
 #include "request_cycle.h"
-#include "context.h"
+#include "async/context.h"
 #include "gateway.h"
 #include "reset.h"
 #include "sapi.h"
-#include "sealed.h"
+#include "sealed/sealed.h"
+#include "sealed/warm_up.h"
 #include "session.h"
 #include "superglobals.h"
 #include "values.h"
-#include "warm_up.h"
 
 void request_report_exception(void)
 {

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "sapi.h"
-#include "async.h"
-#include "cancellation.h"
+#include "async/async.h"
+#include "async/cancellation.h"
 #include "functions.h"
 #include "gateway.h"
 #include "headers.h"

@@ -109,7 +109,7 @@ typedef struct {
     bool breaks_next;            /* its next wait is broken off */
     bool is_breaking;            /* a call in which a wait was broken off has not returned yet */
     struct own_state *own;           /* see own_state.h */
-    struct own_told *told;           /* see own_told.h; NULL: nothing */
+    struct own_settings *library_settings; /* see own_settings.h; NULL: nothing */
     const zend_execute_data *frames; /* its calls, while it waits */
     /* coroutines: those that are not over, and those whose exception nobody has got so far */
     struct promise *children, *failed;

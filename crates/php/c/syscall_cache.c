@@ -22,14 +22,14 @@
 #include <unistd.h>
 
 #include "syscall_cache.h"
-#include "connections.h"
-#include "descriptors.h"
+#include "async/long_turns.h"
+#include "async/waiting.h"
 #include "image.h"
 #include "interpose.h"
-#include "process_state.h"
-#include "long_turns.h"
+#include "sealed/connections.h"
+#include "sealed/descriptors.h"
+#include "sealed/process_state.h"
 #include "state.h"
-#include "waiting.h"
 
 /* ---- time limit ---------------------------------------------------------------------------------
  *

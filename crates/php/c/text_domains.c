@@ -11,7 +11,7 @@
 
 #include "text_domains.h"
 #include "libraries.h"
-#include "process_state.h"
+#include "sealed/process_state.h"
 
 /* Its name as a function of PHP reads it; NULL: the function will refuse it. */
 static const char *domain_of(zend_execute_data *call)

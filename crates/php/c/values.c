@@ -7,7 +7,7 @@
  */
 #include "values.h"
 #include "gateway.h"
-#include "process_state.h"
+#include "sealed/process_state.h"
 #include "state.h"
 
 /* A setting that came with the request, and what it was before. All of it outlives PHP's own memory

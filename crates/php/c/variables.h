@@ -1,4 +1,4 @@
-/* $_SERVER and its kin. */
+/* $_SERVER and its connection_group. */
 #ifndef TOKAMAK_VARIABLES_H
 #define TOKAMAK_VARIABLES_H
 

@@ -18,14 +18,14 @@
 #include <time.h>
 
 #include "worker.h"
-#include "async.h"
+#include "async/async.h"
 #include "classic.h"
-#include "heap_dump.h"
 #include "lifecycle.h"
 #include "request_cycle.h"
 #include "reset.h"
 #include "sapi.h"
-#include "sealed.h"
+#include "sealed/heap_dump.h"
+#include "sealed/sealed.h"
 #include "session.h"
 #include "state.h"
 #include "syscall_cache.h"

@@ -84,12 +84,12 @@ return [
         probe: fn () => isset(Kept::$things['generator']) ? Kept::$things['generator']->current() : null,
         worker: STAYS,
     ),
-    'fibre, half run' => new Channel(
+    'fiber, half run' => new Channel(
         pollute: function () {
-            Kept::$things['fibre'] = new Fiber(function () { Fiber::suspend(); });
-            Kept::$things['fibre']->start();
+            Kept::$things['fiber'] = new Fiber(function () { Fiber::suspend(); });
+            Kept::$things['fiber']->start();
         },
-        probe: fn () => isset(Kept::$things['fibre']) && Kept::$things['fibre']->isSuspended(),
+        probe: fn () => isset(Kept::$things['fiber']) && Kept::$things['fiber']->isSuspended(),
         worker: STAYS,
     ),
     'number of the next object' => new Channel(

@@ -32,8 +32,8 @@ fn basics(kind: Kind) {
                 .json("/again", "01234567")
                 .json("/announced", "10"),
             row("open buffers are flushed", get("/buffers.php")).body("OUTER INNER"),
-            row("fibre", get("/fiber.php"))
-                .body("one from the fibre two headers three")
+            row("fiber", get("/fiber.php"))
+                .body("one from the fiber two headers three")
                 .header("X-In-Fiber", "yes"),
             row("status code", get("/status.php?code=418")).status(418).body("status 418"),
             row("204 with a flush", get("/no_content.php")).status(204).body(""),

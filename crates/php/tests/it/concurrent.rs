@@ -282,7 +282,7 @@ fn requests_of_one_session_take_turns_and_never_stop_the_worker() {
 }
 
 /// What a handler may do with Fibers of its own, and with the request's.
-const FIBRES: &[(&str, &str, &str)] = &[
+const FIBERS: &[(&str, &str, &str)] = &[
     (
         "exit in a Fiber of the application",
         "(new Fiber(function () { usleep(1000); echo 'left'; exit; }))->start(); echo 'not';",
@@ -348,18 +348,18 @@ const FIBRES: &[(&str, &str, &str)] = &[
 #[test]
 fn handlers_may_use_fibers() {
     for seed in ["0", "99"] {
-        let names: Vec<_> = (0..FIBRES.len()).map(|i| format!("f{i}.php")).collect();
-        let codes: Vec<_> = FIBRES.iter().map(|(_, code, _)| format!("<?php {code}")).collect();
+        let names: Vec<_> = (0..FIBERS.len()).map(|i| format!("f{i}.php")).collect();
+        let codes: Vec<_> = FIBERS.iter().map(|(_, code, _)| format!("<?php {code}")).collect();
         let files: Vec<_> =
             names.iter().zip(&codes).map(|(n, c)| (n.as_str(), c.as_str())).collect();
         let mut site = site(&files, &[("seed", seed)]);
         // All kinds at once, several of each.
-        let asks: Vec<_> = (0..3 * FIBRES.len())
-            .map(|n| get(&format!("/f{}.php?n={n}", n % FIBRES.len())))
+        let asks: Vec<_> = (0..3 * FIBERS.len())
+            .map(|n| get(&format!("/f{}.php?n={n}", n % FIBERS.len())))
             .collect();
         let answers = texts(&site.ask_all(&asks));
         for (n, answer) in answers.iter().enumerate() {
-            let (name, _, expected) = FIBRES[n % FIBRES.len()];
+            let (name, _, expected) = FIBERS[n % FIBERS.len()];
             assert_eq!(answer, expected, "{name}, seed {seed}\n{}", site.log());
         }
         assert_eq!(site.log(), "");

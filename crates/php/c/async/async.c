@@ -1,0 +1,244 @@
+/* Async mode: one worker script, many requests at once.
+ *
+ * The loop runs in the script's own context, inside of tokamak_handle_request(). It takes a
+ * request as long as fewer are under way than may be, goes on with those whose wait is over, and
+ * sleeps when there is neither. It takes one at a time, and is rung only when it sleeps: so an idle
+ * neighbour gets work first.
+ *
+ * After a fatal error the state of the engine is unknown. Its request is ended; the worker takes no
+ * more, finishes those under way, and is replaced.
+ */
+#include "async/async.h"
+#include "async/cancellation.h"
+#include "async/coroutines.h"
+#include "async/fibers.h"
+#include "async/reactor.h"
+#include "request_cycle.h"
+#include "sapi.h"
+#include "syscall_cache.h"
+#include "worker.h"
+
+static struct {
+    zend_fcall_info fci;
+    zend_fcall_info_cache fcc;
+    bool is_ending;
+    bool begins_anew; /* it is the script that ends, not the worker */
+} async;
+
+/* ---- one request, in its Fiber ---- */
+
+static bool call_handler(const shim_request *request)
+{
+    zend_fcall_info fci = async.fci;
+    zend_fcall_info_cache fcc = async.fcc;
+    zval result;
+    bool failed;
+
+    request_begin(request);
+    ZVAL_UNDEF(&result);
+    fci.retval = &result;
+    zend_call_function(&fci, &fcc);
+    failed = EG(exception) != NULL;
+    cancellation_report();
+    zval_ptr_dtor(&result);
+    coroutines_end(failed);
+    return !COMPAT_OUT_OF_MEMORY() && !serving->is_broken;
+}
+
+static bool serve(const shim_request *request)
+{
+    zend_execute_data *frame = EG(current_execute_data);
+    volatile bool whole = false;
+
+    zend_try {
+        whole = call_handler(request);
+    } zend_end_try();
+    EG(current_execute_data) = frame;
+    if (!whole) {
+        COMPAT_END_OUT_OF_MEMORY();
+        zend_try {
+            coroutines_end(true);
+        } zend_end_try();
+        EG(current_execute_data) = frame;
+    }
+    zend_try {
+        whole &= request_end();
+        /* Functions registered since the response was complete. */
+        whole &= request_run_shutdown_functions();
+        coroutines_end(false);
+    } zend_catch {
+        whole = false;
+    } zend_end_try();
+    EG(current_execute_data) = frame;
+    sapi_end_response();
+    sapi_forget_request();
+    sapi_leave_copy();
+    if (!whole && !async.is_ending) {
+        static const char line[] = "a fatal error: the worker takes no more requests, and is "
+                                   "replaced when those under way are answered";
+        async.is_ending = true;
+        rust_look_no_more();
+        rust_log(SHIM_WARN, line, sizeof(line) - 1);
+    }
+    return whole;
+}
+
+/* ---- the server's side of it ---- */
+
+typedef enum { IS_READY, CANNOT_PARK, IS_CANCELLED } readiness;
+
+static readiness await_server(void)
+{
+    reactor_wait wait = {.deadline = REACTOR_FOREVER, .for_doorbell = true};
+
+    if (!fibers_may_park()) {
+        return CANNOT_PARK;
+    }
+    return fibers_park(&wait) ? IS_READY : IS_CANCELLED;
+}
+
+int async_write(const char *at, size_t len)
+{
+    while (len > 0) {
+        ptrdiff_t written = rust_write_now(at, len);
+        if (written < 0) {
+            return 1;
+        }
+        at += written;
+        len -= (size_t)written;
+        if (len == 0) {
+            break;
+        }
+        switch (await_server()) {
+        case IS_READY:
+            break;
+        case CANNOT_PARK:
+            return rust_write(at, len);
+        case IS_CANCELLED:
+            serving->is_cut = true;
+            return 0;
+        }
+    }
+    return 0;
+}
+
+size_t async_read_body(char *at, size_t len)
+{
+    size_t filled = 0;
+
+    while (filled < len) {
+        ptrdiff_t more = rust_read_body_now(at + filled, len - filled);
+        if (more == 0) {
+            break;
+        }
+        if (more > 0) {
+            filled += (size_t)more;
+            continue;
+        }
+        if (more < -1) {
+            /* PHP takes a short read for the end of the body. */
+            cancellation_note_left();
+            return filled;
+        }
+        switch (await_server()) {
+        case IS_READY:
+            break;
+        case CANNOT_PARK:
+            return filled + rust_read_body(at + filled, len - filled);
+        case IS_CANCELLED:
+            return filled;
+        }
+    }
+    return filled;
+}
+
+/* ---- the loop ---- */
+
+/* Whether there was a request to take. */
+static bool take_request(bool will_sleep)
+{
+    const shim_request *request;
+
+    if (async.is_ending || fibers_count() >= shim.config->concurrency) {
+        return false;
+    }
+    if (worker_cache_restarts()) {
+        async.is_ending = async.begins_anew = true;
+        rust_look_no_more();
+        return false;
+    }
+    switch (rust_look(will_sleep, &request)) {
+    case SHIM_REQUEST:
+        cancellation_begin(request);
+        fibers_start(request);
+        return true;
+    case SHIM_LEAVE:
+        async.is_ending = true;
+        return false;
+    default:
+        return false;
+    }
+}
+
+static const fibers_handlers handlers = {
+    .serve = serve, .throw_cancelled = cancellation_throw};
+
+/* Nanoseconds for which requests are begun one after the other before those that wait are looked
+ * at: a look is a system call. */
+#define BETWEEN_LOOKS UINT64_C(100000)
+
+static void loop(void)
+{
+    uint64_t looked = 0;
+
+    for (;;) {
+        bool took = take_request(false);
+
+        fibers_go_on();
+        if (!took && !reactor_has_some()) {
+            if (async.is_ending && fibers_count() == 0) {
+                return;
+            }
+            if (take_request(true) || (async.is_ending && fibers_count() == 0)) {
+                continue;
+            }
+            if (fibers_count() == 0) {
+                syscall_cache_idle();
+            } else if (async.is_ending && fibers_all_suspended()) {
+                cancellation_mind_end();
+            }
+            reactor_look(true);
+        } else if (fibers_count() > 0 && (!took || reactor_now() - looked >= BETWEEN_LOOKS)) {
+            reactor_look(false);
+            looked = reactor_now();
+        }
+        if (reactor_was_rung()) {
+            cancellation_mind_clients();
+        }
+    }
+}
+
+bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
+{
+    async.fci = *fci;
+    async.fcc = *fcc;
+    async.is_ending = async.begins_anew = false;
+    if (EG(active_fiber)) {
+        zend_throw_exception(spl_ce_RuntimeException,
+                             "tokamak_handle_request() called in a Fiber: requests have Fibers of "
+                             "their own", 0);
+        return false;
+    }
+    if (!reactor_begin(rust_doorbell()) ||
+        !fibers_begin(shim.config->concurrency, shim.config->seed, &handlers)) {
+        zend_throw_exception(spl_ce_RuntimeException,
+                             "async mode cannot begin: no memory, or no descriptors; lower "
+                             "`concurrency`, or raise the limit on open files", 0);
+        return false;
+    }
+    cancellation_settle();
+    loop();
+    fibers_end();
+    reactor_end();
+    return !async.begins_anew;
+}

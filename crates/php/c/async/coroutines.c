@@ -1,0 +1,474 @@
+/* Tokamak\Coroutine: what runs beside the handler of its request.
+ *
+ * In async mode a coroutine has a Fiber of its own within its request (child_fibers.c). None
+ * outlives it: a handler that returns is followed by those that it has begun, and one that ends
+ * otherwise takes them with it. Where others cannot run, in all other modes and outside of a
+ * request, a coroutine is a call: so one program runs everywhere.
+ *
+ * An exception goes to the code that awaits it. One that nobody has awaited is said in the log,
+ * when the object goes or when the request ends, whatever is first.
+ */
+#include "async/coroutines.h"
+#include "async/child_fibers.h"
+#include "async/fibers.h"
+#include "sapi.h"
+
+zend_class_entry *coroutines_awaitable, *coroutines_cancellation;
+
+static zend_class_entry *coroutine_class, *deferred_class;
+static zend_object_handlers coroutine_handlers, deferred_handlers;
+
+typedef struct {
+    promise promise; /* the first */
+    zval callable;
+    zend_fcall_info_cache fcc;
+    uint32_t argument_count;
+    zval *arguments;
+    bool has_begun;
+    bool is_cancelled;
+    fibers_part part;
+    zend_object std;
+} coroutine;
+
+/* A promise that the program keeps or breaks itself. */
+typedef struct {
+    promise promise; /* the first */
+    zend_object std;
+} deferred;
+
+static coroutine *coroutine_of(zend_object *object)
+{
+    return (coroutine *)((char *)object - XtOffsetOf(coroutine, std));
+}
+
+promise *coroutines_promise(zend_object *object)
+{
+    return object->ce == coroutine_class
+               ? &coroutine_of(object)->promise
+               : &((deferred *)((char *)object - XtOffsetOf(deferred, std)))->promise;
+}
+
+/* ---- those of a request ---- */
+
+static void list(promise *p, promise **head)
+{
+    p->next = *head;
+    p->before = head;
+    if (p->next) {
+        p->next->before = &p->next;
+    }
+    *head = p;
+}
+
+static void unlist(promise *p)
+{
+    if (p->before) {
+        *p->before = p->next;
+        if (p->next) {
+            p->next->before = p->before;
+        }
+        p->before = NULL;
+    }
+}
+
+static void report(promise *p)
+{
+    zval text;
+
+    unlist(p);
+    if (p->is_seen || instanceof_function(p->exception->ce, coroutines_cancellation)) {
+        return;
+    }
+    p->is_seen = true;
+    zend_call_known_instance_method_with_0_params(p->exception->ce->__tostring, p->exception,
+                                                  &text);
+    if (Z_TYPE(text) == IS_STRING) {
+        zend_string *line =
+            strpprintf(0, "a coroutine failed, and nobody awaits it: %s", Z_STRVAL(text));
+        rust_log(SHIM_ERROR, ZSTR_VAL(line), ZSTR_LEN(line));
+        zend_string_release(line);
+    }
+    zval_ptr_dtor(&text);
+}
+
+/* ---- its life ---- */
+
+static zend_object *take_exception(void)
+{
+    zend_object *exception = EG(exception);
+
+    GC_ADDREF(exception);
+    zend_clear_exception();
+    return exception;
+}
+
+/* What ends one of a request's coroutines like this ends its handler, too, and so the others. */
+static void end_handler(bool whole)
+{
+    if (EG(exception)) {
+        zend_clear_exception();
+    }
+    serving->is_broken |= !whole;
+    fibers_break_part(serving, NULL, zend_create_unwind_exit());
+}
+
+/* False: a fatal error. */
+static bool call(coroutine *c)
+{
+    zend_execute_data *frame = EG(current_execute_data);
+    volatile bool whole = true;
+    zval result;
+
+    ZVAL_UNDEF(&result);
+    zend_try {
+        zend_fcall_info fci = {.size = sizeof(fci),
+                               .retval = &result,
+                               .param_count = c->argument_count,
+                               .params = c->arguments};
+        ZVAL_COPY_VALUE(&fci.function_name, &c->callable);
+        zend_call_function(&fci, &c->fcc);
+    } zend_catch {
+        whole = false;
+    } zend_end_try();
+    EG(current_execute_data) = frame;
+    if (COMPAT_OUT_OF_MEMORY()) {
+        COMPAT_END_OUT_OF_MEMORY();
+        whole = false;
+    }
+    if (whole && EG(exception) && !zend_is_unwind_exit(EG(exception))) {
+        promise_reject(&c->promise, take_exception());
+        return true;
+    }
+    if ((!whole || EG(exception)) && fibers_in_request()) {
+        /* First, so that the handler does not go on if it awaits this one. */
+        end_handler(whole);
+    }
+    if (Z_ISUNDEF(result)) {
+        ZVAL_NULL(&result);
+    }
+    promise_fulfill(&c->promise, &result);
+    zval_ptr_dtor(&result);
+    return whole;
+}
+
+static void free_call(coroutine *c)
+{
+    zval_ptr_dtor(&c->callable);
+    ZVAL_UNDEF(&c->callable);
+    for (uint32_t i = 0; i < c->argument_count; i++) {
+        zval_ptr_dtor(&c->arguments[i]);
+    }
+    c->argument_count = 0;
+    if (c->arguments) {
+        efree(c->arguments);
+        c->arguments = NULL;
+    }
+}
+
+/* In its Fiber. */
+static bool run(void *of)
+{
+    coroutine *c = of;
+    bool whole = true;
+
+    fibers_be(&c->part);
+    if (c->promise.outcome == PROMISE_PENDING) {
+        c->has_begun = true;
+        whole = call(c);
+        sapi_leave_copy();
+    }
+    unlist(&c->promise);
+    if (c->promise.outcome == PROMISE_REJECTED) {
+        list(&c->promise, &serving->failed);
+    }
+    free_call(c);
+    fibers_be(NULL);
+    OBJ_RELEASE(&c->std);
+    if (EG(exception)) {
+        zend_clear_exception();
+    }
+    if (!serving->children && serving->until_childless) {
+        reactor_finish(serving->until_childless);
+    }
+    return whole;
+}
+
+void coroutines_begin(zval *made, zend_fcall_info *fci, zend_fcall_info_cache *fcc)
+{
+    coroutine *c;
+
+    object_init_ex(made, coroutine_class);
+    c = coroutine_of(Z_OBJ_P(made));
+    ZVAL_COPY(&c->callable, &fci->function_name);
+    c->fcc = *fcc;
+    if (fci->param_count > 0) {
+        c->arguments = safe_emalloc(fci->param_count, sizeof(zval), 0);
+        for (; c->argument_count < fci->param_count; c->argument_count++) {
+            ZVAL_COPY(&c->arguments[c->argument_count], &fci->params[c->argument_count]);
+        }
+    }
+    if (!fibers_in_request()) {
+        c->has_begun = true;
+        if (!call(c)) {
+            zend_bailout();
+        }
+        free_call(c);
+        return;
+    }
+    if (!child_fibers_begin(run, c)) {
+        zend_throw_error(NULL, "Tokamak\\async(): 10000 coroutines of this worker are under way, "
+                               "the most there may be: await some before you begin more");
+        return;
+    }
+    GC_ADDREF(&c->std);
+    c->promise.of = serving;
+    list(&c->promise, &serving->children);
+}
+
+void coroutines_cancel(zend_object *object, zend_object *reason)
+{
+    coroutine *c;
+    zval made;
+
+    if (object->ce != coroutine_class) {
+        return;
+    }
+    c = coroutine_of(object);
+    if (c->promise.outcome != PROMISE_PENDING || c->is_cancelled) {
+        return;
+    }
+    c->is_cancelled = true;
+    if (reason) {
+        GC_ADDREF(reason);
+    } else {
+        object_init_ex(&made, coroutines_cancellation);
+        reason = Z_OBJ(made);
+        zend_update_property_string(zend_ce_error, reason, ZEND_STRL("message"),
+                                    "the coroutine is cancelled");
+    }
+    if (c->has_begun) {
+        fibers_break_part(c->promise.of, &c->part, reason);
+    } else {
+        promise_reject(&c->promise, reason);
+    }
+}
+
+void coroutines_end(bool cancel)
+{
+    while (serving->children && fibers_may_park()) {
+        reactor_wait wait = {.deadline = REACTOR_FOREVER};
+
+        for (promise *p = serving->children; cancel && p; p = p->next) {
+            coroutines_cancel(&((coroutine *)p)->std, NULL);
+        }
+        serving->until_childless = &wait;
+        if (!fibers_park(&wait)) {
+            /* The request is cancelled, and with it all that it has begun. */
+            zend_clear_exception();
+            cancel = true;
+        }
+        serving->until_childless = NULL;
+    }
+    while (serving->failed) {
+        report(serving->failed);
+    }
+}
+
+/* ---- its objects ---- */
+
+static zend_object *make_coroutine(zend_class_entry *class)
+{
+    coroutine *c = zend_object_alloc(sizeof(*c), class);
+
+    zend_object_std_init(&c->std, class);
+    object_properties_init(&c->std, class);
+    c->std.handlers = &coroutine_handlers;
+    return &c->std;
+}
+
+static zend_object *make_deferred(zend_class_entry *class)
+{
+    deferred *d = zend_object_alloc(sizeof(*d), class);
+
+    zend_object_std_init(&d->std, class);
+    object_properties_init(&d->std, class);
+    d->std.handlers = &deferred_handlers;
+    return &d->std;
+}
+
+static void free_object(zend_object *object)
+{
+    promise *p = coroutines_promise(object);
+
+    if (p->before) {
+        report(p);
+    }
+    promise_free(p);
+    if (object->ce == coroutine_class) {
+        free_call(coroutine_of(object));
+        if (coroutine_of(object)->part.breaks_next) {
+            OBJ_RELEASE(coroutine_of(object)->part.breaks_next);
+        }
+    }
+    zend_object_std_dtor(object);
+}
+
+static HashTable *values_of(zend_object *object, zval **table, int *n)
+{
+    zend_get_gc_buffer *values = zend_get_gc_buffer_create();
+    promise *p = coroutines_promise(object);
+
+    zend_get_gc_buffer_add_zval(values, &p->result);
+    if (p->exception) {
+        zend_get_gc_buffer_add_obj(values, p->exception);
+    }
+    if (object->ce == coroutine_class) {
+        coroutine *c = coroutine_of(object);
+        zend_get_gc_buffer_add_zval(values, &c->callable);
+        for (uint32_t i = 0; i < c->argument_count; i++) {
+            zend_get_gc_buffer_add_zval(values, &c->arguments[i]);
+        }
+    }
+    zend_get_gc_buffer_use(values, table, n);
+    return zend_std_get_properties(object);
+}
+
+static zend_function *no_constructor(zend_object *object)
+{
+    zend_throw_error(NULL, "Tokamak\\Coroutine cannot be made by new: call Tokamak\\async()");
+    return NULL;
+}
+
+ZEND_METHOD(Tokamak_Coroutine, isCompleted)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    RETURN_BOOL(coroutines_promise(Z_OBJ_P(ZEND_THIS))->outcome != PROMISE_PENDING);
+}
+
+ZEND_METHOD(Tokamak_Coroutine, isCancelled)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    RETURN_BOOL(coroutine_of(Z_OBJ_P(ZEND_THIS))->is_cancelled);
+}
+
+ZEND_METHOD(Tokamak_Coroutine, cancel)
+{
+    zend_object *reason = NULL;
+
+    ZEND_PARSE_PARAMETERS_START(0, 1)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_OBJ_OF_CLASS_OR_NULL(reason, coroutines_cancellation)
+    ZEND_PARSE_PARAMETERS_END();
+    coroutines_cancel(Z_OBJ_P(ZEND_THIS), reason);
+}
+
+static promise *pending(zend_object *object)
+{
+    promise *p = coroutines_promise(object);
+
+    if (p->outcome != PROMISE_PENDING) {
+        zend_throw_error(NULL, "this Tokamak\\Deferred is completed already");
+        return NULL;
+    }
+    return p;
+}
+
+ZEND_METHOD(Tokamak_Deferred, complete)
+{
+    zval *value = NULL, nothing;
+    promise *p;
+
+    ZEND_PARSE_PARAMETERS_START(0, 1)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_ZVAL(value)
+    ZEND_PARSE_PARAMETERS_END();
+    ZVAL_NULL(&nothing);
+    if ((p = pending(Z_OBJ_P(ZEND_THIS)))) {
+        promise_fulfill(p, value ? value : &nothing);
+    }
+}
+
+ZEND_METHOD(Tokamak_Deferred, error)
+{
+    zend_object *exception;
+    promise *p;
+
+    ZEND_PARSE_PARAMETERS_START(1, 1)
+        Z_PARAM_OBJ_OF_CLASS(exception, zend_ce_throwable)
+    ZEND_PARSE_PARAMETERS_END();
+    if ((p = pending(Z_OBJ_P(ZEND_THIS)))) {
+        GC_ADDREF(exception);
+        promise_reject(p, exception);
+    }
+}
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_question, 0, 0, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_cancel, 0, 0, IS_VOID, 0)
+    ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, reason, Tokamak\\CancellationError, 1, "null")
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_complete, 0, 0, IS_VOID, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, value, IS_MIXED, 0, "null")
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_error, 0, 1, IS_VOID, 0)
+    ZEND_ARG_OBJ_INFO(0, exception, Throwable, 0)
+ZEND_END_ARG_INFO()
+
+static const zend_function_entry coroutine_methods[] = {
+    ZEND_ME(Tokamak_Coroutine, isCompleted, arginfo_question, ZEND_ACC_PUBLIC)
+    ZEND_ME(Tokamak_Coroutine, isCancelled, arginfo_question, ZEND_ACC_PUBLIC)
+    ZEND_ME(Tokamak_Coroutine, cancel, arginfo_cancel, ZEND_ACC_PUBLIC)
+    ZEND_FE_END
+};
+
+static const zend_function_entry deferred_methods[] = {
+    ZEND_MALIAS(Tokamak_Coroutine, isCompleted, isCompleted, arginfo_question, ZEND_ACC_PUBLIC)
+    ZEND_ME(Tokamak_Deferred, complete, arginfo_complete, ZEND_ACC_PUBLIC)
+    ZEND_ME(Tokamak_Deferred, error, arginfo_error, ZEND_ACC_PUBLIC)
+    ZEND_FE_END
+};
+
+static zend_class_entry *add_class(const char *name, const zend_function_entry *methods,
+                                   zend_object *(*make)(zend_class_entry *class),
+                                   zend_object_handlers *handlers, size_t offset)
+{
+    zend_class_entry class, *added;
+
+    INIT_CLASS_ENTRY_EX(class, name, strlen(name), methods);
+    added = zend_register_internal_class(&class);
+    added->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
+    added->create_object = make;
+    zend_class_implements(added, 1, coroutines_awaitable);
+    memcpy(handlers, zend_get_std_object_handlers(), sizeof(*handlers));
+    handlers->offset = (int)offset;
+    handlers->free_obj = free_object;
+    handlers->get_gc = values_of;
+    handlers->clone_obj = NULL;
+    return added;
+}
+
+/* Whether one of ours implements it: nothing else has a promise inside. */
+static int may_be_awaitable(zend_class_entry *interface, zend_class_entry *class)
+{
+    if (class->type == ZEND_INTERNAL_CLASS) {
+        return SUCCESS;
+    }
+    zend_error_noreturn(E_ERROR, "%s cannot implement Tokamak\\Awaitable: use Tokamak\\Deferred",
+                        ZSTR_VAL(class->name));
+}
+
+void coroutines_install(void)
+{
+    zend_class_entry class;
+
+    INIT_CLASS_ENTRY(class, "Tokamak\\Awaitable", NULL);
+    coroutines_awaitable = zend_register_internal_interface(&class);
+    coroutines_awaitable->interface_gets_implemented = may_be_awaitable;
+    INIT_CLASS_ENTRY(class, "Tokamak\\CancellationError", NULL);
+    coroutines_cancellation = zend_register_internal_class_ex(&class, zend_ce_error);
+    coroutine_class = add_class("Tokamak\\Coroutine", coroutine_methods, make_coroutine,
+                                &coroutine_handlers, XtOffsetOf(coroutine, std));
+    coroutine_handlers.get_constructor = no_constructor;
+    deferred_class = add_class("Tokamak\\Deferred", deferred_methods, make_deferred,
+                               &deferred_handlers, XtOffsetOf(deferred, std));
+}

@@ -1,0 +1,632 @@
+/* A Fiber for each request of async mode.
+ *
+ * The loop of async.c runs in the context of the worker script. It enters a request's Fiber by
+ * PHP's own Fiber::start(), so that the handler runs in a Fiber as any code of PHP may make one. A
+ * wait is different from Fiber::suspend(): it goes from whatever context waits (the request's
+ * Fiber, or one that the application has made within it) straight to the script's, and from there
+ * straight back. PHP sees a Fiber that runs all the time.
+ *
+ *            start                    park
+ *   free ───────────► running ◄───────────────► parked
+ *    ▲                   │        go on
+ *    └───────────────────┘ over: the Fiber waits for its next request
+ *
+ * What is parked is a context: a request may have several that wait side by side.
+ *
+ * State follows the tag of the context, also if PHP switches: a Fiber that is made while a
+ * request is served belongs to that request. So an application that resumes the Fiber of another
+ * request runs it with that one's state.
+ *
+ * No frame of Rust is on a stack that is switched away from: what Rust does, it has returned from.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <Zend/zend_fibers.h>
+#include <Zend/zend_observer.h>
+
+#include "async/fibers.h"
+#include "async/child_fibers.h"
+#include "async/in_use.h"
+#include "async/kinds.h"
+#include "async/long_turns.h"
+#include "async/mid_call.h"
+#include "async/own_state.h"
+
+typedef struct parked parked;
+
+typedef struct request_fiber {
+    request_state state; /* the first, so that `serving` leads here */
+    own_state *own;
+    bool is_under_way; /* it has state of its own */
+    bool is_held;      /* nobody may be let in between */
+    zval object;       /* undefined: none yet */
+    zend_fiber_context *context;
+    parked *waits; /* of all its contexts */
+    fibers_part handler;
+    struct request_fiber *next_free;
+    struct request_fiber *older, *newer; /* of those under way */
+} request_fiber;
+
+/* On the stack of a context that waits. */
+struct parked {
+    reactor_wait *wait;
+    parked *next, **before;
+};
+
+static struct {
+    request_fiber *all, *free, *oldest, *newest;
+    size_t most, count;
+    const fibers_handlers *handlers;
+    struct {
+        const zend_fiber_context *context; /* only to compare: it may be gone */
+        request_fiber *of;
+    } last; /* that ran before this one */
+    request_state *of_script;
+    request_fiber *starting;
+    uint32_t seed;
+    int slot, part_slot; /* of contexts */
+    bool is_collecting;
+} fibers;
+
+/* Libraries have threads, and these call libc too. */
+static _Thread_local bool is_of_php;
+
+static int (*collect_cycles)(void);
+
+static int collect(void)
+{
+    const bool before = fibers.is_collecting;
+    int count;
+
+    fibers.is_collecting = true;
+    count = collect_cycles();
+    fibers.is_collecting = before;
+    return count;
+}
+
+/* ---- whose turn it is ---- */
+
+static request_fiber *current(void)
+{
+    return serving == fibers.of_script ? NULL : (request_fiber *)serving;
+}
+
+static void on_init(zend_fiber_context *made)
+{
+    made->reserved[fibers.part_slot] =
+        fibers.starting ? NULL : EG(current_fiber_context)->reserved[fibers.part_slot];
+    made->reserved[fibers.slot] =
+        fibers.starting ? fibers.starting : EG(current_fiber_context)->reserved[fibers.slot];
+    fibers.starting = NULL;
+}
+
+static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
+{
+    request_fiber *before = current(), *next = to->reserved[fibers.slot];
+
+    long_turns_note_switch();
+    fibers.last.context = from;
+    fibers.last.of = from->reserved[fibers.slot];
+    if (!fibers.all || before == next) {
+        return;
+    }
+    if (before && before->is_under_way) {
+        before->state.ignores_abort = PG(ignore_user_abort);
+        own_state_leave(before->own);
+    }
+    serving = next ? &next->state : fibers.of_script;
+    rust_serve(next && next->state.request ? next->state.request->place : SHIM_NOBODY);
+    if (next && next->is_under_way) {
+        own_state_enter(next->own);
+        if (next->state.has_left) {
+            PG(connection_status) |= PHP_CONNECTION_ABORTED;
+        }
+    }
+}
+
+static zend_fiber_transfer switch_to(zend_fiber_context *to)
+{
+    zend_fiber_transfer transfer = {.context = to, .value.u1.type_info = IS_NULL};
+
+    zend_fiber_switch_context(&transfer);
+    return transfer;
+}
+
+/* ---- who is under way ---- */
+
+static void enter(request_fiber *f)
+{
+    f->older = fibers.newest;
+    f->newer = NULL;
+    *(f->older ? &f->older->newer : &fibers.oldest) = f;
+    fibers.newest = f;
+    fibers.count++;
+    oldest_request = &fibers.oldest->state;
+}
+
+static void leave(request_fiber *f)
+{
+    *(f->older ? &f->older->newer : &fibers.oldest) = f->newer;
+    *(f->newer ? &f->newer->older : &fibers.newest) = f->older;
+    fibers.count--;
+    oldest_request = fibers.oldest ? &fibers.oldest->state : NULL;
+    f->next_free = fibers.free;
+    fibers.free = f;
+}
+
+/* ---- inside of a request's Fiber ---- */
+
+static void serve_one(request_fiber *f, const shim_request *request, zend_execute_data *frame)
+{
+    volatile bool whole = false;
+    int blocks = 0;
+
+    f->is_held = true;
+    f->is_under_way = true;
+    own_state_begin(f->own);
+    f->is_held = false;
+    zend_try {
+        whole = fibers.handlers->serve(request);
+    } zend_end_try();
+    EG(current_execute_data) = frame;
+    f->is_held = true;
+    if (!whole) {
+        /* A jump out of a destructor leaves this. */
+        for (; zend_fiber_switch_blocked() && blocks < 1000; blocks++) {
+            zend_fiber_switch_unblock();
+        }
+        /* So does one out of an autoloader, or out of the collection of cycles. Nobody else is in
+         * one: nobody waits there. */
+        if (EG(in_autoload)) {
+            zend_hash_clean(EG(in_autoload));
+        }
+        fibers.is_collecting = false;
+    }
+    zend_try {
+        own_state_end(f->own);
+    } zend_end_try();
+    if (EG(exception)) {
+        /* Of a destructor that ran as the last of its state went; no request is left for it. */
+        zend_clear_exception();
+    }
+    if (f->handler.breaks_next) {
+        OBJ_RELEASE(f->handler.breaks_next);
+        f->handler.breaks_next = NULL;
+    }
+    f->state.request = NULL;
+    f->is_under_way = false;
+    rust_forget(request->place);
+}
+
+/* The function of each request's Fiber: serves one request after another. */
+static ZEND_NAMED_FUNCTION(serve)
+{
+    request_fiber *f = current();
+    zend_fiber *fiber = zend_fiber_from_context(EG(current_fiber_context));
+
+    (void)return_value;
+    for (;;) {
+        serve_one(f, f->state.request, execute_data);
+        leave(f);
+        if (fiber->caller != EG(main_fiber_context)) {
+            /* Somebody else has resumed it, and goes on as after any Fiber that ends. */
+            return;
+        }
+        f->context = EG(current_fiber_context);
+        if (!fibers_await_work()) {
+            return;
+        }
+    }
+}
+
+bool fibers_await_work(void)
+{
+    zend_fiber_transfer transfer = switch_to(EG(main_fiber_context));
+
+    if (transfer.flags & ZEND_FIBER_TRANSFER_FLAG_ERROR) {
+        zend_throw_exception_internal(Z_OBJ(transfer.value));
+        return false;
+    }
+    return true;
+}
+
+ZEND_BEGIN_ARG_INFO(no_arguments, 0)
+ZEND_END_ARG_INFO()
+
+static zend_internal_function serve_function = {
+    .type = ZEND_INTERNAL_FUNCTION,
+    .handler = serve,
+    .arg_info = (zend_internal_arg_info *)no_arguments + 1,
+};
+
+/* ---- in the script's context ---- */
+
+static zend_fiber *fiber_of(const request_fiber *f)
+{
+    return (zend_fiber *)Z_OBJ(f->object);
+}
+
+/* Calls a method of a Fiber; returns when it waits for something, is over, or suspends itself. */
+static void call_fiber(zend_fiber *fiber, const char *method, zval *argument)
+{
+    zval result;
+
+    ZVAL_UNDEF(&result);
+    zend_call_method(&fiber->std, zend_ce_fiber, NULL, method, strlen(method), &result,
+                     argument ? 1 : 0, argument, NULL);
+    zval_ptr_dtor(&result);
+    if (fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
+        /* The frame of the method has gone; a backtrace must not walk into it. */
+        fiber->stack_bottom->prev_execute_data = NULL;
+    }
+}
+
+void fibers_enter_new(zval *object, zend_internal_function *function, request_state *of)
+{
+    zend_fiber *fiber;
+
+    zval_ptr_dtor(object);
+    object_init_ex(object, zend_ce_fiber);
+    fiber = (zend_fiber *)Z_OBJ_P(object);
+    fiber->fci = (zend_fcall_info){.size = sizeof(zend_fcall_info)};
+    fiber->fci_cache.function_handler = (zend_function *)function;
+    fibers.starting = (request_fiber *)of;
+    call_fiber(fiber, "start", NULL);
+}
+
+/* A value that a Fiber suspends itself with is for the caller of resume(); the loop drops it. */
+static void go_to(zend_fiber_context *context)
+{
+    zend_fiber_transfer transfer = switch_to(context);
+
+    zval_ptr_dtor(&transfer.value);
+}
+
+void fibers_enter(zend_fiber_context *context, request_state *of)
+{
+    context->reserved[fibers.slot] = of;
+    go_to(context);
+}
+
+/* ---- requests that suspend their own Fiber ----
+ *
+ * A request that calls Fiber::suspend() outside of any Fiber of its own comes back to the loop, and
+ * stays suspended until somebody resumes it: another request, or an event loop that they share.
+ */
+
+/* One that waits for something was resumed by somebody, to whom it has not come back yet. */
+static bool is_suspended(const request_fiber *f)
+{
+    return f->is_under_way && Z_TYPE(f->object) == IS_OBJECT &&
+           fiber_of(f)->context.status == ZEND_FIBER_STATUS_SUSPENDED && !fiber_of(f)->caller;
+}
+
+static void throw_into(request_fiber *f, void (*throw)(void))
+{
+    zend_execute_data *frame = EG(current_execute_data);
+    zend_object *thrown;
+    zval exception;
+
+    /* So that the exception knows where it comes from. The frame is in a call that suspends, so it
+     * is that of a function of PHP, in which nothing is caught here. */
+    EG(current_execute_data) = fiber_of(f)->execute_data;
+    throw();
+    thrown = EG(exception);
+    EG(exception) = NULL;
+    EG(current_execute_data) = frame;
+    if (thrown) {
+        ZVAL_OBJ(&exception, thrown);
+        call_fiber(fiber_of(f), "throw", &exception);
+        zval_ptr_dtor(&exception);
+    }
+}
+
+static void throw_abandoned(void)
+{
+    zend_throw_error(NULL, "Fiber::suspend() outside of a Fiber that the request has started: "
+                           "nobody has the request's own Fiber, and can resume it");
+}
+
+/* After whatever ran has come back to the loop. */
+static void mind_suspended(void)
+{
+    request_fiber *f;
+
+    while ((f = fibers.last.of) && is_suspended(f) &&
+           fibers.last.context == &fiber_of(f)->context) {
+        f->state.frames = fiber_of(f)->execute_data;
+        if (GC_REFCOUNT(&fiber_of(f)->std) > 1) {
+            return;
+        }
+        throw_into(f, throw_abandoned);
+    }
+}
+
+bool fibers_all_suspended(void)
+{
+    for (request_fiber *f = fibers.oldest; f; f = f->newer) {
+        if (!is_suspended(f) || f->waits) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool can_serve_again(const request_fiber *f)
+{
+    return Z_TYPE(f->object) == IS_OBJECT &&
+           ((zend_fiber *)Z_OBJ(f->object))->context.status == ZEND_FIBER_STATUS_SUSPENDED;
+}
+
+void fibers_start(const shim_request *request)
+{
+    request_fiber *f = fibers.free;
+
+    fibers.free = f->next_free;
+    f->state = (request_state){.stage = STAGE_BOOT, .request = request, .own = f->own,
+                               .due = request->due};
+    enter(f);
+    if (can_serve_again(f)) {
+        go_to(f->context);
+    } else {
+        fibers_enter_new(&f->object, &serve_function, &f->state);
+    }
+    mind_suspended();
+}
+
+/* xorshift32: for tests, which want the same order from the same seed. */
+static uint32_t draw(void)
+{
+    fibers.seed ^= fibers.seed << 13;
+    fibers.seed ^= fibers.seed >> 17;
+    fibers.seed ^= fibers.seed << 5;
+    return fibers.seed;
+}
+
+void fibers_go_on(void)
+{
+    reactor_wait *wait;
+
+    while ((wait = reactor_take(fibers.seed ? draw() % 64 : 0))) {
+        if (wait->go_on) {
+            wait->go_on(wait);
+        } else {
+            go_to(wait->owner);
+            mind_suspended();
+        }
+    }
+}
+
+bool fibers_take_turns(void)
+{
+    return fibers.seed != 0;
+}
+
+size_t fibers_count(void)
+{
+    return fibers.count;
+}
+
+void fibers_watch(void)
+{
+    fibers.slot = zend_get_resource_handle("tokamak");
+    fibers.part_slot = zend_get_resource_handle("tokamak part");
+    zend_observer_fiber_init_register(on_init);
+    zend_observer_fiber_switch_register(on_switch);
+    collect_cycles = gc_collect_cycles;
+    gc_collect_cycles = collect;
+}
+
+bool fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers)
+{
+    fibers.all = calloc(most, sizeof(*fibers.all));
+    if (!fibers.all) {
+        return false;
+    }
+    fibers.most = most;
+    fibers.seed = seed;
+    fibers.handlers = handlers;
+    fibers.of_script = serving;
+    fibers.free = NULL;
+    own_state_learn();
+    serve_function.function_name = zend_string_init("tokamak_handle_request",
+                                                    strlen("tokamak_handle_request"), 0);
+    for (size_t i = most; i-- > 0;) {
+        request_fiber *f = &fibers.all[i];
+        f->own = own_state_make();
+        if (!f->own) {
+            return false;
+        }
+        f->next_free = fibers.free;
+        fibers.free = f;
+    }
+    kinds_begin();
+    is_of_php = true;
+    return true;
+}
+
+void fibers_end(void)
+{
+    is_of_php = false;
+    for (size_t i = 0; i < fibers.most; i++) {
+        request_fiber *f = &fibers.all[i];
+        zval_ptr_dtor(&f->object);
+        own_state_free(f->own);
+    }
+    child_fibers_end();
+    own_state_forget();
+    zend_string_release(serve_function.function_name);
+    free(fibers.all);
+    fibers.all = NULL;
+}
+
+/* ---- waiting ---- */
+
+bool fibers_in_request(void)
+{
+    return is_of_php && !shim.is_copy && current();
+}
+
+bool fibers_may_park(void)
+{
+    return fibers_in_request() && !current()->is_held && !fibers.is_collecting &&
+           (!EG(exception) || serving->is_breaking) && !CG(in_compilation) && !OG(running) &&
+           !(OG(flags) & PHP_OUTPUT_LOCKED) &&
+           !(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)) > 0);
+}
+
+/* In the context whose wait was broken off. Without a frame nothing can be thrown: the end of a
+ * response has none. */
+static bool break_off(zend_object *exception)
+{
+    serving->is_breaking = true;
+    if (exception && EG(current_execute_data)) {
+        zend_throw_exception_internal(exception);
+    } else if (exception) {
+        OBJ_RELEASE(exception);
+    } else if (!EG(exception) && EG(current_execute_data)) {
+        fibers.handlers->throw_cancelled();
+    }
+    errno = ECANCELED;
+    return false;
+}
+
+static fibers_part *part_of(request_fiber *f, const zend_fiber_context *context)
+{
+    fibers_part *part = context->reserved[fibers.part_slot];
+
+    return part ? part : &f->handler;
+}
+
+void fibers_be(fibers_part *part)
+{
+    EG(current_fiber_context)->reserved[fibers.part_slot] = part;
+}
+
+static void note_parked(request_fiber *f, parked *p)
+{
+    p->next = f->waits;
+    p->before = &f->waits;
+    if (p->next) {
+        p->next->before = &p->next;
+    }
+    f->waits = p;
+}
+
+static void forget_parked(parked *p)
+{
+    *p->before = p->next;
+    if (p->next) {
+        p->next->before = p->before;
+    }
+}
+
+bool fibers_park(reactor_wait *wait)
+{
+    const int error = errno;
+    request_fiber *f = current();
+    fibers_part *part = part_of(f, EG(current_fiber_context));
+    parked here = {.wait = wait};
+    mid_call call;
+    in_use_mark used;
+    int blocks = 0;
+
+    wait->ready = REACTOR_BROKEN;
+    if (EG(exception)) {
+        return break_off(NULL);
+    }
+    serving->is_breaking = false;
+    if (serving->breaks_next) {
+        serving->breaks_next = false;
+        return break_off(NULL);
+    }
+    if (part->breaks_next) {
+        zend_object *exception = part->breaks_next;
+        part->breaks_next = NULL;
+        return break_off(exception);
+    }
+    /* A count of the process: others may switch while this one waits in a destructor. */
+    for (; zend_fiber_switch_blocked(); blocks++) {
+        zend_fiber_switch_unblock();
+    }
+    wait->owner = EG(current_fiber_context);
+    serving->frames = EG(current_execute_data);
+    wait->reason = NULL;
+    note_parked(f, &here);
+    in_use_begin(&used, wait->fds, wait->count);
+    reactor_add(wait);
+    mid_call_leave(&call);
+    switch_to(EG(main_fiber_context));
+    mid_call_enter(&call);
+    forget_parked(&here);
+    in_use_end(&used);
+    for (; blocks > 0; blocks--) {
+        zend_fiber_switch_block();
+    }
+    if (wait->ready == REACTOR_BROKEN) {
+        return break_off(wait->reason);
+    }
+    errno = error;
+    return true;
+}
+
+void fibers_interrupt(reactor_wait *wait, zend_object *exception)
+{
+    if (wait->is_over) {
+        if (exception) {
+            OBJ_RELEASE(exception);
+        }
+        return;
+    }
+    wait->reason = exception;
+    reactor_break(wait);
+}
+
+void fibers_break_part(request_state *request, fibers_part *part, zend_object *exception)
+{
+    request_fiber *f = (request_fiber *)request;
+
+    part = part ? part : &f->handler;
+    for (parked *p = f->waits; p; p = p->next) {
+        if (!p->wait->is_over && part_of(f, p->wait->owner) == part) {
+            fibers_interrupt(p->wait, exception);
+            return;
+        }
+    }
+    if (part->breaks_next) {
+        OBJ_RELEASE(part->breaks_next);
+    }
+    part->breaks_next = exception;
+}
+
+void fibers_cancel(request_state *request)
+{
+    request_fiber *f = (request_fiber *)request;
+    bool is_told = false;
+
+    if (!f->waits && is_suspended(f)) {
+        throw_into(f, fibers.handlers->throw_cancelled);
+        mind_suspended();
+        return;
+    }
+    for (parked *p = f->waits; p; p = p->next) {
+        is_told |= !p->wait->is_over;
+        fibers_interrupt(p->wait, NULL);
+    }
+    request->breaks_next = !is_told;
+}
+
+request_state *fibers_newer(const request_state *request)
+{
+    const request_fiber *f = (const request_fiber *)request;
+
+    return f->newer ? &f->newer->state : NULL;
+}
+
+void fibers_note_closed(int fd)
+{
+    if (is_of_php && !shim.is_copy) { /* a copy has the same epoll */
+        reactor_note_closed(fd);
+    }
+}

@@ -1,0 +1,69 @@
+/* A Fiber for each request of async mode. */
+#ifndef TOKAMAK_FIBERS_H
+#define TOKAMAK_FIBERS_H
+
+#include <Zend/zend_fibers.h>
+
+#include "async/reactor.h"
+#include "state.h"
+
+typedef struct {
+    /* Serves one request in its Fiber. False: PHP cannot be relied on any more. */
+    bool (*serve)(const shim_request *request);
+    /* In the context of a request that is cancelled: throws what it is told by. */
+    void (*throw_cancelled)(void);
+} fibers_handlers;
+
+/* In the script, when its loop begins, and when it has ended. */
+bool fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers);
+void fibers_end(void);
+/* After module start-up. */
+void fibers_watch(void);
+
+/* Begins a request; returns when it waits for something, or is over. */
+void fibers_start(const shim_request *request);
+/* For tests: a request that could go on lets others go first. */
+bool fibers_take_turns(void);
+/* Goes on with those whose wait is over. */
+void fibers_go_on(void);
+/* Requests under way. */
+size_t fibers_count(void);
+
+/* For child_fibers.c, in the script's context. A Fiber of a request is made and entered, or entered
+ * again: returns when it waits for something, or is over. */
+void fibers_enter_new(zval *object, zend_internal_function *function, request_state *of);
+void fibers_enter(zend_fiber_context *context, request_state *of);
+/* In a Fiber whose work is done, until it is entered again. False: it is destroyed, has thrown. */
+bool fibers_await_work(void);
+
+/* Whether what runs now is of a request. Also asked on other threads. */
+bool fibers_in_request(void);
+/* Whether what runs now can wait while others run. Also asked on other threads. */
+bool fibers_may_park(void);
+/* Lets others run until the wait is over, and keeps errno. False: the wait was broken off, errno is
+ * ECANCELED, and an exception is on its way. Further waits of the same call are broken off at
+ * once. */
+bool fibers_park(reactor_wait *wait);
+/* Breaks a wait off: the context that waits gets this exception, and this function the reference to
+ * it. NULL: the one of its request. */
+void fibers_interrupt(reactor_wait *wait, zend_object *exception);
+/* Who within a request: its handler (NULL), or a coroutine. The application's own Fibers belong to
+ * the code that has made them. */
+typedef struct {
+    zend_object *breaks_next; /* its next wait is broken off by this; NULL: it is not */
+} fibers_part;
+/* The Fiber that runs is this part of its request from now on. */
+void fibers_be(fibers_part *part);
+/* Breaks off what the part waits for, or else its next wait. Takes the reference. */
+void fibers_break_part(request_state *request, fibers_part *part, zend_object *exception);
+/* In the loop: breaks off what a request waits for, or else its next wait. It runs, if it has
+ * suspended its Fiber. */
+void fibers_cancel(request_state *request);
+/* In the loop: the request under way that began next after this one; NULL: there is none. */
+request_state *fibers_newer(const request_state *request);
+/* Whether no request under way waits for anything but for others to resume its Fiber. */
+bool fibers_all_suspended(void);
+/* A descriptor is about to be closed, on whatever thread. */
+void fibers_note_closed(int fd);
+
+#endif

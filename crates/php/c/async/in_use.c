@@ -1,0 +1,464 @@
+/* Connections and streams that a request of async mode waits in, and others must not use.
+ *
+ * Two requests that use one connection at once would read each other's answers, or free what the
+ * other one waits in. Drivers do not expect that: in PHP nobody else runs while a function waits.
+ * So it is refused before a driver is called at all, by an exception that names both requests.
+ *
+ * When a request is parked, the object or the streams of the function of PHP that waits are marked.
+ * All functions that can be given such are guarded: their handlers are exchanged once, at start-up,
+ * so others cost what they did. A guarded function that is called with something marked throws.
+ * That holds for every extension, and knows none of them: an object counts for the methods of its
+ * class and for functions of the extension that its class comes from; a stream counts wherever it
+ * is given, except where anything may be given (var_dump(), in_array(), ...).
+ *
+ * A request that waits for a lock or for the server is not in a conversation: then nobody else may
+ * close the stream, but everything else may be done with it.
+ */
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "async/in_use.h"
+
+/* A stream that a request waits in; kept by its handle, which is not used twice. */
+typedef struct {
+    const request_state *user;
+    const zend_function *function;
+    bool may_be_shared; /* it must not be closed, that is all */
+} stream_use;
+
+static struct {
+    zend_class_entry *exception;
+    int slot; /* of functions: the handler that a guard stands before */
+    HashTable streams;
+    /* The function that opens a connection and has no object yet: it is going to return one. */
+    const zend_execute_data *opens;
+} in_use;
+
+/* Libraries have threads, and these open connections too. */
+static _Thread_local bool is_of_php;
+
+/* ---- what a function is given ---- */
+
+static const zend_class_entry *internal_class(const zend_object *object)
+{
+    const zend_class_entry *class = object->ce;
+
+    while (class && class->type != ZEND_INTERNAL_CLASS) {
+        class = class->parent;
+    }
+    return class;
+}
+
+static bool is_of_same_extension(const zend_function *function, const zend_object *object)
+{
+    const zend_class_entry *class = internal_class(object);
+
+    return class && class->info.internal.module == function->internal_function.module;
+}
+
+/* Its own object, or the nth that it is given (from 1) and that its extension has made. */
+static zend_object *object_of(zend_execute_data *call, uint32_t n)
+{
+    zval *given;
+
+    if (n == 0) {
+        return Z_TYPE(call->This) == IS_OBJECT ? Z_OBJ(call->This) : NULL;
+    }
+    given = ZEND_CALL_ARG(call, n);
+    ZVAL_DEREF(given);
+    return Z_TYPE_P(given) == IS_OBJECT && is_of_same_extension(call->func, Z_OBJ_P(given))
+               ? Z_OBJ_P(given)
+               : NULL;
+}
+
+/* A method speaks for its object, and what it is given is something else; but a constructor may be
+ * given the connection that its object uses. */
+static uint32_t objects_given(const zend_execute_data *call)
+{
+    return Z_TYPE(call->This) == IS_OBJECT && !(call->func->common.fn_flags & ZEND_ACC_CTOR)
+               ? 0
+               : ZEND_CALL_NUM_ARGS(call);
+}
+
+/* The first that belongs to a group already; NULL: none does. */
+static zend_object *object_with_kin(zend_execute_data *call)
+{
+    for (uint32_t n = 0; n <= objects_given(call); n++) {
+        zend_object *object = object_of(call, n);
+
+        if (object && connection_group_of(object)) {
+            return object;
+        }
+    }
+    return NULL;
+}
+
+static const zend_internal_arg_info *parameter(const zend_internal_function *f, uint32_t n)
+{
+    if (n <= f->num_args) {
+        return &f->arg_info[n - 1];
+    }
+    return f->fn_flags & ZEND_ACC_VARIADIC ? &f->arg_info[f->num_args] : NULL;
+}
+
+/* The stream (or another resource) that it is given as the nth, to do something with it: PHP has no
+ * type for that. What only tells how to open streams is none. */
+static zend_resource *stream_of(zend_execute_data *call, uint32_t n)
+{
+    const zend_internal_arg_info *info;
+    zval *given = ZEND_CALL_ARG(call, n);
+
+    ZVAL_DEREF(given);
+    if (Z_TYPE_P(given) != IS_RESOURCE || Z_RES_TYPE_P(given) == php_le_stream_context()) {
+        return NULL;
+    }
+    info = parameter(&call->func->internal_function, n);
+    return info && ZEND_TYPE_IS_SET(info->type) ? NULL : Z_RES_P(given);
+}
+
+/* ---- the refusal ---- */
+
+static void append_function(smart_str *text, const zend_function *function)
+{
+    if (function->common.scope) {
+        smart_str_append(text, function->common.scope->name);
+        smart_str_appends(text, "::");
+    }
+    smart_str_append(text, function->common.function_name);
+    smart_str_appends(text, "()");
+}
+
+static void append_request(smart_str *text, const request_state *of)
+{
+    const shim_text *method, *uri;
+
+    if (!of->request) {
+        smart_str_appends(text, "the worker script");
+        return;
+    }
+    method = &of->request->field[SHIM_METHOD];
+    uri = &of->request->field[SHIM_URI];
+    smart_str_appendl(text, method->at, method->len);
+    smart_str_appendc(text, ' ');
+    smart_str_appendl(text, uri->at, uri->len);
+}
+
+/* Always true: for the caller's return. */
+static bool refuse(const zend_function *called, const char *what, const request_state *user,
+                   const zend_function *function)
+{
+    smart_str text = {0};
+
+    append_request(&text, serving);
+    smart_str_appends(&text, " calls ");
+    append_function(&text, called);
+    smart_str_append_printf(&text, " of a %s that ", what);
+    if (user == serving) {
+        smart_str_appends(&text, "another Fiber of the same request");
+    } else {
+        append_request(&text, user);
+    }
+    smart_str_appends(&text, " waits in");
+    if (function) {
+        smart_str_appends(&text, ", in ");
+        append_function(&text, function);
+    }
+    smart_str_appends(&text, ": each needs one of its own");
+    smart_str_0(&text);
+    zend_throw_exception(in_use.exception, ZSTR_VAL(text.s), 0);
+    smart_str_free(&text);
+    return true;
+}
+
+static bool closes(const zend_function *function)
+{
+    return strstr(ZSTR_VAL(function->common.function_name), "close") != NULL;
+}
+
+static bool is_refused_object(zend_execute_data *call)
+{
+    for (uint32_t n = 0; n <= objects_given(call); n++) {
+        const zend_object *object = object_of(call, n);
+        const connection_group *group = object ? connection_group_of(object) : NULL;
+
+        if (group && group->user) {
+            return refuse(call->func, ZSTR_VAL(object->ce->name), group->user, group->function);
+        }
+    }
+    return false;
+}
+
+static bool is_refused_stream(zend_execute_data *call)
+{
+    for (uint32_t n = 1; n <= ZEND_CALL_NUM_ARGS(call); n++) {
+        const zend_resource *stream = stream_of(call, n);
+        const stream_use *use =
+            stream ? zend_hash_index_find_ptr(&in_use.streams, stream->handle) : NULL;
+
+        if (use && (!use->may_be_shared || closes(call->func))) {
+            return refuse(call->func, zend_rsrc_list_get_rsrc_type((zend_resource *)stream),
+                          use->user, use->function);
+        }
+    }
+    return false;
+}
+
+/* ---- the guard ---- */
+
+/* What it returns uses the same connection; but not an object of the same class, which is one of
+ * its own: a copy, or what a listening socket has accepted. */
+static void note_returned(zend_execute_data *call, const zval *returned)
+{
+    const bool has_opened = in_use.opens == call;
+    zend_object *made =
+        Z_TYPE_P(returned) == IS_OBJECT && is_of_same_extension(call->func, Z_OBJ_P(returned))
+            ? Z_OBJ_P(returned)
+            : NULL;
+
+    const zend_object *object = object_with_kin(call);
+
+    if (has_opened) {
+        in_use.opens = NULL;
+    }
+    if (!object && made && has_opened) {
+        connection_group_found(made);
+    }
+    if (!object) {
+        return;
+    }
+    if (made && made->ce != object->ce) {
+        connection_group_join(connection_group_of(object), made);
+    }
+    if (Z_TYPE(call->This) == IS_OBJECT) {
+        connection_group_join(connection_group_of(object), Z_OBJ(call->This));
+    }
+}
+
+static void guard(INTERNAL_FUNCTION_PARAMETERS)
+{
+    const zif_handler original = (zif_handler)EX(func)->internal_function.reserved[in_use.slot];
+
+    if (is_refused_object(execute_data) ||
+        (zend_hash_num_elements(&in_use.streams) > 0 && is_refused_stream(execute_data))) {
+        return;
+    }
+    original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    note_returned(execute_data, return_value);
+    connection_group_settle();
+}
+
+/* An object or a stream: one of a class, or without a type. */
+static bool may_be_either(zend_type type)
+{
+    return !ZEND_TYPE_IS_SET(type) || ZEND_TYPE_IS_COMPLEX(type);
+}
+
+static bool needs_guard(const zend_internal_function *f)
+{
+    const uint32_t count = f->num_args + (f->fn_flags & ZEND_ACC_VARIADIC ? 1 : 0);
+
+    if (!f->handler || f->reserved[in_use.slot]) {
+        return false;
+    }
+    if (!f->arg_info || (f->scope && !(f->fn_flags & ZEND_ACC_STATIC))) {
+        return true;
+    }
+    /* The first, before those of the parameters, is what it returns. */
+    for (uint32_t i = 0; i <= count; i++) {
+        if (may_be_either(f->arg_info[(ptrdiff_t)i - 1].type)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* They take a stream, and leave it alone. */
+static bool only_asks(const zend_internal_function *f)
+{
+    return zend_string_equals_literal(f->function_name, "get_resource_id") ||
+           zend_string_equals_literal(f->function_name, "get_resource_type");
+}
+
+static void guard_all(HashTable *functions)
+{
+    zend_function *function;
+
+    ZEND_HASH_FOREACH_PTR(functions, function) {
+        zend_internal_function *f = &function->internal_function;
+
+        if (f->type == ZEND_INTERNAL_FUNCTION && needs_guard(f) && !only_asks(f)) {
+            f->reserved[in_use.slot] = (void *)f->handler;
+            f->handler = guard;
+        }
+    } ZEND_HASH_FOREACH_END();
+}
+
+static void forget_use(zval *kept)
+{
+    free(Z_PTR_P(kept));
+}
+
+void in_use_watch(void)
+{
+    zend_class_entry *class;
+
+    in_use.slot = zend_get_resource_handle("tokamak");
+    zend_hash_init(&in_use.streams, 0, NULL, forget_use, 1);
+    connection_group_watch();
+    guard_all(CG(function_table));
+    ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
+        if (class->type == ZEND_INTERNAL_CLASS) {
+            guard_all(&class->function_table);
+        }
+    } ZEND_HASH_FOREACH_END();
+    is_of_php = true;
+}
+
+void in_use_declare(void)
+{
+    zend_class_entry class;
+
+    INIT_NS_CLASS_ENTRY(class, "Tokamak", "ConnectionInUse", NULL);
+    in_use.exception = zend_register_internal_class_ex(&class, spl_ce_RuntimeException);
+}
+
+/* ---- who waits, in what ---- */
+
+/* A loop over an object, or a property that is looked up when it is read: no function is called for
+ * that. */
+static zend_object *object_of_instruction(const zend_execute_data *frame)
+{
+    const zend_op *instruction = frame->opline;
+    zend_object_iterator *loop;
+    zval *value;
+
+    switch (instruction->opcode) {
+    case ZEND_FE_RESET_R:
+    case ZEND_FE_RESET_RW:
+    case ZEND_FE_FETCH_R:
+    case ZEND_FE_FETCH_RW:
+    case ZEND_FETCH_OBJ_R:
+        break;
+    default:
+        return NULL;
+    }
+    if (!(instruction->op1_type & (IS_CV | IS_VAR | IS_TMP_VAR))) {
+        return NULL;
+    }
+    value = ZEND_CALL_VAR(frame, instruction->op1.var);
+    ZVAL_DEREF(value);
+    if (Z_TYPE_P(value) != IS_OBJECT) {
+        return NULL;
+    }
+    loop = zend_iterator_unwrap(value);
+    if (loop) {
+        value = &loop->data;
+    }
+    return Z_TYPE_P(value) == IS_OBJECT && internal_class(Z_OBJ_P(value)) ? Z_OBJ_P(value) : NULL;
+}
+
+/* Those whose connection it is that the code which runs now opens, or waits for by this descriptor
+ * (-1: by several). NULL: they have no object yet. */
+static connection_group *learn(zend_execute_data *frame, int fd)
+{
+    const bool is_function = frame && frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION;
+    zend_object *object = NULL;
+    connection_group *group = NULL;
+
+    if (is_function) {
+        object = object_with_kin(frame);
+        for (uint32_t n = 0; n <= objects_given(frame) && !object; n++) {
+            object = object_of(frame, n);
+        }
+        group = object ? connection_group_found(object) : NULL;
+        if (group && Z_TYPE(frame->This) == IS_OBJECT) {
+            connection_group_join(group, Z_OBJ(frame->This));
+        }
+    } else if (frame && frame->func && (object = object_of_instruction(frame))) {
+        group = connection_group_found(object);
+    }
+    if (group) {
+        connection_group_take_descriptor(group, fd);
+        return group;
+    }
+    in_use.opens = is_function ? frame : NULL;
+    /* One that is being destroyed says good-bye. */
+    return connection_group_of_descriptor(fd);
+}
+
+void in_use_note_connect(int fd)
+{
+    if (is_of_php) {
+        connection_group_note_closed(fd);
+        learn(EG(current_execute_data), fd);
+    }
+}
+
+static void mark_streams(in_use_mark *mark, zend_execute_data *call, bool may_be_shared)
+{
+    const uint32_t given = ZEND_CALL_NUM_ARGS(call);
+
+    for (uint32_t n = 1; n <= given && mark->count < IN_USE_AT_ONCE; n++) {
+        const zend_resource *stream = stream_of(call, n);
+        stream_use *use;
+
+        if (!stream || zend_hash_index_exists(&in_use.streams, stream->handle)) {
+            continue;
+        }
+        use = malloc(sizeof(*use));
+        if (!use) {
+            abort();
+        }
+        *use = (stream_use){serving, call->func, may_be_shared};
+        zend_hash_index_add_new_ptr(&in_use.streams, stream->handle, use);
+        mark->resources[mark->count++] = (zend_ulong)stream->handle;
+    }
+}
+
+void in_use_note_closed(int fd)
+{
+    if (is_of_php) {
+        connection_group_note_closed(fd);
+    }
+}
+
+/* What only takes is a log, and not a conversation. */
+static bool is_answered(const struct pollfd *fds, nfds_t count)
+{
+    return count != 1 || fds->events != POLLOUT ||
+           (syscall(SYS_fcntl, fds->fd, F_GETFL) & O_ACCMODE) != O_WRONLY;
+}
+
+void in_use_begin(in_use_mark *mark, const struct pollfd *fds, nfds_t count)
+{
+    zend_execute_data *frame = EG(current_execute_data);
+    const zend_function *function =
+        frame && frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION ? frame->func : NULL;
+    connection_group *group = count > 0 ? learn(frame, count == 1 ? fds->fd : -1) : NULL;
+
+    mark->group = NULL;
+    mark->count = 0;
+    mark->opens = in_use.opens;
+    if (group && !group->user) {
+        mark->group = group;
+        group->user = serving;
+        group->function = function;
+        connection_group_hold(group);
+    }
+    if (function) {
+        mark_streams(mark, frame, count == 0 || !is_answered(fds, count));
+    }
+}
+
+void in_use_end(const in_use_mark *mark)
+{
+    in_use.opens = mark->opens;
+    if (mark->group) {
+        mark->group->user = NULL;
+        connection_group_let_go(mark->group);
+    }
+    for (size_t i = 0; i < mark->count; i++) {
+        zend_hash_index_del(&in_use.streams, mark->resources[i]);
+    }
+}

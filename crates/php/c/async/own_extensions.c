@@ -1,0 +1,153 @@
+/* Rows of own_memory.c for extensions, which are found when the loop begins.
+ *
+ * Three have no header for their globals, but these begin with what is theirs, in all versions of
+ * PHP: two with the number of the last error, one with a list of errors.
+ */
+#include <stdlib.h>
+
+#include <ext/date/lib/timelib.h>
+
+#include "async/own_extensions.h"
+
+#if __has_include(<ext/mysqli/php_mysqli_structs.h>)
+#include <ext/mysqli/php_mysqli_structs.h>
+#endif
+
+/* ---- how they begin and end ---- */
+
+static void begin_text(void *at, size_t size)
+{
+    char **text = at;
+
+    (void)size;
+    *text = *text ? estrdup(*text) : NULL;
+}
+
+static void end_text(void *at, size_t size)
+{
+    (void)size;
+    if (*(char **)at) {
+        efree(*(char **)at);
+    }
+}
+
+static void free_messages(timelib_error_message *messages, int count)
+{
+    for (int i = 0; i < count; i++) {
+        efree(messages[i].message);
+    }
+    if (messages) {
+        efree(messages);
+    }
+}
+
+/* timelib_error_container_dtor(), which is not exported; in PHP timelib has PHP's memory. */
+static void end_date_errors(void *at, size_t size)
+{
+    timelib_error_container *errors = *(timelib_error_container **)at;
+
+    (void)size;
+    if (errors) {
+        free_messages(errors->error_messages, errors->error_count);
+        free_messages(errors->warning_messages, errors->warning_count);
+        efree(errors);
+    }
+}
+
+/* They are the process's memory, because PHP has one list for all requests. */
+static void end_openssl_errors(void *at, size_t size)
+{
+    (void)size;
+    free(*(void **)at);
+}
+
+/* ext/libxml's own end and start of a request, if it has made anything of what was cleared. */
+static void end_xml(void *at, size_t size)
+{
+    const char *const bytes = at;
+    zend_module_entry *xml = shim.modules.libxml;
+
+    if (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0) {
+        return;
+    }
+    xml->post_deactivate_func();
+    xml->request_startup_func(xml->type, xml->module_number);
+}
+
+/* ---- where they are ---- */
+
+static void *globals_of(const char *extension)
+{
+    zend_module_entry *module =
+        zend_hash_str_find_ptr(&module_registry, extension, strlen(extension));
+
+    return module ? module->globals_ptr : NULL;
+}
+
+static size_t find_date(own_row *row)
+{
+    zend_date_globals *date = globals_of("date");
+
+    if (!date) {
+        return 0;
+    }
+    row[0] = (own_row){"timezone", &date->timezone, sizeof(date->timezone), begin_text, end_text};
+    row[1] = (own_row){"errors of dates", &date->last_errors, sizeof(date->last_errors),
+                       own_row_clear, end_date_errors};
+    return 2;
+}
+
+static size_t find_xml(own_row *row)
+{
+    zend_module_entry *xml = shim.modules.libxml;
+
+    if (!xml || !xml->globals_ptr || !xml->post_deactivate_func || !xml->request_startup_func) {
+        return 0;
+    }
+    *row = (own_row){"libxml", xml->globals_ptr, xml->globals_size, own_row_clear, end_xml};
+    return 1;
+}
+
+/* The extension's globals begin with it. */
+static size_t find_first(own_row *row, const char *extension, size_t size,
+                         void (*end)(void *at, size_t size))
+{
+    void *globals = globals_of(extension);
+
+    if (!globals) {
+        return 0;
+    }
+    *row = (own_row){extension, globals, size, own_row_clear, end};
+    return 1;
+}
+
+static size_t find_mysqli(own_row *row)
+{
+#if __has_include(<ext/mysqli/php_mysqli_structs.h>)
+    zend_mysqli_globals *mysqli = globals_of("mysqli");
+
+    if (mysqli) {
+        row[0] = (own_row){"number of mysqli's error", &mysqli->error_no, sizeof(mysqli->error_no),
+                           own_row_clear, NULL};
+        row[1] = (own_row){"text of mysqli's error", &mysqli->error_msg, sizeof(mysqli->error_msg),
+                           own_row_clear, end_text};
+        row[2] = (own_row){"mysqli_report", &mysqli->report_mode, sizeof(mysqli->report_mode),
+                           NULL, NULL};
+        return 3;
+    }
+#endif
+    return 0;
+}
+
+size_t own_extensions_find(own_row rows[MOST_EXTENSION_ROWS])
+{
+    own_row *next = rows;
+
+    next += find_date(next);
+    next += find_xml(next);
+    next += find_mysqli(next);
+    next += find_first(next, "posix", sizeof(int), NULL);
+    next += find_first(next, "sockets", sizeof(int), NULL);
+    next += find_first(next, "openssl", sizeof(void *), end_openssl_errors);
+    return (size_t)(next - rows);
+}

@@ -1,0 +1,433 @@
+/* What PHP keeps once for a process and async mode keeps for each request.
+ *
+ * Most of it is memory, which own_memory.c exchanges. A row of the table here is state that cannot
+ * be exchanged as memory, because it is in the kernel, in libc, or reaches into other variables by
+ * callbacks. It is looked at when a request goes, put back to the script's by what worker mode puts
+ * back between two requests, and set again when the request comes back. A request that has changed
+ * nothing of it pays a comparison.
+ */
+#include <fcntl.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "async/own_state.h"
+#include "async/own_memory.h"
+#include "async/own_settings.h"
+#include "encodings.h"
+#include "libraries.h"
+#include "reset.h"
+#include "session.h"
+#include "syscall_cache.h"
+
+typedef struct {
+    php_random_status_state_mt19937 numbers;
+    bool is_seeded;
+} mt_state;
+
+struct own_state {
+    own_memory *memory;
+    HashTable *settings; /* those that this request has changed; NULL: none */
+    int directory;       /* -1: the script's */
+    int umask;           /* -1: the script's */
+    char *locale;        /* NULL: the script's */
+    zend_string *ctype;
+    HashTable *environment; /* what it has put there; NULL: nothing */
+    zval *encodings;        /* NULL: the script's */
+    mt_state *random;       /* NULL: it has not seeded mt_rand(), and draws what all do */
+    bool has_xml_errors;    /* it has said what becomes of errors of libxml */
+    bool keeps_xml_errors;
+};
+
+static void leave_settings(own_state *state)
+{
+    const int seconds = serving->seconds_left;
+    const session_handler of_script = session_keep_handler();
+
+    state->settings = reset_take_settings();
+    session_put_handler(of_script);
+    /* A setting of time limits has set the timer, which is the request's. */
+    serving->seconds_left = seconds;
+}
+
+static void enter_settings(own_state *state)
+{
+    const int seconds = serving->seconds_left;
+
+    if (state->settings) {
+        const session_handler of_script = session_keep_handler();
+
+        reset_give_settings(state->settings);
+        session_put_handler(of_script);
+        state->settings = NULL;
+    }
+    serving->seconds_left = seconds;
+}
+
+static void leave_directory(own_state *state)
+{
+    if (syscall_cache_directory_moved()) {
+        state->directory = (int)syscall(SYS_openat, AT_FDCWD, ".", O_PATH | O_CLOEXEC);
+        reset_directory();
+    }
+}
+
+static void enter_directory(own_state *state)
+{
+    if (state->directory >= 0) {
+        syscall(SYS_fchdir, state->directory);
+        syscall_cache_note_directory();
+        syscall(SYS_close, state->directory);
+        state->directory = -1;
+        reset_tell_directory();
+    }
+}
+
+static void leave_umask(own_state *state)
+{
+    if (BG(umask) != -1) {
+        state->umask = (int)syscall(SYS_umask, BG(umask));
+        BG(umask) = -1;
+    }
+}
+
+static void enter_umask(own_state *state)
+{
+    if (state->umask != -1) {
+        BG(umask) = (int)syscall(SYS_umask, state->umask);
+        state->umask = -1;
+    }
+}
+
+static void leave_locale(own_state *state)
+{
+    if (BG(locale_changed)) {
+        const char *now = setlocale(LC_ALL, NULL);
+        state->locale = now ? strdup(now) : NULL;
+        state->ctype = BG(ctype_string) ? zend_string_copy(BG(ctype_string)) : NULL;
+        reset_locale();
+    }
+}
+
+static void enter_locale(own_state *state)
+{
+    if (state->locale) {
+        setlocale(LC_ALL, state->locale);
+        zend_update_current_locale();
+        if (BG(ctype_string)) {
+            zend_string_release(BG(ctype_string));
+        }
+        BG(ctype_string) = state->ctype;
+        BG(locale_changed) = 1;
+        free(state->locale);
+        state->locale = NULL;
+        state->ctype = NULL;
+    }
+}
+
+/* ---- the environment ---- */
+
+static zend_function *put_environment;
+
+static void leave_environment(own_state *state)
+{
+    zend_string *name;
+
+    if (zend_hash_num_elements(&BG(putenv_ht)) == 0) {
+        return;
+    }
+    ALLOC_HASHTABLE(state->environment);
+    zend_hash_init(state->environment, 8, NULL, ZVAL_PTR_DTOR, 0);
+    ZEND_HASH_FOREACH_STR_KEY(&BG(putenv_ht), name) {
+        const char *value = getenv(ZSTR_VAL(name));
+        zval setting;
+
+        /* Without a value putenv() takes the variable away. */
+        ZVAL_STR(&setting, value ? strpprintf(0, "%s=%s", ZSTR_VAL(name), value)
+                                 : zend_string_copy(name));
+        zend_hash_next_index_insert(state->environment, &setting);
+    } ZEND_HASH_FOREACH_END();
+    zend_hash_clean(&BG(putenv_ht)); /* which puts back what was there before */
+}
+
+static void enter_environment(own_state *state)
+{
+    zval *setting, result;
+
+    if (!state->environment) {
+        return;
+    }
+    ZEND_HASH_FOREACH_VAL(state->environment, setting) {
+        ZVAL_UNDEF(&result);
+        zend_call_known_function(put_environment, NULL, NULL, &result, 1, setting, NULL);
+    } ZEND_HASH_FOREACH_END();
+    zend_hash_destroy(state->environment);
+    FREE_HASHTABLE(state->environment);
+    state->environment = NULL;
+}
+
+/* ---- encodings ---- */
+
+static void leave_encodings(own_state *state)
+{
+    state->encodings = encodings_take();
+}
+
+static void enter_encodings(own_state *state)
+{
+    if (state->encodings) {
+        encodings_give(state->encodings);
+        state->encodings = NULL;
+    }
+}
+
+/* ---- mt_rand() ---- */
+
+static void exchange_random(own_state *state)
+{
+    if (state->random) {
+        own_memory_swap(COMPAT_MT_STATE, &state->random->numbers, sizeof(state->random->numbers));
+        own_memory_swap(&RANDOM_G(mt19937_seeded), &state->random->is_seeded, sizeof(bool));
+    }
+}
+
+/* Before it seeds: what all draw from is kept. */
+static void note_seed(void)
+{
+    own_state *state = serving->own;
+
+    if (state && !state->random) {
+        state->random = emalloc(sizeof(*state->random));
+        memcpy(&state->random->numbers, COMPAT_MT_STATE, sizeof(state->random->numbers));
+        state->random->is_seeded = RANDOM_G(mt19937_seeded);
+    }
+}
+
+static void end_random(own_state *state)
+{
+    if (state->random) {
+        exchange_random(state);
+        efree(state->random);
+        state->random = NULL;
+    }
+}
+
+/* ---- errors of libxml ---- */
+
+static zend_function *xml_errors;
+
+static void keep_xml_errors(bool wanted)
+{
+    zval argument, result;
+
+    ZVAL_BOOL(&argument, wanted);
+    ZVAL_UNDEF(&result);
+    zend_call_known_function(xml_errors, NULL, NULL, &result, 1, &argument, NULL);
+}
+
+/* The request's list of errors is out of reach by now. */
+static void leave_xml(own_state *state)
+{
+    if (state->has_xml_errors) {
+        zval result;
+
+        ZVAL_UNDEF(&result);
+        zend_call_known_function(xml_errors, NULL, NULL, &result, 0, NULL, NULL);
+        state->keeps_xml_errors = Z_TYPE(result) == IS_TRUE;
+        keep_xml_errors(false);
+    }
+}
+
+static void enter_xml(own_state *state)
+{
+    if (state->has_xml_errors) {
+        keep_xml_errors(state->keeps_xml_errors);
+    }
+}
+
+static void note_xml_errors(void)
+{
+    if (serving->own) {
+        serving->own->has_xml_errors = true;
+    }
+}
+
+static void end_xml_errors(own_state *state)
+{
+    if (state->has_xml_errors) {
+        keep_xml_errors(false);
+        state->has_xml_errors = false;
+    }
+}
+
+/* ---- input ---- */
+
+/* ext/filter begins its copy anew with each request, and does not free the one before: it would be
+ * lost. In async mode nobody reads it (filter_input.c). */
+static void leave_input(own_state *state)
+{
+    (void)state;
+    reset_filter();
+}
+
+/* ---- what own_settings.c keeps ---- */
+
+static void leave_library_settings(own_state *state)
+{
+    (void)state;
+    own_settings_leave();
+}
+
+static void enter_library_settings(own_state *state)
+{
+    (void)state;
+    own_settings_enter();
+}
+
+static void end_library_settings(own_state *state)
+{
+    (void)state;
+    own_settings_end();
+}
+
+/* ---- functions that are noticed ---- */
+
+#define NOTICED(ROW)                                \
+    ROW(mt_srand, note_seed)                        \
+    ROW(srand, note_seed)                           \
+    ROW(libxml_use_internal_errors, note_xml_errors)
+
+#define NOTICE(function, note)                                \
+    static zif_handler real_##function;                       \
+    static ZEND_NAMED_FUNCTION(notice_##function)             \
+    {                                                         \
+        note();                                               \
+        real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
+    }
+
+NOTICED(NOTICE)
+
+void own_state_watch(void)
+{
+#define STAND_BEFORE(function, note) \
+    libraries_stand_before(NULL, #function, &real_##function, notice_##function);
+    NOTICED(STAND_BEFORE)
+    own_settings_watch();
+}
+
+/* ---- the table ---- */
+
+/* `end`: after what worker mode puts back. */
+static const struct {
+    const char *name;
+    void (*leave)(own_state *state), (*enter)(own_state *state), (*end)(own_state *state);
+} rest[] = {
+    {"settings", leave_settings, enter_settings, NULL},
+    {"directory", leave_directory, enter_directory, NULL},
+    {"umask", leave_umask, enter_umask, NULL},
+    {"locale", leave_locale, enter_locale, NULL},
+    {"environment", leave_environment, enter_environment, NULL},
+    {"encodings", leave_encodings, enter_encodings, NULL},
+    {"random", exchange_random, exchange_random, end_random},
+    {"libxml errors", leave_xml, enter_xml, end_xml_errors},
+    {"input", leave_input, NULL, NULL},
+    {"library settings", leave_library_settings, enter_library_settings, end_library_settings},
+};
+
+enum { REST = sizeof(rest) / sizeof(*rest) };
+
+/* ---- all together ---- */
+
+void own_state_learn(void)
+{
+    own_memory_learn();
+    own_settings_learn();
+    put_environment = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("putenv"));
+    xml_errors = zend_hash_str_find_ptr(CG(function_table),
+                                        ZEND_STRL("libxml_use_internal_errors"));
+}
+
+void own_state_forget(void)
+{
+    own_memory_forget();
+}
+
+own_state *own_state_make(void)
+{
+    own_state *state = calloc(1, sizeof(*state));
+
+    if (!state) {
+        return NULL;
+    }
+    state->directory = state->umask = -1;
+    state->memory = own_memory_make();
+    if (!state->memory) {
+        free(state);
+        return NULL;
+    }
+    return state;
+}
+
+void own_state_free(own_state *state)
+{
+    if (state) {
+        own_memory_free(state->memory);
+        free(state);
+    }
+}
+
+void own_state_begin(own_state *state)
+{
+    own_memory_begin(state->memory);
+}
+
+/* The memory first: see own_state_enter(). */
+void own_state_end(own_state *state)
+{
+    own_memory_end(state->memory);
+    reset_restore();
+    for (size_t i = 0; i < REST; i++) {
+        if (rest[i].end) {
+            rest[i].end(state);
+        }
+    }
+}
+
+void own_state_leave(own_state *state)
+{
+    /* The engine keeps error_reporting for each context, so putting the setting back must not
+     * change it for the request that runs next. Meanwhile nothing is reported: half of the state
+     * is of one request and half of another. */
+    const int level = EG(error_reporting);
+
+    EG(error_reporting) = 0;
+    own_memory_exchange(state->memory);
+    for (size_t i = 0; i < REST; i++) {
+        rest[i].leave(state);
+    }
+    php_clear_stat_cache(0, NULL, 0); /* what this request has seen of a file, no other has */
+    EG(error_reporting) = level;
+}
+
+/* Settings are changed while the script's memory is in place: an extension refuses to change them
+ * when a session is open or headers are sent, which the request's memory would say. So the script's
+ * memory has the request's values as long as it is kept, and gets its own back when these are
+ * undone while it is in place again. */
+void own_state_enter(own_state *state)
+{
+    const int level = EG(error_reporting);
+
+    EG(error_reporting) = 0;
+    for (size_t i = REST; i-- > 0;) {
+        if (rest[i].enter) {
+            rest[i].enter(state);
+        }
+    }
+    own_memory_exchange(state->memory);
+    EG(error_reporting) = level;
+    if (zend_atomic_bool_load(&EG(timed_out))) {
+        zend_atomic_bool_store(&EG(vm_interrupt), true);
+    }
+}

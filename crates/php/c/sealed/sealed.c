@@ -1,0 +1,499 @@
+/* Sealed mode: boot once, serve every request from the same image.
+ *
+ *   zygote:   boot ──► warm-up requests ──► image_take ──► forks workers, for ever
+ *   worker:   image_adopt ──► roll back ──► [ wait ──► begin ──► request ──► end ──► put the world back ──► roll back ]
+ *
+ * A worker script's first tokamak_handle_request() is where the image is taken; when the script
+ * calls it again, the roll-back brings it back into that first call. Without a worker script the
+ * front controller is run as in classic mode, inside a PHP request that began in the zygote.
+ * Whichever way a request ends (return, exit, fatal error, time limit), the next thing that happens
+ * to this process is a roll-back.
+ */
+#include <limits.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include "sealed/sealed.h"
+#include "classic.h"
+#include "image.h"
+#include "lifecycle.h"
+#include "request_cycle.h"
+#include "sealed/connections.h"
+#include "sealed/descriptors.h"
+#include "sealed/heap.h"
+#include "sealed/heap_dump.h"
+#include "sealed/outdated.h"
+#include "sealed/paths.h"
+#include "sealed/patterns.h"
+#include "sealed/process_state.h"
+#include "sealed/program_memory.h"
+#include "sealed/randomness.h"
+#include "sealed/semaphores.h"
+#include "sealed/shutdown.h"
+#include "sealed/sqlite.h"
+#include "sealed/warm_up.h"
+#include "session.h"
+#include "state.h"
+#include "syscall_cache.h"
+#include "variables.h"
+
+/* Most slots that a queue has. */
+enum { MOST_SLOTS = 1 << 16 };
+
+typedef struct {
+    uint32_t index, instance;
+    uint64_t served;
+    /* requests served at the next look at the invariants, and between the last two */
+    uint64_t check_at, check_every;
+    int has_learnt;
+    lasting_files files;
+    uint64_t slots[MOST_SLOTS / 64]; /* of the queue, a bit for each that was used */
+    /* a part for each file that keeps something, see `parts` */
+    _Alignas(max_align_t) char rest[];
+} lasting;
+
+enum { PROCESS_STATE, SEMAPHORES, DESCRIPTORS, CONNECTIONS, PATTERNS, PATHS, PARTS };
+
+typedef size_t (*size_of_part)(void);
+
+static const size_of_part parts[PARTS] = {
+    [PROCESS_STATE] = process_state_size, [SEMAPHORES] = semaphores_size,
+    [DESCRIPTORS] = descriptors_size,     [CONNECTIONS] = connections_size,
+    [PATTERNS] = patterns_size,           [PATHS] = paths_size,
+};
+
+/* Where a part begins behind `rest`, or all of them end: any type may begin there. */
+static size_t begin_of(int part)
+{
+    enum { ALIGNMENT = _Alignof(max_align_t) };
+    size_t at = 0;
+
+    for (int i = 0; i < part; i++) {
+        at += (parts[i]() + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return at;
+}
+
+static const char session_doubt[] = "the session of a kept connection could not be reset";
+
+/* Requests between two looks at the invariants: soon at first, and again when one found something
+ * that libc had left. At most so many that what each leaves stays far below the 65530 mappings that
+ * a process may have. */
+enum { CHECK_SOON = 500, CHECK_LATE = 16000 };
+
+/* A worker learns from its first requests, this many, what several of them compile, and what most
+ * of them look up. After 5 it would have seen few of an application's pages; after 500 a worker
+ * that is replaced often would never learn. */
+enum { LEARNING_REQUESTS = 50 };
+
+static lasting *life;             /* kept memory; the same address in every process of the site */
+/* this process rolls back; in the image, because it is set before that is taken */
+static int is_worker;
+static int is_refused;            /* no image could be taken */
+static int backtrace_signal;
+static const char *script_path;   /* of the worker or boot script; NULL: neither */
+
+/* ---- the end of a request ---- */
+
+/* The answer to a connection's reset is read when memory is back, so that the peer works
+ * meanwhile. */
+static _Noreturn void roll_back(void)
+{
+    const char *doubt;
+
+    if (connections_reset() != 0) {
+        image_note_doubt(session_doubt);
+    }
+    semaphores_restore();
+    descriptors_restore(classic_called_c());
+    process_state_restore(classic_called_c());
+    if (classic_called_c()) {
+        life->check_at = life->served; /* of memory, when it has gone back */
+        if (!program_memory_is_whole()) {
+            image_note_doubt("a request that called C changed the program's memory");
+        }
+    }
+    doubt = image_doubt();
+    if (doubt) {
+        rust_leave(doubt);
+    }
+    image_roll_back();
+}
+
+int sealed_is_worker(void)
+{
+    return is_worker;
+}
+
+/* opcache takes the time from the request, which for it began at the boot: it would never look at a
+ * file again that it has seen once, and would not keep one that is younger than the image. */
+static zend_module_entry *opcache;
+
+void sealed_begin(void)
+{
+    if (is_worker && opcache) {
+        opcache->request_startup_func(opcache->type, opcache->module_number);
+    }
+}
+
+void sealed_end(void)
+{
+    shutdown_request();
+    patterns_note();
+    if (life->served <= LEARNING_REQUESTS) {
+        paths_note();
+    }
+    roll_back();
+}
+
+/* Worker scripts collect garbage after each request. Here the roll-back does, of all that was made,
+ * for nothing. */
+static int (*collect_cycles)(void);
+
+static int collect_before_the_end(void)
+{
+    return is_worker && serving->stage != STAGE_REQUEST ? 0 : collect_cycles();
+}
+
+/* ---- taking the image ---- */
+
+/* Objects of the boot are never freed, so that a request which replaces one (a request stack, the
+ * warm-up's response) does not take apart what hangs from it, only for the roll-back to put it
+ * together again. Not those with a destructor: it runs when the request lets go of them, as
+ * everywhere. And only with_connections those that may hold one (PDO), which a request would
+ * close. */
+static void pin_objects(uint32_t first, int with_connections)
+{
+    const zend_objects_store *store = &EG(objects_store);
+
+    for (uint32_t i = first; i < store->top; i++) {
+        zend_object *object = store->object_buckets[i];
+        if (IS_OBJ_VALID(object) && !object->ce->destructor &&
+            object->handlers->dtor_obj == zend_objects_destroy_object &&
+            (with_connections || object->handlers->free_obj == zend_object_std_dtor)) {
+            GC_ADDREF(object);
+        }
+    }
+}
+
+/* The warm-up's superglobals, which each request replaces, become constants, as opcache's are: who
+ * replaces or copies one of those counts no references, and writes to no page of the image. */
+static void pin_superglobals(void)
+{
+    zval *global;
+
+    for (int i = 0; i < NUM_TRACK_VARS; i++) {
+        zval *superglobal = &PG(http_globals)[i];
+        if (!Z_REFCOUNTED_P(superglobal)) {
+            continue;
+        }
+        Z_ADDREF_P(superglobal); /* who already has it goes on counting */
+        GC_ADD_FLAGS(Z_ARR_P(superglobal), GC_IMMUTABLE | GC_NOT_COLLECTABLE);
+        ZEND_HASH_FOREACH_VAL(&EG(symbol_table), global) {
+            if (Z_TYPE_P(global) == IS_ARRAY && Z_ARR_P(global) == Z_ARR_P(superglobal)) {
+                Z_TYPE_INFO_P(global) = IS_ARRAY;
+            }
+        } ZEND_HASH_FOREACH_END();
+        Z_TYPE_INFO_P(superglobal) = IS_ARRAY;
+    }
+}
+
+static void prepare(void)
+{
+    zend_objects_store *store = &EG(objects_store);
+
+    zend_unset_timeout();
+    request_settle_output(); /* or each request would print what the boot has left in a buffer */
+    gc_enable(gc_enabled());
+    zend_gc_collect_cycles();
+    variables_learn();
+    /* whose connections are closed below: requests must not find them */
+    zend_hash_clean(&EG(persistent_list));
+    descriptors_close_sockets();
+    shutdown_learn_writers();
+    shutdown_flush_streams();
+    outdated_learn_files();
+    shutdown_draw_line();
+    pin_objects(1, 0);
+    sqlite_learn(1);
+    pin_superglobals();
+    if (store->size < store->top + 4096) {
+        store->size = store->top + 4096;
+        store->object_buckets =
+            erealloc(store->object_buckets, store->size * sizeof(zend_object *));
+    }
+    randomness_forget();
+    opcache = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
+    if (opcache && !opcache->request_startup_func) {
+        opcache = NULL;
+    }
+    lifecycle_settle_signals(backtrace_signal);
+    collect_cycles = gc_collect_cycles;
+    gc_collect_cycles = collect_before_the_end;
+    syscall_cache_seal();
+    if (opcache && opcache->post_deactivate_func) {
+        /* Requests of the boot have ended. Otherwise each request would find opcache's account of
+         * its user still open: a system call and a message that nobody logs. */
+        opcache->post_deactivate_func();
+    }
+    process_state_learn(life->rest + begin_of(PROCESS_STATE));
+    semaphores_learn(life->rest + begin_of(SEMAPHORES));
+    descriptors_learn(life->rest + begin_of(DESCRIPTORS), script_path);
+    connections_learn(life->rest + begin_of(CONNECTIONS));
+    patterns_begin(life->rest + begin_of(PATTERNS));
+    paths_begin(life->rest + begin_of(PATHS));
+    heap_plug();
+    shim.lasting = &life->files;
+    is_worker = 1;
+}
+
+static void check_image(uint64_t strays)
+{
+    image_stats after;
+
+    image_check(0);
+    descriptors_check();
+    /* Not at the first look: where every request has thousands of files open, each would get a
+     * worker of its own. */
+    if (life->check_every > 0 && descriptors_table_has_grown()) {
+        image_note_doubt("a request had thousands of files open, for which the kernel made room");
+    }
+    image_get_stats(&after);
+    if (after.strays != strays || life->check_every < CHECK_SOON) {
+        life->check_every = CHECK_SOON;
+    } else if (life->check_every < CHECK_LATE) {
+        life->check_every *= 2;
+    }
+    life->check_at = life->served + life->check_every;
+}
+
+/* Opens the connections that the boot wants kept. What that did to memory becomes this worker's own
+ * part of the image, or is undone. */
+static void keep_connections(void)
+{
+    uint32_t objects;
+    int first;
+
+    if (!connections_are_wanted()) {
+        return;
+    }
+    if (connections_open()) {
+        collect_cycles();
+        objects = shutdown_draw_line();
+        pin_objects(objects, 1);
+        sqlite_learn(objects);
+        randomness_forget();
+        heap_plug();
+        first = descriptors_keep(0);
+        if (image_extend() == 0) {
+            connections_keep();
+        } else {
+            descriptors_keep(first);
+            connections_forget();
+        }
+    }
+    roll_back();
+}
+
+static const shim_request *go_without_image(const char *reason)
+{
+    is_refused = 1;
+    close(rust_fork_workers(reason).page_map);
+    shim.is_copy = shim.sealed = 0;
+    syscall_cache_begin_worker();
+    return shim.worker_script ? rust_next() : NULL;
+}
+
+/* In a process just forked. Rust has returned: no frame of it is among those that the roll-back
+ * leaves behind. */
+static _Noreturn void begin_worker(shim_seat seat)
+{
+    if (syscall_cache_begin_worker() != 0 || image_adopt(seat.page_map) != 0) {
+        rust_fail("the image could not be made this worker's own");
+    }
+    *life = (lasting){.index = seat.index, .instance = seat.instance, .check_at = 1};
+    descriptors_begin();
+    process_state_begin();
+    image_roll_back();
+}
+
+int shim_is_new_slot(uint32_t slot)
+{
+    uint64_t bit = 1ull << slot % 64;
+
+    if (!is_worker || slot >= MOST_SLOTS || life->slots[slot / 64] & bit) {
+        return 0;
+    }
+    life->slots[slot / 64] |= bit;
+    return 1;
+}
+
+/* An image is extended once only, and connections come first. Not for the seal report, which looks
+ * for whatever differs from request to request. */
+static void learn(void)
+{
+    if (life->has_learnt || life->served < LEARNING_REQUESTS || connections_are_asked_for() ||
+        shim.config->report) {
+        return;
+    }
+    life->has_learnt = 1;
+    if (patterns_compile() + paths_learn() > 0) {
+        heap_give_back(); /* what compiling took: the image's own chunks are full, and stay so */
+        image_extend();   /* on failure without them, or with a doubt */
+    }
+    roll_back();
+}
+
+static void look_at_paths(void)
+{
+    if (!paths_are_due()) {
+        return;
+    }
+    if (!paths_hold()) {
+        rust_leave("a path that most requests use leads elsewhere now");
+    }
+    roll_back();
+}
+
+/* What the boot has open or holds that no image can hold; NULL: nothing. */
+static const char *find_refusal(void)
+{
+    const char *refusal = descriptors_refusal();
+
+    return refusal ? refusal : semaphores_refusal();
+}
+
+/* Request after request comes out of here, each with the memory of the first. NULL: there is no
+ * image. */
+static const shim_request *take_and_wait(void)
+{
+    const shim_request *request;
+    const char *refusal;
+    image_stats stats;
+
+    if (randomness_culprit()) {
+        return go_without_image(randomness_culprit());
+    }
+    prepare();
+    if (classic_may_call_c()) {
+        program_memory_learn();
+    }
+    refusal = find_refusal();
+    switch (refusal ? IMAGE_REFUSED : image_take()) {
+    case IMAGE_TAKEN:
+        is_worker = 0;
+        begin_worker(rust_fork_workers(NULL));
+    case IMAGE_REFUSED:
+        is_worker = 0;
+        return go_without_image(refusal ? refusal : image_reason());
+    case IMAGE_RESTORED:
+        break;
+    }
+    image_get_stats(&stats);
+    if (life->served >= life->check_at) {
+        check_image(stats.strays);
+        if (image_doubt()) {
+            rust_leave(image_doubt());
+        }
+    }
+    rust_resume(life->index, life->instance, life->served, stats.last_ns,
+                (uint32_t)stats.hot_pages);
+    if (connections_await() != 0) {
+        rust_leave(session_doubt);
+    }
+    keep_connections();
+    learn();
+    look_at_paths();
+    request = rust_next();
+    if (!request) {
+        rust_leave(NULL);
+    }
+    if (heap_dump_answered(request)) {
+        roll_back();
+    }
+    life->served++;
+    paths_forget_due(); /* it may have waited for long */
+    return request;
+}
+
+const shim_request *sealed_next(void)
+{
+    const shim_request *request;
+
+    if (is_refused) {
+        return heap_dump_next();
+    }
+    request = rust_warm();
+    return request ? request : take_and_wait();
+}
+
+/* ---- without a worker script ---- */
+
+static void serve_scripts(void)
+{
+    const shim_request *request;
+
+    /* The boot's own shutdown functions belong to no request, and the boot never ends. */
+    BG(user_shutdown_function_names) = NULL;
+    session_end();
+    warm_up_scripts();
+    if (shim.config->root) {
+        char directory[PATH_MAX];
+        int len = snprintf(directory, sizeof(directory), "%s/", shim.config->root);
+        syscall_cache_enter_directory_of(directory, len < PATH_MAX ? (size_t)len : 0);
+    }
+    request = take_and_wait();
+    if (!request) {
+        return;
+    }
+    zend_first_try {
+        request_begin(request);
+        lifecycle_run(request);
+    } zend_end_try();
+    sealed_end();
+}
+
+shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, int page_map)
+{
+    volatile int ended = 0;
+
+    backtrace_signal = signal_number;
+    script_path = script;
+
+    life = image_open(sizeof(lasting) + begin_of(PARTS), page_map);
+    if (!life) {
+        return SHIM_NEVER_LOOPED;
+    }
+    descriptors_add_own(page_map);
+    image_reuse_for((const void *)_emalloc);
+    shutdown_learn_modules();
+    classic_notice_calls();
+    shim.sealed = 1;
+    if (script && !is_boot) {
+        return shim_run_script(script);
+    }
+    serving->request = NULL;
+    serving->stage = STAGE_BOOT;
+    zend_first_try {
+        SG(server_context) = NULL;
+        SG(request_info).path_translated = (char *)script;
+        SG(request_info).no_headers = 1;
+        SG(sapi_headers).http_response_code = 200;
+        if (php_request_startup() == SUCCESS) {
+            SG(request_info).no_headers = 1;
+            if (script) {
+                lifecycle_execute(script, strlen(script));
+            }
+            ended = !CG(unclean_shutdown) && EG(exit_status) != 255;
+        }
+    } zend_end_try();
+    if (ended) {
+        serve_scripts();
+    }
+    zend_first_try {
+        php_request_shutdown(NULL);
+    } zend_end_try();
+    serving->stage = STAGE_OUTSIDE;
+    shim.sealed = 0;
+    return is_refused ? SHIM_LEFT : SHIM_NEVER_LOOPED;
+}

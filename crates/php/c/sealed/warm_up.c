@@ -1,0 +1,80 @@
+/* Requests that are served before the image is taken. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sealed/warm_up.h"
+#include "lifecycle.h"
+#include "request_cycle.h"
+#include "sealed/patterns.h"
+#include "sealed/sealed.h"
+#include "sealed/shutdown.h"
+#include "state.h"
+
+/* One that sets a cookie is seen by its answer. */
+void warm_up_look_at_session(void)
+{
+    const shim_text *uri;
+    char line[600];
+    int len;
+
+    if (!shim.sealed || sealed_is_worker() || !serving->request || !PS(id) || PS(use_cookies)) {
+        return;
+    }
+    uri = &serving->request->field[SHIM_URI];
+    len = snprintf(line, sizeof(line),
+                   "warm-up request %.*s has opened a session: what its page keeps in memory is in "
+                   "the image, the same for "
+                   "every visitor; take a page for `warm` that opens none",
+                   (int)(uri->len < 300 ? uri->len : 300), uri->at);
+    rust_log(SHIM_WARN, line, (size_t)len);
+}
+
+static void say_that_one_died(const shim_request *request, int number)
+{
+    const shim_text *uri = &request->field[SHIM_URI];
+    char line[512];
+    int len = snprintf(line, sizeof(line), "warm-up request %.*s died: signal %d",
+                       (int)(uri->len < 300 ? uri->len : 300), uri->at, number);
+
+    rust_log(SHIM_WARN, line, (size_t)len);
+}
+
+/* Each request's script in a copy of this process: its memory is gone afterwards, what it left in
+ * opcache and in files that the application caches is there. So are its regular expressions, which
+ * would otherwise be compiled at each request. */
+void warm_up_scripts(void)
+{
+    const shim_request *request;
+
+    while ((request = rust_warm())) {
+        int pipe_ends[2], status = 0;
+        pid_t child;
+        if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
+            return;
+        }
+        child = fork();
+        if (child == 0) {
+            shim.is_copy = 1; /* what it prints goes nowhere */
+            shutdown_draw_line();
+            zend_first_try {
+                request_begin(request);
+                lifecycle_run(request);
+            } zend_end_try();
+            patterns_tell(pipe_ends[1]);
+            shutdown_request();
+            _exit(0);
+        }
+        close(pipe_ends[1]);
+        zend_first_try {
+            patterns_learn(pipe_ends[0]);
+        } zend_end_try();
+        close(pipe_ends[0]);
+        while (child > 0 && waitpid(child, &status, 0) == -1 && errno == EINTR) {
+        }
+        if (WIFSIGNALED(status)) {
+            say_that_one_died(request, WTERMSIG(status));
+        }
+    }
+}

@@ -1,0 +1,29 @@
+/* What wire.c and the protocols share. Each server's own reset leaves something; what that is, and
+ * what puts it back, say the comments above each protocol's statements. */
+#ifndef TOKAMAK_WIRE_KINDS_H
+#define TOKAMAK_WIRE_KINDS_H
+
+#include "wire/wire.h"
+
+typedef struct wire_kind {
+    /* The client's first bytes: 1, they are of this protocol; -1, they may be followed by some that
+     * are. */
+    int (*begins)(wire *w, const unsigned char *at, size_t len);
+    /* before the client has said anything; may be NULL */
+    void (*received)(wire *w, const unsigned char *at, size_t len);
+    void (*sent)(wire *w, const unsigned char *at, size_t len);
+    void (*ask)(wire *w); /* see wire_question() */
+    void (*settle)(wire *w);
+    long (*answer)(wire *w, const unsigned char *at, size_t len, unsigned *answered);
+} wire_kind;
+
+extern const wire_kind wire_mysql, wire_postgresql, wire_redis;
+
+void wire_refuse(wire *w, const char *why);
+void wire_say(wire *w, wire_text *text, const void *at, size_t len);
+/* What settled the session when it was opened, once more. */
+void wire_say_opening(wire *w);
+/* Whether a statement begins with this word, in capitals or not. */
+int wire_begins_with(const unsigned char *at, size_t len, const char *word);
+
+#endif
