@@ -3,14 +3,21 @@
 //! of Rust.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries
+        .map(|entry| entry.unwrap().path())
+        .flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] })
+        .collect()
+}
 
 #[test]
 fn what_rust_calls_does_not_roll_memory_back() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
     let mut seen = 0;
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for path in files_below(&folder) {
         let text = fs::read_to_string(&path).unwrap();
         // A definition begins in the first column, and its body ends with a brace there.
         for definition in text.split("\n}\n") {
