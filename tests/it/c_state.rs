@@ -33,7 +33,8 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("encodings.c", "base real_regex_encoding regex_has_changed"),
     ("environment.c", "import_of_php learned"),
     ("extend.c", "too_many_ranges"),
-    ("fibers.c", "collect_cycles fibers is_of_php serve_function"),
+    ("fibers.c", "fibers is_of_php serve_function"),
+    ("fibers_parking.c", "collect_cycles parking"),
     (
         "filter_input.c",
         "filter_var filter_var_array real_filter_has_var real_filter_input \

@@ -19,7 +19,6 @@
  *
  * No frame of Rust is on a stack that is switched away from: what Rust does, it has returned from.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include <Zend/zend_fibers.h>
@@ -27,32 +26,20 @@
 
 #include "async/fibers.h"
 #include "async/child_fibers.h"
-#include "async/in_use.h"
+#include "async/fibers_parking.h"
 #include "async/kinds.h"
 #include "async/long_turns.h"
-#include "async/mid_call.h"
 #include "async/own_state.h"
-
-typedef struct parked parked;
 
 typedef struct request_fiber {
     request_state state; /* the first, so that `serving` leads here */
     own_state *own;
     bool is_under_way; /* it has state of its own */
-    bool is_held;      /* nobody may be let in between */
     zval object;       /* undefined: none yet */
     zend_fiber_context *context;
-    parked *waits; /* of all its contexts */
-    fibers_part handler;
     struct request_fiber *next_free;
     struct request_fiber *older, *newer; /* of those under way */
 } request_fiber;
-
-/* On the stack of a context that waits. */
-struct parked {
-    reactor_wait *wait;
-    parked *next, **before;
-};
 
 static struct {
     request_fiber *all, *free, *oldest, *newest;
@@ -65,25 +52,11 @@ static struct {
     request_state *of_script;
     request_fiber *starting;
     uint32_t seed;
-    int slot, part_slot; /* of contexts */
-    bool is_collecting;
+    int slot; /* of contexts */
 } fibers;
 
 /* Libraries have threads, and these call libc too. */
 static _Thread_local bool is_of_php;
-
-static int (*collect_cycles)(void);
-
-static int collect(void)
-{
-    const bool before = fibers.is_collecting;
-    int count;
-
-    fibers.is_collecting = true;
-    count = collect_cycles();
-    fibers.is_collecting = before;
-    return count;
-}
 
 /* ---- whose turn it is ---- */
 
@@ -94,8 +67,7 @@ static request_fiber *current(void)
 
 static void on_init(zend_fiber_context *made)
 {
-    made->reserved[fibers.part_slot] =
-        fibers.starting ? NULL : EG(current_fiber_context)->reserved[fibers.part_slot];
+    fibers_inherit_part(made, fibers.starting);
     made->reserved[fibers.slot] =
         fibers.starting ? fibers.starting : EG(current_fiber_context)->reserved[fibers.slot];
     fibers.starting = NULL;
@@ -125,14 +97,6 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
     }
 }
 
-static zend_fiber_transfer switch_to(zend_fiber_context *to)
-{
-    zend_fiber_transfer transfer = {.context = to, .value.u1.type_info = IS_NULL};
-
-    zend_fiber_switch_context(&transfer);
-    return transfer;
-}
-
 /* ---- who is under way ---- */
 
 static void enter(request_fiber *f)
@@ -160,28 +124,18 @@ static void leave(request_fiber *f)
 static void serve_one(request_fiber *f, const shim_request *request, zend_execute_data *frame)
 {
     volatile bool whole = false;
-    int blocks = 0;
 
-    f->is_held = true;
+    f->state.is_held = true;
     f->is_under_way = true;
     own_state_begin(f->own);
-    f->is_held = false;
+    f->state.is_held = false;
     zend_try {
         whole = fibers.handlers->serve(request);
     } zend_end_try();
     EG(current_execute_data) = frame;
-    f->is_held = true;
+    f->state.is_held = true;
     if (!whole) {
-        /* A jump out of a destructor leaves this. */
-        for (; zend_fiber_switch_blocked() && blocks < 1000; blocks++) {
-            zend_fiber_switch_unblock();
-        }
-        /* So does one out of an autoloader, or out of the collection of cycles. Nobody else is in
-         * one: nobody waits there. */
-        if (EG(in_autoload)) {
-            zend_hash_clean(EG(in_autoload));
-        }
-        fibers.is_collecting = false;
+        fibers_forget_jump();
     }
     zend_try {
         own_state_end(f->own);
@@ -190,9 +144,9 @@ static void serve_one(request_fiber *f, const shim_request *request, zend_execut
         /* Of a destructor that ran as the last of its state went; no request is left for it. */
         zend_clear_exception();
     }
-    if (f->handler.breaks_next) {
-        OBJ_RELEASE(f->handler.breaks_next);
-        f->handler.breaks_next = NULL;
+    if (f->state.handler.breaks_next) {
+        OBJ_RELEASE(f->state.handler.breaks_next);
+        f->state.handler.breaks_next = NULL;
     }
     f->state.request = NULL;
     f->is_under_way = false;
@@ -222,7 +176,7 @@ static ZEND_NAMED_FUNCTION(serve)
 
 bool fibers_await_work(void)
 {
-    zend_fiber_transfer transfer = switch_to(EG(main_fiber_context));
+    zend_fiber_transfer transfer = fibers_switch_to(EG(main_fiber_context));
 
     if (transfer.flags & ZEND_FIBER_TRANSFER_FLAG_ERROR) {
         zend_throw_exception_internal(Z_OBJ(transfer.value));
@@ -278,7 +232,7 @@ void fibers_enter_new(zval *object, zend_internal_function *function, request_st
 /* A value that a Fiber suspends itself with is for the caller of resume(); the loop drops it. */
 static void go_to(zend_fiber_context *context)
 {
-    zend_fiber_transfer transfer = switch_to(context);
+    zend_fiber_transfer transfer = fibers_switch_to(context);
 
     zval_ptr_dtor(&transfer.value);
 }
@@ -346,7 +300,7 @@ static void mind_suspended(void)
 bool fibers_all_suspended(void)
 {
     for (request_fiber *f = fibers.oldest; f; f = f->newer) {
-        if (!is_suspended(f) || f->waits) {
+        if (!is_suspended(f) || f->state.waits) {
             return false;
         }
     }
@@ -365,7 +319,7 @@ void fibers_start(const shim_request *request)
 
     fibers.free = f->next_free;
     f->state = (request_state){.stage = STAGE_BOOT, .request = request, .own = f->own,
-                               .due = request->due};
+                               .due = request->due, .waits = f->state.waits};
     enter(f);
     if (can_serve_again(f)) {
         go_to(f->context);
@@ -411,11 +365,9 @@ size_t fibers_count(void)
 void fibers_watch(void)
 {
     fibers.slot = zend_get_resource_handle("tokamak");
-    fibers.part_slot = zend_get_resource_handle("tokamak part");
+    fibers_watch_parking();
     zend_observer_fiber_init_register(on_init);
     zend_observer_fiber_switch_register(on_switch);
-    collect_cycles = gc_collect_cycles;
-    gc_collect_cycles = collect;
 }
 
 bool fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers)
@@ -427,6 +379,7 @@ bool fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers)
     fibers.most = most;
     fibers.seed = seed;
     fibers.handlers = handlers;
+    fibers_begin_parking(handlers->throw_cancelled);
     fibers.of_script = serving;
     fibers.free = NULL;
     own_state_learn();
@@ -461,160 +414,23 @@ void fibers_end(void)
     fibers.all = NULL;
 }
 
-/* ---- waiting ---- */
+/* ---- for others ---- */
 
 bool fibers_in_request(void)
 {
     return is_of_php && !shim.is_copy && current();
 }
 
-bool fibers_may_park(void)
-{
-    return fibers_in_request() && !current()->is_held && !fibers.is_collecting &&
-           (!EG(exception) || serving->is_breaking) && !CG(in_compilation) && !OG(running) &&
-           !(OG(flags) & PHP_OUTPUT_LOCKED) &&
-           !(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)) > 0);
-}
-
-/* In the context whose wait was broken off. Without a frame nothing can be thrown: the end of a
- * response has none. */
-static bool break_off(zend_object *exception)
-{
-    serving->is_breaking = true;
-    if (exception && EG(current_execute_data)) {
-        zend_throw_exception_internal(exception);
-    } else if (exception) {
-        OBJ_RELEASE(exception);
-    } else if (!EG(exception) && EG(current_execute_data)) {
-        fibers.handlers->throw_cancelled();
-    }
-    errno = ECANCELED;
-    return false;
-}
-
-static fibers_part *part_of(request_fiber *f, const zend_fiber_context *context)
-{
-    fibers_part *part = context->reserved[fibers.part_slot];
-
-    return part ? part : &f->handler;
-}
-
-void fibers_be(fibers_part *part)
-{
-    EG(current_fiber_context)->reserved[fibers.part_slot] = part;
-}
-
-static void note_parked(request_fiber *f, parked *p)
-{
-    p->next = f->waits;
-    p->before = &f->waits;
-    if (p->next) {
-        p->next->before = &p->next;
-    }
-    f->waits = p;
-}
-
-static void forget_parked(parked *p)
-{
-    *p->before = p->next;
-    if (p->next) {
-        p->next->before = p->before;
-    }
-}
-
-bool fibers_park(reactor_wait *wait)
-{
-    const int error = errno;
-    request_fiber *f = current();
-    fibers_part *part = part_of(f, EG(current_fiber_context));
-    parked here = {.wait = wait};
-    mid_call call;
-    in_use_mark used;
-    int blocks = 0;
-
-    wait->ready = REACTOR_BROKEN;
-    if (EG(exception)) {
-        return break_off(NULL);
-    }
-    serving->is_breaking = false;
-    if (serving->breaks_next) {
-        serving->breaks_next = false;
-        return break_off(NULL);
-    }
-    if (part->breaks_next) {
-        zend_object *exception = part->breaks_next;
-        part->breaks_next = NULL;
-        return break_off(exception);
-    }
-    /* A count of the process: others may switch while this one waits in a destructor. */
-    for (; zend_fiber_switch_blocked(); blocks++) {
-        zend_fiber_switch_unblock();
-    }
-    wait->owner = EG(current_fiber_context);
-    serving->frames = EG(current_execute_data);
-    wait->reason = NULL;
-    note_parked(f, &here);
-    in_use_begin(&used, wait->fds, wait->count);
-    reactor_add(wait);
-    mid_call_leave(&call);
-    switch_to(EG(main_fiber_context));
-    mid_call_enter(&call);
-    forget_parked(&here);
-    in_use_end(&used);
-    for (; blocks > 0; blocks--) {
-        zend_fiber_switch_block();
-    }
-    if (wait->ready == REACTOR_BROKEN) {
-        return break_off(wait->reason);
-    }
-    errno = error;
-    return true;
-}
-
-void fibers_interrupt(reactor_wait *wait, zend_object *exception)
-{
-    if (wait->is_over) {
-        if (exception) {
-            OBJ_RELEASE(exception);
-        }
-        return;
-    }
-    wait->reason = exception;
-    reactor_break(wait);
-}
-
-void fibers_break_part(request_state *request, fibers_part *part, zend_object *exception)
-{
-    request_fiber *f = (request_fiber *)request;
-
-    part = part ? part : &f->handler;
-    for (parked *p = f->waits; p; p = p->next) {
-        if (!p->wait->is_over && part_of(f, p->wait->owner) == part) {
-            fibers_interrupt(p->wait, exception);
-            return;
-        }
-    }
-    if (part->breaks_next) {
-        OBJ_RELEASE(part->breaks_next);
-    }
-    part->breaks_next = exception;
-}
-
 void fibers_cancel(request_state *request)
 {
     request_fiber *f = (request_fiber *)request;
-    bool is_told = false;
 
-    if (!f->waits && is_suspended(f)) {
+    if (!f->state.waits && is_suspended(f)) {
         throw_into(f, fibers.handlers->throw_cancelled);
         mind_suspended();
         return;
     }
-    for (parked *p = f->waits; p; p = p->next) {
-        is_told |= !p->wait->is_over;
-        fibers_interrupt(p->wait, NULL);
-    }
-    request->breaks_next = !is_told;
+    fibers_break_request(request);
 }
 
 request_state *fibers_newer(const request_state *request)

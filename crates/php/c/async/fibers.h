@@ -4,7 +4,7 @@
 
 #include <Zend/zend_fibers.h>
 
-#include "async/reactor.h"
+#include "async/fibers_parking.h"
 #include "state.h"
 
 typedef struct {
@@ -38,24 +38,6 @@ bool fibers_await_work(void);
 
 /* Whether what runs now is of a request. Also asked on other threads. */
 bool fibers_in_request(void);
-/* Whether what runs now can wait while others run. Also asked on other threads. */
-bool fibers_may_park(void);
-/* Lets others run until the wait is over, and keeps errno. False: the wait was broken off, errno is
- * ECANCELED, and an exception is on its way. Further waits of the same call are broken off at
- * once. */
-bool fibers_park(reactor_wait *wait);
-/* Breaks a wait off: the context that waits gets this exception, and this function the reference to
- * it. NULL: the one of its request. */
-void fibers_interrupt(reactor_wait *wait, zend_object *exception);
-/* Who within a request: its handler (NULL), or a coroutine. The application's own Fibers belong to
- * the code that has made them. */
-typedef struct {
-    zend_object *breaks_next; /* its next wait is broken off by this; NULL: it is not */
-} fibers_part;
-/* The Fiber that runs is this part of its request from now on. */
-void fibers_be(fibers_part *part);
-/* Breaks off what the part waits for, or else its next wait. Takes the reference. */
-void fibers_break_part(request_state *request, fibers_part *part, zend_object *exception);
 /* In the loop: breaks off what a request waits for, or else its next wait. It runs, if it has
  * suspended its Fiber. */
 void fibers_cancel(request_state *request);
