@@ -1,6 +1,6 @@
 """What a request costs, counted and not timed, against the figures that the repository keeps.
 
-Instructions are counted by callgrind: for five ways of answering, in the front and in the PHP
+Instructions are counted by callgrind: for seven ways of answering, in the front and in the PHP
 process. Sealed mode cannot run under valgrind, so its pages, system calls and context switches are
 counted. One client asks, one request after the other, so a count does not depend on how fast the
 machine is or what else it does.
@@ -69,6 +69,7 @@ workers = 1
 manager = "static"
 """
 WORKER = f'worker = "site/worker.php"\n{PHP}'
+WAITING = f'worker = "site/waiting.php"\n{PHP}'
 INI = """\
 zend_extension = opcache
 variables_order = EGPCS
@@ -101,6 +102,8 @@ WAYS = [
     Way("cached", "/", f'mode = "classic"\ncache = true\n{PHP}', sites.is_kept_page),
     Way("classic", SCRIPT, f'mode = "classic"\n{PHP}', tells_the_request, php=True),
     Way("worker", SCRIPT, f'mode = "worker"\n{WORKER}', tells_the_request, php=True),
+    Way("async", SCRIPT, f'mode = "async"\n{WORKER}', tells_the_request, php=True),
+    Way("waiting", SCRIPT, f'mode = "async"\n{WAITING}', tells_the_request, php=True),
 ]
 SEALED = Way("sealed", SCRIPT, f'mode = "sealed"\n{WORKER}', tells_the_request, php=True)
 
