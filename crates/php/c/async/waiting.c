@@ -75,7 +75,7 @@ void waiting_take_turns(void)
 }
 
 /* Descriptors that have nothing to read as far as is known: a question was sent there and its
- * answer takes its time, or somebody has just tried. They are not asked again before they are
+ * answer takes its time, or somebody has just looked. They are not asked again before they are
  * waited for. */
 static uint64_t empty[FD_SETSIZE / 64];
 
@@ -86,24 +86,39 @@ void waiting_note_empty(int fd)
     }
 }
 
-static bool take_empty(int fd)
+static bool take_empty(struct pollfd *fd)
 {
-    const uint64_t bit = UINT64_C(1) << (unsigned)fd % 64;
+    const uint64_t bit = UINT64_C(1) << (unsigned)fd->fd % 64;
 
-    if (fd < 0 || fd >= FD_SETSIZE || !(empty[fd / 64] & bit)) {
+    if (fd->fd < 0 || fd->fd >= FD_SETSIZE || (fd->events & POLLOUT) ||
+        !(empty[fd->fd / 64] & bit)) {
         return false;
     }
-    empty[fd / 64] &= ~bit;
+    empty[fd->fd / 64] &= ~bit;
+    fd->revents = 0;
     return true;
 }
 
-/* As poll() without patience; but a wait for an answer begins with waiting. */
+/* As poll() without patience; but a wait for answers begins with waiting. */
 static int ready_now(struct pollfd *fds, nfds_t count)
 {
-    if (count == 1 && take_empty(fds->fd) && !(fds->events & POLLOUT)) {
-        return 0;
+    nfds_t known = 0;
+
+    while (known < count && take_empty(&fds[known])) {
+        known++;
     }
-    return (int)syscall(SYS_poll, fds, count, 0);
+    return count > 0 && known == count ? 0 : (int)syscall(SYS_poll, fds, count, 0);
+}
+
+/* Who has nothing ready now, mostly waits for the same next. */
+static int look_once(struct pollfd *fds, nfds_t count)
+{
+    const int ready = (int)syscall(SYS_poll, fds, count, 0);
+
+    for (nfds_t i = 0; i < count && ready == 0; i++) {
+        waiting_note_empty(fds[i].fd);
+    }
+    return ready;
 }
 
 static int await(struct pollfd *fds, nfds_t count, uint64_t deadline)
@@ -181,10 +196,11 @@ static uint64_t after_time(const struct timespec *patience)
 
 int waiting_poll(struct pollfd *fds, nfds_t count, int milliseconds)
 {
-    if (milliseconds == 0 || !fibers_may_park()) {
+    if (!fibers_may_park()) {
         return WAITING_HELD((int)syscall(SYS_poll, fds, count, milliseconds));
     }
-    return await_answer(fds, count, after_milliseconds(milliseconds));
+    return milliseconds == 0 ? look_once(fds, count)
+                             : await_answer(fds, count, after_milliseconds(milliseconds));
 }
 
 int waiting_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *patience,
