@@ -127,7 +127,7 @@ static void serve_one(request_fiber *f, const shim_request *request, zend_execut
 
     f->state.is_held = true;
     f->is_under_way = true;
-    own_state_begin(f->own);
+    own_state_begin();
     f->state.is_held = false;
     zend_try {
         whole = fibers.handlers->serve(request);
@@ -382,7 +382,9 @@ bool fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers)
     fibers_begin_parking(handlers->throw_cancelled);
     fibers.of_script = serving;
     fibers.free = NULL;
-    own_state_learn();
+    if (!own_state_learn()) {
+        return false;
+    }
     serve_function.function_name = zend_string_init("tokamak_handle_request",
                                                     strlen("tokamak_handle_request"), 0);
     for (size_t i = most; i-- > 0;) {

@@ -1,11 +1,12 @@
 /* Memory of the engine and of extensions that each request of async mode has of its own.
  *
- * A row of the table is exchanged: while a request runs, its values are in place and the script's
- * are kept; while it does not run, the other way round. A request begins with the script's values,
- * of which `begin` makes its own copy where they are more than numbers, and `end` frees what it
- * leaves.
+ * The rows of the table are either those of one request, which runs, or the script's, in between.
+ * A request begins with the script's values, of which `begin` makes its own copy where they are
+ * more than numbers, and `end` frees what it leaves.
  *
- * The script's values do not change while its loop runs: no code of the script does.
+ * Each request pays for all rows, so what is done to them is written out by the preprocessor, row
+ * by row: to the compiler their places and sizes are constants, and most are copied by two
+ * instructions.
  */
 #include <stdlib.h>
 
@@ -15,9 +16,20 @@
 
 /* ---- how a request begins with a value, and what becomes of it ---- */
 
-void own_row_clear(void *at, size_t size)
+/* It begins with the script's; and there is nothing to free. */
+static inline void nothing(void *at, size_t size)
+{
+    (void)at, (void)size;
+}
+
+static inline void clear(void *at, size_t size)
 {
     memset(at, 0, size);
+}
+
+void own_row_clear(void *at, size_t size)
+{
+    clear(at, size);
 }
 
 static void begin_values(void *at, size_t size)
@@ -165,79 +177,74 @@ static void end_context(void *at, size_t size)
     }
 }
 
-#define ROW(place, begin, end) {#place, &place, sizeof(place), begin, end}
-
-static const own_row memory[] = {
-    ROW(output_globals, begin_output, end_output),
-
-    ROW(SG(server_context), NULL, NULL),
-    ROW(SG(request_info), NULL, NULL),
-    ROW(SG(sapi_headers), NULL, NULL),
-    ROW(SG(read_post_bytes), NULL, NULL),
-    ROW(SG(post_read), NULL, NULL),
-    ROW(SG(headers_sent), NULL, NULL),
-    ROW(SG(rfc1867_uploaded_files), NULL, NULL),
-    ROW(SG(sapi_started), NULL, NULL),
-    ROW(SG(global_request_time), NULL, NULL),
-    ROW(SG(callback_func), begin_values, end_values),
-    ROW(SG(fci_cache), own_row_clear, NULL),
-
-    ROW(PG(tick_functions), begin_list, end_list),
-    ROW(PG(http_globals), begin_values, end_values),
-    ROW(PG(connection_status), own_row_clear, NULL),
-    ROW(PG(header_is_being_sent), own_row_clear, NULL),
-    ROW(PG(modules_activated), NULL, NULL),
-    ROW(PG(during_request_startup), NULL, NULL),
-    ROW(PG(in_user_include), own_row_clear, NULL),
-    ROW(PG(in_error_log), own_row_clear, NULL),
-    ROW(PG(last_error_type), own_row_clear, NULL),
-    ROW(PG(last_error_lineno), own_row_clear, NULL),
-    ROW(PG(last_error_message), own_row_clear, end_text),
-    ROW(PG(last_error_file), own_row_clear, end_text),
-
-    ROW(EG(user_error_handler), begin_copies, end_values),
-    ROW(EG(user_error_handler_error_reporting), NULL, NULL),
-    ROW(EG(user_error_handlers), begin_handlers, end_handlers),
-    ROW(EG(user_error_handlers_error_reporting), begin_levels, end_levels),
-    ROW(EG(user_exception_handler), begin_copies, end_values),
-    ROW(EG(user_exception_handlers), begin_handlers, end_handlers),
-    ROW(EG(error_handling), own_row_clear, NULL),
-    ROW(EG(exception_class), own_row_clear, NULL),
-    ROW(EG(exit_status), own_row_clear, NULL),
-    ROW(EG(flags), NULL, NULL),
-    ROW(EG(fake_scope), own_row_clear, NULL),
-    ROW(EG(ticks_count), own_row_clear, NULL),
-    ROW(EG(filename_override), NULL, NULL),
-    ROW(EG(lineno_override), NULL, NULL),
-    ROW(EG(timed_out), own_row_clear, NULL),
-    ROW(CG(unclean_shutdown), own_row_clear, NULL),
-
-    ROW(BG(user_shutdown_function_names), own_row_clear, NULL),
-    ROW(BG(strtok_string), own_row_clear, end_text),
-    ROW(BG(strtok_last), own_row_clear, NULL),
-    ROW(BG(strtok_len), own_row_clear, NULL),
-    ROW(BG(user_compare_fci), own_row_clear, NULL),
-    ROW(BG(user_compare_fci_cache), own_row_clear, NULL),
-    ROW(BG(user_tick_functions), own_row_clear, end_ticks),
-    ROW(BG(serialize_lock), own_row_clear, NULL),
-    ROW(BG(serialize), own_row_clear, NULL),
-    ROW(BG(unserialize), own_row_clear, NULL),
-    ROW(BG(url_adapt_session_ex), NULL, NULL),
-    ROW(BG(url_adapt_output_ex), NULL, NULL),
-
-    ROW(FG(default_context), own_row_clear, end_context),
-    ROW(FG(user_stream_current_filename), own_row_clear, NULL),
-    ROW(FG(wrapper_errors), own_row_clear, end_table),
-
-    ROW(JSON_G(error_code), own_row_clear, NULL),
-    ROW(PCRE_G(error_code), own_row_clear, NULL),
-
-    ROW(ps_globals, begin_session, end_session),
-
-    COMPAT_OWN_ROWS(ROW)
-};
-
-enum { MEMORY_ROWS = sizeof(memory) / sizeof(*memory) };
+/* The output is the last: what ends before it may still print. */
+#define ROWS(ROW)                                                                               \
+    ROW(SG(server_context), nothing, nothing)                                                   \
+    ROW(SG(request_info), nothing, nothing)                                                     \
+    ROW(SG(sapi_headers), nothing, nothing)                                                     \
+    ROW(SG(read_post_bytes), nothing, nothing)                                                  \
+    ROW(SG(post_read), nothing, nothing)                                                        \
+    ROW(SG(headers_sent), nothing, nothing)                                                     \
+    ROW(SG(rfc1867_uploaded_files), nothing, nothing)                                           \
+    ROW(SG(sapi_started), nothing, nothing)                                                     \
+    ROW(SG(global_request_time), nothing, nothing)                                              \
+    ROW(SG(callback_func), begin_values, end_values)                                            \
+    ROW(SG(fci_cache), clear, nothing)                                                          \
+                                                                                                \
+    ROW(PG(tick_functions), begin_list, end_list)                                               \
+    ROW(PG(http_globals), begin_values, end_values)                                             \
+    ROW(PG(connection_status), clear, nothing)                                                  \
+    ROW(PG(header_is_being_sent), clear, nothing)                                               \
+    ROW(PG(modules_activated), nothing, nothing)                                                \
+    ROW(PG(during_request_startup), nothing, nothing)                                           \
+    ROW(PG(in_user_include), clear, nothing)                                                    \
+    ROW(PG(in_error_log), clear, nothing)                                                       \
+    ROW(PG(last_error_type), clear, nothing)                                                    \
+    ROW(PG(last_error_lineno), clear, nothing)                                                  \
+    ROW(PG(last_error_message), clear, end_text)                                                \
+    ROW(PG(last_error_file), clear, end_text)                                                   \
+                                                                                                \
+    ROW(EG(user_error_handler), begin_copies, end_values)                                       \
+    ROW(EG(user_error_handler_error_reporting), nothing, nothing)                               \
+    ROW(EG(user_error_handlers), begin_handlers, end_handlers)                                  \
+    ROW(EG(user_error_handlers_error_reporting), begin_levels, end_levels)                      \
+    ROW(EG(user_exception_handler), begin_copies, end_values)                                   \
+    ROW(EG(user_exception_handlers), begin_handlers, end_handlers)                              \
+    ROW(EG(error_handling), clear, nothing)                                                     \
+    ROW(EG(exception_class), clear, nothing)                                                    \
+    ROW(EG(exit_status), clear, nothing)                                                        \
+    ROW(EG(flags), nothing, nothing)                                                            \
+    ROW(EG(fake_scope), clear, nothing)                                                         \
+    ROW(EG(ticks_count), clear, nothing)                                                        \
+    ROW(EG(filename_override), nothing, nothing)                                                \
+    ROW(EG(lineno_override), nothing, nothing)                                                  \
+    ROW(EG(timed_out), clear, nothing)                                                          \
+    ROW(CG(unclean_shutdown), clear, nothing)                                                   \
+                                                                                                \
+    ROW(BG(user_shutdown_function_names), clear, nothing)                                       \
+    ROW(BG(strtok_string), clear, end_text)                                                     \
+    ROW(BG(strtok_last), clear, nothing)                                                        \
+    ROW(BG(strtok_len), clear, nothing)                                                         \
+    ROW(BG(user_compare_fci), clear, nothing)                                                   \
+    ROW(BG(user_compare_fci_cache), clear, nothing)                                             \
+    ROW(BG(user_tick_functions), clear, end_ticks)                                              \
+    ROW(BG(serialize_lock), clear, nothing)                                                     \
+    ROW(BG(serialize), clear, nothing)                                                          \
+    ROW(BG(unserialize), clear, nothing)                                                        \
+    ROW(BG(url_adapt_session_ex), nothing, nothing)                                             \
+    ROW(BG(url_adapt_output_ex), nothing, nothing)                                              \
+                                                                                                \
+    ROW(FG(default_context), clear, end_context)                                                \
+    ROW(FG(user_stream_current_filename), clear, nothing)                                       \
+    ROW(FG(wrapper_errors), clear, end_table)                                                   \
+                                                                                                \
+    ROW(JSON_G(error_code), clear, nothing)                                                     \
+    ROW(PCRE_G(error_code), clear, nothing)                                                     \
+                                                                                                \
+    ROW(ps_globals, begin_session, end_session)                                                 \
+                                                                                                \
+    COMPAT_OWN_ROWS(ROW)                                                                        \
+    ROW(output_globals, begin_output, end_output)
 
 /* Variables of the script's symbol table, whose places stay. */
 static const char *const variables[] = {"_GET",    "_POST",  "_COOKIE", "_SERVER",
@@ -245,129 +252,126 @@ static const char *const variables[] = {"_GET",    "_POST",  "_COOKIE", "_SERVER
 
 enum { VARIABLES = sizeof(variables) / sizeof(*variables), THE_ENVIRONMENT = 6 };
 
-enum { SOAP_ROWS = 3, ROWS = MEMORY_ROWS + MOST_EXTENSION_ROWS + SOAP_ROWS };
+#define ADD_SIZE(place, begin, end) +sizeof(place)
 
-/* Rows that lie side by side, copied at once. */
-typedef struct {
-    char *at;
-    size_t size;
-} stretch;
+enum { SIZE = 0 ROWS(ADD_SIZE), SOAP_ROWS = 3, MOST_FOUND = MOST_EXTENSION_ROWS + SOAP_ROWS };
 
-typedef struct {
-    stretch all[ROWS];
-    size_t count;
-} stretches;
+/* Values that are not in place. */
+struct own_memory {
+    zval variables[VARIABLES];
+    char rows[SIZE];
+    char found[]; /* what `learned.rows` are of */
+};
 
-/* Learned when the loop begins, so that a request pays for what it has to do and for no more. */
+/* Learned when the loop begins. */
 static struct {
     zend_string *variables[VARIABLES];
     uint32_t places[VARIABLES]; /* in the symbol table, when they were last looked for */
-    own_row rows[ROWS];      /* in the order of their addresses, when all are known */
+    own_row rows[MOST_FOUND];   /* of extensions, whose memory no header tells of */
     size_t row_count;
-    stretches exchanged, cleared;
-    const own_row *steps[ROWS]; /* those with more to do at a begin or an end */
-    size_t step_count;
-    size_t size; /* of all stretches, as they are kept */
+    size_t size; /* of these rows */
+    own_memory *script; /* its values while a request runs */
 } learned;
 
-struct own_memory {
-    zval variables[VARIABLES];
-    char kept[];
-};
+#define EACH_FOUND(row) \
+    for (const own_row *row = learned.rows; row < learned.rows + learned.row_count; row++)
 
-/* ---- copying ---- */
+/* Looks for its place in the symbol table anew; makes it, if somebody has removed it. */
+static Bucket *find_variable(size_t n)
+{
+    Bucket *place = (Bucket *)zend_hash_lookup(&EG(symbol_table), learned.variables[n]);
 
-/* Most stretches are a number or a pointer. */
-static inline void copy(char *to, const char *from, size_t size)
+    learned.places[n] = (uint32_t)(place - EG(symbol_table).arData);
+    return place;
+}
+
+static inline zval *variable(size_t n)
+{
+    const HashTable *table = &EG(symbol_table);
+    Bucket *place = table->arData + learned.places[n];
+
+    if (UNEXPECTED(learned.places[n] >= table->nNumUsed || Z_ISUNDEF(place->val) ||
+                   place->key != learned.variables[n])) {
+        place = find_variable(n);
+    }
+    return Z_TYPE(place->val) == IS_INDIRECT ? Z_INDIRECT(place->val) : &place->val;
+}
+
+/* ---- taking out what is in place, and putting back what was ---- */
+
+/* Most of those that are found are a number or a pointer. */
+static inline void copy(void *to, const void *from, size_t size)
 {
     if (size == sizeof(void *)) {
         memcpy(to, from, sizeof(void *));
     } else if (size == sizeof(int)) {
         memcpy(to, from, sizeof(int));
-    } else if (size == 1) {
-        *to = *from;
     } else {
         memcpy(to, from, size);
     }
 }
 
-void own_memory_swap(void *a, void *b, size_t size)
-{
-    char *x = a, *y = b, block[512];
+#define TAKE_OUT(place, begin, end)      \
+    memcpy(at, &(place), sizeof(place)); \
+    at += sizeof(place);
 
-    for (size_t part; size > 0; x += part, y += part, size -= part) {
-        part = size < sizeof(block) ? size : sizeof(block);
-        copy(block, x, part);
-        copy(x, y, part);
-        copy(y, block, part);
+static void take_out(own_memory *values)
+{
+    char *at = values->rows;
+
+    ROWS(TAKE_OUT)
+    at = values->found;
+    EACH_FOUND(row) {
+        copy(at, row->at, row->size);
+        at += row->size;
     }
 }
 
-static size_t padded(size_t size)
-{
-    return (size + 7) & ~(size_t)7;
-}
+#define PUT_BACK(place, begin, end)      \
+    memcpy(&(place), at, sizeof(place)); \
+    at += sizeof(place);
 
-/* For each stretch, with the place where its other value is kept. */
-#define EACH_STRETCH(own, s, other)                                               \
-    char *other = (own)->kept;                                                    \
-    for (const stretch *s = learned.exchanged.all;                                \
-         s < learned.exchanged.all + learned.exchanged.count; other += padded(s->size), s++)
-
-/* Its place in the symbol table; made, if somebody has removed it. */
-static zval *variable(size_t n)
-{
-    const HashTable *table = &EG(symbol_table);
-    const uint32_t known = learned.places[n];
-    zval *place = known < table->nNumUsed ? &table->arData[known].val : NULL;
-
-    if (!place || Z_ISUNDEF_P(place) || ((Bucket *)place)->key != learned.variables[n]) {
-        place = zend_hash_lookup(&EG(symbol_table), learned.variables[n]);
-        learned.places[n] = (uint32_t)((Bucket *)place - table->arData);
-    }
-    return Z_TYPE_P(place) == IS_INDIRECT ? Z_INDIRECT_P(place) : place;
-}
-
-void own_memory_exchange(own_memory *own)
+static void put_back(const own_memory *values)
 {
     char *const place_of_sessions = PS(save_path);
+    const char *at = values->rows;
 
-    EACH_STRETCH(own, s, other) {
-        own_memory_swap(s->at, other, s->size);
-    }
+    ROWS(PUT_BACK)
     PS(save_path) = place_of_sessions; /* of all: see reset.c */
-    for (size_t i = 0; i < VARIABLES; i++) {
-        zval *place = variable(i), here;
-        /* Not all bytes: the table's own are behind the value. */
-        ZVAL_COPY_VALUE(&here, place);
-        ZVAL_COPY_VALUE(place, &own->variables[i]);
-        ZVAL_COPY_VALUE(&own->variables[i], &here);
+    at = values->found;
+    EACH_FOUND(row) {
+        copy(row->at, at, row->size);
+        at += row->size;
     }
+}
+
+static void exchange(own_memory *gone, const own_memory *come)
+{
+    take_out(gone);
+    put_back(come);
+    for (size_t i = 0; i < VARIABLES; i++) {
+        zval *place = variable(i);
+        /* Not all bytes: the table's own are behind the value. */
+        ZVAL_COPY_VALUE(&gone->variables[i], place);
+        ZVAL_COPY_VALUE(place, &come->variables[i]);
+    }
+}
+
+void own_memory_leave(own_memory *own)
+{
+    exchange(own, learned.script);
+}
+
+void own_memory_enter(const own_memory *own)
+{
+    exchange(learned.script, own);
 }
 
 /* ---- learning ---- */
 
-static void add_row(own_row row)
+static void add_row(const char *name, void *at, size_t size)
 {
-    learned.rows[learned.row_count++] = row;
-}
-
-static int by_address(const void *a, const void *b)
-{
-    const char *x = ((const own_row *)a)->at, *y = ((const own_row *)b)->at;
-
-    return (x > y) - (x < y);
-}
-
-static void add_to(stretches *list, const own_row *row)
-{
-    stretch *last = list->count > 0 ? &list->all[list->count - 1] : NULL;
-
-    if (last && last->at + last->size == (char *)row->at) {
-        last->size += row->size;
-    } else {
-        list->all[list->count++] = (stretch){row->at, row->size};
-    }
+    learned.rows[learned.row_count++] = (own_row){name, at, size, NULL, NULL};
 }
 
 /* A client puts them back when its call ends, to what they were when it began: another's. */
@@ -376,18 +380,10 @@ static void add_soap(void)
     soap_memory *of_soap = soap_find();
 
     if (of_soap) {
-        add_row((own_row)ROW(of_soap->call, NULL, NULL));
-        add_row((own_row)ROW(of_soap->of_client, NULL, NULL));
-        add_row((own_row)ROW(of_soap->references, NULL, NULL));
+        add_row("soap's call", &of_soap->call, sizeof(of_soap->call));
+        add_row("soap's client", &of_soap->of_client, sizeof(of_soap->of_client));
+        add_row("soap's references", &of_soap->references, sizeof(of_soap->references));
     }
-}
-
-static void learn_rows(void)
-{
-    memcpy(learned.rows, memory, sizeof(memory));
-    learned.row_count = MEMORY_ROWS + own_extensions_find(learned.rows + MEMORY_ROWS);
-    add_soap();
-    qsort(learned.rows, learned.row_count, sizeof(*learned.rows), by_address);
 }
 
 /* The table's own key. */
@@ -401,27 +397,19 @@ static zend_string *key_of(const char *text)
     return key;
 }
 
-void own_memory_learn(void)
+bool own_memory_learn(void)
 {
     memset(&learned, 0, sizeof(learned));
-    learn_rows();
-    for (size_t i = 0; i < learned.row_count; i++) {
-        const own_row *row = &learned.rows[i];
-
-        add_to(&learned.exchanged, row);
-        if (row->begin == own_row_clear) {
-            add_to(&learned.cleared, row);
-        }
-        if (row->end || (row->begin && row->begin != own_row_clear)) {
-            learned.steps[learned.step_count++] = row;
-        }
-    }
-    for (size_t i = 0; i < learned.exchanged.count; i++) {
-        learned.size += padded(learned.exchanged.all[i].size);
+    learned.row_count = own_extensions_find(learned.rows);
+    add_soap();
+    EACH_FOUND(row) {
+        learned.size += row->size;
     }
     for (size_t i = 0; i < VARIABLES; i++) {
         learned.variables[i] = key_of(variables[i]);
     }
+    learned.script = own_memory_make();
+    return learned.script != NULL;
 }
 
 void own_memory_forget(void)
@@ -429,6 +417,7 @@ void own_memory_forget(void)
     for (size_t i = 0; i < VARIABLES; i++) {
         zend_string_release(learned.variables[i]);
     }
+    own_memory_free(learned.script);
 }
 
 own_memory *own_memory_make(void)
@@ -443,58 +432,43 @@ void own_memory_free(own_memory *own)
 
 /* ---- a request ---- */
 
-void own_memory_begin(own_memory *own)
+#define BEGIN(place, begin, end) begin(&(place), sizeof(place));
+
+void own_memory_begin(void)
 {
+    take_out(learned.script);
     for (size_t i = 0; i < VARIABLES; i++) {
         zval *place = variable(i);
-        ZVAL_COPY_VALUE(&own->variables[i], place);
+        ZVAL_COPY_VALUE(&learned.script->variables[i], place);
         if (i == THE_ENVIRONMENT) {
             Z_TRY_ADDREF_P(place);
         } else {
             ZVAL_NULL(place);
         }
     }
-    EACH_STRETCH(own, s, other) {
-        copy(other, s->at, s->size);
-    }
-    for (size_t i = 0; i < learned.cleared.count; i++) {
-        static const char zeros[sizeof(void *)];
-        const stretch *s = &learned.cleared.all[i];
-
-        if (s->size <= sizeof(zeros)) {
-            copy(s->at, zeros, s->size);
-        } else {
-            memset(s->at, 0, s->size);
-        }
-    }
-    for (size_t i = 0; i < learned.step_count; i++) {
-        const own_row *row = learned.steps[i];
-
-        if (row->begin && row->begin != own_row_clear) {
+    ROWS(BEGIN)
+    EACH_FOUND(row) {
+        if (row->begin) {
             row->begin(row->at, row->size);
         }
     }
 }
 
-void own_memory_end(own_memory *own)
+#define END(place, begin, end) end(&(place), sizeof(place));
+
+void own_memory_end(void)
 {
-    char *const place_of_sessions = PS(save_path);
-
-    for (size_t i = 0; i < learned.step_count; i++) {
-        const own_row *row = learned.steps[i];
-
+    EACH_FOUND(row) {
         if (row->end) {
             row->end(row->at, row->size);
         }
     }
-    EACH_STRETCH(own, s, other) {
-        copy(s->at, other, s->size);
-    }
-    PS(save_path) = place_of_sessions;
+    ROWS(END)
+    put_back(learned.script);
     for (size_t i = 0; i < VARIABLES; i++) {
         zval *place = variable(i), gone;
         ZVAL_COPY_VALUE(&gone, place);
-        ZVAL_COPY_VALUE(place, &own->variables[i]);
+        ZVAL_COPY_VALUE(place, &learned.script->variables[i]);
         zval_ptr_dtor(&gone);
     }
 }

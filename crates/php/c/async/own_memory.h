@@ -15,21 +15,20 @@ typedef struct {
 /* Begins with zeroes. */
 void own_row_clear(void *at, size_t size);
 
-/* The values of one request while another one runs; while it runs, those of the script. */
+/* The values of one request while others, or the script, have theirs in place. */
 typedef struct own_memory own_memory;
 
-/* In the script, when its loop begins and when it has ended. */
-void own_memory_learn(void);
+/* In the script, when its loop begins (false: there is no memory) and when it has ended. */
+bool own_memory_learn(void);
 void own_memory_forget(void);
 /* NULL: there is no memory for it. */
 own_memory *own_memory_make(void);
 void own_memory_free(own_memory *own);
 /* A request begins, in the state of the script; and it has ended. */
-void own_memory_begin(own_memory *own);
-void own_memory_end(own_memory *own);
-/* It goes, or comes back. */
-void own_memory_exchange(own_memory *own);
-/* Exchanges two pieces of memory. */
-void own_memory_swap(void *a, void *b, size_t size);
+void own_memory_begin(void);
+void own_memory_end(void);
+/* It goes, and the script's values are in place; or it comes back. */
+void own_memory_leave(own_memory *own);
+void own_memory_enter(const own_memory *own);
 
 #endif

@@ -185,11 +185,21 @@ static void enter_encodings(own_state *state)
 
 /* ---- mt_rand() ---- */
 
+static void keep_random(mt_state *kept)
+{
+    memcpy(&kept->numbers, COMPAT_MT_STATE, sizeof(kept->numbers));
+    kept->is_seeded = RANDOM_G(mt19937_seeded);
+}
+
 static void exchange_random(own_state *state)
 {
+    mt_state here;
+
     if (state->random) {
-        own_memory_swap(COMPAT_MT_STATE, &state->random->numbers, sizeof(state->random->numbers));
-        own_memory_swap(&RANDOM_G(mt19937_seeded), &state->random->is_seeded, sizeof(bool));
+        keep_random(&here);
+        memcpy(COMPAT_MT_STATE, &state->random->numbers, sizeof(here.numbers));
+        RANDOM_G(mt19937_seeded) = state->random->is_seeded;
+        *state->random = here;
     }
 }
 
@@ -200,8 +210,7 @@ static void note_seed(void)
 
     if (state && !state->random) {
         state->random = emalloc(sizeof(*state->random));
-        memcpy(&state->random->numbers, COMPAT_MT_STATE, sizeof(state->random->numbers));
-        state->random->is_seeded = RANDOM_G(mt19937_seeded);
+        keep_random(state->random);
     }
 }
 
@@ -340,13 +349,13 @@ enum { REST = sizeof(rest) / sizeof(*rest) };
 
 /* ---- all together ---- */
 
-void own_state_learn(void)
+bool own_state_learn(void)
 {
-    own_memory_learn();
     own_settings_learn();
     put_environment = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("putenv"));
     xml_errors = zend_hash_str_find_ptr(CG(function_table),
                                         ZEND_STRL("libxml_use_internal_errors"));
+    return own_memory_learn();
 }
 
 void own_state_forget(void)
@@ -378,15 +387,15 @@ void own_state_free(own_state *state)
     }
 }
 
-void own_state_begin(own_state *state)
+void own_state_begin(void)
 {
-    own_memory_begin(state->memory);
+    own_memory_begin();
 }
 
 /* The memory first: see own_state_enter(). */
 void own_state_end(own_state *state)
 {
-    own_memory_end(state->memory);
+    own_memory_end();
     reset_restore();
     for (size_t i = 0; i < REST; i++) {
         if (rest[i].end) {
@@ -403,7 +412,7 @@ void own_state_leave(own_state *state)
     const int level = EG(error_reporting);
 
     EG(error_reporting) = 0;
-    own_memory_exchange(state->memory);
+    own_memory_leave(state->memory);
     for (size_t i = 0; i < REST; i++) {
         rest[i].leave(state);
     }
@@ -425,7 +434,7 @@ void own_state_enter(own_state *state)
             rest[i].enter(state);
         }
     }
-    own_memory_exchange(state->memory);
+    own_memory_enter(state->memory);
     EG(error_reporting) = level;
     if (zend_atomic_bool_load(&EG(timed_out))) {
         zend_atomic_bool_store(&EG(vm_interrupt), true);

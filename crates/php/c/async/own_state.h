@@ -4,19 +4,18 @@
 
 #include "state.h"
 
-/* The state of one request while another one runs; while it runs, that of the script.
- * request_state.own leads to it. */
+/* The state of one request while it does not run. request_state.own leads to it. */
 typedef struct own_state own_state;
 
 /* After module start-up, before any script is compiled: opcache's JIT remembers what it calls. */
 void own_state_watch(void);
-/* In the script, when its loop begins and when it has ended. */
-void own_state_learn(void);
+/* In the script, when its loop begins (false: there is no memory) and when it has ended. */
+bool own_state_learn(void);
 void own_state_forget(void);
 own_state *own_state_make(void);
 void own_state_free(own_state *state);
 /* A request begins, in the state of the script; and it has ended. */
-void own_state_begin(own_state *state);
+void own_state_begin(void);
 void own_state_end(own_state *state);
 /* It goes, or comes back. */
 void own_state_leave(own_state *state);
