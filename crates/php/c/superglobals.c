@@ -64,11 +64,31 @@ void superglobals_forget(void)
 
 /* ---- all of them ---- */
 
-static void refresh(zend_string *name)
+/* Those that are made when a script that names them is compiled. */
+static const zend_known_string_id late[] = {ZEND_STR_AUTOGLOBAL_SERVER,
+                                            ZEND_STR_AUTOGLOBAL_REQUEST};
+
+enum { LATE = sizeof(late) / sizeof(*late) };
+
+/* NULL: `auto_globals_jit` is off, and PHP makes it at each start. */
+static zend_auto_global *late_global(size_t n)
 {
-    if (zend_hash_exists(&EG(symbol_table), name)) {
-        zend_is_auto_global(name);
-    }
+    zend_auto_global *global = zend_hash_find_ptr(CG(auto_globals), ZSTR_KNOWN(late[n]));
+
+    return global && global->jit ? global : NULL;
+}
+
+/* Whether a script has named it, maybe long ago. In async mode the symbol table has a place for
+ * each, but there it is armed until then: see arm_superglobals(). */
+static bool is_named(const zend_auto_global *global)
+{
+    return shim.config->concurrency > 0 ? !global->armed
+                                        : zend_hash_exists(&EG(symbol_table), global->name);
+}
+
+static void make(zend_auto_global *global)
+{
+    global->armed = global->auto_global_callback(global->name);
 }
 
 static void disarm(zend_string *name)
@@ -80,14 +100,16 @@ static void disarm(zend_string *name)
 }
 
 /* As php_hash_environment(), but what is as it should be is not written: in a sealed worker each
- * page written to is copied back. */
+ * page written to is copied back. And in async mode what was named stays so: to arm it would tell
+ * requests under way that it was not. */
 static void arm_superglobals(void)
 {
     zend_auto_global *global;
 
     ZEND_HASH_MAP_FOREACH_PTR(CG(auto_globals), global) {
-        bool armed = global->jit ||
-                     (global->auto_global_callback && global->auto_global_callback(global->name));
+        bool armed =
+            global->jit ? global->armed || shim.config->concurrency == 0
+                        : global->auto_global_callback && global->auto_global_callback(global->name);
         if (global->armed != armed) {
             global->armed = armed;
         }
@@ -107,16 +129,39 @@ void superglobals_renew(void)
         ZVAL_UNDEF(&PG(http_globals)[i]);
     }
     arm_superglobals();
-    /* These are made when a script that names them is compiled. Ours may have been compiled long
-     * ago: whatever is in the symbol table is in use, and made anew. What is not, is made when it
-     * is first needed. */
-    refresh(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
-    refresh(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_REQUEST));
+    /* What is named is made anew; what is not, when it is first needed. */
+    for (size_t i = 0; i < LATE; i++) {
+        zend_auto_global *global = late_global(i);
+        if (global && is_named(global)) {
+            make(global);
+        }
+    }
     /* $_ENV is the application's: dotenv libraries fill it at boot. */
     if (zend_hash_exists(&EG(symbol_table), env)) {
         disarm(env);
         if ((shim.config->reset & SHIM_RESET_ENV) && base.is_learned) {
             superglobals_restore_env();
+        }
+    }
+}
+
+uint32_t superglobals_unnamed(void)
+{
+    uint32_t unnamed = 0;
+
+    for (size_t i = 0; i < LATE; i++) {
+        const zend_auto_global *global = late_global(i);
+        unnamed |= global && !is_named(global) ? 1u << i : 0;
+    }
+    return unnamed;
+}
+
+void superglobals_catch_up(uint32_t unnamed)
+{
+    for (size_t i = 0; i < LATE && unnamed != 0; i++) {
+        zend_auto_global *global = late_global(i);
+        if ((unnamed & 1u << i) && is_named(global)) {
+            make(global);
         }
     }
 }

@@ -20,6 +20,7 @@
 #include "libraries.h"
 #include "reset.h"
 #include "session.h"
+#include "superglobals.h"
 #include "syscall_cache.h"
 
 typedef struct {
@@ -39,6 +40,7 @@ struct own_state {
     mt_state *random;       /* NULL: it has not seeded mt_rand(), and draws what all do */
     bool has_xml_errors;    /* it has said what becomes of errors of libxml */
     bool keeps_xml_errors;
+    uint32_t unnamed; /* see superglobals_unnamed() */
 };
 
 static void leave_settings(own_state *state)
@@ -412,6 +414,7 @@ void own_state_leave(own_state *state)
     const int level = EG(error_reporting);
 
     EG(error_reporting) = 0;
+    state->unnamed = superglobals_unnamed();
     own_memory_leave(state->memory);
     for (size_t i = 0; i < REST; i++) {
         rest[i].leave(state);
@@ -435,6 +438,7 @@ void own_state_enter(own_state *state)
         }
     }
     own_memory_enter(state->memory);
+    superglobals_catch_up(state->unnamed);
     EG(error_reporting) = level;
     if (zend_atomic_bool_load(&EG(timed_out))) {
         zend_atomic_bool_store(&EG(vm_interrupt), true);

@@ -56,6 +56,29 @@ fn requests_that_wait_wait_side_by_side() {
     assert_eq!(site.log(), "");
 }
 
+/// $_SERVER and $_REQUEST are made when a script that names them is compiled. Here one request
+/// compiles it while others, which have begun without them, wait; and then they call it, too.
+#[test]
+fn superglobals_that_are_named_late_are_there_for_those_who_have_begun() {
+    let worker = "<?php
+$begun = 0;
+while (tokamak_handle_request(function () use (&$begun) {
+    $begun++;
+    while ($begun < 6) usleep(1000);
+    if ($_GET['n'] === '0') include __DIR__ . '/names.php';
+    while (!function_exists('tell')) usleep(1000);
+    echo tell();
+})) {}";
+    let names = "<?php
+function tell() { return $_SERVER['QUERY_STRING'] . ' ' . $_REQUEST['n']; }";
+    let mut site = site(&[("worker.php", worker), ("names.php", names)], &[]);
+    let asks: Vec<_> = (0..6).map(|n| get(&format!("/?n={n}"))).collect();
+    let expected: Vec<_> = (0..6).map(|n| format!("n={n} {n}")).collect();
+    assert_eq!(texts(&site.ask_all(&asks)), expected, "{}", site.log());
+    assert_eq!(site.get("/?n=later").text(), "n=later later");
+    assert_eq!(site.log(), "");
+}
+
 #[test]
 fn a_worker_serves_one_request_after_another_and_ends() {
     let mut site = site(&[("a.php", "<?php echo $_GET['n'];")], &[("max_requests", "3")]);
