@@ -26,7 +26,7 @@ typedef struct {
     zval *arguments;
     bool has_begun;
     bool is_cancelled;
-    fibers_part part;
+    fibers_part *part; /* NULL: it was called, and has no Fiber of its own */
     zend_object std;
 } coroutine;
 
@@ -171,7 +171,7 @@ static bool run(void *of)
     coroutine *c = of;
     bool whole = true;
 
-    fibers_be(&c->part);
+    fibers_be(c->part);
     if (c->promise.outcome == PROMISE_PENDING) {
         c->has_begun = true;
         whole = call(c);
@@ -221,6 +221,7 @@ void coroutines_begin(zval *made, zend_fcall_info *fci, zend_fcall_info_cache *f
         return;
     }
     GC_ADDREF(&c->std);
+    c->part = fibers_part_make();
     c->promise.of = serving;
     list(&c->promise, &serving->children);
 }
@@ -247,7 +248,7 @@ void coroutines_cancel(zend_object *object, zend_object *reason)
                                     "the coroutine is cancelled");
     }
     if (c->has_begun) {
-        fibers_break_part(c->promise.of, &c->part, reason);
+        fibers_break_part(c->promise.of, c->part, reason);
     } else {
         promise_reject(&c->promise, reason);
     }
@@ -306,9 +307,7 @@ static void free_object(zend_object *object)
     promise_free(p);
     if (object->ce == coroutine_class) {
         free_call(coroutine_of(object));
-        if (coroutine_of(object)->part.breaks_next) {
-            OBJ_RELEASE(coroutine_of(object)->part.breaks_next);
-        }
+        fibers_part_let_go(coroutine_of(object)->part);
     }
     zend_object_std_dtor(object);
 }

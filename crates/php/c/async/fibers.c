@@ -15,7 +15,9 @@
  *
  * State follows the tag of the context, also if PHP switches: a Fiber that is made while a
  * request is served belongs to that request. So an application that resumes the Fiber of another
- * request runs it with that one's state.
+ * request runs it with that one's state. When that request has ended, its Fibers belong to nobody,
+ * until a request resumes one of them: then it belongs to that one. A tag is the place of the
+ * request and a number, because places are used again.
  *
  * No frame of Rust is on a stack that is switched away from: what Rust does, it has returned from.
  */
@@ -34,7 +36,8 @@
 typedef struct request_fiber {
     request_state state; /* the first, so that `serving` leads here */
     own_state *own;
-    bool is_under_way; /* it has state of its own */
+    uintptr_t generation; /* counts the requests that this place has served */
+    bool is_under_way;    /* it has state of its own */
     zval object;       /* undefined: none yet */
     zend_fiber_context *context;
     struct request_fiber *next_free;
@@ -52,7 +55,7 @@ static struct {
     request_state *of_script;
     request_fiber *starting;
     uint32_t seed;
-    int slot; /* of contexts */
+    int slot, generation_slot; /* of contexts */
 } fibers;
 
 /* Libraries have threads, and these call libc too. */
@@ -65,22 +68,49 @@ static request_fiber *current(void)
     return serving == fibers.of_script ? NULL : (request_fiber *)serving;
 }
 
+/* NULL: it belongs to the script. */
+static void put_tag(zend_fiber_context *context, request_fiber *f)
+{
+    context->reserved[fibers.slot] = f;
+    context->reserved[fibers.generation_slot] = (void *)(f ? f->generation : 0);
+}
+
+static request_fiber *tag(const zend_fiber_context *context)
+{
+    return context->reserved[fibers.slot];
+}
+
+/* Whether the request that it belongs to has ended. */
+static bool is_stale(const zend_fiber_context *context)
+{
+    const request_fiber *f = tag(context);
+
+    return f && (uintptr_t)context->reserved[fibers.generation_slot] != f->generation;
+}
+
 static void on_init(zend_fiber_context *made)
 {
     fibers_inherit_part(made, fibers.starting);
-    made->reserved[fibers.slot] =
-        fibers.starting ? fibers.starting : EG(current_fiber_context)->reserved[fibers.slot];
+    put_tag(made, fibers.starting ? fibers.starting : tag(EG(current_fiber_context)));
     fibers.starting = NULL;
 }
 
 static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
 {
-    request_fiber *before = current(), *next = to->reserved[fibers.slot];
+    request_fiber *before = current(), *next;
 
     long_turns_note_switch();
+    if (!fibers.all) {
+        return;
+    }
     fibers.last.context = from;
-    fibers.last.of = from->reserved[fibers.slot];
-    if (!fibers.all || before == next) {
+    fibers.last.of = tag(from);
+    if (is_stale(to)) {
+        put_tag(to, before);
+        fibers_inherit_part(to, false);
+    }
+    next = tag(to);
+    if (before == next) {
         return;
     }
     if (before && before->is_under_way) {
@@ -121,6 +151,26 @@ static void leave(request_fiber *f)
 
 /* ---- inside of a request's Fiber ---- */
 
+/* Fibers of this request that others have resumed, and that wait, belong to those others when it
+ * ends. */
+static void pass_on_waits(request_fiber *f)
+{
+    zend_fiber_context *waits;
+
+    while ((waits = fibers_first_waiting(&f->state))) {
+        zend_fiber_context *last = waits, *next;
+
+        while (last && tag(last) == f) {
+            last = zend_fiber_from_context(last)->caller;
+        }
+        for (zend_fiber_context *c = waits; c != last; c = next) {
+            next = zend_fiber_from_context(c)->caller;
+            put_tag(c, last ? tag(last) : NULL);
+        }
+        fibers_pass_on(&f->state, last && tag(last) ? &tag(last)->state : fibers.of_script);
+    }
+}
+
 static void serve_one(request_fiber *f, const shim_request *request, zend_execute_data *frame)
 {
     volatile bool whole = false;
@@ -148,8 +198,10 @@ static void serve_one(request_fiber *f, const shim_request *request, zend_execut
         OBJ_RELEASE(f->state.handler.breaks_next);
         f->state.handler.breaks_next = NULL;
     }
+    pass_on_waits(f);
     f->state.request = NULL;
     f->is_under_way = false;
+    f->generation++;
     rust_forget(request->place);
 }
 
@@ -239,7 +291,7 @@ static void go_to(zend_fiber_context *context)
 
 void fibers_enter(zend_fiber_context *context, request_state *of)
 {
-    context->reserved[fibers.slot] = of;
+    put_tag(context, (request_fiber *)of);
     go_to(context);
 }
 
@@ -319,10 +371,10 @@ void fibers_start(const shim_request *request)
 
     fibers.free = f->next_free;
     f->state = (request_state){.stage = STAGE_BOOT, .request = request, .own = f->own,
-                               .due = request->due, .waits = f->state.waits};
+                               .due = request->due};
     enter(f);
     if (can_serve_again(f)) {
-        go_to(f->context);
+        fibers_enter(f->context, &f->state);
     } else {
         fibers_enter_new(&f->object, &serve_function, &f->state);
     }
@@ -365,6 +417,7 @@ size_t fibers_count(void)
 void fibers_watch(void)
 {
     fibers.slot = zend_get_resource_handle("tokamak");
+    fibers.generation_slot = zend_get_resource_handle("tokamak");
     fibers_watch_parking();
     zend_observer_fiber_init_register(on_init);
     zend_observer_fiber_switch_register(on_switch);

@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 
+#include <Zend/zend_observer.h>
+
 #include "async/fibers.h"
 #include "async/fibers_parking.h"
 #include "async/in_use.h"
@@ -37,9 +39,61 @@ static int collect(void)
     return count;
 }
 
+/* ---- parts of a request ---- */
+
+fibers_part *fibers_part_make(void)
+{
+    fibers_part *part = pecalloc(1, sizeof(*part), 1);
+
+    part->owners = 1;
+    return part;
+}
+
+void fibers_part_let_go(fibers_part *part)
+{
+    if (part && --part->owners == 0) {
+        if (part->breaks_next) {
+            OBJ_RELEASE(part->breaks_next);
+        }
+        pefree(part, 1);
+    }
+}
+
+static void put_part(zend_fiber_context *context, fibers_part *part)
+{
+    if (part) {
+        part->owners++;
+    }
+    fibers_part_let_go(context->reserved[parking.part_slot]);
+    context->reserved[parking.part_slot] = part;
+}
+
+void fibers_be(fibers_part *part)
+{
+    put_part(EG(current_fiber_context), part);
+}
+
+void fibers_inherit_part(zend_fiber_context *made, bool is_of_loop)
+{
+    put_part(made, is_of_loop ? NULL : EG(current_fiber_context)->reserved[parking.part_slot]);
+}
+
+static void on_destroy(zend_fiber_context *context)
+{
+    put_part(context, NULL);
+}
+
+static fibers_part *part_of(request_state *request, const zend_fiber_context *context)
+{
+    fibers_part *part = context->reserved[parking.part_slot];
+
+    return part ? part : &request->handler;
+}
+
 void fibers_watch_parking(void)
 {
-    parking.part_slot = zend_get_resource_handle("tokamak part");
+    parking.part_slot = zend_get_resource_handle("tokamak");
+    zend_observer_fiber_destroy_register(on_destroy);
     collect_cycles = gc_collect_cycles;
     gc_collect_cycles = collect;
 }
@@ -49,11 +103,7 @@ void fibers_begin_parking(void (*throw_cancelled)(void))
     parking.throw_cancelled = throw_cancelled;
 }
 
-void fibers_inherit_part(zend_fiber_context *made, bool is_of_loop)
-{
-    made->reserved[parking.part_slot] =
-        is_of_loop ? NULL : EG(current_fiber_context)->reserved[parking.part_slot];
-}
+/* ---- waiting ---- */
 
 zend_fiber_transfer fibers_switch_to(zend_fiber_context *to)
 {
@@ -103,18 +153,6 @@ static bool break_off(zend_object *exception)
     return false;
 }
 
-static fibers_part *part_of(request_state *request, const zend_fiber_context *context)
-{
-    fibers_part *part = context->reserved[parking.part_slot];
-
-    return part ? part : &request->handler;
-}
-
-void fibers_be(fibers_part *part)
-{
-    EG(current_fiber_context)->reserved[parking.part_slot] = part;
-}
-
 static void note_parked(request_state *request, fibers_parked *p)
 {
     p->next = request->waits;
@@ -131,6 +169,19 @@ static void forget_parked(fibers_parked *p)
     if (p->next) {
         p->next->before = p->before;
     }
+}
+
+zend_fiber_context *fibers_first_waiting(const request_state *request)
+{
+    return request->waits ? request->waits->wait->owner : NULL;
+}
+
+void fibers_pass_on(request_state *from, request_state *to)
+{
+    fibers_parked *first = from->waits;
+
+    forget_parked(first);
+    note_parked(to, first);
 }
 
 bool fibers_park(reactor_wait *wait)

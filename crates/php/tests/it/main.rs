@@ -10,6 +10,7 @@ mod contract;
 mod coroutines;
 mod environment;
 mod fastcgi;
+mod fibers;
 mod harness;
 mod in_use;
 mod life;
