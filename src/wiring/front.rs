@@ -118,13 +118,13 @@ fn obey(
         }
         ToFront::Renew { old, new } => {
             let Some(memory) = files.into_iter().next() else { return };
-            let line = channel.clone();
-            let left = move || {
-                // From an event loop, which must not wait: without this word the supervisor waits
-                // as long as for a drain.
-                let _ = control::send(&line, &FromFront::Left { pool: old }, &[]);
-            };
-            if let Err(error) = front.renew(old, new, memory, left) {
+            // From an event loop, which must not wait for room on the line. Without the first word
+            // the supervisor does not answer who asked for other processes until it gives up,
+            // without the second one it waits as long as for a drain.
+            let (line, other) = (channel.clone(), channel.clone());
+            let taken = move || say_aside(&line, FromFront::Renewed { pool: new });
+            let left = move || say_aside(&other, FromFront::Left { pool: old });
+            if let Err(error) = front.renew(old, new, memory, taken, left) {
                 // Requests would go on to a pool that is about to end.
                 let message = format!("cannot map the memory of a new queue: {error}");
                 insist(channel, &FromFront::Failed { message });
@@ -213,6 +213,18 @@ fn insist(channel: &Channel, message: &FromFront) {
             // A supervisor that is gone is noticed by the next receive.
             _ => return,
         }
+    }
+}
+
+/// Says it from a thread that must not wait; if the line is full, another thread waits for room.
+fn say_aside(channel: &Arc<Channel>, message: FromFront) {
+    match control::send(channel, &message, &[]) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            let channel = channel.clone();
+            std::thread::spawn(move || insist(&channel, &message));
+        }
+        // A supervisor that is gone is noticed by the next receive.
+        _ => {}
     }
 }
 

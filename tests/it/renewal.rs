@@ -214,3 +214,33 @@ fn reloads_everything_if_the_site_is_somewhere_else_now() {
     let text = server.text("/index.php");
     assert!(text.starts_with("version 1"), "{text}");
 }
+
+/// An event loop that is busy does not yet know of the new processes.
+#[test]
+fn the_answer_waits_for_every_event_loop() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("hold.lua");
+    // For three seconds and more.
+    let spin = "local began = os.time()
+        while lighty.env['uri.query'] == 'spin' and os.time() - began < 4 do end
+        lighty.r.resp_body.set('free')
+        return 200";
+    fs::write(&script, spin).unwrap();
+    let route =
+        format!("route = [{{ path = \"/hold\", lua_raw_url = [\"{}\"] }}]", script.display());
+    let server = operated(Kind::Classic)
+        .line("loops = 2")
+        .line("lua.time = \"20s\"")
+        .site_line(&route)
+        .start();
+    let mut held = server.connect();
+    let request = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    held.send(request("/hold") + &request("/hold?spin"));
+    assert_eq!(held.response().expect(200).text(), "free");
+    // By now the loop is held up, or will be sooner than PHP can start.
+    let output = command(&server, &["reload", "--site", "localhost"]);
+    held.patience(Duration::from_secs(1));
+    assert_eq!(held.response().expect(200).text(), "free", "the loop is not free: {output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "new processes serve localhost\n");
+    status_when(&server, "one renewal", |status| status["pools"][0]["renewals"] == 1);
+}

@@ -17,7 +17,7 @@ use tokamak_config as config;
 use tokamak_fpm::log::Style;
 use tokamak_lua::Engine;
 use tokamak_upstream::fcgi::{AddressChange, AddressStatus, Upstream};
-use tokamak_upstream::shm::{Death, OnDrained};
+use tokamak_upstream::shm::{Death, OnLastDrop};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::backend::fastcgi;
@@ -119,8 +119,9 @@ impl Front {
         })
     }
 
-    /// Replaces the queue `old` of a pool by the queue `new` in this memory. New requests go there.
-    /// `left` is called when no request is left in the old queue.
+    /// Replaces the queue `old` of a pool by the queue `new` in this memory. `taken` is called when
+    /// all event loops send new requests there, `left` when no request is left in the old queue;
+    /// both by an event loop.
     ///
     /// # Errors
     /// Fails if the memory cannot be mapped.
@@ -129,11 +130,17 @@ impl Front {
         old: u32,
         new: u32,
         memory: OwnedFd,
+        taken: impl Fn() + Send + Sync + 'static,
         left: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<()> {
         let Some(source) = lock(&self.queues).renew(old, new, memory)? else { return Ok(()) };
-        let farewell = OnDrained::new(left);
-        self.tell(|| Message::Renew { old, source: source.clone(), farewell: farewell.clone() });
+        let (taken, farewell) = (OnLastDrop::new(taken), OnLastDrop::new(left));
+        self.tell(|| Message::Renew {
+            old,
+            source: source.clone(),
+            taken: taken.clone(),
+            farewell: farewell.clone(),
+        });
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use tokamak_config::{PoolSize, Server};
 use tokamak_sys::control::{FromFront, Heard, ToFront, Why};
 use tokamak_sys::queue::Segment;
 use tokamak_upstream::shm::{
-    Alarm as Spoiled, Bounds, Death, Gate, OnDrained, QueuedRequest, Source, Want,
+    Alarm as Spoiled, Bounds, Death, Gate, OnLastDrop, QueuedRequest, Source, Want,
 };
 
 use crate::births::{Link, identity};
@@ -33,9 +33,22 @@ pub struct Running {
 /// What the front's thread tells each event loop.
 #[derive(Clone)]
 pub enum Message {
-    Death { pool: u32, instance: u32, death: Death },
-    Renew { place: usize, old: u32, key: u64, source: Source, farewell: OnDrained },
-    Forget { pool: u32 },
+    Death {
+        pool: u32,
+        instance: u32,
+        death: Death,
+    },
+    Renew {
+        place: usize,
+        old: u32,
+        key: u64,
+        source: Source,
+        taken: OnLastDrop,
+        farewell: OnLastDrop,
+    },
+    Forget {
+        pool: u32,
+    },
     Drain,
 }
 
@@ -87,9 +100,10 @@ impl EventLoop {
             Message::Death { pool, instance, death } => {
                 self.gates.iter().for_each(|gate| gate.worker_died(pool, instance, death));
             }
-            Message::Renew { place, old, key, source, farewell } => {
+            Message::Renew { place, old, key, source, taken, farewell } => {
                 self.gates[place].renew(old, source, farewell);
                 self.keys[place] = key;
+                drop(taken);
             }
             Message::Forget { pool } => self.gates.iter().for_each(|gate| gate.forget(pool)),
             Message::Drain => self.accepts = false,
@@ -366,13 +380,19 @@ impl Front {
         self.earlier.push((queue.number, queue.key));
         (queue.number, queue.key, queue.segment) = (new, key, segment.clone());
         let source = Source { number: new, segment, tickets: Arc::default() };
+        let taken = self.says_once(FromFront::Renewed { pool: new });
+        let farewell = self.says_once(FromFront::Left { pool: old });
+        self.tell(Message::Renew { place, old, key, source, taken, farewell }, now);
+    }
+
+    /// Says this when all event loops have dropped it.
+    fn says_once(&self, message: FromFront) -> OnLastDrop {
         let says = self.says.clone();
-        let farewell = OnDrained::new(move || {
+        OnLastDrop::new(move || {
             // Not from a front that ends.
             if let Ok(mut says) = says.lock() {
-                says.push(FromFront::Left { pool: old });
+                says.push(message.clone());
             }
-        });
-        self.tell(Message::Renew { place, old, key, source, farewell }, now);
+        })
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-use tokamak_upstream::shm::{self, Death, Gate, OnDrained};
+use tokamak_upstream::shm::{self, Death, Gate, OnLastDrop};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::client::activity::Activity;
@@ -40,8 +40,9 @@ pub enum Message {
     Connection(Handoff),
     /// A worker has died.
     Death { pool: u32, instance: u32, death: Death },
-    /// A pool gets another queue.
-    Renew { old: u32, source: shm::Source, farewell: OnDrained },
+    /// A pool gets another queue. The loop drops `taken` when its new requests go there, and
+    /// `farewell` when no request is left in the old queue.
+    Renew { old: u32, source: shm::Source, taken: OnLastDrop, farewell: OnLastDrop },
     /// A queue is no longer in use, and all its workers are dead.
     Forget { pool: u32 },
     /// Stop accepting. The loop drops the sender when it has stopped.

@@ -129,9 +129,10 @@ impl EventLoop {
             Message::Death { pool, instance, death } => {
                 self.gates.iter().for_each(|gate| gate.worker_died(pool, instance, death));
             }
-            Message::Renew { old, source, farewell } => {
+            Message::Renew { old, source, taken, farewell } => {
                 let renew = |gate: &Arc<Gate>| gate.renew(old, source.clone(), farewell.clone());
                 self.gates.iter().for_each(renew);
+                drop(taken);
             }
             Message::Forget { pool } => self.gates.iter().for_each(|gate| gate.forget(pool)),
             Message::Drain(_) | Message::Finish | Message::Closed => {}

@@ -1,9 +1,17 @@
 //! Other processes for one site, because a client wants them: the front and the other sites go on.
 
+use std::time::Duration;
+
 use super::{Fleet, Outside, text};
 use crate::generation::{Generation, Life};
 use crate::log::Level;
 use crate::succession::Role;
+use crate::watch::since;
+
+/// Time that event loops have for taking over a site's new processes, beyond what a Lua script may
+/// hold them up. They need microseconds. With a tenth, a busy machine would make a reload fail that
+/// does not; with ten times more, who asks would wait for minutes for a front that is stuck.
+const HANDOVER_LIMIT: Duration = Duration::from_secs(10);
 
 /// A client that waits for a site's new processes.
 #[derive(Debug)]
@@ -51,7 +59,18 @@ impl Fleet {
         match seat.map(|seat| seat.role) {
             Some(Role::Next(_)) => Standing::Waits,
             Some(Role::Serving | Role::Leaving(_)) => {
-                Standing::Ends(format!("ok new processes serve {}\n", wanted.site))
+                let script = current.map_or(Duration::ZERO, |current| current.server().lua.time);
+                let limit = HANDOVER_LIMIT + script;
+                match seat.and_then(|seat| seat.handover) {
+                    None => Standing::Ends(format!("ok new processes serve {}\n", wanted.site)),
+                    Some(from) if since(from, now) > limit => Standing::Ends(format!(
+                        "error new processes of {} are there, but after {} s not all event loops \
+                            use them: requests may still reach the old ones; see the error log\n",
+                        wanted.site,
+                        limit.as_secs()
+                    )),
+                    Some(_) => Standing::Waits,
+                }
             }
             Some(Role::Ending(_)) => {
                 let why = seat.and_then(|seat| seat.pool.failure());

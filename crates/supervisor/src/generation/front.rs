@@ -46,6 +46,7 @@ impl Generation {
                     }
                     self.announce(&deaths);
                 }
+                FromFront::Renewed { pool } => self.has_taken_over(pool),
                 FromFront::Left { pool } => {
                     let leaving = self.seats.iter_mut().filter(|seat| seat.pool.number == pool);
                     leaving.for_each(|seat| seat.has_left = true);

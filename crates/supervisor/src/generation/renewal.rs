@@ -17,6 +17,9 @@ pub struct Seat {
     pub pool: Pool,
     /// What it is for its site.
     pub role: Role,
+    /// Since when the front has known that new requests go to it, as long as not all of its event
+    /// loops send them there.
+    pub handover: Option<u64>,
     /// The front has said that no request is left in it.
     pub has_left: bool,
 }
@@ -24,7 +27,7 @@ pub struct Seat {
 impl Seat {
     /// The seat of a pool that serves from the beginning.
     pub fn serving(pool: Pool) -> Seat {
-        Seat { pool, role: Role::Serving, has_left: false }
+        Seat { pool, role: Role::Serving, handover: None, has_left: false }
     }
 }
 
@@ -132,7 +135,7 @@ impl Generation {
         let pool = Pool::new(&self.server, site_index, self.numbered, bells)?;
         let number = pool.number;
         self.numbered += 1;
-        self.seats.push(Seat { pool, role: Role::Next(now), has_left: false });
+        self.seats.push(Seat { pool, role: Role::Next(now), handover: None, has_left: false });
         Ok(number)
     }
 
@@ -157,7 +160,7 @@ impl Generation {
         let drain = self.server.timeouts.drain;
         let mut at = 0;
         while at < self.seats.len() {
-            let Seat { pool, role, has_left } = &self.seats[at];
+            let Seat { pool, role, has_left, .. } = &self.seats[at];
             let seen = Seen {
                 is_up: pool.is_up(),
                 failure: pool.failure(),
@@ -200,7 +203,7 @@ impl Generation {
         }
     }
 
-    /// New requests go to this pool from now on.
+    /// The front is to send new requests to this pool.
     fn take_over(&mut self, next: usize, now: u64) {
         let site_index = self.seats[next].pool.site_index;
         let is_before =
@@ -216,6 +219,7 @@ impl Generation {
         };
         self.tell_front(&ToFront::Renew { old, new }, vec![memory]);
         self.seats[next].role = Role::Serving;
+        self.seats[next].handover = Some(now);
         self.seats[before].role = Role::Leaving(now);
         // No worker takes requests from a spoiled queue: those in it are lost, and tried again
         // elsewhere.
@@ -223,10 +227,17 @@ impl Generation {
             matches!(self.seats[before].pool.renewal_reason(), Some(RenewalReason::Spoiled(_)));
         // The order of the sites stays.
         self.seats.swap(before, next);
-        self.histories[site_index].renewals += 1;
         self.end_renewal(site_index, now);
-        self.seats[before]
-            .pool
-            .say(Level::Info, format_args!("new processes serve, the old ones finish"));
+    }
+
+    /// All event loops of the front send new requests to this pool.
+    pub(super) fn has_taken_over(&mut self, pool: u32) {
+        let Some(seat) = self.seats.iter_mut().find(|seat| seat.pool.number == pool) else {
+            return;
+        };
+        if seat.handover.take().is_some() {
+            self.histories[seat.pool.site_index].renewals += 1;
+            seat.pool.say(Level::Info, format_args!("new processes serve, the old ones finish"));
+        }
     }
 }

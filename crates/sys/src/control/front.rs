@@ -89,7 +89,12 @@ pub enum FromFront {
         /// Number of the pool.
         pool: u32,
     },
-    /// After [`ToFront::Renew`]: no request is left in the pool that was in use before.
+    /// After [`ToFront::Renew`]: all event loops send new requests to this pool.
+    Renewed {
+        /// Number of the other pool.
+        pool: u32,
+    },
+    /// After that: no request is left in the pool that was in use before.
     Left {
         /// Number of that pool.
         pool: u32,
@@ -203,6 +208,7 @@ impl Message for FromFront {
             FromFront::Ready => Writer::new(1).end(),
             FromFront::Drained => Writer::new(2).end(),
             FromFront::Want { pool } => Writer::new(3).u32(*pool).end(),
+            FromFront::Renewed { pool } => Writer::new(13).u32(*pool).end(),
             FromFront::Left { pool } => Writer::new(10).u32(*pool).end(),
             FromFront::Spoiled { pool, reason } => {
                 Writer::new(11).u32(*pool).text(cut(reason)).end()
@@ -238,6 +244,7 @@ impl Message for FromFront {
             1 => FromFront::Ready,
             2 => FromFront::Drained,
             3 => FromFront::Want { pool: from.u32()? },
+            13 => FromFront::Renewed { pool: from.u32()? },
             10 => FromFront::Left { pool: from.u32()? },
             11 => FromFront::Spoiled { pool: from.u32()?, reason: from.text(MAX_TEXT)? },
             12 => {

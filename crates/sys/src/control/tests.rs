@@ -125,6 +125,7 @@ fn from_front() -> impl Strategy<Value = FromFront> {
         Just(FromFront::Draining),
         Just(FromFront::Drained),
         any::<u32>().prop_map(|pool| FromFront::Want { pool }),
+        any::<u32>().prop_map(|pool| FromFront::Renewed { pool }),
         any::<u32>().prop_map(|pool| FromFront::Left { pool }),
         (any::<u32>(), ".{0,40}").prop_map(|(pool, reason)| FromFront::Spoiled { pool, reason }),
         vec(any::<u16>(), 0..9).prop_map(|loops| FromFront::Turned { loops }),

@@ -28,7 +28,7 @@ pub struct Gate {
 
 struct Queues {
     current: Queue,
-    leaving: Vec<(Queue, OnDrained)>,
+    leaving: Vec<(Queue, OnLastDrop)>,
 }
 
 /// A queue and its number, by which the supervisor knows it.
@@ -37,16 +37,16 @@ struct Queue {
     client: Arc<QueueClient>,
 }
 
-/// Calls its function when the last event loop has dropped it: no request is left in the queue.
+/// Calls its function when the last event loop has dropped it: all of them have done something.
 #[derive(Clone)]
-pub struct OnDrained(#[expect(dead_code, reason = "only its end matters")] Arc<OnDrop>);
+pub struct OnLastDrop(#[expect(dead_code, reason = "only its end matters")] Arc<OnDrop>);
 
 struct OnDrop(Box<dyn Fn() + Send + Sync>);
 
-impl OnDrained {
+impl OnLastDrop {
     /// Will call this.
-    pub fn new(call: impl Fn() + Send + Sync + 'static) -> OnDrained {
-        OnDrained(Arc::new(OnDrop(Box::new(call))))
+    pub fn new(call: impl Fn() + Send + Sync + 'static) -> OnLastDrop {
+        OnLastDrop(Arc::new(OnDrop(Box::new(call))))
     }
 }
 
@@ -110,7 +110,7 @@ impl Gate {
 
     /// If the queue with the number `old` is in use, requests go to another one from now on.
     /// `farewell` is dropped when the old one has no more.
-    pub fn renew(&self, old: u32, source: Source, farewell: OnDrained) {
+    pub fn renew(&self, old: u32, source: Source, farewell: OnLastDrop) {
         let mut queues = self.lock();
         if queues.current.number == old {
             let next = Queue::new(source, self.index, self.bounds, self.want.as_ref());

@@ -20,7 +20,7 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-pub use gate::{Alarm, Gate, OnDrained, Source, Want};
+pub use gate::{Alarm, Gate, OnLastDrop, Source, Want};
 pub use notifier::Notifier;
 pub use queued_request::{Event, QueuedRequest, ResponseHead, UsageFrame};
 pub use tokamak_sys::queue::{DECLINED, Outcome, Usage};

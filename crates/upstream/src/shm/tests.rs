@@ -188,7 +188,7 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
     let (mut answered, mut lost) = (submit(), submit());
     let left = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let count = left.clone();
-    let farewell = OnDrained::new(move || {
+    let farewell = OnLastDrop::new(move || {
         count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     });
     gate.renew(7, second.clone(), farewell.clone());
