@@ -168,7 +168,15 @@ fn replaces_a_front_with_an_event_loop_that_is_stuck() {
     assert_ne!(after["front_pid"].as_u64(), Some(front));
     server.get("/index.php").expect(200);
     server.log_line(&["ERROR", "event loop 1 of the front does not turn any more"]);
-    // The old one may not have to be killed before its time to drain has passed.
+    // The old one is killed when its time to drain has passed, and cannot end while a thread of it
+    // is held. That is said once, however often the supervisor looks.
+    let late = "the old front did not finish in time and is killed";
+    let is_said = || server.log().contains(late).then_some(());
+    assert!(eventually(Duration::from_secs(20), is_said).is_some(), "{}", server.log());
+    for _ in 0..10 {
+        status(&server);
+    }
+    assert_eq!(server.log().matches(late).count(), 1, "{}", server.log());
     holder.kill().unwrap();
     holder.wait().unwrap();
     ends(front);

@@ -27,6 +27,7 @@ mod output_lines;
 pub mod pool;
 pub mod pulse;
 pub mod reload;
+mod reminder;
 pub mod renew;
 mod run;
 pub mod settings;

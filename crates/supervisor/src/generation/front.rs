@@ -116,6 +116,19 @@ impl Generation {
         }
     }
 
+    /// Ends a front that drains for too long. The kernel may take its time for it, as while the
+    /// front waits for a disk or a debugger holds one of its threads.
+    pub(super) fn kill_late_front(&mut self, now: u64) {
+        let Some(front) = &self.front else { return };
+        if self.overdue.is_due(now) {
+            let pid = front.pid();
+            let message =
+                format_args!("the old front did not finish in time and is killed pid={pid}");
+            log::line(Level::Warn, message);
+        }
+        front.kill();
+    }
+
     /// An event loop of its front that does not turn any more, while others do.
     pub fn stuck_loop(&self) -> Option<usize> {
         self.stuck_loop

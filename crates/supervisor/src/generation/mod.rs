@@ -34,6 +34,7 @@ use crate::log::{self, Level};
 use crate::means::Means;
 use crate::pool::Pool;
 use crate::pulse::Pulse;
+use crate::reminder::Reminder;
 use crate::settings;
 use crate::succession::END_LIMIT;
 use crate::watch::since;
@@ -97,6 +98,8 @@ pub struct Generation {
     stuck_loop: Option<usize>,
     /// The silence of its front before it has said that it is ready.
     starting: Pulse,
+    /// That its front did not finish in time.
+    overdue: Reminder,
 }
 
 impl Generation {
@@ -141,6 +144,7 @@ impl Generation {
             front_failure: None,
             stuck_loop: None,
             starting: Pulse::default(),
+            overdue: Reminder::default(),
         })
     }
 
@@ -260,13 +264,7 @@ impl Generation {
         match self.life {
             Life::Booting if self.is_time_for_front(now) => self.start_front(means),
             Life::Draining(from) if since(from, now) > self.server.timeouts.drain => {
-                if let Some(front) = &self.front {
-                    log::line(
-                        Level::Warn,
-                        format_args!("the old front did not finish in time and is killed"),
-                    );
-                    front.kill();
-                }
+                self.kill_late_front(now);
             }
             Life::Ending(deadline) if since(deadline, now) > END_LIMIT => {
                 self.seats.iter_mut().for_each(|seat| seat.pool.kill(now));
