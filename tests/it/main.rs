@@ -89,6 +89,8 @@ mod shared_connections;
 mod slow_clients;
 /// Files that are sent as they are, and files that never are.
 mod static_files;
+/// Async mode's worker that ends, and the one that follows it.
+mod successor;
 /// Processes that come, stay, hang, die and are replaced.
 mod supervise;
 /// A Symfony application in either mode.

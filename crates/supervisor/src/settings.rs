@@ -230,7 +230,13 @@ pub fn environment_of_php(
 /// The sizes of a site's queue.
 pub fn geometry(server: &Server, site: &Site) -> Geometry {
     let loops = server.loops.clamp(1, 256);
-    let workers = site.pool.size.max();
+    let is_async = site.mode == Mode::Async;
+    // In async mode a worker that only finishes what it has keeps its place, and its successor
+    // needs another one.
+    let workers = match site.pool.size.max() {
+        max if is_async => (max * 2).min(MOST_WORKERS),
+        max => max,
+    };
     // Any loop may get all connections. Memory that is not used is never given by the system.
     let held = workers.saturating_mul(site.concurrency);
     let slots = (site.pool.queue + held).clamp(1, MOST_SLOTS.min((1 << 16) / loops));
@@ -244,7 +250,7 @@ pub fn geometry(server: &Server, site: &Site) -> Geometry {
         RESPONSE_RING as u32,
     );
     // They also wait for what their requests wait for.
-    if site.mode == Mode::Async { geometry.with_doorbells() } else { geometry }
+    if is_async { geometry.with_doorbells() } else { geometry }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! How many processes a pool should have: numbers in, a number out.
 //!
 //! Workers that are asked to leave still hold their place until they are gone, but are not counted
-//! on.
+//! on. In async mode those that only finish what they have hold no place of the pool's size: it may
+//! take hours.
 
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub struct Count {
     pub idle: usize,
     /// Serving one.
     pub busy: usize,
+    /// Finishing what they have, in async mode.
+    pub draining: usize,
     /// Asked to leave, or killed, and still there.
     pub leaving: usize,
     /// Requests that wait for a worker.
@@ -187,6 +190,8 @@ mod tests {
         assert_eq!(sizer.look(&STATIC, count(0, 0, 4), 0), Keep);
         let leaving = Count { leaving: 1, ..count(0, 3, 0) };
         assert_eq!(sizer.look(&STATIC, leaving, 0), Keep, "its place is still taken");
+        let draining = Count { draining: 1, ..count(0, 3, 0) };
+        assert_eq!(sizer.look(&STATIC, draining, 0), Grow(1), "its successor starts beside it");
         assert_eq!(sizer.look(&STATIC, count(0, 9, 0), 0), Keep);
     }
 

@@ -99,6 +99,8 @@ pub struct PoolReport {
     pub idle: usize,
     /// Workers that serve one.
     pub busy: usize,
+    /// Workers that take no more requests and finish those that they have. Async mode.
+    pub draining: usize,
     /// Workers that end.
     pub leaving: usize,
     /// Requests that wait for a worker.
@@ -119,7 +121,7 @@ pub struct PoolReport {
 pub struct WorkerReport {
     /// Process id; 0 when not yet told.
     pub pid: u32,
-    /// `starting`, `idle`, `busy` or `leaving`.
+    /// `starting`, `idle`, `busy`, `draining` or `leaving`.
     pub state: &'static str,
     /// For so long.
     pub seconds: f64,
@@ -262,6 +264,7 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
         starting: count.starting,
         idle: count.idle,
         busy: count.busy,
+        draining: count.draining,
         leaving: count.leaving,
         queue: count.waiting,
         requests,
@@ -274,6 +277,7 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
                     Doing::Starting => "starting",
                     Doing::Idle => "idle",
                     Doing::Busy => "busy",
+                    Doing::Draining => "draining",
                     Doing::Leaving => "leaving",
                 };
                 WorkerReport {
@@ -319,7 +323,7 @@ impl fmt::Display for Report {
                 pool.starting.to_string(),
                 pool.idle.to_string(),
                 pool.busy.to_string(),
-                pool.leaving.to_string(),
+                (pool.draining + pool.leaving).to_string(),
                 pool.queue.to_string(),
                 pool.requests.to_string(),
             ]);
@@ -467,6 +471,7 @@ mod tests {
                 starting: 0,
                 idle: 1,
                 busy: 1,
+                draining: 0,
                 leaving: 0,
                 queue: 3,
                 requests: 24,

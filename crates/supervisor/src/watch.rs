@@ -80,7 +80,7 @@ impl Seen {
             })
             .map(Finding::TooBig);
         match entry.state {
-            WorkerState::Busy => self.busy(entry, limits, now).or(too_big),
+            WorkerState::Busy | WorkerState::Draining => self.busy(entry, limits, now).or(too_big),
             WorkerState::Finishing if limits.finished => self.busy(entry, limits, now).or(too_big),
             WorkerState::Starting | WorkerState::Empty => {
                 *self = Seen::default();

@@ -6,6 +6,9 @@ switch ($_GET['do'] ?? '') {
     case 'wait':
         wait_for_nothing($number);
         break;
+    case 'hold':
+        wait_for_the_test((string) $number);
+        break;
     case 'compute':
         // Stays in C code: no PHP statement is executed until it is done.
         hash_pbkdf2('sha512', 'a', 'b', $number);

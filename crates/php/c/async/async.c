@@ -77,7 +77,7 @@ static bool serve(const shim_request *request)
         static const char line[] = "a fatal error: the worker takes no more requests, and is "
                                    "replaced when those under way are answered";
         async.is_ending = true;
-        rust_look_no_more();
+        rust_look_no_more(true);
         rust_log(SHIM_WARN, line, sizeof(line) - 1);
     }
     return whole;
@@ -164,7 +164,7 @@ static bool take_request(bool will_sleep)
     }
     if (worker_cache_restarts()) {
         async.is_ending = async.begins_anew = true;
-        rust_look_no_more();
+        rust_look_no_more(false);
         return false;
     }
     switch (rust_look(will_sleep, &request)) {

@@ -80,8 +80,7 @@ impl Worker {
         self.show(age == 0);
     }
 
-    /// The board shows the oldest request under way, for it is the one that may take too long. A
-    /// worker that leaves is at work until it has finished what it has.
+    /// The board shows the oldest request under way, for it is the one that may take too long.
     fn show(&self, is_oldest_new: bool) {
         let board = self.consumer.board();
         // SAFETY: reads a number.
@@ -92,7 +91,8 @@ impl Worker {
                     board.set_request(request.field(Field::Method), request.field(Field::Uri));
                 }
                 // To claim a request says that the worker is busy since then.
-                board.set_state_at(WorkerState::Busy, *since);
+                let state = if self.is_leaving { WorkerState::Draining } else { WorkerState::Busy };
+                board.set_state_at(state, *since);
             }
             None if self.is_leaving => board.set_state(WorkerState::Leaving),
             // It says so itself when it sleeps.
@@ -122,9 +122,16 @@ unsafe extern "C" fn rust_look(will_sleep: c_int, request: *mut *const ffi::Requ
     }
 }
 
+/// `will_leave`: the worker ends with the requests that are under way, so that another one may
+/// start beside it; else it looks for requests again after them.
 #[unsafe(no_mangle)]
-extern "C" fn rust_look_no_more() {
-    with((), |w| w.consumer.leave(&mut w.search));
+extern "C" fn rust_look_no_more(will_leave: c_int) {
+    with((), |w| {
+        w.consumer.leave(&mut w.search);
+        if will_leave != 0 {
+            w.leave();
+        }
+    });
 }
 
 #[unsafe(no_mangle)]

@@ -224,7 +224,7 @@ unsafe extern "C" fn rust_place(n: usize, place: *mut ffi::Place) -> c_int {
             .map(|text| CString::new(text).unwrap_or_default());
         let text = |text: &CString| ffi::Text { at: text.as_ptr(), len: text.as_bytes().len() };
         let state = match now.state {
-            WorkerState::Busy => c"Running",
+            WorkerState::Busy | WorkerState::Draining => c"Running",
             WorkerState::Starting => c"Getting request informations",
             WorkerState::Leaving => c"Ending",
             WorkerState::Finishing => c"Finishing",

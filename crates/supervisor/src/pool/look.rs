@@ -158,6 +158,7 @@ impl Pool {
                     count.rested += usize::from(self.has_rested(&entry, now));
                 }
                 Doing::Busy => count.busy += 1,
+                Doing::Draining => count.draining += 1,
                 Doing::Leaving => count.leaving += 1,
             }
         }
@@ -277,7 +278,7 @@ impl Pool {
         let grows = self.is_sealed() && any(Worker::Absent);
         if any(Worker::Starting) || !self.zygote.is_ready() || grows && count.waiting > 0 {
             Duration::from_millis(10)
-        } else if count.busy + count.leaving + count.waiting > 0 {
+        } else if count.busy + count.draining + count.leaving + count.waiting > 0 {
             Duration::from_millis(100)
         } else {
             Duration::from_millis(250)
@@ -294,6 +295,8 @@ pub enum Doing {
     Idle,
     /// It serves one.
     Busy,
+    /// It ends when those that it has are served, and takes no more.
+    Draining,
     /// It ends.
     Leaving,
 }
@@ -302,9 +305,11 @@ pub enum Doing {
 /// may have booted, and even served, since the supervisor last looked.
 pub fn doing(worker: Worker, board: WorkerState) -> Doing {
     match worker {
+        Worker::Leaving if board == WorkerState::Draining => Doing::Draining,
         Worker::Leaving | Worker::Killed(_) | Worker::Orphan => Doing::Leaving,
         Worker::Starting | Worker::Absent if !is_ready(board) => Doing::Starting,
         _ if board == WorkerState::Idle => Doing::Idle,
+        _ if board == WorkerState::Draining => Doing::Draining,
         _ => Doing::Busy,
     }
 }
@@ -312,7 +317,11 @@ pub fn doing(worker: Worker, board: WorkerState) -> Doing {
 fn is_ready(state: WorkerState) -> bool {
     matches!(
         state,
-        WorkerState::Idle | WorkerState::Busy | WorkerState::Leaving | WorkerState::Finishing
+        WorkerState::Idle
+            | WorkerState::Busy
+            | WorkerState::Leaving
+            | WorkerState::Finishing
+            | WorkerState::Draining
     )
 }
 
@@ -334,5 +343,13 @@ mod tests {
     fn a_worker_that_is_to_leave_is_leaving_whatever_it_does() {
         assert_eq!(doing(Worker::Leaving, WorkerState::Busy), Doing::Leaving);
         assert_eq!(doing(Worker::Orphan, WorkerState::Idle), Doing::Leaving);
+    }
+
+    #[test]
+    fn a_worker_that_takes_no_more_is_draining_whoever_decided_so() {
+        for worker in [Worker::Starting, Worker::Serving, Worker::Leaving] {
+            assert_eq!(doing(worker, WorkerState::Draining), Doing::Draining);
+        }
+        assert_eq!(doing(Worker::Orphan, WorkerState::Draining), Doing::Leaving);
     }
 }

@@ -77,7 +77,7 @@ impl Pool {
         if self.ending.is_some() {
             return;
         }
-        let busy = entry.state == WorkerState::Busy;
+        let busy = matches!(entry.state, WorkerState::Busy | WorkerState::Draining);
         let asked = before == Worker::Leaving;
         if self.site.fpm.is_some() {
             fpm::exited(&self.site.name, pid, why, since(started, now), asked);

@@ -21,6 +21,8 @@ pub enum WorkerState {
     Leaving,
     /// The response of a request over FastCGI is complete, its script goes on.
     Finishing,
+    /// Takes no more requests, and has some under way. Async mode.
+    Draining,
 }
 
 impl WorkerState {
@@ -31,6 +33,7 @@ impl WorkerState {
             3 => WorkerState::Busy,
             4 => WorkerState::Leaving,
             5 => WorkerState::Finishing,
+            6 => WorkerState::Draining,
             _ => WorkerState::Empty,
         }
     }
