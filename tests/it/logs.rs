@@ -75,6 +75,23 @@ fn json() {
     assert!(phases.contains_key("php") && (sum - total).abs() < 0.05 * total + 10.0, "{line}");
 }
 
+/// Its code, the access log and the error log say the same.
+#[test]
+fn a_request_has_one_name() {
+    let server = start("json");
+    let id = server.get("/request_id.php").expect(200).text().to_owned();
+    let line = lines(&server, "/request_id.php", 1).remove(0);
+    let entry: serde_json::Value =
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    assert_eq!(entry["id"], id.as_str(), "{line}");
+    let line = server.log_line(&["logged"]);
+    assert!(line.ends_with(&format!(" id=\"{id}\"")), "{line}");
+    // What PHP has not seen has none.
+    server.get("/missing.txt").expect(404);
+    let line = lines(&server, "/missing.txt", 1).remove(0);
+    assert!(!line.contains("\"id\""), "{line}");
+}
+
 /// The time of a script is its own, also if it comes to nothing.
 #[test]
 fn json_of_a_script_that_is_ended() {

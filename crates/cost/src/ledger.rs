@@ -1,4 +1,4 @@
-use crate::Phase;
+use crate::{Phase, RequestId};
 
 /// Where one request's time went: nanoseconds a phase.
 ///
@@ -10,12 +10,13 @@ pub struct Ledger {
     start: u64,
     last: u64,
     spent: [u64; Phase::ALL.len()],
+    request: Option<RequestId>,
 }
 
 impl Ledger {
     /// A ledger that begins at `start`, in nanoseconds of [`crate::now`].
     pub fn begin(start: u64) -> Self {
-        Ledger { is_read: true, start, last: start, spent: [0; Phase::ALL.len()] }
+        Ledger { is_read: true, start, last: start, spent: [0; Phase::ALL.len()], request: None }
     }
 
     /// A ledger that will not be read.
@@ -43,6 +44,16 @@ impl Ledger {
         let now = now.max(self.last);
         self.spent[phase as usize] += now - self.last;
         self.last = now;
+    }
+
+    /// PHP has had the request, under this name.
+    pub fn set_request(&mut self, id: RequestId) {
+        self.request = Some(id);
+    }
+
+    /// The request's name; none if PHP has not had it.
+    pub fn request(&self) -> Option<RequestId> {
+        self.request
     }
 
     /// When it began, in nanoseconds of [`crate::now`].

@@ -8,8 +8,10 @@ mod clock;
 mod date;
 mod ledger;
 mod phase;
+mod request_id;
 
 pub use clock::{coarse, now, thread_time};
 pub use date::{Timestamp, date};
 pub use ledger::Ledger;
 pub use phase::Phase;
+pub use request_id::RequestId;

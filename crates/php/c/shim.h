@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHIM_VERSION 7
+#define SHIM_VERSION 8
 
 /* Bytes followed by a NUL that `len` does not count. */
 typedef struct {
@@ -70,12 +70,12 @@ typedef struct {
     const shim_pair *parameters;
     size_t parameter_count;
     uint64_t body_len;
-    uint64_t begun;     /* in async mode: nanoseconds of CLOCK_MONOTONIC when it was taken */
-    uint64_t due;       /* in async mode: nanoseconds of CLOCK_MONOTONIC by which it is to end */
+    uint64_t begun;     /* nanoseconds of CLOCK_MONOTONIC when it was taken; 0: to warm up */
+    uint64_t due;       /* nanoseconds of CLOCK_MONOTONIC by which it is to end */
     uint32_t is_fastcgi;
     uint32_t verdict;
     uint32_t place;     /* among those that are under way */
-    uint32_t padding;
+    uint32_t ticket;    /* of the queue */
 } shim_request;
 
 /* The settings by which a request over FastCGI finds its script. */
@@ -213,6 +213,8 @@ void rust_serve(uint32_t place);
 void rust_forget(uint32_t place);
 /* The place of a request whose client has left; each is told once. SHIM_NOBODY: no more. */
 uint32_t rust_left(void);
+/* Whether the client of the request whose turn it is has left. */
+int rust_client_left(void);
 /* What becomes readable when the worker is to look, for requests or for room; -1: there is none. */
 int rust_doorbell(void);
 /* As much of the response as there is room for now; below 0: nobody reads any more. */

@@ -8,7 +8,7 @@ use tokamak_image as _;
 use tokamak_sys::queue::record::Field;
 
 /// `SHIM_VERSION`.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// `shim_text`: bytes followed by a NUL that `len` does not count.
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ pub struct Request {
     pub is_fastcgi: u32,
     pub verdict: u32,
     pub place: u32,
-    pub padding: u32,
+    pub ticket: u32,
 }
 
 /// `shim_gateway`.

@@ -5,6 +5,7 @@
 
 use std::ptr::null;
 
+use tokamak_cost::RequestId;
 use tokamak_sys::queue::record::{Field, Origin, Reader};
 
 use crate::engine;
@@ -39,7 +40,7 @@ impl Request {
             is_fastcgi: 0,
             verdict: 0,
             place,
-            padding: 0,
+            ticket: 0,
         };
         Request {
             rules,
@@ -51,10 +52,16 @@ impl Request {
         }
     }
 
-    /// When it was taken and when it is to end, in nanoseconds ([`tokamak_cost::now`]).
-    pub fn set_times(&mut self, begun: u64, due: Option<u64>) {
-        self.shim.begun = begun;
+    /// Its name, and when it is to end, in nanoseconds ([`tokamak_cost::now`]).
+    pub fn begin(&mut self, id: RequestId, due: Option<u64>) {
+        self.shim.begun = id.taken_at();
+        self.shim.ticket = id.ticket();
         self.shim.due = due.unwrap_or(u64::MAX);
+    }
+
+    /// What it is called in the logs.
+    pub fn id(&self) -> RequestId {
+        RequestId::new(self.shim.begun, self.shim.ticket)
     }
 
     /// Takes a record over; false: it is none.

@@ -69,8 +69,6 @@ struct Place {
     /// Whether it is under way. In other modes than async its place is free when its response is
     /// complete.
     is_taken: bool,
-    /// Nanoseconds at which it was claimed.
-    since: u64,
     /// Its client has left, and C knows. Async mode only.
     is_told: bool,
 }
@@ -92,7 +90,6 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         request: Request::new(rules.clone(), n),
         job: None,
         is_taken: false,
-        since: 0,
         is_told: false,
     };
     let worker = Worker {
@@ -248,6 +245,8 @@ impl Worker {
             self.say(Level::Error, b"a request was not understood");
             return None;
         }
+        let id = job.id();
+        request.begin(id, self.segment.due(id.taken_at()));
         let board = self.consumer.board();
         if request.is_fastcgi() {
             self.gateway.begin(request, &board);
@@ -338,9 +337,11 @@ impl Worker {
             return log::line(level, &self.site, message, pairs);
         };
         let script = request.field(Field::ScriptFilename);
+        let id = request.id().to_string();
         let request = [request.field(Field::Method), b" ", request.field(Field::Uri)].concat();
         let mut all = vec![("request", &request[..]), ("script", script)];
         all.extend_from_slice(pairs);
+        all.push(("id", id.as_bytes()));
         log::line(level, &self.site, message, &all);
     }
 }

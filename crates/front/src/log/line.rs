@@ -1,6 +1,7 @@
 //! One line of the access log, in either format. Values are escaped, so that nothing that a client
 //! sends can end a field or a line.
 
+use std::io::Write;
 use std::time::SystemTime;
 
 use tokamak_cost::Ledger;
@@ -67,6 +68,10 @@ impl Line<'_> {
         out.extend_from_slice(b"{\"time\":\"");
         out.extend_from_slice(&clock.rfc3339(now));
         out.push(b'"');
+        if let Some(id) = ledger.request() {
+            // Writing to memory cannot fail.
+            let _ = write!(out, ",\"id\":\"{id}\"");
+        }
         for (key, text) in [
             ("client", self.client),
             ("user", self.user),
@@ -176,7 +181,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use proptest::prelude::*;
-    use tokamak_cost::Phase;
+    use tokamak_cost::{Phase, RequestId};
 
     use super::*;
 
@@ -230,9 +235,10 @@ mod tests {
         let mut ledger = Ledger::begin(1_000_000);
         ledger.stamp(Phase::Head, 1_012_345);
         ledger.stamp(Phase::Php, 2_012_345);
+        ledger.set_request(RequestId::new(0x1234, 0x56));
         assert_eq!(
             json(&Line { user: b"", ..line() }, &ledger),
-            "{\"time\":\"2026-11-20T12:00:00.123Z\",\"client\":\"192.0.2.1\",\"host\":\"example.org\",\
+            "{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"000000000000123400000056\",\"client\":\"192.0.2.1\",\"host\":\"example.org\",\
              \"method\":\"GET\",\"target\":\"/a?b=c\",\"protocol\":\"HTTP/1.1\",\"referer\":\"http://example.org/\",\
              \"agent\":\"Browser/1.0 (like \
              \\u0022another\\u0022)\",\"status\":200,\"bytes\":1234,\"duration_us\":1012,\

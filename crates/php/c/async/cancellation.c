@@ -74,9 +74,7 @@ static void say(const request_state *request, const char *message, uint64_t now)
     int len = snprintf(line, sizeof(line), "%s seconds=%.1f pid=%d", message,
                        (double)(now - request->request->begun) / 1e9, (int)getpid());
 
-    rust_serve(request->request->place);
     rust_log(SHIM_ERROR, line, (size_t)len < sizeof(line) ? (size_t)len : sizeof(line) - 1);
-    rust_serve(SHIM_NOBODY);
 }
 
 static void cancel(request_state *request, cancellation_cause cause, uint64_t now)
@@ -84,7 +82,9 @@ static void cancel(request_state *request, cancellation_cause cause, uint64_t no
     if (request->cause == NOT_CANCELLED) {
         request->cause = cause;
         if (cause != CLIENT_LEFT) {
+            rust_serve(request->request->place);
             say(request, messages[cause], now);
+            rust_serve(SHIM_NOBODY);
         }
     }
     request->due = now + GRACE;
@@ -160,12 +160,16 @@ void cancellation_mind_end(void)
 
 /* ---- in the request ---- */
 
-void cancellation_throw(void)
+static void tell(cancellation_cause cause)
 {
-    const cancellation_cause cause = serving->cause;
-
     zend_throw_exception(coroutines_cancellation, messages[cause], 0);
 }
+
+void cancellation_throw(void)
+{
+    tell(serving->cause);
+}
+
 
 void cancellation_note_left(void)
 {
@@ -184,6 +188,46 @@ void cancellation_note_left(void)
     if (EG(current_execute_data) && !EG(exception)) {
         cancellation_throw();
     }
+}
+
+static bool client_has_left(void)
+{
+    return serving->has_left || rust_client_left();
+}
+
+bool cancellation_is_due(void)
+{
+    return serving->request && (serving->cause != NOT_CANCELLED ||
+                                serving->request->due <= reactor_now() ||
+                                (!PG(ignore_user_abort) && client_has_left()));
+}
+
+/* From now on the loop knows: it need not cancel the request before its next wait. */
+static void note_cause(cancellation_cause cause, uint64_t now)
+{
+    serving->cause = cause;
+    serving->due = now + GRACE;
+    if (cause == CLIENT_LEFT) {
+        serving->has_left = true;
+        PG(connection_status) |= PHP_CONNECTION_ABORTED;
+    } else {
+        say(serving, messages[cause], now);
+    }
+}
+
+void cancellation_begin_here(void)
+{
+    const uint64_t now = reactor_now();
+    cancellation_cause cause = serving->cause;
+
+    if (cause == NOT_CANCELLED) {
+        cause = serving->request->due <= now ? TOOK_TOO_LONG : CLIENT_LEFT;
+        if (shim.config->concurrency > 0) {
+            note_cause(cause, now);
+        }
+    }
+    serving->breaks_next = false;
+    tell(cause);
 }
 
 /* It, or what a driver has made of it. */

@@ -15,6 +15,11 @@ void cancellation_mind_clients(void);
 void cancellation_mind_end(void);
 /* Throws what a cancelled request is told by. */
 void cancellation_throw(void);
+/* Whether the request whose turn it is, is cancelled, or will be at its next wait. In every
+ * mode. */
+bool cancellation_is_due(void);
+/* It asks for that: it is cancelled from now on, and is told by the exception. */
+void cancellation_begin_here(void);
 /* The client of the request whose turn it is has left: it reads no response, and sends no body. */
 void cancellation_note_left(void);
 /* As request_report_exception(), with what is special about cancelled requests. */

@@ -4,7 +4,11 @@
  * They go before the response is complete: destructors may still print, and a pool gets back what
  * it has lent.
  */
+#include <inttypes.h>
+
+#include "async/cancellation.h"
 #include "async/context.h"
+#include "async/reactor.h"
 #include "state.h"
 
 void context_forget(void)
@@ -71,6 +75,47 @@ ZEND_METHOD(Tokamak_Context, unset)
     }
 }
 
+/* Outside of a request, and while sealed mode warms up, it has none. */
+ZEND_METHOD(Tokamak_Context, id)
+{
+    const shim_request *request = serving->request;
+
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (!request || request->begun == 0) {
+        RETURN_EMPTY_STRING();
+    }
+    /* As RequestId writes it, of crates/cost. */
+    RETURN_STR(strpprintf(0, "%016" PRIx64 "%08" PRIx32, request->begun, request->ticket));
+}
+
+ZEND_METHOD(Tokamak_Context, deadline)
+{
+    const shim_request *request = serving->request;
+    struct timespec now;
+
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (!request || request->due == REACTOR_FOREVER) {
+        RETURN_NULL();
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    RETURN_DOUBLE((double)now.tv_sec + (double)now.tv_nsec / 1e9 +
+                  (double)((int64_t)(request->due - reactor_now())) / 1e9);
+}
+
+ZEND_METHOD(Tokamak_Context, isCancelled)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    RETURN_BOOL(cancellation_is_due());
+}
+
+ZEND_METHOD(Tokamak_Context, throwIfCancelled)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (cancellation_is_due()) {
+        cancellation_begin_here();
+    }
+}
+
 static zend_function *no_constructor(zend_object *object)
 {
     zend_throw_error(NULL, "Tokamak\\Context cannot be made by new: call its static methods");
@@ -102,6 +147,15 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_unset, 0, 1, IS_VOID, 0)
     ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_id, 0, 0, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_deadline, 0, 0, IS_DOUBLE, 1)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_is_cancelled, 0, 0, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_throw_if_cancelled, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
+
 #define STATIC (ZEND_ACC_PUBLIC | ZEND_ACC_STATIC)
 
 static const zend_function_entry methods[] = {
@@ -109,6 +163,10 @@ static const zend_function_entry methods[] = {
     ZEND_ME(Tokamak_Context, set, arginfo_set, STATIC)
     ZEND_ME(Tokamak_Context, has, arginfo_has, STATIC)
     ZEND_ME(Tokamak_Context, unset, arginfo_unset, STATIC)
+    ZEND_ME(Tokamak_Context, id, arginfo_id, STATIC)
+    ZEND_ME(Tokamak_Context, deadline, arginfo_deadline, STATIC)
+    ZEND_ME(Tokamak_Context, isCancelled, arginfo_is_cancelled, STATIC)
+    ZEND_ME(Tokamak_Context, throwIfCancelled, arginfo_throw_if_cancelled, STATIC)
     ZEND_FE_END
 };
 

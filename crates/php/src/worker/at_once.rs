@@ -37,11 +37,7 @@ impl Worker {
                     if job.is_aborted() {
                         continue;
                     }
-                    let since = tokamak_cost::now();
-                    let due = self.segment.due(since);
-                    let place = &mut self.places[free];
-                    (place.since, place.is_told) = (since, false);
-                    place.request.set_times(since, due);
+                    self.places[free].is_told = false;
                     let Some(request) = self.take(job, free) else { continue };
                     self.free.pop();
                     self.under_way.push(free);
@@ -86,13 +82,13 @@ impl Worker {
         // SAFETY: reads a number.
         board.set_under_way(self.under_way.len() as u32, unsafe { ffi::shim_held() });
         match self.under_way.first().map(|place| &self.places[*place]) {
-            Some(Place { request, since, .. }) => {
+            Some(Place { request, .. }) => {
                 if is_oldest_new {
                     board.set_request(request.field(Field::Method), request.field(Field::Uri));
                 }
                 // To claim a request says that the worker is busy since then.
                 let state = if self.is_leaving { WorkerState::Draining } else { WorkerState::Busy };
-                board.set_state_at(state, *since);
+                board.set_state_at(state, request.id().taken_at());
             }
             None if self.is_leaving => board.set_state(WorkerState::Leaving),
             // It says so itself when it sleeps.
@@ -156,6 +152,11 @@ extern "C" fn rust_left() -> u32 {
         w.places[left].is_told = true;
         left as u32
     })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rust_client_left() -> c_int {
+    with(0, |w| w.job().is_some_and(|job| job.is_aborted()).into())
 }
 
 #[unsafe(no_mangle)]

@@ -1,31 +1,13 @@
 //! Async mode: how requests end that do not come to their own end.
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokamak_sys::control::Status;
 use tokamak_sys::queue::{Outcome, SlotId};
 
 use crate::concurrent::site;
 use crate::harness::*;
-
-/// Long enough for anything that is expected here, on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// What a script has written to a file beside it, as soon as it is there.
-fn said(site: &Site, name: &str) -> String {
-    let file = site.file(name);
-    until(&format!("{name}; log: {}", site.log()), || file.exists());
-    std::fs::read_to_string(file).unwrap()
-}
 
 /// Code of a request that waits in this way, and notes what it sees of its end. `$say` writes a
 /// file whole.

@@ -85,6 +85,22 @@ pub struct Ask {
     pub scheme: &'static str,
 }
 
+/// Waits until it is so.
+pub fn until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a script has written to a file beside it, as soon as it is there.
+pub fn said(site: &Site, name: &str) -> String {
+    let file = site.file(name);
+    until(&format!("{name}; log: {}", site.log()), || file.exists());
+    std::fs::read_to_string(file).unwrap()
+}
+
 /// Whether an image of the process can be taken: with AddressSanitizer it would have terabytes.
 pub fn can_be_sealed() -> bool {
     std::env::var_os("ASAN_OPTIONS").is_none()

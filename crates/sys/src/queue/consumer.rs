@@ -4,6 +4,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
+use tokamak_cost::RequestId;
+
 use super::board::{Board, WorkerState};
 use super::fifo::Fifo;
 use super::job::Job;
@@ -189,7 +191,7 @@ impl Consumer {
                     let now = clock();
                     segment.slot(slot).worker.claimed_at.store(now, Ordering::Relaxed);
                     board.set_state_at(WorkerState::Busy, now);
-                    let job = Job::new(self.end.clone(), slot);
+                    let job = Job::new(self.end.clone(), slot, RequestId::new(now, ticket));
                     (Way::Looking, Step::Found(Next::Request(job)))
                 } else {
                     (Way::Looking, Step::Done)

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tokamak_cost::RequestId;
+
 use super::consumer::End;
 use super::frame::{
     FRAME_HEAD, KIND_BODY, KIND_HEAD, KIND_INTERIM, KIND_STDERR, KIND_USAGE, Usage, frame_head,
@@ -38,6 +40,7 @@ pub struct Gone;
 pub struct Job {
     end: Arc<End>,
     slot: u32,
+    id: RequestId,
     body_at: u32,
     /// Bytes written, published or not.
     tail: u64,
@@ -47,17 +50,22 @@ pub struct Job {
 }
 
 impl Job {
-    pub(super) fn new(end: Arc<End>, slot: u32) -> Job {
+    pub(super) fn new(end: Arc<End>, slot: u32, id: RequestId) -> Job {
         // The front wrote these; a value out of bounds would mean that another worker of this pool
         // spoiled them.
         let head = end.segment.slot(slot);
         let request = end.segment.geometry().request;
         let body_at = head.body_at.load(Ordering::Relaxed).min(request - 4096);
-        Job { end, slot, body_at, tail: 0, open: None, finished: false }
+        Job { end, slot, id, body_at, tail: 0, open: None, finished: false }
     }
 
     fn head(&self) -> &SlotHead {
         self.end.segment.slot(self.slot)
+    }
+
+    /// What the request is called in the logs.
+    pub fn id(&self) -> RequestId {
+        self.id
     }
 
     /// The request record, in place: valid until [`Job::finish`].

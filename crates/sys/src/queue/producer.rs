@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
+use tokamak_cost::RequestId;
+
 use super::fifo::Fifo;
 use super::frame::Malformed;
 use super::job::Outcome;
@@ -67,9 +69,9 @@ pub enum Drained {
     Finished {
         /// How it ended.
         outcome: Outcome,
-        /// When the worker claimed the request, by its own word, in nanoseconds.
-        claimed_at: u64,
-        /// When it finished, by its own word.
+        /// The request's name, with the time of its claim by the worker's own word.
+        id: RequestId,
+        /// When the worker finished, by its own word, in nanoseconds.
         finished_at: u64,
     },
 }
@@ -212,7 +214,7 @@ impl Producer {
         let tail = head.worker.response_tail.load(Ordering::Acquire);
         let ring = self.segment.response_ring(slot);
         let mine = &mut self.slots[id.index()];
-        let published = tail.wrapping_sub(mine.response_head);
+        let (published, ticket) = (tail.wrapping_sub(mine.response_head), mine.ticket);
         if published > ring.size() {
             return Err(Malformed("more bytes than the ring holds"));
         }
@@ -228,7 +230,7 @@ impl Producer {
             None => Ok(Drained::Open),
             Some(outcome) => Ok(Drained::Finished {
                 outcome,
-                claimed_at: head.worker.claimed_at.load(Ordering::Relaxed),
+                id: RequestId::new(head.worker.claimed_at.load(Ordering::Relaxed), ticket),
                 finished_at: head.worker.finished_at.load(Ordering::Relaxed),
             }),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use tokamak_cost::{Ledger, Phase};
+use tokamak_cost::{Ledger, Phase, RequestId};
 use tokamak_sys::queue::{Drained, Full, Holder, Outcome, Producer, Segment, SlotId, Tickets};
 
 use super::error::{Death, Refused, WorkerError};
@@ -71,7 +71,7 @@ pub(super) struct RequestState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub outcome: Outcome,
-    pub claimed_at: u64,
+    pub id: RequestId,
     pub finished_at: u64,
     pub seen_at: u64,
 }
@@ -79,7 +79,8 @@ pub(super) struct Ended {
 impl Ended {
     pub fn stamp(&self, ledger: &mut Ledger) {
         // The worker's times are its own word: they count within what the front knows itself.
-        ledger.stamp(Phase::Queue, self.claimed_at.min(self.seen_at));
+        ledger.set_request(self.id);
+        ledger.stamp(Phase::Queue, self.id.taken_at().min(self.seen_at));
         ledger.stamp(Phase::Php, self.finished_at.min(self.seen_at));
         ledger.stamp(Phase::Relay, self.seen_at);
     }
@@ -292,9 +293,9 @@ impl Requests {
         let before = state.inbox.len();
         match self.producer.drain(slot, &mut state.inbox) {
             Ok(Drained::Open) => state.answered |= state.inbox.len() > before,
-            Ok(Drained::Finished { outcome, claimed_at, finished_at }) => {
-                state.ended =
-                    Some(Ended { outcome, claimed_at, finished_at, seen_at: tokamak_cost::now() });
+            Ok(Drained::Finished { outcome, id, finished_at }) => {
+                let seen_at = tokamak_cost::now();
+                state.ended = Some(Ended { outcome, id, finished_at, seen_at });
                 self.give_back(key);
             }
             Err(_) => {

@@ -1,0 +1,3 @@
+<?php
+error_log('logged');
+echo Tokamak\Context::id();
