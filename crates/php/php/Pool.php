@@ -7,10 +7,79 @@ final class PoolException extends \RuntimeException
 {
 }
 
-/** What the pools have lent to one request; kept in its Context, and gone with it. */
+/**
+ * One of a pool's places: a connection, or the right to open one.
+ *
+ * It is free again when nobody has it any more, however whoever had it has ended: `exit` leaves out
+ * `catch` and `finally`, but not destructors.
+ *
+ * @internal
+ */
+final class PoolPlace
+{
+    /** An object or a resource; null: none is open. */
+    public mixed $connection = null;
+
+    /** Since when nobody uses it. */
+    public float $since = 0.0;
+
+    private bool $hasEnded = false;
+
+    /** @param \Closure(): void $end tells the pool */
+    public function __construct(private readonly ?\Closure $close, private readonly \Closure $end)
+    {
+    }
+
+    /** Closes the connection. Another place may be made. */
+    public function end(): void
+    {
+        if ($this->hasEnded) {
+            return;
+        }
+        $this->hasEnded = true;
+        try {
+            $this->shut();
+        } finally {
+            ($this->end)();
+        }
+    }
+
+    /** The place stays, for another connection. */
+    public function shut(): void
+    {
+        $connection = $this->connection;
+        $this->connection = null;
+        if ($connection !== null && $this->close !== null) {
+            try {
+                ($this->close)($connection);
+            } catch (\Exception) {
+                // It goes anyway.
+            }
+        }
+    }
+
+    /** Throws nothing: at the end of a request nobody could catch it. */
+    public function __destruct()
+    {
+        try {
+            $this->end();
+        } catch (CancellationError) {
+            // The request ends anyway.
+        } catch (\Throwable $failure) {
+            \tokamak_log("Tokamak\Pool: a connection could not be closed: $failure", 8);
+        }
+    }
+}
+
+/**
+ * What the pools have lent to one request; kept in its Context, and gone with it. What a request
+ * has not put back may have an answer under way: its place ends, for nobody can use it again.
+ *
+ * @internal
+ */
 final class PoolLeases
 {
-    /** @var array<string, array{Pool, mixed}> */
+    /** @var array<string, array{Pool, PoolPlace}> by connection */
     public array $lent = [];
 
     public static function ofThisRequest(): self
@@ -27,31 +96,23 @@ final class PoolLeases
     {
         return \count(\array_filter($this->lent, static fn (array $one) => $one[0] === $pool));
     }
-
-    /** What a request has not put back may have an answer under way: nobody can use it again. */
-    public function __destruct()
-    {
-        foreach ($this->lent as [$pool, $connection]) {
-            $pool->drop($connection);
-        }
-    }
 }
 
 /**
  * Lasting connections of a worker, at most so many, each lent to one request at a time.
  *
- * A place is a connection, or the right to open one. Whoever waits gets the next place that is
- * free, in the order of coming; so as long as somebody waits, nothing is idle.
+ * Whoever waits gets the next place that is free, in the order of coming; so as long as anybody
+ * waits, nothing is idle.
  */
 final class Pool implements \Countable
 {
-    /** @var list<array{mixed, float}> those that nobody uses, since when; used last is last */
+    /** @var list<PoolPlace> connections that nobody uses; the one used last is last */
     private array $unused = [];
 
-    /** @var array<int, Deferred> in the order of coming */
-    private array $waiting = [];
+    /** @var \WeakMap<Deferred, true> turns of those who wait, in the order of coming */
+    private \WeakMap $waiting;
 
-    /** Places that are taken: by connections, idle or lent, and by those that are being opened. */
+    /** Places that there are: connections, idle or lent, and those that are being opened. */
     private int $taken = 0;
 
     private readonly \Closure $open;
@@ -59,13 +120,16 @@ final class Pool implements \Countable
     private readonly ?\Closure $reset;
     private readonly ?\Closure $close;
 
+    /** Called when a place has ended; does not keep the pool. */
+    private readonly \Closure $placeEnded;
+
     /**
      * @param callable(): mixed $open gives a new connection: an object or a resource
      * @param callable(mixed): mixed $check false, or an exception: it is dead
      * @param callable(mixed): mixed $reset makes it as new again; false, or an exception: close it
      * @param callable(mixed): mixed $close before it is forgotten, which closes most
-     * @param float $wait seconds until get() gives up
-     * @param float $idle seconds after which one that nobody uses is closed
+     * @param float $wait seconds until get() gives up; 0: at once, INF: never
+     * @param float $idle seconds after which one that nobody uses is closed; INF: never
      * @param float $checkAfter seconds of idleness after which it is checked when it is lent
      */
     public function __construct(
@@ -79,12 +143,18 @@ final class Pool implements \Countable
         private readonly float $checkAfter = 1.0,
     ) {
         if ($size < 1) {
-            throw new \ValueError('Tokamak\Pool: the size must be at least 1');
+            throw new \ValueError("Tokamak\\Pool: \$size must be at least 1, $size given");
         }
+        self::demandSeconds('wait', $wait);
+        self::demandSeconds('idle', $idle);
+        self::demandSeconds('checkAfter', $checkAfter);
         $this->open = $open(...);
         $this->check = $check === null ? null : $check(...);
         $this->reset = $reset === null ? null : $reset(...);
         $this->close = $close === null ? null : $close(...);
+        $this->waiting = new \WeakMap();
+        $pool = \WeakReference::create($this);
+        $this->placeEnded = static fn () => $pool->get()?->replacePlace();
     }
 
     /**
@@ -94,40 +164,44 @@ final class Pool implements \Countable
      */
     public function get(?float $seconds = null): mixed
     {
-        $connection = $this->take($seconds ?? $this->wait);
+        if ($seconds !== null) {
+            self::demandSeconds('seconds', $seconds);
+        }
+        $place = $this->take($seconds ?? $this->wait);
         $leases = PoolLeases::ofThisRequest();
-        $leases->lent[self::key($connection)] = [$this, $connection];
+        $leases->lent[self::key($place->connection)] = [$this, $place];
 
-        return $connection;
+        return $place->connection;
     }
 
     /** Gives it to whoever waits, or keeps it. */
     public function put(mixed $connection): void
     {
-        $this->endLease($connection);
+        $place = $this->endLease($connection);
         try {
             $isGood = $this->reset === null || ($this->reset)($connection) !== false;
         } catch (\Throwable $failure) {
-            $this->drop($connection);
+            $place->end();
             throw $failure;
         }
         if ($isGood) {
-            $this->pass($connection);
+            $this->pass($place);
         } else {
-            $this->drop($connection);
+            $place->end();
         }
     }
 
     /** Closes one that was got, because it is broken: another may be opened in its place. */
     public function discard(mixed $connection): void
     {
-        $this->endLease($connection);
-        $this->drop($connection);
+        $this->endLease($connection)->end();
     }
 
     /**
      * Calls with a connection, and puts it back. After an exception it is closed: what it was
      * about to say is not known.
+     *
+     * @throws PoolException none became free in time
      */
     public function use(callable $call, ?float $seconds = null): mixed
     {
@@ -160,114 +234,109 @@ final class Pool implements \Countable
         ];
     }
 
-    /** @internal closes a connection, whose place is free then */
-    public function drop(mixed $connection): void
-    {
-        try {
-            $this->shut($connection);
-        } finally {
-            $this->free();
-        }
-    }
-
-    private function take(float $seconds): mixed
+    private function take(float $seconds): PoolPlace
     {
         $this->closeIdle();
         if ($this->unused !== []) {
-            [$connection, $since] = \array_pop($this->unused);
-            try {
-                $isAlive = $this->isAlive($connection, $since);
-            } catch (\Throwable $failure) {
-                $this->drop($connection);
-                throw $failure;
-            }
-            if ($isAlive) {
-                return $connection;
-            }
-            $this->shut($connection);
-            unset($connection);
-
-            return $this->openOne();
+            $place = \array_pop($this->unused);
+        } elseif ($this->taken < $this->size) {
+            $place = $this->newPlace();
+        } else {
+            $place = $this->awaitTurn($seconds);
         }
-        if ($this->taken < $this->size) {
-            $this->taken++;
-
-            return $this->openOne();
+        try {
+            $this->connect($place);
+        } catch (\Throwable $failure) {
+            $place->end();
+            throw $failure;
         }
 
-        return $this->await($seconds) ?? $this->openOne();
+        return $place;
     }
 
-    /** A connection, or null for a place without one. */
-    private function await(float $seconds): mixed
+    /** See that there is a connection in it, and that it is not dead. */
+    private function connect(PoolPlace $place): void
+    {
+        if ($place->connection !== null && !$this->isAlive($place)) {
+            $place->shut();
+        }
+        if ($place->connection === null) {
+            $connection = ($this->open)();
+            self::key($connection);
+            $place->connection = $connection;
+        }
+    }
+
+    private function awaitTurn(float $seconds): PoolPlace
     {
         $turn = new Deferred();
-        $this->waiting[\spl_object_id($turn)] = $turn;
+        $this->waiting[$turn] = true;
         try {
             return await($turn, $seconds);
         } catch (TimeoutException | DeadlockError $failure) {
             $mine = PoolLeases::ofThisRequest()->countOf($this);
             throw new PoolException(
-                "no connection became free within $seconds s: all {$this->size} of the pool are "
-                . "lent, $mine of them to this request",
+                ($failure instanceof DeadlockError
+                    ? 'no connection is free, and nothing else can run here that would free one'
+                    : "no connection became free within $seconds s")
+                . ": all {$this->size} of the pool are lent, $mine of them to this request",
                 0,
                 $failure
             );
         } catch (\Throwable $failure) {
             // Cancelled, it may be, when its turn had come already.
             if ($turn->isCompleted()) {
-                $place = await($turn);
-                $place === null ? $this->free() : $this->pass($place);
+                $this->pass(await($turn));
             }
             throw $failure;
         } finally {
-            unset($this->waiting[\spl_object_id($turn)]);
+            // The exceptions know the turn, and may be kept for long.
+            unset($this->waiting[$turn]);
         }
     }
 
     /** Hands a place on: to whoever has waited for longest, or among the idle. */
-    private function pass(mixed $connection): void
+    private function pass(PoolPlace $place): void
     {
-        foreach ($this->waiting as $id => $turn) {
-            unset($this->waiting[$id]);
-            $turn->complete($connection);
+        $place->since = self::now();
+        foreach ($this->waiting as $turn => $_) {
+            unset($this->waiting[$turn]);
+            $turn->complete($place);
 
             return;
         }
-        $this->unused[] = [$connection, self::now()];
+        if ($place->connection === null) {
+            $place->end();
+
+            return;
+        }
+        $this->unused[] = $place;
         $this->closeIdle();
     }
 
-    private function free(): void
+    private function newPlace(): PoolPlace
     {
-        if ($this->waiting !== []) {
-            $this->pass(null);
-        } else {
-            $this->taken--;
+        $this->taken++;
+
+        return new PoolPlace($this->close, $this->placeEnded);
+    }
+
+    /** One has ended: whoever waits gets a new one. */
+    private function replacePlace(): void
+    {
+        $this->taken--;
+        if (\count($this->waiting) > 0) {
+            $this->pass($this->newPlace());
         }
     }
 
-    /** In a place that is taken already. */
-    private function openOne(): mixed
+    private function isAlive(PoolPlace $place): bool
     {
-        try {
-            $connection = ($this->open)();
-            self::key($connection);
-
-            return $connection;
-        } catch (\Throwable $failure) {
-            $this->free();
-            throw $failure;
-        }
-    }
-
-    private function isAlive(mixed $connection, float $since): bool
-    {
-        if ($this->check === null || self::now() - $since < $this->checkAfter) {
+        if ($this->check === null || self::now() - $place->since < $this->checkAfter) {
             return true;
         }
         try {
-            return ($this->check)($connection) !== false;
+            return ($this->check)($place->connection) !== false;
         } catch (\Exception) {
             return false;
         }
@@ -275,34 +344,31 @@ final class Pool implements \Countable
 
     private function closeIdle(): void
     {
-        while ($this->unused !== [] && self::now() - $this->unused[0][1] >= $this->idle) {
-            [$connection] = \array_shift($this->unused);
-            $this->drop($connection);
-            unset($connection);
+        while ($this->unused !== [] && self::now() - $this->unused[0]->since >= $this->idle) {
+            \array_shift($this->unused)->end();
         }
     }
 
-    private function shut(mixed $connection): void
-    {
-        if ($this->close !== null) {
-            try {
-                ($this->close)($connection);
-            } catch (\Exception) {
-                // It goes anyway.
-            }
-        }
-    }
-
-    private function endLease(mixed $connection): void
+    private function endLease(mixed $connection): PoolPlace
     {
         $leases = PoolLeases::ofThisRequest();
         $key = self::key($connection);
-        if (($leases->lent[$key][0] ?? null) !== $this) {
+        [$pool, $place] = $leases->lent[$key] ?? [null, null];
+        if ($pool !== $this) {
             throw new \LogicException(
                 'this connection is not lent to this request by this pool, or was put back already'
             );
         }
         unset($leases->lent[$key]);
+
+        return $place;
+    }
+
+    private static function demandSeconds(string $name, float $seconds): void
+    {
+        if (!($seconds >= 0)) {
+            throw new \ValueError("Tokamak\\Pool: \$$name must be 0 or greater, $seconds given");
+        }
     }
 
     private static function key(mixed $connection): string

@@ -5,8 +5,9 @@ use std::ffi::{c_char, c_int};
 use crate::ffi;
 
 /// By name in lower case. Each begins with PHP's opening tag, and ends with a NUL, as C wants it.
-const CLASSES: &[(&str, &str)] =
-    &[("tokamak\\pool", concat!(include_str!("../php/Pool.php"), "\0"))];
+const CLASSES: &[(&str, &str)] = &[("tokamak\\pool", POOL), ("tokamak\\poolexception", POOL)];
+
+const POOL: &str = concat!(include_str!("../php/Pool.php"), "\0");
 
 const OPENING_TAG: &str = "<?php";
 

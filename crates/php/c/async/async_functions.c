@@ -15,7 +15,17 @@ static uint64_t deadline_of(double seconds, bool is_forever)
     if (is_forever || seconds * SECOND >= (double)(REACTOR_FOREVER - now)) {
         return REACTOR_FOREVER;
     }
-    return seconds > 0 ? now + (uint64_t)(seconds * SECOND) : now;
+    return now + (uint64_t)(seconds * SECOND);
+}
+
+/* True: it has thrown. NAN is no time either. */
+static bool is_no_time(double seconds)
+{
+    if (seconds >= 0) {
+        return false;
+    }
+    zend_argument_value_error(2, "must be 0 or greater");
+    return true;
 }
 
 /* Whether the wait ended with an outcome; else an exception is thrown. */
@@ -74,6 +84,9 @@ ZEND_FUNCTION(tokamak_await)
         Z_PARAM_OPTIONAL
         Z_PARAM_DOUBLE_OR_NULL(seconds, is_forever)
     ZEND_PARSE_PARAMETERS_END();
+    if (is_no_time(seconds)) {
+        RETURN_THROWS();
+    }
     p = coroutines_promise(object);
     GC_ADDREF(object);
     if (is_over(promises_await(&p, 1, true, deadline_of(seconds, is_forever)), seconds)) {
@@ -189,6 +202,9 @@ static void await_several(bool for_all, INTERNAL_FUNCTION_PARAMETERS)
         Z_PARAM_OPTIONAL
         Z_PARAM_DOUBLE_OR_NULL(seconds, is_forever)
     ZEND_PARSE_PARAMETERS_END();
+    if (is_no_time(seconds)) {
+        RETURN_THROWS();
+    }
     if (!for_all && zend_hash_num_elements(items) == 0) {
         zend_argument_value_error(1, "must not be empty");
         RETURN_THROWS();
