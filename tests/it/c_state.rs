@@ -57,6 +57,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("long_turns.c", "turns"),
     ("mappings.c", "is_child watcher"),
     ("outdated.c", "file_count files reason"),
+    ("own_connections.c", "spare"),
     ("own_memory.c", "learned"),
     ("own_settings.c", "functions real_##set"),
     ("own_state.c", "put_environment real_##function xml_errors"),

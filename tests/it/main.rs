@@ -64,6 +64,7 @@ mod operate;
 /// What `make install` puts in place works from there.
 mod packaging;
 /// Pages of one's own, from processes that keep their users in memory.
+mod persistent_connections;
 mod personalised;
 /// What PHP scripts see and do, one script per behaviour, under classic mode, worker mode and
 /// php-fpm.

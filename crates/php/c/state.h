@@ -91,6 +91,7 @@ typedef struct {
  * belong to the code that has made them. */
 typedef struct {
     zend_object *breaks_next; /* its next wait is broken off by this; NULL: it is not */
+    struct own_connections *connections; /* NULL: those of its request */
     size_t owners;
 } fibers_part;
 

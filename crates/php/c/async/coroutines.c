@@ -11,6 +11,7 @@
 #include "async/coroutines.h"
 #include "async/child_fibers.h"
 #include "async/fibers.h"
+#include "async/own_connections.h"
 #include "sapi.h"
 
 zend_class_entry *coroutines_awaitable, *coroutines_cancellation;
@@ -165,6 +166,23 @@ static void free_call(coroutine *c)
     }
 }
 
+/* Two coroutines that open a persistent connection are two who use one, as two requests are. */
+static bool call_with_connections(coroutine *c)
+{
+    bool whole;
+
+    c->part->connections = own_connections_make();
+    if (!c->part->connections) {
+        return call(c);
+    }
+    own_connections_exchange(c->part->connections);
+    whole = call(c);
+    own_connections_exchange(c->part->connections);
+    own_connections_free(c->part->connections);
+    c->part->connections = NULL;
+    return whole;
+}
+
 /* In its Fiber. */
 static bool run(void *of)
 {
@@ -174,7 +192,7 @@ static bool run(void *of)
     fibers_be(c->part);
     if (c->promise.outcome == PROMISE_PENDING) {
         c->has_begun = true;
-        whole = call(c);
+        whole = call_with_connections(c);
         sapi_leave_copy();
     }
     unlist(&c->promise);

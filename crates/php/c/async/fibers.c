@@ -177,7 +177,7 @@ static void serve_one(request_fiber *f, const shim_request *request, zend_execut
 
     f->state.is_held = true;
     f->is_under_way = true;
-    own_state_begin();
+    own_state_begin(f->own);
     f->state.is_held = false;
     zend_try {
         whole = fibers.handlers->serve(request);

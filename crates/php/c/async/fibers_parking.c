@@ -11,6 +11,7 @@
 #include "async/fibers_parking.h"
 #include "async/in_use.h"
 #include "async/mid_call.h"
+#include "async/own_connections.h"
 
 typedef struct fibers_parked fibers_parked;
 
@@ -184,6 +185,13 @@ void fibers_pass_on(request_state *from, request_state *to)
     note_parked(to, first);
 }
 
+static void exchange_connections(fibers_part *part)
+{
+    if (part->connections) {
+        own_connections_exchange(part->connections);
+    }
+}
+
 bool fibers_park(reactor_wait *wait)
 {
     const int error = errno;
@@ -218,7 +226,9 @@ bool fibers_park(reactor_wait *wait)
     in_use_begin(&used, wait->fds, wait->count);
     reactor_add(wait);
     mid_call_leave(&call);
+    exchange_connections(part);
     fibers_switch_to(EG(main_fiber_context));
+    exchange_connections(part);
     mid_call_enter(&call);
     forget_parked(&here);
     in_use_end(&used);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "async/own_state.h"
+#include "async/own_connections.h"
 #include "async/own_memory.h"
 #include "async/own_settings.h"
 #include "encodings.h"
@@ -30,6 +31,7 @@ typedef struct {
 
 struct own_state {
     own_memory *memory;
+    own_connections *connections;
     HashTable *settings; /* those that this request has changed; NULL: none */
     int directory;       /* -1: the script's */
     int umask;           /* -1: the script's */
@@ -303,6 +305,13 @@ static void end_library_settings(own_state *state)
     own_settings_end();
 }
 
+/* ---- what own_connections.c keeps ---- */
+
+static void exchange_connections(own_state *state)
+{
+    own_connections_exchange(state->connections);
+}
+
 /* ---- functions that are noticed ---- */
 
 #define NOTICED(ROW)                                \
@@ -345,6 +354,7 @@ static const struct {
     {"libxml errors", leave_xml, enter_xml, end_xml_errors},
     {"input", leave_input, NULL, NULL},
     {"library settings", leave_library_settings, enter_library_settings, end_library_settings},
+    {"connections", exchange_connections, exchange_connections, exchange_connections},
 };
 
 enum { REST = sizeof(rest) / sizeof(*rest) };
@@ -374,8 +384,9 @@ own_state *own_state_make(void)
     }
     state->directory = state->umask = -1;
     state->memory = own_memory_make();
-    if (!state->memory) {
-        free(state);
+    state->connections = own_connections_make();
+    if (!state->memory || !state->connections) {
+        own_state_free(state);
         return NULL;
     }
     return state;
@@ -384,14 +395,18 @@ own_state *own_state_make(void)
 void own_state_free(own_state *state)
 {
     if (state) {
+        if (state->connections) {
+            own_connections_free(state->connections);
+        }
         own_memory_free(state->memory);
         free(state);
     }
 }
 
-void own_state_begin(void)
+void own_state_begin(own_state *state)
 {
     own_memory_begin();
+    exchange_connections(state);
 }
 
 /* The memory first: see own_state_enter(). */

@@ -15,7 +15,7 @@ void own_state_forget(void);
 own_state *own_state_make(void);
 void own_state_free(own_state *state);
 /* A request begins, in the state of the script; and it has ended. */
-void own_state_begin(void);
+void own_state_begin(own_state *state);
 void own_state_end(own_state *state);
 /* It goes, or comes back. */
 void own_state_leave(own_state *state);
