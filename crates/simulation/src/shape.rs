@@ -36,7 +36,10 @@ pub fn server(random: &mut Random) -> Server {
         .map(|number| {
             let mut site = first.clone();
             site.name = format!("site{number}");
-            site.mode = random.pick(&[Mode::Classic, Mode::Sealed]);
+            site.mode = random.pick(&[Mode::Classic, Mode::Sealed, Mode::Async]);
+            if site.mode == Mode::Async {
+                site.concurrency = random.between(1, 5) as usize;
+            }
             let most = random.between(1, 4) as usize;
             site.pool.size = match random.below(3) {
                 0 => PoolSize::Static { workers: most },

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tokamak_config::{Mode, Site};
 use tokamak_sys::queue::{Claim, Consumer, Job, Next, Outcome, Search, Segment, Step, WorkerState};
 
 use crate::random::Random;
@@ -10,16 +11,17 @@ use crate::random::Random;
 /// A request as it stands in the queue: number, and whether it hangs for ever.
 pub const RECORD: usize = 16;
 
-/// A worker's next step.
+/// What a worker does, beside the requests that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Born,
     Booting,
     Seeking,
     Asleep,
-    Reading,
-    Working,
-    Ending,
+    /// It takes no more requests, and ends with its last one.
+    Leaving,
+    /// It computes for ever.
+    Computing,
 }
 
 /// What a step has led to, beside the next one.
@@ -31,6 +33,44 @@ pub enum Told {
     Runs(u64),
     /// It ends with this status.
     Exits(u8),
+}
+
+/// What a worker knows of its site's configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// It takes further requests while those that it has wait.
+    pub is_async: bool,
+    /// Requests that it has at once, at most.
+    pub concurrency: usize,
+    /// Requests that it serves, at most; zero: any number.
+    pub requests: u64,
+}
+
+impl Limits {
+    pub fn of(site: &Site) -> Limits {
+        Limits {
+            is_async: site.mode == Mode::Async,
+            concurrency: site.concurrency,
+            requests: site.pool.max_requests,
+        }
+    }
+}
+
+/// How far a request is that a worker has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Reading,
+    Working,
+    Ending,
+}
+
+struct UnderWay {
+    job: Job,
+    request: Option<u64>,
+    stage: Stage,
+    /// When it goes on.
+    at: u64,
+    since: u64,
 }
 
 pub struct Worker {
@@ -45,14 +85,17 @@ pub struct Worker {
     pub stopped: u64,
     /// Since when it sleeps.
     pub since: u64,
+    pub limits: Limits,
     pub segment: Arc<Segment>,
     pub consumer: Consumer,
     search: Search,
-    pub job: Option<Job>,
-    request: Option<u64>,
-    hangs: bool,
+    /// When it goes on with its search.
+    seeks: u64,
+    /// The oldest first.
+    under_way: Vec<UnderWay>,
+    /// It goes on with requests before it looks for another.
+    is_serving: bool,
     served: u64,
-    max_requests: u64,
 }
 
 /// How the application behaves at the moment.
@@ -76,7 +119,7 @@ impl Worker {
         version: u64,
         segment: Arc<Segment>,
         bells: Vec<std::os::fd::OwnedFd>,
-        max_requests: u64,
+        limits: Limits,
         at: u64,
     ) -> Worker {
         let consumer = Consumer::without_place(segment.clone(), bells);
@@ -92,25 +135,36 @@ impl Worker {
             at,
             stopped: 0,
             since: 0,
+            limits,
             segment,
             consumer,
             search: Search::default(),
-            job: None,
-            request: None,
-            hangs: false,
+            seeks: at,
+            under_way: Vec::new(),
+            is_serving: false,
             served: 0,
-            max_requests,
         }
     }
 
-    /// Whether it sleeps and nobody has rung it.
+    /// Whether it sleeps, has room for a request, and nobody has rung it. One of async mode may
+    /// have others under way.
     pub fn is_asleep(&self) -> bool {
         self.phase == Phase::Asleep && self.consumer.is_asleep()
     }
 
+    /// It was rung, and goes on then.
+    pub fn wake(&mut self, at: u64) {
+        (self.at, self.seeks) = (at, at);
+    }
+
+    /// Takes what it has under way.
+    pub fn take_jobs(&mut self) -> impl Iterator<Item = Job> {
+        std::mem::take(&mut self.under_way).into_iter().map(|request| request.job)
+    }
+
     /// Its next step.
     pub fn step(&mut self, now: u64, mood: Mood, random: &mut Random) -> Told {
-        match self.phase {
+        let told = match self.phase {
             Phase::Born => {
                 self.consumer.board().enter_at(self.instance, now);
                 let boot = if random.chance(50) { 400_000_000 } else { 5_000_000 };
@@ -122,83 +176,161 @@ impl Worker {
                 self.next(Phase::Seeking, now);
                 Told::Nothing
             }
-            Phase::Seeking | Phase::Asleep => {
-                let step =
-                    self.consumer.advance(&mut self.search, &mut |_| Claim::Go, &mut || (), || now);
-                match step {
-                    Step::Done => {
-                        // Now and then the kernel lets another process run.
-                        let most = if random.chance(30) { 2_000_000 } else { 3_000 };
-                        self.next(Phase::Seeking, now + random.between(100, most));
-                    }
-                    Step::Sleep => {
-                        self.since = now;
-                        // As long as a futex is waited for.
-                        self.next(Phase::Asleep, now + 2_000_000_000);
-                    }
-                    Step::Found(Next::Retire) => return Told::Exits(0),
-                    Step::Found(Next::Request(job)) => {
-                        self.search = Search::default();
-                        let taken = number(job.record());
-                        self.job = Some(job);
-                        self.next(Phase::Reading, now + random.between(1_000, 20_000));
-                        return taken.map_or(Told::Nothing, Told::Takes);
-                    }
-                }
-                Told::Nothing
-            }
-            Phase::Reading => self.read(now, mood, random),
-            Phase::Working if self.hangs => {
-                self.at = now + 1_000_000_000_000;
-                Told::Nothing
-            }
-            Phase::Working => {
-                self.answer();
-                self.next(Phase::Ending, now + random.between(1_000, 50_000));
-                Told::Nothing
-            }
-            Phase::Ending => {
-                if let Some(job) = self.job.take() {
-                    job.finish(Outcome::Complete);
-                }
-                self.request = None;
-                self.served += 1;
-                self.consumer.board().count_request(1 << 20);
-                if self.max_requests > 0 && self.served >= self.max_requests {
-                    self.consumer.board().set_state_at(WorkerState::Leaving, now);
-                    return Told::Exits(0);
-                }
-                self.next(Phase::Seeking, now + random.between(500, 20_000));
-                Told::Nothing
-            }
-        }
+            Phase::Computing => Told::Nothing,
+            Phase::Seeking | Phase::Asleep | Phase::Leaving => self.serve(now, mood, random),
+        };
+        let goes_on = self.under_way.iter().map(|request| request.at);
+        self.at = match self.phase {
+            Phase::Computing => u64::MAX,
+            Phase::Born | Phase::Booting | Phase::Asleep => goes_on.fold(self.seeks, u64::min),
+            Phase::Seeking if self.has_room() => self.seeks,
+            Phase::Seeking | Phase::Leaving => goes_on.fold(u64::MAX, u64::min),
+        };
+        told
     }
 
     fn next(&mut self, phase: Phase, at: u64) {
-        (self.phase, self.at) = (phase, at);
+        (self.phase, self.seeks) = (phase, at);
     }
 
-    fn read(&mut self, now: u64, mood: Mood, random: &mut Random) -> Told {
-        let record = self.job.as_ref().map(|job| job.record().to_vec()).unwrap_or_default();
-        let Some(request) = number(&record) else {
-            // Not understood: the response is broken off.
-            self.job = None;
-            self.next(Phase::Seeking, now + 1_000);
+    /// Whether it looks for requests.
+    fn has_room(&self) -> bool {
+        self.phase != Phase::Leaving && self.under_way.len() < self.limits.concurrency
+    }
+
+    /// In turns, as the loop of async mode: it looks for a request until it has one or there is
+    /// none, and goes on with those that can. Who was woken looks first.
+    fn serve(&mut self, now: u64, mood: Mood, random: &mut Random) -> Told {
+        let due = self.under_way.iter().position(|request| request.at <= now);
+        if self.has_room() && !(self.is_serving && due.is_some()) {
+            self.is_serving = due.is_some() && self.consumer.finds_nothing(&self.search);
+        }
+        match due {
+            Some(at) if self.is_serving || !self.has_room() => self.go_on(at, now, mood, random),
+            _ => self.seek(now, random),
+        }
+    }
+
+    fn seek(&mut self, now: u64, random: &mut Random) -> Told {
+        if self.limits.is_async {
+            if self.is_worn_out(self.under_way.len()) {
+                self.consumer.leave(&mut self.search);
+                return self.leave(now);
+            }
+            self.search.stay_busy(!self.under_way.is_empty());
+        }
+        let step = self.consumer.advance(&mut self.search, &mut |_| Claim::Go, &mut || (), || now);
+        match step {
+            Step::Done => {
+                // Now and then the kernel lets another process run.
+                let most = if random.chance(30) { 2_000_000 } else { 3_000 };
+                self.next(Phase::Seeking, now + random.between(100, most));
+            }
+            Step::Sleep => {
+                self.since = now;
+                // As long as a futex is waited for. Who waits for its requests too has no limit.
+                let longest = if self.limits.is_async { u64::MAX } else { now + 2_000_000_000 };
+                self.next(Phase::Asleep, longest);
+            }
+            Step::Found(Next::Retire) => return self.leave(now),
+            Step::Found(Next::Request(job)) => return self.take(job, now, random),
+        }
+        Told::Nothing
+    }
+
+    fn take(&mut self, job: Job, now: u64, random: &mut Random) -> Told {
+        (self.search, self.is_serving) = (Search::default(), true);
+        self.next(Phase::Seeking, now + random.between(100, 3_000));
+        // As the worker program does in async mode: nobody waits for it any more.
+        if self.limits.is_async && job.is_aborted() {
             return Told::Nothing;
+        }
+        let taken = number(job.record());
+        let at = now + random.between(1_000, 20_000);
+        self.under_way.push(UnderWay { job, request: None, stage: Stage::Reading, at, since: now });
+        self.show(now);
+        taken.map_or(Told::Nothing, Told::Takes)
+    }
+
+    fn go_on(&mut self, at: usize, now: u64, mood: Mood, random: &mut Random) -> Told {
+        match self.under_way[at].stage {
+            Stage::Reading => return self.read(at, now, mood, random),
+            Stage::Working => {
+                self.answer(at);
+                let request = &mut self.under_way[at];
+                request.stage = Stage::Ending;
+                request.at = now + random.between(1_000, 50_000);
+            }
+            Stage::Ending => {
+                self.under_way.remove(at).job.finish(Outcome::Complete);
+                self.served += 1;
+                self.consumer.board().count_request(1 << 20);
+                self.show(now);
+                if self.phase != Phase::Leaving {
+                    self.next(Phase::Seeking, now + random.between(500, 20_000));
+                }
+                if self.phase == Phase::Leaving || self.is_worn_out(0) {
+                    return self.leave(now);
+                }
+            }
+        }
+        Told::Nothing
+    }
+
+    /// Whether it has served as many requests as it may, with so many that it has.
+    fn is_worn_out(&self, under_way: usize) -> bool {
+        self.limits.requests > 0 && self.served + under_way as u64 >= self.limits.requests
+    }
+
+    /// Takes no more, and ends when it has nothing under way.
+    fn leave(&mut self, now: u64) -> Told {
+        self.phase = Phase::Leaving;
+        self.show(now);
+        if self.under_way.is_empty() { Told::Exits(0) } else { Told::Nothing }
+    }
+
+    /// The board says since when the oldest request is under way.
+    fn show(&self, now: u64) {
+        let board = self.consumer.board();
+        if self.limits.is_async {
+            board.set_under_way(self.under_way.len() as u32, 0);
+        }
+        match self.under_way.first() {
+            Some(oldest) => board.set_state_at(WorkerState::Busy, oldest.since),
+            None if self.phase == Phase::Leaving => board.set_state_at(WorkerState::Leaving, now),
+            // It says so itself when it sleeps.
+            None => {}
+        }
+    }
+
+    fn read(&mut self, at: usize, now: u64, mood: Mood, random: &mut Random) -> Told {
+        let Some(request) = number(self.under_way[at].job.record()) else {
+            // Not understood: the response is broken off.
+            self.under_way.remove(at);
+            self.show(now);
+            self.next(self.phase, now + 1_000);
+            return if self.phase == Phase::Leaving { self.leave(now) } else { Told::Nothing };
         };
         self.consumer.board().set_request(b"GET", b"/");
-        self.request = Some(request);
-        self.hangs = random.chance(mood.hangs);
         if random.chance(mood.crashes) {
             return Told::Exits(7);
         }
         let most = if random.chance(20) { 300_000_000 } else { 8_000_000 };
-        self.next(Phase::Working, now + random.between(20_000, most));
+        let mut ends = now + random.between(20_000, most);
+        if random.chance(mood.hangs) {
+            // What waits is cancelled in async mode when its time is over.
+            match self.segment.due(now).filter(|_| self.limits.is_async && random.chance(500)) {
+                Some(due) => ends = due,
+                None => self.phase = Phase::Computing,
+            }
+        }
+        let under_way = &mut self.under_way[at];
+        (under_way.request, under_way.stage, under_way.at) = (Some(request), Stage::Working, ends);
         Told::Runs(request)
     }
 
-    fn answer(&mut self) {
-        let (Some(job), Some(request)) = (&mut self.job, self.request) else { return };
+    fn answer(&mut self, at: usize) {
+        let UnderWay { job, request: Some(request), .. } = &mut self.under_way[at] else { return };
         // Never waits: where the ring's positions are spoiled, nothing is written.
         if !job.has_room(256) {
             return;

@@ -72,7 +72,9 @@ impl Zygote {
             version: version(site),
             is_sealed: site.mode == tokamak_config::Mode::Sealed,
             // As the worker program does.
-            segment: Segment::open(memory).ok().map(Arc::new),
+            segment: Segment::open(memory)
+                .ok()
+                .map(|segment| Arc::new(segment.with_doorbells(&bells).expect("descriptors"))),
             bells,
             ended: Vec::new(),
             is_outdated: false,

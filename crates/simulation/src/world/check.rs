@@ -17,6 +17,8 @@ const TOLD_OF_ORPHAN: u64 = 1_500 * MILLI;
 /// When a worker has ended or been ended that has taken a request, and its event loop knows: what
 /// a request may take, two looks, and messages.
 const LONGEST_RUN: u64 = 1_800 * MILLI;
+/// The same in async mode, whose processes get more time: requests that wait end by themselves.
+const LONGEST_ASYNC_RUN: u64 = LONGEST_RUN + 2_500 * MILLI;
 /// When a request has an end whose worker was stopped as soon as it had claimed it: its event loop
 /// looks for three seconds, the site gets other processes, which may have had to wait for a minute
 /// since the last time, or hang in their start for 90 seconds, and the old ones are ended.
@@ -129,7 +131,8 @@ impl World {
         let worker = self.workers.iter().find(|worker| worker.pid == taken.pid)?;
         let zygote = self.zygotes.iter().find(|zygote| zygote.pid == worker.zygote)?;
         let begun = taken.at.max(self.supervisor_stopped).max(zygote.stopped);
-        waits(begun, LONGEST_RUN)
+        let bound = if worker.limits.is_async { LONGEST_ASYNC_RUN } else { LONGEST_RUN };
+        waits(begun, bound)
             .then(|| format!("is with worker {} for {} ms", taken.pid, (now - taken.at) / MILLI))
     }
 

@@ -32,7 +32,7 @@ use crate::requests::{End, Request, Taken};
 use crate::shape;
 use crate::supervisor::Around;
 use crate::wire::{Alarm, Parent, ring};
-use crate::worker::{Mood, Phase, Told, Worker};
+use crate::worker::{Limits, Mood, Phase, Told, Worker};
 use crate::zygote::{Query, Zygote};
 
 const MILLI: u64 = 1_000_000;
@@ -334,7 +334,7 @@ impl World {
         let now = self.clock.get();
         for worker in &mut self.workers {
             if worker.phase == Phase::Asleep && worker.at > now + MILLI && !worker.is_asleep() {
-                worker.at = now + self.random.between(500, 60_000);
+                worker.wake(now + self.random.between(500, 60_000));
             }
         }
         if !loops_too {
@@ -446,7 +446,7 @@ impl World {
         } else if let Some(at) = self.workers.iter().position(|worker| worker.pid == pid) {
             let mut worker = self.workers.remove(at);
             trace!(self, "worker {pid} ({}) ends: {status}", worker.instance);
-            self.graves.extend(worker.job.take());
+            self.graves.extend(worker.take_jobs());
             if status == Status::Code(EXIT_BOOT_FAILED) {
                 self.has_failed_to_start(worker.key);
             }
@@ -510,7 +510,7 @@ impl World {
         let zygote = &self.zygotes[index];
         let Some(segment) = zygote.segment.clone() else { return };
         let site = self.around.next.sites.iter().find(|site| site.name == zygote.place);
-        let most = site.map_or(0, |site| site.pool.max_requests);
+        let Some(limits) = site.map(Limits::of) else { return };
         let bells = zygote.bells.iter().map(|bell| bell.try_clone().expect("a bell")).collect();
         let at = now + self.random.between(20_000, 300_000);
         let worker = Worker::new(
@@ -521,7 +521,7 @@ impl World {
             zygote.version,
             segment,
             bells,
-            most,
+            limits,
             at,
         );
         zygote.line.send(&FromZygote::Spawned { index: place, instance, pid });

@@ -122,10 +122,7 @@ impl Consumer {
         mut before_claim: impl FnMut(u32) -> Claim,
     ) -> Option<Next> {
         loop {
-            let is_over = matches!(search.way, Way::Looking)
-                && self.end.segment.front().is_none()
-                && !self.board().is_retired();
-            if is_over && !will_sleep {
+            if !will_sleep && self.finds_nothing(search) {
                 return None;
             }
             match self.advance(search, &mut before_claim, &mut || {}, tokamak_cost::now) {
@@ -134,6 +131,13 @@ impl Consumer {
                 Step::Found(next) => return Some(next),
             }
         }
+    }
+
+    /// Whether the search has come to nothing, and would go on with what is done before a sleep.
+    pub fn finds_nothing(&self, search: &Search) -> bool {
+        matches!(search.way, Way::Looking)
+            && self.end.segment.front().is_none()
+            && !self.board().is_retired()
     }
 
     /// Takes no more requests, however far the search is.
