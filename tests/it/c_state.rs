@@ -20,6 +20,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("cancellation.c", "cancellation"),
     ("child_fibers.c", "children do_jobs_function"),
     ("classic.c", "base is_learned known real_##function"),
+    ("collecting.c", "collecting"),
     ("connection_groups.c", "connection_groups"),
     ("connections.c", "held is_hopeless opener"),
     ("context.c", "handlers"),
@@ -34,7 +35,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("environment.c", "import_of_php learned"),
     ("extend.c", "too_many_ranges"),
     ("fibers.c", "fibers is_of_php serve_function"),
-    ("fibers_parking.c", "collect_cycles parking"),
+    ("fibers_parking.c", "parking"),
     (
         "filter_input.c",
         "filter_var filter_var_array real_filter_has_var real_filter_input \

@@ -28,6 +28,7 @@
 
 #include "async/fibers.h"
 #include "async/child_fibers.h"
+#include "async/collecting.h"
 #include "async/fibers_parking.h"
 #include "async/kinds.h"
 #include "async/long_turns.h"
@@ -105,7 +106,7 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
     }
     fibers.last.context = from;
     fibers.last.of = tag(from);
-    if (is_stale(to)) {
+    if (is_stale(to) || collecting_in(to)) {
         put_tag(to, before);
         fibers_inherit_part(to, false);
     }

@@ -7,6 +7,7 @@
 
 #include <Zend/zend_observer.h>
 
+#include "async/collecting.h"
 #include "async/fibers.h"
 #include "async/fibers_parking.h"
 #include "async/in_use.h"
@@ -24,21 +25,7 @@ struct fibers_parked {
 static struct {
     void (*throw_cancelled)(void);
     int part_slot; /* of contexts */
-    bool is_collecting;
 } parking;
-
-static int (*collect_cycles)(void);
-
-static int collect(void)
-{
-    const bool before = parking.is_collecting;
-    int count;
-
-    parking.is_collecting = true;
-    count = collect_cycles();
-    parking.is_collecting = before;
-    return count;
-}
 
 /* ---- parts of a request ---- */
 
@@ -95,8 +82,7 @@ void fibers_watch_parking(void)
 {
     parking.part_slot = zend_get_resource_handle("tokamak");
     zend_observer_fiber_destroy_register(on_destroy);
-    collect_cycles = gc_collect_cycles;
-    gc_collect_cycles = collect;
+    collecting_watch();
 }
 
 void fibers_begin_parking(void (*throw_cancelled)(void))
@@ -122,8 +108,8 @@ void fibers_forget_jump(void)
     for (; zend_fiber_switch_blocked() && blocks < 1000; blocks++) {
         zend_fiber_switch_unblock();
     }
-    /* So does one out of an autoloader, or out of the collection of cycles. Nobody else is in
-     * one: nobody waits there. */
+    /* So does one out of an autoloader, out of the collection of cycles, or out of the compiler.
+     * Nobody else is in one: nobody waits there. */
     if (EG(in_autoload)) {
         zend_hash_clean(EG(in_autoload));
     }

@@ -72,6 +72,14 @@ class Slow implements JsonSerializable, IteratorAggregate, ArrayAccess, Countabl
     public static function __set_state($values) { wait(); return new self($values['n']); }
 }
 
+/** Found by the collector of cycles: it says which request its destructor belongs to. */
+class SlowCycle
+{
+    private self $self;
+    public function __construct(private int $n) { $this->self = $this; }
+    public function __destruct() { wait(); $GLOBALS['ended'][$this->n] = (int) $_SERVER['HTTP_N']; }
+}
+
 /** Serialized by its own words, in the older way. */
 class SlowSleeper
 {
@@ -213,6 +221,12 @@ return ['What is under way' => [
         $slow = new Slow($n);
         unset($GLOBALS['ended'][$n]);
         unset($slow);
+        return $GLOBALS['ended'][$n];
+    }),
+    '`__destruct()` of cycles that are collected' => calls(function ($n) {
+        $GLOBALS['ended'][$n] = 'not collected';
+        new SlowCycle($n);
+        gc_collect_cycles();
         return $GLOBALS['ended'][$n];
     }),
     '`__destruct()` while an exception is thrown' => calls(function ($n) {
