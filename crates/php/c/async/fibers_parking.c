@@ -113,13 +113,20 @@ void fibers_forget_jump(void)
     if (EG(in_autoload)) {
         zend_hash_clean(EG(in_autoload));
     }
-    parking.is_collecting = false;
+    collecting_note_jump();
+    CG(active_op_array) = NULL;
+}
+
+/* Also while the compiler calls an error handler: it does not say then that it compiles. */
+static bool is_compiling(void)
+{
+    return CG(in_compilation) || CG(active_op_array);
 }
 
 bool fibers_may_park(void)
 {
-    return fibers_in_request() && !serving->is_held && !parking.is_collecting &&
-           (!EG(exception) || serving->is_breaking) && !CG(in_compilation) && !OG(running) &&
+    return fibers_in_request() && !serving->is_held && !collecting_now() &&
+           (!EG(exception) || serving->is_breaking) && !is_compiling() && !OG(running) &&
            !(OG(flags) & PHP_OUTPUT_LOCKED) &&
            !(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)) > 0);
 }

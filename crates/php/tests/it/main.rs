@@ -20,6 +20,7 @@ mod pool_ends;
 mod pools;
 mod state;
 mod stubs;
+mod turns;
 mod values;
 mod wake_ups;
 mod worker;

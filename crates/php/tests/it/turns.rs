@@ -1,0 +1,158 @@
+//! Async mode: where in PHP a request that waits lets others run, and where it holds them. What
+//! holds them is counted.
+
+use crate::concurrent::{site, texts};
+use crate::harness::*;
+
+/// Request 2 counts its turns until request 1 is done. Request 1 waits in a place of PHP, by
+/// `waits()`, and says whether request 2 had turns meanwhile.
+const BEGIN: &str = r"<?php
+if ($_GET['n'] === '2') {
+    for ($GLOBALS['turns'] = 0; !isset($GLOBALS['is_done']); $GLOBALS['turns']++) {
+        usleep(100);
+    }
+    return;
+}
+while (($GLOBALS['turns'] ?? 0) < 2) {
+    usleep(100);
+}
+$GLOBALS['seen'] = 'did not wait';
+$waits = static function (): void {
+    $before = $GLOBALS['turns'];
+    usleep(5000);
+    $GLOBALS['seen'] = $GLOBALS['turns'] === $before ? 'held' : 'went on';
+};
+// After whatever else the request does at its end.
+register_shutdown_function('register_shutdown_function', static function (): void {
+    echo $GLOBALS['seen'];
+    $GLOBALS['is_done'] = true;
+});
+";
+
+/// Others would see a class that is half loaded, memory that is half collected, and the like.
+const HELD: &[(&str, &str)] = &[
+    (
+        "autoloader",
+        "spl_autoload_register(function ($class) use ($waits) { $waits(); eval(\"class $class {}\"); });
+         new Wanted;",
+    ),
+    (
+        "autoloader, called by unserialize()",
+        "spl_autoload_register(function ($class) use ($waits) { $waits(); });
+         unserialize('O:6:\"Nobody\":0:{}');",
+    ),
+    (
+        "callback of an output buffer",
+        "ob_start(function ($text) use ($waits) { $waits(); return $text; }); echo ' ';
+         ob_end_clean();",
+    ),
+    (
+        "destructor of a cycle that is collected",
+        "$o = new class($waits) { public $self; function __construct(public $waits) {}
+             function __destruct() { ($this->waits)(); } };
+         $o->self = $o; unset($o); gc_collect_cycles();",
+    ),
+    (
+        "error handler that the compiler calls",
+        "set_error_handler(function () use ($waits) { $waits(); return true; });
+         eval('function f($a = 1, $b) {}');",
+    ),
+    (
+        "program that ends while an exception is on its way",
+        "try { (function () {
+             $before = $GLOBALS['turns'];
+             $p = popen('sleep 0.02', 'r');
+             $GLOBALS['after'] = new class($before) { function __construct(public $before) {}
+                 function __destruct() { $GLOBALS['seen'] =
+                     $GLOBALS['turns'] === $this->before ? 'held' : 'went on'; } };
+             throw new Exception;
+         })(); } catch (Exception) {} unset($GLOBALS['after']);",
+    ),
+];
+
+const LETS_OTHERS_RUN: &[(&str, &str)] = &[
+    ("function", "$waits();"),
+    (
+        "foreach over a generator",
+        "foreach ((function () use ($waits) { $waits(); yield 1; })() as $x);",
+    ),
+    (
+        "generator in a generator",
+        "$inner = function () use ($waits) { yield 1; $waits(); };
+         foreach ((function () use ($inner) { yield from $inner(); })() as $x);",
+    ),
+    ("Fiber within foreach", "foreach ([1, 2] as $x) { (new Fiber($waits))->start(); }"),
+    (
+        "Fiber in a Fiber",
+        "(new Fiber(function () use ($waits) { (new Fiber($waits))->start(); }))->start();",
+    ),
+    (
+        "generator that a Fiber runs",
+        "$g = (function () use ($waits) { $waits(); yield 1; })();
+         (new Fiber(fn() => $g->current()))->start();",
+    ),
+    (
+        "foreach over an iterator",
+        "foreach (new class($waits) implements IteratorAggregate {
+             function __construct(public $waits) {}
+             function getIterator(): Iterator { ($this->waits)(); return new ArrayIterator([1]); }
+         } as $x);",
+    ),
+    (
+        "destructor",
+        "$o = new class($waits) { function __construct(public $waits) {}
+             function __destruct() { ($this->waits)(); } }; unset($o);",
+    ),
+    (
+        "destructor while an exception is on its way",
+        "try { (function () use ($waits) {
+             $o = new class($waits) { function __construct(public $waits) {}
+                 function __destruct() { ($this->waits)(); } };
+             throw new Exception; })(); } catch (Exception) {}",
+    ),
+    ("finally", "try { throw new Exception; } catch (Exception) {} finally { $waits(); }"),
+    (
+        "error handler",
+        "set_error_handler(function () use ($waits) { $waits(); return true; }); echo $undefined;",
+    ),
+    ("exception handler", "set_exception_handler(fn() => $waits()); throw new Exception;"),
+    ("shutdown function", "register_shutdown_function($waits); exit;"),
+    (
+        "comparison",
+        "$a = [2, 1]; usort($a, function ($x, $y) use ($waits) { $waits(); return 0; });",
+    ),
+    (
+        "string of an object",
+        "echo new class($waits) { function __construct(public $waits) {}
+             function __toString(): string { ($this->waits)(); return ''; } };",
+    ),
+    ("tick function", "register_tick_function($waits); declare(ticks=1) { $x = 1; }"),
+    ("coroutine", "Tokamak\\all([$waits]);"),
+];
+
+fn answers(rows: &[(&str, &str)], expected: &str, each_is_counted: bool) {
+    let files: Vec<_> = (0..rows.len()).map(|at| format!("place{at}.php")).collect();
+    let codes: Vec<_> = rows.iter().map(|(_, code)| format!("{BEGIN}{code}")).collect();
+    let files: Vec<_> = files.iter().zip(&codes).map(|(n, c)| (n.as_str(), c.as_str())).collect();
+    // Each in a worker of its own, whose count begins at none.
+    for (at, (name, _)) in rows.iter().enumerate() {
+        let settings = [("ini.opcache.file_update_protection", "0")];
+        let mut site = site(&files[at..=at], &settings);
+        let target = |n| get(&format!("/place{at}.php?n={n}"));
+        let seen = texts(&site.ask_all(&[target(1), target(2)]));
+        assert_eq!(seen[0].trim(), expected, "{name}\n{}", site.log());
+        let held = site.producer.segment().board(0).held;
+        assert_eq!(held > 0, each_is_counted, "{name}: held {held} times");
+        assert_eq!(site.log(), "", "{name}");
+    }
+}
+
+#[test]
+fn places_in_which_nobody_else_runs_hold_the_worker_and_are_counted() {
+    answers(HELD, "held", true);
+}
+
+#[test]
+fn a_wait_anywhere_else_lets_others_run() {
+    answers(LETS_OTHERS_RUN, "went on", false);
+}
