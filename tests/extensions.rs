@@ -70,19 +70,25 @@ const EXTENSIONS: &[&str] = &[
     "zip",
 ];
 
-/// The folder that [`SCAN_DIRECTORY`] names in the environment of whatever runs PHP in a test.
+/// A folder with more settings, for whoever wants to see the tests run beside another extension.
+const MORE_SETTINGS: &str = "TOKAMAK_TEST_INI_DIR";
+
+/// The folders that [`SCAN_DIRECTORY`] names in the environment of whatever runs PHP in a test.
 pub fn scan_directory() -> &'static str {
-    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    let directory = DIRECTORY.get_or_init(|| {
+    static DIRECTORIES: OnceLock<String> = OnceLock::new();
+    DIRECTORIES.get_or_init(|| {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("extensions");
         fs::create_dir_all(&directory).expect("a folder");
         // Complete at once: another test program may be reading it.
         let partial = directory.join(format!("{}.partial", std::process::id()));
         fs::write(&partial, settings()).expect("a file");
         fs::rename(partial, directory.join("tests.ini")).expect("a file");
-        directory
-    });
-    directory.to_str().expect("the path is text")
+        let directory = directory.to_str().expect("the path is text");
+        match std::env::var(MORE_SETTINGS) {
+            Ok(more) => format!("{directory}:{more}"),
+            Err(_) => directory.to_owned(),
+        }
+    })
 }
 
 fn settings() -> String {

@@ -8,6 +8,8 @@
  * After a fatal error the state of the engine is unknown. Its request is ended; the worker takes no
  * more, finishes those under way, and is replaced.
  */
+#include <Zend/zend_observer.h>
+
 #include "async/async.h"
 #include "async/cancellation.h"
 #include "async/coroutines.h"
@@ -55,6 +57,10 @@ static bool serve(const shim_request *request)
     } zend_end_try();
     EG(current_execute_data) = frame;
     if (!whole) {
+        if (ZEND_OBSERVER_ENABLED) {
+            /* The calls that were jumped over have ended, as for a request that PHP ends. */
+            zend_observer_fcall_end_all();
+        }
         COMPAT_END_OUT_OF_MEMORY();
         zend_try {
             coroutines_end(true);

@@ -23,7 +23,7 @@ use tokamak_sys::queue::{
 use extensions::{SCAN_DIRECTORY, scan_directory};
 
 #[path = "../../../../tests/extensions.rs"]
-mod extensions;
+pub mod extensions;
 
 /// Nothing here takes longer, even on a machine that does something else too.
 const LIMIT: Duration = Duration::from_secs(60);

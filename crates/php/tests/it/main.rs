@@ -16,6 +16,7 @@ mod harness;
 mod in_use;
 mod life;
 mod memory;
+mod observers;
 mod pool_ends;
 mod pools;
 mod state;
