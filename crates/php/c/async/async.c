@@ -198,8 +198,12 @@ static void loop(void)
     uint64_t looked = 0;
 
     for (;;) {
+        /* First: a request that it was woken for waits, beside idle neighbours. */
         bool took = take_request(false);
 
+        if (reactor_was_rung()) {
+            cancellation_mind_clients();
+        }
         fibers_go_on();
         if (!took && !reactor_has_some()) {
             if (async.is_ending && fibers_count() == 0) {
@@ -217,9 +221,6 @@ static void loop(void)
         } else if (fibers_count() > 0 && (!took || reactor_now() - looked >= BETWEEN_LOOKS)) {
             reactor_look(false);
             looked = reactor_now();
-        }
-        if (reactor_was_rung()) {
-            cancellation_mind_clients();
         }
     }
 }
