@@ -3,7 +3,8 @@
 //!
 //! Nobody gets another one's answer, no request is lost but those that a killed worker had, and
 //! workers that live keep what they hold. It lasts two rounds. To go on for longer, see
-//! CONTRIBUTING.md.
+//! CONTRIBUTING.md: the last third of the time then has no misfortune but the HTTP service, so that
+//! workers grow old.
 
 use std::fs;
 use std::sync::Mutex;
@@ -25,6 +26,8 @@ const CLIENTS: usize = 16;
 
 /// Between one misfortune and the next.
 const REQUESTS_BETWEEN: usize = 80;
+/// Between one look and the next at workers that grow old.
+const REQUESTS_BETWEEN_LOOKS: usize = 2000;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -190,8 +193,8 @@ fn ask(
 }
 
 impl Ledger {
-    fn goes_on(&self) {
-        let until = self.served.load(Ordering::Relaxed) + REQUESTS_BETWEEN;
+    fn goes_on(&self, count: usize) {
+        let until = self.served.load(Ordering::Relaxed) + count;
         let more = || (self.served.load(Ordering::Relaxed) >= until).then_some(());
         eventually(PATIENCE, more).expect("requests are served");
     }
@@ -226,12 +229,17 @@ const MISFORTUNES: &[fn(&Server, &mut Services, u64)] = &[
     },
 ];
 
+/// How long to go on.
+fn wanted() -> Duration {
+    let minutes = std::env::var("TOKAMAK_MIXED_MINUTES").ok();
+    let minutes: f64 = minutes.map_or(0.0, |text| text.parse().expect("a number of minutes"));
+    Duration::from_secs_f64(60.0 * minutes)
+}
+
 /// Twice everything that goes wrong, or until the time is up. What a worker held that lives as long
 /// as a worker may: one that finds a dead connection while it is idle is replaced.
 fn rounds(server: &Server, services: &mut Services, ledger: &Ledger) -> (usize, Vec<Held>) {
-    let minutes = std::env::var("TOKAMAK_MIXED_MINUTES").ok();
-    let minutes: f64 = minutes.map_or(0.0, |text| text.parse().expect("a number of minutes"));
-    let end = Instant::now() + Duration::from_secs_f64(60.0 * minutes);
+    let end = Instant::now() + wanted() * 2 / 3;
     let (mut count, mut samples) = (0, Vec::<Held>::new());
     while count < 2 || Instant::now() < end {
         for misfortune in MISFORTUNES {
@@ -240,13 +248,25 @@ fn rounds(server: &Server, services: &mut Services, ledger: &Ledger) -> (usize, 
             // By the second round a worker has once done all that there is to do.
             samples.extend(survivor.filter(|_| count > 0));
             misfortune(server, services, survivor.map_or(0, |held| held.pid));
-            ledger.goes_on();
+            ledger.goes_on(REQUESTS_BETWEEN);
         }
         count += 1;
         let served = ledger.served.load(Ordering::Relaxed);
         println!("{count} rounds, {served} requests, {:?}", samples.last());
     }
     (count, samples)
+}
+
+/// What a worker holds while nobody is killed any more.
+fn grow_old(server: &Server, ledger: &Ledger) -> Vec<Held> {
+    let end = Instant::now() + wanted() / 3;
+    let mut samples = Vec::new();
+    while Instant::now() < end {
+        ledger.goes_on(REQUESTS_BETWEEN_LOOKS);
+        samples.extend(held(worker_pids(&status(server))[0]));
+        println!("{} requests, {:?}", ledger.served.load(Ordering::Relaxed), samples.last());
+    }
+    samples
 }
 
 /// Whether each worker held as much at last as at first, or about. When it is first looked at it
@@ -273,11 +293,14 @@ fn nobody_gets_another_ones_answer() {
             let (server, ledger) = (&server, &ledger);
             scope.spawn(move || client(server, ledger, number));
         }
-        rounds(&server, &mut services, &ledger)
+        let (count, mut samples) = rounds(&server, &mut services, &ledger);
+        samples.extend(grow_old(&server, &ledger));
+        (count, samples)
     });
     let wrong = ledger.wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(5)]);
     let lost = ledger.lost.into_inner();
+    println!("{lost} requests lost to {rounds} killed workers");
     assert!(lost <= rounds * CLIENTS, "{lost} requests lost to {rounds} killed workers");
     assert!(are_flat(&samples), "{samples:#?}");
     all_is_well(&server);

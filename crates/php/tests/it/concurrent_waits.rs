@@ -734,6 +734,7 @@ const HOLDING: &[(&str, &str)] = &[
     ("pthread_cond_timedwait pthread_cond_wait pthread_join", "threads of the library, at work"),
     ("sem_timedwait sem_wait", "threads of the library, at work"),
     ("pthread_rwlock_rdlock pthread_rwlock_wrlock", "held for a moment"),
+    ("recvmmsg sendmmsg", "QUIC of OpenSSL and libcurl: sockets that do not block"),
     ("sigwait", "libpq: for a signal that has come"),
     ("syscall", "futexes and random numbers"),
     ("syslog", "the system's log takes lines at once"),
