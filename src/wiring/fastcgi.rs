@@ -39,6 +39,7 @@ pub fn server(sites: Vec<Site>) -> Server {
         user: None,
         group: None,
         control: None,
+        admin: None,
         pid_file: None,
         limits: Limits {
             head: HEAD,

@@ -16,6 +16,8 @@ use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, CacheStatus, FromFront, Heard, ToFront, Why};
 use tokamak_sys::process;
 
+use super::admin::Questions;
+
 /// Exit status of a front that was drained.
 const DONE: u8 = 0;
 /// Exit status of a front that could not start, or whose supervisor is gone.
@@ -36,7 +38,7 @@ pub fn main(start: FrontStart) -> u8 {
         // A supervisor that is gone is noticed by the next receive.
         let _ = control::send(&channel, &message, &[]);
     };
-    let alarm = alarm(channel.clone());
+    let (questions, alarm) = (Questions::default(), alarm(channel.clone()));
     let pools = start.pools.into_iter().map(|pool| PoolLink {
         site_index: pool.site_index,
         number: pool.number,
@@ -52,6 +54,7 @@ pub fn main(start: FrontStart) -> u8 {
         pools: pools.collect(),
         listeners: start.listeners.into_iter().map(TcpListener::from).collect(),
         sockets: start.sockets,
+        admin: start.admin.map(|admin| questions.listener(admin, channel.clone())),
         scripts: None,
         access_log: start.access_log.map(File::from),
         is_successor: start.is_successor,
@@ -70,6 +73,9 @@ pub fn main(start: FrontStart) -> u8 {
     loop {
         turns.tell(&front, &channel);
         match control::receive_within::<ToFront>(&channel, Some(BEAT)) {
+            Ok(Heard::Message(ToFront::Answer { question, part, is_last }, _)) => {
+                questions.hear(question, &part, is_last);
+            }
             Ok(Heard::Message(message, files)) => obey(&front, &channel, &drained, message, files),
             Ok(Heard::Nothing) => {}
             Ok(Heard::Closed) => {
@@ -132,6 +138,8 @@ fn obey(
             }
         }
         ToFront::Forget { pool } => front.forget(pool),
+        // Heard before.
+        ToFront::Answer { .. } => {}
         ToFront::Drain => {
             front.drain();
             let _ = control::send(channel, &FromFront::Draining, &[]);
@@ -217,7 +225,7 @@ fn insist(channel: &Channel, message: &FromFront) {
 }
 
 /// Says it from a thread that must not wait; if the line is full, another thread waits for room.
-fn say_aside(channel: &Arc<Channel>, message: FromFront) {
+pub(super) fn say_aside(channel: &Arc<Channel>, message: FromFront) {
     match control::send(channel, &message, &[]) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
             let channel = channel.clone();

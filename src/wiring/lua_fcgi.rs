@@ -70,6 +70,7 @@ pub fn serve(request: Request) -> Result<(), String> {
         scripts: Some(folder),
         pools: Vec::new(),
         access_log: None,
+        admin: None,
         is_successor: false,
     });
     let front = front.map_err(|error| error.to_string())?;

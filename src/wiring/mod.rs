@@ -1,5 +1,6 @@
 //! The only place that knows every part: it gives the supervisor its front and its worker program.
 
+mod admin;
 mod fastcgi;
 pub mod fpm;
 mod front;

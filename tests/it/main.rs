@@ -1,5 +1,7 @@
 //! End-to-end tests: one binary, one module a topic.
 
+/// The admin listener: what it shows, what it changes, and for whom.
+mod admin;
 /// What the kernel keeps for a worker, changed past all functions of libc.
 mod attributes;
 /// Malformed requests, and requests that hide in others: refused, and PHP never sees them.

@@ -3,6 +3,7 @@
 //! The rest of the program sees only these types. How they were typed (file, environment, flags) is
 //! the concern of [`crate::raw`] and [`crate::option`].
 
+mod admin;
 mod cache;
 mod site;
 mod upstream;
@@ -16,6 +17,7 @@ use tokamak_fpm::Pool as FpmPool;
 
 use crate::fpm::{Fpm, FpmSocket};
 
+pub use admin::*;
 pub use cache::*;
 pub use site::*;
 pub use upstream::*;
@@ -34,6 +36,8 @@ pub struct Server {
     /// Unix socket for `tokamak status` and `tokamak reload`. Absent: chosen by the wiring from
     /// user and port.
     pub control: Option<PathBuf>,
+    /// The admin listener, if there is to be one.
+    pub admin: Option<Admin>,
     /// File that receives the supervisor's process id.
     pub pid_file: Option<PathBuf>,
     /// Limits on what a client may send.

@@ -2,6 +2,7 @@
 //! against each other and against the file system. It reads directories and files' existence and
 //! changes nothing.
 
+mod admin;
 mod cache;
 mod pool;
 mod site;
@@ -42,6 +43,7 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
         user: text(&top.user),
         group: text(&top.group),
         control: reader.optional_path(&top.control),
+        admin: reader.admin(top),
         pid_file: reader.optional_path(&top.pid_file),
         limits: Limits {
             head: number(raw.limits.head.value.0),

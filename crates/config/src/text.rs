@@ -138,6 +138,8 @@ fn raise(server: &Server) -> Raw {
             user: text(&server.user),
             group: text(&server.group),
             control: plain(server.control.clone()),
+            admin: plain(server.admin.as_ref().map(|admin| admin.address.endpoint())),
+            admin_token: text(&server.admin.as_ref().and_then(|admin| admin.token.clone())),
             resolver: plain(server.resolver.clone()),
             pid_file: plain(server.pid_file.clone()),
         },

@@ -20,6 +20,7 @@ use tokamak_upstream::fcgi::{AddressChange, AddressStatus, Upstream};
 use tokamak_upstream::shm::{Death, OnLastDrop};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use crate::admin::{Admin, AdminStart};
 use crate::backend::fastcgi;
 use crate::cache::Content;
 use crate::event_loop::{self, EventLoop, Message, Sockets};
@@ -44,6 +45,8 @@ pub struct Start {
     pub listeners: Vec<TcpListener>,
     /// Listening sockets for web servers, in the order of the configuration.
     pub sockets: Vec<OwnedFd>,
+    /// The admin listener, if there is to be one.
+    pub admin: Option<AdminStart>,
     /// The folder whose Lua scripts answer web servers in place of workers.
     pub scripts: Option<PathBuf>,
     /// One for each site that has workers.
@@ -61,6 +64,7 @@ pub struct Front {
     loops: Vec<UnboundedSender<Message>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     log: Mutex<Option<log::Log>>,
+    admin: Mutex<Option<Admin>>,
     /// Watches the scripts of all loops as long as it lives.
     _lua: Option<Engine>,
     upstreams: Arc<[Upstream]>,
@@ -105,10 +109,12 @@ impl Front {
                 std::thread::Builder::new().name(format!("loop-{index}")).stack_size(STACK);
             threads.push(thread.spawn(move || event_loop::run(event_loop, sockets, bells, inbox))?);
         }
+        let admin = start.admin.take().map(Admin::start).transpose()?;
         Ok(Front {
             loops: senders,
             threads: Mutex::new(threads),
             log: Mutex::new(shared.log),
+            admin: Mutex::new(admin),
             _lua: shared.lua,
             upstreams: shared.upstreams,
             cache: shared.cache,
@@ -198,6 +204,9 @@ impl Front {
         // Close idle connections to applications: they would occupy processes that another front
         // needs.
         self.upstreams.iter().for_each(Upstream::keep_none);
+        if let Some(admin) = &*lock(&self.admin) {
+            admin.drain();
+        }
         let (held, dropped) = mpsc::channel();
         self.tell(|| Message::Drain(held.clone()));
         drop(held);
@@ -223,6 +232,9 @@ impl Front {
         for thread in threads {
             // If a loop has panicked, the panic has been written to standard error.
             let _ = thread.join();
+        }
+        if let Some(admin) = lock(&self.admin).take() {
+            admin.join();
         }
         // The process may end after this, so wait until the last lines are written.
         drop(lock(&self.log).take());

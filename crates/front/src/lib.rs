@@ -15,6 +15,7 @@
 //! scoreboard  response  route  balancer  log  client  pools  clock  failure
 //! ```
 
+mod admin;
 mod backend;
 mod balancer;
 mod cache;
@@ -37,6 +38,7 @@ mod route;
 mod scoreboard;
 mod site;
 
+pub use admin::{Access, AdminStart, Answer};
 pub use front::{Front, Start};
 pub use http::h1::screen;
 pub use pools::PoolLink;

@@ -4,6 +4,7 @@ use std::io;
 
 use tokamak_config::Server;
 use tokamak_supervisor::Folder;
+use tokamak_supervisor::asker::Asker;
 use tokamak_supervisor::fleet::Outside;
 use tokamak_supervisor::identities::Identities;
 use tokamak_supervisor::notify::Notice;
@@ -43,7 +44,7 @@ impl Outside for Around {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn answer(&mut self, _client: u64, _answer: String) {}
+    fn answer(&mut self, _client: Asker, _answer: String) {}
 
     fn notify(&mut self, state: Notice, text: &str) {
         if state == Notice::Ready && text.contains("failed") {

@@ -3,6 +3,7 @@
 //! ```text
 //! status         ok, then a table for people
 //! status json    ok, then one JSON object
+//! ready          ok, if requests to all sites can be answered | error WHY
 //! reload         ok … once the new generation serves | error WHY
 //! stop           ok, and the server drains and ends
 //! upstream FORM list [NAME]                  ok, then the addresses of FastCGI applications as `text` or `json`
@@ -43,6 +44,8 @@ pub enum Command {
     Status,
     /// The state of everything, for programs.
     StatusJson,
+    /// Whether requests to all sites can be answered.
+    Ready,
     /// A new generation.
     Reload,
     /// Other processes for the site of this name.
@@ -76,10 +79,12 @@ pub struct UpstreamCommand {
 }
 
 impl Command {
-    fn parse(line: &str) -> Option<Command> {
+    /// Reads a line.
+    pub fn parse(line: &str) -> Option<Command> {
         Some(match line.trim() {
             "status" => Command::Status,
             "status json" => Command::StatusJson,
+            "ready" => Command::Ready,
             "reload" => Command::Reload,
             "stop" => Command::Stop,
             other if other.starts_with("reload\t") => {
@@ -356,6 +361,7 @@ mod tests {
         for (line, command) in [
             ("status\n", Command::Status),
             ("status json\n", Command::StatusJson),
+            ("ready\n", Command::Ready),
             ("reload\r\n", Command::Reload),
             ("reload\tmy site\n", Command::ReloadSite("my site".into())),
             ("stop\n", Command::Stop),

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokamak_config::Server;
+use tokamak_config::{Admin, Server};
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{FromFront, Heard, ToFront};
 use tokamak_sys::process;
@@ -29,6 +29,8 @@ pub struct FrontStart {
     pub listeners: Vec<OwnedFd>,
     /// The FastCGI sockets, in the order of `server.fpm`.
     pub sockets: Vec<OwnedFd>,
+    /// The admin listener, if there is one, and its socket.
+    pub admin: Option<(Admin, OwnedFd)>,
     /// The pools, in the order of the sites that have one.
     pub pools: Vec<PoolLink>,
     /// The access log, opened for appending; absent if there is none or it goes to standard output.
@@ -63,6 +65,8 @@ pub struct Lent {
     pub listeners: Vec<(SocketAddr, OwnedFd)>,
     /// FastCGI sockets, in the order of the configuration.
     pub sockets: Vec<OwnedFd>,
+    /// The admin listener, if there is one, and its socket.
+    pub admin: Option<(Admin, OwnedFd)>,
 }
 
 /// The code of the front; what it returns is the exit status of its process.
@@ -204,6 +208,7 @@ pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Sta
         server,
         listeners,
         sockets: lent.sockets,
+        admin: lent.admin,
         pools: links,
         access_log,
         is_successor,
@@ -243,6 +248,7 @@ fn descriptors(start: &FrontStart) -> Vec<RawFd> {
         .listeners
         .iter()
         .chain(&start.sockets)
+        .chain(start.admin.iter().map(|(_, socket)| socket))
         .chain(&start.access_log)
         .map(AsRawFd::as_raw_fd);
     bells.chain(segments).chain(listeners).chain([start.channel.as_fd().as_raw_fd()]).collect()

@@ -5,7 +5,9 @@
 //! ([`machine`], [`size`], [`storm`], [`watch`], [`reload`], [`renew`], [`succession`], [`pulse`]);
 //! the rest carries it out.
 
+mod admin_socket;
 mod application;
+pub mod asker;
 mod banner;
 mod bind;
 mod bounds;

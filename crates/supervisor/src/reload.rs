@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::asker::Asker;
 use crate::generation::{Generation, Life};
 use crate::watch::since;
 
@@ -18,9 +19,9 @@ pub struct Reload {
     /// The new generation.
     pub number: u32,
     /// The clients that wait for its result.
-    pub clients: Vec<u64>,
+    pub clients: Vec<Asker>,
     /// The clients that asked again meanwhile: files may have changed since this reload read them.
-    next: Option<Vec<u64>>,
+    next: Option<Vec<Asker>>,
     /// When the new generation was first seen to serve.
     served: Option<u64>,
 }
@@ -38,18 +39,18 @@ pub enum Progress {
 
 impl Reload {
     /// A reload that has just begun.
-    pub fn new(number: u32, client: Option<u64>) -> Reload {
+    pub fn new(number: u32, client: Option<Asker>) -> Reload {
         Reload { number, clients: client.into_iter().collect(), next: None, served: None }
     }
 
     /// A client asks for a reload while this one is under way: another one follows. However many
     /// ask, it is one more.
-    pub fn again(&mut self, client: Option<u64>) {
+    pub fn again(&mut self, client: Option<Asker>) {
         self.next.get_or_insert_default().extend(client);
     }
 
     /// The clients that asked again.
-    pub fn take_next(&mut self) -> Option<Vec<u64>> {
+    pub fn take_next(&mut self) -> Option<Vec<Asker>> {
         self.next.take()
     }
 
@@ -117,12 +118,13 @@ mod tests {
 
     #[test]
     fn those_who_ask_meanwhile_get_one_more_reload() {
-        let mut reload = Reload::new(2, Some(1));
+        let [first, second, third] = [1, 5, 6].map(Asker::Socket);
+        let mut reload = Reload::new(2, Some(first));
         assert_eq!(reload.take_next(), None);
-        reload.again(Some(5));
+        reload.again(Some(second));
         reload.again(None);
-        reload.again(Some(6));
-        assert_eq!(reload.take_next(), Some(vec![5, 6]));
-        assert_eq!(reload.clients, [1]);
+        reload.again(Some(third));
+        assert_eq!(reload.take_next(), Some(vec![second, third]));
+        assert_eq!(reload.clients, [first]);
     }
 }

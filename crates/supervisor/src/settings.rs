@@ -305,6 +305,7 @@ pub(crate) mod tests {
             user: None,
             group: None,
             control: None,
+            admin: None,
             pid_file: None,
             limits: Limits {
                 head: 32 << 10,

@@ -8,6 +8,7 @@ use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, ToZygote, ZYGOTE_ARGUMENT, key};
 use tokamak_sys::process::{Guard, Program};
 
+use crate::admin_socket::AdminSocket;
 use crate::bounds;
 use crate::front::{self, FrontMain};
 use crate::listen::Listeners;
@@ -24,6 +25,8 @@ pub struct System<'a> {
     pub listeners: &'a Listeners,
     /// The FastCGI sockets.
     pub sockets: &'a Sockets,
+    /// The socket of the admin listener.
+    pub admin: &'a AdminSocket,
     /// The code of the front.
     pub front: &'a FrontMain,
 }
@@ -40,6 +43,7 @@ impl Means for System<'_> {
         let lent = front::Lent {
             listeners: self.listeners.lend(&plan.server.listen)?,
             sockets: self.sockets.lend(plan.server)?,
+            admin: self.admin.lend()?,
         };
         front::fork(plan, lent, self.front)
     }

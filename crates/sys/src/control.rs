@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use crate::channel::{Channel, Received};
 pub use cache::{CacheStatus, Purge};
-pub use front::{FromFront, ToFront, Why};
+pub use front::{ANSWER_PART, FromFront, ToFront, Why};
 pub use upstreams::{AddressAction, AddressChange, AddressState, AddressStatus};
 pub use zygote::{FromZygote, Signal, Status, ToZygote};
 

@@ -25,6 +25,14 @@ section! {
         /// Unix socket for `tokamak status` and `tokamak reload`; if not set, a name made from the
         /// user and the port.
         control: Option<PathBuf> = "", ANY, Restart, env "TOKAMAK_CONTROL", flag "--control";
+        /// Address of the admin listener, which says over HTTP how the server is doing, and takes
+        /// commands: `"127.0.0.1:9080"`, or `"unix:/run/tokamak/admin.sock"` for the user who
+        /// starts the server. An address that other machines reach needs `admin_token`.
+        admin: Option<Endpoint> = "", ANY, Restart, env "TOKAMAK_ADMIN";
+        /// What requests to an admin listener on an address have to know, 16 characters at least:
+        /// they send `Authorization: Bearer` with it. Without it they may look from this machine,
+        /// and change nothing.
+        admin_token: Option<Text> = "", ANY, Restart, env "TOKAMAK_ADMIN_TOKEN";
         /// Name servers that are asked for the addresses of upstreams, as in `"127.0.0.1:53"`; if
         /// not set, `/etc/hosts` and those of `/etc/resolv.conf`.
         resolver: Vec<SocketAddr> = "", ANY, Live;

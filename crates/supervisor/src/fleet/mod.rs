@@ -11,6 +11,7 @@ use tokamak_config::Server;
 use tokamak_sys::control::Status;
 
 use crate::application::Folder;
+use crate::asker::Asker;
 use crate::change::Changes;
 use crate::generation::{Generation, Life, Patience};
 use crate::identities::Identities;
@@ -58,8 +59,8 @@ pub trait Outside {
     /// It cannot be made.
     fn folder(&mut self) -> io::Result<&Folder>;
 
-    /// Answers a client of the control socket.
-    fn answer(&mut self, client: u64, answer: String);
+    /// Answers a client.
+    fn answer(&mut self, client: Asker, answer: String);
 
     /// Tells the service manager.
     fn notify(&mut self, state: Notice, text: &str);

@@ -3,6 +3,7 @@
 use tokamak_config::{Server, restart_needed};
 
 use super::{Fleet, Outside, finish_reload, text};
+use crate::asker::Asker;
 use crate::change::Changes;
 use crate::generation::{Generation, Life, Patience};
 use crate::identities::Identities;
@@ -12,7 +13,7 @@ use crate::reload::{Progress, Reload};
 
 impl Fleet {
     /// Begins a reload with a configuration read anew. A client, if one asked, hears how it ends.
-    pub fn reload(&mut self, outside: &mut dyn Outside, client: Option<u64>, now: u64) {
+    pub fn reload(&mut self, outside: &mut dyn Outside, client: Option<Asker>, now: u64) {
         match outside.reread() {
             Ok(server) => {
                 let before = self.numbered;
@@ -31,7 +32,7 @@ impl Fleet {
         &mut self,
         outside: &mut dyn Outside,
         server: Server,
-        client: Option<u64>,
+        client: Option<Asker>,
         now: u64,
     ) {
         if self.stopping {
@@ -201,7 +202,7 @@ impl Fleet {
     }
 
     /// The reload that was asked for while another one was under way.
-    fn reload_again(&mut self, outside: &mut dyn Outside, clients: Vec<u64>, now: u64) {
+    fn reload_again(&mut self, outside: &mut dyn Outside, clients: Vec<Asker>, now: u64) {
         self.reload(outside, None, now);
         match &mut self.reload {
             Some(reload) => reload.clients = clients,
@@ -214,7 +215,7 @@ impl Fleet {
     }
 }
 
-fn refuse(outside: &mut dyn Outside, client: Option<u64>, wrong: &str) {
+fn refuse(outside: &mut dyn Outside, client: Option<Asker>, wrong: &str) {
     log::line(Level::Error, format_args!("reload refused, the old configuration stays: {wrong}"));
     if let Some(client) = client {
         outside.answer(client, format!("error {wrong}\n"));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Fleet, Outside, text};
+use crate::asker::Asker;
 use crate::generation::{Generation, Life};
 use crate::log::Level;
 use crate::succession::Role;
@@ -16,7 +17,7 @@ const HANDOVER_LIMIT: Duration = Duration::from_secs(10);
 /// A client that waits for a site's new processes.
 #[derive(Debug)]
 pub struct SiteReload {
-    client: u64,
+    client: Asker,
     site: String,
     /// The generation, and its pool that is to take over; absent before that starts.
     begun: Option<(u32, u32)>,
@@ -33,7 +34,7 @@ enum Standing {
 
 impl Fleet {
     /// A client wants other processes for this site.
-    pub fn reload_site(&mut self, site: String, client: u64) {
+    pub fn reload_site(&mut self, site: String, client: Asker) {
         self.site_reloads.push(SiteReload { client, site, begun: None });
     }
 

@@ -21,7 +21,7 @@ const FRONT_LIMIT: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 1024;
 
 impl Generation {
-    /// The front has said something. Answers to questions are the caller's.
+    /// The front has said something. Questions, and answers to them, are the caller's.
     pub fn hear_front(&mut self, means: &dyn Means, now: u64) -> Vec<FromFront> {
         let mut answers = Vec::new();
         for _ in 0..AT_ONCE {
@@ -30,6 +30,7 @@ impl Generation {
                 FromFront::AddressStatus { .. }
                 | FromFront::Cache { .. }
                 | FromFront::Purged { .. }
+                | FromFront::Asks { .. }
                 | FromFront::Answered { .. } => answers.push(message),
                 FromFront::Ready if self.life == Life::Fronted => self.life = Life::Serving,
                 FromFront::Draining => self.accepts = false,

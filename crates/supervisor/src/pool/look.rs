@@ -168,6 +168,13 @@ impl Pool {
         count
     }
 
+    /// Whether a request could be answered now, or as soon as a worker is made for it.
+    pub fn can_serve(&self, now: u64) -> bool {
+        let count = self.count(now);
+        let on_demand = matches!(self.site.pool.size, PoolSize::Ondemand { .. });
+        self.has_zygote() && (on_demand || count.idle + count.busy > 0)
+    }
+
     fn has_rested(&self, entry: &Snapshot, now: u64) -> bool {
         match self.site.pool.size {
             PoolSize::Ondemand { idle, .. } => since(entry.since, now) > idle,

@@ -7,7 +7,9 @@ use tokamak_config::Server;
 
 use super::Setup;
 use super::reloading::reloaded_fpm;
+use crate::admin_socket::AdminSocket;
 use crate::application::Folder;
+use crate::asker::Asker;
 use crate::control_socket::ControlSocket;
 use crate::fleet::Outside;
 use crate::front::open_log;
@@ -27,6 +29,9 @@ pub(super) struct Host {
     pub listeners: Listeners,
     pub sockets: Sockets,
     pub control: ControlSocket,
+    pub admin: AdminSocket,
+    /// Answers that fronts are to get: of which generation, to which question.
+    pub for_fronts: Vec<(u32, u32, String)>,
     /// For the sockets of applications; made when the first one is started.
     pub folder: Option<Folder>,
 }
@@ -38,6 +43,7 @@ impl Host {
             php: &self.setup.php,
             listeners: &self.listeners,
             sockets: &self.sockets,
+            admin: &self.admin,
             front: &*self.setup.front,
         }
     }
@@ -84,8 +90,13 @@ impl Outside for Host {
         self.folder.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn answer(&mut self, client: u64, answer: String) {
-        self.control.answer(client, answer);
+    fn answer(&mut self, client: Asker, answer: String) {
+        match client {
+            Asker::Socket(number) => self.control.answer(number, answer),
+            Asker::Admin { generation, question } => {
+                self.for_fronts.push((generation, question, answer));
+            }
+        }
     }
 
     fn notify(&mut self, state: Notice, text: &str) {

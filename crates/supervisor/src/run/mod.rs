@@ -1,5 +1,6 @@
 //! The loop: one thread that waits for signals, children, the control socket and the clock.
 
+mod admin;
 mod host;
 mod questions;
 mod reloading;
@@ -13,15 +14,18 @@ use std::time::Duration;
 use tokamak_config::Server;
 use tokamak_fpm as fpm;
 use tokamak_sys::channel::{Watch, poll};
+use tokamak_sys::control::FromFront;
 use tokamak_sys::process;
 use tokamak_sys::signal::{Signal, Signals};
 
+use crate::admin_socket::AdminSocket;
+use crate::asker::Asker;
 use crate::banner;
 use crate::bounds;
 use crate::client;
 use crate::control_socket::{Command, ControlSocket};
 use crate::emergency::Emergency;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Outside};
 use crate::front::FrontMain;
 use crate::generation::{Generation, Life};
 use crate::identities::Identities;
@@ -121,6 +125,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     let control = ControlSocket::open(&path).map_err(|error| {
         failure(format_args!("cannot open the control socket {}: {error}", path.display()))
     })?;
+    let admin = AdminSocket::open(setup.server.admin.as_ref()).map_err(failure)?;
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(failure)?;
     log_to(&setup.server, &stderr).map_err(failure)?;
     let _log = log::open();
@@ -144,7 +149,16 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     );
     let now = tokamak_cost::now();
     let mut fleet = Fleet::new(setup.server.clone());
-    let mut host = Host { setup, stderr, listeners, sockets, control, folder: None };
+    let mut host = Host {
+        setup,
+        stderr,
+        listeners,
+        sockets,
+        control,
+        admin,
+        for_fronts: Vec::new(),
+        folder: None,
+    };
     fleet.start(&mut host, (resolved, identities), now).map_err(failure)?;
     let supervisor = Supervisor {
         fleet,
@@ -172,7 +186,16 @@ impl Supervisor {
                     Token::Front(at) => {
                         let means = self.host.means();
                         let answers = self.fleet.generations[at].hear_front(&means, now);
-                        answers.into_iter().for_each(|answer| self.hear_answer(answer, now));
+                        let generation = self.fleet.generations[at].number;
+                        for answer in answers {
+                            match answer {
+                                FromFront::Asks { question, command } => {
+                                    let asker = Asker::Admin { generation, question };
+                                    self.hear_admin(asker, &command, now);
+                                }
+                                answer => self.hear_answer(answer, now),
+                            }
+                        }
                     }
                     Token::Zygote(at, pool) => {
                         let means = self.host.means();
@@ -199,6 +222,7 @@ impl Supervisor {
             self.mind_faults(now);
             self.give_up_questions(now);
             self.advance(now)?;
+            self.answer_fronts();
             if self.fleet.stopping && self.fleet.generations.is_empty() {
                 log::either(format_args!("stopped"), format_args!("exiting, bye-bye!"));
                 return Ok(());
@@ -301,19 +325,28 @@ impl Supervisor {
 
     fn commands(&mut self, now: u64) {
         for (client, command) in self.host.control.serve() {
-            match command {
-                Command::Status => self.ask_front(client, Query::Status { json: false }, now),
-                Command::StatusJson => self.ask_front(client, Query::Status { json: true }, now),
-                Command::Upstream(command) => {
-                    self.ask_front(client, Query::Upstreams(command), now)
-                }
-                Command::Purge(command) => self.ask_front(client, Query::Purge(command), now),
-                Command::ReloadSite(site) => self.fleet.reload_site(site, client),
-                Command::Reload => self.fleet.reload(&mut self.host, Some(client), now),
-                Command::Stop => {
-                    self.host.control.answer(client, "ok stopping\n".into());
-                    self.stop(now);
-                }
+            self.command(Asker::Socket(client), command, now);
+        }
+    }
+
+    fn command(&mut self, client: Asker, command: Command, now: u64) {
+        match command {
+            Command::Status => self.ask_front(client, Query::Status { json: false }, now),
+            Command::StatusJson => self.ask_front(client, Query::Status { json: true }, now),
+            Command::Ready => {
+                let answer = match self.readiness(now) {
+                    Ok(()) => "ok ready\n".into(),
+                    Err(why) => format!("error {why}\n"),
+                };
+                self.host.answer(client, answer);
+            }
+            Command::Upstream(command) => self.ask_front(client, Query::Upstreams(command), now),
+            Command::Purge(command) => self.ask_front(client, Query::Purge(command), now),
+            Command::ReloadSite(site) => self.fleet.reload_site(site, client),
+            Command::Reload => self.fleet.reload(&mut self.host, Some(client), now),
+            Command::Stop => {
+                self.host.answer(client, "ok stopping\n".into());
+                self.stop(now);
             }
         }
     }

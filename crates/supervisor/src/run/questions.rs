@@ -7,9 +7,11 @@ use std::time::Duration;
 use tokamak_sys::control::{AddressAction, AddressStatus, CacheStatus, FromFront, ToFront};
 
 use super::Supervisor;
+use crate::asker::Asker;
 use crate::banner;
 use crate::change::Change;
 use crate::control_socket::{PurgeCommand, UpstreamCommand};
+use crate::fleet::Outside;
 use crate::generation::{Generation, Life};
 use crate::status::{self, Report};
 use crate::watch::since;
@@ -35,7 +37,7 @@ pub(super) enum Query {
 struct Question {
     number: u32,
     generation: u32,
-    client: u64,
+    client: Asker,
     query: Query,
     heard: Heard,
     asked: u64,
@@ -71,10 +73,10 @@ impl Questions {
 
 impl Supervisor {
     /// A client wants something that only the front knows.
-    pub(super) fn ask_front(&mut self, client: u64, query: Query, now: u64) {
+    pub(super) fn ask_front(&mut self, client: Asker, query: Query, now: u64) {
         let Some(generation) = self.fleet.current() else {
             let gone = "error the front died again and again; the next one starts soon\n";
-            return self.host.control.answer(client, gone.into());
+            return self.host.answer(client, gone.into());
         };
         let generation = generation.number;
         let Some(at) = self.fleet.generations.iter().position(|other| other.number == generation)
@@ -86,7 +88,6 @@ impl Supervisor {
                 let Some(upstream_index) = self.fleet.generations[at].upstream_index(name) else {
                     return self
                         .host
-                        .control
                         .answer(client, format!("error there is no upstream `{name}`\n"));
                 };
                 change.as_ref().map(|change| change_of(name, change).change(upstream_index))
@@ -209,7 +210,7 @@ impl Supervisor {
                 },
             },
         };
-        self.host.control.answer(open.client, answer);
+        self.host.answer(open.client, answer);
     }
 
     /// A change was made: all fronts that serve, or will, are to have it.

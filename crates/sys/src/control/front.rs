@@ -60,7 +60,20 @@ pub enum ToFront {
         /// What is to be removed.
         what: Purge,
     },
+    /// A part of the answer to [`FromFront::Asks`].
+    Answer {
+        /// Which question this answers.
+        question: u32,
+        /// As on the control socket; at most [`ANSWER_PART`] bytes.
+        part: String,
+        /// Whether this was all.
+        is_last: bool,
+    },
 }
+
+/// Most bytes of one part of an answer. With a tenth, the status of many workers would be a hundred
+/// messages; with ten times more, one of them would fill the line.
+pub const ANSWER_PART: usize = 8 * 1024;
 
 /// Why a worker is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +152,13 @@ pub enum FromFront {
         /// How many responses.
         count: u64,
     },
+    /// A client of the admin listener wants something: [`ToFront::Answer`] is to follow.
+    Asks {
+        /// Comes back with the answer.
+        question: u32,
+        /// As on the control socket, without the end of the line.
+        command: String,
+    },
     /// That is all about this question.
     Answered {
         /// Which one.
@@ -170,6 +190,9 @@ impl Message for ToFront {
             ToFront::Purge { question, what } => what.encode(Writer::new(5).u32(*question)).end(),
             ToFront::Renew { old, new } => Writer::new(6).u32(*old).u32(*new).end(),
             ToFront::Forget { pool } => Writer::new(7).u32(*pool).end(),
+            ToFront::Answer { question, part, is_last } => {
+                Writer::new(8).u32(*question).u8(u8::from(*is_last)).text(part).end()
+            }
         }
     }
 
@@ -196,6 +219,10 @@ impl Message for ToFront {
             5 => ToFront::Purge { question: from.u32()?, what: Purge::decode(&mut from)? },
             6 => ToFront::Renew { old: from.u32()?, new: from.u32()? },
             7 => ToFront::Forget { pool: from.u32()? },
+            8 => {
+                let (question, is_last) = (from.u32()?, from.flag()?);
+                ToFront::Answer { question, part: from.text(ANSWER_PART)?, is_last }
+            }
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)
@@ -228,6 +255,9 @@ impl Message for FromFront {
             FromFront::Purged { question, count } => {
                 Writer::new(9).u32(*question).u64(*count).end()
             }
+            FromFront::Asks { question, command } => {
+                Writer::new(14).u32(*question).text(cut(command)).end()
+            }
             FromFront::Answered { question, outcome } => {
                 let to = Writer::new(7).u32(*question).u8(u8::from(outcome.is_ok()));
                 match outcome {
@@ -253,6 +283,7 @@ impl Message for FromFront {
                     loops: (0..count).map(|_| from.u16()).collect::<Result<_, _>>()?,
                 }
             }
+            14 => FromFront::Asks { question: from.u32()?, command: from.text(MAX_TEXT)? },
             4 => FromFront::Failed { message: from.text(MAX_TEXT)? },
             5 => FromFront::Draining,
             6 => FromFront::AddressStatus {

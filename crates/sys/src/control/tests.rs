@@ -54,6 +54,8 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         (any::<u32>(), any::<u16>(), 1..=u32::MAX, why)
             .prop_map(|(pool, index, instance, why)| ToFront::Death { pool, index, instance, why }),
         (any::<u32>(), any::<u32>()).prop_map(|(old, new)| ToFront::Renew { old, new }),
+        (any::<u32>(), ".{0,40}", any::<bool>())
+            .prop_map(|(question, part, is_last)| ToFront::Answer { question, part, is_last }),
         any::<u32>().prop_map(|pool| ToFront::Forget { pool }),
         Just(ToFront::Drain),
         (any::<bool>(), any::<bool>())
@@ -130,6 +132,8 @@ fn from_front() -> impl Strategy<Value = FromFront> {
         (any::<u32>(), ".{0,40}").prop_map(|(pool, reason)| FromFront::Spoiled { pool, reason }),
         vec(any::<u16>(), 0..9).prop_map(|loops| FromFront::Turned { loops }),
         ".{0,40}".prop_map(|message| FromFront::Failed { message }),
+        (any::<u32>(), ".{0,40}")
+            .prop_map(|(question, command)| FromFront::Asks { question, command }),
         (any::<u32>(), any::<u16>(), status()).prop_map(|(question, upstream, status)| {
             FromFront::AddressStatus { question, upstream, status }
         }),

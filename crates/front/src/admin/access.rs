@@ -1,0 +1,109 @@
+//! Who may ask for what.
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HOST};
+
+use super::route::Right;
+
+/// Whom the configuration lets ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is a Unix socket: its file says who may connect, and they may do everything.
+    File,
+    /// An address of this machine alone. Any of its users may look, nobody may change anything.
+    Local,
+    /// Who knows this token may do everything.
+    Token(String),
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It has no token, or a wrong one.
+    Token,
+    /// There is no token that would allow it.
+    NoToken,
+    /// It names another host: a page of that host may have made a browser ask here.
+    Host,
+}
+
+impl Access {
+    /// Whether a request may do this.
+    ///
+    /// # Errors
+    /// Fails with the reason for a refusal.
+    pub fn check(&self, right: Right, headers: &HeaderMap) -> Result<(), Refusal> {
+        match self {
+            Access::File => Ok(()),
+            _ if right == Right::Probe => Ok(()),
+            Access::Token(token) if has_token(headers, token) => Ok(()),
+            Access::Token(_) => Err(Refusal::Token),
+            Access::Local if !names_this_machine(headers) => Err(Refusal::Host),
+            Access::Local if right == Right::Look => Ok(()),
+            Access::Local => Err(Refusal::NoToken),
+        }
+    }
+}
+
+fn has_token(headers: &HeaderMap, token: &str) -> bool {
+    let given = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
+    given.and_then(|given| given.strip_prefix(b"Bearer ")).is_some_and(|given| {
+        // In a time that does not tell how much of it is right.
+        given.len() == token.len()
+            && given.iter().zip(token.as_bytes()).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+    })
+}
+
+/// A browser that was led here by a name in the DNS sends that name.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    headers.get_all(HOST).iter().all(|host| {
+        let Ok(host) = host.to_str() else { return false };
+        let is_address = host.parse::<std::net::SocketAddr>().is_ok()
+            || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+        is_address || host.split(':').next() == Some("localhost")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
+        fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn table() {
+        let token = || Access::Token("secret".into());
+        let right = headers(&[("authorization", "Bearer secret"), ("host", "a.example")]);
+        let wrong = headers(&[("authorization", "Bearer secreT")]);
+        let basic = headers(&[("authorization", "Basic secret")]);
+        let local = headers(&[("host", "127.0.0.1:9080")]);
+        let named = headers(&[("host", "localhost:9080")]);
+        let six = headers(&[("host", "[::1]:9080")]);
+        let foreign = headers(&[("host", "a.example:9080")]);
+        let mut both = local.clone();
+        both.append("host", "a.example".parse().unwrap());
+        let none = HeaderMap::new();
+        for (access, wanted, headers, verdict) in [
+            (Access::File, Right::Change, &foreign, Ok(())),
+            (token(), Right::Change, &right, Ok(())),
+            (token(), Right::Look, &right, Ok(())),
+            (token(), Right::Probe, &none, Ok(())),
+            (token(), Right::Look, &none, Err(Refusal::Token)),
+            (token(), Right::Look, &wrong, Err(Refusal::Token)),
+            (token(), Right::Change, &basic, Err(Refusal::Token)),
+            (Access::Local, Right::Probe, &foreign, Ok(())),
+            (Access::Local, Right::Look, &none, Ok(())),
+            (Access::Local, Right::Look, &local, Ok(())),
+            (Access::Local, Right::Look, &named, Ok(())),
+            (Access::Local, Right::Look, &six, Ok(())),
+            (Access::Local, Right::Look, &foreign, Err(Refusal::Host)),
+            (Access::Local, Right::Look, &both, Err(Refusal::Host)),
+            (Access::Local, Right::Change, &local, Err(Refusal::NoToken)),
+            (Access::Local, Right::Change, &right, Err(Refusal::Host)),
+        ] {
+            assert_eq!(access.check(wanted, headers), verdict, "{access:?} {wanted:?} {headers:?}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The admin listener: it says over HTTP how the server is doing, and passes an operator's commands
+//! on to the supervisor. It runs on a thread of its own, so that it answers while the event loops
+//! are busy. What it shows and what it changes are apart: see [`access`].
+
+mod access;
+mod io;
+mod route;
+
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderName, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use tokamak_upstream::socket::{Listener, Socket};
+use tokio::sync::{Semaphore, oneshot, watch};
+
+pub use access::Access;
+use access::Refusal;
+use io::AdminIo;
+use route::{Wish, Wrong};
+
+/// Connections at one time. More wait in the kernel's queue: each costs memory, and a client may
+/// forget to close some.
+const CONNECTIONS: u32 = 16;
+/// Time between two looks whether a client is silent, or does not take its answer: after one to one
+/// and a half of it the connection is closed. An answer that the supervisor takes longer for is
+/// waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Passes a command to the supervisor, whose answer is as on the control socket.
+pub type Ask = Arc<dyn Fn(String, Answer) + Send + Sync>;
+
+/// Where the answer goes.
+pub type Answer = oneshot::Sender<String>;
+
+/// What an admin listener needs.
+pub struct AdminStart {
+    /// The listening socket.
+    pub socket: OwnedFd,
+    /// Who may ask for what.
+    pub access: Access,
+    /// The way to the supervisor.
+    pub ask: Ask,
+}
+
+/// A running admin listener.
+pub struct Admin {
+    thread: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+}
+
+impl Admin {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// Fails if there is no thread or no event loop for it.
+    pub fn start(start: AdminStart) -> std::io::Result<Admin> {
+        let (stop, stopped) = watch::channel(false);
+        socket2::SockRef::from(&start.socket).set_nonblocking(true)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let run = move || runtime.block_on(accept(start, stopped));
+        let thread = std::thread::Builder::new().name("admin".into()).spawn(run)?;
+        Ok(Admin { thread, stop })
+    }
+
+    /// Lets it accept nothing more.
+    pub fn drain(&self) {
+        // If it has ended already, that is what is wanted.
+        let _ = self.stop.send(true);
+    }
+
+    /// Waits until its last request is answered.
+    pub fn join(self) {
+        // A panic has been written to standard error.
+        let _ = self.thread.join();
+    }
+}
+
+async fn accept(start: AdminStart, mut stopped: watch::Receiver<bool>) {
+    let AdminStart { socket, access, ask } = start;
+    let Ok(listener) = Listener::new(socket) else { return };
+    let (access, room) = (Arc::new(access), Arc::new(Semaphore::new(CONNECTIONS as usize)));
+    let for_connection = stopped.clone();
+    loop {
+        let next = async {
+            let permit = room.clone().acquire_owned().await;
+            (permit, listener.accept().await)
+        };
+        tokio::select! {
+            (permit, accepted) = next => match accepted {
+                Ok(socket) => {
+                    let (access, ask) = (access.clone(), ask.clone());
+                    let stopped = for_connection.clone();
+                    tokio::spawn(async move {
+                        converse(socket, access, ask, stopped).await;
+                        drop(permit);
+                    });
+                }
+                // Out of descriptors or memory: to try again at once would be a busy loop.
+                Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            },
+            _ = stopped.wait_for(|stopped| *stopped) => break,
+        }
+    }
+    drop(listener);
+    // All permits are there when no connection is left.
+    let _ = room.acquire_many(CONNECTIONS).await;
+}
+
+/// What a connection does.
+#[derive(Default)]
+struct Activity {
+    /// An answer is waited for.
+    is_asking: AtomicBool,
+    /// When the last answer came, in nanoseconds.
+    answered: AtomicU64,
+}
+
+impl Activity {
+    /// Returns when the client has had the time that it has.
+    async fn is_over(&self) {
+        self.answered.store(tokamak_cost::coarse(), Ordering::Relaxed);
+        loop {
+            tokio::time::sleep(PATIENCE).await;
+            let answered = self.answered.load(Ordering::Relaxed);
+            let since = Duration::from_nanos(tokamak_cost::coarse().saturating_sub(answered));
+            if !self.is_asking.load(Ordering::Relaxed) && since >= PATIENCE / 2 {
+                return;
+            }
+        }
+    }
+}
+
+/// Serves one connection.
+async fn converse(
+    socket: Socket,
+    access: Arc<Access>,
+    ask: Ask,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let activity = Arc::new(Activity::default());
+    let service = service_fn(|request| {
+        let (access, ask, activity) = (access.clone(), ask.clone(), activity.clone());
+        async move {
+            activity.is_asking.store(true, Ordering::Relaxed);
+            let response = answer(request, &access, &ask).await;
+            activity.answered.store(tokamak_cost::coarse(), Ordering::Relaxed);
+            activity.is_asking.store(false, Ordering::Relaxed);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let mut http = http1::Builder::new();
+    http.header_read_timeout(None);
+    let mut connection = pin!(http.serve_connection(AdminIo(socket), service));
+    let mut over = pin!(activity.is_over());
+    // Nobody reads how a connection has ended.
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = over.as_mut() => return,
+        _ = stopped.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+    }
+    tokio::select! {
+        _ = connection => {}
+        () = over => {}
+    }
+}
+
+async fn answer<B>(request: Request<B>, access: &Access, ask: &Ask) -> Response<Full<Bytes>> {
+    let wish = match Wish::of(request.method(), request.uri()) {
+        Ok(wish) => wish,
+        Err(wrong) => return misunderstood(&wrong),
+    };
+    if let Err(refusal) = access.check(wish.right(), request.headers()) {
+        return refused(refusal);
+    }
+    let Wish::Command { line, json, .. } = wish else { return text(StatusCode::OK, "live\n") };
+    let (sender, receiver) = oneshot::channel();
+    ask(line, sender);
+    match receiver.await {
+        Ok(answer) => translated(answer, json),
+        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the supervisor does not answer\n"),
+    }
+}
+
+/// An answer of the control socket as one of HTTP.
+fn translated(answer: String, json: bool) -> Response<Full<Bytes>> {
+    if let Some(wrong) = answer.strip_prefix("error ") {
+        return text(StatusCode::SERVICE_UNAVAILABLE, wrong.to_owned());
+    }
+    let rest = answer.strip_prefix("ok").unwrap_or(&answer).trim_start().to_owned();
+    let response = text(StatusCode::OK, rest);
+    if json { with(response, CONTENT_TYPE, "application/json") } else { response }
+}
+
+fn misunderstood(wrong: &Wrong) -> Response<Full<Bytes>> {
+    match wrong {
+        Wrong::Path => text(
+            StatusCode::NOT_FOUND,
+            "there are /live, /ready and /status, and for POST /reload, /purge and /drain\n",
+        ),
+        Wrong::Method(allowed) => {
+            let response = text(StatusCode::METHOD_NOT_ALLOWED, format!("it wants {allowed}\n"));
+            with(response, ALLOW, allowed)
+        }
+        Wrong::Query(wrong) => text(StatusCode::BAD_REQUEST, format!("{wrong}\n")),
+    }
+}
+
+fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
+    match refusal {
+        Refusal::Token => {
+            let what =
+                "send `Authorization: Bearer TOKEN` with the configuration's `admin_token`\n";
+            with(text(StatusCode::UNAUTHORIZED, what), WWW_AUTHENTICATE, "Bearer")
+        }
+        Refusal::NoToken => text(
+            StatusCode::FORBIDDEN,
+            "to change something, set `admin_token`, or use a Unix socket\n",
+        ),
+        Refusal::Host => text(
+            StatusCode::FORBIDDEN,
+            "ask by the address or as `localhost`, or set `admin_token`\n",
+        ),
+    }
+}
+
+fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = status;
+    let response = with(response, CONTENT_TYPE, "text/plain; charset=utf-8");
+    with(response, CACHE_CONTROL, "no-store")
+}
+
+fn with(
+    mut response: Response<Full<Bytes>>,
+    name: HeaderName,
+    value: &'static str,
+) -> Response<Full<Bytes>> {
+    response.headers_mut().insert(name, http::HeaderValue::from_static(value));
+    response
+}

@@ -1,0 +1,49 @@
+//! The socket of the admin listener: opened here, lent to each front.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tokamak_config::{Admin, AdminAddress, FpmAddress};
+
+use crate::sockets::web_server_socket;
+
+/// The socket, if there is to be one. Dropping it removes the file of a Unix socket.
+#[derive(Debug)]
+pub struct AdminSocket(Option<(Admin, OwnedFd)>);
+
+impl AdminSocket {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Fails, with a message that names the address, if it cannot be opened.
+    pub fn open(admin: Option<&Admin>) -> Result<AdminSocket, String> {
+        let Some(admin) = admin else { return Ok(AdminSocket(None)) };
+        let address = match &admin.address {
+            AdminAddress::Tcp(address) => FpmAddress::Tcp(*address),
+            AdminAddress::Unix(path) => FpmAddress::Unix(path.clone()),
+        };
+        let wrong = |error| format!("cannot open the admin listener {address}: {error}");
+        // For the user who has started the server: who may connect may change things.
+        let socket = web_server_socket(&address, 0o600).map_err(wrong)?;
+        Ok(AdminSocket(Some((admin.clone(), socket))))
+    }
+
+    /// What a front needs of it.
+    ///
+    /// # Errors
+    /// Fails if there is no free descriptor.
+    pub fn lend(&self) -> io::Result<Option<(Admin, OwnedFd)>> {
+        let lend = |(admin, socket): &(Admin, OwnedFd)| Ok((admin.clone(), socket.try_clone()?));
+        self.0.as_ref().map(lend).transpose()
+    }
+}
+
+impl Drop for AdminSocket {
+    fn drop(&mut self) {
+        if let Some((Admin { address: AdminAddress::Unix(path), .. }, _)) = &self.0 {
+            // If it is gone already, that is what we want.
+            let _ = fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The admin listener: what it shows, what it changes, and for whom.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::{Kind, Server, Setup, eventually, free_address, program};
+use crate::operate::{configuration, operated, pid_in, status, status_when, worker_pids};
+
+const TOKEN: &str = "0123456789abcdef";
+
+/// A server with its admin listener on a Unix socket.
+fn on_a_socket(setup: Setup) -> Server {
+    let server = setup.line("admin = \"unix:admin.sock\"").start();
+    status_when(&server, "booted workers", |status| status["pools"][0]["idle"] == 2);
+    server
+}
+
+/// A server with its admin listener on a port, and that port.
+fn on_a_port(lines: &str) -> (Server, u16) {
+    let port = free_address().port();
+    let line = format!("admin = \"127.0.0.1:{port}\"\n{lines}");
+    (operated(Kind::Classic).line(&line).start(), port)
+}
+
+fn socket(server: &Server) -> UnixStream {
+    UnixStream::connect(server.places.top().join("admin.sock")).expect("the admin listener")
+}
+
+/// Status and body of the response to a request without a body.
+fn ask<S: Read + Write>(mut stream: S, request: &str, fields: &str) -> (u16, String) {
+    let head =
+        format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("a response");
+    let (head, body) = response.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{response:?}"));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.unwrap_or_else(|| panic!("{head:?}")), body.to_owned())
+}
+
+#[test]
+fn shows_what_the_status_shows() {
+    let server = on_a_socket(operated(Kind::Classic));
+    assert_eq!(ask(socket(&server), "GET /live", ""), (200, "live\n".into()));
+    assert_eq!(ask(socket(&server), "GET /ready", ""), (200, "ready\n".into()));
+    let (code, body) = ask(socket(&server), "GET /status", "");
+    let shown: Value = serde_json::from_str(&body).unwrap_or_else(|_| panic!("{code} {body}"));
+    let asked = status(&server);
+    for key in ["pid", "front_pid", "generation", "listen"] {
+        assert_eq!(shown[key], asked[key]);
+    }
+    assert_eq!(worker_pids(&shown), worker_pids(&asked));
+    let file = std::fs::metadata(server.places.top().join("admin.sock")).unwrap();
+    assert_eq!(file.permissions().mode() & 0o777, 0o600);
+}
+
+/// Longer than a message between the processes.
+#[test]
+fn shows_a_long_status_whole() {
+    let server = operated(Kind::Classic).workers(120).line("admin = \"unix:admin.sock\"").start();
+    status_when(&server, "booted workers", |status| status["pools"][0]["idle"] == 120);
+    let (_, body) = ask(socket(&server), "GET /status", "");
+    let shown: Value = serde_json::from_str(&body).unwrap_or_else(|_| panic!("{body}"));
+    assert_eq!(worker_pids(&shown), worker_pids(&status(&server)));
+    assert!(body.len() > 16 * 1024, "{} bytes", body.len());
+}
+
+#[test]
+fn changes_what_it_is_asked_to() {
+    let server = on_a_socket(operated(Kind::Worker));
+    let before = pid_in(&server.text("/index.php"));
+    // The front that was asked is not the one that serves when the answer comes.
+    let (code, body) = ask(socket(&server), "POST /reload", "");
+    assert_eq!((code, &body[..]), (200, "generation 2 serves\n"));
+    let between = pid_in(&server.text("/index.php"));
+    assert_ne!(before, between);
+    let (code, body) = ask(socket(&server), "POST /reload?site=localhost", "");
+    assert_eq!((code, &body[..]), (200, "new processes serve localhost\n"));
+    let after = status_when(&server, "a renewal", |status| status["pools"][0]["renewals"] == 1);
+    assert!(!worker_pids(&after).contains(&between));
+
+    let (code, body) = ask(socket(&server), "POST /reload?site=nobody", "");
+    assert!(code == 503 && body.contains("no site `nobody`"), "{code} {body}");
+    let (code, body) = ask(socket(&server), "POST /purge?all", "");
+    assert!(code == 503 && body.contains("cache = true"), "{code} {body}");
+    let (code, body) = ask(socket(&server), "POST /drain?upstream=a&address=127.0.0.1:1", "");
+    assert!(code == 503 && body.contains("no upstream `a`"), "{code} {body}");
+}
+
+#[test]
+fn says_why_the_server_is_not_ready() {
+    let server = on_a_socket(operated(Kind::Worker));
+    let script = server.places.root().join("worker.php");
+    std::fs::write(&script, "<?php exit('no boot');").unwrap();
+    for pid in worker_pids(&status(&server)) {
+        crate::operate::kill("KILL", pid);
+    }
+    let not_ready = || {
+        let (code, body) = ask(socket(&server), "GET /ready", "");
+        (code == 503 && body.contains("do not boot")).then_some(())
+    };
+    assert!(eventually(Duration::from_secs(20), not_ready).is_some(), "{:#}", status(&server));
+    assert_eq!(ask(socket(&server), "GET /live", "").0, 200);
+}
+
+#[test]
+fn without_a_token_this_machine_may_look() {
+    let (server, port) = on_a_port("");
+    let connect = || TcpStream::connect(("127.0.0.1", port)).expect("the admin listener");
+    assert_eq!(ask(connect(), "GET /status", "").0, 200);
+    // A page in a browser whose name leads here.
+    let foreign = ask(connect(), "GET /status", "Host: a.example\r\n");
+    assert!([400, 403].contains(&foreign.0), "{foreign:?}");
+    let (code, body) = ask(connect(), "POST /reload", "");
+    assert!(code == 403 && body.contains("admin_token"), "{code} {body}");
+    assert_eq!(status(&server)["generation"], 1);
+}
+
+#[test]
+fn with_a_token_nobody_else_may() {
+    let (_server, port) = on_a_port(&format!("admin_token = \"{TOKEN}\""));
+    let connect = || TcpStream::connect(("127.0.0.1", port)).expect("the admin listener");
+    assert_eq!(ask(connect(), "GET /live", "").0, 200);
+    for fields in ["", "Authorization: Bearer 0123456789abcdeX\r\n", "Authorization: Basic x\r\n"] {
+        for request in ["GET /status", "POST /reload"] {
+            assert_eq!(ask(connect(), request, fields).0, 401, "{request} {fields}");
+        }
+    }
+    let right = format!("Authorization: Bearer {TOKEN}\r\n");
+    assert_eq!(ask(connect(), "GET /status", &right).0, 200);
+    let (code, body) = ask(connect(), "POST /reload", &right);
+    assert_eq!((code, &body[..]), (200, "generation 2 serves\n"));
+}
+
+#[test]
+fn bad_requests_and_silent_clients_harm_nobody() {
+    let server = on_a_socket(operated(Kind::Classic));
+    for (request, code) in [
+        ("GET /", 404),
+        ("GET /reload", 405),
+        ("POST /status", 405),
+        ("POST /reload?what=a", 400),
+        ("POST /reload?site=a%0Astop", 400),
+        ("POST /purge", 400),
+        ("nonsense", 400),
+    ] {
+        assert_eq!(ask(socket(&server), request, "").0, code, "{request}");
+    }
+    let _silent: Vec<UnixStream> = (0..12).map(|_| socket(&server)).collect();
+    assert_eq!(ask(socket(&server), "GET /ready", "").0, 200);
+    server.get("/index.php").expect(200);
+}
+
+/// Who makes it reachable is told what is missing.
+#[test]
+fn other_machines_need_a_token() {
+    let server = operated(Kind::Classic).start();
+    let path = configuration(&server);
+    let text = std::fs::read_to_string(&path).unwrap();
+    for (lines, complaint) in [
+        ("admin = \"0.0.0.0:9080\"", "set `admin_token`"),
+        ("admin = \"[::]:9080\"", "set `admin_token`"),
+        ("admin = \"localhost:9080\"", "IP address"),
+        ("admin = \"srv:admin\"", "not a service"),
+        ("admin_token = \"0123456789abcdef\"", "`admin`, which is not set"),
+        ("admin = \"127.0.0.1:9080\"\nadmin_token = \"short\"", "16 characters"),
+    ] {
+        std::fs::write(&path, format!("{lines}\n{text}")).unwrap();
+        let check = std::process::Command::new(program())
+            .args(["check", "--config"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&check.stderr).into_owned();
+        assert!(!check.status.success() && said.contains(complaint), "{lines}: {said}");
+    }
+}
