@@ -4,6 +4,7 @@
 #include "functions.h"
 #include "async/async_functions.h"
 #include "async/context.h"
+#include "async/coroutines.h"
 #include "async/in_use.h"
 #include "async/php_classes.h"
 #include "gateway.h"
@@ -381,6 +382,7 @@ static ZEND_RSHUTDOWN_FUNCTION(tokamak)
      * the rest of it only to throw it away. */
     serving->input_closed = 1;
     context_forget();
+    coroutines_report();
     serving->memory = zend_memory_peak_usage(1);
     return SUCCESS;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "lifecycle.h"
+#include "async/cancellation.h"
 #include "async/fibers.h"
 #include "async/in_use.h"
 #include "async/long_turns.h"
@@ -86,6 +87,7 @@ int shim_start(const shim_config *config)
     encodings_watch();
     if (config->concurrency > 0) {
         fibers_watch();
+        cancellation_watch();
         long_turns_watch();
         filter_input_watch();
         in_use_watch();

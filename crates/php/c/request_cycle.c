@@ -6,6 +6,7 @@
  */
 #include "request_cycle.h"
 #include "async/context.h"
+#include "async/coroutines.h"
 #include "gateway.h"
 #include "reset.h"
 #include "sapi.h"
@@ -207,6 +208,9 @@ bool request_end(void)
     whole = request_run_shutdown_functions();
     if (serving->context) {
         whole &= run_outside(context_forget);
+    }
+    if (serving->failed) {
+        whole &= run_outside(coroutines_report);
     }
     whole &= run_outside(php_output_end_all);
     zend_unset_timeout();

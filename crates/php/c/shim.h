@@ -206,6 +206,8 @@ enum { SHIM_NO_REQUEST, SHIM_REQUEST, SHIM_LEAVE };
 int rust_look(int will_sleep, const shim_request **request);
 /* The worker does not look again, for reasons of its own: another one is rung in its place. */
 void rust_look_no_more(int will_leave);
+/* Whether the server ends with the requests that it has. */
+int rust_is_draining(void);
 /* What is called from here on is about the request at this place, or about none. */
 #define SHIM_NOBODY UINT32_MAX
 void rust_serve(uint32_t place);

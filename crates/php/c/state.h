@@ -87,14 +87,6 @@ typedef struct {
     bool has_codeset[MOST_DOMAINS];
 } process_changes;
 
-/* Who within a request of async mode: its handler, or a coroutine. The application's own Fibers
- * belong to the code that has made them. */
-typedef struct {
-    zend_object *breaks_next; /* its next wait is broken off by this; NULL: it is not */
-    struct own_connections *connections; /* NULL: those of its request */
-    size_t owners;
-} fibers_part;
-
 /* The request that it serves. */
 typedef struct {
     const shim_request *request; /* NULL without one */
@@ -114,11 +106,8 @@ typedef struct {
     bool ignores_abort;          /* as the setting was when it last waited */
     bool has_left;               /* its client has */
     bool is_cut;                 /* some of its response was not written */
-    bool breaks_next;            /* its next wait is broken off */
     bool is_held;                /* nobody may be let in between */
-    fibers_part handler;
-    struct fibers_parked *waits; /* of all its contexts; see fibers_parking.c */
-    bool is_breaking;            /* a call in which a wait was broken off has not returned yet */
+    struct part *handler;        /* the first of its parts; see parts.h */
     struct own_state *own;           /* see own_state.h */
     struct own_settings *library_settings; /* see own_settings.h; NULL: nothing */
     const zend_execute_data *frames; /* its calls, while it waits */

@@ -214,7 +214,7 @@ static void loop(void)
             }
             if (fibers_count() == 0) {
                 syscall_cache_idle();
-            } else if (async.is_ending && fibers_all_suspended()) {
+            } else if ((async.is_ending || rust_is_draining()) && fibers_are_stuck()) {
                 cancellation_mind_end();
             }
             reactor_look(true);

@@ -2,6 +2,7 @@
  * coroutines.c. */
 #include "async/async_functions.h"
 #include "async/coroutines.h"
+#include "async/parts.h"
 
 #define SECOND 1e9
 
@@ -28,9 +29,25 @@ static bool is_no_time(double seconds)
     return true;
 }
 
-/* Whether the wait ended with an outcome; else an exception is thrown. */
-static bool is_over(promises_wait end, double seconds)
+/* A coroutine awaits itself, or a circle of them each other. */
+static void throw_circle(promise **some, size_t count)
 {
+    promise *awaited = promises_circle(some, count);
+    zend_string *name = coroutines_name(awaited);
+
+    zend_throw_error(deadlock_class, "what is awaited cannot come: the coroutine %s %s",
+                     ZSTR_VAL(name),
+                     awaited->made_in == parts_running() ? "awaits itself"
+                                                         : "awaits the one that awaits it here");
+    zend_string_release(name);
+}
+
+/* Waits for some of them; whether there is an outcome, or else an exception. */
+static bool await(promise **some, size_t count, promises_goal goal, double seconds,
+                  bool is_forever)
+{
+    const promises_wait end = promises_await(some, count, goal, deadline_of(seconds, is_forever));
+
     if (EG(exception)) {
         return false;
     }
@@ -43,6 +60,9 @@ static bool is_over(promises_wait end, double seconds)
                          "what is awaited cannot come, because nothing else can run here: outside "
                          "of async mode's requests, in an autoloader, in the callback of an output "
                          "buffer");
+        return false;
+    case PROMISES_CIRCLE:
+        throw_circle(some, count);
         return false;
     default:
         return true;
@@ -89,7 +109,7 @@ ZEND_FUNCTION(tokamak_await)
     }
     p = coroutines_promise(object);
     GC_ADDREF(object);
-    if (is_over(promises_await(&p, 1, true, deadline_of(seconds, is_forever)), seconds)) {
+    if (await(&p, 1, PROMISES_ALL, seconds, is_forever)) {
         return_outcome(p, return_value);
     }
     OBJ_RELEASE(object);
@@ -147,7 +167,34 @@ static bool gather(bunch *b, HashTable *items)
     return true;
 }
 
-/* Cancels those that are not over: their results are not needed any more. */
+/* Waits until those that are not over have cleaned up, so that what they have used is free: a
+ * connection, say. Not for what has caught its CancellationError and goes on. */
+static void await_cancelled(bunch *b)
+{
+    zend_object *thrown = EG(exception);
+    size_t left = 0;
+
+    for (size_t i = 0; i < b->count; i++) {
+        const part *made_in = b->promises[i]->made_in;
+
+        if (made_in && made_in != parts_running()) {
+            b->promises[left++] = b->promises[i];
+        }
+    }
+    if (left == 0 || (thrown && zend_is_unwind_exit(thrown))) {
+        return;
+    }
+    EG(exception) = NULL;
+    promises_await(b->promises, left, PROMISES_EACH, reactor_now() + PARTS_GRACE);
+    if (thrown && EG(exception) && zend_is_unwind_exit(EG(exception))) {
+        OBJ_RELEASE(thrown);
+    } else if (thrown) {
+        zend_clear_exception();
+        EG(exception) = thrown;
+    }
+}
+
+/* Ends those that are not over: their results are not needed any more. */
 static void scatter(bunch *b)
 {
     zval *object;
@@ -155,6 +202,7 @@ static void scatter(bunch *b)
     ZEND_HASH_FOREACH_VAL(b->objects, object) {
         coroutines_cancel(Z_OBJ_P(object), NULL);
     } ZEND_HASH_FOREACH_END();
+    await_cancelled(b);
     zend_array_destroy(b->objects);
     efree(b->promises);
 }
@@ -178,7 +226,7 @@ static void return_results(bunch *b, zval *return_value)
     } ZEND_HASH_FOREACH_END();
 }
 
-/* The one that decides: broken, or (for a race) kept; NULL: there is none. */
+/* The one that decides: rejected, or (for a race) fulfilled; NULL: there is none. */
 static promise *decisive(bunch *b, bool for_all)
 {
     for (size_t i = 0; i < b->count; i++) {
@@ -192,6 +240,7 @@ static promise *decisive(bunch *b, bool for_all)
 
 static void await_several(bool for_all, INTERNAL_FUNCTION_PARAMETERS)
 {
+    const promises_goal goal = for_all ? PROMISES_ALL : PROMISES_FIRST;
     HashTable *items;
     double seconds = 0;
     bool is_forever = true;
@@ -209,9 +258,7 @@ static void await_several(bool for_all, INTERNAL_FUNCTION_PARAMETERS)
         zend_argument_value_error(1, "must not be empty");
         RETURN_THROWS();
     }
-    if (gather(&b, items) &&
-        is_over(promises_await(b.promises, b.count, for_all, deadline_of(seconds, is_forever)),
-                seconds)) {
+    if (gather(&b, items) && await(b.promises, b.count, goal, seconds, is_forever)) {
         promise *first = decisive(&b, for_all);
 
         if (first) {

@@ -1,39 +1,36 @@
 /* Cancels requests of async mode: the client has left, the time limit is over, or the worker ends
  * and nobody resumes the request.
  *
- * What it waits for is broken off, by an exception that `finally` blocks see, a CancellationError.
- * It is an Error, so that code which catches Exception to try again, or to do without, does not
- * keep a request alive that nobody wants. Only one wait is broken off, so that blocks which clean
- * up may wait (for a ROLLBACK, say); after a grace time the next one is, and so on. A request that
- * does not wait is not ended here: of those that take too long the supervisor ends the process.
+ * What each of its parts waits for is broken off, by an exception that `finally` blocks see, a
+ * CancellationError. It is an Error, so that code which catches Exception to try again, or to do
+ * without, does not keep a request alive that nobody wants. Only one wait of a part is broken off,
+ * so that blocks which clean up may wait (for a ROLLBACK, say); after PARTS_GRACE the next one is,
+ * and so on. A request that does not wait is not ended here: of those that take too long the
+ * supervisor ends the process.
  *
  * ignore_user_abort means what it does everywhere: who has set it hears from connection_aborted()
  * that the client has left, and goes on.
  */
-#include <stdio.h>
 #include <unistd.h>
 
 #include "async/cancellation.h"
 #include "async/coroutines.h"
 #include "async/fibers.h"
+#include "async/parts.h"
+#include "async/stacks.h"
 #include "request_cycle.h"
-
-/* Between two attempts to end the same request. A tenth would break off what cleans up; ten times
- * more would leave requests that nobody wants at work for long, and be longer than the supervisor
- * waits after request_timeout (crates/supervisor/src/watch.rs). */
-#define GRACE UINT64_C(2000000000)
 
 typedef enum { NOT_CANCELLED, CLIENT_LEFT, TOOK_TOO_LONG, NOBODY_RESUMES } cancellation_cause;
 
 static const char *const messages[] = {
     [CLIENT_LEFT] = "The client has left",
     [TOOK_TOO_LONG] = "The request took longer than pool.request_timeout",
-    [NOBODY_RESUMES] = "The worker ends, and nobody has resumed the request's Fiber"};
+    [NOBODY_RESUMES] = "The worker ends, and nothing is left that could resume the request"};
 
 static struct {
     reactor_wait alarm;
     bool alarm_is_set;
-    uint64_t end; /* when requests end that nobody resumes; 0: no such time */
+    uint64_t end; /* when requests end that nothing resumes; 0: no such time */
 } cancellation;
 
 /* ---- the alarm: one for all requests, at the first point in time that concerns one ---- */
@@ -68,13 +65,26 @@ void cancellation_begin(const shim_request *request)
 
 /* ---- in the loop ---- */
 
-static void say(const request_state *request, const char *message, uint64_t now)
+/* The calls of the coroutine that was begun last, or of the handler: one that has returned waits
+ * for its coroutines. */
+static const zend_execute_data *waits_in(const request_state *request)
 {
-    char line[160];
-    int len = snprintf(line, sizeof(line), "%s seconds=%.1f pid=%d", message,
-                       (double)(now - request->request->begun) / 1e9, (int)getpid());
+    const part *last = request->handler->next ? request->handler->next : request->handler;
 
-    rust_log(SHIM_ERROR, line, (size_t)len < sizeof(line) ? (size_t)len : sizeof(line) - 1);
+    return last->waits ? last->waits->frames : request->frames;
+}
+
+static void say(const request_state *request, uint64_t now)
+{
+    const bool has_stack = request->cause == NOBODY_RESUMES; /* others: with what they throw */
+    zend_string *stack = has_stack ? stacks_text(waits_in(request)) : ZSTR_EMPTY_ALLOC();
+    zend_string *line = strpprintf(0, "%s seconds=%.1f pid=%d%s%s", messages[request->cause],
+                                   (double)(now - request->request->begun) / 1e9, (int)getpid(),
+                                   has_stack ? ": " : "", ZSTR_VAL(stack));
+
+    rust_log(SHIM_ERROR, ZSTR_VAL(line), ZSTR_LEN(line));
+    zend_string_release(line);
+    zend_string_release(stack);
 }
 
 static void cancel(request_state *request, cancellation_cause cause, uint64_t now)
@@ -83,12 +93,12 @@ static void cancel(request_state *request, cancellation_cause cause, uint64_t no
         request->cause = cause;
         if (cause != CLIENT_LEFT) {
             rust_serve(request->request->place);
-            say(request, messages[cause], now);
-            rust_serve(SHIM_NOBODY);
+            say(request, now);
+            rust_serve(serving->request ? serving->request->place : SHIM_NOBODY);
         }
     }
-    request->due = now + GRACE;
-    fibers_cancel(request);
+    request->due = now + PARTS_GRACE;
+    fibers_cancel(request, now);
 }
 
 /* The oldest that is due. Requests come and go while one is cancelled. */
@@ -113,7 +123,7 @@ static void look(reactor_wait *alarm)
     cancellation.alarm_is_set = false;
     if (cancellation.end != 0 && cancellation.end <= now) {
         cancellation.end = 0;
-        if (fibers_all_suspended()) {
+        if (fibers_are_stuck()) {
             cause = NOBODY_RESUMES;
             for (r = oldest_request; r; r = fibers_newer(r)) {
                 r->due = now;
@@ -153,7 +163,7 @@ void cancellation_mind_clients(void)
 void cancellation_mind_end(void)
 {
     if (cancellation.end == 0) {
-        cancellation.end = reactor_now() + GRACE;
+        cancellation.end = reactor_now() + PARTS_GRACE;
         set_alarm(cancellation.end);
     }
 }
@@ -165,29 +175,24 @@ static void tell(cancellation_cause cause)
     zend_throw_exception(coroutines_cancellation, messages[cause], 0);
 }
 
-void cancellation_throw(void)
+void cancellation_throw(const request_state *request)
 {
-    tell(serving->cause);
+    tell(request->cause);
 }
-
 
 void cancellation_note_left(void)
 {
     php_output_set_status(PHP_OUTPUT_DISABLED);
     serving->has_left = true;
     PG(connection_status) |= PHP_CONNECTION_ABORTED;
-    if (PG(ignore_user_abort) || (serving->cause != NOT_CANCELLED && !serving->breaks_next)) {
+    if (PG(ignore_user_abort)) {
         return;
     }
     if (serving->cause == NOT_CANCELLED) {
-        serving->cause = CLIENT_LEFT;
-        serving->due = reactor_now() + GRACE;
+        cancel(serving, CLIENT_LEFT, reactor_now());
         set_alarm(serving->due);
     }
-    serving->breaks_next = false;
-    if (EG(current_execute_data) && !EG(exception)) {
-        cancellation_throw();
-    }
+    parts_break_here();
 }
 
 static bool client_has_left(void)
@@ -202,36 +207,30 @@ bool cancellation_is_due(void)
                                 (!PG(ignore_user_abort) && client_has_left()));
 }
 
-/* From now on the loop knows: it need not cancel the request before its next wait. */
-static void note_cause(cancellation_cause cause, uint64_t now)
-{
-    serving->cause = cause;
-    serving->due = now + GRACE;
-    if (cause == CLIENT_LEFT) {
-        serving->has_left = true;
-        PG(connection_status) |= PHP_CONNECTION_ABORTED;
-    } else {
-        say(serving, messages[cause], now);
-    }
-}
-
 void cancellation_begin_here(void)
 {
     const uint64_t now = reactor_now();
     cancellation_cause cause = serving->cause;
+    zend_object *reason;
 
     if (cause == NOT_CANCELLED) {
         cause = serving->request->due <= now ? TOOK_TOO_LONG : CLIENT_LEFT;
-        if (shim.config->concurrency > 0) {
-            note_cause(cause, now);
+    }
+    if (shim.config->concurrency > 0) {
+        if (serving->cause == NOT_CANCELLED) {
+            serving->has_left |= cause == CLIENT_LEFT;
+            PG(connection_status) |= cause == CLIENT_LEFT ? PHP_CONNECTION_ABORTED : 0;
+            cancel(serving, cause, now);
+            set_alarm(serving->due);
+        }
+        if (parts_take_break(parts_running(), &reason) && reason) {
+            OBJ_RELEASE(reason);
         }
     }
-    serving->breaks_next = false;
     tell(cause);
 }
 
-/* It, or what a driver has made of it. */
-static bool tells_of_cancellation(zend_object *exception)
+bool cancellation_is_cause(zend_object *exception)
 {
     zval space, *earlier;
 
@@ -254,7 +253,7 @@ void cancellation_report(void)
     const int status = serving->cause == TOOK_TOO_LONG ? 504 : 500;
     bool answers_itself;
 
-    if (!EG(exception) || !tells_of_cancellation(EG(exception))) {
+    if (!EG(exception) || !cancellation_is_cause(EG(exception))) {
         request_report_exception();
         return;
     }
@@ -273,4 +272,29 @@ void cancellation_report(void)
         /* PHP says 500 where errors are not shown. */
         SG(sapi_headers).http_response_code = status;
     }
+}
+
+/* ---- in the log ---- */
+
+static void (*log_error)(int type, zend_string *file, const uint32_t line, zend_string *message);
+
+/* A shutdown function that waits may get a CancellationError, too, and PHP logs what nobody
+ * catches. The log is to be silent about clients that leave, and has told already of requests that
+ * nothing resumes. An exception's text begins with the one that was thrown first. */
+static void drop_cancellations(int type, zend_string *file, const uint32_t line,
+                               zend_string *message)
+{
+    static const char uncaught[] = "Uncaught Tokamak\\CancellationError";
+
+    if ((serving->cause == CLIENT_LEFT || serving->cause == NOBODY_RESUMES) &&
+        zend_string_starts_with_cstr(message, uncaught, sizeof(uncaught) - 1)) {
+        return;
+    }
+    log_error(type, file, line, message);
+}
+
+void cancellation_watch(void)
+{
+    log_error = zend_error_cb;
+    zend_error_cb = drop_cancellations;
 }

@@ -5,16 +5,18 @@
 
 #include "state.h"
 
+/* After module start-up. */
+void cancellation_watch(void);
 /* The loop begins. */
 void cancellation_settle(void);
 /* A request begins. */
 void cancellation_begin(const shim_request *request);
 /* The doorbell was rung: clients may have left. */
 void cancellation_mind_clients(void);
-/* The worker ends, and all requests under way have suspended their Fibers. */
+/* The worker ends, and each request under way waits for nothing but others of them. */
 void cancellation_mind_end(void);
 /* Throws what a cancelled request is told by. */
-void cancellation_throw(void);
+void cancellation_throw(const request_state *request);
 /* Whether the request whose turn it is, is cancelled, or will be at its next wait. In every
  * mode. */
 bool cancellation_is_due(void);
@@ -22,6 +24,8 @@ bool cancellation_is_due(void);
 void cancellation_begin_here(void);
 /* The client of the request whose turn it is has left: it reads no response, and sends no body. */
 void cancellation_note_left(void);
+/* Whether it is a CancellationError, or what a driver has made of one. */
+bool cancellation_is_cause(zend_object *exception);
 /* As request_report_exception(), with what is special about cancelled requests. */
 void cancellation_report(void);
 

@@ -6,12 +6,14 @@
  * request, a coroutine is a call: so one program runs everywhere.
  *
  * An exception goes to the code that awaits it. One that nobody has awaited is said in the log,
- * when the object goes or when the request ends, whatever is first.
+ * when the object goes or when the request ends, whatever is first: in all modes.
  */
 #include "async/coroutines.h"
+#include "async/cancellation.h"
 #include "async/child_fibers.h"
 #include "async/fibers.h"
 #include "async/own_connections.h"
+#include "async/parts.h"
 #include "sapi.h"
 
 zend_class_entry *coroutines_awaitable, *coroutines_cancellation;
@@ -25,9 +27,7 @@ typedef struct {
     zend_fcall_info_cache fcc;
     uint32_t argument_count;
     zval *arguments;
-    bool has_begun;
     bool is_cancelled;
-    fibers_part *part; /* NULL: it was called, and has no Fiber of its own */
     zend_object std;
 } coroutine;
 
@@ -72,17 +72,11 @@ static void unlist(promise *p)
     }
 }
 
-static void report(promise *p)
+static void log_exception(zend_object *exception)
 {
     zval text;
 
-    unlist(p);
-    if (p->is_seen || instanceof_function(p->exception->ce, coroutines_cancellation)) {
-        return;
-    }
-    p->is_seen = true;
-    zend_call_known_instance_method_with_0_params(p->exception->ce->__tostring, p->exception,
-                                                  &text);
+    zend_call_known_instance_method_with_0_params(exception->ce->__tostring, exception, &text);
     if (Z_TYPE(text) == IS_STRING) {
         zend_string *line =
             strpprintf(0, "a coroutine failed, and nobody awaits it: %s", Z_STRVAL(text));
@@ -90,6 +84,26 @@ static void report(promise *p)
         zend_string_release(line);
     }
     zval_ptr_dtor(&text);
+}
+
+/* Also while another exception is on its way, which frees the coroutine. */
+static void report(promise *p)
+{
+    const zend_op *opline = EG(opline_before_exception);
+    zend_object *thrown = EG(exception);
+
+    unlist(p);
+    if (p->is_seen || cancellation_is_cause(p->exception)) {
+        return;
+    }
+    p->is_seen = true;
+    EG(exception) = NULL;
+    log_exception(p->exception);
+    if (EG(exception)) {
+        OBJ_RELEASE(EG(exception));
+    }
+    EG(exception) = thrown;
+    EG(opline_before_exception) = opline;
 }
 
 /* ---- its life ---- */
@@ -110,7 +124,7 @@ static void end_handler(bool whole)
         zend_clear_exception();
     }
     serving->is_broken |= !whole;
-    fibers_break_part(serving, NULL, zend_create_unwind_exit());
+    parts_break(serving->handler, zend_create_unwind_exit());
 }
 
 /* False: a fatal error. */
@@ -169,18 +183,25 @@ static void free_call(coroutine *c)
 /* Two coroutines that open a persistent connection are two who use one, as two requests are. */
 static bool call_with_connections(coroutine *c)
 {
+    part *running = c->promise.made_in;
     bool whole;
 
-    c->part->connections = own_connections_make();
-    if (!c->part->connections) {
+    running->connections = own_connections_make();
+    if (!running->connections) {
         return call(c);
     }
-    own_connections_exchange(c->part->connections);
+    own_connections_exchange(running->connections);
     whole = call(c);
-    own_connections_exchange(c->part->connections);
-    own_connections_free(c->part->connections);
-    c->part->connections = NULL;
+    own_connections_exchange(running->connections);
+    own_connections_free(running->connections);
+    running->connections = NULL;
     return whole;
+}
+
+/* By itself, or with its request. */
+static bool is_cancelled(const coroutine *c)
+{
+    return c->is_cancelled || (c->promise.made_in && c->promise.made_in->is_let_be_until != 0);
 }
 
 /* In its Fiber. */
@@ -189,18 +210,19 @@ static bool run(void *of)
     coroutine *c = of;
     bool whole = true;
 
-    fibers_be(c->part);
     if (c->promise.outcome == PROMISE_PENDING) {
-        c->has_begun = true;
+        c->promise.made_in = parts_begin();
         whole = call_with_connections(c);
         sapi_leave_copy();
+        c->is_cancelled = is_cancelled(c);
+        parts_end(c->promise.made_in);
+        c->promise.made_in = NULL;
     }
     unlist(&c->promise);
     if (c->promise.outcome == PROMISE_REJECTED) {
         list(&c->promise, &serving->failed);
     }
     free_call(c);
-    fibers_be(NULL);
     OBJ_RELEASE(&c->std);
     if (EG(exception)) {
         zend_clear_exception();
@@ -226,11 +248,13 @@ void coroutines_begin(zval *made, zend_fcall_info *fci, zend_fcall_info_cache *f
         }
     }
     if (!fibers_in_request()) {
-        c->has_begun = true;
         if (!call(c)) {
             zend_bailout();
         }
         free_call(c);
+        if (c->promise.outcome == PROMISE_REJECTED) {
+            list(&c->promise, &serving->failed);
+        }
         return;
     }
     if (!child_fibers_begin(run, c)) {
@@ -239,7 +263,6 @@ void coroutines_begin(zval *made, zend_fcall_info *fci, zend_fcall_info_cache *f
         return;
     }
     GC_ADDREF(&c->std);
-    c->part = fibers_part_make();
     c->promise.of = serving;
     list(&c->promise, &serving->children);
 }
@@ -265,8 +288,8 @@ void coroutines_cancel(zend_object *object, zend_object *reason)
         zend_update_property_string(zend_ce_error, reason, ZEND_STRL("message"),
                                     "the coroutine is cancelled");
     }
-    if (c->has_begun) {
-        fibers_break_part(c->promise.of, c->part, reason);
+    if (c->promise.made_in) {
+        parts_cancel(c->promise.made_in, reason, reactor_now());
     } else {
         promise_reject(&c->promise, reason);
     }
@@ -288,9 +311,39 @@ void coroutines_end(bool cancel)
         }
         serving->until_childless = NULL;
     }
+    coroutines_report();
+}
+
+void coroutines_report(void)
+{
     while (serving->failed) {
         report(serving->failed);
     }
+}
+
+static zend_string *name_of(const coroutine *c)
+{
+    const zend_function *called = c->fcc.function_handler;
+
+    if (called && called->common.fn_flags & ZEND_ACC_CLOSURE) {
+        return zend_string_copy(called->common.function_name);
+    }
+    return zend_get_callable_name((zval *)&c->callable);
+}
+
+zend_string *coroutines_name(const promise *p)
+{
+    const coroutine *c = (const coroutine *)p;
+    const zend_function *called = c->fcc.function_handler;
+    zend_string *name = name_of(c), *whole;
+
+    if (!called || called->type != ZEND_USER_FUNCTION) {
+        return name;
+    }
+    whole = strpprintf(0, "%s() in %s:%u", ZSTR_VAL(name), ZSTR_VAL(called->op_array.filename),
+                       called->op_array.line_start);
+    zend_string_release(name);
+    return whole;
 }
 
 /* ---- its objects ---- */
@@ -325,7 +378,6 @@ static void free_object(zend_object *object)
     promise_free(p);
     if (object->ce == coroutine_class) {
         free_call(coroutine_of(object));
-        fibers_part_let_go(coroutine_of(object)->part);
     }
     zend_object_std_dtor(object);
 }
@@ -365,7 +417,7 @@ ZEND_METHOD(Tokamak_Coroutine, isCompleted)
 ZEND_METHOD(Tokamak_Coroutine, isCancelled)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    RETURN_BOOL(coroutine_of(Z_OBJ_P(ZEND_THIS))->is_cancelled);
+    RETURN_BOOL(is_cancelled(coroutine_of(Z_OBJ_P(ZEND_THIS))));
 }
 
 ZEND_METHOD(Tokamak_Coroutine, cancel)

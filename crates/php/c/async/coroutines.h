@@ -18,5 +18,9 @@ promise *coroutines_promise(zend_object *object);
 void coroutines_cancel(zend_object *object, zend_object *reason);
 /* The handler has returned: none of its coroutines is left afterwards. */
 void coroutines_end(bool cancel);
+/* Says in the log which exceptions of the request's coroutines nobody has awaited. */
+void coroutines_report(void);
+/* Of a coroutine that is not over: what it calls, and where that is. */
+zend_string *coroutines_name(const promise *p);
 
 #endif

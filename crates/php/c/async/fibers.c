@@ -33,6 +33,7 @@
 #include "async/kinds.h"
 #include "async/long_turns.h"
 #include "async/own_state.h"
+#include "async/parts.h"
 
 typedef struct request_fiber {
     request_state state; /* the first, so that `serving` leads here */
@@ -41,6 +42,7 @@ typedef struct request_fiber {
     bool is_under_way;    /* it has state of its own */
     zval object;       /* undefined: none yet */
     zend_fiber_context *context;
+    part handler;
     struct request_fiber *next_free;
     struct request_fiber *older, *newer; /* of those under way */
 } request_fiber;
@@ -49,11 +51,9 @@ static struct {
     request_fiber *all, *free, *oldest, *newest;
     size_t most, count;
     const fibers_handlers *handlers;
-    struct {
-        const zend_fiber_context *context; /* only to compare: it may be gone */
-        request_fiber *of;
-    } last; /* that ran before this one */
+    zend_fiber_context *suspended; /* the Fiber that ran before, if it has suspended itself */
     request_state *of_script;
+    part script; /* of which Fibers are that belong to no request any more */
     request_fiber *starting;
     uint32_t seed;
     int slot, generation_slot; /* of contexts */
@@ -91,9 +91,14 @@ static bool is_stale(const zend_fiber_context *context)
 
 static void on_init(zend_fiber_context *made)
 {
-    fibers_inherit_part(made, fibers.starting);
     put_tag(made, fibers.starting ? fibers.starting : tag(EG(current_fiber_context)));
     fibers.starting = NULL;
+}
+
+/* A Fiber that has suspended itself has none, until it is resumed. One that waits keeps its own. */
+static bool has_no_caller(zend_fiber_context *context)
+{
+    return context->kind == zend_ce_fiber && !zend_fiber_from_context(context)->caller;
 }
 
 static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
@@ -104,11 +109,11 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
     if (!fibers.all) {
         return;
     }
-    fibers.last.context = from;
-    fibers.last.of = tag(from);
+    fibers.suspended =
+        from->status == ZEND_FIBER_STATUS_RUNNING && has_no_caller(from) ? from : NULL;
     if (is_stale(to) || collecting_in(to)) {
         put_tag(to, before);
-        fibers_inherit_part(to, false);
+        parts_inherit(to);
     }
     next = tag(to);
     if (before == next) {
@@ -158,7 +163,7 @@ static void pass_on_waits(request_fiber *f)
 {
     zend_fiber_context *waits;
 
-    while ((waits = fibers_first_waiting(&f->state))) {
+    while ((waits = parts_first_waiting(&f->state))) {
         zend_fiber_context *last = waits, *next;
 
         while (last && tag(last) == f) {
@@ -168,7 +173,7 @@ static void pass_on_waits(request_fiber *f)
             next = zend_fiber_from_context(c)->caller;
             put_tag(c, last ? tag(last) : NULL);
         }
-        fibers_pass_on(&f->state, last && tag(last) ? &tag(last)->state : fibers.of_script);
+        parts_pass_on_wait(&f->state, last && tag(last) ? &tag(last)->state : fibers.of_script);
     }
 }
 
@@ -178,6 +183,7 @@ static void serve_one(request_fiber *f, const shim_request *request, zend_execut
 
     f->state.is_held = true;
     f->is_under_way = true;
+    f->handler.root = EG(current_fiber_context);
     own_state_begin(f->own);
     f->state.is_held = false;
     zend_try {
@@ -195,10 +201,7 @@ static void serve_one(request_fiber *f, const shim_request *request, zend_execut
         /* Of a destructor that ran as the last of its state went; no request is left for it. */
         zend_clear_exception();
     }
-    if (f->state.handler.breaks_next) {
-        OBJ_RELEASE(f->state.handler.breaks_next);
-        f->state.handler.breaks_next = NULL;
-    }
+    parts_end_handler(&f->handler);
     pass_on_waits(f);
     f->state.request = NULL;
     f->is_under_way = false;
@@ -249,11 +252,6 @@ static zend_internal_function serve_function = {
 
 /* ---- in the script's context ---- */
 
-static zend_fiber *fiber_of(const request_fiber *f)
-{
-    return (zend_fiber *)Z_OBJ(f->object);
-}
-
 /* Calls a method of a Fiber; returns when it waits for something, is over, or suspends itself. */
 static void call_fiber(zend_fiber *fiber, const char *method, zval *argument)
 {
@@ -296,20 +294,19 @@ void fibers_enter(zend_fiber_context *context, request_state *of)
     go_to(context);
 }
 
-/* ---- requests that suspend their own Fiber ----
+/* ---- parts that suspend their own Fiber ----
  *
- * A request that calls Fiber::suspend() outside of any Fiber of its own comes back to the loop, and
- * stays suspended until somebody resumes it: another request, or an event loop that they share.
+ * A handler or coroutine that calls Fiber::suspend() outside of any Fiber of its own comes back to
+ * the loop, and stays suspended until somebody resumes it: another request, or an event loop that
+ * they share.
  */
 
-/* One that waits for something was resumed by somebody, to whom it has not come back yet. */
-static bool is_suspended(const request_fiber *f)
+static bool is_suspended(const part *p)
 {
-    return f->is_under_way && Z_TYPE(f->object) == IS_OBJECT &&
-           fiber_of(f)->context.status == ZEND_FIBER_STATUS_SUSPENDED && !fiber_of(f)->caller;
+    return p->root && p->root->status == ZEND_FIBER_STATUS_SUSPENDED && has_no_caller(p->root);
 }
 
-static void throw_into(request_fiber *f, void (*throw)(void))
+static void throw_into(zend_fiber *fiber, void (*throw)(const request_state *request))
 {
     zend_execute_data *frame = EG(current_execute_data);
     zend_object *thrown;
@@ -317,44 +314,51 @@ static void throw_into(request_fiber *f, void (*throw)(void))
 
     /* So that the exception knows where it comes from. The frame is in a call that suspends, so it
      * is that of a function of PHP, in which nothing is caught here. */
-    EG(current_execute_data) = fiber_of(f)->execute_data;
-    throw();
+    EG(current_execute_data) = fiber->execute_data;
+    throw(&tag(&fiber->context)->state);
     thrown = EG(exception);
     EG(exception) = NULL;
     EG(current_execute_data) = frame;
     if (thrown) {
         ZVAL_OBJ(&exception, thrown);
-        call_fiber(fiber_of(f), "throw", &exception);
+        call_fiber(fiber, "throw", &exception);
         zval_ptr_dtor(&exception);
     }
 }
 
-static void throw_abandoned(void)
+static void throw_abandoned(const request_state *request)
 {
+    (void)request;
     zend_throw_error(NULL, "Fiber::suspend() outside of a Fiber that the request has started: "
-                           "nobody has the request's own Fiber, and can resume it");
+                           "nobody has the Fiber of its handler or coroutine, and can resume it");
 }
 
 /* After whatever ran has come back to the loop. */
 static void mind_suspended(void)
 {
-    request_fiber *f;
+    zend_fiber_context *suspended;
 
-    while ((f = fibers.last.of) && is_suspended(f) &&
-           fibers.last.context == &fiber_of(f)->context) {
-        f->state.frames = fiber_of(f)->execute_data;
-        if (GC_REFCOUNT(&fiber_of(f)->std) > 1) {
-            return;
+    while ((suspended = fibers.suspended)) {
+        zend_fiber *fiber = zend_fiber_from_context(suspended);
+
+        fibers.suspended = NULL;
+        tag(suspended)->state.frames = fiber->execute_data;
+        if (GC_REFCOUNT(&fiber->std) == 1) {
+            throw_into(fiber, throw_abandoned);
         }
-        throw_into(f, throw_abandoned);
     }
 }
 
-bool fibers_all_suspended(void)
+bool fibers_are_stuck(void)
 {
+    if (reactor_has_some()) {
+        return false;
+    }
     for (request_fiber *f = fibers.oldest; f; f = f->newer) {
-        if (!is_suspended(f) || f->state.waits) {
-            return false;
+        for (const part *p = &f->handler; p; p = p->next) {
+            if (parts_await_events(p) || (!p->waits && !is_suspended(p))) {
+                return false;
+            }
         }
     }
     return true;
@@ -373,6 +377,7 @@ void fibers_start(const shim_request *request)
     fibers.free = f->next_free;
     f->state = (request_state){.stage = STAGE_BOOT, .request = request, .own = f->own,
                                .due = request->due};
+    parts_begin_handler(&f->handler, &f->state);
     enter(f);
     if (can_serve_again(f)) {
         fibers_enter(f->context, &f->state);
@@ -400,8 +405,8 @@ void fibers_go_on(void)
             wait->go_on(wait);
         } else {
             go_to(wait->owner);
-            mind_suspended();
         }
+        mind_suspended();
     }
 }
 
@@ -419,7 +424,8 @@ void fibers_watch(void)
 {
     fibers.slot = zend_get_resource_handle("tokamak");
     fibers.generation_slot = zend_get_resource_handle("tokamak");
-    fibers_watch_parking();
+    collecting_watch();
+    parts_watch();
     zend_observer_fiber_init_register(on_init);
     zend_observer_fiber_switch_register(on_switch);
 }
@@ -433,8 +439,8 @@ bool fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers)
     fibers.most = most;
     fibers.seed = seed;
     fibers.handlers = handlers;
-    fibers_begin_parking(handlers->throw_cancelled);
     fibers.of_script = serving;
+    parts_begin_handler(&fibers.script, serving);
     fibers.free = NULL;
     if (!own_state_learn()) {
         return false;
@@ -477,16 +483,28 @@ bool fibers_in_request(void)
     return is_of_php && !shim.is_copy && current();
 }
 
-void fibers_cancel(request_state *request)
+static part *first_to_be_thrown_into(const request_state *request)
 {
-    request_fiber *f = (request_fiber *)request;
+    part *p = request->handler;
 
-    if (!f->state.waits && is_suspended(f)) {
-        throw_into(f, fibers.handlers->throw_cancelled);
-        mind_suspended();
-        return;
+    while (p && !(p->breaks_next && is_suspended(p))) {
+        p = p->next;
     }
-    fibers_break_request(request);
+    return p;
+}
+
+void fibers_cancel(request_state *request, uint64_t now)
+{
+    part *p;
+
+    parts_cancel_all(request, now);
+    while (serving == fibers.of_script && (p = first_to_be_thrown_into(request))) {
+        zend_object *reason;
+
+        parts_take_break(p, &reason);
+        throw_into(zend_fiber_from_context(p->root), fibers.handlers->throw_cancelled);
+        mind_suspended();
+    }
 }
 
 request_state *fibers_newer(const request_state *request)

@@ -10,8 +10,8 @@
 typedef struct {
     /* Serves one request in its Fiber. False: PHP cannot be relied on any more. */
     bool (*serve)(const shim_request *request);
-    /* In the context of a request that is cancelled: throws what it is told by. */
-    void (*throw_cancelled)(void);
+    /* With the calls of a request that is cancelled: throws what it is told by. */
+    void (*throw_cancelled)(const request_state *request);
 } fibers_handlers;
 
 /* In the script, when its loop begins, and when it has ended. */
@@ -38,13 +38,13 @@ bool fibers_await_work(void);
 
 /* Whether what runs now is of a request. Also asked on other threads. */
 bool fibers_in_request(void);
-/* In the loop: breaks off what a request waits for, or else its next wait. It runs, if it has
- * suspended its Fiber. */
-void fibers_cancel(request_state *request);
+/* In the loop: tells all parts of a request to end. It runs, if it has suspended its Fiber. In a
+ * request: a Fiber that is suspended is not told. */
+void fibers_cancel(request_state *request, uint64_t now);
 /* In the loop: the request under way that began next after this one; NULL: there is none. */
 request_state *fibers_newer(const request_state *request);
-/* Whether no request under way waits for anything but for others to resume its Fiber. */
-bool fibers_all_suspended(void);
+/* Whether each request under way waits for nothing but others of them. */
+bool fibers_are_stuck(void);
 /* A descriptor is about to be closed, on whatever thread. */
 void fibers_note_closed(int fd);
 

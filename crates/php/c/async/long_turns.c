@@ -12,6 +12,7 @@
 
 #include "async/long_turns.h"
 #include "async/fibers.h"
+#include "async/stacks.h"
 
 static struct {
     volatile sig_atomic_t turn;           /* counts switches */
@@ -41,21 +42,14 @@ void long_turns_note_second(void)
 
 static void name(void)
 {
-    zval here, stack;
+    zend_string *stack = stacks_text(EG(current_execute_data));
+    zend_string *line =
+        strpprintf(0, "computes for more than a second, and holds %zu other requests: %s",
+                   fibers_count() - 1, ZSTR_VAL(stack));
 
-    object_init_ex(&here, zend_ce_exception);
-    zend_call_method_with_0_params(Z_OBJ(here), zend_ce_exception, NULL, "gettraceasstring",
-                                   &stack);
-    if (Z_TYPE(stack) == IS_STRING) {
-        zend_string *line = strpprintf(
-            0, "computes for more than a second, and holds %zu other requests: %s:%u\n%s",
-            fibers_count() - 1, zend_get_executed_filename(), zend_get_executed_lineno(),
-            Z_STRVAL(stack));
-        rust_log(SHIM_WARN, ZSTR_VAL(line), ZSTR_LEN(line));
-        zend_string_release(line);
-    }
-    zval_ptr_dtor(&stack);
-    zval_ptr_dtor(&here);
+    rust_log(SHIM_WARN, ZSTR_VAL(line), ZSTR_LEN(line));
+    zend_string_release(line);
+    zend_string_release(stack);
 }
 
 static void on_interrupt(zend_execute_data *frame)

@@ -6,9 +6,13 @@
  */
 #include "async/promises.h"
 #include "async/fibers.h"
+#include "async/parts.h"
 
-typedef struct {
+typedef struct gathering {
     reactor_wait wait;
+    promise **some;
+    size_t count;
+    promises_goal goal;
     size_t left; /* outcomes that are still missing */
 } gathering;
 
@@ -26,7 +30,7 @@ static void tell(promise *p)
 
         p->waiting = l->next;
         l->before = NULL;
-        if (p->outcome == PROMISE_REJECTED || l->to->left <= 1) {
+        if ((p->outcome == PROMISE_REJECTED && l->to->goal != PROMISES_EACH) || l->to->left <= 1) {
             l->to->left = 0;
             reactor_finish(&l->to->wait);
         } else {
@@ -60,18 +64,54 @@ void promise_free(promise *p)
 /* ---- waiting ---- */
 
 /* How many outcomes are missing for it to be over. */
-static size_t missing(promise **some, size_t count, bool for_all)
+static size_t missing(promise **some, size_t count, promises_goal goal)
 {
-    size_t pending = 0, over = 0;
+    size_t pending = 0;
 
     for (size_t i = 0; i < count; i++) {
-        if (some[i] && some[i]->outcome == PROMISE_REJECTED) {
+        if (some[i]->outcome == PROMISE_PENDING) {
+            pending++;
+        } else if (goal == PROMISES_FIRST ||
+                   (goal == PROMISES_ALL && some[i]->outcome == PROMISE_REJECTED)) {
             return 0;
         }
-        pending += some[i] && some[i]->outcome == PROMISE_PENDING;
-        over += some[i] && some[i]->outcome == PROMISE_FULFILLED;
     }
-    return for_all ? pending : over == 0 && pending > 0;
+    return goal == PROMISES_FIRST ? pending > 0 : pending;
+}
+
+/* Whether the coroutine that runs for it cannot go on before this part does. Each is looked at
+ * once in a search, also if several await it. */
+static bool needs(const promise *p, const part *looked_for, uint64_t search)
+{
+    part *at = p->made_in;
+
+    if (p->outcome != PROMISE_PENDING || !at || at == looked_for) {
+        return at && at == looked_for;
+    }
+    if (at->looked_at == search || !at->awaits) {
+        return false;
+    }
+    at->looked_at = search;
+    for (size_t i = 0; i < at->awaits->count; i++) {
+        if (needs(at->awaits->some[i], looked_for, search)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+promise *promises_circle(promise **some, size_t count)
+{
+    static uint64_t search;
+    const part *here = parts_running();
+
+    search++;
+    for (size_t i = 0; i < count; i++) {
+        if (needs(some[i], here, search)) {
+            return some[i];
+        }
+    }
+    return NULL;
 }
 
 static void join(promise_link *l, promise *p)
@@ -94,10 +134,36 @@ static void leave(promise_link *l)
     }
 }
 
-promises_wait promises_await(promise **some, size_t count, bool for_all, uint64_t deadline)
+static void park(gathering *here)
 {
-    gathering here = {.wait.deadline = deadline, .left = missing(some, count, for_all)};
     promise_link one, *links = &one;
+
+    if (here->count > 1) {
+        links = safe_emalloc(here->count, sizeof(*links), 0);
+    }
+    for (size_t i = 0; i < here->count; i++) {
+        links[i] = (promise_link){.to = here};
+        if (here->some[i]->outcome == PROMISE_PENDING) {
+            join(&links[i], here->some[i]);
+        }
+    }
+    fibers_park(&here->wait);
+    for (size_t i = 0; i < here->count; i++) {
+        leave(&links[i]);
+    }
+    if (links != &one) {
+        efree(links);
+    }
+}
+
+promises_wait promises_await(promise **some, size_t count, promises_goal goal, uint64_t deadline)
+{
+    gathering here = {.wait.deadline = deadline,
+                      .some = some,
+                      .count = count,
+                      .goal = goal,
+                      .left = missing(some, count, goal)};
+    part *running;
 
     if (here.left == 0) {
         return PROMISES_OVER;
@@ -105,21 +171,14 @@ promises_wait promises_await(promise **some, size_t count, bool for_all, uint64_
     if (!fibers_may_park()) {
         return PROMISES_STUCK;
     }
-    if (count > 1) {
-        links = safe_emalloc(count, sizeof(*links), 0);
-    }
-    for (size_t i = 0; i < count; i++) {
-        links[i] = (promise_link){.to = &here};
-        if (some[i] && some[i]->outcome == PROMISE_PENDING) {
-            join(&links[i], some[i]);
+    running = parts_running();
+    if (goal == PROMISES_ALL && deadline == REACTOR_FOREVER) {
+        if (promises_circle(some, count)) {
+            return PROMISES_CIRCLE;
         }
+        running->awaits = &here;
     }
-    fibers_park(&here.wait);
-    for (size_t i = 0; i < count; i++) {
-        leave(&links[i]);
-    }
-    if (links != &one) {
-        efree(links);
-    }
-    return missing(some, count, for_all) == 0 ? PROMISES_OVER : PROMISES_LATE;
+    park(&here);
+    running->awaits = NULL;
+    return missing(some, count, goal) == 0 ? PROMISES_OVER : PROMISES_LATE;
 }

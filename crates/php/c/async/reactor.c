@@ -365,6 +365,11 @@ void reactor_break(reactor_wait *wait)
     }
 }
 
+bool reactor_is_endless(const reactor_wait *wait)
+{
+    return wait->count == 0 && wait->deadline == REACTOR_FOREVER && !wait->for_doorbell;
+}
+
 bool reactor_was_rung(void)
 {
     const bool rung = reactor.was_rung;

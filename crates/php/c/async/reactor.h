@@ -47,6 +47,8 @@ void reactor_end(void);
 void reactor_add(reactor_wait *wait);
 /* Ends a wait as if its time were over. */
 void reactor_finish(reactor_wait *wait);
+/* Whether only those who run can end it: no descriptor, no time, no ring of the doorbell. */
+bool reactor_is_endless(const reactor_wait *wait);
 /* A descriptor is about to be closed: who waits for it need not wait longer. */
 void reactor_note_closed(int fd);
 /* Ends a wait before its time; one that is over already stays as it is. */

@@ -153,12 +153,14 @@ static void report_deadlock(const char *name)
 {
     const shim_text *uri = &serving->request->field[SHIM_URI];
     const char *caller = get_active_function_name();
+    const bool has_caller = caller && strcmp(caller, name) != 0;
     char line[512];
     int len = snprintf(line, sizeof(line),
-                       "%s() of %s waited in vain for %.1f s, where others cannot run (while a "
+                       "%s()%s%s%s waited in vain for %.1f s, where others cannot run (while a "
                        "class is loaded, or in an output callback), so that none of this worker's "
                        "requests could release it: given up, for %.*s",
-                       name, caller ? caller : "PHP", (double)LONGEST_HOLD / WAITING_SECOND,
+                       name, has_caller ? ", called by " : "", has_caller ? caller : "",
+                       has_caller ? "()," : "", (double)LONGEST_HOLD / WAITING_SECOND,
                        (int)(uri->len < 200 ? uri->len : 200), uri->at);
 
     rust_log(SHIM_WARN, line, len < (int)sizeof(line) ? (size_t)len : sizeof(line) - 1);

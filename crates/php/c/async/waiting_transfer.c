@@ -101,12 +101,6 @@ ssize_t waiting_recvfrom(int fd, void *at, size_t len, int flags, struct sockadd
     if (!fibers_may_park()) {
         return WAITING_HELD(syscall(SYS_recvfrom, fd, at, len, flags, from, from_len));
     }
-    /* A driver that looks whether the server is still there before it waits for the answer. If it
-     * is not, the wait says so. */
-    if (waiting_has_just_sent(fd) && (flags & MSG_PEEK) && (flags & MSG_DONTWAIT)) {
-        errno = EAGAIN;
-        return -1;
-    }
     if ((flags & MSG_WAITALL) && !(flags & (MSG_PEEK | MSG_DONTWAIT)) && is_stream(fd)) {
         return receive_all(fd, at, len, flags);
     }
@@ -132,9 +126,7 @@ ssize_t waiting_recvmsg(int fd, struct msghdr *message, int flags)
 /* False: there will be nothing to read, as errno says. */
 static bool await_to_read(int fd)
 {
-    const descriptor_kind kind = kinds_of(fd);
-
-    return (kind != KIND_OTHER && kind != KIND_EVENTS) || !blocks(fd) ||
+    return kinds_of(fd) != KIND_OTHER || !blocks(fd) ||
            await_at_once(fd, POLLIN, REACTOR_FOREVER);
 }
 
@@ -166,15 +158,14 @@ ssize_t waiting_readv(int fd, const struct iovec *parts, int count)
 ssize_t waiting_sendto(int fd, const void *at, size_t len, int flags, const struct sockaddr *to,
                        socklen_t to_len)
 {
-    const bool may_park = fibers_may_park();
     size_t sent = 0;
+    const bool may_park = fibers_may_park();
 
     if ((flags & MSG_DONTWAIT) || !may_park) {
-        const ssize_t some = WAITING_HELD(syscall(SYS_sendto, fd, at, len, flags, to, to_len));
-        if (may_park && some > 0) {
-            waiting_note_sent(fd);
+        if (may_park) {
+            waiting_note_empty(fd);
         }
-        return some;
+        return WAITING_HELD(syscall(SYS_sendto, fd, at, len, flags, to, to_len));
     }
     for (;;) {
         ssize_t more = syscall(SYS_sendto, fd, (const char *)at + sent, len - sent,
@@ -183,7 +174,7 @@ ssize_t waiting_sendto(int fd, const void *at, size_t len, int flags, const stru
             sent += (size_t)more;
             /* A socket that blocks takes all of it. */
             if (sent == len || !blocks(fd)) {
-                waiting_note_sent(fd);
+                waiting_note_empty(fd);
                 return (ssize_t)sent;
             }
         } else if (!is_to_be_repeated(fd, flags, POLLOUT, SO_SNDTIMEO)) {

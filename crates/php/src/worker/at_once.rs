@@ -131,6 +131,11 @@ extern "C" fn rust_look_no_more(will_leave: c_int) {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn rust_is_draining() -> c_int {
+    with(0, |w| w.segment.is_draining().into())
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn rust_serve(place: u32) {
     with((), |w| w.current = (place != ffi::NOBODY).then_some(place as usize));
 }

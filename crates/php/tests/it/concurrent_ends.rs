@@ -107,6 +107,72 @@ fn a_client_that_leaves_ends_what_its_request_waits_for() {
     }
 }
 
+/// Where a coroutine may stand when the client leaves; `$part($name)` waits and cleans up.
+const PARTS: &[(&str, &str, &[&str])] = &[
+    ("awaited", "await(async($part, 'one'));", &["one"]),
+    ("left behind", "async($part, 'one'); async($part, 'two');", &["one", "two"]),
+    ("beside the handler", "async($part, 'one'); $part('two');", &["one", "two"]),
+    (
+        "of all()",
+        "all([fn() => $part('one'), fn() => all([fn() => $part('two')])]);",
+        &["one", "two"],
+    ),
+    ("in a Fiber", "await(async(fn() => (new Fiber(fn() => $part('one')))->start())); ", &["one"]),
+    (
+        "behind a print",
+        "async($part, 'one'); usleep(1000);
+         try { for (;;) { echo str_repeat('x', 1000); flush(); usleep(10000); } }
+         finally { $part('two', 0); }",
+        &["one", "two"],
+    ),
+];
+
+#[test]
+fn what_cleans_up_is_broken_off_once() {
+    for (name, code, ended) in PARTS {
+        let code = format!(
+            "<?php use function Tokamak\\{{async, await, all}};
+             $part = function ($name, $seconds = 100) {{
+                 try {{ touch(__DIR__ . \"/begun-$name\"); sleep($seconds); }}
+                 finally {{
+                     // Longer than the others need to come to their end.
+                     for ($i = 0; $i < 20; $i++) usleep(20000);
+                     touch(__DIR__ . \"/ended-$name\");
+                 }}
+             }};
+             {code}"
+        );
+        let mut site = site(&[("parts.php", &code)], &[]);
+        let slot = submit(&mut site, "/parts.php");
+        for part in *ended {
+            if *name != "behind a print" || *part == "one" {
+                said(&site, &format!("begun-{part}"));
+            }
+        }
+        site.producer.abort(slot);
+        for part in *ended {
+            until(name, || site.file(&format!("ended-{part}")).exists());
+        }
+        until(name, || site.producer.has_ended(slot));
+        assert_eq!(site.log(), "", "{name}");
+    }
+}
+
+#[test]
+fn shutdown_functions_of_a_client_that_left_say_nothing() {
+    let code = "<?php register_shutdown_function(function () {
+            try { sleep(100); } finally { usleep(1000); touch(__DIR__ . '/ended'); } });
+        register_shutdown_function(fn() => touch(__DIR__ . '/last'));
+        touch(__DIR__ . '/begun'); sleep(100);";
+    let mut site = site(&[("wait.php", code)], &[("ini.log_errors", "1")]);
+    let slot = submit(&mut site, "/wait.php");
+    said(&site, "begun");
+    site.producer.abort(slot);
+    said(&site, "ended");
+    until("the end", || site.producer.has_ended(slot));
+    assert_eq!(site.log(), "");
+}
+
 #[test]
 fn a_request_may_ignore_that_its_client_has_left() {
     let code = waits(
@@ -336,7 +402,54 @@ fn a_suspended_request_does_not_keep_its_worker() {
     assert_eq!(site.collect(suspended, b"", |_| false).status, 500, "{}", site.log());
     assert_eq!(site.hear_exit(), Status::Code(0), "{}", site.log());
     assert!(site.file("ended").exists());
-    site.wait_for_log("nobody has resumed the request's Fiber");
+    let line = site.wait_for_log("nothing is left that could resume the request");
+    assert!(line.contains("request=\"GET /suspend.php\""), "{line}");
+    assert!(line.contains("suspend.php:2") && line.contains("Fiber::suspend()"), "{line}");
+    assert_eq!(site.log().lines().count(), 1, "{}", site.log());
+}
+
+#[test]
+fn requests_that_nothing_can_resume_do_not_keep_their_worker() {
+    const BEGINS: &str = "<?php touch(__DIR__ . '/begun-' . $_GET['n']); ";
+    let cases = [
+        (
+            "$GLOBALS['handler'] = Fiber::getCurrent();
+             try { Fiber::suspend(); } finally { usleep(1000); }",
+            (500, ""),
+        ),
+        ("Tokamak\\await(new Tokamak\\Deferred);", (500, "")),
+        (
+            "Tokamak\\async(function () {
+                 try { Tokamak\\await(new Tokamak\\Deferred); } finally { usleep(1000); echo 'x'; } });",
+            (200, "x"),
+        ),
+        (
+            "Tokamak\\async(function () { $GLOBALS['coroutine'] = Fiber::getCurrent(); usleep(10);
+                 try { Fiber::suspend(); } finally { usleep(1000); echo 'y'; } });",
+            (200, "y"),
+        ),
+        ("sleep(3); echo 'done';", (200, "done")),
+    ];
+    let codes = cases.map(|(code, _)| format!("{BEGINS}{code}"));
+    let names = ["c0.php", "c1.php", "c2.php", "c3.php", "c4.php"];
+    let files: Vec<_> = names.into_iter().zip(codes.iter().map(String::as_str)).collect();
+    let mut site = site_that_shares(&files);
+    let asked = [0, 1, 2, 3, 4].map(|n| site.submit(&get(&format!("/c{n}.php?n={n}"))));
+    for n in 0..cases.len() {
+        said(&site, &format!("begun-{n}"));
+    }
+    site.producer.segment().retire(0);
+    let answers = asked.map(|asked| site.collect(asked, b"", |_| false));
+    for (answer, (code, expected)) in answers.iter().zip(cases) {
+        assert_eq!((answer.status, &*answer.text()), expected, "{code}\n{}", site.log());
+    }
+    assert_eq!(site.hear_exit(), Status::Code(0), "{}", site.log());
+    for n in 0..4 {
+        let line = site.wait_for_log(&format!("request=\"GET /c{n}.php?n={n}\""));
+        assert!(line.contains("nothing is left that could resume"), "{line}");
+        assert!(line.contains(&format!("c{n}.php:")), "{line}");
+    }
+    assert_eq!(site.log().lines().count(), 4, "{}", site.log());
 }
 
 #[test]

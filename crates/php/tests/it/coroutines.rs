@@ -141,6 +141,33 @@ fn one_program_runs_in_every_mode() {
     }
 }
 
+#[test]
+fn an_exception_that_nobody_awaits_is_in_the_log_in_every_mode() {
+    let fail = format!(
+        "{USE} function fail($what) {{ return fn() => throw new LogicException($what); }}
+         final class Kept {{ static $kept; }}
+         Kept::$kept = async(fail('kept')); async(fail('dropped'));
+         try {{ (function () {{ $c = async(fail('thrown away')); usleep(10); throw new Exception; }})(); }}
+         catch (Exception) {{}}
+         try {{ await(async(fail('awaited'))); }} catch (LogicException) {{ echo 'fine'; }}"
+    );
+    let worker = [("fail.php", fail.as_str()), ("worker.php", crate::concurrent::INCLUDE)];
+    let sites = [
+        ("async", site(&worker[..1], &[])),
+        ("worker", Site::start(&worker, &[("mode", "worker"), ("script", "%root%/worker.php")], 1)),
+        ("classic", Site::classic(&worker[..1])),
+    ];
+    for (mode, mut site) in sites {
+        assert_eq!(site.get("/fail.php?a=1").text(), "fine", "{mode}\n{}", site.log());
+        for what in ["kept", "dropped", "thrown away"] {
+            let line = site.wait_for_log(&format!("LogicException: {what}"));
+            assert!(line.contains("a coroutine failed, and nobody awaits it"), "{mode}: {line}");
+            assert!(line.contains("GET /fail.php?a=1"), "{mode}: {line}");
+        }
+        assert!(!site.log().contains("LogicException: awaited"), "{mode}\n{}", site.log());
+    }
+}
+
 /// What each prints in async mode.
 const ASYNC: &[(&str, &str, &str)] = &[
     (
@@ -193,6 +220,98 @@ const ASYNC: &[(&str, &str, &str)] = &[
         "won cancelled",
     ),
     (
+        "all() throws when its losers have cleaned up",
+        "$seen = '';
+         $lose = function () use (&$seen) {
+             try { sleep(3600); } finally { usleep(3000); $seen .= 'cleaned '; } };
+         try { all([$lose, $lose, function () { usleep(10); throw new LogicException('x'); }]); }
+         catch (LogicException $e) { echo $seen, $e->getMessage(); }",
+        "cleaned cleaned x",
+    ),
+    (
+        "race() returns when its losers have cleaned up",
+        "$seen = '';
+         $lose = function () use (&$seen) {
+             try { race([fn() => sleep(3600), function () use (&$seen) {
+                 try { sleep(3600); } finally { usleep(3000); $seen .= 'inner '; } }]); }
+             finally { usleep(3000); $seen .= 'outer '; } };
+         $won = race([$lose, function () { usleep(10); return 'won'; }]); echo $seen, $won;",
+        "inner outer won",
+    ),
+    (
+        "a limit of several is over when they have cleaned up",
+        "$seen = '';
+         try { all([function () use (&$seen) {
+             try { sleep(3600); } finally { usleep(3000); $seen .= 'cleaned '; } }], 0.005); }
+         catch (Tokamak\\TimeoutException $e) { echo $seen, 'late'; }",
+        "cleaned late",
+    ),
+    (
+        "a loser that goes on is not waited for",
+        "$goes_on = false; $d = new Tokamak\\Deferred; $begun = new Tokamak\\Deferred;
+         echo race([function () use ($begun) { await($begun); return 'won '; },
+             function () use (&$goes_on, $d, $begun) {
+                 try { $begun->complete(); sleep(3600); }
+                 catch (Tokamak\\CancellationError) { $goes_on = true; await($d); }
+                 $goes_on = false; }]);
+         echo $goes_on ? 'goes on' : 'is over'; $d->complete();",
+        "won goes on",
+    ),
+    (
+        "a loser whose driver fails is not logged",
+        "echo race([fn() => 'won', function () { try { sleep(3600); }
+             catch (Error $e) { throw new RuntimeException('gone away', 0, $e); } }]);",
+        "won",
+    ),
+    (
+        "who awaits itself is told",
+        "$c = async(function () use (&$c) { await($c); });
+         try { await($c); } catch (Tokamak\\DeadlockError $e) {
+             echo preg_replace('/the coroutine .*? awaits/', 'X awaits', $e->getMessage());
+             echo str_contains($e->getMessage(), __FILE__ . ':' . __LINE__ - 3); }",
+        "what is awaited cannot come: X awaits itself1",
+    ),
+    (
+        "a circle is told",
+        "$a = async(function () use (&$b) { await($b); });
+         $b = async(function () use (&$c) { all([async(fn() => usleep(10)), $c]); });
+         $c = async(function () use (&$a) { await($a); });
+         foreach ([$a, $b, $c] as $one) {
+             try { await($one); } catch (Tokamak\\DeadlockError $e) { $told = $e->getMessage(); }
+             catch (Tokamak\\CancellationError) {} }
+         echo preg_replace('/the coroutine .*? awaits/', 'X awaits', $told);",
+        "what is awaited cannot come: X awaits the one that awaits it here",
+    ),
+    (
+        "what several await is no circle",
+        "$c = async(function () { usleep(1000); return 'c'; });
+         $b = fn() => implode(all([$c, $c])); $a = fn() => implode(all([$c, $b, $b]));
+         echo implode(all([$a, $a, $b, $c]));",
+        "ccccccccccccc",
+    ),
+    (
+        "a Fiber may outlive the coroutine that has made it",
+        "$f = await(async(function () { $f = new Fiber(function () { Fiber::suspend();
+             usleep(1000); return 'over'; }); $f->start(); return $f; }));
+         gc_collect_cycles(); await(async(fn() => usleep(10))); $f->resume();
+         echo $f->getReturn();",
+        "over",
+    ),
+    (
+        "a coroutine whose Fiber nobody has does not suspend it",
+        "foreach ([0, 10] as $time) { try { await(async(function () use ($time) {
+             if ($time) { usleep($time); } Fiber::suspend(); })); }
+         catch (Error $e) { echo substr($e->getMessage(), 0, 15), ' '; } }",
+        "Fiber::suspend( Fiber::suspend( ",
+    ),
+    (
+        "a coroutine may be resumed by who has its Fiber",
+        "$c = async(function () use (&$f) { $f = Fiber::getCurrent(); usleep(10);
+             return Fiber::suspend('s') . 'v'; });
+         usleep(5000); $f->resume('r'); unset($f); echo await($c);",
+        "rv",
+    ),
+    (
         "the others, when one fails",
         "try { all([fn() => sleep(3600), function () { usleep(10); throw new LogicException('x'); },
              function () { (new Fiber(fn() => sleep(3600)))->start(); }]); }
@@ -218,6 +337,23 @@ const ASYNC: &[(&str, &str, &str)] = &[
          async(function () { sleep(3600); echo 'never'; });
          async(function () { usleep(10); exit('bye'); }); sleep(3600); echo 'never';",
         "bye, end",
+    ),
+    (
+        "exit in a coroutine is for the handler as if it had called it",
+        "register_shutdown_function(function () { echo ' end'; });
+         (function () {
+             $o = new class { function __destruct() { echo ' destroyed'; } };
+             try { await(async(function () {
+                 try { usleep(10); exit('bye'); } finally { echo ' never'; } })); }
+             catch (Throwable) { echo ' never'; } finally { echo ' never'; }
+         })();",
+        "bye destroyed end",
+    ),
+    (
+        "exit cancels the other coroutines",
+        "async(function () { try { sleep(3600); } finally { usleep(1000); echo ' cleaned'; } });
+         usleep(1000); try { exit('bye'); } finally { echo ' never'; }",
+        "bye cleaned",
     ),
     (
         "deadlines beyond time",

@@ -278,6 +278,7 @@ impl Generation {
         match (&mut self.front, self.life) {
             (Some(front), Life::Serving | Life::Fronted) => {
                 front.tell(&ToFront::Drain, Vec::new());
+                self.seats.iter().for_each(|seat| seat.pool.drain());
                 self.life = Life::Draining(now);
                 self.give_up_renewals(now);
             }

@@ -198,6 +198,11 @@ impl Pool {
         true
     }
 
+    /// The front takes no more connections: workers may end requests which nothing else would end.
+    pub fn drain(&self) {
+        self.segment.set_draining();
+    }
+
     /// Lets every worker leave after its request; ends the remaining ones at `deadline`.
     pub fn quit(&mut self, deadline: u64, now: u64) {
         self.ending = Some(deadline);

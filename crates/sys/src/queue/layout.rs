@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Changes with every change of the layout or of its meaning.
-pub const LAYOUT_VERSION: u32 = 11;
+pub const LAYOUT_VERSION: u32 = 12;
 
 /// First word of a segment.
 pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
@@ -137,6 +137,9 @@ pub(super) struct Header {
     pub geometry: Geometry,
     /// Nanoseconds that a request may take; 0: any time. For workers that see to it themselves.
     pub request_timeout: AtomicU64,
+    /// 1: the front takes no more connections, and ends with its last request. For workers that
+    /// may have requests which nothing would end. Written by the supervisor.
+    pub draining: AtomicU32,
     /// Tickets given out; a copy for onlookers, of when a loop last woke workers. The front keeps
     /// its own.
     pub tail: CachePadded<AtomicU32>,

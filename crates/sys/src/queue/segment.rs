@@ -254,6 +254,16 @@ impl Segment {
         }
     }
 
+    /// Says that the front ends with the requests that it has.
+    pub fn set_draining(&self) {
+        self.header().draining.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether it does.
+    pub fn is_draining(&self) -> bool {
+        self.header().draining.load(Ordering::Relaxed) != 0
+    }
+
     pub(super) fn header(&self) -> &Header {
         // SAFETY: `base` maps a `Header`, and all but its constant part are atomics.
         unsafe { self.base.cast::<Header>().as_ref() }
