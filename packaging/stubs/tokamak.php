@@ -118,6 +118,11 @@ namespace Tokamak {
     {
     }
 
+    /** @internal whether no Fiber runs but that of a request or of a coroutine */
+    function is_outermost(): bool
+    {
+    }
+
     /** What await() takes. Only the server's own classes implement it. */
     interface Awaitable
     {

@@ -58,6 +58,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("mappings.c", "is_child watcher"),
     ("outdated.c", "file_count files reason"),
     ("own_connections.c", "spare"),
+    ("own_loops.c", "is_exchanging loops"),
     ("own_memory.c", "learned"),
     ("own_settings.c", "functions real_##set"),
     ("own_state.c", "put_environment real_##function xml_errors"),

@@ -5,7 +5,12 @@ use std::ffi::{c_char, c_int};
 use crate::ffi;
 
 /// By name in lower case. Each begins with PHP's opening tag, and ends with a NUL, as C wants it.
-const CLASSES: &[(&str, &str)] = &[("tokamak\\pool", POOL), ("tokamak\\poolexception", POOL)];
+const CLASSES: &[(&str, &str)] = &[
+    ("tokamak\\pool", POOL),
+    ("tokamak\\poolexception", POOL),
+    ("tokamak\\revoltdriver", concat!(include_str!("../php/RevoltDriver.php"), "\0")),
+    ("tokamak\\revoltsuspension", concat!(include_str!("../php/RevoltSuspension.php"), "\0")),
+];
 
 const POOL: &str = concat!(include_str!("../php/Pool.php"), "\0");
 

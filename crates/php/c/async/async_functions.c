@@ -2,6 +2,7 @@
  * coroutines.c. */
 #include "async/async_functions.h"
 #include "async/coroutines.h"
+#include "async/fibers.h"
 #include "async/parts.h"
 
 #define SECOND 1e9
@@ -280,6 +281,13 @@ ZEND_FUNCTION(tokamak_race)
     await_several(false, INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
+/* For RevoltDriver.php, and not for applications. */
+ZEND_FUNCTION(tokamak_is_outermost)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    RETURN_BOOL(fibers_is_outermost());
+}
+
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_async, 0, 1, Tokamak\\Coroutine, 0)
     ZEND_ARG_TYPE_INFO(0, task, IS_CALLABLE, 0)
     ZEND_ARG_VARIADIC_TYPE_INFO(0, args, IS_MIXED, 0)
@@ -296,12 +304,15 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_race, 0, 1, IS_MIXED, 0)
     ZEND_ARG_TYPE_INFO(0, tasks, IS_ARRAY, 0)
     ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, seconds, IS_DOUBLE, 1, "null")
 ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_is_outermost, 0, 0, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
 
 static const zend_function_entry functions[] = {
     ZEND_NS_NAMED_FE("Tokamak", async, ZEND_FN(tokamak_async), arginfo_async)
     ZEND_NS_NAMED_FE("Tokamak", await, ZEND_FN(tokamak_await), arginfo_await)
     ZEND_NS_NAMED_FE("Tokamak", all, ZEND_FN(tokamak_all), arginfo_all)
     ZEND_NS_NAMED_FE("Tokamak", race, ZEND_FN(tokamak_race), arginfo_race)
+    ZEND_NS_NAMED_FE("Tokamak", is_outermost, ZEND_FN(tokamak_is_outermost), arginfo_is_outermost)
     ZEND_FE_END
 };
 

@@ -483,6 +483,13 @@ bool fibers_in_request(void)
     return is_of_php && !shim.is_copy && current();
 }
 
+bool fibers_is_outermost(void)
+{
+    const zend_fiber *fiber = EG(active_fiber);
+
+    return !fiber || (fibers_in_request() && fiber->caller == EG(main_fiber_context));
+}
+
 static part *first_to_be_thrown_into(const request_state *request)
 {
     part *p = request->handler;

@@ -38,6 +38,9 @@ bool fibers_await_work(void);
 
 /* Whether what runs now is of a request. Also asked on other threads. */
 bool fibers_in_request(void);
+/* Whether what runs now is in no Fiber, or in one that the loop has entered: a request's own, or a
+ * coroutine's. */
+bool fibers_is_outermost(void);
 /* In the loop: tells all parts of a request to end. It runs, if it has suspended its Fiber. In a
  * request: a Fiber that is suspended is not told. */
 void fibers_cancel(request_state *request, uint64_t now);

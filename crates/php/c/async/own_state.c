@@ -15,6 +15,7 @@
 
 #include "async/own_state.h"
 #include "async/own_connections.h"
+#include "async/own_loops.h"
 #include "async/own_memory.h"
 #include "async/own_settings.h"
 #include "encodings.h"
@@ -43,6 +44,7 @@ struct own_state {
     bool has_xml_errors;    /* it has said what becomes of errors of libxml */
     bool keeps_xml_errors;
     uint32_t unnamed; /* see superglobals_unnamed() */
+    own_loops loops;
 };
 
 static void leave_settings(own_state *state)
@@ -312,6 +314,18 @@ static void exchange_connections(own_state *state)
     own_connections_exchange(state->connections);
 }
 
+/* ---- event loops of libraries ---- */
+
+static void exchange_loops(own_state *state)
+{
+    own_loops_exchange(state->loops);
+}
+
+static void end_loops(own_state *state)
+{
+    own_loops_end(state->loops);
+}
+
 /* ---- functions that are noticed ---- */
 
 #define NOTICED(ROW)                                \
@@ -355,6 +369,7 @@ static const struct {
     {"input", leave_input, NULL, NULL},
     {"library settings", leave_library_settings, enter_library_settings, end_library_settings},
     {"connections", exchange_connections, exchange_connections, exchange_connections},
+    {"event loops", exchange_loops, exchange_loops, end_loops},
 };
 
 enum { REST = sizeof(rest) / sizeof(*rest) };
@@ -364,6 +379,7 @@ enum { REST = sizeof(rest) / sizeof(*rest) };
 bool own_state_learn(void)
 {
     own_settings_learn();
+    own_loops_begin();
     put_environment = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("putenv"));
     xml_errors = zend_hash_str_find_ptr(CG(function_table),
                                         ZEND_STRL("libxml_use_internal_errors"));
@@ -373,6 +389,7 @@ bool own_state_learn(void)
 void own_state_forget(void)
 {
     own_memory_forget();
+    own_loops_forget();
 }
 
 own_state *own_state_make(void)
@@ -407,6 +424,7 @@ void own_state_begin(own_state *state)
 {
     own_memory_begin();
     exchange_connections(state);
+    own_loops_exchange(state->loops);
 }
 
 /* The memory first: see own_state_enter(). */

@@ -19,6 +19,7 @@ mod memory;
 mod observers;
 mod pool_ends;
 mod pools;
+mod revolt;
 mod state;
 mod stubs;
 mod turns;
