@@ -72,6 +72,14 @@ extern PHPAPI char *php_ini_scanned_path;
 #define COMPAT_OWN_ROWS(ROW)
 #endif
 
+/* An error for want of memory that PHP raises when the function that wanted it has returned, as 8.2
+ * of Debian does: a request may wait before that. */
+#ifdef ZEND_HAS_OOM
+#define COMPAT_OOM_ROW(ROW) ROW(EG(delayed_oom), clear, nothing)
+#else
+#define COMPAT_OOM_ROW(ROW)
+#endif
+
 /* The functions of a user's session save handler: an array in 8.2, a struct of named ones in 8.4,
  * the same memory. */
 enum { COMPAT_SAVE_HANDLERS = sizeof(PS(mod_user_names)) / sizeof(zval) };

@@ -244,6 +244,7 @@ static void end_context(void *at, size_t size)
     ROW(ps_globals, begin_session, end_session)                                                 \
                                                                                                 \
     COMPAT_OWN_ROWS(ROW)                                                                        \
+    COMPAT_OOM_ROW(ROW)                                                                         \
     ROW(output_globals, begin_output, end_output)
 
 /* Variables of the script's symbol table, whose places stay. */

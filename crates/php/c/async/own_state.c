@@ -473,7 +473,7 @@ void own_state_enter(own_state *state)
     own_memory_enter(state->memory);
     superglobals_catch_up(state->unnamed);
     EG(error_reporting) = level;
-    if (zend_atomic_bool_load(&EG(timed_out))) {
+    if (zend_atomic_bool_load(&EG(timed_out)) || COMPAT_OUT_OF_MEMORY()) {
         zend_atomic_bool_store(&EG(vm_interrupt), true);
     }
 }
