@@ -29,11 +29,13 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
         "coroutine_class coroutine_handlers coroutines_awaitable coroutines_cancellation \
          deferred_class deferred_handlers",
     ),
+    ("critical_section.c", "critical_section"),
     ("descriptors.c", "notes"),
     ("descriptors_boot.c", "descriptors_boot own refusal"),
     ("encodings.c", "base real_regex_encoding regex_has_changed"),
     ("environment.c", "import_of_php learned"),
     ("extend.c", "too_many_ranges"),
+    ("fiber_tags.c", "tags"),
     ("fibers.c", "fibers is_of_php serve_function"),
     (
         "filter_input.c",

@@ -71,16 +71,16 @@ void encodings_learn(void)
     }
 }
 
-static void restore(int i)
+static void set_if_changed(int i, zval *value)
 {
     zval now;
 
-    if (Z_TYPE(base.values[i]) == IS_UNDEF) {
+    if (Z_TYPE_P(value) == IS_UNDEF) {
         return;
     }
     get(i, &now);
-    if (!zend_is_identical(&now, &base.values[i])) {
-        set(i, &base.values[i]);
+    if (!zend_is_identical(&now, value)) {
+        set(i, value);
     }
     zval_ptr_dtor(&now);
 }
@@ -93,14 +93,14 @@ void encodings_restore(void)
         return;
     }
     if (regex_has_changed) {
-        restore(REGEX_ENCODING);
+        set_if_changed(REGEX_ENCODING, &base.values[REGEX_ENCODING]);
         regex_has_changed = false;
     }
     if (memcmp(base.globals, mb->globals_ptr, mb->globals_size) == 0) {
         return;
     }
     for (int i = REGEX_ENCODING + 1; i < ENCODINGS; i++) {
-        restore(i);
+        set_if_changed(i, &base.values[i]);
     }
     memcpy(base.globals, mb->globals_ptr, mb->globals_size);
 }
@@ -118,16 +118,13 @@ zval *encodings_take(void)
     for (int i = 0; i < ENCODINGS; i++) {
         get(i, &values[i]);
     }
-    encodings_restore();
     return values;
 }
 
 void encodings_give(zval *values)
 {
     for (int i = 0; i < ENCODINGS; i++) {
-        if (!zend_is_identical(&values[i], &base.values[i])) {
-            set(i, &values[i]);
-        }
+        set_if_changed(i, &values[i]);
         zval_ptr_dtor(&values[i]);
     }
     efree(values);

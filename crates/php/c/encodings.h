@@ -10,8 +10,7 @@ void encodings_learn(void);
 void encodings_restore(void);
 void encodings_forget(void);
 
-/* Of the request that goes, if they are not the script's, which they are afterwards; NULL: they
- * are. */
+/* Of the request that goes; NULL: they are the script's. */
 zval *encodings_take(void);
 /* Sets them so again, and frees them. */
 void encodings_give(zval *values);

@@ -332,7 +332,6 @@ void reset_restore(void)
     reset_rewriter(&BG(url_adapt_output_ex));
     reset_rewriter(&BG(url_adapt_session_ex));
     php_clear_stat_cache(0, NULL, 0);
-    zend_set_memory_limit(PG(memory_limit));
 }
 
 /* The script ends: PHP's own request shutdown undoes the boot's changes, so it gets back what was

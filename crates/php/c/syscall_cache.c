@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "syscall_cache.h"
+#include "async/critical_section.h"
 #include "async/long_turns.h"
 #include "async/waiting.h"
 #include "image.h"
@@ -45,6 +46,9 @@ static void on_tick(int number)
     (void)number;
     if (image_is_rolling_back()) {
         return; /* nothing runs that could take too long */
+    }
+    if (critical_section_is_on()) {
+        return; /* PHP's handler would jump, or have somebody jump; a tick more or less is nothing */
     }
     if (shim.config->concurrency > 0) {
         long_turns_note_second();

@@ -104,6 +104,7 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
         }
         values_undo();
         reset_restore();
+        zend_set_memory_limit(PG(memory_limit));
     } else {
         shim.script.loops = 1;
         shim.script.shutdown_functions = BG(user_shutdown_function_names);

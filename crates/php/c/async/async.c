@@ -8,6 +8,8 @@
  * After a fatal error the state of the engine is unknown. Its request is ended; the worker takes no
  * more, finishes those under way, and is replaced.
  */
+#include <stdio.h>
+
 #include <Zend/zend_observer.h>
 
 #include "async/async.h"
@@ -26,6 +28,21 @@ static struct {
     bool is_ending;
     bool begins_anew; /* it is the script that ends, not the worker */
 } async;
+
+static void take_no_more(const char *why)
+{
+    char line[512];
+    int len;
+
+    if (async.is_ending) {
+        return;
+    }
+    async.is_ending = true;
+    rust_look_no_more(true);
+    len = snprintf(line, sizeof(line), "%s: the worker takes no more requests, and is replaced "
+                   "when those under way are answered", why);
+    rust_log(SHIM_WARN, line, (size_t)len < sizeof(line) ? (size_t)len : sizeof(line) - 1);
+}
 
 /* ---- one request, in its Fiber ---- */
 
@@ -79,12 +96,8 @@ static bool serve(const shim_request *request)
     sapi_end_response();
     sapi_forget_request();
     sapi_leave_copy();
-    if (!whole && !async.is_ending) {
-        static const char line[] = "a fatal error: the worker takes no more requests, and is "
-                                   "replaced when those under way are answered";
-        async.is_ending = true;
-        rust_look_no_more(true);
-        rust_log(SHIM_WARN, line, sizeof(line) - 1);
+    if (!whole) {
+        take_no_more(FIBERS_FATAL_ERROR);
     }
     return whole;
 }
@@ -105,7 +118,7 @@ static readiness await_server(void)
 
 int async_write(const char *at, size_t len)
 {
-    while (len > 0) {
+    while (len > 0 && !serving->is_cut) {
         ptrdiff_t written = rust_write_now(at, len);
         if (written < 0) {
             return 1;
@@ -173,6 +186,12 @@ static bool take_request(bool will_sleep)
         rust_look_no_more(false);
         return false;
     }
+    if (!fibers_can_start()) {
+        if (fibers_count() == 0) {
+            take_no_more("no Fiber can be made for a request");
+        }
+        return false;
+    }
     switch (rust_look(will_sleep, &request)) {
     case SHIM_REQUEST:
         cancellation_begin(request);
@@ -187,10 +206,10 @@ static bool take_request(bool will_sleep)
 }
 
 static const fibers_handlers handlers = {
-    .serve = serve, .throw_cancelled = cancellation_throw};
+    .serve = serve, .throw_cancelled = cancellation_throw, .take_no_more = take_no_more};
 
-/* Nanoseconds for which requests are begun one after the other before those that wait are looked
- * at: a look is a system call. */
+/* Nanoseconds for which requests are begun, or go on, one after the other before the reactor is
+ * looked at: a look is a system call. */
 #define BETWEEN_LOOKS UINT64_C(100000)
 
 static void loop(void)
@@ -205,7 +224,7 @@ static void loop(void)
             cancellation_mind_clients();
         }
         fibers_go_on();
-        if (!took && !reactor_has_some()) {
+        if (!took && reactor_over() == 0) {
             if (async.is_ending && fibers_count() == 0) {
                 return;
             }
@@ -218,7 +237,7 @@ static void loop(void)
                 cancellation_mind_end();
             }
             reactor_look(true);
-        } else if (fibers_count() > 0 && (!took || reactor_now() - looked >= BETWEEN_LOOKS)) {
+        } else if (fibers_count() > 0 && reactor_now() - looked >= BETWEEN_LOOKS) {
             reactor_look(false);
             looked = reactor_now();
         }
@@ -227,6 +246,8 @@ static void loop(void)
 
 bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 {
+    const char *why;
+
     async.fci = *fci;
     async.fcc = *fcc;
     async.is_ending = async.begins_anew = false;
@@ -236,11 +257,11 @@ bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
                              "their own", 0);
         return false;
     }
-    if (!reactor_begin(rust_doorbell()) ||
-        !fibers_begin(shim.config->concurrency, shim.config->seed, &handlers)) {
-        zend_throw_exception(spl_ce_RuntimeException,
-                             "async mode cannot begin: no memory, or no descriptors; lower "
-                             "`concurrency`, or raise the limit on open files", 0);
+    why = reactor_begin(rust_doorbell())
+              ? fibers_begin(shim.config->concurrency, shim.config->seed, &handlers)
+              : "no descriptors: raise the limit on open files";
+    if (why) {
+        zend_throw_exception_ex(spl_ce_RuntimeException, 0, "async mode cannot begin: %s", why);
         return false;
     }
     cancellation_settle();

@@ -1,7 +1,8 @@
 /* Fibers within a request of async mode, beside its own.
  *
- * Each is entered by the loop of the script, as a request's own Fiber is, and not by the one that
- * asked for it: who begins two children waits for neither. It has the request's tag, and so its
+ * Each is made by the one that asks for it, so that it gets the error if that fails. It is entered
+ * by the loop of the script, as a request's own Fiber is: who begins two children waits for
+ * neither. It has the request's tag, and so its
  * state. A Fiber whose job is done waits for the next one, of whatever request: a new one costs a
  * stack.
  *
@@ -15,8 +16,8 @@ typedef struct child {
     request_state *of;
     child_job job;
     void *argument;
-    zval object;                 /* undefined: none yet */
-    zend_fiber_context *context; /* where it stands between two jobs */
+    zval object;
+    zend_fiber_context *context; /* where it stands before its job */
     struct child *next_free;
 } child;
 
@@ -25,17 +26,20 @@ typedef struct child {
 enum { MOST = 10000, MOST_FREE = 64 };
 
 static struct {
-    child *free, *entering, *ended;
+    child *free, *made, *ended;
     size_t count, free_count;
 } children;
 
 static ZEND_NAMED_FUNCTION(do_jobs)
 {
-    child *c = children.entering;
+    child *c = children.made;
     zend_fiber *fiber = zend_fiber_from_context(EG(current_fiber_context));
+    zend_fiber_context *next = fiber->caller;
 
     (void)return_value;
-    for (;;) {
+    c->context = EG(current_fiber_context);
+    fiber->caller = EG(main_fiber_context);
+    while (fibers_await_work(next)) {
         bool whole = c->job(c->argument);
 
         EG(current_execute_data) = execute_data;
@@ -49,21 +53,11 @@ static ZEND_NAMED_FUNCTION(do_jobs)
         c->next_free = children.free;
         children.free = c;
         children.free_count++;
-        c->context = EG(current_fiber_context);
-        if (!fibers_await_work()) {
-            return;
-        }
+        next = EG(main_fiber_context);
     }
 }
 
-ZEND_BEGIN_ARG_INFO(no_arguments, 0)
-ZEND_END_ARG_INFO()
-
-static zend_internal_function do_jobs_function = {
-    .type = ZEND_INTERNAL_FUNCTION,
-    .handler = do_jobs,
-    .arg_info = (zend_internal_arg_info *)no_arguments + 1,
-};
+static zend_internal_function do_jobs_function;
 
 /* Those whose Fiber has come to its end. */
 static void free_ended(void)
@@ -81,31 +75,48 @@ static void go_on(reactor_wait *turn)
 {
     child *c = (child *)turn;
 
-    if (Z_TYPE(c->object) == IS_OBJECT) {
-        fibers_enter(c->context, c->of);
-    } else {
-        if (!do_jobs_function.function_name) {
-            do_jobs_function.function_name =
-                zend_string_init("Tokamak\\async", strlen("Tokamak\\async"), 0);
-        }
-        children.entering = c;
-        fibers_enter_new(&c->object, &do_jobs_function, c->of);
-    }
+    fibers_enter(c->context, c->of);
     free_ended();
 }
 
-bool child_fibers_begin(child_job job, void *of)
+/* NULL: it has thrown. */
+static child *make(void)
+{
+    child *volatile c = pecalloc(1, sizeof(*c), 1);
+    const int blocks = fibers_unblock();
+
+    if (!do_jobs_function.function_name) {
+        fibers_make_function(&do_jobs_function, "Tokamak\\async", do_jobs);
+    }
+    children.made = c;
+    zend_try {
+        fibers_make(&c->object, &do_jobs_function);
+    } zend_catch {
+        fibers_block(blocks);
+        pefree(c, 1);
+        zend_bailout();
+    } zend_end_try();
+    fibers_block(blocks);
+    if (EG(exception)) {
+        zval_ptr_dtor(&c->object);
+        pefree(c, 1);
+        return NULL;
+    }
+    return c;
+}
+
+child_begin child_fibers_begin(child_job job, void *of)
 {
     child *c = children.free;
 
     if (children.count == MOST) {
-        return false;
+        return CHILD_TOO_MANY;
     }
     if (c) {
         children.free = c->next_free;
         children.free_count--;
-    } else {
-        c = pecalloc(1, sizeof(*c), 1);
+    } else if (!(c = make())) {
+        return CHILD_HAS_THROWN;
     }
     children.count++;
     c->turn = (reactor_wait){.deadline = REACTOR_FOREVER, .go_on = go_on};
@@ -113,7 +124,7 @@ bool child_fibers_begin(child_job job, void *of)
     c->job = job;
     c->argument = of;
     reactor_finish(&c->turn);
-    return true;
+    return CHILD_BEGUN;
 }
 
 void child_fibers_end(void)

@@ -8,9 +8,14 @@
 /* What such a Fiber does. It lets no exception out. False: it ended by a fatal error. */
 typedef bool (*child_job)(void *of);
 
-/* Does it within the request whose turn it is, when that one waits. False: too many are under
- * way. */
-bool child_fibers_begin(child_job job, void *of);
+typedef enum {
+    CHILD_BEGUN,
+    CHILD_TOO_MANY,  /* are under way */
+    CHILD_HAS_THROWN /* no Fiber can be made: PHP has said why */
+} child_begin;
+
+/* Does it within the request whose turn it is, when that one waits. */
+child_begin child_fibers_begin(child_job job, void *of);
 /* In the script, when its loop has ended. */
 void child_fibers_end(void);
 

@@ -257,9 +257,14 @@ void coroutines_begin(zval *made, zend_fcall_info *fci, zend_fcall_info_cache *f
         }
         return;
     }
-    if (!child_fibers_begin(run, c)) {
+    switch (child_fibers_begin(run, c)) {
+    case CHILD_BEGUN:
+        break;
+    case CHILD_TOO_MANY:
         zend_throw_error(NULL, "Tokamak\\async(): 10000 coroutines of this worker are under way, "
                                "the most there may be: await some before you begin more");
+        return;
+    case CHILD_HAS_THROWN:
         return;
     }
     GC_ADDREF(&c->std);

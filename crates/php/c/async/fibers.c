@@ -16,8 +16,7 @@
  * State follows the tag of the context, also if PHP switches: a Fiber that is made while a
  * request is served belongs to that request. So an application that resumes the Fiber of another
  * request runs it with that one's state. When that request has ended, its Fibers belong to nobody,
- * until a request resumes one of them: then it belongs to that one. A tag is the place of the
- * request and a number, because places are used again.
+ * until a request resumes one of them: then it belongs to that one. See fiber_tags.c.
  *
  * No frame of Rust is on a stack that is switched away from: what Rust does, it has returned from.
  */
@@ -29,6 +28,8 @@
 #include "async/fibers.h"
 #include "async/child_fibers.h"
 #include "async/collecting.h"
+#include "async/critical_section.h"
+#include "async/fiber_tags.h"
 #include "async/fibers_parking.h"
 #include "async/kinds.h"
 #include "async/long_turns.h"
@@ -38,8 +39,8 @@
 typedef struct request_fiber {
     request_state state; /* the first, so that `serving` leads here */
     own_state *own;
-    uintptr_t generation; /* counts the requests that this place has served */
-    bool is_under_way;    /* it has state of its own */
+    fiber_owner contexts;
+    bool is_under_way; /* it has state of its own */
     zval object;       /* undefined: none yet */
     zend_fiber_context *context;
     part handler;
@@ -56,7 +57,8 @@ static struct {
     part script; /* of which Fibers are that belong to no request any more */
     request_fiber *starting;
     uint32_t seed;
-    int slot, generation_slot; /* of contexts */
+    bool is_watching; /* PHP tells of contexts */
+    bool cannot_make; /* it was said that a Fiber cannot be had */
 } fibers;
 
 /* Libraries have threads, and these call libc too. */
@@ -69,29 +71,32 @@ static request_fiber *current(void)
     return serving == fibers.of_script ? NULL : (request_fiber *)serving;
 }
 
-/* NULL: it belongs to the script. */
-static void put_tag(zend_fiber_context *context, request_fiber *f)
-{
-    context->reserved[fibers.slot] = f;
-    context->reserved[fibers.generation_slot] = (void *)(f ? f->generation : 0);
-}
-
+/* The request that a context belongs to; NULL: it belongs to the script. */
 static request_fiber *tag(const zend_fiber_context *context)
 {
-    return context->reserved[fibers.slot];
+    char *owner = (char *)fiber_tags_owner(context);
+
+    return owner ? (request_fiber *)(owner - XtOffsetOf(request_fiber, contexts)) : NULL;
 }
 
-/* Whether the request that it belongs to has ended. */
-static bool is_stale(const zend_fiber_context *context)
+static void put_tag(zend_fiber_context *context, request_fiber *f)
 {
-    const request_fiber *f = tag(context);
+    fiber_tags_put(context, f ? &f->contexts : NULL);
+}
 
-    return f && (uintptr_t)context->reserved[fibers.generation_slot] != f->generation;
+static void on_destroy(zend_fiber_context *context)
+{
+    if (fibers.all) {
+        put_tag(context, NULL);
+    }
 }
 
 static void on_init(zend_fiber_context *made)
 {
-    put_tag(made, fibers.starting ? fibers.starting : tag(EG(current_fiber_context)));
+    fiber_tags_begin(made);
+    if (fibers.all) {
+        put_tag(made, fibers.starting ? fibers.starting : tag(EG(current_fiber_context)));
+    }
     fibers.starting = NULL;
 }
 
@@ -111,7 +116,7 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
     }
     fibers.suspended =
         from->status == ZEND_FIBER_STATUS_RUNNING && has_no_caller(from) ? from : NULL;
-    if (is_stale(to) || collecting_in(to)) {
+    if (fiber_tags_is_stale(to) || collecting_in(to)) {
         put_tag(to, before);
         parts_inherit(to);
     }
@@ -177,6 +182,23 @@ static void pass_on_waits(request_fiber *f)
     }
 }
 
+/* The request has ended: what it has made, and others can still resume, belongs to nobody. */
+static void leave_contexts(request_fiber *f)
+{
+    char why[160];
+    size_t count, left;
+
+    pass_on_waits(f);
+    put_tag(EG(current_fiber_context), NULL);
+    count = f->contexts.count;
+    left = fiber_tags_end(&f->contexts);
+    if (count > 0 && left > FIBER_TAGS_MOST_STALE) {
+        snprintf(why, sizeof(why), "%zu Fibers are left by requests that have ended, %zu by this "
+                 "one, and more than %d are too many", left, count, FIBER_TAGS_MOST_STALE);
+        fibers.handlers->take_no_more(why);
+    }
+}
+
 static void serve_one(request_fiber *f, const shim_request *request, zend_execute_data *frame)
 {
     volatile bool whole = false;
@@ -194,18 +216,17 @@ static void serve_one(request_fiber *f, const shim_request *request, zend_execut
     if (!whole) {
         fibers_forget_jump();
     }
-    zend_try {
-        own_state_end(f->own);
-    } zend_end_try();
-    if (EG(exception)) {
-        /* Of a destructor that ran as the last of its state went; no request is left for it. */
-        zend_clear_exception();
+    if (!own_state_end(f->own)) {
+        whole = false;
+        fibers.handlers->take_no_more(FIBERS_FATAL_ERROR);
+    }
+    if (!whole) {
+        critical_section_note_lost();
     }
     parts_end_handler(&f->handler);
-    pass_on_waits(f);
+    leave_contexts(f);
     f->state.request = NULL;
     f->is_under_way = false;
-    f->generation++;
     rust_forget(request->place);
 }
 
@@ -216,23 +237,23 @@ static ZEND_NAMED_FUNCTION(serve)
     zend_fiber *fiber = zend_fiber_from_context(EG(current_fiber_context));
 
     (void)return_value;
-    for (;;) {
+    f->context = EG(current_fiber_context);
+    while (fibers_await_work(EG(main_fiber_context))) {
         serve_one(f, f->state.request, execute_data);
         leave(f);
         if (fiber->caller != EG(main_fiber_context)) {
             /* Somebody else has resumed it, and goes on as after any Fiber that ends. */
             return;
         }
-        f->context = EG(current_fiber_context);
-        if (!fibers_await_work()) {
-            return;
-        }
     }
 }
 
-bool fibers_await_work(void)
+bool fibers_await_work(zend_fiber_context *next)
 {
-    zend_fiber_transfer transfer = fibers_switch_to(EG(main_fiber_context));
+    zend_fiber_transfer transfer;
+
+    put_tag(EG(current_fiber_context), NULL);
+    transfer = fibers_switch_to(next);
 
     if (transfer.flags & ZEND_FIBER_TRANSFER_FLAG_ERROR) {
         zend_throw_exception_internal(Z_OBJ(transfer.value));
@@ -241,14 +262,7 @@ bool fibers_await_work(void)
     return true;
 }
 
-ZEND_BEGIN_ARG_INFO(no_arguments, 0)
-ZEND_END_ARG_INFO()
-
-static zend_internal_function serve_function = {
-    .type = ZEND_INTERNAL_FUNCTION,
-    .handler = serve,
-    .arg_info = (zend_internal_arg_info *)no_arguments + 1,
-};
+static zend_internal_function serve_function;
 
 /* ---- in the script's context ---- */
 
@@ -267,7 +281,18 @@ static void call_fiber(zend_fiber *fiber, const char *method, zval *argument)
     }
 }
 
-void fibers_enter_new(zval *object, zend_internal_function *function, request_state *of)
+ZEND_BEGIN_ARG_INFO(no_arguments, 0)
+ZEND_END_ARG_INFO()
+
+void fibers_make_function(zend_internal_function *made, const char *name, zif_handler handler)
+{
+    *made = (zend_internal_function){.type = ZEND_INTERNAL_FUNCTION,
+                                     .handler = handler,
+                                     .function_name = zend_string_init(name, strlen(name), 0),
+                                     .arg_info = (zend_internal_arg_info *)no_arguments + 1};
+}
+
+void fibers_make(zval *object, zend_internal_function *function)
 {
     zend_fiber *fiber;
 
@@ -276,7 +301,6 @@ void fibers_enter_new(zval *object, zend_internal_function *function, request_st
     fiber = (zend_fiber *)Z_OBJ_P(object);
     fiber->fci = (zend_fcall_info){.size = sizeof(zend_fcall_info)};
     fiber->fci_cache.function_handler = (zend_function *)function;
-    fibers.starting = (request_fiber *)of;
     call_fiber(fiber, "start", NULL);
 }
 
@@ -351,7 +375,7 @@ static void mind_suspended(void)
 
 bool fibers_are_stuck(void)
 {
-    if (reactor_has_some()) {
+    if (reactor_over() > 0) {
         return false;
     }
     for (request_fiber *f = fibers.oldest; f; f = f->newer) {
@@ -370,6 +394,50 @@ static bool can_serve_again(const request_fiber *f)
            ((zend_fiber *)Z_OBJ(f->object))->context.status == ZEND_FIBER_STATUS_SUSPENDED;
 }
 
+/* Why there is no Fiber, once for each time that there is none. */
+static void say_cannot_make(void)
+{
+    const bool is_known = fibers.cannot_make;
+    zend_string *line;
+    zval space;
+
+    fibers.cannot_make = true;
+    if (!is_known) {
+        line = strpprintf(
+            0, "no Fiber can be made for another request, which waits until one of %zu is over: %s",
+            fibers.count,
+            EG(exception) ? Z_STRVAL_P(zend_read_property_ex(zend_ce_exception, EG(exception),
+                                                             ZSTR_KNOWN(ZEND_STR_MESSAGE), 1,
+                                                             &space))
+                          : "no memory");
+        rust_log(SHIM_ERROR, ZSTR_VAL(line), ZSTR_LEN(line));
+        zend_string_release(line);
+    }
+    if (EG(exception)) {
+        zend_clear_exception();
+    }
+}
+
+bool fibers_can_start(void)
+{
+    request_fiber *f = fibers.free;
+
+    if (EXPECTED(can_serve_again(f))) {
+        return true;
+    }
+    critical_section_begin();
+    fibers.starting = f;
+    fibers_make(&f->object, &serve_function);
+    fibers.starting = NULL;
+    critical_section_end();
+    if (!can_serve_again(f)) {
+        say_cannot_make();
+        return false;
+    }
+    fibers.cannot_make = false;
+    return true;
+}
+
 void fibers_start(const shim_request *request)
 {
     request_fiber *f = fibers.free;
@@ -379,11 +447,7 @@ void fibers_start(const shim_request *request)
                                .due = request->due};
     parts_begin_handler(&f->handler, &f->state);
     enter(f);
-    if (can_serve_again(f)) {
-        fibers_enter(f->context, &f->state);
-    } else {
-        fibers_enter_new(&f->object, &serve_function, &f->state);
-    }
+    fibers_enter(f->context, &f->state);
     mind_suspended();
 }
 
@@ -398,9 +462,9 @@ static uint32_t draw(void)
 
 void fibers_go_on(void)
 {
-    reactor_wait *wait;
+    for (size_t left = reactor_over(); left > 0 && reactor_over() > 0; left--) {
+        reactor_wait *wait = reactor_take(fibers.seed ? draw() % 64 : 0);
 
-    while ((wait = reactor_take(fibers.seed ? draw() % 64 : 0))) {
         if (wait->go_on) {
             wait->go_on(wait);
         } else {
@@ -422,31 +486,23 @@ size_t fibers_count(void)
 
 void fibers_watch(void)
 {
-    fibers.slot = zend_get_resource_handle("tokamak");
-    fibers.generation_slot = zend_get_resource_handle("tokamak");
-    collecting_watch();
-    parts_watch();
-    zend_observer_fiber_init_register(on_init);
-    zend_observer_fiber_switch_register(on_switch);
+    fibers.is_watching = fiber_tags_watch() && parts_watch();
+    if (fibers.is_watching) {
+        collecting_watch();
+        zend_observer_fiber_init_register(on_init);
+        zend_observer_fiber_switch_register(on_switch);
+        zend_observer_fiber_destroy_register(on_destroy);
+    }
 }
 
-bool fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers)
+static bool make_places(size_t most)
 {
     fibers.all = calloc(most, sizeof(*fibers.all));
-    if (!fibers.all) {
+    if (!fibers.all || !own_state_learn()) {
         return false;
     }
     fibers.most = most;
-    fibers.seed = seed;
-    fibers.handlers = handlers;
-    fibers.of_script = serving;
-    parts_begin_handler(&fibers.script, serving);
     fibers.free = NULL;
-    if (!own_state_learn()) {
-        return false;
-    }
-    serve_function.function_name = zend_string_init("tokamak_handle_request",
-                                                    strlen("tokamak_handle_request"), 0);
     for (size_t i = most; i-- > 0;) {
         request_fiber *f = &fibers.all[i];
         f->own = own_state_make();
@@ -456,9 +512,28 @@ bool fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers)
         f->next_free = fibers.free;
         fibers.free = f;
     }
+    return true;
+}
+
+const char *fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers)
+{
+    if (!fibers.is_watching) {
+        return "extensions have taken all places that PHP has for those that watch Fibers "
+               "(zend_get_resource_handle): load fewer of the kind of Xdebug";
+    }
+    if (!make_places(most)) {
+        return "no memory: lower `concurrency`";
+    }
+    fibers.seed = seed;
+    fibers.handlers = handlers;
+    fibers.of_script = serving;
+    parts_begin_handler(&fibers.script, serving);
+    fibers.cannot_make = false;
+    fiber_tags_settle();
+    fibers_make_function(&serve_function, "tokamak_handle_request", serve);
     kinds_begin();
     is_of_php = true;
-    return true;
+    return NULL;
 }
 
 void fibers_end(void)

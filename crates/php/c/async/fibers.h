@@ -12,29 +12,41 @@ typedef struct {
     bool (*serve)(const shim_request *request);
     /* With the calls of a request that is cancelled: throws what it is told by. */
     void (*throw_cancelled)(const request_state *request);
+    /* The worker is to be replaced when the requests under way are over. */
+    void (*take_no_more)(const char *why);
 } fibers_handlers;
 
-/* In the script, when its loop begins, and when it has ended. */
-bool fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers);
+#define FIBERS_FATAL_ERROR "a fatal error"
+
+/* In the script, when its loop begins, and when it has ended. NULL: it has begun; else why not. */
+const char *fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers);
 void fibers_end(void);
 /* After module start-up. */
 void fibers_watch(void);
 
-/* Begins a request; returns when it waits for something, or is over. */
+/* Whether there is a Fiber for one more request, of which fewer than `most` are under way. */
+bool fibers_can_start(void);
+/* Begins one then; returns when it waits for something, or is over. */
 void fibers_start(const shim_request *request);
 /* For tests: a request that could go on lets others go first. */
 bool fibers_take_turns(void);
-/* Goes on with those whose wait is over. */
+/* Goes on with those whose wait is over by now. What they end of others' waits comes next time: two
+ * that wake each other must not keep the rest waiting. */
 void fibers_go_on(void);
 /* Requests under way. */
 size_t fibers_count(void);
 
-/* For child_fibers.c, in the script's context. A Fiber of a request is made and entered, or entered
- * again: returns when it waits for something, or is over. */
-void fibers_enter_new(zval *object, zend_internal_function *function, request_state *of);
+/* For child_fibers.c. The function of a Fiber, by the name that backtraces have for it; release the
+ * name. */
+void fibers_make_function(zend_internal_function *made, const char *name, zif_handler handler);
+/* A Fiber is made and entered; returns when it awaits work. May throw. */
+void fibers_make(zval *object, zend_internal_function *function);
+/* In a Fiber without work, until it is entered: lets the next context run. False: it is destroyed,
+ * has thrown. */
+bool fibers_await_work(zend_fiber_context *next);
+/* In the script's context: it has work, for this request. Returns when it waits for something, or
+ * is over. */
 void fibers_enter(zend_fiber_context *context, request_state *of);
-/* In a Fiber whose work is done, until it is entered again. False: it is destroyed, has thrown. */
-bool fibers_await_work(void);
 
 /* Whether what runs now is of a request. Also asked on other threads. */
 bool fibers_in_request(void);

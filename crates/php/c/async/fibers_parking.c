@@ -21,14 +21,26 @@ zend_fiber_transfer fibers_switch_to(zend_fiber_context *to)
     return transfer;
 }
 
-void fibers_forget_jump(void)
+int fibers_unblock(void)
 {
     int blocks = 0;
 
-    /* A jump out of a destructor leaves this. */
-    for (; zend_fiber_switch_blocked() && blocks < 1000; blocks++) {
+    for (; zend_fiber_switch_blocked(); blocks++) {
         zend_fiber_switch_unblock();
     }
+    return blocks;
+}
+
+void fibers_block(int blocks)
+{
+    for (; blocks > 0; blocks--) {
+        zend_fiber_switch_block();
+    }
+}
+
+void fibers_forget_jump(void)
+{
+    fibers_unblock(); /* a jump out of a destructor leaves that */
     /* So does one out of an autoloader, out of the collection of cycles, or out of the compiler.
      * Nobody else is in one: nobody waits there. */
     if (EG(in_autoload)) {
@@ -67,7 +79,7 @@ bool fibers_park(reactor_wait *wait)
     parked here = {.wait = wait, .frames = EG(current_execute_data)};
     mid_call call;
     in_use_mark used;
-    int blocks = 0;
+    int blocks;
 
     wait->ready = REACTOR_BROKEN;
     if (EG(exception)) {
@@ -77,10 +89,7 @@ bool fibers_park(reactor_wait *wait)
     if (parts_take_break(running, &reason)) {
         return parts_break_off(running, reason);
     }
-    /* A count of the process: others may switch while this one waits in a destructor. */
-    for (; zend_fiber_switch_blocked(); blocks++) {
-        zend_fiber_switch_unblock();
-    }
+    blocks = fibers_unblock();
     wait->owner = EG(current_fiber_context);
     serving->frames = EG(current_execute_data);
     wait->reason = NULL;
@@ -94,9 +103,7 @@ bool fibers_park(reactor_wait *wait)
     mid_call_enter(&call);
     parts_forget_parked(&here);
     in_use_end(&used);
-    for (; blocks > 0; blocks--) {
-        zend_fiber_switch_block();
-    }
+    fibers_block(blocks);
     if (wait->ready == REACTOR_BROKEN) {
         return parts_break_off(running, wait->reason);
     }

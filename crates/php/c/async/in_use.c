@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "async/fiber_tags.h"
 #include "async/in_use.h"
 
 /* A stream that a request waits in; kept by its handle, which is not used twice. */
@@ -303,7 +304,10 @@ void in_use_watch(void)
 {
     zend_class_entry *class;
 
-    in_use.slot = zend_get_resource_handle("tokamak");
+    in_use.slot = fiber_tags_place();
+    if (in_use.slot < 0) {
+        return; /* async mode does not begin then: see fibers_begin() */
+    }
     zend_hash_init(&in_use.streams, 0, NULL, forget_use, 1);
     connection_group_watch();
     guard_all(CG(function_table));

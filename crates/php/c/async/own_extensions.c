@@ -91,8 +91,8 @@ static size_t find_date(own_row *row)
     if (!date) {
         return 0;
     }
-    row[0] = (own_row){"timezone", &date->timezone, sizeof(date->timezone), begin_text, end_text};
-    row[1] = (own_row){"errors of dates", &date->last_errors, sizeof(date->last_errors),
+    row[0] = (own_row){&date->timezone, sizeof(date->timezone), begin_text, end_text};
+    row[1] = (own_row){&date->last_errors, sizeof(date->last_errors),
                        own_row_clear, end_date_errors};
     return 2;
 }
@@ -104,7 +104,7 @@ static size_t find_xml(own_row *row)
     if (!xml || !xml->globals_ptr || !xml->post_deactivate_func || !xml->request_startup_func) {
         return 0;
     }
-    *row = (own_row){"libxml", xml->globals_ptr, xml->globals_size, own_row_clear, end_xml};
+    *row = (own_row){xml->globals_ptr, xml->globals_size, own_row_clear, end_xml};
     return 1;
 }
 
@@ -117,7 +117,7 @@ static size_t find_first(own_row *row, const char *extension, size_t size,
     if (!globals) {
         return 0;
     }
-    *row = (own_row){extension, globals, size, own_row_clear, end};
+    *row = (own_row){globals, size, own_row_clear, end};
     return 1;
 }
 
@@ -127,11 +127,11 @@ static size_t find_mysqli(own_row *row)
     zend_mysqli_globals *mysqli = globals_of("mysqli");
 
     if (mysqli) {
-        row[0] = (own_row){"number of mysqli's error", &mysqli->error_no, sizeof(mysqli->error_no),
+        row[0] = (own_row){&mysqli->error_no, sizeof(mysqli->error_no),
                            own_row_clear, NULL};
-        row[1] = (own_row){"text of mysqli's error", &mysqli->error_msg, sizeof(mysqli->error_msg),
+        row[1] = (own_row){&mysqli->error_msg, sizeof(mysqli->error_msg),
                            own_row_clear, end_text};
-        row[2] = (own_row){"mysqli_report", &mysqli->report_mode, sizeof(mysqli->report_mode),
+        row[2] = (own_row){&mysqli->report_mode, sizeof(mysqli->report_mode),
                            NULL, NULL};
         return 3;
     }

@@ -46,14 +46,18 @@ static void begin_copies(void *at, size_t size)
     }
 }
 
+/* Destructors run here and below: nothing that goes is in its place any more when they do. */
 static void end_values(void *at, size_t size)
 {
     for (zval *value = at; (char *)value < (char *)at + size; value++) {
-        zval_ptr_dtor(value);
+        zval gone;
+        ZVAL_COPY_VALUE(&gone, value);
+        ZVAL_UNDEF(value);
+        zval_ptr_dtor(&gone);
     }
 }
 
-static void end_text(void *at, size_t size)
+static void end_string(void *at, size_t size)
 {
     (void)size;
     if (*(zend_string **)at) {
@@ -89,9 +93,12 @@ static void begin_handlers(void *at, size_t size)
 
 static void end_handlers(void *at, size_t size)
 {
+    zend_stack *stack = at, gone = *stack;
+
     (void)size;
-    zend_stack_clean(at, (void (*)(void *))ZVAL_PTR_DTOR, 1);
-    zend_stack_destroy(at);
+    zend_stack_init(stack, gone.size);
+    zend_stack_clean(&gone, (void (*)(void *))ZVAL_PTR_DTOR, 1);
+    zend_stack_destroy(&gone);
 }
 
 static void begin_levels(void *at, size_t size)
@@ -150,6 +157,7 @@ static void end_ticks(void *at, size_t size)
     zend_llist *functions = *(zend_llist **)at;
 
     (void)size;
+    *(zend_llist **)at = NULL;
     if (functions) {
         zend_llist_destroy(functions);
         efree(functions);
@@ -172,6 +180,7 @@ static void end_context(void *at, size_t size)
     php_stream_context *context = *(php_stream_context **)at;
 
     (void)size;
+    *(php_stream_context **)at = NULL;
     if (context) {
         zend_list_delete(context->res);
     }
@@ -201,8 +210,8 @@ static void end_context(void *at, size_t size)
     ROW(PG(in_error_log), clear, nothing)                                                       \
     ROW(PG(last_error_type), clear, nothing)                                                    \
     ROW(PG(last_error_lineno), clear, nothing)                                                  \
-    ROW(PG(last_error_message), clear, end_text)                                                \
-    ROW(PG(last_error_file), clear, end_text)                                                   \
+    ROW(PG(last_error_message), clear, end_string)                                              \
+    ROW(PG(last_error_file), clear, end_string)                                                 \
                                                                                                 \
     ROW(EG(user_error_handler), begin_copies, end_values)                                       \
     ROW(EG(user_error_handler_error_reporting), nothing, nothing)                               \
@@ -222,7 +231,7 @@ static void end_context(void *at, size_t size)
     ROW(CG(unclean_shutdown), clear, nothing)                                                   \
                                                                                                 \
     ROW(BG(user_shutdown_function_names), clear, nothing)                                       \
-    ROW(BG(strtok_string), clear, end_text)                                                     \
+    ROW(BG(strtok_string), clear, end_string)                                                   \
     ROW(BG(strtok_last), clear, nothing)                                                        \
     ROW(BG(strtok_len), clear, nothing)                                                         \
     ROW(BG(user_compare_fci), clear, nothing)                                                   \
@@ -370,9 +379,9 @@ void own_memory_enter(const own_memory *own)
 
 /* ---- learning ---- */
 
-static void add_row(const char *name, void *at, size_t size)
+static void add_row(void *at, size_t size)
 {
-    learned.rows[learned.row_count++] = (own_row){name, at, size, NULL, NULL};
+    learned.rows[learned.row_count++] = (own_row){at, size, NULL, NULL};
 }
 
 /* A client puts them back when its call ends, to what they were when it began: another's. */
@@ -381,9 +390,9 @@ static void add_soap(void)
     soap_memory *of_soap = soap_find();
 
     if (of_soap) {
-        add_row("soap's call", &of_soap->call, sizeof(of_soap->call));
-        add_row("soap's client", &of_soap->of_client, sizeof(of_soap->of_client));
-        add_row("soap's references", &of_soap->references, sizeof(of_soap->references));
+        add_row(&of_soap->call, sizeof(of_soap->call));
+        add_row(&of_soap->of_client, sizeof(of_soap->of_client));
+        add_row(&of_soap->references, sizeof(of_soap->references));
     }
 }
 
@@ -457,19 +466,38 @@ void own_memory_begin(void)
 
 #define END(place, begin, end) end(&(place), sizeof(place));
 
-void own_memory_end(void)
+static void end_values_of_request(void)
 {
+    for (size_t i = 0; i < VARIABLES; i++) {
+        zval *place = variable(i), gone;
+        ZVAL_COPY_VALUE(&gone, place);
+        ZVAL_NULL(place);
+        zval_ptr_dtor(&gone);
+    }
     EACH_FOUND(row) {
         if (row->end) {
             row->end(row->at, row->size);
         }
     }
     ROWS(END)
+}
+
+/* After a jump the rest of the request's values is lost, and the script has its own all the same.
+ * So is what a destructor has put into a variable that had ended. */
+bool own_memory_end(void)
+{
+    zend_execute_data *frame = EG(current_execute_data);
+    volatile bool whole = true;
+
+    zend_try {
+        end_values_of_request();
+    } zend_catch {
+        whole = false;
+    } zend_end_try();
+    EG(current_execute_data) = frame;
     put_back(learned.script);
     for (size_t i = 0; i < VARIABLES; i++) {
-        zval *place = variable(i), gone;
-        ZVAL_COPY_VALUE(&gone, place);
-        ZVAL_COPY_VALUE(place, &learned.script->variables[i]);
-        zval_ptr_dtor(&gone);
+        ZVAL_COPY_VALUE(variable(i), &learned.script->variables[i]);
     }
+    return whole;
 }

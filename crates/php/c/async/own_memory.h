@@ -5,7 +5,6 @@
 #include "state.h"
 
 typedef struct {
-    const char *name;
     void *at;
     size_t size;
     /* Of its values; NULL: the script's serve, and need no end. */
@@ -24,9 +23,10 @@ void own_memory_forget(void);
 /* NULL: there is no memory for it. */
 own_memory *own_memory_make(void);
 void own_memory_free(own_memory *own);
-/* A request begins, in the state of the script; and it has ended. */
+/* A request begins, in the state of the script; and it has ended. False: a destructor has died of a
+ * fatal error. */
 void own_memory_begin(void);
-void own_memory_end(void);
+bool own_memory_end(void);
 /* It goes, and the script's values are in place; or it comes back. */
 void own_memory_leave(own_memory *own);
 void own_memory_enter(const own_memory *own);

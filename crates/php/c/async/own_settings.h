@@ -1,7 +1,7 @@
 /* Settings of a process that only functions of PHP tell and set: each request of async mode has its
  * own. */
-#ifndef TOKAMAK_OWN_TOLD_H
-#define TOKAMAK_OWN_TOLD_H
+#ifndef TOKAMAK_OWN_SETTINGS_H
+#define TOKAMAK_OWN_SETTINGS_H
 
 #include "state.h"
 

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "async/critical_section.h"
 #include "async/own_state.h"
 #include "async/own_connections.h"
 #include "async/own_loops.h"
@@ -179,6 +180,13 @@ static void enter_environment(own_state *state)
 static void leave_encodings(own_state *state)
 {
     state->encodings = encodings_take();
+}
+
+static void leave_encodings_of_settings(own_state *state)
+{
+    if (state->encodings || state->settings) {
+        encodings_restore();
+    }
 }
 
 static void enter_encodings(own_state *state)
@@ -355,21 +363,23 @@ void own_state_watch(void)
 
 /* `end`: after what worker mode puts back. */
 static const struct {
-    const char *name;
     void (*leave)(own_state *state), (*enter)(own_state *state), (*end)(own_state *state);
 } rest[] = {
-    {"settings", leave_settings, enter_settings, NULL},
-    {"directory", leave_directory, enter_directory, NULL},
-    {"umask", leave_umask, enter_umask, NULL},
-    {"locale", leave_locale, enter_locale, NULL},
-    {"environment", leave_environment, enter_environment, NULL},
-    {"encodings", leave_encodings, enter_encodings, NULL},
-    {"random", exchange_random, exchange_random, end_random},
-    {"libxml errors", leave_xml, enter_xml, end_xml_errors},
-    {"input", leave_input, NULL, NULL},
-    {"library settings", leave_library_settings, enter_library_settings, end_library_settings},
-    {"connections", exchange_connections, exchange_connections, exchange_connections},
-    {"event loops", exchange_loops, exchange_loops, end_loops},
+    /* A setting (default_charset) sets encodings, too: they are looked at before it is undone, and
+     * set after it is set. */
+    {leave_encodings, enter_encodings, NULL},
+    {leave_settings, enter_settings, NULL},
+    {leave_encodings_of_settings, NULL, NULL},
+    {leave_directory, enter_directory, NULL},
+    {leave_umask, enter_umask, NULL},
+    {leave_locale, enter_locale, NULL},
+    {leave_environment, enter_environment, NULL},
+    {exchange_random, exchange_random, end_random},
+    {leave_xml, enter_xml, end_xml_errors},
+    {leave_input, NULL, NULL},
+    {leave_library_settings, enter_library_settings, end_library_settings},
+    {exchange_connections, exchange_connections, exchange_connections},
+    {exchange_loops, exchange_loops, end_loops},
 };
 
 enum { REST = sizeof(rest) / sizeof(*rest) };
@@ -422,21 +432,39 @@ void own_state_free(own_state *state)
 
 void own_state_begin(own_state *state)
 {
+    critical_section_begin();
     own_memory_begin();
     exchange_connections(state);
     own_loops_exchange(state->loops);
+    critical_section_end();
 }
 
 /* The memory first: see own_state_enter(). */
-void own_state_end(own_state *state)
+bool own_state_end(own_state *state)
 {
-    own_memory_end();
-    reset_restore();
-    for (size_t i = 0; i < REST; i++) {
-        if (rest[i].end) {
-            rest[i].end(state);
-        }
+    volatile bool whole = own_memory_end();
+
+    if (EG(exception)) {
+        /* An exit() or an exception of a destructor: no request is left for it, and PHP calls no
+         * function as long as there is one. */
+        zend_clear_exception();
     }
+    critical_section_begin();
+    reset_restore();
+    critical_section_end();
+    zend_try {
+        for (size_t i = 0; i < REST; i++) {
+            if (rest[i].end) {
+                rest[i].end(state);
+            }
+        }
+    } zend_catch {
+        whole = false;
+    } zend_end_try();
+    if (EG(exception)) {
+        zend_clear_exception();
+    }
+    return whole;
 }
 
 void own_state_leave(own_state *state)
@@ -446,6 +474,7 @@ void own_state_leave(own_state *state)
      * is of one request and half of another. */
     const int level = EG(error_reporting);
 
+    critical_section_begin();
     EG(error_reporting) = 0;
     state->unnamed = superglobals_unnamed();
     own_memory_leave(state->memory);
@@ -454,6 +483,7 @@ void own_state_leave(own_state *state)
     }
     php_clear_stat_cache(0, NULL, 0); /* what this request has seen of a file, no other has */
     EG(error_reporting) = level;
+    critical_section_end();
 }
 
 /* Settings are changed while the script's memory is in place: an extension refuses to change them
@@ -464,6 +494,7 @@ void own_state_enter(own_state *state)
 {
     const int level = EG(error_reporting);
 
+    critical_section_begin();
     EG(error_reporting) = 0;
     for (size_t i = REST; i-- > 0;) {
         if (rest[i].enter) {
@@ -473,6 +504,7 @@ void own_state_enter(own_state *state)
     own_memory_enter(state->memory);
     superglobals_catch_up(state->unnamed);
     EG(error_reporting) = level;
+    critical_section_end();
     if (zend_atomic_bool_load(&EG(timed_out)) || COMPAT_OUT_OF_MEMORY()) {
         zend_atomic_bool_store(&EG(vm_interrupt), true);
     }

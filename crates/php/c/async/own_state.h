@@ -16,7 +16,8 @@ own_state *own_state_make(void);
 void own_state_free(own_state *state);
 /* A request begins, in the state of the script; and it has ended. */
 void own_state_begin(own_state *state);
-void own_state_end(own_state *state);
+/* False: a destructor has died of a fatal error. */
+bool own_state_end(own_state *state);
 /* It goes, or comes back. */
 void own_state_leave(own_state *state);
 void own_state_enter(own_state *state);

@@ -47,11 +47,15 @@ static void on_destroy(zend_fiber_context *context)
     set_part(context, NULL);
 }
 
-void parts_watch(void)
+bool parts_watch(void)
 {
     part_slot = zend_get_resource_handle("tokamak");
+    if (part_slot < 0) {
+        return false;
+    }
     zend_observer_fiber_init_register(parts_inherit);
     zend_observer_fiber_destroy_register(on_destroy);
+    return true;
 }
 
 part *parts_running(void)

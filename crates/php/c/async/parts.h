@@ -37,8 +37,8 @@ typedef struct part {
     uint64_t looked_at;             /* by the last search for a circle that came here */
 } part;
 
-/* After module start-up. */
-void parts_watch(void);
+/* After module start-up. False: PHP has no place for it. */
+bool parts_watch(void);
 /* A request begins: its handler is in memory that lasts as long as it. */
 void parts_begin_handler(part *handler, request_state *of);
 void parts_end_handler(part *handler);

@@ -32,6 +32,7 @@ static struct {
     reactor_wait *at_doorbell;
     bool was_rung;
     reactor_wait *over, **last_over;
+    size_t over_count;
 } reactor;
 
 uint64_t reactor_now(void)
@@ -208,6 +209,7 @@ static void finish(reactor_wait *wait, int ready)
     wait->next = NULL;
     *reactor.last_over = wait;
     reactor.last_over = &wait->next;
+    reactor.over_count++;
 }
 
 void reactor_finish(reactor_wait *wait)
@@ -322,13 +324,14 @@ void reactor_add(reactor_wait *wait)
     }
 }
 
-/* With whole milliseconds before Linux 5.11. */
+/* With whole milliseconds before Linux 5.11, and where a container's filter of system calls, older
+ * than that, refuses what it does not know (EPERM). */
 static int wait_for_events(struct epoll_event *events, const struct timespec *patience)
 {
     int count = (int)syscall(SYS_epoll_pwait2, reactor.epoll, events, EVENTS_AT_ONCE, patience,
                              NULL, 0);
 
-    if (count >= 0 || errno != ENOSYS) {
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) {
         return count;
     }
     return epoll_wait(reactor.epoll, events, EVENTS_AT_ONCE,
@@ -410,10 +413,11 @@ reactor_wait *reactor_take(size_t nth)
     if (!*at) {
         reactor.last_over = at;
     }
+    reactor.over_count--;
     return wait;
 }
 
-bool reactor_has_some(void)
+size_t reactor_over(void)
 {
-    return reactor.over != NULL;
+    return reactor.over_count;
 }

@@ -61,6 +61,7 @@ void reactor_look(bool patiently);
 /* Of the waits that are over the one that has been for longest, or the nth after it, counted in a
  * circle; NULL: none is. */
 reactor_wait *reactor_take(size_t nth);
-bool reactor_has_some(void);
+/* How many are over. */
+size_t reactor_over(void);
 
 #endif

@@ -11,7 +11,7 @@ use crate::harness::*;
 
 /// Code of a request that waits in this way, and notes what it sees of its end. `$say` writes a
 /// file whole.
-fn waits(code: &str) -> String {
+pub fn waits(code: &str) -> String {
     format!(
         "<?php
          $say = function ($name, $what) {{

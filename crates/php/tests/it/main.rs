@@ -14,6 +14,7 @@ mod fastcgi;
 mod fibers;
 mod harness;
 mod in_use;
+mod jumps;
 mod life;
 mod memory;
 mod observers;

@@ -77,6 +77,13 @@ return [
             fn($n) => told($n, mb_language() === nth(['Japanese', 'English', 'uni'], $n))),
         '`mb_detect_order()`' => own(fn($n) => mb_detect_order([nth(ENCODINGS, $n)]),
             fn($n) => told($n, mb_detect_order() === [nth(ENCODINGS, $n)])),
+        '`mb_internal_encoding()` and `default_charset`' => own(
+            function ($n) {
+                ini_set('default_charset', nth(ENCODINGS, $n + 1));
+                mb_internal_encoding(nth(ENCODINGS, $n));
+            },
+            fn($n) => told($n, mb_internal_encoding() === nth(ENCODINGS, $n),
+                mb_internal_encoding())),
         '`mb_substitute_character()`' => own(fn($n) => mb_substitute_character(64 + $n),
             fn() => mb_substitute_character() - 64),
         '`iconv_set_encoding()`' => own(fn($n) => ini_set('iconv.internal_encoding', "V$n"),

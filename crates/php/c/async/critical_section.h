@@ -1,0 +1,15 @@
+/* Code of async mode that nothing may jump out of. */
+#ifndef TOKAMAK_CRITICAL_SECTION_H
+#define TOKAMAK_CRITICAL_SECTION_H
+
+#include "state.h"
+
+void critical_section_begin(void);
+void critical_section_end(void);
+/* Also asked in signal handlers. */
+bool critical_section_is_on(void);
+/* A request has died of a fatal error: nobody frees what it had. The worker takes no more requests,
+ * and that memory does not count for those under way. */
+void critical_section_note_lost(void);
+
+#endif
