@@ -14,7 +14,7 @@ use crate::layers::root;
 const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("async.c", "async"),
     ("async_functions.c", "deadlock_class timeout_class"),
-    ("backtrace.c", "copied target target_memory text used"),
+    ("backtrace.c", "request_copy target target_memory text used"),
     ("boot.c", "compile_original substitutes watched"),
     ("boot_reads.c", "functions read_count reads"),
     ("cancellation.c", "cancellation log_error"),
@@ -67,6 +67,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("parts.c", "part_slot"),
     ("paths.c", "in_image learned lifetime paths"),
     ("patterns.c", "in_image noted"),
+    ("peers.c", "peers"),
     ("php_classes.c", "autoload"),
     ("process_state.c", "classic_doubt kept_world of_zygote own"),
     ("program_memory.c", "learned learned_count"),

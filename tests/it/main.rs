@@ -43,6 +43,8 @@ mod fuzzing;
 mod harness;
 /// The HTTP front: connections, requests in a row, chunks, expectations, upgrades.
 mod http;
+/// The requests that a worker has under way, as an operator sees them.
+mod in_flight;
 /// Connections that sealed mode keeps: they stay open, and nothing of one visitor stays in them.
 mod kept;
 /// A Laravel application from Debian's packages.

@@ -211,29 +211,58 @@ static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
     return 1;
 }
 
-/* What a process is at; 0: it cannot be read. Its request is NULL or a copy. */
-static int look_at(pid_t pid, int memory, const shim_request **request,
+static shim_request request_copy;
+
+static const shim_request *copy_request(const request_state *state)
+{
+    return state->request && copy(&request_copy, state->request, sizeof(request_copy))
+               ? &request_copy
+               : NULL;
+}
+
+/* Of the requests that are under way the one of this slot; NULL: it has ended. The list may be in
+ * the middle of a change, so it has no more members than there can be requests. */
+static request_state *find(uint32_t slot, request_state *copied)
+{
+    request_state *at;
+    uint32_t left = shim.config->concurrency;
+
+    if (!copy(&at, &oldest_request, sizeof(at))) {
+        return NULL;
+    }
+    for (; at && left > 0 && copy(copied, at, sizeof(*copied)); at = copied->newer, left--) {
+        const shim_request *request = copy_request(copied);
+        if (request && request->slot == slot) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* What a process is at; 0: it cannot be read, or the request of this slot has ended. Its request is
+ * NULL or a copy. */
+static int look_at(pid_t pid, int memory, uint32_t slot, const shim_request **request,
                    const zend_execute_data **frames)
 {
-    static shim_request copied;
-    request_state *at, *oldest, state;
+    request_state *running, *at, state;
 
     target = pid;
     target_memory = memory;
     used = 0;
-    if (!copy(&at, &serving, sizeof(at)) || !copy(&state, at, sizeof(state)) ||
-        !copy(frames, &EG(current_execute_data), sizeof(*frames)) ||
-        !copy(&oldest, &oldest_request, sizeof(oldest))) {
+    if (!copy(&running, &serving, sizeof(running)) ||
+        !copy(frames, &EG(current_execute_data), sizeof(*frames))) {
         return 0;
     }
-    if (oldest && oldest != at) {
-        /* It waits, and takes longer than the one that runs. */
-        if (!copy(&state, oldest, sizeof(state))) {
+    if (slot == SHIM_NOBODY) {
+        if (!copy(&state, running, sizeof(state))) {
             return 0;
         }
+    } else if (!(at = find(slot, &state))) {
+        return 0;
+    } else if (at != running) {
         *frames = state.frames;
     }
-    *request = state.request && copy(&copied, state.request, sizeof(copied)) ? &copied : NULL;
+    *request = copy_request(&state);
     return 1;
 }
 
@@ -246,7 +275,7 @@ size_t shim_trace(int pid, int memory, const char **to)
     zend_execute_data frame;
 
     *to = text;
-    if (!look_at(pid, memory, &request, &next)) {
+    if (!look_at(pid, memory, SHIM_NOBODY, &request, &next)) {
         return 0;
     }
     if (request) {
@@ -262,14 +291,38 @@ size_t shim_trace(int pid, int memory, const char **to)
     return used;
 }
 
+static void add_frames(const zend_execute_data *next)
+{
+    zend_execute_data frame;
+
+    for (int depth = 0; next && depth < DEEPEST && used < sizeof(text) - 1024; depth++) {
+        if (!copy(&frame, next, sizeof(frame))) {
+            break;
+        }
+        add_frame(depth, &frame);
+        next = frame.prev_execute_data;
+    }
+}
+
+size_t backtrace_of_this(const char *headline, const char **to)
+{
+    target = getpid();
+    target_memory = -1;
+    used = 0;
+    add_text(headline);
+    add_end('\n');
+    add_frames(EG(current_execute_data));
+    *to = text;
+    return used;
+}
+
 /* 0: the process cannot be read. */
-static int write_backtrace(pid_t pid, int memory)
+static int write_backtrace(pid_t pid, int memory, uint32_t slot)
 {
     const shim_request *request;
     const zend_execute_data *next;
-    zend_execute_data frame;
 
-    if (!look_at(pid, memory, &request, &next)) {
+    if (!look_at(pid, memory, slot, &request, &next)) {
         return 0;
     }
     add_time();
@@ -288,39 +341,35 @@ static int write_backtrace(pid_t pid, int memory)
     add_text(" pid=");
     add_number((uint64_t)pid, 1);
     add_end('\n');
-    for (int depth = 0; next && depth < DEEPEST && used < sizeof(text) - 1024; depth++) {
-        if (!copy(&frame, next, sizeof(frame))) {
-            break;
-        }
-        add_frame(depth, &frame);
-        next = frame.prev_execute_data;
-    }
+    add_frames(next);
     /* A log that cannot be written leaves nobody to tell. */
     return write(2, text, used) >= 0 || 1;
 }
 
-static void on_backtrace(int number)
+static void on_backtrace(int number, siginfo_t *info, void *context)
 {
     int kept = errno;
 
     (void)number;
+    (void)context;
     if (image_is_rolling_back()) {
         return;
     }
-    write_backtrace(getpid(), -1);
+    write_backtrace(getpid(), -1,
+                    info->si_code == SI_QUEUE ? (uint32_t)info->si_value.sival_int : SHIM_NOBODY);
     errno = kept;
 }
 
-void shim_backtrace(int pid, int memory, int signal_number)
+void shim_backtrace(int pid, int memory, uint32_t slot, int signal_number)
 {
-    if (!write_backtrace(pid, memory)) {
-        kill(pid, signal_number);
+    if (!write_backtrace(pid, memory, slot)) {
+        sigqueue(pid, signal_number, (union sigval){.sival_int = (int)slot});
     }
 }
 
 void backtrace_install(int signal_number)
 {
-    struct sigaction action = {.sa_handler = on_backtrace, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_sigaction = on_backtrace, .sa_flags = SA_RESTART | SA_SIGINFO};
 
     sigfillset(&action.sa_mask);
     sigaction(signal_number, &action, NULL);

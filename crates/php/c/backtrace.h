@@ -2,6 +2,11 @@
 #ifndef TOKAMAK_BACKTRACE_H
 #define TOKAMAK_BACKTRACE_H
 
+#include <stddef.h>
+
 void backtrace_install(int signal_number);
+/* The stack of what runs in this process, below a headline; needs no memory. The text lives until
+ * the next one. */
+size_t backtrace_of_this(const char *headline, const char **to);
 
 #endif

@@ -39,6 +39,7 @@
 #include "async/fibers.h"
 #include "async/in_use.h"
 #include "async/kinds.h"
+#include "async/peers.h"
 #include "async/waiting.h"
 #include "classic.h"
 #include "image.h"
@@ -91,6 +92,7 @@ static void note_closed_inside(int fd)
     kinds_forget(fd);
     waiting_note_closed(fd);
     fibers_note_closed(fd);
+    peers_note_closed(fd);
     in_use_note_closed(fd);
 }
 
@@ -242,7 +244,8 @@ INTERPOSE(ssize_t, __read_chk, (int fd, void *at, size_t len, size_t room),
 INTERPOSE(ssize_t, readv, (int fd, const struct iovec *parts, int count),
           NOTHING, waiting_readv(fd, parts, count))
 INTERPOSE(int, connect, (int fd, const struct sockaddr *address, socklen_t len),
-          in_use_note_connect(fd), waiting_connect(fd, address, len))
+          in_use_note_connect(fd); peers_note(fd, address, len),
+          waiting_connect(fd, address, len))
 INTERPOSE(int, accept, (int fd, struct sockaddr *address, socklen_t *len),
           NOTHING, waiting_accept4(fd, address, len, 0))
 INTERPOSE(int, accept4, (int fd, struct sockaddr *address, socklen_t *len, int flags),

@@ -10,6 +10,7 @@
 
 #include "lifecycle.h"
 #include "async/cancellation.h"
+#include "async/fatal_errors.h"
 #include "async/fibers.h"
 #include "async/in_use.h"
 #include "async/long_turns.h"
@@ -89,6 +90,7 @@ int shim_start(const shim_config *config)
         fibers_watch();
         cancellation_watch();
         long_turns_watch();
+        fatal_errors_watch();
         filter_input_watch();
         in_use_watch();
         own_state_watch();

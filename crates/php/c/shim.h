@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHIM_VERSION 8
+#define SHIM_VERSION 9
 
 /* Bytes followed by a NUL that `len` does not count. */
 typedef struct {
@@ -59,6 +59,46 @@ enum {
 /* What is to be done with a request over FastCGI. */
 enum { SHIM_RUN, SHIM_UNKNOWN, SHIM_DENIED, SHIM_NOTHING };
 
+/* What a request of async mode does, in memory that others read: crates/sys/src/queue/doing.rs. The
+ * lowest byte of the state is one of these, the next counts further waits of the request. What is
+ * above is the descriptor, or the time until which it sleeps, in microseconds of
+ * CLOCK_MONOTONIC. */
+enum {
+    SHIM_RUNS,
+    SHIM_READY, /* its wait is over; others run */
+    SHIM_SLEEPS,
+    SHIM_AWAITS_DESCRIPTOR,
+    SHIM_AWAITS_ROOM, /* for its response */
+    SHIM_AWAITS_BODY,
+    SHIM_AWAITS_LOCK,
+    SHIM_AWAITS_SEMAPHORE,
+    SHIM_AWAITS_MESSAGE, /* of a queue of System V, or room there */
+    SHIM_AWAITS_PROCESS,
+    SHIM_AWAITS_SIGNAL,
+    SHIM_AWAITS_NAME,
+    SHIM_AWAITS_PIPE,   /* its other end */
+    SHIM_AWAITS_LISTENER, /* that has too many connections to accept one more */
+    SHIM_AWAITS_OTHERS, /* coroutines, or whoever completes a Deferred */
+    SHIM_SUSPENDED      /* by Fiber::suspend() */
+};
+typedef struct {
+    volatile uint64_t since; /* nanoseconds of CLOCK_MONOTONIC */
+    volatile uint64_t state;
+} shim_doing;
+
+/* Whom a descriptor is connected to: an address as connect() has it. */
+typedef struct {
+    volatile uint32_t len; /* 0: nobody */
+    uint32_t owner;
+    unsigned char address[56];
+} shim_peer;
+/* Those of a worker, by descriptor; NULL: it has none to write. */
+enum { SHIM_PEERS = 1024 };
+typedef struct {
+    shim_peer *table;
+    uint32_t owner; /* this worker, to tell it from those that had its place before */
+} shim_peers;
+
 /* A request in memory of the worker's own: valid until the next one is asked for, also after its
  * response. Over FastCGI it has parameters, in the order for scripts, and the fields are what was
  * found out from them. Otherwise the parameters are what an authorizer has said of it, and count
@@ -72,10 +112,13 @@ typedef struct {
     uint64_t body_len;
     uint64_t begun;     /* nanoseconds of CLOCK_MONOTONIC when it was taken; 0: to warm up */
     uint64_t due;       /* nanoseconds of CLOCK_MONOTONIC by which it is to end */
+    shim_doing *doing;  /* in async mode, never NULL; others have the slot after the response */
     uint32_t is_fastcgi;
     uint32_t verdict;
     uint32_t place;     /* among those that are under way */
     uint32_t ticket;    /* of the queue */
+    uint32_t slot;      /* of the queue, while there is no whole response */
+    uint32_t padding;
 } shim_request;
 
 /* The settings by which a request over FastCGI finds its script. */
@@ -140,10 +183,11 @@ typedef struct {
 } shim_pool;
 
 _Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
-_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 72, "no padding in a request");
+_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 88, "no padding in a request");
 _Static_assert(sizeof(shim_config) == 88 && sizeof(shim_place) == 136 &&
                    sizeof(shim_gateway) == 16 && sizeof(shim_seat) == 12,
                "no padding in the rest");
+_Static_assert(sizeof(shim_doing) == 16 && sizeof(shim_peer) == 64, "as the queue has them");
 
 typedef enum { SHIM_DONE, SHIM_BAILED, SHIM_NO_START } shim_outcome;
 typedef enum { SHIM_LEFT, SHIM_ENDED, SHIM_CRASHED, SHIM_NEVER_LOOPED } shim_exit;
@@ -191,8 +235,9 @@ size_t shim_memory(void);
 /* In async mode: waits that held all of the worker's requests. */
 uint32_t shim_held(void);
 /* In the zygote: writes the PHP stack of a worker to the error log, or has the worker do it on that
- * signal. The memory is the worker's /proc/self/mem, or -1. */
-void shim_backtrace(int pid, int memory, int signal_number);
+ * signal: of the request with this slot in async mode, or of what runs (SHIM_NOBODY). The memory is
+ * the worker's /proc/self/mem, or -1. */
+void shim_backtrace(int pid, int memory, uint32_t slot, int signal_number);
 /* The same as text for a slow log: the script's file in a line, then one for each call, the
  * innermost first, with address, function, file and line number between tabs. 0 bytes: the worker's
  * memory cannot be read. */
@@ -219,6 +264,8 @@ uint32_t rust_left(void);
 int rust_client_left(void);
 /* What becomes readable when the worker is to look, for requests or for room; -1: there is none. */
 int rust_doorbell(void);
+/* Where the worker says whom its descriptors are connected to. */
+void rust_peers(shim_peers *peers);
 /* As much of the response as there is room for now; below 0: nobody reads any more. */
 ptrdiff_t rust_write_now(const char *at, size_t len);
 /* What of the body is there now; -1: nothing yet; below: the rest will not come. */

@@ -88,7 +88,7 @@ typedef struct {
 } process_changes;
 
 /* The request that it serves. */
-typedef struct {
+typedef struct request_state {
     const shim_request *request; /* NULL without one */
     shim_stage stage;
     int input_closed;    /* the body is not read any more */
@@ -101,6 +101,7 @@ typedef struct {
     size_t memory;                      /* most bytes that PHP held; also after its end */
     HashTable *context; /* see context.c; NULL: empty. emalloc'd */
     /* in async mode */
+    struct request_state *newer; /* of those under way the one that began next; NULL: none */
     uint64_t due;                /* when it is cancelled; see cancellation.c */
     unsigned cause;              /* why; 0: it is not */
     bool ignores_abort;          /* as the setting was when it last waited */
@@ -110,7 +111,7 @@ typedef struct {
     struct part *handler;        /* the first of its parts; see parts.h */
     struct own_state *own;           /* see own_state.h */
     struct own_settings *library_settings; /* see own_settings.h; NULL: nothing */
-    const zend_execute_data *frames; /* its calls, while it waits */
+    const zend_execute_data *frames; /* its calls, while it waits; NULL: not known */
     /* coroutines: those that are not over, and those whose exception nobody has got so far */
     struct promise *children, *failed;
     bool is_broken; /* one has ended by a fatal error */

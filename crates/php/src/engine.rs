@@ -243,9 +243,11 @@ pub fn trace(pid: libc::pid_t, memory: c_int) -> Option<String> {
     Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Writes a worker's PHP stack to the error log.
-pub fn backtrace(pid: libc::pid_t, memory: c_int, signal: c_int) {
+/// Writes a worker's PHP stack to the error log. `slot`: see [`Signal::Backtrace`].
+///
+/// [`Signal::Backtrace`]: tokamak_sys::control::Signal::Backtrace
+pub fn backtrace(pid: libc::pid_t, memory: c_int, slot: Option<u32>, signal: c_int) {
     // SAFETY: reads another process's memory by copying, and signals only `pid`, which the caller
     // has forked and not reaped.
-    unsafe { ffi::shim_backtrace(pid, memory, signal) }
+    unsafe { ffi::shim_backtrace(pid, memory, slot.unwrap_or(ffi::NOBODY), signal) }
 }

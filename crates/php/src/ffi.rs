@@ -6,9 +6,10 @@ use std::mem::size_of;
 // For the linker: C calls the image manager.
 use tokamak_image as _;
 use tokamak_sys::queue::record::Field;
+use tokamak_sys::queue::{Doing, Peer};
 
 /// `SHIM_VERSION`.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// `shim_text`: bytes followed by a NUL that `len` does not count.
 #[derive(Clone, Copy)]
@@ -37,10 +38,20 @@ pub struct Request {
     pub body_len: u64,
     pub begun: u64,
     pub due: u64,
+    pub doing: *const Doing,
     pub is_fastcgi: u32,
     pub verdict: u32,
     pub place: u32,
     pub ticket: u32,
+    pub slot: u32,
+    pub padding: u32,
+}
+
+/// `shim_peers`.
+#[repr(C)]
+pub struct Peers {
+    pub table: *const Peer,
+    pub owner: u32,
 }
 
 /// `shim_gateway`.
@@ -111,7 +122,7 @@ pub struct Pool {
 }
 
 const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
-const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 72);
+const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 88);
 const _: () =
     assert!(size_of::<Config>() == 88 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
 const _: () = assert!(size_of::<Seat>() == 12);
@@ -180,5 +191,5 @@ unsafe extern "C" {
     pub fn shim_memory() -> usize;
     pub fn shim_held() -> u32;
     pub fn shim_trace(pid: c_int, memory: c_int, text: *mut *const c_char) -> usize;
-    pub fn shim_backtrace(pid: c_int, memory: c_int, signal_number: c_int);
+    pub fn shim_backtrace(pid: c_int, memory: c_int, slot: u32, signal_number: c_int);
 }

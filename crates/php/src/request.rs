@@ -7,12 +7,16 @@ use std::ptr::null;
 
 use tokamak_cost::RequestId;
 use tokamak_sys::queue::record::{Field, Origin, Reader};
+use tokamak_sys::queue::{Doing, Job};
 
 use crate::engine;
 use crate::fastcgi::{self, Environment, Rules};
 use crate::ffi;
 
 const NOTHING: ffi::Text = ffi::Text { at: c"".as_ptr(), len: 0 };
+
+/// What a request does after its response, for which there is no place in the queue.
+static UNSEEN: Doing = Doing::unread();
 
 /// The current request, or the last one.
 pub struct Request {
@@ -37,10 +41,13 @@ impl Request {
             body_len: 0,
             begun: 0,
             due: u64::MAX,
+            doing: &raw const UNSEEN,
             is_fastcgi: 0,
             verdict: 0,
             place,
             ticket: 0,
+            slot: ffi::NOBODY,
+            padding: 0,
         };
         Request {
             rules,
@@ -62,6 +69,16 @@ impl Request {
     /// What it is called in the logs.
     pub fn id(&self) -> RequestId {
         RequestId::new(self.shim.begun, self.shim.ticket)
+    }
+
+    /// What it does is seen in the slot of this job, until [`Request::hide`].
+    pub fn show(&mut self, job: &Job) {
+        (self.shim.doing, self.shim.slot) = (job.doing(), job.slot());
+    }
+
+    /// Its slot is about to be another one's.
+    pub fn hide(&mut self) {
+        (self.shim.doing, self.shim.slot) = (&raw const UNSEEN, ffi::NOBODY);
     }
 
     /// Takes a record over; false: it is none.

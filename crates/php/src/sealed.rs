@@ -41,7 +41,7 @@ pub fn run(mut zygote: Zygote) -> ExitCode {
     let ended = engine::run_sealed(
         script.as_deref(),
         settings.boot.is_some(),
-        Signal::Backtrace.number(),
+        Signal::Backtrace(None).number(),
         page_map(),
     );
     if IS_WORKER.get() {

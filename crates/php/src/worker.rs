@@ -272,6 +272,7 @@ impl Worker {
         let Some(place) = self.current else { return };
         let Place { request, job, is_taken, .. } = &mut self.places[place];
         let Some(mut job) = job.take() else { return };
+        request.hide();
         *is_taken = self.is_async;
         self.served += 1;
         let board = self.consumer.board();

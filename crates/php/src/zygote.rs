@@ -160,7 +160,7 @@ impl Zygote {
         match self.fork_workers() {
             Ok(None) => ExitCode::SUCCESS,
             Ok(Some(Newborn { index, instance, .. })) => {
-                engine::begin_worker(Signal::Backtrace.number());
+                engine::begin_worker(Signal::Backtrace(None).number());
                 let consumer = Consumer::new(self.segment.clone(), self.bells, index, instance);
                 worker::settle(&self.settings, self.segment, consumer);
                 end(worker::serve(&self.settings, None))
@@ -311,14 +311,16 @@ impl Zygote {
         else {
             return Ok(());
         };
-        let has_slow_log = signal == Signal::Backtrace && self.settings.fpm.is_some();
+        let has_slow_log = signal == Signal::Backtrace(None) && self.settings.fpm.is_some();
         if let Some(trace) =
             has_slow_log.then(|| engine::trace(place.pid, place.memory())).flatten()
         {
             return control::send(&self.channel, &FromZygote::Slow { index, instance, trace }, &[]);
         }
         match signal {
-            Signal::Backtrace => engine::backtrace(place.pid, place.memory(), signal.number()),
+            Signal::Backtrace(slot) => {
+                engine::backtrace(place.pid, place.memory(), slot, signal.number())
+            }
             // SAFETY: signals our child, which we have not reaped.
             Signal::Kill => unsafe {
                 libc::kill(place.pid, signal.number());

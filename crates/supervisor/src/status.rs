@@ -1,6 +1,7 @@
 //! What `tokamak status` shows: a report for programs, and the same as a table for people.
 
 mod cache;
+mod requests;
 mod upstreams;
 
 use std::fmt::{self, Write};
@@ -11,6 +12,7 @@ use tokamak_sys::control::{AddressStatus, CacheStatus};
 use tokamak_sys::process;
 
 use self::cache::CacheReport;
+use self::requests::{RequestReport, write_requests};
 pub use self::upstreams::upstreams;
 use self::upstreams::{UpstreamReport, write_upstreams};
 use crate::application::{Application, ProcessState};
@@ -142,6 +144,9 @@ pub struct WorkerReport {
     pub method: String,
     /// Its target.
     pub uri: String,
+    /// The requests that it has under way, the oldest first. Not those that go on after their
+    /// response.
+    pub in_flight: Vec<RequestReport>,
 }
 
 impl Report {
@@ -249,6 +254,7 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
     let (history, requests) = generation.history(pool);
     let site = &pool.site;
     let is_async = site.mode == Mode::Async;
+    let mut in_flight = pool.in_flight(now);
     PoolReport {
         site: site.name.clone(),
         root: site.root.display().to_string(),
@@ -292,6 +298,10 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
                     held: is_async.then_some(entry.held),
                     method: entry.method,
                     uri: entry.uri,
+                    in_flight: in_flight
+                        .extract_if(.., |one| one.instance == place.instance)
+                        .map(|one| RequestReport::new(one, now))
+                        .collect(),
                 }
             })
             .collect(),
@@ -368,6 +378,7 @@ impl fmt::Display for Report {
             f.write_char('\n')?;
             write_table(f, &table)?;
         }
+        write_requests(&self.pools, f)?;
         self.write_applications(f)?;
         write_upstreams(&self.upstreams, f)?;
         self.cache.iter().try_for_each(|cache| cache.write(f))
@@ -444,6 +455,7 @@ mod tests {
             held: None,
             method: "GET".into(),
             uri: uri.into(),
+            in_flight: Vec::new(),
         };
         let process = |pid, state, nth| ProcessReport {
             pid,

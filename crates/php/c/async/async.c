@@ -16,6 +16,7 @@
 #include "async/cancellation.h"
 #include "async/coroutines.h"
 #include "async/fibers.h"
+#include "async/peers.h"
 #include "async/reactor.h"
 #include "request_cycle.h"
 #include "sapi.h"
@@ -106,9 +107,9 @@ static bool serve(const shim_request *request)
 
 typedef enum { IS_READY, CANNOT_PARK, IS_CANCELLED } readiness;
 
-static readiness await_server(void)
+static readiness await_server(uint8_t kind)
 {
-    reactor_wait wait = {.deadline = REACTOR_FOREVER, .for_doorbell = true};
+    reactor_wait wait = {.deadline = REACTOR_FOREVER, .for_doorbell = true, .kind = kind};
 
     if (!fibers_may_park()) {
         return CANNOT_PARK;
@@ -128,7 +129,7 @@ int async_write(const char *at, size_t len)
         if (len == 0) {
             break;
         }
-        switch (await_server()) {
+        switch (await_server(SHIM_AWAITS_ROOM)) {
         case IS_READY:
             break;
         case CANNOT_PARK:
@@ -159,7 +160,7 @@ size_t async_read_body(char *at, size_t len)
             cancellation_note_left();
             return filled;
         }
-        switch (await_server()) {
+        switch (await_server(SHIM_AWAITS_BODY)) {
         case IS_READY:
             break;
         case CANNOT_PARK:
@@ -247,6 +248,7 @@ static void loop(void)
 bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 {
     const char *why;
+    shim_peers peers;
 
     async.fci = *fci;
     async.fcc = *fcc;
@@ -265,7 +267,10 @@ bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
         return false;
     }
     cancellation_settle();
+    rust_peers(&peers);
+    peers_begin(peers);
     loop();
+    peers_end();
     fibers_end();
     reactor_end();
     return !async.begins_anew;

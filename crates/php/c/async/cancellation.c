@@ -107,7 +107,7 @@ static request_state *first_due(uint64_t now)
     request_state *r = oldest_request;
 
     while (r && r->due > now) {
-        r = fibers_newer(r);
+        r = r->newer;
     }
     return r;
 }
@@ -125,7 +125,7 @@ static void look(reactor_wait *alarm)
         cancellation.end = 0;
         if (fibers_are_stuck()) {
             cause = NOBODY_RESUMES;
-            for (r = oldest_request; r; r = fibers_newer(r)) {
+            for (r = oldest_request; r; r = r->newer) {
                 r->due = now;
             }
         }
@@ -133,7 +133,7 @@ static void look(reactor_wait *alarm)
     while ((r = first_due(now))) {
         cancel(r, cause, now);
     }
-    for (r = oldest_request; r; r = fibers_newer(r)) {
+    for (r = oldest_request; r; r = r->newer) {
         next = r->due < next ? r->due : next;
     }
     set_alarm(cancellation.end != 0 && cancellation.end < next ? cancellation.end : next);
@@ -147,7 +147,7 @@ void cancellation_mind_clients(void)
         request_state *r = oldest_request;
 
         while (r && r->request->place != place) {
-            r = fibers_newer(r);
+            r = r->newer;
         }
         if (!r || r->has_left) {
             continue; /* it has noticed by itself */

@@ -35,6 +35,7 @@
 #include "async/long_turns.h"
 #include "async/own_state.h"
 #include "async/parts.h"
+#include "async/shown.h"
 
 typedef struct request_fiber {
     request_state state; /* the first, so that `serving` leads here */
@@ -45,11 +46,11 @@ typedef struct request_fiber {
     zend_fiber_context *context;
     part handler;
     struct request_fiber *next_free;
-    struct request_fiber *older, *newer; /* of those under way */
+    struct request_fiber *older; /* of those under way */
 } request_fiber;
 
 static struct {
-    request_fiber *all, *free, *oldest, *newest;
+    request_fiber *all, *free, *newest;
     size_t most, count;
     const fibers_handlers *handlers;
     zend_fiber_context *suspended; /* the Fiber that ran before, if it has suspended itself */
@@ -127,9 +128,13 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
     if (before && before->is_under_way) {
         before->state.ignores_abort = PG(ignore_user_abort);
         own_state_leave(before->own);
+        parts_show_waits(&before->state);
     }
     serving = next ? &next->state : fibers.of_script;
     rust_serve(next && next->state.request ? next->state.request->place : SHIM_NOBODY);
+    if (next) {
+        shown_running(&next->state);
+    }
     if (next && next->is_under_way) {
         own_state_enter(next->own);
         if (next->state.has_left) {
@@ -143,19 +148,19 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
 static void enter(request_fiber *f)
 {
     f->older = fibers.newest;
-    f->newer = NULL;
-    *(f->older ? &f->older->newer : &fibers.oldest) = f;
+    f->state.newer = NULL;
+    *(f->older ? &f->older->state.newer : &oldest_request) = &f->state;
     fibers.newest = f;
     fibers.count++;
-    oldest_request = &fibers.oldest->state;
 }
 
 static void leave(request_fiber *f)
 {
-    *(f->older ? &f->older->newer : &fibers.oldest) = f->newer;
-    *(f->newer ? &f->newer->older : &fibers.newest) = f->older;
+    request_fiber *newer = (request_fiber *)f->state.newer;
+
+    *(f->older ? &f->older->state.newer : &oldest_request) = f->state.newer;
+    *(newer ? &newer->older : &fibers.newest) = f->older;
     fibers.count--;
-    oldest_request = fibers.oldest ? &fibers.oldest->state : NULL;
     f->next_free = fibers.free;
     fibers.free = f;
 }
@@ -378,8 +383,8 @@ bool fibers_are_stuck(void)
     if (reactor_over() > 0) {
         return false;
     }
-    for (request_fiber *f = fibers.oldest; f; f = f->newer) {
-        for (const part *p = &f->handler; p; p = p->next) {
+    for (const request_state *r = oldest_request; r; r = r->newer) {
+        for (const part *p = r->handler; p; p = p->next) {
             if (parts_await_events(p) || (!p->waits && !is_suspended(p))) {
                 return false;
             }
@@ -587,13 +592,6 @@ void fibers_cancel(request_state *request, uint64_t now)
         throw_into(zend_fiber_from_context(p->root), fibers.handlers->throw_cancelled);
         mind_suspended();
     }
-}
-
-request_state *fibers_newer(const request_state *request)
-{
-    const request_fiber *f = (const request_fiber *)request;
-
-    return f->newer ? &f->newer->state : NULL;
 }
 
 void fibers_note_closed(int fd)

@@ -56,8 +56,6 @@ bool fibers_is_outermost(void);
 /* In the loop: tells all parts of a request to end. It runs, if it has suspended its Fiber. In a
  * request: a Fiber that is suspended is not told. */
 void fibers_cancel(request_state *request, uint64_t now);
-/* In the loop: the request under way that began next after this one; NULL: there is none. */
-request_state *fibers_newer(const request_state *request);
 /* Whether each request under way waits for nothing but others of them. */
 bool fibers_are_stuck(void);
 /* A descriptor is about to be closed, on whatever thread. */

@@ -91,7 +91,7 @@ bool fibers_park(reactor_wait *wait)
     }
     blocks = fibers_unblock();
     wait->owner = EG(current_fiber_context);
-    serving->frames = EG(current_execute_data);
+    wait->shown = &serving->request->doing;
     wait->reason = NULL;
     parts_note_parked(running, &here);
     in_use_begin(&used, wait->fds, wait->count);

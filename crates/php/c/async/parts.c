@@ -12,6 +12,7 @@
 
 #include "async/cancellation.h"
 #include "async/parts.h"
+#include "async/shown.h"
 
 static int part_slot; /* of contexts */
 
@@ -100,7 +101,26 @@ zend_fiber_context *parts_first_waiting(const request_state *request)
 
 void parts_pass_on_wait(request_state *from, request_state *to)
 {
+    from->handler->waits->wait->shown = to->request ? &to->request->doing : NULL;
     pass_on(from->handler, to->handler);
+}
+
+/* Of the coroutine that began last: what its handler waits for is mostly the coroutines. */
+void parts_show_waits(request_state *request)
+{
+    const parked *newest = NULL;
+    unsigned count = 0;
+
+    for (const part *p = request->handler; p; p = p->next) {
+        if (p->waits && (!newest || newest == request->handler->waits)) {
+            newest = p->waits;
+        }
+        for (const parked *waiting = p->waits; waiting; waiting = waiting->next) {
+            count++;
+        }
+    }
+    request->frames = newest ? newest->frames : NULL;
+    shown_waiting(request, newest ? newest->wait : NULL, count ? count - 1 : 0);
 }
 
 bool parts_await_events(const part *p)

@@ -57,6 +57,8 @@ void parts_forget_parked(parked *here);
  * belongs to another request from now on. */
 zend_fiber_context *parts_first_waiting(const request_state *request);
 void parts_pass_on_wait(request_state *from, request_state *to);
+/* Others see what the request waits for: it does not run any more. */
+void parts_show_waits(request_state *request);
 /* In the context whose wait is broken off: throws, if something can be thrown there. False, and
  * errno is ECANCELED. */
 bool parts_break_off(part *p, zend_object *reason);

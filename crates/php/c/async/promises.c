@@ -159,6 +159,7 @@ static void park(gathering *here)
 promises_wait promises_await(promise **some, size_t count, promises_goal goal, uint64_t deadline)
 {
     gathering here = {.wait.deadline = deadline,
+                      .wait.kind = SHIM_AWAITS_OTHERS,
                       .some = some,
                       .count = count,
                       .goal = goal,

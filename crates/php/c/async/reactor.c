@@ -206,6 +206,9 @@ static void finish(reactor_wait *wait, int ready)
     take_out(wait);
     wait->ready = ready;
     wait->is_over = true;
+    if (wait->shown) {
+        (*wait->shown)->state = SHIM_READY;
+    }
     wait->next = NULL;
     *reactor.last_over = wait;
     reactor.last_over = &wait->next;

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shim.h"
+
 #define REACTOR_FOREVER UINT64_MAX
 /* Instead of a number of descriptors that are ready: one of them is closed. */
 #define REACTOR_CLOSED -1
@@ -29,6 +31,8 @@ struct reactor_wait {
     reactor_watch *watches; /* room for as many */
     uint64_t deadline;      /* nanoseconds of CLOCK_MONOTONIC */
     bool for_doorbell;      /* also for whatever the doorbell is rung for */
+    uint8_t kind;           /* SHIM_AWAITS_...; 0: as descriptors and deadline say */
+    shim_doing *const *shown; /* where others see that it is over; NULL: nowhere */
     void *owner;            /* the context that goes on then */
     void *reason;           /* why it was broken off, for the owner */
     void (*go_on)(reactor_wait *wait); /* instead of a context; NULL: it is one */

@@ -60,11 +60,16 @@ uint32_t shim_held(void)
 
 /* ---- descriptors and time ---- */
 
-bool waiting_until(uint64_t deadline)
+static bool wait_until(uint64_t deadline, uint8_t kind)
 {
-    reactor_wait wait = {.deadline = deadline};
+    reactor_wait wait = {.deadline = deadline, .kind = kind};
 
     return fibers_park(&wait);
+}
+
+bool waiting_until(uint64_t deadline)
+{
+    return wait_until(deadline, SHIM_SLEEPS);
 }
 
 void waiting_take_turns(void)
@@ -121,10 +126,10 @@ static int look_once(struct pollfd *fds, nfds_t count)
     return ready;
 }
 
-static int await(struct pollfd *fds, nfds_t count, uint64_t deadline)
+static int await(struct pollfd *fds, nfds_t count, uint64_t deadline, uint8_t kind)
 {
     reactor_watch few[FEW], *watches = few;
-    reactor_wait wait = {.fds = fds, .count = count, .deadline = deadline};
+    reactor_wait wait = {.fds = fds, .count = count, .deadline = deadline, .kind = kind};
     bool is_whole = true;
     int ready;
 
@@ -158,9 +163,9 @@ static int await(struct pollfd *fds, nfds_t count, uint64_t deadline)
 /* As poll(). Who waits for one connection has mostly asked it something: if that wait is broken
  * off, nobody must take the answer, which comes late, for the one to what is asked next. So the
  * connection ends. */
-static int await_answer(struct pollfd *fds, nfds_t count, uint64_t deadline)
+static int await_answer(struct pollfd *fds, nfds_t count, uint64_t deadline, uint8_t kind)
 {
-    const int ready = await(fds, count, deadline);
+    const int ready = await(fds, count, deadline, kind);
     int is_listening = 0;
     socklen_t len = sizeof(is_listening);
 
@@ -174,11 +179,11 @@ static int await_answer(struct pollfd *fds, nfds_t count, uint64_t deadline)
     return ready;
 }
 
-int waiting_for_one(int fd, short events, uint64_t deadline)
+int waiting_for_one(int fd, short events, uint64_t deadline, uint8_t kind)
 {
     struct pollfd one = {.fd = fd, .events = events};
 
-    return await_answer(&one, 1, deadline);
+    return await_answer(&one, 1, deadline, kind);
 }
 
 /* Until when, as poll() says it. */
@@ -200,7 +205,7 @@ int waiting_poll(struct pollfd *fds, nfds_t count, int milliseconds)
         return WAITING_HELD((int)syscall(SYS_poll, fds, count, milliseconds));
     }
     return milliseconds == 0 ? look_once(fds, count)
-                             : await_answer(fds, count, after_milliseconds(milliseconds));
+                             : await_answer(fds, count, after_milliseconds(milliseconds), 0);
 }
 
 int waiting_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *patience,
@@ -211,7 +216,7 @@ int waiting_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *patie
         return WAITING_HELD(
             (int)syscall(SYS_ppoll, fds, count, patience ? &left : NULL, mask, _NSIG / 8));
     }
-    return await_answer(fds, count, after_time(patience));
+    return await_answer(fds, count, after_time(patience), 0);
 }
 
 /* An epoll that a library has: it becomes readable when it has an event. */
@@ -227,7 +232,7 @@ int waiting_epoll(int epoll, struct epoll_event *events, int room, const struct 
     }
     deadline = after_time(patience);
     while ((count = (int)syscall(SYS_epoll_pwait, epoll, events, room, 0, NULL, 0)) == 0) {
-        int ready = waiting_for_one(epoll, POLLIN, deadline);
+        int ready = waiting_for_one(epoll, POLLIN, deadline, 0);
         if (ready <= 0) {
             return ready;
         }
@@ -277,7 +282,7 @@ static int select_until(int count, fd_set *to_read, fd_set *to_write, fd_set *sp
             fds[used++] = (struct pollfd){.fd = fd, .events = (short)events};
         }
     }
-    ready = await(fds, used, deadline);
+    ready = await(fds, used, deadline, 0);
     if (ready < 0) {
         return ready;
     }
@@ -369,7 +374,7 @@ uint64_t waiting_next_attempt(uint64_t *pause)
     return waiting_after(*pause);
 }
 
-bool waiting_pause(uint64_t *pause)
+bool waiting_pause(uint64_t *pause, uint8_t kind)
 {
-    return waiting_until(waiting_next_attempt(pause));
+    return wait_until(waiting_next_attempt(pause), kind);
 }

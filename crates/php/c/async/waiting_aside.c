@@ -104,7 +104,8 @@ static long aside(aside_call call, const word *words, size_t count, bool can_be_
     if (!q) {
         return WAITING_HELD(call(words));
     }
-    if (waiting_for_one(q->answered, POLLIN, REACTOR_FOREVER) < 0) {
+    if (waiting_for_one(q->answered, POLLIN, REACTOR_FOREVER,
+                        can_be_left ? SHIM_AWAITS_PROCESS : SHIM_AWAITS_NAME) < 0) {
         struct pollfd answered = {.fd = q->answered, .events = POLLIN};
         if (can_be_left) {
             let_go(q);

@@ -21,12 +21,12 @@ bool waiting_until(uint64_t deadline);
 void waiting_take_turns(void);
 /* Nothing is to be read there for now. */
 void waiting_note_empty(int fd);
-/* As poll(); -1 with ECANCELED: it was broken off. */
-int waiting_for_one(int fd, short events, uint64_t deadline);
+/* As poll(), for what the descriptor stands for; -1 with ECANCELED: it was broken off. */
+int waiting_for_one(int fd, short events, uint64_t deadline, uint8_t kind);
 /* When to try again: longer each time, from 0. */
 uint64_t waiting_next_attempt(uint64_t *pause);
-/* Until then. False: as waiting_until(). */
-bool waiting_pause(uint64_t *pause);
+/* Until then, for something of this kind. False: as waiting_until(). */
+bool waiting_pause(uint64_t *pause, uint8_t kind);
 
 /* Makes a call that waits as libc does, and so holds all requests of the worker: it is counted. */
 #define WAITING_HELD(call)                  \

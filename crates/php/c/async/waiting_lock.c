@@ -48,6 +48,12 @@ typedef struct {
     uint64_t id, device;
 } resource;
 
+/* As it is shown: see shown.c. */
+static const uint8_t shown_as[] = {
+    [LOCKED_FILE] = SHIM_AWAITS_LOCK,       [LOCKED_RANGE] = SHIM_AWAITS_LOCK,
+    [SEMAPHORES] = SHIM_AWAITS_SEMAPHORE,   [MESSAGES] = SHIM_AWAITS_MESSAGE,
+    [ROOM_FOR_MESSAGES] = SHIM_AWAITS_MESSAGE, [MUTEX] = SHIM_AWAITS_LOCK};
+
 /* On the stack of the one who waits. */
 typedef struct contender {
     resource wanted;
@@ -217,7 +223,8 @@ static long contend(const char *name, resource_kind kind, uint64_t id, attempt t
     enter(&c);
     do {
         uint64_t until = waiting_next_attempt(&pause);
-        c.wait = (reactor_wait){.deadline = until < deadline ? until : deadline};
+        c.wait = (reactor_wait){.deadline = until < deadline ? until : deadline,
+                                .kind = shown_as[kind]};
         c.is_parked = true;
         is_whole = fibers_park(&c.wait);
         c.is_parked = false;

@@ -16,7 +16,7 @@ static void await_end_of(pid_t process)
     int fd = (int)syscall(SYS_pidfd_open, process, 0);
 
     if (fd >= 0) {
-        waiting_for_one(fd, POLLIN, REACTOR_FOREVER);
+        waiting_for_one(fd, POLLIN, REACTOR_FOREVER, SHIM_AWAITS_PROCESS);
         syscall(SYS_close, fd);
     }
 }
@@ -36,7 +36,7 @@ pid_t waiting_wait4(pid_t process, int *status, int options, struct rusage *usag
         ended = (pid_t)syscall(SYS_wait4, process, status, options | WNOHANG, usage);
     }
     while (ended == 0) {
-        if (!waiting_pause(&pause)) {
+        if (!waiting_pause(&pause, SHIM_AWAITS_PROCESS)) {
             errno = ECANCELED;
             return -1;
         }
@@ -63,7 +63,7 @@ int waiting_waitid(idtype_t kind, id_t id, siginfo_t *info, int options)
         result = (int)syscall(SYS_waitid, kind, id, about, options | WNOHANG, NULL);
     }
     while (result == 0 && about->si_pid == 0) {
-        if (!waiting_pause(&pause)) {
+        if (!waiting_pause(&pause, SHIM_AWAITS_PROCESS)) {
             errno = ECANCELED;
             return -1;
         }
@@ -89,7 +89,8 @@ int waiting_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct time
     }
     do {
         number = (int)syscall(SYS_rt_sigtimedwait, set, info, &at_once, _NSIG / 8);
-    } while (number < 0 && errno == EAGAIN && waiting_for_one(fd, POLLIN, deadline) > 0);
+    } while (number < 0 && errno == EAGAIN &&
+             waiting_for_one(fd, POLLIN, deadline, SHIM_AWAITS_SIGNAL) > 0);
     syscall(SYS_close, fd);
     return number;
 }

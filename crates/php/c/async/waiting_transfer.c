@@ -45,7 +45,7 @@ static bool is_to_be_repeated(int fd, int flags, short events, int option)
     if (events == POLLIN) {
         waiting_note_empty(fd);
     }
-    ready = waiting_for_one(fd, events, deadline_of(fd, option));
+    ready = waiting_for_one(fd, events, deadline_of(fd, option), 0);
     if (ready == 0) {
         errno = EAGAIN;
     }
@@ -59,7 +59,7 @@ static bool await_at_once(int fd, short events, uint64_t deadline)
     struct pollfd one = {.fd = fd, .events = events};
 
     while (syscall(SYS_poll, &one, 1, 0) == 0) {
-        int ready = waiting_for_one(fd, events, deadline);
+        int ready = waiting_for_one(fd, events, deadline, 0);
         if (ready <= 0) {
             errno = ready == 0 ? EAGAIN : errno;
             return false;
@@ -303,7 +303,7 @@ static int connect_again(int fd, const struct sockaddr *address, socklen_t len)
         if (errno != EAGAIN || reactor_now() >= deadline) {
             return errno;
         }
-        if (!waiting_pause(&pause)) {
+        if (!waiting_pause(&pause, SHIM_AWAITS_LISTENER)) {
             return ECANCELED;
         }
     }
@@ -321,7 +321,7 @@ int waiting_connect(int fd, const struct sockaddr *address, socklen_t len)
     syscall(SYS_fcntl, fd, F_SETFL, syscall(SYS_fcntl, fd, F_GETFL) | O_NONBLOCK);
     error = syscall(SYS_connect, fd, address, len) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
-        int ready = waiting_for_one(fd, POLLOUT, deadline_of(fd, SO_SNDTIMEO));
+        int ready = waiting_for_one(fd, POLLOUT, deadline_of(fd, SO_SNDTIMEO), 0);
         if (ready > 0) {
             getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_len);
         } else if (ready < 0) {
@@ -357,7 +357,7 @@ static int open_pipe(const char *path, int flags, mode_t mode)
         if (errno != ENXIO) {
             return -1;
         }
-        if (!waiting_pause(&pause)) {
+        if (!waiting_pause(&pause, SHIM_AWAITS_PIPE)) {
             errno = ECANCELED;
             return -1;
         }

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
+use std::ptr::null;
 
 use tokamak_sys::queue::record::Field;
 use tokamak_sys::queue::{Claim, Job, Next, WorkerState};
@@ -38,6 +39,7 @@ impl Worker {
                         continue;
                     }
                     self.places[free].is_told = false;
+                    self.places[free].request.show(&job);
                     let Some(request) = self.take(job, free) else { continue };
                     self.free.pop();
                     self.under_way.push(free);
@@ -71,6 +73,7 @@ impl Worker {
         self.under_way.remove(age);
         self.free.push(place);
         // If PHP has not come to the end of its response, that is cut short.
+        self.places[place].request.hide();
         drop(self.places[place].job.take());
         self.places[place].is_taken = false;
         self.show(age == 0);
@@ -157,6 +160,18 @@ extern "C" fn rust_left() -> u32 {
         w.places[left].is_told = true;
         left as u32
     })
+}
+
+/// # Safety
+/// `peers` may be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rust_peers(peers: *mut ffi::Peers) {
+    let found = with(ffi::Peers { table: null(), owner: 0 }, |w| ffi::Peers {
+        table: w.consumer.peers().map_or(null(), <[_]>::as_ptr),
+        owner: w.consumer.instance(),
+    });
+    // SAFETY: the caller's promise.
+    unsafe { peers.write(found) };
 }
 
 #[unsafe(no_mangle)]

@@ -632,7 +632,7 @@ fn a_slow_requests_calls_are_told_for_the_slow_log() {
         }
         fs::remove_file(site.file("begun")).unwrap();
         std::thread::sleep(Duration::from_millis(50));
-        site.kill(0, Signal::Backtrace);
+        site.kill(0, Signal::Backtrace(None));
         match site.hear() {
             FromZygote::Slow { index: 0, instance: 1, trace } => traces.push(trace),
             other => panic!("{other:?}"),

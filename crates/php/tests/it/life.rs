@@ -275,7 +275,7 @@ fn a_backtrace_comes_from_anywhere_and_disturbs_nobody() {
         std::thread::sleep(Duration::from_millis(5));
     }
     std::thread::sleep(Duration::from_millis(50));
-    site.kill(0, Signal::Backtrace);
+    site.kill(0, Signal::Backtrace(None));
     let line = site.wait_for_log("slow request");
     assert!(
         line.contains(
@@ -416,7 +416,7 @@ fn a_worker_writes_its_own_backtrace_where_nobody_else_may() {
     }
     // SAFETY: a worker of this test, which its zygote has not reaped: it is in the middle of a
     // request.
-    unsafe { libc::kill(site.pids[0] as libc::pid_t, Signal::Backtrace.number()) };
+    unsafe { libc::kill(site.pids[0] as libc::pid_t, Signal::Backtrace(None).number()) };
     site.wait_for_log("slow request request=\"GET /a.php\"");
     site.wait_for_log(" spin() /");
     fs::write(site.file("go"), "").unwrap();

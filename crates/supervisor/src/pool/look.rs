@@ -7,6 +7,7 @@ use tokamak_sys::control::{Signal, Status, ToFront, ToZygote};
 use tokamak_sys::process;
 use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
+use super::in_flight::lost;
 use super::{PROOF, Pool, RenewalReason, fpm};
 use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
@@ -44,6 +45,7 @@ impl Pool {
         for index in 0..self.places.len() as u16 {
             self.look(index, measure, now, deaths);
         }
+        self.mind_slow(now);
         self.resize(launch, now, deaths);
         self.finish(now);
     }
@@ -95,11 +97,12 @@ impl Pool {
         match finding {
             Finding::TimedOut(age) => {
                 let seconds = age.as_secs_f64();
+                let lost = lost(&self.in_flight_of(instance, now));
                 self.say(
                     Level::Error,
                     format_args!(
                         "request_timeout: the worker is killed seconds={seconds:.1} pid={pid} \
-                            {request}"
+                            {request}{lost}"
                     ),
                 );
                 self.act(index, Event::Kill(KillReason::Request), now, deaths);
@@ -112,7 +115,7 @@ impl Pool {
                     format_args!("slow request seconds={seconds:.1} pid={pid} {request}"),
                 );
                 self.send(
-                    Some(&ToZygote::Kill { index, instance, signal: Signal::Backtrace }),
+                    Some(&ToZygote::Kill { index, instance, signal: Signal::Backtrace(None) }),
                     now,
                 );
             }

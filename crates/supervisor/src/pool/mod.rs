@@ -5,6 +5,7 @@
 
 mod advice;
 mod fpm;
+mod in_flight;
 mod look;
 mod output;
 mod slow;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use tokamak_config::{Mode, Server, Site};
 use tokamak_sys::control::key;
 use tokamak_sys::process::Demand;
-use tokamak_sys::queue::{Segment, Snapshot};
+use tokamak_sys::queue::{InFlight, Segment, Snapshot};
 
 use crate::endpoint::Endpoint;
 use crate::log::{self, Level};
@@ -85,6 +86,8 @@ pub struct Pool {
     places: Vec<Place>,
     /// Of the worker at each place, if it is caught; the last one is the zygote's.
     outputs: Vec<Option<Output>>,
+    /// Slow requests of async mode that the log has.
+    told: in_flight::Told,
     /// Lines of them are written whole.
     buffers_output: bool,
     sizer: Sizer,
@@ -152,7 +155,8 @@ impl Pool {
             settings: [settings::defined(server), own, caught].concat(),
             limits: Limits {
                 request: watch::patience(site.mode, site.pool.request_timeout),
-                slow: site.pool.slow,
+                // In async mode each request is looked at, not each worker.
+                slow: if site.mode == Mode::Async { Duration::ZERO } else { site.pool.slow },
                 memory: site.pool.max_memory,
                 finished: site.fpm.as_ref().is_some_and(|pool| pool.terminate_track_finished),
             },
@@ -160,6 +164,7 @@ impl Pool {
             storm: Storm::default(),
             places: vec![empty; usize::from(geometry.workers)],
             outputs: (0..=geometry.workers).map(|_| None).collect(),
+            told: in_flight::Told::default(),
             buffers_output: server.fpm.as_ref().is_some_and(|fpm| fpm.global.log_buffering),
             sizer: Sizer::default(),
             sized: 0,
@@ -302,6 +307,13 @@ impl Pool {
             .zip(&self.places)
             .filter(|(_, place)| place.worker != Worker::Absent)
             .map(|(index, place)| (place, self.entry(index)))
+    }
+
+    /// The requests that its workers have under way, the oldest first.
+    pub fn in_flight(&self, now: u64) -> Vec<InFlight> {
+        let mut found: Vec<_> = self.segment.in_flight(now).collect();
+        found.sort_by_key(|one| one.claimed_at);
+        found
     }
 
     /// Requests served by all workers so far, by their own word.

@@ -3,6 +3,7 @@
 use tokamak_sys::control::{EXIT_OUTDATED, EXIT_RETIRED, Signal, Status, ToFront, ToZygote, Why};
 use tokamak_sys::queue::WorkerState;
 
+use super::in_flight::lost;
 use super::{PROOF, Place, Pool, fpm};
 use crate::log::Level;
 use crate::machine::{Act, Event, Fate, Worker, step};
@@ -65,6 +66,8 @@ impl Pool {
         let Place { instance, pid, forked: started, .. } = self.places[usize::from(index)];
         let pid = pid.unwrap_or(0);
         self.served = self.served.saturating_add(entry.requests);
+        // The front takes the slots back when it hears of the death.
+        let held = self.in_flight_of(instance, now);
         deaths.push(ToFront::Death { pool: self.number, index, instance, why });
         if matches!(why, Why::Crash(number) if matches!(signal_name(number), Some("SIGSEGV" | "SIGBUS")))
         {
@@ -88,7 +91,9 @@ impl Pool {
             // Said already, in php-fpm's words.
             Fate::Lost if self.site.fpm.is_some() => {}
             Fate::Lost => {
-                let request = if busy {
+                let request = if !held.is_empty() {
+                    lost(&held)
+                } else if busy {
                     format!(" while serving method={} uri={}", entry.method, entry.uri)
                 } else {
                     String::new()

@@ -5,7 +5,7 @@ use super::wire::VERSION;
 use super::*;
 
 fn to_zygote() -> impl Strategy<Value = ToZygote> {
-    let signal = prop_oneof![Just(Signal::Backtrace), Just(Signal::Kill)];
+    let signal = prop_oneof![any::<Option<u32>>().prop_map(Signal::Backtrace), Just(Signal::Kill)];
     prop_oneof![
         vec((".{0,20}", ".{0,40}"), 0..20).prop_map(ToZygote::Settings),
         (any::<u16>(), 1..=u32::MAX)

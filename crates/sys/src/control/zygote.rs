@@ -35,8 +35,9 @@ pub enum ToZygote {
 /// The signals that a worker may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Write the PHP backtrace of the current request to the error log and go on.
-    Backtrace,
+    /// Write the PHP backtrace of a request to the error log and go on: of the one with this slot
+    /// of the queue in async mode, or of the only one.
+    Backtrace(Option<u32>),
     /// End, wherever it is.
     Kill,
 }
@@ -46,7 +47,7 @@ impl Signal {
     /// `SIGUSR1` and `SIGUSR2` themselves.
     pub fn number(self) -> i32 {
         match self {
-            Signal::Backtrace => libc::SIGRTMIN() + 7,
+            Signal::Backtrace(_) => libc::SIGRTMIN() + 7,
             Signal::Kill => libc::SIGKILL,
         }
     }
@@ -145,11 +146,12 @@ impl Message for ToZygote {
             }
             ToZygote::Spawn { index, instance } => Writer::new(2).u16(*index).u32(*instance).end(),
             ToZygote::Kill { index, instance, signal } => {
-                let signal = match signal {
-                    Signal::Backtrace => 1,
-                    Signal::Kill => 2,
-                };
-                Writer::new(3).u16(*index).u32(*instance).u8(signal).end()
+                let message = Writer::new(3).u16(*index).u32(*instance);
+                match *signal {
+                    Signal::Backtrace(None) => message.u8(1).end(),
+                    Signal::Kill => message.u8(2).end(),
+                    Signal::Backtrace(Some(slot)) => message.u8(3).u32(slot).end(),
+                }
             }
             ToZygote::Quit => Writer::new(4).end(),
             ToZygote::Ask => Writer::new(5).end(),
@@ -171,8 +173,9 @@ impl Message for ToZygote {
             3 => {
                 let (index, instance) = (from.u16()?, from.instance()?);
                 let signal = match from.u8()? {
-                    1 => Signal::Backtrace,
+                    1 => Signal::Backtrace(None),
                     2 => Signal::Kill,
+                    3 => Signal::Backtrace(Some(from.u32()?)),
                     _ => return Err(BadMessage("unknown signal")),
                 };
                 ToZygote::Kill { index, instance, signal }

@@ -293,6 +293,13 @@ impl Segment {
         Some(entry.pid.load(Ordering::Relaxed))
     }
 
+    /// The place of a worker, while it is there.
+    pub(super) fn index_of(&self, instance: u32) -> Option<u16> {
+        let has =
+            |index: &u16| self.board_entry(*index).instance.load(Ordering::Acquire) == instance;
+        (0..self.geometry().workers).find(has)
+    }
+
     /// Whether this worker is there, and does not say that it waits for a request.
     pub fn is_at_work(&self, instance: u32) -> bool {
         let mut entries = (0..self.geometry().workers).map(|index| self.board_entry(index));

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use tokamak_cost::RequestId;
 
 use super::board::{Board, WorkerState};
+use super::doing::Peer;
 use super::fifo::Fifo;
 use super::job::Job;
 use super::segment::Segment;
@@ -84,6 +85,11 @@ impl Consumer {
         self.end.instance.store(instance, Ordering::Relaxed);
     }
 
+    /// Which worker this is.
+    pub fn instance(&self) -> u32 {
+        self.end.instance.load(Ordering::Relaxed)
+    }
+
     /// This worker's place on the board.
     pub fn board(&self) -> Board<'_> {
         Board(self.end.segment.board_entry(self.end.index()))
@@ -151,6 +157,11 @@ impl Consumer {
     /// rung by the same.
     pub fn doorbell(&self) -> Option<BorrowedFd<'_>> {
         self.end.segment.doorbell(self.end.index())
+    }
+
+    /// Where this worker says whom its descriptors are connected to; none if it is not asked to.
+    pub fn peers(&self) -> Option<&[Peer]> {
+        self.end.segment.peers_of(self.end.index())
     }
 
     /// One step of [`Consumer::next`], which never waits. Between any two of them the process may

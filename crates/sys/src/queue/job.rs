@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use tokamak_cost::RequestId;
 
 use super::consumer::End;
+use super::doing::Doing;
 use super::frame::{
     FRAME_HEAD, KIND_BODY, KIND_HEAD, KIND_INTERIM, KIND_STDERR, KIND_USAGE, Usage, frame_head,
     put_head,
@@ -260,6 +261,19 @@ impl Job {
     pub fn heed_client(&self) {
         let place = u32::from(self.end.index());
         self.head().worker.heeds.store(place + 1, Ordering::SeqCst);
+    }
+
+    /// Its slot.
+    pub fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// Where the worker says what the request does, until [`Job::finish`]: nothing so far.
+    pub fn doing(&self) -> *const Doing {
+        let doing = &self.head().worker.doing;
+        doing.since.store(0, Ordering::Relaxed);
+        doing.state.store(0, Ordering::Relaxed);
+        doing
     }
 
     /// Whether the client has gone.

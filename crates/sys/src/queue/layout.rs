@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::doing::{Doing, PEERS, Peer};
+
 /// Changes with every change of the layout or of its meaning.
 pub const LAYOUT_VERSION: u32 = 12;
 
@@ -101,9 +103,14 @@ impl Geometry {
             .next_multiple_of(align_of::<BoardEntry>())
     }
 
-    pub(super) fn slots_at(&self) -> usize {
+    /// Whom the descriptors of each worker are connected to, if workers have doorbells.
+    pub(super) fn peers_at(&self) -> usize {
         (self.board_at() + usize::from(self.workers) * size_of::<BoardEntry>())
-            .next_multiple_of(4096)
+            .next_multiple_of(PAGE)
+    }
+
+    pub(super) fn slots_at(&self) -> usize {
+        self.peers_at() + usize::from(self.workers * self.doorbells) * PEERS * size_of::<Peer>()
     }
 
     pub(super) fn slot_size(&self) -> usize {
@@ -247,6 +254,8 @@ pub(super) struct WorkersWords {
     pub waits: AtomicU32,
     /// Not 0: the doorbell of the worker at this place minus 1 is rung when the client leaves.
     pub heeds: AtomicU32,
+    /// What the request does; in other modes than async nobody writes it.
+    pub doing: Doing,
 }
 
 const _: () = assert!(size_of::<SlotHead>() <= SLOT_HEAD);

@@ -34,8 +34,10 @@
 
 mod board;
 mod consumer;
+mod doing;
 mod fifo;
 mod frame;
+mod in_flight;
 mod job;
 mod layout;
 mod producer;
@@ -48,7 +50,9 @@ mod wake;
 
 pub use board::{Board, FastCgi, PoolNumber, PoolNumbers, Snapshot, WorkerState};
 pub use consumer::{Claim, Consumer, Next, Search, Step};
+pub use doing::{Cause, Doing, InWords, Peer, State};
 pub use frame::{DECLINED, Frame, HeadFrame, Malformed, Usage, split_frame, split_headers};
+pub use in_flight::InFlight;
 pub use job::{Gone, Job, Outcome};
 pub use layout::{Geometry, LAYOUT_VERSION};
 pub use producer::{Drained, Full, Holder, Producer, SlotId, Tickets};

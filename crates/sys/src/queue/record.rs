@@ -273,6 +273,41 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Method and target of a record, of which the end may be missing: what is not there is empty.
+pub(super) fn target(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let (mut method, mut uri): (&[u8], &[u8]) = (b"", b"");
+    match Origin::of(bytes) {
+        Some(Origin::Http) => {
+            let mut rest = &bytes[4..];
+            for field in [&mut method, &mut uri] {
+                (*field, rest) = split_text_cut(rest);
+            }
+        }
+        Some(Origin::FastCgi) => {
+            let mut rest = bytes.get(8..).unwrap_or_default();
+            while !rest.is_empty() && (method.is_empty() || uri.is_empty()) {
+                let (name, tail) = split_text_cut(rest);
+                let (value, tail) = split_text_cut(tail);
+                rest = tail;
+                match name {
+                    b"REQUEST_METHOD" => method = value,
+                    b"REQUEST_URI" => uri = value,
+                    _ => {}
+                }
+            }
+        }
+        None => {}
+    }
+    (method, uri)
+}
+
+/// A text of which the end may be missing.
+fn split_text_cut(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let Some((len, rest)) = split_number(bytes) else { return (b"", b"") };
+    let (text, rest) = rest.split_at(rest.len().min(len as usize));
+    (text, rest.get(1..).unwrap_or_default())
+}
+
 fn split_number(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = bytes.split_at_checked(4)?;
     Some((u32::from_le_bytes(number.try_into().ok()?), rest))

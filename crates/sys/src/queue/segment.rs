@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use super::doing::{PEERS, Peer};
 use super::fifo::Fifo;
 use super::layout::*;
 use super::ring::Ring;
@@ -282,6 +283,18 @@ impl Segment {
     pub(super) fn board_entry(&self, worker: u16) -> &BoardEntry {
         assert!(worker < self.geometry.workers);
         self.at(self.board_at + usize::from(worker) * size_of::<BoardEntry>())
+    }
+
+    /// Whom the descriptors of the worker at this place are connected to.
+    pub(super) fn peers_of(&self, worker: u16) -> Option<&[Peer]> {
+        if worker >= self.geometry.workers * self.geometry.doorbells {
+            return None;
+        }
+        let at = self.geometry.peers_at() + usize::from(worker) * PEERS * size_of::<Peer>();
+        let first: *const Peer = self.at(at);
+        // SAFETY: each worker that has a doorbell has so many of them in the mapping. The address
+        // in one is only touched by raw copies.
+        Some(unsafe { std::slice::from_raw_parts(first, PEERS) })
     }
 
     #[inline]

@@ -1,0 +1,2 @@
+<?php
+// The worker script serves all requests.
