@@ -163,7 +163,7 @@ fn shutdown_functions_of_a_client_that_left_say_nothing() {
     let code = "<?php register_shutdown_function(function () {
             try { sleep(100); } finally { usleep(1000); touch(__DIR__ . '/ended'); } });
         register_shutdown_function(fn() => touch(__DIR__ . '/last'));
-        touch(__DIR__ . '/begun'); sleep(100);";
+        file_put_contents(__DIR__ . '/begun', ''); sleep(100);";
     let mut site = site(&[("wait.php", code)], &[("ini.log_errors", "1")]);
     let slot = submit(&mut site, "/wait.php");
     said(&site, "begun");
@@ -214,7 +214,10 @@ fn a_client_that_leaves_while_it_is_queued_is_not_served() {
     let settings = [("concurrency", "1")];
     let mut site = site(
         &[
-            ("wait.php", "<?php touch(__DIR__ . '/begun'); usleep(300000); echo 'done';"),
+            (
+                "wait.php",
+                "<?php file_put_contents(__DIR__ . '/begun', ''); usleep(300000); echo 'done';",
+            ),
             ("touch.php", "<?php touch(__DIR__ . '/touched');"),
         ],
         &settings,
@@ -240,7 +243,7 @@ fn a_client_that_leaves_after_the_response_ends_nothing() {
 
 #[test]
 fn who_takes_no_notice_is_told_again() {
-    let code = "<?php touch(__DIR__ . '/begun'); $seen = 0;
+    let code = "<?php file_put_contents(__DIR__ . '/begun', ''); $seen = 0;
         while ($seen < 3) { try { sleep(100); } catch (Tokamak\\CancellationError) { $seen++; } }
         file_put_contents(__DIR__ . '/ended', $seen);";
     let mut site = site(&[("wait.php", code)], &[]);
@@ -313,7 +316,7 @@ fn processor_time_is_charged_to_the_request_that_used_it() {
 fn who_computes_while_others_wait_is_named() {
     let compute = "<?php function work() { for ($end = hrtime(true) + 60e9; hrtime(true) < $end;) {
             if (getrusage()['ru_utime.tv_sec'] > 3) { echo 'done'; return; } } } work();";
-    let wait = "<?php touch(__DIR__ . '/begun'); usleep(1000); echo 'small';";
+    let wait = "<?php file_put_contents(__DIR__ . '/begun', ''); usleep(1000); echo 'small';";
     let mut site = site(&[("compute.php", compute), ("small.php", wait)], &[]);
     let small = site.submit(&get("/small.php"));
     let compute = site.submit(&get("/compute.php"));
@@ -369,7 +372,8 @@ fn a_request_may_wait_for_another_to_resume_it() {
     let mut site = site_that_shares(&[
         (
             "suspend.php",
-            "<?php Waiting::$fiber = Fiber::getCurrent(); usleep(1000); touch(__DIR__ . '/begun');
+            "<?php Waiting::$fiber = Fiber::getCurrent(); usleep(1000);
+             file_put_contents(__DIR__ . '/begun', '');
              $got = Fiber::suspend(); usleep(1000); echo $_GET['n'], ' got ', $got;",
         ),
         (
@@ -390,7 +394,8 @@ fn a_request_may_wait_for_another_to_resume_it() {
 }
 
 /// It is known to others, so somebody may resume it.
-const KNOWN: &str = "<?php Waiting::$fiber = Fiber::getCurrent(); touch(__DIR__ . '/begun');
+const KNOWN: &str =
+    "<?php Waiting::$fiber = Fiber::getCurrent(); file_put_contents(__DIR__ . '/begun', '');
     try { Fiber::suspend(); } finally { usleep(1000); touch(__DIR__ . '/ended'); }";
 
 #[test]
@@ -420,7 +425,8 @@ fn requests_that_nothing_can_resume_do_not_keep_their_worker() {
         ("Tokamak\\await(new Tokamak\\Deferred);", (500, "")),
         (
             "Tokamak\\async(function () {
-                 try { Tokamak\\await(new Tokamak\\Deferred); } finally { usleep(1000); echo 'x'; } });",
+                 try { Tokamak\\await(new Tokamak\\Deferred); }
+                 finally { usleep(1000); echo 'x'; } });",
             (200, "x"),
         ),
         (

@@ -106,7 +106,10 @@ const EVERYWHERE: &[(&str, &str, &str)] = &[
     ),
 ];
 
-const USE: &str = "<?php use function Tokamak\\{async, await, all, race};\n";
+/// `$until($n)`: waits until so many have called `$begun()`; so nothing here bets on time.
+const USE: &str = "<?php use function Tokamak\\{async, await, all, race}; $count = 0; \
+     $begun = function () use (&$count) { $count++; }; \
+     $until = function ($n) use (&$count) { while ($count < $n) usleep(100); };\n";
 
 fn scripts(cases: &[(&str, &str, &str)]) -> Vec<(String, String)> {
     let file = |(i, (_, code, _)): (usize, &(&str, &str, &str))| {
@@ -147,7 +150,8 @@ fn an_exception_that_nobody_awaits_is_in_the_log_in_every_mode() {
         "{USE} function fail($what) {{ return fn() => throw new LogicException($what); }}
          final class Kept {{ static $kept; }}
          Kept::$kept = async(fail('kept')); async(fail('dropped'));
-         try {{ (function () {{ $c = async(fail('thrown away')); usleep(10); throw new Exception; }})(); }}
+         try {{ (function () {{
+             $c = async(fail('thrown away')); usleep(10); throw new Exception; }})(); }}
          catch (Exception) {{}}
          try {{ await(async(fail('awaited'))); }} catch (LogicException) {{ echo 'fine'; }}"
     );
@@ -197,15 +201,16 @@ const ASYNC: &[(&str, &str, &str)] = &[
     ),
     (
         "who waits is cancelled, and cleans up",
-        "$c = async(function () { try { sleep(3600); } finally { usleep(10); echo 'cleaned '; } });
-         usleep(1000); $c->cancel();
+        "$c = async(function () use ($begun) {
+             try { $begun(); sleep(3600); } finally { usleep(10); echo 'cleaned '; } });
+         $until(1); $c->cancel();
          try { await($c); } catch (Tokamak\\CancellationError $e) { echo $e->getMessage(); }
          echo $c->isCancelled() ? ' yes' : ' no';",
         "cleaned the coroutine is cancelled yes",
     ),
     (
         "with a reason",
-        "$c = async(fn() => await(async(fn() => sleep(3600)))); usleep(1000);
+        "$c = async(fn() => await(async(fn() => [$begun(), sleep(3600)]))); $until(1);
          $c->cancel(new Tokamak\\CancellationError('enough'));
          try { await($c); } catch (Tokamak\\CancellationError $e) { echo $e->getMessage(); }
          exit;",
@@ -213,8 +218,8 @@ const ASYNC: &[(&str, &str, &str)] = &[
     ),
     (
         "the loser of a race",
-        "$lost = 'not '; echo race([function () { usleep(1000); return 'won '; },
-             function () use (&$lost) { try { sleep(3600); }
+        "$lost = 'not '; echo race([function () use ($until) { $until(1); return 'won '; },
+             function () use (&$lost, $begun) { try { $begun(); sleep(3600); }
                  catch (Tokamak\\CancellationError) { $lost = ''; } }]);
          usleep(1000); echo $lost, 'cancelled';",
         "won cancelled",
@@ -222,27 +227,29 @@ const ASYNC: &[(&str, &str, &str)] = &[
     (
         "all() throws when its losers have cleaned up",
         "$seen = '';
-         $lose = function () use (&$seen) {
-             try { sleep(3600); } finally { usleep(3000); $seen .= 'cleaned '; } };
-         try { all([$lose, $lose, function () { usleep(10); throw new LogicException('x'); }]); }
+         $lose = function () use (&$seen, $begun) {
+             try { $begun(); sleep(3600); } finally { usleep(3000); $seen .= 'cleaned '; } };
+         $fail = function () use ($until) { $until(2); throw new LogicException('x'); };
+         try { all([$lose, $lose, $fail]); }
          catch (LogicException $e) { echo $seen, $e->getMessage(); }",
         "cleaned cleaned x",
     ),
     (
         "race() returns when its losers have cleaned up",
         "$seen = '';
-         $lose = function () use (&$seen) {
-             try { race([fn() => sleep(3600), function () use (&$seen) {
-                 try { sleep(3600); } finally { usleep(3000); $seen .= 'inner '; } }]); }
+         $lose = function () use (&$seen, $begun) {
+             try { race([fn() => sleep(3600), function () use (&$seen, $begun) {
+                 try { $begun(); sleep(3600); } finally { usleep(3000); $seen .= 'inner '; } }]); }
              finally { usleep(3000); $seen .= 'outer '; } };
-         $won = race([$lose, function () { usleep(10); return 'won'; }]); echo $seen, $won;",
+         $won = race([$lose, function () use ($until) { $until(1); return 'won'; }]);
+         echo $seen, $won;",
         "inner outer won",
     ),
     (
         "a limit of several is over when they have cleaned up",
         "$seen = '';
          try { all([function () use (&$seen) {
-             try { sleep(3600); } finally { usleep(3000); $seen .= 'cleaned '; } }], 0.005); }
+             try { sleep(3600); } finally { usleep(3000); $seen .= 'cleaned '; } }], 0.5); }
          catch (Tokamak\\TimeoutException $e) { echo $seen, 'late'; }",
         "cleaned late",
     ),
@@ -306,9 +313,10 @@ const ASYNC: &[(&str, &str, &str)] = &[
     ),
     (
         "a coroutine may be resumed by who has its Fiber",
-        "$c = async(function () use (&$f) { $f = Fiber::getCurrent(); usleep(10);
+        "$f = null; $c = async(function () use (&$f) { usleep(10); $f = Fiber::getCurrent();
              return Fiber::suspend('s') . 'v'; });
-         usleep(5000); $f->resume('r'); unset($f); echo await($c);",
+         while (!$f?->isSuspended()) usleep(100);
+         $f->resume('r'); unset($f); echo await($c);",
         "rv",
     ),
     (
@@ -327,8 +335,9 @@ const ASYNC: &[(&str, &str, &str)] = &[
     (
         "an uncaught exception takes all with it",
         "set_exception_handler(fn($e) => print($e->getMessage()));
-         async(function () { try { sleep(3600); } finally { echo ', cleaned'; } });
-         usleep(1000); throw new LogicException('mine');",
+         async(function () use ($begun) {
+             try { $begun(); sleep(3600); } finally { echo ', cleaned'; } });
+         $until(1); throw new LogicException('mine');",
         "mine, cleaned",
     ),
     (
@@ -351,8 +360,9 @@ const ASYNC: &[(&str, &str, &str)] = &[
     ),
     (
         "exit cancels the other coroutines",
-        "async(function () { try { sleep(3600); } finally { usleep(1000); echo ' cleaned'; } });
-         usleep(1000); try { exit('bye'); } finally { echo ' never'; }",
+        "async(function () use ($begun) {
+             try { $begun(); sleep(3600); } finally { usleep(1000); echo ' cleaned'; } });
+         $until(1); try { exit('bye'); } finally { echo ' never'; }",
         "bye cleaned",
     ),
     (
