@@ -465,9 +465,14 @@ static uint32_t draw(void)
     return fibers.seed;
 }
 
+/* How many that others have woken meanwhile go on before the reactor is looked at. A tenth of it,
+ * and coroutines that were begun together would see timers end in between; ten times more would
+ * keep those who wait for events waiting for tens of milliseconds. */
+enum { MOST_WOKEN = 1000 };
+
 void fibers_go_on(void)
 {
-    for (size_t left = reactor_over(); left > 0 && reactor_over() > 0; left--) {
+    for (size_t left = reactor_over() + MOST_WOKEN; left > 0 && reactor_over() > 0; left--) {
         reactor_wait *wait = reactor_take(fibers.seed ? draw() % 64 : 0);
 
         if (wait->go_on) {

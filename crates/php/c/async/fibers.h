@@ -30,8 +30,8 @@ bool fibers_can_start(void);
 void fibers_start(const shim_request *request);
 /* For tests: a request that could go on lets others go first. */
 bool fibers_take_turns(void);
-/* Goes on with those whose wait is over by now. What they end of others' waits comes next time: two
- * that wake each other must not keep the rest waiting. */
+/* Goes on with those whose wait is over, and with so many that these wake: two that wake each other
+ * must not keep the rest waiting. */
 void fibers_go_on(void);
 /* Requests under way. */
 size_t fibers_count(void);
