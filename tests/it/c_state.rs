@@ -64,7 +64,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("own_memory.c", "learned"),
     ("own_settings.c", "functions real_##set"),
     ("own_state.c", "put_environment real_##function xml_errors"),
-    ("parts.c", "part_slot"),
+    ("parts.c", "part_slot parts_have_breaks"),
     ("paths.c", "in_image learned lifetime paths"),
     ("patterns.c", "in_image noted"),
     ("peers.c", "peers"),

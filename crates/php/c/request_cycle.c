@@ -216,6 +216,10 @@ bool request_end(void)
     zend_unset_timeout();
     warm_up_look_at_session();
     whole &= run_outside(session_end);
+    if (serving->context) {
+        /* A handler of sessions, or of output, has set values again. */
+        whole &= run_outside(context_forget);
+    }
     sapi_leave_copy();
     php_output_deactivate();
     serving->memory = zend_memory_usage(1);

@@ -277,7 +277,10 @@ void sapi_take_request(const shim_request *request)
 /* The memory of the request is the caller's again. */
 void sapi_forget_request(void)
 {
-    serving->request = NULL;
+    if (!serving->own) {
+        /* In async mode it lasts until nothing of the request runs any more: it may wait still. */
+        serving->request = NULL;
+    }
     SG(server_context) = NULL;
     SG(request_info).request_method = NULL;
     SG(request_info).query_string = NULL;

@@ -189,9 +189,17 @@ fn reset_name(reset: Reset) -> &'static str {
     }
 }
 
-/// What a service manager, or a web server that started this one, said to the server alone.
-const PRIVATE: &[&str] =
-    &["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FCGI_WEB_SERVER_ADDRS"];
+/// What a service manager, or a web server that started this one, said to the server alone, and
+/// secrets by which its own options may be set.
+const PRIVATE: &[&str] = &[
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "NOTIFY_SOCKET",
+    "FCGI_WEB_SERVER_ADDRS",
+    "TOKAMAK_ADMIN_TOKEN",
+    "TOKAMAK_CACHE_REDIS_PASSWORD",
+];
 
 /// The environment of a site's or an application's processes: the server's own, if they inherit it,
 /// then `given`.
@@ -405,9 +413,16 @@ pub(crate) mod tests {
     #[test]
     fn the_environment_is_the_servers_without_the_managers_words_or_the_sites_alone() {
         let own = || {
-            [("PATH", "/bin"), ("APP", "old"), ("NOTIFY_SOCKET", "/run/x"), ("LISTEN_FDS", "1")]
-                .map(|(name, value)| (OsString::from(name), OsString::from(value)))
-                .into_iter()
+            [
+                ("PATH", "/bin"),
+                ("APP", "old"),
+                ("NOTIFY_SOCKET", "/run/x"),
+                ("LISTEN_FDS", "1"),
+                ("TOKAMAK_ADMIN_TOKEN", "secret"),
+                ("TOKAMAK_CACHE_REDIS_PASSWORD", "secret"),
+            ]
+            .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+            .into_iter()
         };
         let pair = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
         let given = BTreeMap::from([("APP".to_owned(), "x".to_owned())]);

@@ -75,9 +75,15 @@ impl Wish {
         }
         let pairs = pairs(query).ok_or(Wrong::Query("the query has control characters"))?;
         let (line, json) = change(&pairs).map_err(Wrong::Query)?;
+        if line.len() > MOST_COMMAND {
+            return Err(Wrong::Query("the query is too long"));
+        }
         Ok(Wish::Command { line, right: Right::Change, json })
     }
 }
+
+/// Bytes of a command: a message to the supervisor takes twice as much.
+const MOST_COMMAND: usize = 2048;
 
 type Pairs = [(String, String)];
 type Change = Result<(String, bool), &'static str>;
@@ -85,7 +91,10 @@ type Change = Result<(String, bool), &'static str>;
 fn reload(pairs: &Pairs) -> Change {
     match pairs {
         [] => Ok(("reload".into(), false)),
-        [(key, site)] if key == "site" => Ok((format!("reload\t{site}"), false)),
+        // A blank name would be no name for the supervisor, which then reloads everything.
+        [(key, site)] if key == "site" && !site.trim().is_empty() => {
+            Ok((format!("reload\t{site}"), false))
+        }
         _ => Err("/reload takes `site` or nothing"),
     }
 }
@@ -167,6 +176,9 @@ mod tests {
             "/reload?all",
             "/reload?site=a%09b",
             "/reload?site=%FF",
+            "/reload?site=",
+            "/reload?site=%20",
+            &format!("/purge?prefix={}", "x".repeat(MOST_COMMAND)),
             "/purge",
             "/purge?all&tag=a",
             "/purge?url=",

@@ -14,8 +14,10 @@
 
 #include "async/async.h"
 #include "async/cancellation.h"
+#include "async/context.h"
 #include "async/coroutines.h"
 #include "async/fibers.h"
+#include "async/fibers_parking.h"
 #include "async/peers.h"
 #include "async/reactor.h"
 #include "request_cycle.h"
@@ -80,6 +82,8 @@ static bool serve(const shim_request *request)
             zend_observer_fcall_end_all();
         }
         COMPAT_END_OUT_OF_MEMORY();
+        /* Else its coroutines could not come to their end. */
+        fibers_forget_jump();
         zend_try {
             coroutines_end(true);
         } zend_end_try();
@@ -90,6 +94,7 @@ static bool serve(const shim_request *request)
         /* Functions registered since the response was complete. */
         whole &= request_run_shutdown_functions();
         coroutines_end(false);
+        context_forget();
     } zend_catch {
         whole = false;
     } zend_end_try();

@@ -23,6 +23,7 @@
 typedef enum { NOT_CANCELLED, CLIENT_LEFT, TOOK_TOO_LONG, NOBODY_RESUMES } cancellation_cause;
 
 static const char *const messages[] = {
+    [NOT_CANCELLED] = "A coroutine of the request has called exit()",
     [CLIENT_LEFT] = "The client has left",
     [TOOK_TOO_LONG] = "The request took longer than pool.request_timeout",
     [NOBODY_RESUMES] = "The worker ends, and nothing is left that could resume the request"};

@@ -11,12 +11,15 @@
 #include "async/reactor.h"
 #include "state.h"
 
+/* How often destructors of values may set new ones. */
+enum { MOST_ROUNDS = 8 };
+
 void context_forget(void)
 {
-    HashTable *values = serving->context;
+    for (int round = 0; serving->context && round < MOST_ROUNDS; round++) {
+        HashTable *values = serving->context;
 
-    serving->context = NULL;
-    if (values) {
+        serving->context = NULL;
         zend_array_destroy(values);
     }
 }

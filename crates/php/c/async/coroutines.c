@@ -12,6 +12,7 @@
 #include "async/cancellation.h"
 #include "async/child_fibers.h"
 #include "async/fibers.h"
+#include "async/fibers_parking.h"
 #include "async/own_connections.h"
 #include "async/parts.h"
 #include "sapi.h"
@@ -144,6 +145,7 @@ static bool call(coroutine *c)
         zend_call_function(&fci, &c->fcc);
     } zend_catch {
         whole = false;
+        fibers_forget_jump();
     } zend_end_try();
     EG(current_execute_data) = frame;
     if (COMPAT_OUT_OF_MEMORY()) {
@@ -247,7 +249,8 @@ void coroutines_begin(zval *made, zend_fcall_info *fci, zend_fcall_info_cache *f
             ZVAL_COPY(&c->arguments[c->argument_count], &fci->params[c->argument_count]);
         }
     }
-    if (!fibers_in_request()) {
+    if (!fibers_in_request() || serving->is_held) {
+        /* At the end of a request nothing else of it runs: a destructor's coroutine neither. */
         if (!call(c)) {
             zend_bailout();
         }

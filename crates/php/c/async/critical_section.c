@@ -20,14 +20,18 @@ static void note_interrupt(zend_execute_data *frame)
     critical_section.was_interrupted = true;
 }
 
-void critical_section_begin(void)
+void critical_section_lift_limit(void)
 {
     zend_set_memory_limit(SIZE_MAX);
+}
+
+void critical_section_begin(void)
+{
+    critical_section_lift_limit();
     critical_section.interrupt = zend_interrupt_function;
     zend_interrupt_function = note_interrupt;
     critical_section.is_on = true;
-    critical_section.was_interrupted = zend_atomic_bool_load(&EG(vm_interrupt));
-    zend_atomic_bool_store(&EG(vm_interrupt), false);
+    critical_section.was_interrupted = zend_atomic_bool_exchange(&EG(vm_interrupt), false);
 }
 
 static size_t memory_limit(void)

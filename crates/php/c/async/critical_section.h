@@ -5,6 +5,8 @@
 #include "state.h"
 
 void critical_section_begin(void);
+/* Within it, after a setting was put back that may have set the limit anew. */
+void critical_section_lift_limit(void);
 void critical_section_end(void);
 /* Also asked in signal handlers. */
 bool critical_section_is_on(void);

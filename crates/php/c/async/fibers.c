@@ -56,6 +56,7 @@ static struct {
     zend_fiber_context *suspended; /* the Fiber that ran before, if it has suspended itself */
     request_state *of_script;
     part script; /* of which Fibers are that belong to no request any more */
+    part *broken; /* that is resumed by an exception now */
     request_fiber *starting;
     uint32_t seed;
     bool is_watching; /* PHP tells of contexts */
@@ -362,18 +363,63 @@ static void throw_abandoned(const request_state *request)
                            "nobody has the Fiber of its handler or coroutine, and can resume it");
 }
 
+/* A part that is told to end while it is suspended waits for nothing that could be broken off, so
+ * it is resumed by what it is told. */
+static void throw_reason(const request_state *request)
+{
+    zend_object *reason;
+
+    parts_take_break(fibers.broken, &reason);
+    if (reason && !zend_is_unwind_exit(reason)) {
+        zend_throw_exception_internal(reason);
+        return;
+    }
+    if (reason) {
+        OBJ_RELEASE(reason); /* Fiber::throw() takes no exit */
+    }
+    fibers.handlers->throw_cancelled(request);
+}
+
+static part *first_to_be_thrown_into(void)
+{
+    for (const request_state *r = oldest_request; r; r = r->newer) {
+        for (part *p = r->handler; p; p = p->next) {
+            if (p->breaks_next && is_suspended(p)) {
+                return p;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void mind_one_suspended(zend_fiber *fiber)
+{
+    request_fiber *f = tag(&fiber->context);
+
+    if (!f) {
+        return; /* its request has ended: nobody waits for it */
+    }
+    f->state.frames = fiber->execute_data;
+    if (GC_REFCOUNT(&fiber->std) == 1) {
+        throw_into(fiber, throw_abandoned);
+    }
+}
+
 /* After whatever ran has come back to the loop. */
 static void mind_suspended(void)
 {
-    zend_fiber_context *suspended;
-
-    while ((suspended = fibers.suspended)) {
-        zend_fiber *fiber = zend_fiber_from_context(suspended);
+    while (fibers.suspended || parts_have_breaks) {
+        zend_fiber_context *suspended = fibers.suspended;
 
         fibers.suspended = NULL;
-        tag(suspended)->state.frames = fiber->execute_data;
-        if (GC_REFCOUNT(&fiber->std) == 1) {
-            throw_into(fiber, throw_abandoned);
+        if (suspended) {
+            mind_one_suspended(zend_fiber_from_context(suspended));
+            /* It may have been told to end before it suspended itself. */
+            parts_have_breaks = true;
+        } else if ((fibers.broken = first_to_be_thrown_into())) {
+            throw_into(zend_fiber_from_context(fibers.broken->root), throw_reason);
+        } else {
+            parts_have_breaks = false;
         }
     }
 }
@@ -575,26 +621,10 @@ bool fibers_is_outermost(void)
     return !fiber || (fibers_in_request() && fiber->caller == EG(main_fiber_context));
 }
 
-static part *first_to_be_thrown_into(const request_state *request)
-{
-    part *p = request->handler;
-
-    while (p && !(p->breaks_next && is_suspended(p))) {
-        p = p->next;
-    }
-    return p;
-}
-
 void fibers_cancel(request_state *request, uint64_t now)
 {
-    part *p;
-
     parts_cancel_all(request, now);
-    while (serving == fibers.of_script && (p = first_to_be_thrown_into(request))) {
-        zend_object *reason;
-
-        parts_take_break(p, &reason);
-        throw_into(zend_fiber_from_context(p->root), fibers.handlers->throw_cancelled);
+    if (serving == fibers.of_script) {
         mind_suspended();
     }
 }

@@ -54,6 +54,7 @@ static void leave_settings(own_state *state)
     const session_handler of_script = session_keep_handler();
 
     state->settings = reset_take_settings();
+    critical_section_lift_limit();
     session_put_handler(of_script);
     /* A setting of time limits has set the timer, which is the request's. */
     serving->seconds_left = seconds;
@@ -67,6 +68,7 @@ static void enter_settings(own_state *state)
         const session_handler of_script = session_keep_handler();
 
         reset_give_settings(state->settings);
+        critical_section_lift_limit();
         session_put_handler(of_script);
         state->settings = NULL;
     }
@@ -467,20 +469,33 @@ bool own_state_end(own_state *state)
     return whole;
 }
 
+/* The script's error handler is code of PHP: it must not run while state is exchanged, and PHP asks
+ * it whatever error_reporting says. What it is called for. */
+static int hush_error_handler(void)
+{
+    const int level = EG(user_error_handler_error_reporting);
+
+    EG(user_error_handler_error_reporting) = 0;
+    return level;
+}
+
 void own_state_leave(own_state *state)
 {
     /* The engine keeps error_reporting for each context, so putting the setting back must not
      * change it for the request that runs next. Meanwhile nothing is reported: half of the state
      * is of one request and half of another. */
     const int level = EG(error_reporting);
+    int of_handler;
 
     critical_section_begin();
     EG(error_reporting) = 0;
     state->unnamed = superglobals_unnamed();
     own_memory_leave(state->memory);
+    of_handler = hush_error_handler();
     for (size_t i = 0; i < REST; i++) {
         rest[i].leave(state);
     }
+    EG(user_error_handler_error_reporting) = of_handler;
     php_clear_stat_cache(0, NULL, 0); /* what this request has seen of a file, no other has */
     EG(error_reporting) = level;
     critical_section_end();
@@ -493,14 +508,17 @@ void own_state_leave(own_state *state)
 void own_state_enter(own_state *state)
 {
     const int level = EG(error_reporting);
+    int of_handler;
 
     critical_section_begin();
     EG(error_reporting) = 0;
+    of_handler = hush_error_handler();
     for (size_t i = REST; i-- > 0;) {
         if (rest[i].enter) {
             rest[i].enter(state);
         }
     }
+    EG(user_error_handler_error_reporting) = of_handler;
     own_memory_enter(state->memory);
     superglobals_catch_up(state->unnamed);
     EG(error_reporting) = level;

@@ -14,6 +14,7 @@
 #include "async/parts.h"
 #include "async/shown.h"
 
+bool parts_have_breaks;
 static int part_slot; /* of contexts */
 
 /* ---- which part a context is of ---- */
@@ -225,7 +226,7 @@ void parts_break(part *p, zend_object *reason)
         }
     }
     forget_reason(p);
-    p->breaks_next = true;
+    p->breaks_next = parts_have_breaks = true;
     p->reason = reason;
 }
 

@@ -65,6 +65,8 @@ bool parts_break_off(part *p, zend_object *reason);
 /* Whether the part's next wait is to be broken off, and then by what; it is not any more. */
 bool parts_take_break(part *p, zend_object **reason);
 
+/* A part that waited for nothing was told to end: it may be suspended. */
+extern bool parts_have_breaks;
 /* Breaks off what it waits for, or else its next wait. Takes the reference to the exception; NULL:
  * the one of its request. */
 void parts_break(part *p, zend_object *reason);

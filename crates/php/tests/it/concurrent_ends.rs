@@ -136,7 +136,7 @@ fn what_cleans_up_is_broken_off_once() {
                  try {{ touch(__DIR__ . \"/begun-$name\"); sleep($seconds); }}
                  finally {{
                      // Longer than the others need to come to their end.
-                     for ($i = 0; $i < 20; $i++) usleep(20000);
+                     for ($i = 0; $i < 20; $i++) usleep(5000);
                      touch(__DIR__ . \"/ended-$name\");
                  }}
              }};

@@ -15,6 +15,7 @@ mod fibers;
 mod harness;
 mod in_use;
 mod jumps;
+mod late_ends;
 mod life;
 mod memory;
 mod observers;

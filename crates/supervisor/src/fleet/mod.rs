@@ -189,7 +189,9 @@ impl Fleet {
     pub fn begin_stop(&mut self, outside: &mut dyn Outside) {
         self.stopping = true;
         outside.notify(Notice::Stopping, "stopping");
-        if let Some(reload) = self.reload.take() {
+        if let Some(mut reload) = self.reload.take() {
+            let again = reload.take_next().unwrap_or_default();
+            reload.clients.extend(again);
             finish_reload(outside, reload, "error the server is stopping\n");
         }
         // Waiting connections are refused from now on, once the fronts have closed their copies.

@@ -1,7 +1,7 @@
 //! The requests that a pool's workers of async mode have under way: which of them are slow, and
 //! which a worker has lost when it dies.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -20,7 +20,15 @@ const NAMED: usize = 10;
 
 /// What the slow log has of requests already, by slot and time of the claim.
 #[derive(Debug, Default)]
-pub struct Told(HashMap<(u32, u64), ToldRequest>);
+pub struct Told {
+    requests: HashMap<(u32, u64), ToldRequest>,
+    /// When all requests were looked at.
+    looked_at: u64,
+}
+
+/// Nanoseconds between two looks at all requests, of which there may be thousands: a pool minds its
+/// own with each message that comes.
+const BETWEEN_LOOKS: u64 = 100_000_000;
 
 #[derive(Debug, Default)]
 struct ToldRequest {
@@ -40,8 +48,8 @@ enum Finding {
 impl Told {
     /// Forgets requests that are over.
     fn keep(&mut self, requests: &[InFlight]) {
-        let is_there = |key: &(u32, u64)| requests.iter().any(|one| key_of(one) == *key);
-        self.0.retain(|key, _| is_there(key));
+        let there: HashSet<_> = requests.iter().map(key_of).collect();
+        self.requests.retain(|key, _| there.contains(key));
     }
 
     /// What is new of a request.
@@ -50,8 +58,8 @@ impl Told {
             return None;
         }
         let running = since(request.since, now);
-        let is_new = !self.0.contains_key(&key_of(request));
-        let told = self.0.entry(key_of(request)).or_default();
+        let is_new = !self.requests.contains_key(&key_of(request));
+        let told = self.requests.entry(key_of(request)).or_default();
         let blocks = request.state == State::Running && running > limit;
         if blocks && told.running_since != request.since {
             told.running_since = request.since;
@@ -80,9 +88,13 @@ impl Pool {
     /// in which it holds the others.
     pub(super) fn mind_slow(&mut self, now: u64) {
         let limit = self.site.pool.slow;
-        if self.site.mode != Mode::Async || limit.is_zero() {
+        if self.site.mode != Mode::Async
+            || limit.is_zero()
+            || now < self.told.looked_at + BETWEEN_LOOKS
+        {
             return;
         }
+        self.told.looked_at = now;
         let requests: Vec<InFlight> = self.segment.in_flight(now).collect();
         self.told.keep(&requests);
         for request in &requests {

@@ -1,0 +1,140 @@
+//! Async mode: what of a request goes on when its response, its handler or its coroutine has ended.
+
+use tokamak_sys::control::Status;
+
+use crate::concurrent::site;
+use crate::harness::*;
+
+const SMALL: &str = "<?php usleep(1000); echo 'small';";
+
+#[test]
+fn a_coroutine_of_a_shutdown_function_waits_while_other_clients_leave() {
+    let late = "<?php register_shutdown_function(function () {
+            Tokamak\\async(function () {
+                touch(__DIR__ . '/begun');
+                while (!file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); }
+                file_put_contents(__DIR__ . '/ended', $_GET['n'] . Tokamak\\Context::id());
+            });
+        });
+        echo Tokamak\\Context::id();";
+    let sleep = "<?php touch(__DIR__ . '/sleeps'); sleep(100);";
+    let files = [("late.php", late), ("sleep.php", sleep), ("small.php", SMALL)];
+    let mut site = site(&files, &[]);
+    let id = site.get("/late.php?n=7").text();
+    said(&site, "begun");
+    let (sleeps, _) = site.submit(&get("/sleep.php"));
+    said(&site, "sleeps");
+    site.producer.abort(sleeps);
+    until("the other client has left", || site.producer.has_ended(sleeps));
+    assert_eq!(site.get("/small.php").text(), "small", "{}", site.log());
+    std::fs::write(site.file("go"), "").unwrap();
+    until("the coroutine has ended", || said(&site, "ended") == format!("7{id}"));
+    assert_eq!(site.get("/small.php").text(), "small", "{}", site.log());
+    assert_eq!(site.log(), "");
+}
+
+#[test]
+fn a_coroutine_that_has_suspended_itself_ends_with_its_request() {
+    let code = "<?php
+        $f = null;
+        $c = Tokamak\\async(function () use (&$f) {
+            $f = Fiber::getCurrent();
+            try { Fiber::suspend(); }
+            catch (Tokamak\\CancellationError $e) {
+                file_put_contents(__DIR__ . '/told', $e->getMessage());
+            }
+        });
+        while (!$f?->isSuspended()) { usleep(100); }
+        throw new LogicException('mine');";
+    let mut site = site(&[("suspend.php", code), ("small.php", SMALL)], &[]);
+    let response = site.get("/suspend.php");
+    assert_eq!(response.status, 500, "{}", site.log());
+    assert_eq!(said(&site, "told"), "the coroutine is cancelled");
+    assert_eq!(site.get("/small.php").text(), "small", "{}", site.log());
+}
+
+#[test]
+fn a_coroutine_that_is_told_to_end_before_it_suspends_itself_ends() {
+    let suspend = "<?php
+        $c = Tokamak\\async(function () use (&$c, &$f) {
+            $f = Fiber::getCurrent();
+            $c->cancel();
+            Fiber::suspend();
+            echo 'never';
+        });
+        try { Tokamak\\await($c); } catch (Tokamak\\CancellationError $e) { echo $e->getMessage(); }";
+    let mut site = site(&[("suspend.php", suspend)], &[]);
+    assert_eq!(site.get("/suspend.php").text(), "the coroutine is cancelled", "{}", site.log());
+}
+
+#[test]
+fn a_fatal_error_of_an_autoloader_ends_coroutines() {
+    let code = "<?php
+        Tokamak\\async(function () {
+            try { touch(__DIR__ . '/begun'); sleep(100); }
+            finally { usleep(1000); touch(__DIR__ . '/cleaned'); }
+        });
+        while (!file_exists(__DIR__ . '/begun')) { usleep(100); clearstatcache(); }
+        spl_autoload_register(fn($class) => eval(\"class $class { function f(); }\"));
+        new Wrong;";
+    let wait = "<?php touch(__DIR__ . '/waits');
+        while (!file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); }
+        echo 'over';";
+    let settings = [("ini.display_errors", "0"), ("ini.log_errors", "1")];
+    let mut site = site(&[("wrong.php", code), ("wait.php", wait)], &settings);
+    let wait = site.submit(&get("/wait.php"));
+    said(&site, "waits");
+    assert_eq!(site.get("/wrong.php").status, 500, "{}", site.log());
+    said(&site, "cleaned");
+    std::fs::write(site.file("go"), "").unwrap();
+    assert_eq!(site.collect(wait, b"", |_| false).text(), "over", "{}", site.log());
+    assert_eq!(site.hear_exit(), Status::Code(0), "{}", site.log());
+}
+
+#[test]
+fn values_that_a_session_handler_sets_at_the_end_are_gone() {
+    let worker = "<?php
+        final class Handler extends SessionHandler {
+            public function write($id, $data): bool {
+                Tokamak\\Context::set('left', new class {
+                    public function __destruct() { file_put_contents(__DIR__ . '/gone', 'x'); }
+                });
+                return true;
+            }
+        }
+        while (tokamak_handle_request(function () {
+            echo get_debug_type(Tokamak\\Context::get('left'));
+            if (isset($_GET['begin'])) {
+                session_set_save_handler(new Handler);
+                session_start();
+                $_SESSION['a'] = 'b';
+            }
+        })) {}";
+    for concurrency in ["1", "32"] {
+        let settings = [("script", "%root%/values.php"), ("concurrency", concurrency)];
+        let mut site = site(&[("values.php", worker)], &settings);
+        assert_eq!(site.get("/a?begin=1").text(), "null", "{}", site.log());
+        said(&site, "gone");
+        assert_eq!(site.get("/a").text(), "null", "{}", site.log());
+    }
+}
+
+#[test]
+fn a_coroutine_that_a_destructor_begins_at_the_end_runs_at_once() {
+    let code = "<?php
+        $GLOBALS['_SESSION'] = [];
+        $_SESSION['last'] = new class {
+            public function __destruct() {
+                Tokamak\\async(fn() => file_put_contents(__DIR__ . '/ran', 'x'));
+            }
+        };
+        echo 'begun';";
+    let mut site = site(&[("last.php", code), ("small.php", SMALL)], &[]);
+    for _ in 0..3 {
+        assert_eq!(site.get("/last.php").text(), "begun", "{}", site.log());
+        said(&site, "ran");
+        std::fs::remove_file(site.file("ran")).unwrap();
+        assert_eq!(site.get("/small.php").text(), "small", "{}", site.log());
+    }
+    assert_eq!(site.log(), "");
+}
