@@ -67,8 +67,9 @@ mod octane;
 mod operate;
 /// What `make install` puts in place works from there.
 mod packaging;
-/// Pages of one's own, from processes that keep their users in memory.
+/// Persistent connections of PHP, of which each request of async mode has its own.
 mod persistent_connections;
+/// Pages of one's own, from processes that keep their users in memory.
 mod personalised;
 /// What PHP scripts see and do, one script per behaviour, under classic mode, worker mode and
 /// php-fpm.
