@@ -59,7 +59,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("long_turns.c", "turns"),
     ("mappings.c", "is_child watcher"),
     ("outdated.c", "file_count files reason"),
-    ("own_connections.c", "spare"),
+    ("own_connections.c", "all in_place left spare"),
     ("own_loops.c", "is_exchanging loops"),
     ("own_memory.c", "learned"),
     ("own_settings.c", "functions real_##set"),

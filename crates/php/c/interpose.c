@@ -1,4 +1,4 @@
-/* Every function of libc that this program stands in front of, in one table.
+/* Every function of libc that this program stands in front of, and one of libphp, in one table.
  *
  * The dynamic linker resolves the references of libphp and of all extensions to the definitions of
  * the program, because build.rs exports the names of this table. A row tells the parts of the shim
@@ -39,6 +39,7 @@
 #include "async/fibers.h"
 #include "async/in_use.h"
 #include "async/kinds.h"
+#include "async/own_connections.h"
 #include "async/peers.h"
 #include "async/waiting.h"
 #include "classic.h"
@@ -194,6 +195,10 @@ INTERPOSE(void, closefrom, (int first),
           note_closed_from(first), LIBC(closefrom)(first))
 INTERPOSE(void, closelog, (void),
           descriptors_note_unseen_closing(), LIBC(closelog)())
+
+/* ---- streams of PHP: libphp's own calls come through here, too ---- */
+INTERPOSE(int, _php_stream_free, (php_stream *stream, int options),
+          own_connections_note_freed(stream, options), LIBC(_php_stream_free)(stream, options))
 
 /* ---- semaphores and messages ---- */
 INTERPOSE(int, semop, (int set, struct sembuf *operations, size_t count),

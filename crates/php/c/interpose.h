@@ -1,10 +1,10 @@
-/* libc's own functions, past those of interpose.c. */
+/* The functions of libc and libphp themselves, past those of interpose.c. */
 #ifndef TOKAMAK_INTERPOSE_H
 #define TOKAMAK_INTERPOSE_H
 
 #include <dlfcn.h>
 
-/* libc's function of this name. It is looked up at the first call and not in a constructor: the
+/* The library's function of this name. It is looked up at the first call and not in a constructor:
  * constructors of other libraries may call before ours would run. */
 #define LIBC(name)                                          \
     ({                                                      \

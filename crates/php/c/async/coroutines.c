@@ -185,18 +185,16 @@ static void free_call(coroutine *c)
 /* Two coroutines that open a persistent connection are two who use one, as two requests are. */
 static bool call_with_connections(coroutine *c)
 {
-    part *running = c->promise.made_in;
+    own_connections *own = own_connections_make();
     bool whole;
 
-    running->connections = own_connections_make();
-    if (!running->connections) {
+    if (!own) {
         return call(c);
     }
-    own_connections_exchange(running->connections);
+    own_connections_enter(own);
     whole = call(c);
-    own_connections_exchange(running->connections);
-    own_connections_free(running->connections);
-    running->connections = NULL;
+    own_connections_leave();
+    own_connections_free(own);
     return whole;
 }
 

@@ -33,6 +33,7 @@
 #include "async/fibers_parking.h"
 #include "async/kinds.h"
 #include "async/long_turns.h"
+#include "async/own_connections.h"
 #include "async/own_state.h"
 #include "async/parts.h"
 #include "async/shown.h"
@@ -124,8 +125,10 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
     }
     next = tag(to);
     if (before == next) {
+        own_connections_note_entered(to);
         return;
     }
+    own_connections_note_left(from);
     if (before && before->is_under_way) {
         before->state.ignores_abort = PG(ignore_user_abort);
         own_state_leave(before->own);
@@ -142,6 +145,7 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
             PG(connection_status) |= PHP_CONNECTION_ABORTED;
         }
     }
+    own_connections_note_entered(to);
 }
 
 /* ---- who is under way ---- */

@@ -64,17 +64,11 @@ bool fibers_may_park(void)
            !(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)) > 0);
 }
 
-static void exchange_connections(part *p)
-{
-    if (p->connections) {
-        own_connections_exchange(p->connections);
-    }
-}
-
 bool fibers_park(reactor_wait *wait)
 {
     const int error = errno;
     part *running = parts_running();
+    own_connections *connections;
     zend_object *reason;
     parked here = {.wait = wait, .frames = EG(current_execute_data)};
     mid_call call;
@@ -97,9 +91,9 @@ bool fibers_park(reactor_wait *wait)
     in_use_begin(&used, wait->fds, wait->count);
     reactor_add(wait);
     mid_call_leave(&call);
-    exchange_connections(running);
+    connections = own_connections_leave();
     fibers_switch_to(EG(main_fiber_context));
-    exchange_connections(running);
+    own_connections_enter(connections);
     mid_call_enter(&call);
     parts_forget_parked(&here);
     in_use_end(&used);

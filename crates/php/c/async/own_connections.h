@@ -2,6 +2,9 @@
 #ifndef TOKAMAK_OWN_CONNECTIONS_H
 #define TOKAMAK_OWN_CONNECTIONS_H
 
+#include <Zend/zend_fibers.h>
+#include <main/php.h>
+
 typedef struct own_connections own_connections;
 
 /* A list for the requests that are served one after the other in one place, or for a coroutine.
@@ -9,7 +12,18 @@ typedef struct own_connections own_connections;
 own_connections *own_connections_make(void);
 /* It is not used any more; the next who asks gets it. */
 void own_connections_free(own_connections *own);
-/* Who has it comes, or goes. */
+/* The request that has it comes, or goes. */
 void own_connections_exchange(own_connections *own);
+
+/* The coroutine that has it comes, NULL: none does; and whoever has come goes, NULL: nobody had.
+ * Only while its request is there. */
+void own_connections_enter(own_connections *own);
+own_connections *own_connections_leave(void);
+/* Around a switch to a context of another request, while the request of each is there. */
+void own_connections_note_left(const zend_fiber_context *from);
+void own_connections_note_entered(const zend_fiber_context *to);
+
+/* What _php_stream_free() is called for. */
+void own_connections_note_freed(const php_stream *stream, int options);
 
 #endif

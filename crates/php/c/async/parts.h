@@ -28,7 +28,6 @@ typedef struct part {
     zend_object *reason;      /* by this exception; NULL: by the one of its request */
     bool is_breaking;         /* a call in which a wait was broken off has not returned yet */
     uint64_t is_let_be_until; /* while it cleans up; 0: it was never told to end */
-    struct own_connections *connections; /* NULL: those of its request */
     bool is_over;
     size_t users; /* contexts, and the one who has begun it */
     struct part *next, **before; /* of its request */

@@ -19,6 +19,7 @@ mod late_ends;
 mod life;
 mod memory;
 mod observers;
+mod persistent_streams;
 mod pool_ends;
 mod pools;
 mod revolt;
