@@ -70,7 +70,7 @@ const EXTENSIONS: &[&str] = &[
     "zip",
 ];
 
-/// A folder with more settings, for whoever wants to see the tests run beside another extension.
+/// A folder with more settings: by these the tests run beside another extension.
 const MORE_SETTINGS: &str = "TOKAMAK_TEST_INI_DIR";
 
 /// The folders that [`SCAN_DIRECTORY`] names in the environment of whatever runs PHP in a test.

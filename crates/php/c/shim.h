@@ -78,7 +78,7 @@ enum {
     SHIM_AWAITS_NAME,
     SHIM_AWAITS_PIPE,   /* its other end */
     SHIM_AWAITS_LISTENER, /* that has too many connections to accept one more */
-    SHIM_AWAITS_OTHERS, /* coroutines, or whoever completes a Deferred */
+    SHIM_AWAITS_OTHERS, /* coroutines, or code that completes a Deferred */
     SHIM_SUSPENDED      /* by Fiber::suspend() */
 };
 typedef struct {

@@ -15,8 +15,8 @@ void own_connections_free(own_connections *own);
 /* The request that has it comes, or goes. */
 void own_connections_exchange(own_connections *own);
 
-/* The coroutine that has it comes, NULL: none does; and whoever has come goes, NULL: nobody had.
- * Only while its request is there. */
+/* A coroutine with this list begins to run, or goes on (NULL: one without a list). The one that
+ * runs stops: returns its list, or NULL. Only while its request is there. */
 void own_connections_enter(own_connections *own);
 own_connections *own_connections_leave(void);
 /* Around a switch to a context of another request, while the request of each is there. */
