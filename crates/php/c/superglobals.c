@@ -108,8 +108,9 @@ static void arm_superglobals(void)
 
     ZEND_HASH_MAP_FOREACH_PTR(CG(auto_globals), global) {
         bool armed =
-            global->jit ? global->armed || shim.config->concurrency == 0
-                        : global->auto_global_callback && global->auto_global_callback(global->name);
+            global->jit
+                ? global->armed || shim.config->concurrency == 0
+                : global->auto_global_callback && global->auto_global_callback(global->name);
         if (global->armed != armed) {
             global->armed = armed;
         }

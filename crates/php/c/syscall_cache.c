@@ -48,7 +48,7 @@ static void on_tick(int number)
         return; /* nothing runs that could take too long */
     }
     if (critical_section_is_on()) {
-        return; /* PHP's handler would jump, or have somebody jump; a tick more or less is nothing */
+        return; /* PHP's handler would jump, now or later; a tick more or less is nothing */
     }
     if (shim.config->concurrency > 0) {
         long_turns_note_second();

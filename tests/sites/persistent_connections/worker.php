@@ -51,7 +51,9 @@ $cases = [
         fn ($link) => pg_query($link, 'COMMIT'),
     ],
     'mysqli' => [
-        fn () => new mysqli('p:127.0.0.1', 'reactor', getenv('PASSWORD'), 'reactor', (int) getenv('MARIADB')),
+        fn () => new mysqli(
+            'p:127.0.0.1', 'reactor', getenv('PASSWORD'), 'reactor', (int) getenv('MARIADB')
+        ),
         fn ($link) => $link->query('SELECT CONNECTION_ID()')->fetch_column(),
         fn ($link, $n) => $link->query("SELECT $n, SLEEP(0.003)")->fetch_column(),
         fn ($link) => $link->begin_transaction(),

@@ -238,7 +238,8 @@ mod tests {
         ledger.set_request(RequestId::new(0x1234, 0x56));
         assert_eq!(
             json(&Line { user: b"", ..line() }, &ledger),
-            "{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"000000000000123400000056\",\"client\":\"192.0.2.1\",\"host\":\"example.org\",\
+            "{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"000000000000123400000056\",\
+             \"client\":\"192.0.2.1\",\"host\":\"example.org\",\
              \"method\":\"GET\",\"target\":\"/a?b=c\",\"protocol\":\"HTTP/1.1\",\"referer\":\"http://example.org/\",\
              \"agent\":\"Browser/1.0 (like \
              \\u0022another\\u0022)\",\"status\":200,\"bytes\":1234,\"duration_us\":1012,\

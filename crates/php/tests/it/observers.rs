@@ -37,7 +37,8 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("call", "echo observed($n);", ""),
     (
         "generator",
-        "$g = (function () use ($n) { foreach ([1, 2, 3] as $x) { usleep(100); yield observed($n); } })();
+        "$g = (function () use ($n) {
+             foreach ([1, 2, 3] as $x) { usleep(100); yield observed($n); } })();
          $all = []; foreach ($g as $x) { usleep(100); $all[] = $x; }
          echo implode(array_unique($all));",
         "",

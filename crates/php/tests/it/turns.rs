@@ -33,7 +33,8 @@ register_shutdown_function('register_shutdown_function', static function (): voi
 const HELD: &[(&str, &str)] = &[
     (
         "autoloader",
-        "spl_autoload_register(function ($class) use ($waits) { $waits(); eval(\"class $class {}\"); });
+        "spl_autoload_register(function ($class) use ($waits) {
+             $waits(); eval(\"class $class {}\"); });
          new Wanted;",
     ),
     (
