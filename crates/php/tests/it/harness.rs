@@ -173,7 +173,7 @@ impl Site {
         }
         command.stdin(Stdio::null()).stderr(log);
         // SAFETY: only dup2 and fcntl between fork and exec.
-        unsafe { command.pre_exec(move || place(&fds)) };
+        unsafe { command.pre_exec(move || place(&mut fds)) };
         let zygote = command.spawn().unwrap();
         drop(theirs);
         let root = directory.path().to_str().unwrap().to_owned();
@@ -437,16 +437,19 @@ impl Drop for Site {
     }
 }
 
-/// Puts the descriptors at 3, 4, …; first out of each other's way.
-fn place(fds: &[RawFd]) -> io::Result<()> {
-    let high = 100;
-    for (n, from) in fds.iter().enumerate() {
+/// Puts the descriptors at 3, 4, …; first above these, as one of them may be in another's place.
+fn place(fds: &mut [RawFd]) -> io::Result<()> {
+    let end = ZYGOTE_CHANNEL + fds.len() as RawFd;
+    for fd in &mut *fds {
         // SAFETY: takes numbers.
-        unsafe { libc::dup3(*from, high + n as RawFd, libc::O_CLOEXEC) };
+        *fd = unsafe { libc::fcntl(*fd, libc::F_DUPFD_CLOEXEC, end) };
+        if *fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
     }
-    for n in 0..fds.len() as RawFd {
+    for (target, fd) in (ZYGOTE_CHANNEL..).zip(&*fds) {
         // SAFETY: takes numbers.
-        if unsafe { libc::dup2(high + n, ZYGOTE_CHANNEL + n) } < 0 {
+        if unsafe { libc::dup2(*fd, target) } < 0 {
             return Err(io::Error::last_os_error());
         }
     }
