@@ -95,8 +95,8 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("values.c", "path_cache path_cache_learned"),
     ("variables.c", "constants key_https key_self keys places template value_on"),
     ("waiting.c", "empty held"),
-    ("waiting_aside.c", "last_host"),
     ("waiting_lock.c", "contenders"),
+    ("waiting_names.c", "last_host threads"),
     ("worker.c", "asked"),
 ];
 
@@ -104,8 +104,8 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
 const WITHOUT_HEADER: &[(&str, &str)] = &[
     ("extend.c", "image.h"),
     ("info.c", "shim.h"),
-    ("waiting_aside.c", "waiting.h"),
     ("waiting_lock.c", "waiting.h"),
+    ("waiting_names.c", "waiting.h"),
     ("waiting_process.c", "waiting.h"),
     ("waiting_transfer.c", "waiting.h"),
     ("wire_mysql.c", "wire_kinds.h"),

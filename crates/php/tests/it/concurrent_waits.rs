@@ -4,10 +4,9 @@
 //! something that only the second does. A wait that held the worker would last for ever.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::concurrent::{INCLUDE, site, texts};
+use crate::concurrent::{site, texts};
 use crate::harness::*;
 
 /// `$n` is the request's number, `$fifo` a named pipe and `$own` the beginning of file names of the
@@ -60,9 +59,6 @@ $c = FFI::cdef('
     int lockf(int, int, long);
     int open(const char *, int, int);
     int close(int);
-    void *gethostbyname(const char *);
-    void *gethostbyaddr(const void *, socklen_t, int);
-    int res_query(const char *, int, int, char *, int);
 ');
 ";
 
@@ -513,197 +509,6 @@ fn one_database_of_sqlite_is_written_by_many_requests() {
         assert_eq!(answers, ["written"; COUNT], "seed {seed}\n{}", site.log());
         assert_eq!(site.get("/count.php").text(), (10 * COUNT).to_string(), "{}", site.log());
     }
-}
-
-/// A resolver that answers when so many have asked, and not before. In libc's place.
-const RESOLVER: &str = r#"
-#define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <resolv.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-static atomic_int asked;
-
-static void meet(void)
-{
-    struct timespec pause = {0, 1000000};
-    int all = (atomic_fetch_add(&asked, 1) / COUNT + 1) * COUNT;
-    while (atomic_load(&asked) < all) syscall(SYS_nanosleep, &pause, 0);
-}
-
-static void wait_for_release(void)
-{
-    struct timespec pause = {0, 1000000};
-    while (access(getenv("RELEASE"), F_OK) != 0) syscall(SYS_nanosleep, &pause, 0);
-}
-
-/* 127.0.0.5 for name5 */
-static unsigned address(const char *name) { return htonl(0x7f000000 + atoi(name + 4)); }
-
-int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
-                struct addrinfo **found)
-{
-    struct { struct addrinfo info; struct sockaddr_in address; } *a = calloc(1, sizeof(*a));
-    if (name && strcmp(name, "slow") == 0) wait_for_release();
-    if (!name || strncmp(name, "name", 4) != 0) return EAI_NONAME; /* extensions, at their start */
-    meet();
-    a->address.sin_family = a->info.ai_family = AF_INET;
-    a->info.ai_socktype = SOCK_STREAM;
-    a->address.sin_addr.s_addr = address(name);
-    a->info.ai_addrlen = sizeof(a->address);
-    a->info.ai_addr = (struct sockaddr *)&a->address;
-    *found = &a->info;
-    return 0;
-}
-
-int getnameinfo(const struct sockaddr *a, socklen_t len, char *host, socklen_t room, char *service,
-                socklen_t service_room, int flags)
-{
-    meet();
-    strcpy(host, "name?");
-    host[4] = '0' + (ntohl(((struct sockaddr_in *)a)->sin_addr.s_addr) & 15);
-    return 0;
-}
-
-static int fill(struct hostent *entry, char *text, unsigned a, struct hostent **found)
-{
-    char **list = (char **)text;
-    memcpy(text + 64, &a, 4);
-    strcpy(text + 80, "name?");
-    text[84] = '0' + (ntohl(a) & 15);
-    list[0] = text + 64; list[1] = NULL;
-    *entry = (struct hostent){text + 80, list + 1, AF_INET, 4, list};
-    *found = entry;
-    return 0;
-}
-
-int gethostbyname2_r(const char *name, int family, struct hostent *entry, char *text, size_t room,
-                     struct hostent **found, int *error)
-{
-    if (strncmp(name, "name", 4) != 0) return ENOENT;
-    meet();
-    return fill(entry, text, address(name), found);
-}
-
-int gethostbyaddr_r(const void *a, socklen_t len, int family, struct hostent *entry, char *text,
-                    size_t room, struct hostent **found, int *error)
-{
-    meet();
-    return fill(entry, text, *(unsigned *)a, found);
-}
-
-int res_nsearch(res_state s, const char *name, int class, int type, unsigned char *at, int len)
-{
-    meet();
-    h_errno = s->res_h_errno = HOST_NOT_FOUND;
-    return -1;
-}
-
-int res_query(const char *name, int class, int type, unsigned char *at, int len)
-{
-    meet();
-    return 7;
-}
-"#;
-
-const QUESTIONS: &[(&str, &str, &str)] = &[
-    ("gethostbyname", "echo gethostbyname(\"name$n\");", "127.0.0.%"),
-    ("gethostbynamel", "echo implode(',', gethostbynamel(\"name$n\"));", "127.0.0.%"),
-    ("gethostbyaddr", "echo gethostbyaddr(\"127.0.0.$n\");", "name%"),
-    ("dns_get_record", "var_export(dns_get_record(\"name$n\", DNS_A));", "array (\n)"),
-    ("checkdnsrr", "var_export(checkdnsrr(\"name$n\", 'A'));", "false"),
-    (
-        "socket_addrinfo_lookup",
-        "echo socket_addrinfo_explain(socket_addrinfo_lookup(\"name$n\")[0])['ai_addr']['sin_addr'];",
-        "127.0.0.%",
-    ),
-    (
-        "gethostbyname of libc",
-        "$h = $c->gethostbyname(\"name$n\"); echo FFI::string(FFI::cast('char **', $h)[0]);",
-        "name%",
-    ),
-    (
-        "gethostbyaddr of libc",
-        "$a = FFI::new('unsigned char[4]'); $a[3] = $n; $h = $c->gethostbyaddr($a, 4, 2);
-         echo FFI::string(FFI::cast('char **', $h)[0]);",
-        "name%",
-    ),
-    (
-        "res_query of libc",
-        "$b = FFI::new('char[64]'); echo $c->res_query(\"name$n\", 1, 1, $b, 64);",
-        "7",
-    ),
-];
-
-fn compile(source: &str, count: usize, folder: &Path) -> PathBuf {
-    let (text, library) = (folder.join("resolver.c"), folder.join("resolver.so"));
-    std::fs::write(&text, source).unwrap();
-    let mut cc = Command::new("cc");
-    cc.args(["-shared", "-fPIC", "-w", &format!("-DCOUNT={count}"), "-o"]);
-    assert!(cc.arg(&library).arg(&text).status().unwrap().success());
-    library
-}
-
-/// A site whose worker asks [`RESOLVER`].
-fn site_with_resolver(count: usize, files: &[(&str, &str)]) -> Site {
-    let folder = tempfile::tempdir().unwrap();
-    let library = compile(RESOLVER, count, folder.path());
-    let release = folder.path().join("release");
-    let environment =
-        [("LD_PRELOAD", library.to_str().unwrap()), ("RELEASE", release.to_str().unwrap())];
-    let mut all = vec![("worker.php", INCLUDE)];
-    all.extend_from_slice(files);
-    let settings = [
-        ("mode", "async"),
-        ("script", "%root%/worker.php"),
-        ("concurrency", "32"),
-        ("ini.ffi.enable", "1"),
-    ];
-    let mut site = Site::start_in(&environment, &all, &settings, 1);
-    site.lasting.push(folder);
-    site
-}
-
-#[test]
-fn names_are_asked_for_side_by_side() {
-    const COUNT: usize = 5;
-    if !can_be_sealed() {
-        // The sanitizer wants to be the first of all libraries.
-        return;
-    }
-    let names: Vec<_> = (0..QUESTIONS.len()).map(|i| format!("ask{i}.php")).collect();
-    let codes: Vec<_> = QUESTIONS.iter().map(|(_, code, _)| format!("{BEGIN}{code}")).collect();
-    let files: Vec<_> = names.iter().zip(&codes).map(|(n, c)| (n.as_str(), c.as_str())).collect();
-    let mut site = site_with_resolver(COUNT, &files);
-    for (i, (name, _, expected)) in QUESTIONS.iter().enumerate() {
-        let asks: Vec<_> =
-            (1..=COUNT).map(|n| get(&format!("/ask{i}.php?n={n}&row={i}"))).collect();
-        let answers = texts(&site.ask_all(&asks));
-        let expected: Vec<_> = (1..=COUNT).map(|n| expected.replace('%', &n.to_string())).collect();
-        assert_eq!(answers, expected, "{name}\n{}", site.log());
-    }
-    assert_eq!(site.log(), "");
-}
-
-/// libldap has one lock for all of the process while it asks for a name.
-#[test]
-fn a_lock_inside_of_a_library_is_waited_for() {
-    if !can_be_sealed() {
-        return;
-    }
-    let bind = "<?php $l = ldap_connect('ldap://slow:1'); var_export(@ldap_bind($l));";
-    let release = "<?php touch(getenv('RELEASE')); echo 'released';";
-    let mut site = site_with_resolver(1, &[("bind.php", bind), ("release.php", release)]);
-    let asks = ["/bind.php", "/bind.php", "/release.php"].map(get);
-    assert_eq!(texts(&site.ask_all(&asks)), ["false", "false", "released"], "{}", site.log());
 }
 
 /// Functions of libc that may wait for others, or for time.

@@ -18,6 +18,7 @@ mod jumps;
 mod late_ends;
 mod life;
 mod memory;
+mod names;
 mod observers;
 mod persistent_streams;
 mod pool_ends;
