@@ -88,7 +88,7 @@ bool fibers_park(reactor_wait *wait)
     wait->shown = &serving->request->doing;
     wait->reason = NULL;
     parts_note_parked(running, &here);
-    in_use_begin(&used, wait->fds, wait->count);
+    in_use_begin(&used, wait);
     reactor_add(wait);
     mid_call_leave(&call);
     connections = own_connections_leave();

@@ -12,7 +12,8 @@
  * is given, except where anything may be given (var_dump(), in_array(), ...).
  *
  * A request that waits for a lock or for the server is not in a conversation: then nobody else may
- * close the stream, but everything else may be done with it.
+ * close the stream, but everything else may be done with it. One that waits for time in a driver's
+ * call is, because the driver is going to try again.
  */
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -362,26 +363,37 @@ static zend_object *object_of_instruction(const zend_execute_data *frame)
     return Z_TYPE_P(value) == IS_OBJECT && internal_class(Z_OBJ_P(value)) ? Z_OBJ_P(value) : NULL;
 }
 
+/* Those that use the connection of what this code was given; NULL: it has no object. */
+static connection_group *group_of_call(zend_execute_data *frame)
+{
+    zend_object *object = NULL;
+    connection_group *group;
+
+    if (!frame || !frame->func) {
+        return NULL;
+    }
+    if (frame->func->type != ZEND_INTERNAL_FUNCTION) {
+        object = object_of_instruction(frame);
+        return object ? connection_group_found(object) : NULL;
+    }
+    object = object_with_kin(frame);
+    for (uint32_t n = 0; n <= objects_given(frame) && !object; n++) {
+        object = object_of(frame, n);
+    }
+    group = object ? connection_group_found(object) : NULL;
+    if (group && Z_TYPE(frame->This) == IS_OBJECT) {
+        connection_group_join(group, Z_OBJ(frame->This));
+    }
+    return group;
+}
+
 /* Those whose connection it is that the code which runs now opens, or waits for by this descriptor
  * (-1: by several). NULL: they have no object yet. */
 static connection_group *learn(zend_execute_data *frame, int fd)
 {
     const bool is_function = frame && frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION;
-    zend_object *object = NULL;
-    connection_group *group = NULL;
+    connection_group *group = group_of_call(frame);
 
-    if (is_function) {
-        object = object_with_kin(frame);
-        for (uint32_t n = 0; n <= objects_given(frame) && !object; n++) {
-            object = object_of(frame, n);
-        }
-        group = object ? connection_group_found(object) : NULL;
-        if (group && Z_TYPE(frame->This) == IS_OBJECT) {
-            connection_group_join(group, Z_OBJ(frame->This));
-        }
-    } else if (frame && frame->func && (object = object_of_instruction(frame))) {
-        group = connection_group_found(object);
-    }
     if (group) {
         connection_group_take_descriptor(group, fd);
         return group;
@@ -434,12 +446,25 @@ static bool is_answered(const struct pollfd *fds, nfds_t count)
            (syscall(SYS_fcntl, fds->fd, F_GETFL) & O_ACCMODE) != O_WRONLY;
 }
 
-void in_use_begin(in_use_mark *mark, const struct pollfd *fds, nfds_t count)
+/* A wait for time in a call that has an object is a driver's, which is inside of its connection
+ * meanwhile and tries again: SQLite, for a lock. */
+static connection_group *group_of_wait(const reactor_wait *wait, zend_execute_data *frame)
+{
+    if (wait->count > 0) {
+        /* Of another kind it stands for the answer of a thread, or the end of a process. */
+        const bool is_connection = wait->count == 1 && wait->kind == SHIM_RUNS;
+
+        return learn(frame, is_connection ? wait->fds->fd : -1);
+    }
+    return wait->kind == SHIM_SLEEPS || wait->kind == SHIM_RUNS ? group_of_call(frame) : NULL;
+}
+
+void in_use_begin(in_use_mark *mark, const reactor_wait *wait)
 {
     zend_execute_data *frame = EG(current_execute_data);
     const zend_function *function =
         frame && frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION ? frame->func : NULL;
-    connection_group *group = count > 0 ? learn(frame, count == 1 ? fds->fd : -1) : NULL;
+    connection_group *group = group_of_wait(wait, frame);
 
     mark->group = NULL;
     mark->count = 0;
@@ -451,7 +476,7 @@ void in_use_begin(in_use_mark *mark, const struct pollfd *fds, nfds_t count)
         connection_group_hold(group);
     }
     if (function) {
-        mark_streams(mark, frame, count == 0 || !is_answered(fds, count));
+        mark_streams(mark, frame, wait->count == 0 || !is_answered(wait->fds, wait->count));
     }
 }
 

@@ -2,9 +2,8 @@
 #ifndef TOKAMAK_IN_USE_H
 #define TOKAMAK_IN_USE_H
 
-#include <poll.h>
-
 #include "async/connection_groups.h"
+#include "async/reactor.h"
 
 enum { IN_USE_AT_ONCE = 4 };
 
@@ -23,8 +22,8 @@ void in_use_watch(void);
 /* A connection is about to be opened, or closed, on whatever thread. */
 void in_use_note_connect(int fd);
 void in_use_note_closed(int fd);
-/* Around a wait in the function that runs now, for these descriptors. */
-void in_use_begin(in_use_mark *mark, const struct pollfd *fds, nfds_t count);
+/* Around a wait in the function that runs now. */
+void in_use_begin(in_use_mark *mark, const reactor_wait *wait);
 void in_use_end(const in_use_mark *mark);
 
 #endif

@@ -75,7 +75,7 @@ bool waiting_until(uint64_t deadline)
 void waiting_take_turns(void)
 {
     if (fibers_take_turns()) {
-        waiting_until(0);
+        wait_until(0, SHIM_READY);
     }
 }
 

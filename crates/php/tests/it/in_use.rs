@@ -40,6 +40,13 @@ $stream = [
         'of all' => fn($s) => array_map('fclose', [$s]),
     ],
 ];
+$locked = function (callable $open) {
+    $lock = Shared::$all['lock'] = $open();
+    $lock->exec('CREATE TABLE IF NOT EXISTS t (n)');
+    $lock->exec('BEGIN EXCLUSIVE');
+    return $open();
+};
+$read = "SELECT 'answer to owner' FROM (SELECT count(*) FROM t)";
 $cases = [
     'stream' => $stream,
     'lasting stream' => [fn() => pfsockopen('127.0.0.1', $port), $stream[1], $stream[2]],
@@ -104,6 +111,28 @@ $cases = [
             'get' => fn($r) => $r->get('other'),
             'close' => fn($r) => $r->close(),
             'connect' => fn($r) => $r->connect('127.0.0.1', $port),
+        ],
+    ],
+    'PDO of SQLite' => [
+        fn() => $locked(fn() => new PDO('sqlite:' . __DIR__ . '/pdo.sqlite')),
+        fn($pdo) => $pdo->query($read)->fetchColumn(),
+        [
+            'query' => fn($pdo) => $pdo->query('SELECT 1'),
+            'exec' => fn($pdo) => $pdo->exec('SELECT 1'),
+            'prepare' => fn($pdo) => $pdo->prepare('SELECT 1'),
+        ],
+    ],
+    'SQLite3' => [
+        fn() => $locked(function () {
+            $database = new SQLite3(__DIR__ . '/own.sqlite');
+            $database->busyTimeout(60000);
+            return $database;
+        }),
+        fn($database) => $database->querySingle($read),
+        [
+            'query' => fn($database) => $database->query('SELECT 1'),
+            'exec' => fn($database) => $database->exec('SELECT 1'),
+            'close' => fn($database) => $database->close(),
         ],
     ],
 ];
