@@ -2,6 +2,7 @@
 //! configuration's business, so most flags are passed on as they were typed.
 
 mod cache;
+mod capacity;
 mod demo;
 mod fpm;
 mod lua_fcgi;
@@ -22,6 +23,7 @@ use tokamak_config::{address, option};
 use tokamak_supervisor::client::Target;
 
 pub use cache::Cache;
+pub use capacity::Capacity;
 pub use demo::Demo;
 pub use fpm::Fpm;
 pub use lua_fcgi::LuaFcgi;
@@ -52,6 +54,8 @@ pub enum Command {
     /// Find what an application leaves behind between two requests: a leak detector for worker
     /// scripts.
     SealReport(SealReport),
+    /// Find the most requests a second at which a bound on response times holds, on any server.
+    Capacity(Capacity),
     /// Let a running server read its configuration and code again, without losing a request.
     Reload(Reload),
     /// Show what a running server does.

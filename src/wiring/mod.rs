@@ -55,6 +55,12 @@ pub mod control {
         Ok(())
     }
 
+    /// What a server says of itself, for programs; [`None`] if it is not Tokamak, or another
+    /// user's.
+    pub fn status_of(target: Target) -> Option<String> {
+        ask(target, "status json", STATUS_LIMIT).ok()
+    }
+
     /// Asks about the addresses of FastCGI applications or the content cache, or changes them.
     pub fn command(target: Target, command: &str) -> Result<(), String> {
         print!("{}", ask(target, command, STATUS_LIMIT)?);

@@ -65,6 +65,10 @@ const RULES: &[Rule] = &[
     Rule { name: "supervisor", ours: &["config", "cost", "fpm", "sys"], never: REACTOR },
     // It plays the supervisor to one worker, and tells it what the supervisor would.
     Rule { name: "report", ours: &["config", "supervisor", "sys"], never: REACTOR },
+    // Numbers in, numbers out.
+    Rule { name: "trend", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    // A client of any server: it knows Tokamak only as its report for programs shows it.
+    Rule { name: "load", ours: &["trend"], never: &["libc", "toml_edit", "serde"] },
     // It plays the kernel, the clients and the workers to supervisor, gates and queue; nobody links
     // it.
     Rule { name: "simulation", ours: &["config", "supervisor", "sys", "upstream"], never: REACTOR },
@@ -77,8 +81,18 @@ const RULES: &[Rule] = &[
 ];
 
 /// The binary only wires, but never links the PHP worker: it starts it.
-const ROOT: &[&str] =
-    &["config", "cost", "fastcgi", "fpm", "front", "report", "supervisor", "sys", "upstream"];
+const ROOT: &[&str] = &[
+    "config",
+    "cost",
+    "fastcgi",
+    "fpm",
+    "front",
+    "load",
+    "report",
+    "supervisor",
+    "sys",
+    "upstream",
+];
 
 /// Crates in which `unsafe` may stand; every other one takes the workspace's lints, which forbid
 /// it.

@@ -12,6 +12,8 @@ mod c_state;
 mod cache;
 /// What one request leaves behind for the next, in a hundred channels.
 mod canary;
+/// The most requests a second that a server bears.
+mod capacity;
 /// No import circles inside a crate.
 mod circles;
 mod cli;

@@ -1,0 +1,216 @@
+//! The search at work: trials at the rates that it asks for, until the knee is known or time is up.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::answers::{Answer, Outcome};
+use crate::arrivals::{Spacing, arrivals};
+use crate::client::{self, Rules};
+use crate::ends::{Ends, ends};
+use crate::judge::{Bound, Verdict, judge};
+use crate::search::{Limits, Search};
+use crate::target::Target;
+use crate::trial::Trial;
+use crate::watch::Watch;
+
+/// Requests one after the other, before there is load: the first ones fill caches.
+const CALM: usize = 12;
+/// The lowest rate that is tried: one request in two seconds. Below it a trial of some seconds has
+/// no requests.
+const LEAST: f64 = 0.5;
+/// How near the rates beside the knee come.
+const PRECISION: f64 = 0.05;
+/// Trials in all. The doubling to a million takes 20 of them, the halving 5, the repeats 4.
+const TRIALS: usize = 40;
+/// Fewest requests of a trial: with a tenth, three slow ones would break a bound on 90 %.
+const FEWEST: f64 = 40.0;
+/// Most time for a request before there is load, however short the bounds are: a page that takes
+/// longer than they allow has a response time all the same.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Most time that a server has to come to rest after a trial.
+const REST: Duration = Duration::from_secs(15);
+
+/// What is wanted.
+pub struct Plan<'a> {
+    /// What is requested.
+    pub target: Target,
+    /// What must hold.
+    pub bounds: Vec<Bound>,
+    /// The highest rate that is tried.
+    pub most: f64,
+    /// Time for all of it.
+    pub whole: Duration,
+    /// Time for which a rate is held.
+    pub step: Duration,
+    /// Most time for one answer.
+    pub timeout: Duration,
+    /// Most connections.
+    pub connections: usize,
+    /// How arrivals are spread.
+    pub spacing: Spacing,
+    /// Whom to look at.
+    pub watch: Watch<'a>,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Report {
+    /// What was requested.
+    pub url: String,
+    /// What had to hold.
+    pub bounds: Vec<Bound>,
+    /// The most requests a second at which it did; [`None`]: at no rate.
+    pub peak: Option<f64>,
+    /// The lowest rate at which it did not.
+    pub beyond: Option<f64>,
+    /// Whether both are near each other, and were tried again with the same result.
+    pub is_sure: bool,
+    /// The response time of one request at a time, in seconds.
+    pub calm: f64,
+    /// All trials, in order.
+    pub trials: Vec<Trial>,
+    /// What ends it.
+    pub ends: Ends,
+    /// How that was seen.
+    pub why: String,
+    /// How many seconds it took.
+    pub seconds: f64,
+    /// What else the reader should know.
+    pub notes: Vec<String>,
+}
+
+/// Searches. `said` hears of each trial when it is over.
+///
+/// # Errors
+/// Fails if the URL is not answered as visitors want, or the load generator cannot run.
+pub fn run(plan: &Plan<'_>, said: &mut dyn FnMut(&Trial)) -> Result<Report, String> {
+    let begun = Instant::now();
+    let local = |error: io::Error| format!("the load generator: {error}");
+    let calm = calm(plan)?;
+    let mut search = Search::new(Limits {
+        start: (0.5 / calm).clamp(LEAST, 1000.0),
+        most: plan.most,
+        least: LEAST.min(plan.most),
+        precision: PRECISION,
+        trials: TRIALS,
+    });
+    let mut trials: Vec<Trial> = Vec::new();
+    let mut notes = Vec::new();
+    while let Some(rate) = search.next() {
+        if begun.elapsed() >= plan.whole {
+            notes.push("the time was up before the knee was known better (--for)".to_owned());
+            break;
+        }
+        let trial = trial(plan, rate, calm, trials.len() as u64).map_err(local)?;
+        said(&trial);
+        let held = trial.verdict == Verdict::Holds;
+        search.record(rate, held);
+        trials.push(trial);
+        if !held && !rests(plan, calm).map_err(local)? {
+            let waited = REST.as_secs();
+            notes.push(format!(
+                "after {rate:.0}/s the server was not at rest within {waited} s: later trials \
+                    began with work left over"
+            ));
+        }
+    }
+    let beyond = search.breaks();
+    let broken: Vec<&Trial> = trials
+        .iter()
+        .filter(|trial| Some(trial.rate) == beyond && trial.verdict != Verdict::Holds)
+        .collect();
+    let (ends, why) = ends(&broken, calm);
+    Ok(Report {
+        url: plan.target.url.clone(),
+        bounds: plan.bounds.clone(),
+        peak: search.holds(),
+        beyond,
+        is_sure: search.is_sure(),
+        calm,
+        trials,
+        ends,
+        why,
+        seconds: begun.elapsed().as_secs_f64(),
+        notes,
+    })
+}
+
+/// The response time without load, in seconds.
+fn calm(plan: &Plan<'_>) -> Result<f64, String> {
+    let url = &plan.target.url;
+    let mut taken = Vec::new();
+    for _ in 0..CALM {
+        let answer = alone(plan, PATIENCE.max(plan.timeout))
+            .map_err(|error| format!("the load generator: {error}"))?;
+        match answer.outcome {
+            Outcome::Status(300..=399) => {
+                return Err(format!(
+                    "{url}: answered with {}, a redirect: name the address that it leads to",
+                    answer.outcome.name()
+                ));
+            }
+            other if !other.is_good() => return Err(format!("{url}: {}", other.name())),
+            _ => taken.push(answer.taken.as_secs_f64()),
+        }
+    }
+    // The first half fills caches.
+    let calm = tokamak_trend::median(&taken[CALM / 2..]).unwrap_or(0.0);
+    Ok(calm.max(1e-5))
+}
+
+/// One request, while there is no other.
+fn alone(plan: &Plan<'_>, timeout: Duration) -> io::Result<Answer> {
+    let rules = Rules { connections: 1, timeout, threads: 1, give_up: None };
+    let load = client::run(&plan.target, &[Duration::ZERO], rules)?;
+    load.answers.first().copied().ok_or_else(|| io::Error::other("it sent nothing"))
+}
+
+/// Waits until the server answers two requests in a row as it does without load, and says whether
+/// it did.
+fn rests(plan: &Plan<'_>, calm: f64) -> io::Result<bool> {
+    let limit = plan.bounds.iter().map(|bound| bound.limit.as_secs_f64()).fold(f64::MAX, f64::min);
+    let quick = (2.0 * calm).max(limit / 4.0);
+    let (begun, mut in_a_row) = (Instant::now(), 0);
+    while in_a_row < 2 {
+        if begun.elapsed() > REST {
+            return Ok(false);
+        }
+        let answer = alone(plan, plan.timeout)?;
+        let is_calm = answer.outcome.is_good() && answer.taken.as_secs_f64() <= quick;
+        in_a_row = if is_calm { in_a_row + 1 } else { 0 };
+        if !is_calm {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    Ok(true)
+}
+
+/// Holds a rate for a time.
+fn trial(plan: &Plan<'_>, rate: f64, calm: f64, nth: u64) -> io::Result<Trial> {
+    let length = plan.step.max(Duration::from_secs_f64((FEWEST / rate).min(30.0)));
+    let schedule = arrivals(plan.spacing, rate, length, nth);
+    let give_up = plan
+        .bounds
+        .iter()
+        .map(|bound| (((1.0 - bound.part) * schedule.len() as f64) as usize + 1, bound.limit))
+        .max_by_key(|(_, limit)| *limit);
+    let rules = Rules {
+        connections: plan.connections,
+        timeout: plan.timeout,
+        threads: threads(rate),
+        give_up,
+    };
+    let (load, sight) = plan.watch.during(|| client::run(&plan.target, &schedule, rules));
+    let load = load?;
+    let scarce = rate * calm > plan.connections as f64 / 2.0;
+    let verdict = judge(&load, &plan.bounds, scarce);
+    Ok(Trial::new(rate, &load, &plan.bounds, verdict, sight))
+}
+
+/// One thread is enough for some thousand requests a second; more would only take cores from a
+/// server on the same machine.
+fn threads(rate: f64) -> usize {
+    const OF_ONE: f64 = 5000.0;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    ((rate / OF_ONE) as usize + 1).min(cores.div_ceil(2))
+}

@@ -1,0 +1,285 @@
+//! The load generator: it sends each request at its time, whatever became of the others.
+
+use std::cell::{Cell, RefCell};
+use std::fs;
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use tokio::net::TcpStream;
+use tokio::runtime::Builder;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::timeout;
+
+use crate::alarm::Alarm;
+use crate::answers::{Answer, Outcome};
+use crate::connection::Io;
+use crate::target::Target;
+
+/// What holds for all requests of a trial.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Most connections at a time.
+    pub connections: usize,
+    /// Most time for an answer.
+    pub timeout: Duration,
+    /// Threads that send.
+    pub threads: usize,
+    /// The trial ends early when so many requests have taken longer than the time beside it.
+    pub give_up: Option<(usize, Duration)>,
+}
+
+/// What a trial showed.
+#[derive(Debug)]
+pub struct Load {
+    /// Each request that was to be sent, in the order of the threads.
+    pub answers: Vec<Answer>,
+    /// From the first request's time to the last one's, or to the early end.
+    pub sent_for: Duration,
+    /// Whether it ended early.
+    pub is_cut: bool,
+    /// The part of a core that the busiest sending thread had, from 0 to 1.
+    pub busiest: f64,
+    /// Requests that had to wait for a connection of the load generator.
+    pub waited: usize,
+}
+
+/// Sends a request at each of these times, and waits for the answers.
+///
+/// # Errors
+/// Fails if no thread or event loop can be had.
+pub fn run(target: &Target, schedule: &[Duration], rules: Rules) -> io::Result<Load> {
+    let threads = rules.threads.clamp(1, rules.connections.max(1));
+    let mine = Rules {
+        connections: (rules.connections / threads).max(1),
+        give_up: rules.give_up.map(|(count, limit)| (count.div_ceil(threads), limit)),
+        ..rules
+    };
+    // Threads have time to start before the first request is due.
+    let start = Instant::now() + Duration::from_millis(20);
+    let loads: Vec<io::Result<Load>> = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..threads)
+            .map(|nth| {
+                let times: Vec<Duration> =
+                    schedule.iter().skip(nth).step_by(threads).copied().collect();
+                scope.spawn(move || one_thread(target, &times, start, mine))
+            })
+            .collect();
+        let failed = || Err(io::Error::other("a thread of the load generator died"));
+        started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect()
+    });
+    let mut all = Load {
+        answers: Vec::with_capacity(schedule.len()),
+        sent_for: Duration::ZERO,
+        is_cut: false,
+        busiest: 0.0,
+        waited: 0,
+    };
+    for load in loads {
+        let load = load?;
+        all.answers.extend(load.answers);
+        all.sent_for = all.sent_for.max(load.sent_for);
+        all.is_cut |= load.is_cut;
+        all.busiest = all.busiest.max(load.busiest);
+        all.waited += load.waited;
+    }
+    Ok(all)
+}
+
+fn one_thread(
+    target: &Target,
+    times: &[Duration],
+    start: Instant,
+    rules: Rules,
+) -> io::Result<Load> {
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+    let sender = Rc::new(Sender {
+        target: target.clone(),
+        rules,
+        start,
+        idle: RefCell::new(Vec::new()),
+        places: Semaphore::new(rules.connections),
+        answers: RefCell::new(Vec::with_capacity(times.len())),
+        under_way: Cell::new(0),
+        slow: Cell::new(0),
+        waited: Cell::new(0),
+        finished: Notify::new(),
+    });
+    let begun = (Instant::now(), cpu_time());
+    let all = LocalSet::new();
+    let sent_for = all.block_on(&runtime, send_all(&sender, times))?;
+    let wall = begun.0.elapsed().as_secs_f64();
+    let is_cut = sender.gives_up();
+    // What is still under way goes with its event loop, and its connections are closed.
+    drop(all);
+    drop(runtime);
+    let mut answers = sender.answers.take();
+    let planned = times.iter().take_while(|at| **at <= sent_for).count();
+    // A request without an entry was sent and not waited for.
+    if answers.len() < planned {
+        answers.sort_unstable_by_key(|answer| answer.at);
+        let mut known = answers.iter().map(|answer| answer.at).peekable();
+        let open: Vec<Duration> = times[..planned]
+            .iter()
+            .filter(|at| known.next_if(|known| known == *at).is_none())
+            .copied()
+            .collect();
+        answers.extend(open.into_iter().map(|at| Answer {
+            at,
+            late: Duration::ZERO,
+            taken: sent_for.saturating_sub(at),
+            outcome: Outcome::Unanswered,
+        }));
+    }
+    let busiest = (cpu_time().saturating_sub(begun.1)).as_secs_f64() / wall.max(1e-9);
+    Ok(Load { answers, sent_for, is_cut, busiest, waited: sender.waited.get() })
+}
+
+async fn send_all(sender: &Rc<Sender>, times: &[Duration]) -> io::Result<Duration> {
+    let alarm = Alarm::new()?;
+    for at in times {
+        alarm.until(sender.start + *at).await?;
+        if sender.gives_up() {
+            return Ok(sender.start.elapsed());
+        }
+        sender.under_way.set(sender.under_way.get() + 1);
+        let (sender, at) = (Rc::clone(sender), *at);
+        spawn_local(async move { sender.one(at).await });
+    }
+    while sender.under_way.get() > 0 && !sender.gives_up() {
+        sender.finished.notified().await;
+    }
+    Ok(times.last().copied().unwrap_or_default())
+}
+
+/// CPU time of the calling thread.
+fn cpu_time() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let first = text.split_whitespace().next().and_then(|word| word.parse().ok());
+    Duration::from_nanos(first.unwrap_or(0))
+}
+
+/// One thread's connections and answers.
+struct Sender {
+    target: Target,
+    rules: Rules,
+    start: Instant,
+    /// Connections that wait for a request; the last one was used last.
+    idle: RefCell<Vec<SendRequest<Empty<Bytes>>>>,
+    places: Semaphore,
+    answers: RefCell<Vec<Answer>>,
+    under_way: Cell<usize>,
+    slow: Cell<usize>,
+    waited: Cell<usize>,
+    finished: Notify,
+}
+
+impl Sender {
+    fn gives_up(&self) -> bool {
+        self.rules.give_up.is_some_and(|(count, _)| self.slow.get() >= count)
+    }
+
+    /// One request, from its time to its end.
+    async fn one(&self, at: Duration) {
+        let late = self.start.elapsed().saturating_sub(at);
+        let mut is_slow = false;
+        let outcome = {
+            let exchange = timeout(self.rules.timeout, self.exchange());
+            let mut exchange = std::pin::pin!(exchange);
+            // Noted as soon as it is slow, and not when it ends.
+            let patience = self.rules.give_up.map_or(self.rules.timeout, |(_, limit)| limit);
+            let soon = match timeout(patience, &mut exchange).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    is_slow = true;
+                    self.note_slow();
+                    exchange.await
+                }
+            };
+            soon.unwrap_or(Outcome::TimedOut)
+        };
+        if !is_slow && !outcome.is_good() {
+            self.note_slow();
+        }
+        let taken = self.start.elapsed().saturating_sub(at);
+        self.answers.borrow_mut().push(Answer { at, late, taken, outcome });
+        self.under_way.set(self.under_way.get() - 1);
+        self.finished.notify_one();
+    }
+
+    fn note_slow(&self) {
+        self.slow.set(self.slow.get() + 1);
+        if self.gives_up() {
+            self.finished.notify_one();
+        }
+    }
+
+    async fn exchange(&self) -> Outcome {
+        if self.places.available_permits() == 0 {
+            self.waited.set(self.waited.get() + 1);
+        }
+        let Ok(_place) = self.places.acquire().await else { return Outcome::NoSocket };
+        loop {
+            let kept = self.idle.borrow_mut().pop();
+            let was_kept = kept.is_some();
+            let mut connection = match kept {
+                Some(kept) if kept.is_closed() => continue,
+                Some(kept) => kept,
+                None => match connect(&self.target).await {
+                    Ok(new) => new,
+                    Err(outcome) => return outcome,
+                },
+            };
+            match ask(&self.target, &mut connection).await {
+                Ok(status) => {
+                    self.idle.borrow_mut().push(connection);
+                    return Outcome::Status(status);
+                }
+                // The server may close a kept connection at the moment at which it is used.
+                Err(error) if was_kept && may_try_again(&error) => {}
+                Err(_) => return Outcome::Broken,
+            }
+        }
+    }
+}
+
+fn may_try_again(error: &hyper::Error) -> bool {
+    error.is_canceled() || error.is_closed() || error.is_incomplete_message()
+}
+
+async fn connect(target: &Target) -> Result<SendRequest<Empty<Bytes>>, Outcome> {
+    let stream = TcpStream::connect(target.address).await.map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => Outcome::Refused,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => Outcome::Broken,
+        io::ErrorKind::TimedOut => Outcome::TimedOut,
+        // No port, no descriptor, no way there.
+        _ => Outcome::NoSocket,
+    })?;
+    // Without it a request could wait for an acknowledgement; with an error it only may.
+    let _ = stream.set_nodelay(true);
+    let (sender, connection) = handshake(Io(stream)).await.map_err(|_| Outcome::Broken)?;
+    spawn_local(async move {
+        // Its error is the error of the request that was on it.
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+/// Sends the request and reads the whole answer.
+async fn ask(target: &Target, connection: &mut SendRequest<Empty<Bytes>>) -> hyper::Result<u16> {
+    connection.ready().await?;
+    let mut request = Request::new(Empty::new());
+    // Taken apart and understood when the target was made.
+    *request.uri_mut() = target.path.parse().unwrap_or_default();
+    *request.headers_mut() = target.headers.clone();
+    let mut response = connection.send_request(request).await?;
+    while let Some(frame) = response.frame().await {
+        frame?;
+    }
+    Ok(response.status().as_u16())
+}

@@ -1,0 +1,96 @@
+//! What is requested: one URL, and the request that is sent for it.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+
+/// A URL that was understood, with the address of its server.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// As it was typed.
+    pub url: String,
+    /// Where it leads.
+    pub address: SocketAddr,
+    /// Path and query.
+    pub path: String,
+    /// What is sent with each request, `Host` among it.
+    pub headers: HeaderMap,
+}
+
+impl Target {
+    /// Understands a URL and looks its host up; `headers` are lines as `Accept: text/html`.
+    ///
+    /// # Errors
+    /// Says what is wrong with the URL or a header, or that the host is not known.
+    pub fn new(url: &str, headers: &[String]) -> Result<Target, String> {
+        let uri: Uri = url.parse().map_err(|error| format!("{url}: no URL: {error}"))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err(format!("{url}: TLS is not spoken here; name an http:// address"));
+            }
+            _ => return Err(format!("{url}: a URL begins with http://")),
+        }
+        let authority = uri.authority().ok_or_else(|| format!("{url}: names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(format!("{url}: give a name and password by --header 'Authorization: …'"));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        let address = (host, authority.port_u16().unwrap_or(80))
+            .to_socket_addrs()
+            .map_err(|error| format!("{url}: {host}: {error}"))?
+            .next()
+            .ok_or_else(|| format!("{url}: {host} has no address"))?;
+        let value = HeaderValue::from_str(authority.as_str());
+        let mut lines = HeaderMap::new();
+        lines.insert(header::HOST, value.map_err(|error| format!("{url}: {error}"))?);
+        lines.insert(header::USER_AGENT, HeaderValue::from_static("tokamak-capacity"));
+        lines.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+        for line in headers {
+            let (name, value) = header_line(line)?;
+            lines.insert(name, value);
+        }
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        Ok(Target { url: url.to_owned(), address, path, headers: lines })
+    }
+}
+
+fn header_line(line: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let wrong = || format!("`{line}` is no header; write it as 'Name: value'");
+    let (name, value) = line.split_once(':').ok_or_else(wrong)?;
+    let name = HeaderName::try_from(name.trim()).map_err(|_| wrong())?;
+    let value = HeaderValue::try_from(value.trim()).map_err(|_| wrong())?;
+    Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_leads_to_an_address() {
+        let target = Target::new("http://127.0.0.1:81/a?b=c", &["host: x".into()]).unwrap();
+        assert_eq!(target.address, "127.0.0.1:81".parse().unwrap());
+        assert_eq!(
+            (target.path.as_str(), &target.headers[header::HOST]),
+            ("/a?b=c", &"x".parse().unwrap())
+        );
+        let bare = Target::new("http://[::1]", &[]).unwrap();
+        assert_eq!((bare.address, bare.path.as_str()), ("[::1]:80".parse().unwrap(), "/"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (url, header, said) in [
+            ("https://127.0.0.1/", "a: b", "TLS"),
+            ("127.0.0.1:80", "a: b", "begins with http://"),
+            ("http://user:word@127.0.0.1/", "a: b", "--header"),
+            ("http://", "a: b", "no URL"),
+            ("http://127.0.0.1/", "nothing", "no header"),
+            ("http://127.0.0.1/", "a b: c", "no header"),
+        ] {
+            let wrong = Target::new(url, &[header.into()]).unwrap_err();
+            assert!(wrong.contains(said), "{url}: {wrong}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What Tokamak says of itself while it is under load: its report for programs, sampled.
+
+use serde_json::Value;
+
+/// A pool, or an upstream, at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// The site or the upstream.
+    pub name: String,
+    /// Workers, or connections, that have a request.
+    pub busy: u64,
+    /// How many there may be; 0: nobody says.
+    pub most: u64,
+    /// Requests that wait for one.
+    pub queue: u64,
+}
+
+/// Tokamak at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Status {
+    /// The supervisor.
+    pub pid: u32,
+    /// The process that has the clients.
+    pub front: u32,
+    /// PHP workers by site.
+    pub pools: Vec<Part>,
+    /// Connections to FastCGI applications.
+    pub upstreams: Vec<Part>,
+}
+
+/// Reads `tokamak status --json`.
+pub fn parse(json: &str) -> Option<Status> {
+    let report: Value = serde_json::from_str(json).ok()?;
+    let number = |of: &Value, key: &str| of[key].as_u64().unwrap_or(0);
+    let name = |of: &Value, key: &str| of[key].as_str().unwrap_or_default().to_owned();
+    let list = |key: &str| report[key].as_array().cloned().unwrap_or_default();
+    let pools = list("pools")
+        .iter()
+        .map(|pool| Part {
+            name: name(pool, "site"),
+            busy: number(pool, "busy"),
+            most: number(pool, "max"),
+            queue: number(pool, "queue"),
+        })
+        .collect();
+    let upstreams = list("upstreams")
+        .iter()
+        .map(|upstream| {
+            let addresses = upstream["addresses"].as_array().cloned().unwrap_or_default();
+            let sum = |key: &str| addresses.iter().map(|one| number(one, key)).sum();
+            Part {
+                name: name(upstream, "name"),
+                busy: sum("in_use"),
+                most: 0,
+                queue: sum("waiting"),
+            }
+        })
+        .collect();
+    Some(Status {
+        pid: u32::try_from(report["pid"].as_u64()?).ok()?,
+        front: number(&report, "front_pid") as u32,
+        pools,
+        upstreams,
+    })
+}
+
+/// The means of many moments.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Use {
+    /// The site or the upstream.
+    pub name: String,
+    /// Mean of those that have a request.
+    pub busy: f64,
+    /// How many there may be; 0: nobody says.
+    pub most: u64,
+    /// Mean of the requests that wait.
+    pub queue: f64,
+}
+
+/// The part that is used most, over all moments; [`None`] if none is used at all.
+pub fn busiest<'a>(moments: impl Iterator<Item = &'a Vec<Part>>) -> Option<Use> {
+    let mut sums: Vec<Use> = Vec::new();
+    let mut count = 0.0;
+    for moment in moments {
+        count += 1.0;
+        for part in moment {
+            let place = sums.iter().position(|sum| sum.name == part.name).unwrap_or_else(|| {
+                sums.push(Use { name: part.name.clone(), ..Use::default() });
+                sums.len() - 1
+            });
+            let sum = &mut sums[place];
+            sum.busy += part.busy as f64;
+            sum.queue += part.queue as f64;
+            sum.most = sum.most.max(part.most);
+        }
+    }
+    let means =
+        sums.into_iter().map(|sum| Use { busy: sum.busy / count, queue: sum.queue / count, ..sum });
+    means
+        .filter(|one| one.busy > 0.0)
+        .max_by(|a, b| (a.busy + a.queue).total_cmp(&(b.busy + b.queue)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_is_read() {
+        let json = r#"{"pid":7,"front_pid":8,"pools":[{"site":"a","busy":2,"max":2,"queue":5}],
+            "upstreams":[{"name":"u","addresses":[{"in_use":1,"waiting":0},
+            {"in_use":2,"waiting":4}]}]}"#;
+        let part = |name: &str, busy, most, queue| Part { name: name.into(), busy, most, queue };
+        let status = parse(json).unwrap();
+        assert_eq!((status.pid, status.front), (7, 8));
+        assert_eq!(status.pools, [part("a", 2, 2, 5)]);
+        assert_eq!(status.upstreams, [part("u", 3, 0, 4)]);
+        assert_eq!(parse("no json"), None);
+        assert_eq!(parse("{}"), None);
+    }
+
+    #[test]
+    fn the_busiest_is_the_one_that_requests_wait_for() {
+        let part = |name: &str, busy, queue| Part { name: name.into(), busy, most: 4, queue };
+        let moments = [
+            vec![part("quiet", 1, 0), part("full", 4, 2)],
+            vec![part("quiet", 0, 0), part("full", 4, 6)],
+        ];
+        let found = busiest(moments.iter()).unwrap();
+        assert_eq!(found, Use { name: "full".into(), busy: 4.0, most: 4, queue: 4.0 });
+        assert_eq!(busiest([vec![part("idle", 0, 0)]].iter()), None);
+    }
+}

@@ -1,0 +1,2 @@
+<?php
+http_response_code(500);
