@@ -29,6 +29,8 @@ static descriptor_kind kind_of_mode(mode_t mode)
     case S_IFDIR:
     case S_IFBLK:
         return KIND_FILE;
+    case 0:
+        return KIND_EVENTS;
     default:
         return KIND_OTHER;
     }

@@ -9,6 +9,7 @@ typedef enum {
     KIND_UNKNOWN,
     KIND_FILE,   /* or a directory, a disk: never waits for others */
     KIND_SOCKET,
+    KIND_EVENTS, /* eventfd and its like: reading may wait, writing does not */
     KIND_OTHER   /* pipes, terminals, ...: poll() says whether it would wait */
 } descriptor_kind;
 

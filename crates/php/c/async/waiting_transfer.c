@@ -126,7 +126,9 @@ ssize_t waiting_recvmsg(int fd, struct msghdr *message, int flags)
 /* False: there will be nothing to read, as errno says. */
 static bool await_to_read(int fd)
 {
-    return kinds_of(fd) != KIND_OTHER || !blocks(fd) ||
+    const descriptor_kind kind = kinds_of(fd);
+
+    return (kind != KIND_OTHER && kind != KIND_EVENTS) || !blocks(fd) ||
            await_at_once(fd, POLLIN, REACTOR_FOREVER);
 }
 
