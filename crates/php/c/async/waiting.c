@@ -91,6 +91,31 @@ void waiting_note_empty(int fd)
     }
 }
 
+/* The call of a function of PHP that has sent something, and done nothing else since. */
+static struct {
+    const zend_execute_data *call; /* only to compare */
+    const zend_function *function; /* the next call may be in the same place */
+    int fd;
+} sent;
+
+void waiting_note_sent(int fd)
+{
+    waiting_note_empty(fd);
+    sent.call = EG(current_execute_data);
+    sent.function = sent.call ? sent.call->func : NULL;
+    sent.fd = fd;
+}
+
+bool waiting_has_just_sent(int fd)
+{
+    const zend_execute_data *call = EG(current_execute_data);
+    const bool has =
+        sent.function && sent.call == call && sent.function == call->func && sent.fd == fd;
+
+    sent.function = NULL;
+    return has;
+}
+
 static bool take_empty(struct pollfd *fd)
 {
     const uint64_t bit = UINT64_C(1) << (unsigned)fd->fd % 64;
@@ -109,6 +134,7 @@ static int ready_now(struct pollfd *fds, nfds_t count)
 {
     nfds_t known = 0;
 
+    sent.function = NULL;
     while (known < count && take_empty(&fds[known])) {
         known++;
     }
@@ -120,6 +146,7 @@ static int look_once(struct pollfd *fds, nfds_t count)
 {
     const int ready = (int)syscall(SYS_poll, fds, count, 0);
 
+    sent.function = NULL;
     for (nfds_t i = 0; i < count && ready == 0; i++) {
         waiting_note_empty(fds[i].fd);
     }

@@ -21,6 +21,10 @@ bool waiting_until(uint64_t deadline);
 void waiting_take_turns(void);
 /* Nothing is to be read there for now. */
 void waiting_note_empty(int fd);
+/* Something was sent there, to which the answer takes its time. */
+void waiting_note_sent(int fd);
+/* Whether that was the last thing that the function of PHP which runs has done. Only once. */
+bool waiting_has_just_sent(int fd);
 /* As poll(), for what the descriptor stands for; -1 with ECANCELED: it was broken off. */
 int waiting_for_one(int fd, short events, uint64_t deadline, uint8_t kind);
 /* When to try again: longer each time, from 0. */

@@ -101,6 +101,12 @@ ssize_t waiting_recvfrom(int fd, void *at, size_t len, int flags, struct sockadd
     if (!fibers_may_park()) {
         return WAITING_HELD(syscall(SYS_recvfrom, fd, at, len, flags, from, from_len));
     }
+    /* A driver that looks whether the server is still there before it waits for the answer. If it
+     * is not, the wait says so. */
+    if (waiting_has_just_sent(fd) && (flags & MSG_PEEK) && (flags & MSG_DONTWAIT)) {
+        errno = EAGAIN;
+        return -1;
+    }
     if ((flags & MSG_WAITALL) && !(flags & (MSG_PEEK | MSG_DONTWAIT)) && is_stream(fd)) {
         return receive_all(fd, at, len, flags);
     }
@@ -160,14 +166,15 @@ ssize_t waiting_readv(int fd, const struct iovec *parts, int count)
 ssize_t waiting_sendto(int fd, const void *at, size_t len, int flags, const struct sockaddr *to,
                        socklen_t to_len)
 {
-    size_t sent = 0;
     const bool may_park = fibers_may_park();
+    size_t sent = 0;
 
     if ((flags & MSG_DONTWAIT) || !may_park) {
-        if (may_park) {
-            waiting_note_empty(fd);
+        const ssize_t some = WAITING_HELD(syscall(SYS_sendto, fd, at, len, flags, to, to_len));
+        if (may_park && some > 0) {
+            waiting_note_sent(fd);
         }
-        return WAITING_HELD(syscall(SYS_sendto, fd, at, len, flags, to, to_len));
+        return some;
     }
     for (;;) {
         ssize_t more = syscall(SYS_sendto, fd, (const char *)at + sent, len - sent,
@@ -176,7 +183,7 @@ ssize_t waiting_sendto(int fd, const void *at, size_t len, int flags, const stru
             sent += (size_t)more;
             /* A socket that blocks takes all of it. */
             if (sent == len || !blocks(fd)) {
-                waiting_note_empty(fd);
+                waiting_note_sent(fd);
                 return (ssize_t)sent;
             }
         } else if (!is_to_be_repeated(fd, flags, POLLOUT, SO_SNDTIMEO)) {
