@@ -284,6 +284,31 @@ fn clients_of_all_kinds_wait_side_by_side() {
     }
 }
 
+/// phpredis looks whether its server is still there before it waits for an answer. That look is
+/// left out, so it is the wait that has to notice.
+#[test]
+fn a_server_that_goes_instead_of_answering_is_noticed() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let script = "<?php
+$redis = new Redis();
+$redis->connect('127.0.0.1', %port%, 60);
+try { var_dump($redis->get('key')); } catch (RedisException) { echo 'noticed'; }";
+    let script = script.replace("%port%", &listener.local_addr().unwrap().port().to_string());
+    let begun = Instant::now();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            // Reads the question, and closes.
+            let _ = client.read(&mut [0; 100]);
+        }
+    });
+    for seed in ["0", "7"] {
+        let mut site = site(&[("redis.php", &script)], &[("seed", seed)]);
+        assert_eq!(site.get("/redis.php").text(), "noticed", "seed {seed}: {}", site.log());
+    }
+    // And not by PHP's time limit of a minute.
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
 #[test]
 fn requests_of_one_session_take_turns_and_never_stop_the_worker() {
     let mut site = site(
