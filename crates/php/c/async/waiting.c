@@ -104,6 +104,10 @@ void waiting_note_sent(int fd)
     sent.call = EG(current_execute_data);
     sent.function = sent.call ? sent.call->func : NULL;
     sent.fd = fd;
+    /* By FFI, a script calls this itself, and is to see what is there. */
+    if (sent.function && (sent.function->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE)) {
+        sent.function = NULL;
+    }
 }
 
 bool waiting_has_just_sent(int fd)

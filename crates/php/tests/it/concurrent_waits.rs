@@ -350,6 +350,18 @@ fn functions_of_libc_that_read() {
     dance(sockets.chain(pipes));
 }
 
+/// Drivers look whether the server is there right after they have sent something, and are told
+/// without a system call. A script that calls libc itself sees what is there.
+#[test]
+fn what_a_script_looks_for_right_after_it_has_sent_something_is_there() {
+    let look = "
+        $pair = $c->new('int[2]'); $c->socketpair(1, 1, 0, $pair); $b = FFI::new('char[16]');
+        $c->write($pair[1], 'hello', 5);
+        $c->send($pair[0], 'x', 1, 0);
+        echo $c->recv($pair[0], $b, 16, 0x42), ' ', FFI::string($b, 5);";
+    dance(owned(&[("peek", look, ["5 hello", "5 hello"])]));
+}
+
 /// How a million of bytes is written to `$fd`.
 const WRITES: &[(&str, &str)] = &[
     ("write", "echo $c->write($fd, $text, 1 << 20);"),
