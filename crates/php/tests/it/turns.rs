@@ -127,6 +127,19 @@ const LETS_OTHERS_RUN: &[(&str, &str)] = &[
         "echo new class($waits) { function __construct(public $waits) {}
              function __toString(): string { ($this->waits)(); return ''; } };",
     ),
+    (
+        "hook of a property, which PHP has since 8.4",
+        "PHP_VERSION_ID < 80400 ? $waits() : eval('
+             $o = new class($waits) { function __construct(public $waits) {}
+                 public int $hooked { get { ($this->waits)(); return 1; } } };
+             $o->hooked;');",
+    ),
+    (
+        "set-up of a lazy object, which PHP has since 8.4",
+        "eval('class Lazy { public $set; }');
+         PHP_VERSION_ID < 80400 ? $waits() : (new ReflectionClass('Lazy'))->newLazyGhost(
+             function ($o) use ($waits) { $waits(); $o->set = 1; })->set;",
+    ),
     ("tick function", "register_tick_function($waits); declare(ticks=1) { $x = 1; }"),
     ("coroutine", "Tokamak\\all([$waits]);"),
 ];

@@ -106,6 +106,16 @@ function calls(callable $get): array
     return own(fn() => null, $get);
 }
 
+if (PHP_VERSION_ID >= 80400) {
+    require __DIR__ . '/classes_of_8_4.php';
+}
+
+/** The same of what PHP has since 8.4. An older one only waits, so that all have the same rows. */
+function calls_of_8_4(callable $get): array
+{
+    return calls(PHP_VERSION_ID >= 80400 ? $get : 'slowly');
+}
+
 /** Numbers from n on, not in order. */
 function numbers(int $n): array
 {
@@ -211,6 +221,41 @@ return ['What is under way' => [
         $slow = new Slow($n);
         return told($n, $slow->other === $n && $slow->any(slowly($n), $slow->more()) === $n
             && Slow::any($n) === $n);
+    }),
+    'hooks of properties (PHP 8.4)' => calls_of_8_4(function ($n) {
+        static $shared = new SlowHooks;
+        $own = new SlowHooks;
+        $own->kept = $n;
+        $shared->kept = 1;
+        $own->twice = $own->twice + 2 * $shared->kept - 2;
+        $kept = $own->kept;
+        return told($n, $kept === $n && $own->twice === 2 * $n, $kept);
+    }),
+    'lazy objects (PHP 8.4)' => calls_of_8_4(function ($n) {
+        $class = new ReflectionClass(SlowStart::class);
+        $ghost = $class->newLazyGhost(fn(SlowStart $one) => $one->begin(slowly($n)));
+        $proxy = $class->newLazyProxy(function () use ($ghost, $n) {
+            $one = new SlowStart;
+            $one->begin(slowly($n) + $ghost->twice);
+            return $one;
+        });
+        return told($n, $proxy->n === 3 * $n && $proxy->twice === 6 * $n && $ghost->n === $n);
+    }),
+    'lazy objects whose set-up fails (PHP 8.4)' => calls_of_8_4(function ($n) {
+        $fail = fn() => throw new Exception((string) slowly($n));
+        $ghost = (new ReflectionClass(SlowStart::class))->newLazyGhost($fail);
+        try {
+            return $ghost->n;
+        } catch (Exception $e) {
+            $is_lazy = (new ReflectionClass($ghost))->isUninitializedLazyObject($ghost);
+            return told($n, $is_lazy && $e->getMessage() === "$n");
+        }
+    }),
+    '`array_find()`, `array_any()`, `array_all()` (PHP 8.4)' => calls_of_8_4(function ($n) {
+        $all = numbers($n);
+        return told($n, array_find($all, fn($x) => slowly($x) === $n) === $n
+            && array_any($all, fn($x) => slowly($x) === $n + 3)
+            && array_all($all, fn($x) => slowly($x) >= $n));
     }),
     '`ArrayAccess`, `Countable`, iterators' => calls(function ($n) {
         $slow = new Slow($n);

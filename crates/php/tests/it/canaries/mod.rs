@@ -16,6 +16,7 @@ const FILES: &[(&str, &str)] = &[
     ("errors.php", include_str!("errors.php")),
     ("settings.php", include_str!("settings.php")),
     ("calls.php", include_str!("calls.php")),
+    ("classes_of_8_4.php", include_str!("classes_of_8_4.php")),
     ("shared.php", include_str!("shared.php")),
 ];
 
