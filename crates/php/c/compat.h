@@ -80,6 +80,13 @@ extern PHPAPI char *php_ini_scanned_path;
 #define COMPAT_OOM_ROW(ROW)
 #endif
 
+/* Whom a client of SOAP reports errors to, in the order of ext/soap's memory: see soap.h. */
+#if PHP_VERSION_ID >= 80400
+#define COMPAT_SOAP_ERRORS char *error_code; zval error_object; bool handles_errors;
+#else
+#define COMPAT_SOAP_ERRORS bool handles_errors; char *error_code; zval error_object;
+#endif
+
 /* The functions of a user's session save handler: an array in 8.2, a struct of named ones in 8.4,
  * the same memory. */
 enum { COMPAT_SAVE_HANDLERS = sizeof(PS(mod_user_names)) / sizeof(zval) };

@@ -1,5 +1,5 @@
-/* What ext/soap remembers: declared in no header that is installed, and the same from PHP 7 on.
- * Only its settings tell where it is. */
+/* What ext/soap remembers: declared in no header that is installed, and the same from PHP 7 on but
+ * for an order that 8.4 changed. Only its settings tell where it is. */
 #ifndef TOKAMAK_SOAP_H
 #define TOKAMAK_SOAP_H
 
@@ -9,16 +9,12 @@ typedef struct {
     HashTable namespaces, encoders, encoders_by_type;
 
     /* While a client waits for an answer: how to read it, and whom errors are reported to. */
-    struct {
-        HashTable *type_map;
-        int namespace_count, version;
-        void *description;
-        bool handles_errors;
-        char *error_code;
-        zval error_object;
-    } call;
+    HashTable *type_map;
+    int namespace_count, version;
+    void *description;
+    COMPAT_SOAP_ERRORS
 
-    char cache[3];
+    char cache[3]; /* its settings */
     char *cache_directory;
     zend_long cache_seconds, cache_limit;
     HashTable *cached;
@@ -36,6 +32,9 @@ typedef struct {
         HashTable *known;
     } references;
 } soap_memory;
+
+/* From the type map on, of a call. What follows belongs to the settings, from its first byte on. */
+enum { SOAP_CALL_SIZE = offsetof(soap_memory, cache) - offsetof(soap_memory, type_map) };
 
 static inline soap_memory *soap_find(void)
 {

@@ -390,7 +390,7 @@ static void add_soap(void)
     soap_memory *of_soap = soap_find();
 
     if (of_soap) {
-        add_row(&of_soap->call, sizeof(of_soap->call));
+        add_row(&of_soap->type_map, SOAP_CALL_SIZE);
         add_row(&of_soap->of_client, sizeof(of_soap->of_client));
         add_row(&of_soap->references, sizeof(of_soap->references));
     }
