@@ -54,11 +54,19 @@ const RULES: &[Rule] = &[
     Rule { name: "cache", ours: &[], never: &["tokio", "hyper", "toml_edit", "serde", "libc"] },
     // Scripts see requests through a trait; who serves them, and how, is the front's.
     Rule { name: "lua", ours: &[], never: &["tokio", "hyper", "http", "toml_edit", "serde"] },
+    // Numbers in, text out; what is counted, and when, others know.
+    Rule {
+        name: "metrics",
+        ours: &[],
+        never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
+    },
     // Clients of other services; who asks through them, and why, is the front's.
     Rule { name: "outbound", ours: &[], never: &["libc", "toml_edit", "serde"] },
     Rule {
         name: "front",
-        ours: &["cache", "config", "cost", "fastcgi", "fpm", "lua", "outbound", "upstream"],
+        ours: &[
+            "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "outbound", "upstream",
+        ],
         never: &["toml_edit", "serde"],
     },
     // It forks, and must not have a runtime to fork.

@@ -63,6 +63,8 @@ mod lua;
 mod lua_fcgi;
 /// The service manager: sockets from it, words to it, a file with the process id.
 mod manager;
+/// The metrics, as a real scraper reads them.
+mod metrics;
 /// A worker script of the shape of Laravel Octane's.
 mod octane;
 /// What an operator does with a running server: ask it, reload it, change its configuration.

@@ -10,7 +10,7 @@ mod ledger;
 mod phase;
 mod request_id;
 
-pub use clock::{coarse, now, thread_time};
+pub use clock::{coarse, now, process_time, thread_time};
 pub use date::{Timestamp, date};
 pub use ledger::Ledger;
 pub use phase::Phase;

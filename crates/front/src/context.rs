@@ -10,6 +10,7 @@ use tokamak_upstream::fcgi::Upstream;
 
 use crate::balancer::Balancer;
 use crate::cache::Content;
+use crate::counters::LoopCounters;
 use crate::log::AccessLog;
 use crate::lua::Calls;
 use crate::route::hosts::Hosts;
@@ -34,6 +35,8 @@ pub struct Context {
     pub cache: Option<Arc<Content>>,
     /// The access log, if one is written.
     pub access_log: Option<Arc<AccessLog>>,
+    /// Where the loop counts its requests, if anybody can see the numbers.
+    pub counters: Option<Arc<LoopCounters>>,
     /// The requests that all loops are serving, for scripts that show them.
     pub scoreboard: Arc<Scoreboard>,
     /// Spreads the connections over the loops.
@@ -50,6 +53,11 @@ impl Context {
     /// The site that a host name belongs to; the first one for an unknown name.
     pub fn site_of(&self, host: Option<&str>) -> &Site {
         &self.sites[self.hosts.find(host.unwrap_or(""))]
+    }
+
+    /// Whether exact times of requests are shown anywhere.
+    pub fn wants_exact_times(&self) -> bool {
+        self.access_log.is_some() || self.counters.is_some()
     }
 
     /// Open connections of all loops.

@@ -1,6 +1,8 @@
 //! The table of all failures of requests: who caused it, whether the request may be retried, and
 //! what the client is told. Any detail goes into the log, never to the client.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use http::StatusCode;
 use tokamak_upstream::{fcgi, shm};
 
@@ -33,6 +35,10 @@ macro_rules! failures {
         pub enum Failure {
             $(#[doc = concat!($status, ": ", $text)] $name,)*
         }
+
+        /// How often each failure was answered, by all threads: seldom, so they may share a line.
+        static ANSWERED: [AtomicU64; Failure::ALL.len()] =
+            [const { AtomicU64::new(0) }; Failure::ALL.len()];
 
         impl Failure {
             /// All failures, in the order of the table.
@@ -107,6 +113,18 @@ failures! {
     NotCached             Server  Never  504  "The page is not in the cache, and nothing else was \
         asked for."
     VersionUnsupported    Client   Never  505  "The server speaks HTTP/1.0 and HTTP/1.1 here."
+}
+
+impl Failure {
+    /// It is answered once more.
+    pub fn note(self) {
+        ANSWERED[self as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often it was answered by this process.
+    pub fn count(self) -> u64 {
+        ANSWERED[self as usize].load(Ordering::Relaxed)
+    }
 }
 
 impl From<&shm::WorkerError> for Failure {

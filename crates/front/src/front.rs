@@ -109,7 +109,8 @@ impl Front {
                 std::thread::Builder::new().name(format!("loop-{index}")).stack_size(STACK);
             threads.push(thread.spawn(move || event_loop::run(event_loop, sockets, bells, inbox))?);
         }
-        let admin = start.admin.take().map(Admin::start).transpose()?;
+        let admin = start.admin.take();
+        let admin = admin.map(|admin| Admin::start(admin, shared.figures())).transpose()?;
         Ok(Front {
             loops: senders,
             threads: Mutex::new(threads),

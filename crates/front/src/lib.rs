@@ -12,7 +12,8 @@
 //! context                  what the requests of an event loop share
 //! site                     a site, with all that was made of its configuration
 //! caller  cache  lua  fpm  who asks; kept responses; scripts; pools of php-fpm's kind
-//! scoreboard  response  route  balancer  log  client  pools  clock  failure
+//! scoreboard  response  route  balancer  log  client  pools  clock  counters
+//! failure
 //! ```
 
 mod admin;
@@ -23,6 +24,7 @@ mod caller;
 mod client;
 mod clock;
 mod context;
+mod counters;
 mod event_loop;
 mod failure;
 mod fastcgi_server;

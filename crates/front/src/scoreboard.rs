@@ -62,7 +62,7 @@ impl Scoreboard {
     /// Records a request that begins now, if a script has asked recently.
     pub fn note<B>(
         self: &Arc<Self>,
-        site_index: impl FnOnce() -> usize,
+        site_index: usize,
         client: &dyn Client,
         request: &Request<B>,
         now: u64,
@@ -77,7 +77,7 @@ impl Scoreboard {
         parts.version = request.version();
         parts.headers = request.headers().clone();
         let served = Arc::new(Served {
-            site_index: site_index(),
+            site_index,
             scheme: client.scheme(),
             addresses: client.addresses().clone(),
             parts,

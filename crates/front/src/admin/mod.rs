@@ -3,6 +3,7 @@
 //! are busy. What it shows and what it changes are apart: see [`access`].
 
 mod access;
+mod figures;
 mod io;
 mod route;
 
@@ -15,16 +16,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use tokamak_metrics::Format;
 use tokamak_upstream::socket::{Listener, Socket};
 use tokio::sync::{Semaphore, oneshot, watch};
 
 pub use access::Access;
 use access::Refusal;
+pub use figures::Figures;
 use io::AdminIo;
 use route::{Wish, Wrong};
 
@@ -63,11 +66,11 @@ impl Admin {
     ///
     /// # Errors
     /// Fails if there is no thread or no event loop for it.
-    pub fn start(start: AdminStart) -> std::io::Result<Admin> {
+    pub fn start(start: AdminStart, figures: Figures) -> std::io::Result<Admin> {
         let (stop, stopped) = watch::channel(false);
         socket2::SockRef::from(&start.socket).set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let run = move || runtime.block_on(accept(start, stopped));
+        let run = move || runtime.block_on(accept(start, figures, stopped));
         let thread = std::thread::Builder::new().name("admin".into()).spawn(run)?;
         Ok(Admin { thread, stop })
     }
@@ -85,10 +88,11 @@ impl Admin {
     }
 }
 
-async fn accept(start: AdminStart, mut stopped: watch::Receiver<bool>) {
+async fn accept(start: AdminStart, figures: Figures, mut stopped: watch::Receiver<bool>) {
     let AdminStart { socket, access, ask } = start;
     let Ok(listener) = Listener::new(socket) else { return };
-    let (access, room) = (Arc::new(access), Arc::new(Semaphore::new(CONNECTIONS as usize)));
+    let service = Arc::new(Service { access, ask, figures });
+    let room = Arc::new(Semaphore::new(CONNECTIONS as usize));
     let for_connection = stopped.clone();
     loop {
         let next = async {
@@ -98,10 +102,9 @@ async fn accept(start: AdminStart, mut stopped: watch::Receiver<bool>) {
         tokio::select! {
             (permit, accepted) = next => match accepted {
                 Ok(socket) => {
-                    let (access, ask) = (access.clone(), ask.clone());
-                    let stopped = for_connection.clone();
+                    let (service, stopped) = (service.clone(), for_connection.clone());
                     tokio::spawn(async move {
-                        converse(socket, access, ask, stopped).await;
+                        converse(socket, service, stopped).await;
                         drop(permit);
                     });
                 }
@@ -141,18 +144,13 @@ impl Activity {
 }
 
 /// Serves one connection.
-async fn converse(
-    socket: Socket,
-    access: Arc<Access>,
-    ask: Ask,
-    mut stopped: watch::Receiver<bool>,
-) {
+async fn converse(socket: Socket, service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
     let activity = Arc::new(Activity::default());
-    let service = service_fn(|request| {
-        let (access, ask, activity) = (access.clone(), ask.clone(), activity.clone());
+    let answering = service_fn(|request| {
+        let (service, activity) = (service.clone(), activity.clone());
         async move {
             activity.is_asking.store(true, Ordering::Relaxed);
-            let response = answer(request, &access, &ask).await;
+            let response = service.answer(request).await;
             activity.answered.store(tokamak_cost::coarse(), Ordering::Relaxed);
             activity.is_asking.store(false, Ordering::Relaxed);
             Ok::<_, Infallible>(response)
@@ -160,12 +158,12 @@ async fn converse(
     });
     let mut http = http1::Builder::new();
     http.header_read_timeout(None);
-    let mut connection = pin!(http.serve_connection(AdminIo(socket), service));
+    let mut connection = pin!(http.serve_connection(AdminIo(socket), answering));
     let mut over = pin!(activity.is_over());
     // Nobody reads how a connection has ended.
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = over.as_mut() => return,
+        () = over.as_mut() => return service.figures.cut.add(1),
         _ = stopped.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
     }
     tokio::select! {
@@ -174,20 +172,45 @@ async fn converse(
     }
 }
 
-async fn answer<B>(request: Request<B>, access: &Access, ask: &Ask) -> Response<Full<Bytes>> {
-    let wish = match Wish::of(request.method(), request.uri()) {
-        Ok(wish) => wish,
-        Err(wrong) => return misunderstood(&wrong),
-    };
-    if let Err(refusal) = access.check(wish.right(), request.headers()) {
-        return refused(refusal);
+/// What the requests of all connections need.
+struct Service {
+    access: Access,
+    ask: Ask,
+    figures: Figures,
+}
+
+impl Service {
+    async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>> {
+        self.figures.asked.add(1);
+        let wish = match Wish::of(request.method(), request.uri()) {
+            Ok(wish) => wish,
+            Err(wrong) => return misunderstood(&wrong),
+        };
+        if let Err(refusal) = self.access.check(wish.right(), request.headers()) {
+            return refused(refusal);
+        }
+        match wish {
+            Wish::Live => text(StatusCode::OK, "live\n"),
+            Wish::Metrics => self.metrics(request.headers()),
+            Wish::Command { line, json, .. } => match self.asked(line).await {
+                Ok(answer) => translated(answer, json),
+                Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the supervisor does not answer\n"),
+            },
+        }
     }
-    let Wish::Command { line, json, .. } = wish else { return text(StatusCode::OK, "live\n") };
-    let (sender, receiver) = oneshot::channel();
-    ask(line, sender);
-    match receiver.await {
-        Ok(answer) => translated(answer, json),
-        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the supervisor does not answer\n"),
+
+    /// The supervisor's answer to a command.
+    async fn asked(&self, line: String) -> Result<String, oneshot::error::RecvError> {
+        let (sender, receiver) = oneshot::channel();
+        (self.ask)(line, sender);
+        receiver.await
+    }
+
+    fn metrics(&self, headers: &http::HeaderMap) -> Response<Full<Bytes>> {
+        let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
+        let format = Format::accepted(accept);
+        let response = text(StatusCode::OK, format.write(&self.figures.samples()));
+        with(response, CONTENT_TYPE, format.media_type())
     }
 }
 
@@ -205,7 +228,7 @@ fn misunderstood(wrong: &Wrong) -> Response<Full<Bytes>> {
     match wrong {
         Wrong::Path => text(
             StatusCode::NOT_FOUND,
-            "there are /live, /ready and /status, and for POST /reload, /purge and /drain\n",
+            "there are /live, /ready, /status and /metrics, and for POST /reload, /purge and /drain\n",
         ),
         Wrong::Method(allowed) => {
             let response = text(StatusCode::METHOD_NOT_ALLOWED, format!("it wants {allowed}\n"));

@@ -19,6 +19,8 @@ pub enum Right {
 pub enum Wish {
     /// To hear that there is somebody.
     Live,
+    /// The metrics.
+    Metrics,
     /// The answer to this command.
     Command {
         /// As on the control socket, without the end of the line.
@@ -46,6 +48,7 @@ impl Wish {
     pub fn right(&self) -> Right {
         match self {
             Wish::Live => Right::Probe,
+            Wish::Metrics => Right::Look,
             Wish::Command { right, .. } => *right,
         }
     }
@@ -63,6 +66,7 @@ impl Wish {
         let query = uri.query().unwrap_or("");
         let change = match uri.path() {
             "/live" => return look(Wish::Live),
+            "/metrics" => return look(Wish::Metrics),
             "/ready" => return look(command("ready", Right::Probe, false)),
             "/status" => return look(command("status json", Right::Look, true)),
             "/reload" => reload,
@@ -152,6 +156,7 @@ mod tests {
         for (method, target, result) in [
             (Method::GET, "/live", Ok(Wish::Live)),
             (Method::HEAD, "/ready", command("ready", Right::Probe, false)),
+            (Method::GET, "/metrics", Ok(Wish::Metrics)),
             (Method::GET, "/status?x", command("status json", Right::Look, true)),
             (Method::POST, "/reload", command("reload", Right::Change, false)),
             (Method::POST, "/reload?site=a%20b", command("reload\ta b", Right::Change, false)),
@@ -168,6 +173,7 @@ mod tests {
             ),
             (Method::GET, "/", Err(Wrong::Path)),
             (Method::GET, "/reload", Err(Wrong::Method("POST"))),
+            (Method::POST, "/metrics", Err(Wrong::Method("GET, HEAD"))),
             (Method::POST, "/status", Err(Wrong::Method("GET, HEAD"))),
         ] {
             assert_eq!(wish(method, target), result, "{target}");

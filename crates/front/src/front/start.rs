@@ -9,14 +9,17 @@ use std::time::Instant;
 
 use tokamak_config as config;
 use tokamak_lua::Engine;
+use tokamak_metrics::Counter;
 use tokamak_upstream::fcgi::Upstream;
 use tokamak_upstream::shm::{Bounds, Gate};
 
 use super::Start;
+use crate::admin::Figures;
 use crate::backend::fastcgi;
 use crate::balancer::Balancer;
 use crate::cache::{Content, SiteCachePolicies};
 use crate::context::Context;
+use crate::counters::LoopCounters;
 use crate::event_loop::TICK;
 use crate::fpm::{Journal, Overview};
 use crate::log::{AccessLog, Log};
@@ -44,6 +47,8 @@ pub struct Shared {
     pub lua: Option<Engine>,
     /// The content cache, if any site uses it.
     pub cache: Option<Arc<Content>>,
+    /// What each event loop counts, for the admin listener; empty without one.
+    counters: Vec<Arc<LoopCounters>>,
     /// The access log, if the configuration has one.
     pub log: Option<Log>,
     /// Access logs of pools, by the positions of their sites.
@@ -83,7 +88,10 @@ impl Shared {
         if start.is_successor {
             fastcgi::resolve(&upstreams, &config)?;
         }
+        let counters = || Arc::new(LoopCounters::new(sites.len()));
+        let counters = start.admin.iter().flat_map(|_| (0..config.loops).map(|_| counters()));
         Ok(Shared {
+            counters: counters.collect(),
             hosts: Arc::new(Hosts::new(&sites)),
             scoreboard: Arc::default(),
             balancer: Arc::new(Balancer::new(config.loops, TICK)),
@@ -97,6 +105,19 @@ impl Shared {
             pool_logs,
             overviews,
         })
+    }
+
+    /// What the admin listener reads its figures from.
+    pub fn figures(&self) -> Figures {
+        Figures {
+            config: self.config.clone(),
+            loops: self.counters.clone(),
+            balancer: self.balancer.clone(),
+            upstreams: self.upstreams.clone(),
+            cache: self.cache.clone(),
+            asked: Counter::default(),
+            cut: Counter::default(),
+        }
     }
 
     /// Makes the context of the loop with this index, and its gates to the pools.
@@ -142,6 +163,7 @@ impl Shared {
                 .as_ref()
                 .zip(self.config.log.access.as_ref())
                 .map(|(log, configured)| Arc::new(AccessLog::new(log, configured.format))),
+            counters: self.counters.get(index).cloned(),
             scoreboard: self.scoreboard.clone(),
             balancer: self.balancer.clone(),
             draining: AtomicU64::new(0),

@@ -38,6 +38,7 @@ use crate::cache::{self, CachePolicy, Lookup, LookupResult};
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::context::Context;
+use crate::counters::Counted;
 use crate::failure::Failure;
 use crate::log::{self, LogEntry};
 use crate::response::files;
@@ -68,20 +69,22 @@ where
     B: http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin + 'static,
 {
     let log = context.access_log.as_ref();
-    let mut ledger = if log.is_some() { Ledger::begin(began) } else { Ledger::unread(began) };
+    let is_read = context.wants_exact_times();
+    let mut ledger = if is_read { Ledger::begin(began) } else { Ledger::unread(began) };
     ledger.stamp(Phase::Head, now);
     let mut guard = RequestGuard::new(Some(client.clone()), ledger);
     guard.entry = log.map(|log| {
         let entry = LogEntry::new(&client.addresses().text().peer, &request, host(&request));
         Box::new((entry, log.clone()))
     });
-    let site_index = || context.site_of(host(&request)).index;
-    guard.scoreboard = context.scoreboard.note(site_index, &*client, &request, began);
+    let site = context.site_of(host(&request));
+    guard.counted = context.counters.as_ref().map(|counters| Counted::new(counters, site.index));
+    guard.scoreboard = context.scoreboard.note(site.index, &*client, &request, began);
     let (parts, incoming) = request.into_parts();
     let length = incoming.size_hint().exact();
     let body = incoming.is_end_stream().then_some(Body::Empty);
     let caller = Caller::Client(client);
-    match Pending::begin(context, &caller, parts, (body, length), &mut guard.ledger) {
+    match Pending::begin((context, site), &caller, parts, (body, length), &mut guard.ledger) {
         Ok(response) => Serving::Now(Some(respond(response, guard))),
         Err(Pending::Plain(plain)) if is_direct(context, &plain) => {
             Serving::Direct(Box::new(Direct::new(context.clone(), caller, plain, guard)))
@@ -143,6 +146,9 @@ pub fn respond(response: Response<Source>, mut guard: Box<RequestGuard>) -> Resp
     if let Some((entry, _)) = guard.entry.as_deref_mut() {
         entry.status = response.status().as_u16();
     }
+    if let Some(counted) = &mut guard.counted {
+        counted.status = response.status().as_u16();
+    }
     if let Some(scoreboard) = &guard.scoreboard {
         scoreboard.answered(&response);
     }
@@ -186,7 +192,8 @@ async fn own(context: &Arc<Context>, caller: &Caller, request: Request<Body>) ->
     let (parts, body) = request.into_parts();
     let length = Some(body.left());
     let body = (Some(body), length);
-    let response = match Pending::begin(context, caller, parts, body, &mut guard.ledger) {
+    let site = context.site_of(host_of(&parts.uri, &parts.headers));
+    let response = match Pending::begin((context, site), caller, parts, body, &mut guard.ledger) {
         Ok(response) => response,
         Err(pending) => pending.answer(context, caller, None, &mut guard.ledger).await,
     };
@@ -224,14 +231,13 @@ impl Pending {
     /// Begins to answer a request. `body`: the body, if it has been read, and its length, if that
     /// is known. Returns the response if it needs no waiting.
     fn begin(
-        context: &Arc<Context>,
+        (context, site): (&Arc<Context>, &Site),
         caller: &Caller,
         parts: Parts,
         (body, length): (Option<Body>, Option<u64>),
         ledger: &mut Ledger,
     ) -> Result<Response<Source>, Pending> {
         let head_only = parts.method == http::Method::HEAD;
-        let site = context.site_of(host_of(&parts.uri, &parts.headers));
         if !site.hooks.is_empty() {
             let (began, caller) = (ledger.start(), caller.clone());
             let work = Work::new(context.clone(), site.index, caller, parts, (body, length), began);

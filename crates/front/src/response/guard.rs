@@ -12,16 +12,20 @@ use tokamak_cost::{Ledger, Phase};
 
 use super::source::{Broken, Source};
 use crate::client::Client;
+use crate::counters::Counted;
 use crate::log::{AccessLog, LogEntry};
 use crate::scoreboard::ScoreboardEntry;
 
 /// Finishes a request. It is dropped when the response has been handed over or the client has gone;
-/// then it closes the ledger, informs the connection and writes the line of the access log.
+/// then it closes the ledger, informs the connection, writes the line of the access log and
+/// counts the request.
 pub struct RequestGuard {
     /// Where the time went.
     pub ledger: Ledger,
     /// The line of the access log, and the log, if one is written.
     pub entry: Option<Box<(LogEntry, Arc<AccessLog>)>>,
+    /// The request's place in the counters, if it is counted.
+    pub counted: Option<Counted>,
     /// Body bytes handed over.
     pub sent: u64,
     /// Shows the request to scripts.
@@ -33,7 +37,14 @@ pub struct RequestGuard {
 impl RequestGuard {
     /// The guard of a request that begins. It is boxed because it is passed on often.
     pub fn new(client: Option<Arc<dyn Client>>, ledger: Ledger) -> Box<RequestGuard> {
-        Box::new(RequestGuard { ledger, entry: None, sent: 0, scoreboard: None, client })
+        Box::new(RequestGuard {
+            ledger,
+            entry: None,
+            counted: None,
+            sent: 0,
+            scoreboard: None,
+            client,
+        })
     }
 
     /// Polled while the body waits for its next piece: pending, unless the client has gone.
@@ -52,6 +63,9 @@ impl Drop for RequestGuard {
         }
         if let Some((entry, log)) = self.entry.as_deref() {
             log.write(entry, self.sent, &self.ledger);
+        }
+        if let Some(counted) = &self.counted {
+            counted.count(self.sent, &self.ledger);
         }
     }
 }

@@ -30,9 +30,10 @@ pub fn page(status: StatusCode, text: &str) -> Bytes {
     Bytes::from(page)
 }
 
-/// Status, headers and page for a failure. A caller that knows the allowed methods for a 405
-/// replaces `Allow`.
+/// Status, headers and page for a failure, which is counted. A caller that knows the methods that
+/// are allowed replaces `Allow` of a 405.
 pub fn answer(failure: Failure) -> (StatusCode, HeaderMap, Bytes) {
+    failure.note();
     let status = failure.status();
     let body = page(status, failure.text());
     let mut headers = HeaderMap::with_capacity(4);

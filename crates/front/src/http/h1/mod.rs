@@ -112,9 +112,8 @@ fn handover_target(context: &Context) -> Option<usize> {
 
 /// Answers one request.
 fn serve(context: &Arc<Context>, state: &Arc<ConnState>, request: Request<Incoming>) -> Respond {
-    // The access log shows the exact time.
-    let is_exact = context.access_log.is_some();
-    let now = if is_exact { tokamak_cost::now() } else { tokamak_cost::coarse() };
+    let now =
+        if context.wants_exact_times() { tokamak_cost::now() } else { tokamak_cost::coarse() };
     let moments = Moments { began: state.serve(request.version(), now), now };
     let request = request.map(|body| body.map_err(|_| Cut));
     let serving = pipeline::serve(context, state.clone(), request, moments);

@@ -1,0 +1,121 @@
+//! What an event loop counts of its requests. Only its own thread writes, so a count is a load and
+//! a store; whoever shows the numbers adds up those of all loops. All of it is filled in one place:
+//! where a request ends.
+
+use std::sync::Arc;
+
+use tokamak_cost::{Ledger, Phase};
+use tokamak_metrics::{Counter, Histogram, Reading};
+
+/// The classes of statuses, in the order of [`SiteCounters::requests`].
+pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// What one event loop has counted.
+#[derive(Debug)]
+pub struct LoopCounters {
+    sites: Box<[SiteCounters]>,
+}
+
+/// What one event loop has counted of a site. On lines of memory of its own, because another loop's
+/// counters may lie beside it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct SiteCounters {
+    /// By the class of the status, as [`STATUSES`].
+    requests: [Counter; STATUSES.len()],
+    sent: Counter,
+    duration: Histogram,
+    phases: [Histogram; Phase::ALL.len()],
+}
+
+/// What all event loops have counted of a site.
+#[derive(Debug, Default)]
+pub struct SiteCounts {
+    /// Requests by the class of their status, as [`STATUSES`].
+    pub requests: [u64; STATUSES.len()],
+    /// Bytes of bodies.
+    pub sent: u64,
+    /// From begin to end.
+    pub duration: Reading,
+    /// Of each phase.
+    pub phases: [Reading; Phase::ALL.len()],
+}
+
+impl LoopCounters {
+    /// For this many sites.
+    pub fn new(sites: usize) -> LoopCounters {
+        LoopCounters { sites: (0..sites).map(|_| SiteCounters::default()).collect() }
+    }
+
+    /// Adds what was counted of a site.
+    pub fn read(&self, site: usize, counts: &mut SiteCounts) {
+        let SiteCounters { requests, sent, duration, phases } = &self.sites[site];
+        counts.requests.iter_mut().zip(requests).for_each(|(sum, one)| *sum += one.get());
+        counts.sent += sent.get();
+        duration.read(&mut counts.duration);
+        phases.iter().zip(&mut counts.phases).for_each(|(phase, sum)| phase.read(sum));
+    }
+}
+
+/// A request that is to be counted when it is over.
+pub struct Counted {
+    counters: Arc<LoopCounters>,
+    site: usize,
+    /// The status of the response; 0: there is none yet.
+    pub status: u16,
+}
+
+impl Counted {
+    /// Of this site.
+    pub fn new(counters: &Arc<LoopCounters>, site: usize) -> Counted {
+        Counted { counters: counters.clone(), site, status: 0 }
+    }
+
+    /// The request is over; `sent` bytes of its body went out.
+    pub fn count(&self, sent: u64, ledger: &Ledger) {
+        let site = &self.counters.sites[self.site];
+        // PHP cannot set any other status: HTTP has three digits.
+        let class = usize::from(self.status / 100).min(STATUSES.len() - 1);
+        site.requests[class].add(1);
+        site.sent.add(sent);
+        site.duration.observe(ledger.total());
+        for (phase, histogram) in Phase::ALL.iter().zip(&site.phases) {
+            match ledger.spent(*phase) {
+                0 => {}
+                spent => histogram.observe(spent),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_add_up_to_what_the_ledgers_say() {
+        let loops = [(); 2].map(|()| Arc::new(LoopCounters::new(2)));
+        let mut total = 0;
+        for (nth, status) in [200, 204, 404, 500, 999, 0].into_iter().enumerate() {
+            let mut ledger = Ledger::begin(1000);
+            ledger.stamp(Phase::Head, 3000);
+            ledger.stamp(Phase::Send, 1000 + 1_000_000 * nth as u64);
+            total += ledger.total();
+            let counted = Counted { status, ..Counted::new(&loops[nth % 2], 1) };
+            counted.count(10, &ledger);
+        }
+        let mut counts = SiteCounts::default();
+        loops.iter().for_each(|counters| counters.read(1, &mut counts));
+        assert_eq!(counts.requests, [1, 0, 2, 0, 1, 2]);
+        assert_eq!(counts.sent, 60);
+        assert_eq!((counts.duration.count(), counts.duration.nanoseconds), (6, total));
+        assert_eq!(counts.phases[Phase::Head as usize].count(), 6);
+        assert_eq!(counts.phases[Phase::Send as usize].count(), 5, "one took no time");
+        assert_eq!(counts.phases[Phase::Php as usize], Reading::default());
+        let sum: u64 = counts.phases.iter().map(|phase| phase.nanoseconds).sum();
+        assert_eq!(sum, total);
+        let mut other = SiteCounts::default();
+        loops.iter().for_each(|counters| counters.read(0, &mut other));
+        assert_eq!(other.duration.count(), 0);
+    }
+}

@@ -1,0 +1,114 @@
+//! Counters that one thread writes and others read: no lock, and no instruction that locks a line
+//! of memory. A reader may see an event in one counter and not yet in another.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The smallest bound is 2 to the power of this many microseconds.
+const FIRST: u32 = 3;
+
+/// The bounds of the buckets in microseconds: powers of two from 8 µs to 16.8 s, so that the
+/// bucket of a time follows from its bits. A quantile that is read from them is at most twice the
+/// true one; twice as many buckets would double what a scrape has to carry.
+pub const BOUNDS: [u64; 22] = {
+    let mut bounds = [0; 22];
+    let mut nth = 0;
+    while nth < bounds.len() {
+        bounds[nth] = 1 << (FIRST as usize + nth);
+        nth += 1;
+    }
+    bounds
+};
+
+/// A number that grows. Only one thread may write it: an addition of another would be lost.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it.
+    pub fn add(&self, count: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+
+    /// What it has come to.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How often times fell between the [`BOUNDS`]. Only one thread may write it.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    buckets: [Counter; BOUNDS.len() + 1],
+    nanoseconds: Counter,
+}
+
+impl Histogram {
+    /// Counts a time.
+    pub fn observe(&self, nanoseconds: u64) {
+        self.buckets[bucket(nanoseconds)].add(1);
+        self.nanoseconds.add(nanoseconds);
+    }
+
+    /// Adds what was counted to `reading`.
+    pub fn read(&self, reading: &mut Reading) {
+        for (sum, bucket) in reading.buckets.iter_mut().zip(&self.buckets) {
+            *sum += bucket.get();
+        }
+        reading.nanoseconds += self.nanoseconds.get();
+    }
+}
+
+/// The bucket of a time: the first one whose bound is not less.
+fn bucket(nanoseconds: u64) -> usize {
+    let microseconds = nanoseconds.saturating_sub(1) / 1000;
+    let bits = u64::BITS - microseconds.leading_zeros();
+    (bits.saturating_sub(FIRST) as usize).min(BOUNDS.len())
+}
+
+/// What histograms have counted, together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// How many fell into each bucket; the last one has no bound.
+    pub buckets: [u64; BOUNDS.len() + 1],
+    /// The sum of all times.
+    pub nanoseconds: u64,
+}
+
+impl Reading {
+    /// How many times were counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_in_the_first_bucket_whose_bound_is_not_less() {
+        for nanoseconds in (0..64).flat_map(|bit| {
+            let bound = (1_u64 << bit).saturating_mul(1000);
+            [bound - 1, bound, bound.saturating_add(1)]
+        }) {
+            let first = BOUNDS.iter().position(|bound| nanoseconds <= bound.saturating_mul(1000));
+            assert_eq!(bucket(nanoseconds), first.unwrap_or(BOUNDS.len()), "{nanoseconds} ns");
+        }
+        assert_eq!(bucket(0), 0);
+        assert_eq!((BOUNDS[0], BOUNDS[21]), (8, 16_777_216));
+    }
+
+    #[test]
+    fn readings_of_several_add_up() {
+        let (one, other) = (Histogram::default(), Histogram::default());
+        one.observe(5_000);
+        one.observe(9_000);
+        other.observe(u64::MAX / 2);
+        let mut reading = Reading::default();
+        one.read(&mut reading);
+        other.read(&mut reading);
+        assert_eq!((reading.buckets[0], reading.buckets[1], reading.buckets[22]), (1, 1, 1));
+        assert_eq!(reading.count(), 3);
+        assert_eq!(reading.nanoseconds, u64::MAX / 2 + 14_000);
+    }
+}

@@ -1,0 +1,143 @@
+//! The table of all metrics.
+
+/// What kind of number a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It grows; it begins anew with the process that counts.
+    Counter,
+    /// It is what it is now.
+    Gauge,
+    /// Times in buckets, with their sum and count.
+    Histogram,
+}
+
+impl Kind {
+    /// The word of both formats.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+macro_rules! rows {
+    ($($row:ident $kind:ident $name:literal $unit:literal [$($label:literal)*] $help:literal)*) => {
+        /// A metric.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Row {
+            $(#[doc = $help] $row,)*
+        }
+
+        impl Row {
+            /// All of them, in the order in which they are shown.
+            pub const ALL: &[Row] = &[$(Row::$row),*];
+
+            /// Its name without the ending `_total` of counters.
+            pub fn name(self) -> &'static str {
+                match self { $(Row::$row => concat!("tokamak_", $name),)* }
+            }
+
+            /// What kind of number it is.
+            pub fn kind(self) -> Kind {
+                match self { $(Row::$row => Kind::$kind,)* }
+            }
+
+            /// Its unit, with which the name ends; empty: it has none.
+            pub fn unit(self) -> &'static str {
+                match self { $(Row::$row => $unit,)* }
+            }
+
+            /// The names of its labels.
+            pub fn labels(self) -> &'static [&'static str] {
+                match self { $(Row::$row => &[$($label),*],)* }
+            }
+
+            /// What it is, in one sentence without a full stop.
+            pub fn help(self) -> &'static str {
+                match self { $(Row::$row => $help,)* }
+            }
+        }
+    };
+}
+
+rows! {
+    Build Gauge "build_info" "" ["version"]
+        "Always 1; the label says which version runs"
+    Requests Counter "requests" "" ["site" "status"]
+        "Requests of clients that are over, by the class of their status; `none`: the client left \
+        before the response began"
+    Duration Histogram "request_duration_seconds" "seconds" ["site"]
+        "Time from the first byte of a request to the end of its response"
+    Phases Histogram "request_phase_seconds" "seconds" ["site" "phase"]
+        "Time of a request's phases; a request counts in those that took any time of it"
+    ResponseBytes Counter "response_body_bytes" "bytes" ["site"]
+        "Bytes of response bodies, as in the access log"
+    Failures Counter "failures" "" ["kind" "side"]
+        "Requests and connections that failed, by the name of the failure in the error log and by \
+        who caused it: `client`, `server` or `backend`"
+    Connections Gauge "connections" "" []
+        "Open connections of clients and web servers"
+    EventLoops Gauge "event_loops" "" ["state"]
+        "Event loops: `serving` have connections of HTTP clients, `idle` do not need to at this \
+        load"
+    CacheRequests Counter "cache_requests" "" ["result"]
+        "Requests by what the content cache did: `hit`, `stale`, `miss`, `coalesced` (answered \
+        with what another request had asked for), `bypassed`"
+    CacheRevalidated Counter "cache_revalidated" "" []
+        "Stored responses that an application found still right"
+    CacheStored Counter "cache_stored" "" []
+        "Responses that the content cache has stored"
+    CacheEntries Gauge "cache_entries" "" []
+        "URLs that the content cache has something for"
+    CacheBytes Gauge "cache_bytes" "bytes" []
+        "Bytes that the content cache takes"
+    CacheLimit Gauge "cache_limit_bytes" "bytes" []
+        "Bytes that the content cache may take"
+    UpstreamRequests Counter "upstream_requests" "" ["upstream" "address"]
+        "Requests that an address of a FastCGI application began to answer"
+    UpstreamFailures Counter "upstream_failures" "" ["upstream" "address"]
+        "Requests that it did not answer"
+    UpstreamConnections Gauge "upstream_connections" "" ["upstream" "address" "state"]
+        "Connections to it: `in_use` have a request, `idle` have none"
+    UpstreamWaiting Gauge "upstream_waiting" "" ["upstream" "address"]
+        "Requests that wait for a connection to it"
+    UpstreamUp Gauge "upstream_up" "" ["upstream" "address"]
+        "1 if it gets requests, 0 if it does not"
+    AdminRequests Counter "admin_requests" "" []
+        "Requests to the admin listener"
+    AdminCut Counter "admin_connections_cut" "" []
+        "Connections to the admin listener that were closed because the client was silent, or did \
+        not read its answer"
+    FrontCpu Counter "front_cpu_seconds" "seconds" []
+        "Processor time of the process that serves HTTP"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_name(text: &str) -> bool {
+        text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    }
+
+    #[test]
+    fn rows_keep_the_rules_of_both_formats() {
+        for row in Row::ALL {
+            let (name, unit) = (row.name(), row.unit());
+            assert!(is_name(name) && row.labels().iter().all(|label| is_name(label)), "{name}");
+            assert!(unit.is_empty() || name.ends_with(&format!("_{unit}")), "{name}");
+            for reserved in ["_total", "_count", "_sum", "_bucket", "_created"] {
+                assert!(!name.ends_with(reserved), "{name}");
+            }
+            assert!(!row.labels().contains(&"le"), "{name}");
+            assert!(!row.help().ends_with('.') && !row.help().contains('|'), "{name}");
+            assert!(row.kind() != Kind::Histogram || unit == "seconds", "{name}");
+        }
+        let mut names: Vec<_> = Row::ALL.iter().map(|row| row.name()).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), Row::ALL.len());
+    }
+}

@@ -1,0 +1,172 @@
+//! The text of metrics: Prometheus' own format (0.0.4), and OpenMetrics 1.0.
+
+use std::fmt::Write;
+
+use crate::{BOUNDS, Kind, Reading, Row, Samples, Value};
+
+/// A text format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus' own, version 0.0.4.
+    Prometheus,
+    /// OpenMetrics, version 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// The format for a client that accepts these media types: OpenMetrics if it is named and not
+    /// refused. A scraper that names both prefers it, as Prometheus does.
+    pub fn accepted(accept: &str) -> Format {
+        let is_open = accept.split(',').any(|range| {
+            let mut words = range.split(';').map(str::trim);
+            words.next() == Some("application/openmetrics-text")
+                && words.all(|word| {
+                    let weight = word.strip_prefix("q=").map(str::parse);
+                    weight.is_none_or(|weight: Result<f64, _>| weight.is_ok_and(|it| it > 0.0))
+                })
+        });
+        if is_open { Format::OpenMetrics } else { Format::Prometheus }
+    }
+
+    /// Its media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// The text of these samples. Each row has its head even if there is no sample of it.
+    pub fn write(self, samples: &Samples) -> String {
+        let mut text = String::new();
+        for &row in Row::ALL {
+            self.write_head(row, &mut text);
+            for (labels, value) in samples.of(row) {
+                let labels: Vec<(&str, &str)> =
+                    row.labels().iter().copied().zip(labels.iter().map(String::as_str)).collect();
+                match value {
+                    Value::Number(number) => {
+                        let ending = if row.kind() == Kind::Counter { "_total" } else { "" };
+                        write_sample(&mut text, row, ending, &labels, *number);
+                    }
+                    Value::Times(reading) => write_times(&mut text, row, labels, reading),
+                }
+            }
+        }
+        if self == Format::OpenMetrics {
+            text.push_str("# EOF\n");
+        }
+        text
+    }
+
+    /// OpenMetrics names the family of a counter without its ending, and knows units.
+    fn write_head(self, row: Row, text: &mut String) {
+        let is_open = self == Format::OpenMetrics;
+        let ending = if row.kind() == Kind::Counter && !is_open { "_total" } else { "" };
+        let (name, word, help) = (row.name(), row.kind().word(), row.help());
+        let _ = writeln!(text, "# HELP {name}{ending} {help}.");
+        let _ = writeln!(text, "# TYPE {name}{ending} {word}");
+        if is_open && !row.unit().is_empty() {
+            let _ = writeln!(text, "# UNIT {name} {}", row.unit());
+        }
+    }
+}
+
+fn write_sample(text: &mut String, row: Row, ending: &str, labels: &[(&str, &str)], number: f64) {
+    let _ = write!(text, "{}{ending}", row.name());
+    for (nth, (name, value)) in labels.iter().enumerate() {
+        let _ = write!(text, "{}{name}=\"", if nth == 0 { '{' } else { ',' });
+        for character in value.chars() {
+            match character {
+                '\\' => text.push_str("\\\\"),
+                '"' => text.push_str("\\\""),
+                '\n' => text.push_str("\\n"),
+                other => text.push(other),
+            }
+        }
+        text.push('"');
+    }
+    let _ = writeln!(text, "{} {number}", if labels.is_empty() { "" } else { "}" });
+}
+
+/// Each bucket counts what is in those before it, too.
+fn write_times(text: &mut String, row: Row, labels: Vec<(&str, &str)>, reading: &Reading) {
+    let mut count = 0;
+    for (nth, bucket) in reading.buckets.iter().enumerate() {
+        count += bucket;
+        let bound = BOUNDS.get(nth).map_or("+Inf".into(), |us| (*us as f64 / 1e6).to_string());
+        let labels: Vec<_> = labels.iter().copied().chain([("le", &bound[..])]).collect();
+        write_sample(text, row, "_bucket", &labels, count as f64);
+    }
+    write_sample(text, row, "_sum", &labels, reading.nanoseconds as f64 / 1e9);
+    write_sample(text, row, "_count", &labels, count as f64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Samples {
+        let mut samples = Samples::default();
+        samples.add(Row::Requests, &["a\\b\"c\nd", "2xx"], 12_345_678_901.0);
+        let mut reading = Reading { nanoseconds: 3_500_000_000, ..Reading::default() };
+        reading.buckets[0] = 2;
+        reading.buckets[22] = 1;
+        samples.add_times(Row::Duration, &["a"], reading);
+        samples
+    }
+
+    /// The lines about one metric.
+    fn about(text: &str, name: &str) -> Vec<String> {
+        text.lines().filter(|line| line.contains(name)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_counter_in_both_formats() {
+        let sample = r#"tokamak_requests_total{site="a\\b\"c\nd",status="2xx"} 12345678901"#;
+        let text = Format::Prometheus.write(&samples());
+        let lines = about(&text, "tokamak_requests");
+        assert!(lines[0].starts_with("# HELP tokamak_requests_total "), "{lines:?}");
+        assert_eq!(lines[1..], ["# TYPE tokamak_requests_total counter", sample]);
+        assert!(!text.contains("# EOF") && !text.contains("# UNIT"));
+        let text = Format::OpenMetrics.write(&samples());
+        let lines = about(&text, "tokamak_requests");
+        assert!(lines[0].starts_with("# HELP tokamak_requests "), "{lines:?}");
+        assert_eq!(lines[1..], ["# TYPE tokamak_requests counter", sample]);
+        assert!(text.ends_with("\n# EOF\n"));
+        assert!(text.contains("# UNIT tokamak_cache_bytes bytes\n"));
+    }
+
+    #[test]
+    fn buckets_add_up() {
+        let text = Format::OpenMetrics.write(&samples());
+        let lines = about(&text, "tokamak_request_duration_seconds");
+        let name = "tokamak_request_duration_seconds";
+        assert_eq!(lines.len(), 3 + 23 + 2);
+        assert_eq!(lines[3], format!("{name}_bucket{{site=\"a\",le=\"0.000008\"}} 2"));
+        assert_eq!(lines[24], format!("{name}_bucket{{site=\"a\",le=\"16.777216\"}} 2"));
+        assert_eq!(lines[25], format!("{name}_bucket{{site=\"a\",le=\"+Inf\"}} 3"));
+        assert_eq!(lines[26], format!("{name}_sum{{site=\"a\"}} 3.5"));
+        assert_eq!(lines[27], format!("{name}_count{{site=\"a\"}} 3"));
+    }
+
+    #[test]
+    fn the_format_is_what_the_client_accepts() {
+        let open = "application/openmetrics-text";
+        for (accept, format) in [
+            ("", Format::Prometheus),
+            ("*/*", Format::Prometheus),
+            ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", Format::Prometheus),
+            (open, Format::OpenMetrics),
+            (
+                "application/openmetrics-text; version=1.0.0; q=0.75,text/plain;version=0.0.4;\
+                    q=0.5,*/*;q=0.1",
+                Format::OpenMetrics,
+            ),
+            ("application/openmetrics-text;q=0, text/plain", Format::Prometheus),
+            ("application/openmetrics-text;q=x", Format::Prometheus),
+        ] {
+            assert_eq!(Format::accepted(accept), format, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The metrics, as a real scraper reads them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::harness::{Kind, Server, Setup, eventually};
+use crate::layers::root;
+
+const OPEN: &str = "application/openmetrics-text; version=1.0.0,text/plain;version=0.0.4;q=0.5";
+
+type Samples = BTreeMap<String, f64>;
+
+fn start(setup: Setup) -> Server {
+    setup.line("admin = \"unix:admin.sock\"").start()
+}
+
+fn connect(server: &Server) -> UnixStream {
+    UnixStream::connect(server.places.top().join("admin.sock")).expect("the admin listener")
+}
+
+/// Media type and text.
+fn scrape(server: &Server, accept: &str) -> (String, String) {
+    let mut stream = connect(server);
+    let head = format!(
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: {accept}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("a response");
+    let (head, text) = response.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{response:?}"));
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let media_type = head.lines().find_map(|line| line.strip_prefix("content-type: "));
+    (media_type.unwrap_or_else(|| panic!("{head}")).to_owned(), text.to_owned())
+}
+
+/// The samples as the parser of the Prometheus project reads them.
+fn parsed((media_type, text): (String, String)) -> Samples {
+    // Debian's own: its packages are not those of another Python.
+    let mut parser = Command::new("/usr/bin/python3")
+        .arg(root().join("tests/it/metrics/parse.py"))
+        .arg(&media_type)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 runs");
+    parser.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = parser.wait_with_output().unwrap();
+    assert!(output.status.success(), "{media_type}\n{text}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn samples(server: &Server) -> Samples {
+    parsed(scrape(server, OPEN))
+}
+
+/// The samples once this one has the value: a request counts when its response is over, which its
+/// client may see a moment earlier.
+fn samples_when(server: &Server, name: &str, value: f64) -> Samples {
+    let look = || Some(samples(server)).filter(|samples| samples.get(name) == Some(&value));
+    eventually(Duration::from_secs(20), look)
+        .unwrap_or_else(|| panic!("{name} is not {value}: {:#?}", samples(server)))
+}
+
+fn requests(site: &str, status: &str) -> String {
+    format!("tokamak_requests_total{{site=\"{site}\",status=\"{status}\"}}")
+}
+
+#[test]
+fn a_real_parser_reads_the_same_in_both_formats() {
+    let server = start(Setup::new(Kind::Classic));
+    server.get("/hello.php").expect(200);
+    server.get("/missing.txt").expect(404);
+    samples_when(&server, &requests("localhost", "4xx"), 1.0);
+    let mut open = parsed(scrape(&server, OPEN));
+    let mut plain = parsed(scrape(&server, "*/*"));
+    assert_eq!(open[&requests("localhost", "2xx")], 1.0);
+    assert_eq!(open["tokamak_failures_total{kind=\"NotFound\",side=\"client\"}"], 1.0);
+    assert_eq!(open["tokamak_event_loops{state=\"serving\"}"], 1.0);
+    // What two scrapes change.
+    for samples in [&mut open, &mut plain] {
+        samples.retain(|name, _| !name.contains("_cpu_") && !name.contains("_admin_requests"));
+    }
+    assert_eq!(open, plain);
+}
+
+/// Nothing that a client chooses becomes a label.
+#[test]
+fn urls_and_hosts_make_no_new_series() {
+    let server = start(Setup::new(Kind::Classic));
+    let name = requests("localhost", "4xx");
+    server.get("/missing").expect(404);
+    let before = samples_when(&server, &name, 1.0);
+    let mut connection = server.connect();
+    for batch in 0..50 {
+        let heads: String = (0..100)
+            .map(|nth| {
+                format!("GET /no-{batch}-{nth} HTTP/1.1\r\nHost: h{batch}-{nth}.example\r\n\r\n")
+            })
+            .collect();
+        connection.send(heads);
+        for _ in 0..100 {
+            connection.response().expect(404);
+        }
+    }
+    let after = samples_when(&server, &name, 5001.0);
+    let names = |samples: &Samples| samples.keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(names(&before), names(&after));
+}
+
+/// The access log and the metrics are made of the same ledger.
+#[test]
+fn the_log_and_the_metrics_say_the_same() {
+    let setup = Setup::new(Kind::Worker).line("log.access = \"state/access.log\"");
+    let server = start(setup.line("log.access_format = \"json\""));
+    for target in ["/hello.php", "/hello.php?2", "/missing.txt", "/server.php"] {
+        server.get(target);
+    }
+    let name = "tokamak_request_duration_seconds_count{site=\"localhost\"}";
+    let samples = samples_when(&server, name, 4.0);
+    let lines = eventually(Duration::from_secs(5), || {
+        let text = std::fs::read_to_string(server.state_file("access.log")).unwrap_or_default();
+        (text.lines().count() == 4).then(|| text.lines().map(str::to_owned).collect::<Vec<_>>())
+    });
+    let (mut duration, mut bytes) = (0.0, 0.0);
+    let (mut statuses, mut phases) = (Samples::new(), Samples::new());
+    for line in lines.expect("four lines") {
+        let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        let class = format!("{}xx", line["status"].as_u64().unwrap() / 100);
+        *statuses.entry(requests("localhost", &class)).or_default() += 1.0;
+        bytes += line["bytes"].as_f64().unwrap();
+        duration += line["duration_us"].as_f64().unwrap();
+        for (phase, us) in line["phases_us"].as_object().unwrap() {
+            let labels = format!("phase=\"{phase}\",site=\"localhost\"");
+            let name = format!("tokamak_request_phase_seconds_sum{{{labels}}}");
+            *phases.entry(name).or_default() += us.as_f64().unwrap();
+        }
+    }
+    for (name, count) in statuses {
+        assert_eq!(samples[&name], count, "{name}");
+    }
+    assert_eq!(samples["tokamak_response_body_bytes_total{site=\"localhost\"}"], bytes);
+    assert!(phases.len() > 4, "{phases:?}");
+    let sums = samples.keys().filter(|name| name.contains("phase_seconds_sum")).count();
+    assert_eq!(sums, phases.len(), "{samples:#?}");
+    for (name, us) in phases {
+        assert!((samples[&name] * 1e6 - us).abs() < 0.001, "{name}: {us} {}", samples[&name]);
+    }
+    // The log cuts each to microseconds.
+    let sum = samples["tokamak_request_duration_seconds_sum{site=\"localhost\"}"] * 1e6;
+    assert!((0.0..4.0).contains(&(sum - duration)), "{sum} {duration}");
+}
+
+/// Scrapers that do not read take some of the connections, for some time.
+#[test]
+fn scrapers_that_never_read_are_cut_off_and_counted() {
+    let server = start(Setup::new(Kind::Classic));
+    let held: Vec<UnixStream> = (0..15)
+        .map(|nth| {
+            let mut stream = connect(&server);
+            if nth > 5 {
+                // Their answers are larger than what the system keeps for a reader.
+                let asked = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(200);
+                stream.write_all(asked.as_bytes()).unwrap();
+            }
+            stream
+        })
+        .collect();
+    samples(&server);
+    samples_when(&server, "tokamak_admin_connections_cut_total", 15.0);
+    server.get("/hello.php").expect(200);
+    drop(held);
+}
