@@ -70,7 +70,7 @@ const RULES: &[Rule] = &[
         never: &["toml_edit", "serde"],
     },
     // It forks, and must not have a runtime to fork.
-    Rule { name: "supervisor", ours: &["config", "cost", "fpm", "sys"], never: REACTOR },
+    Rule { name: "supervisor", ours: &["config", "cost", "fpm", "metrics", "sys"], never: REACTOR },
     // It plays the supervisor to one worker, and tells it what the supervisor would.
     Rule { name: "report", ours: &["config", "supervisor", "sys"], never: REACTOR },
     // Numbers in, numbers out.

@@ -112,6 +112,40 @@ rows! {
         not read its answer"
     FrontCpu Counter "front_cpu_seconds" "seconds" []
         "Processor time of the process that serves HTTP"
+    SupervisorAnswered Gauge "supervisor_answered" "" []
+        "1 if the supervisor has answered this scrape; without its answer the rows below are absent"
+    Generation Gauge "generation" "" []
+        "Counts the reloads, from 1"
+    GenerationsDraining Gauge "generations_draining" "" []
+        "Older generations that still answer requests"
+    Uptime Gauge "uptime_seconds" "seconds" []
+        "Time since the server started"
+    ProcessMemory Gauge "process_memory_bytes" "bytes" ["process"]
+        "Resident memory of the `supervisor` and of the `front`, which serves HTTP"
+    Workers Gauge "workers" "" ["site" "state"]
+        "PHP workers by what they do, as in `tokamak status`"
+    WorkersLimit Gauge "workers_limit" "" ["site"]
+        "Most workers that the site may have"
+    WorkerRequests Counter "worker_requests" "" ["site"]
+        "Requests that workers have served, by their own word, since the generation began"
+    WorkerEndings Counter "worker_endings" "" ["site" "reason"]
+        "Workers that have ended: `asked` to (reload, fewer wanted), `retired` (`max_requests`, \
+        `max_memory`), `timed_out`, `crashed`, `exited`, `boot_failed`, `stale_connection`, \
+        `outdated`, `not_undone` (what a request did), `orphaned` (its zygote died)"
+    WorkerMemory Gauge "worker_php_memory_bytes" "bytes" ["site"]
+        "Memory that PHP holds in all workers, each after its last request"
+    Queue Gauge "queue_length" "" ["site"]
+        "Requests that wait for a worker; how long they wait is the phase `queue`"
+    Renewals Counter "renewals" "" ["site"]
+        "How often the site got other processes, since the generation began"
+    RollBack Gauge "roll_back_seconds" "seconds" ["site"]
+        "Sealed mode: the longest of the workers' last roll-backs"
+    RollBackPages Gauge "roll_back_pages" "" ["site"]
+        "Sealed mode: the most pages that one of the workers' last roll-backs copied"
+    ApplicationProcesses Gauge "application_processes" "" ["upstream" "state"]
+        "Processes of applications that the server starts: `running`, `stopping`, `down`"
+    ApplicationRestarts Counter "application_restarts" "" ["upstream"]
+        "Processes of such an application that were started in place of others"
 }
 
 #[cfg(test)]

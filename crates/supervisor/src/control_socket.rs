@@ -3,6 +3,7 @@
 //! ```text
 //! status         ok, then a table for people
 //! status json    ok, then one JSON object
+//! metrics        ok, then a line for each of the supervisor's own metrics
 //! ready          ok, if requests to all sites can be answered | error WHY
 //! reload         ok … once the new generation serves | error WHY
 //! stop           ok, and the server drains and ends
@@ -44,6 +45,8 @@ pub enum Command {
     Status,
     /// The state of everything, for programs.
     StatusJson,
+    /// The supervisor's own metrics.
+    Metrics,
     /// Whether requests to all sites can be answered.
     Ready,
     /// A new generation.
@@ -84,6 +87,7 @@ impl Command {
         Some(match line.trim() {
             "status" => Command::Status,
             "status json" => Command::StatusJson,
+            "metrics" => Command::Metrics,
             "ready" => Command::Ready,
             "reload" => Command::Reload,
             "stop" => Command::Stop,

@@ -1,6 +1,7 @@
 //! What `tokamak status` shows: a report for programs, and the same as a table for people.
 
 mod cache;
+mod metrics;
 mod requests;
 mod upstreams;
 
@@ -12,12 +13,13 @@ use tokamak_sys::control::{AddressStatus, CacheStatus};
 use tokamak_sys::process;
 
 use self::cache::CacheReport;
+pub use self::metrics::samples as metrics;
 use self::requests::{RequestReport, write_requests};
 pub use self::upstreams::upstreams;
 use self::upstreams::{UpstreamReport, write_upstreams};
 use crate::application::{Application, ProcessState};
 use crate::generation::Generation;
-use crate::pool::{Doing, Pool, doing};
+use crate::pool::{Pool, doing};
 use crate::watch::since;
 
 /// The server now.
@@ -279,13 +281,7 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
         workers: pool
             .workers()
             .map(|(place, entry)| {
-                let state = match doing(place.worker, entry.state) {
-                    Doing::Starting => "starting",
-                    Doing::Idle => "idle",
-                    Doing::Busy => "busy",
-                    Doing::Draining => "draining",
-                    Doing::Leaving => "leaving",
-                };
+                let state = doing(place.worker, entry.state).name();
                 WorkerReport {
                     pid: place.pid.unwrap_or(0),
                     state,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::harness::{Kind, Server, Setup, eventually};
 use crate::layers::root;
+use crate::operate::{kill, operated, status, status_when, worker_pids};
 
 const OPEN: &str = "application/openmetrics-text; version=1.0.0,text/plain;version=0.0.4;q=0.5";
 
@@ -79,11 +80,12 @@ fn a_real_parser_reads_the_same_in_both_formats() {
     assert_eq!(open[&requests("localhost", "2xx")], 1.0);
     assert_eq!(open["tokamak_failures_total{kind=\"NotFound\",side=\"client\"}"], 1.0);
     assert_eq!(open["tokamak_event_loops{state=\"serving\"}"], 1.0);
-    // What two scrapes change.
+    // What is another number a moment later.
+    let moving = ["_cpu_", "_admin_requests", "_uptime_", "_process_memory_"];
     for samples in [&mut open, &mut plain] {
-        samples.retain(|name, _| !name.contains("_cpu_") && !name.contains("_admin_requests"));
+        samples.retain(|name, _| !moving.iter().any(|part| name.contains(part)));
     }
-    assert_eq!(open, plain);
+    assert!(open == plain, "{open:#?}\n{plain:#?}");
 }
 
 /// Nothing that a client chooses becomes a label.
@@ -172,4 +174,97 @@ fn scrapers_that_never_read_are_cut_off_and_counted() {
     samples_when(&server, "tokamak_admin_connections_cut_total", 15.0);
     server.get("/hello.php").expect(200);
     drop(held);
+}
+
+#[test]
+fn the_supervisor_tells_of_workers() {
+    let server = start(operated(Kind::Worker));
+    let booted = status_when(&server, "booted workers", |status| status["pools"][0]["idle"] == 2);
+    server.get("/index.php").expect(200);
+    let samples = samples_when(&server, "tokamak_worker_requests_total{site=\"localhost\"}", 1.0);
+    for (name, value) in [
+        ("tokamak_workers{site=\"localhost\",state=\"idle\"}", 2.0),
+        ("tokamak_workers{site=\"localhost\",state=\"leaving\"}", 0.0),
+        ("tokamak_workers_limit{site=\"localhost\"}", 2.0),
+        ("tokamak_queue_length{site=\"localhost\"}", 0.0),
+        ("tokamak_generation", 1.0),
+        ("tokamak_supervisor_answered", 1.0),
+    ] {
+        assert_eq!(samples[name], value, "{name}");
+    }
+    for process in ["supervisor", "front"] {
+        let bytes = samples[&format!("tokamak_process_memory_bytes{{process=\"{process}\"}}")];
+        assert!(bytes > 1e6, "{process}: {bytes}");
+    }
+    kill("KILL", worker_pids(&booted)[0]);
+    let crashed = "tokamak_worker_endings_total{reason=\"crashed\",site=\"localhost\"}";
+    samples_when(&server, crashed, 1.0);
+}
+
+/// The front's figures are there all the same.
+#[test]
+fn a_supervisor_that_hangs_is_waited_for_a_moment() {
+    let server = start(operated(Kind::Classic));
+    server.get("/index.php").expect(200);
+    let supervisor = status(&server)["pid"].as_u64().unwrap();
+    kill("STOP", supervisor);
+    let stopped = std::panic::catch_unwind(|| samples(&server));
+    kill("CONT", supervisor);
+    let samples = stopped.expect("a scrape");
+    assert_eq!(samples["tokamak_supervisor_answered"], 0.0);
+    assert_eq!(samples[&requests("localhost", "2xx")], 1.0);
+    assert!(!samples.contains_key("tokamak_generation"));
+    samples_when(&server, "tokamak_supervisor_answered", 1.0);
+}
+
+/// The expressions of all panels, and of those in rows.
+fn expressions(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                match value.as_str() {
+                    // A variable's query may also be the kind of a data source.
+                    Some("prometheus") => {}
+                    Some(text) if matches!(&name[..], "expr" | "query") => {
+                        found.push(text.to_owned());
+                    }
+                    _ => expressions(value, found),
+                }
+            }
+        }
+        serde_json::Value::Array(values) => {
+            values.iter().for_each(|value| expressions(value, found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_exist() {
+    let file = root().join("packaging/grafana/tokamak.json");
+    let dashboard = std::fs::read_to_string(file).expect("the dashboard");
+    let mut asked = Vec::new();
+    expressions(&serde_json::from_str(&dashboard).expect("JSON"), &mut asked);
+    let server = start(Setup::new(Kind::Classic));
+    let (_, text) = scrape(&server, "*/*");
+    let mut known = BTreeSet::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        known.insert(name.to_owned());
+        if kind == "histogram" {
+            known.extend(["_bucket", "_sum", "_count"].map(|ending| format!("{name}{ending}")));
+        }
+    }
+    let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let mut names = BTreeSet::new();
+    for expression in &asked {
+        let words = expression.split(|letter| !is_part(letter));
+        let found: Vec<_> = words.filter(|word| word.starts_with("tokamak_")).collect();
+        assert!(!found.is_empty(), "{expression}");
+        for name in found {
+            assert!(known.contains(name), "{name} in {expression}");
+            names.insert(name);
+        }
+    }
+    assert!(names.len() > 15, "{names:?}");
 }

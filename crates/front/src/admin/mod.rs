@@ -21,7 +21,7 @@ use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use tokamak_metrics::Format;
+use tokamak_metrics::{Format, Row};
 use tokamak_upstream::socket::{Listener, Socket};
 use tokio::sync::{Semaphore, oneshot, watch};
 
@@ -38,6 +38,11 @@ const CONNECTIONS: u32 = 16;
 /// and a half of it the connection is closed. An answer that the supervisor takes longer for is
 /// waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a scrape waits for the supervisor, which answers within milliseconds; less than the ten
+/// seconds after which Prometheus gives up, so that the front's figures are there when the
+/// supervisor hangs.
+const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Passes a command to the supervisor, whose answer is as on the control socket.
 pub type Ask = Arc<dyn Fn(String, Answer) + Send + Sync>;
@@ -191,7 +196,7 @@ impl Service {
         }
         match wish {
             Wish::Live => text(StatusCode::OK, "live\n"),
-            Wish::Metrics => self.metrics(request.headers()),
+            Wish::Metrics => self.metrics(request.headers()).await,
             Wish::Command { line, json, .. } => match self.asked(line).await {
                 Ok(answer) => translated(answer, json),
                 Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the supervisor does not answer\n"),
@@ -206,10 +211,18 @@ impl Service {
         receiver.await
     }
 
-    fn metrics(&self, headers: &http::HeaderMap) -> Response<Full<Bytes>> {
+    /// The figures of the front, and those of the supervisor unless it takes too long.
+    async fn metrics(&self, headers: &http::HeaderMap) -> Response<Full<Bytes>> {
+        let answer = tokio::time::timeout(SUPERVISOR_PATIENCE, self.asked("metrics".into()));
+        let answer = answer.await.ok().and_then(Result::ok);
+        let lines = answer.as_deref().and_then(|answer| answer.strip_prefix("ok\n"));
+        let mut samples = self.figures.samples();
+        // The supervisor is of the same version: all of its lines are understood.
+        let is_whole = lines.is_some_and(|lines| samples.add_lines(lines).is_ok());
+        samples.add(Row::SupervisorAnswered, &[], f64::from(u8::from(is_whole)));
         let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
         let format = Format::accepted(accept);
-        let response = text(StatusCode::OK, format.write(&self.figures.samples()));
+        let response = text(StatusCode::OK, format.write(&samples));
         with(response, CONTENT_TYPE, format.media_type())
     }
 }

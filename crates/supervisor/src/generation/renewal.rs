@@ -6,7 +6,7 @@ use tokamak_sys::control::ToFront;
 
 use super::{Generation, LEAVE, Life};
 use crate::log::{self, Level};
-use crate::pool::{Pool, RenewalReason};
+use crate::pool::{Endings, Pool, RenewalReason};
 use crate::renew::Renewals;
 use crate::succession::{Action, Limits, Role, Seen, decide};
 
@@ -40,6 +40,8 @@ pub struct History {
     pub renewals: u32,
     /// Requests that its earlier pools have served.
     served: u64,
+    /// Why their workers have ended.
+    endings: Endings,
 }
 
 impl Generation {
@@ -58,6 +60,14 @@ impl Generation {
         let history = self.histories[pool.site_index];
         let others = self.all_pools().filter(|other| other.site_index == pool.site_index);
         (history, others.fold(history.served, |sum, other| sum.saturating_add(other.served())))
+    }
+
+    /// Why workers of the site of a pool have ended since the generation began.
+    pub fn endings(&self, pool: &Pool) -> Endings {
+        let mut endings = self.histories[pool.site_index].endings;
+        let others = self.all_pools().filter(|other| other.site_index == pool.site_index);
+        others.for_each(|other| endings.add(other.endings()));
+        endings
     }
 
     /// The seat of a pool, by its number.
@@ -195,6 +205,7 @@ impl Generation {
                     let pool = self.seats.remove(at).pool;
                     let history = &mut self.histories[pool.site_index];
                     history.served = history.served.saturating_add(pool.served());
+                    history.endings.add(pool.endings());
                     self.tell_front(&ToFront::Forget { pool: pool.number }, Vec::new());
                     continue;
                 }

@@ -311,6 +311,19 @@ pub enum Doing {
     Leaving,
 }
 
+impl Doing {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Doing::Starting => "starting",
+            Doing::Idle => "idle",
+            Doing::Busy => "busy",
+            Doing::Draining => "draining",
+            Doing::Leaving => "leaving",
+        }
+    }
+}
+
 /// What the worker in this state does, when the board says that. The board knows first: a worker
 /// may have booted, and even served, since the supervisor last looked.
 pub fn doing(worker: Worker, board: WorkerState) -> Doing {

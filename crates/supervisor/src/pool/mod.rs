@@ -4,6 +4,7 @@
 //! this pool only.
 
 mod advice;
+mod endings;
 mod fpm;
 mod in_flight;
 mod look;
@@ -34,6 +35,7 @@ use crate::zygote::{LIMIT, Zygote};
 
 use output::Output;
 
+pub use endings::Endings;
 pub use look::{Doing, doing};
 
 /// A worker that has lived so long ends a crash storm even if it has not had a request yet.
@@ -99,6 +101,7 @@ pub struct Pool {
     /// Workers that are to be started for others that have ended of themselves.
     replacing: u32,
     served: u64,
+    endings: Endings,
     failure: Option<String>,
     renewal_reason: Option<RenewalReason>,
     /// How long its zygote may be silent; zero: for ever.
@@ -173,6 +176,7 @@ impl Pool {
             next_instance: 1,
             replacing: 0,
             served: 0,
+            endings: Endings::default(),
             failure: None,
             renewal_reason: None,
             watchdog: server.timeouts.watchdog,
@@ -314,6 +318,11 @@ impl Pool {
         let mut found: Vec<_> = self.segment.in_flight(now).collect();
         found.sort_by_key(|one| one.claimed_at);
         found
+    }
+
+    /// Why its workers have ended so far.
+    pub fn endings(&self) -> &Endings {
+        &self.endings
     }
 
     /// Requests served by all workers so far, by their own word.

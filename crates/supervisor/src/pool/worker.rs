@@ -3,6 +3,7 @@
 use tokamak_sys::control::{EXIT_OUTDATED, EXIT_RETIRED, Signal, Status, ToFront, ToZygote, Why};
 use tokamak_sys::queue::WorkerState;
 
+use super::endings::Ending;
 use super::in_flight::lost;
 use super::{PROOF, Place, Pool, fpm};
 use crate::log::Level;
@@ -66,6 +67,7 @@ impl Pool {
         let Place { instance, pid, forked: started, .. } = self.places[usize::from(index)];
         let pid = pid.unwrap_or(0);
         self.served = self.served.saturating_add(entry.requests);
+        self.endings.note(Ending::of(before, why, fate));
         // The front takes the slots back when it hears of the death.
         let held = self.in_flight_of(instance, now);
         deaths.push(ToFront::Death { pool: self.number, index, instance, why });

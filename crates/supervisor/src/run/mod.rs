@@ -333,6 +333,10 @@ impl Supervisor {
         match command {
             Command::Status => self.ask_front(client, Query::Status { json: false }, now),
             Command::StatusJson => self.ask_front(client, Query::Status { json: true }, now),
+            Command::Metrics => {
+                let answer = self.metrics(now);
+                self.host.answer(client, answer);
+            }
             Command::Ready => {
                 let answer = match self.readiness(now) {
                     Ok(()) => "ok ready\n".into(),

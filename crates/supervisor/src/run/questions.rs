@@ -229,11 +229,26 @@ impl Supervisor {
         }
     }
 
+    /// The supervisor's own metrics. Nobody is asked for them.
+    pub(super) fn metrics(&self, now: u64) -> String {
+        let Some(generation) = self.fleet.current() else {
+            return "error no front serves\n".into();
+        };
+        let draining = self.draining_before(generation);
+        let samples = status::metrics(generation, draining, self.started, now);
+        format!("ok\n{}", samples.to_lines())
+    }
+
+    /// Generations that are older than this one.
+    fn draining_before(&self, generation: &Generation) -> usize {
+        let ending = |other: &&Generation| other.number < generation.number;
+        self.fleet.generations.iter().filter(ending).count()
+    }
+
     fn report(&self, generation: &Generation, heard: &Heard, now: u64) -> Report {
         let urls = self.host.listeners.lend(&generation.server().listen).unwrap_or_default();
         let urls = urls.iter().map(|(address, _)| banner::url(*address)).collect();
-        let ending = |other: &&Generation| other.number < generation.number;
-        let draining = self.fleet.generations.iter().filter(ending).count();
+        let draining = self.draining_before(generation);
         let heard = (&heard.upstreams[..], heard.cache);
         Report::new(generation, heard, urls, self.started, draining, now)
     }
