@@ -32,8 +32,10 @@ typedef struct part {
     size_t users; /* contexts, and the one who has begun it */
     struct part *next, **before; /* of its request */
     /* for promises.c */
-    const struct gathering *awaits; /* all that it needs to go on; NULL: it awaits no such thing */
+    const struct gathering *awaits; /* what it needs to go on; NULL: it awaits no such thing */
     uint64_t looked_at;             /* by the last search for a circle that came here */
+    bool is_stuck;                  /* as far as that search knows */
+    struct part *looked_next;       /* that the same search has found */
 } part;
 
 /* After module start-up. False: PHP has no place for it. */

@@ -79,40 +79,94 @@ static size_t missing(promise **some, size_t count, promises_goal goal)
     return goal == PROMISES_FIRST ? pending > 0 : pending;
 }
 
-/* Whether the coroutine that runs for it cannot go on before this part does. Each is looked at
- * once in a search, also if several await it. */
-static bool needs(const promise *p, const part *looked_for, uint64_t search)
-{
-    part *at = p->made_in;
+/* ---- circles ----
+ *
+ * A coroutine that awaits others without a time limit goes on when one of them is over (a race), or
+ * when all are. Those that wait for each other in a circle never do. The last of them to wait looks
+ * for the others: it takes all that it depends on to be stuck, and takes back what is not.
+ */
 
-    if (p->outcome != PROMISE_PENDING || !at || at == looked_for) {
-        return at && at == looked_for;
+/* Each search has a number, so that no mark of an earlier one has to be wiped off. */
+static uint64_t search;
+
+static bool is_stuck(const promise *p)
+{
+    return p->outcome == PROMISE_PENDING && p->made_in && p->made_in->looked_at == search &&
+           p->made_in->is_stuck;
+}
+
+static part *look_at(part *found, part *last)
+{
+    found->looked_at = search;
+    found->is_stuck = found->awaits != NULL;
+    found->looked_next = NULL;
+    if (last) {
+        last->looked_next = found;
     }
-    if (at->looked_at == search || !at->awaits) {
-        return false;
-    }
-    at->looked_at = search;
-    for (size_t i = 0; i < at->awaits->count; i++) {
-        if (needs(at->awaits->some[i], looked_for, search)) {
-            return true;
+    return found;
+}
+
+/* Lists what this part depends on, itself first. Whether it depends on itself. */
+static bool list_dependencies(part *here)
+{
+    part *last = look_at(here, NULL);
+    bool is_among = false;
+
+    for (part *p = here; p; p = p->looked_next) {
+        for (size_t i = 0; p->awaits && i < p->awaits->count; i++) {
+            const promise *awaited = p->awaits->some[i];
+            part *found = awaited->outcome == PROMISE_PENDING ? awaited->made_in : NULL;
+
+            is_among |= found == here;
+            if (found && found->looked_at != search) {
+                last = look_at(found, last);
+            }
         }
     }
-    return false;
+    return is_among;
+}
+
+static bool can_go_on(const gathering *g)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        if (is_stuck(g->some[i]) == (g->goal != PROMISES_FIRST)) {
+            return g->goal == PROMISES_FIRST;
+        }
+    }
+    return g->goal != PROMISES_FIRST;
+}
+
+static bool is_in_circle(part *here)
+{
+    bool has_changed = true;
+
+    search++;
+    if (!list_dependencies(here)) {
+        return false;
+    }
+    while (has_changed && here->is_stuck) {
+        has_changed = false;
+        for (part *p = here; p; p = p->looked_next) {
+            if (p->is_stuck && can_go_on(p->awaits)) {
+                p->is_stuck = false;
+                has_changed = true;
+            }
+        }
+    }
+    return here->is_stuck;
 }
 
 promise *promises_circle(promise **some, size_t count)
 {
-    static uint64_t search;
-    const part *here = parts_running();
-
-    search++;
     for (size_t i = 0; i < count; i++) {
-        if (needs(some[i], here, search)) {
+        if (is_stuck(some[i])) {
             return some[i];
         }
     }
     return NULL;
 }
+
+/* ---- parking ---- */
 
 static void join(promise_link *l, promise *p)
 {
@@ -173,11 +227,12 @@ promises_wait promises_await(promise **some, size_t count, promises_goal goal, u
         return PROMISES_STUCK;
     }
     running = parts_running();
-    if (goal == PROMISES_ALL && deadline == REACTOR_FOREVER) {
-        if (promises_circle(some, count)) {
+    if (goal != PROMISES_EACH && deadline == REACTOR_FOREVER) {
+        running->awaits = &here;
+        if (is_in_circle(running)) {
+            running->awaits = NULL;
             return PROMISES_CIRCLE;
         }
-        running->awaits = &here;
     }
     park(&here);
     running->awaits = NULL;

@@ -39,7 +39,7 @@ void promise_reject(promise *p, zend_object *exception);
 void promise_free(promise *p);
 
 promises_wait promises_await(promise **some, size_t count, promises_goal goal, uint64_t deadline);
-/* After PROMISES_CIRCLE: the one of them that waits for the coroutine in which this runs. */
+/* After PROMISES_CIRCLE: the first of them that waits for the coroutine in which this runs. */
 promise *promises_circle(promise **some, size_t count);
 
 #endif

@@ -290,6 +290,34 @@ const ASYNC: &[(&str, &str, &str)] = &[
         "what is awaited cannot come: X awaits the one that awaits it here",
     ),
     (
+        "a circle through a race is told",
+        "$a = async(function () use (&$b, &$c) { race([$b, $c]); });
+         $b = async(function () use (&$a) { all([fn() => 1, $a]); });
+         $c = async(function () use (&$b) { usleep(10); race([$b, $b]); });
+         foreach ([$c, $a, $b] as $one) {
+             try { await($one); } catch (Tokamak\\DeadlockError $e) { $told = $e->getMessage(); }
+             catch (Tokamak\\CancellationError) {} }
+         echo preg_replace('/the coroutine .*? awaits/', 'X awaits', $told);",
+        "what is awaited cannot come: X awaits the one that awaits it here",
+    ),
+    (
+        "a race that another can win is no circle",
+        "$d = new Tokamak\\Deferred; $b = null;
+         $a = async(function () use (&$b, $d) { return race([$b, fn() => await($d)]); });
+         $b = async(function () use (&$a) { usleep(10); return await($a); });
+         async(function () use ($d) { usleep(2000); $d->complete('other'); });
+         $c = async(fn() => await($a)); echo await($c); var_dump($b->isCancelled());",
+        "otherbool(true)\n",
+    ),
+    (
+        "a circle with a time limit is none",
+        "$a = async(function () use (&$b) { return await($b); });
+         $b = async(function () use (&$a) { try { await($a, 0.001); }
+             catch (Tokamak\\TimeoutException) { return 'late'; } });
+         echo await($a);",
+        "late",
+    ),
+    (
         "what several await is no circle",
         "$c = async(function () { usleep(1000); return 'c'; });
          $b = fn() => implode(all([$c, $c])); $a = fn() => implode(all([$c, $b, $b]));
