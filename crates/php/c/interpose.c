@@ -97,17 +97,33 @@ static void note_closed_inside(int fd)
     in_use_note_closed(fd);
 }
 
-static void note_closed_from(int first)
-{
-    descriptors_note_closed(first);
-    kinds_forget_from(first);
-}
-
 static void note_closed(int fd)
 {
     syscall_cache_note_closed(fd);
     connections_note_closed(fd);
     note_closed_inside(fd);
+}
+
+/* The kernel's own limit, unless it was raised. */
+enum { MOST_DESCRIPTORS = 1 << 20 };
+
+static void note_closed_range(unsigned first, unsigned last)
+{
+    struct rlimit limit;
+    const bool is_known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
+    const rlim_t end = is_known && limit.rlim_cur < MOST_DESCRIPTORS ? limit.rlim_cur
+                                                                     : MOST_DESCRIPTORS;
+
+    for (unsigned fd = first; fd <= last && fd < end; fd++) {
+        note_closed((int)fd);
+    }
+}
+
+static void note_range(unsigned first, unsigned last, int flags)
+{
+    if (!(flags & CLOSE_RANGE_CLOEXEC)) {
+        note_closed_range(first, last);
+    }
 }
 
 static void note_copied(int fd)
@@ -190,9 +206,9 @@ INTERPOSE(FILE *, freopen, (const char *path, const char *mode, FILE *file),
 INTERPOSE(int, closedir, (DIR *directory),
           note_closed_inside(dirfd(directory)), LIBC(closedir)(directory))
 INTERPOSE(int, close_range, (unsigned first, unsigned last, int flags),
-          note_closed_from((int)first), syscall(SYS_close_range, first, last, flags))
+          note_range(first, last, flags), syscall(SYS_close_range, first, last, flags))
 INTERPOSE(void, closefrom, (int first),
-          note_closed_from(first), LIBC(closefrom)(first))
+          note_closed_range(first > 0 ? (unsigned)first : 0, ~0u), LIBC(closefrom)(first))
 INTERPOSE(void, closelog, (void),
           descriptors_note_unseen_closing(), LIBC(closelog)())
 

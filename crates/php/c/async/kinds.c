@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "async/kinds.h"
@@ -95,12 +94,5 @@ void kinds_forget(int fd)
 {
     if (kinds && fd >= 0 && fd < MOST) {
         kinds[fd] = KIND_UNKNOWN;
-    }
-}
-
-void kinds_forget_from(int first)
-{
-    if (kinds && first >= 0 && first < MOST) {
-        memset(kinds + first, KIND_UNKNOWN, (size_t)(MOST - first));
     }
 }

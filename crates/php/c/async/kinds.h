@@ -25,6 +25,5 @@ void kinds_note_own_locks(int fd);
 bool kinds_has_own_locks(int fd);
 /* A descriptor is about to be closed, or to become another; on whatever thread. */
 void kinds_forget(int fd);
-void kinds_forget_from(int first);
 
 #endif

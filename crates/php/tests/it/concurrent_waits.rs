@@ -59,6 +59,7 @@ $c = FFI::cdef('
     int lockf(int, int, long);
     int open(const char *, int, int);
     int close(int);
+    int close_range(unsigned, unsigned, int);
 ');
 ";
 
@@ -105,6 +106,17 @@ fn pipes_and_programs() {
             "if ($n == 1) { echo fwrite(fopen($fifo, 'w'), str_repeat('x', 1 << 20)); }
              else { $f = fopen($fifo, 'r'); usleep(2000); echo strlen(stream_get_contents($f)); }",
             ["1048576", "1048576"],
+        ),
+        (
+            "closed with others, while it is read",
+            "if ($n == 1) {
+                 $p = FFI::new('int[2]'); $c->pipe($p); file_put_contents($own, $p[0]);
+                 echo $c->read($p[0], FFI::new('char[4]'), 4);
+             } else {
+                 $until(fn() => is_file($own)); $fd = (int) file_get_contents($own);
+                 echo $c->close_range($fd, $fd, 0);
+             }",
+            ["-1", "0"],
         ),
         (
             "number of a file that is a pipe now",
