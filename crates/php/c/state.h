@@ -44,6 +44,7 @@ typedef struct {
 typedef struct {
     int loops; /* it has called handle_request */
     int left;  /* it was told to leave */
+    bool is_over; /* its loop of async mode has ended; there is no other one */
     /* its own shutdown functions, kept aside while requests have theirs */
     HashTable *shutdown_functions;
 } script_state;

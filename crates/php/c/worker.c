@@ -94,6 +94,10 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
     zval result;
 
     (void)return_value;
+    if (shim.script.is_over) {
+        zend_release_fcall_info_cache(fcc);
+        return false;
+    }
     if (sealed_is_worker()) {
         sealed_end();
     }

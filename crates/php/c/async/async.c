@@ -275,6 +275,7 @@ bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
     rust_peers(&peers);
     peers_begin(peers);
     loop();
+    shim.script.is_over = true;
     peers_end();
     fibers_end();
     reactor_end();
