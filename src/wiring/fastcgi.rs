@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokamak_config::{
-    Cache, Caching, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts,
+    Cache, Caching, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts, Trace,
 };
 
 /// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers
@@ -60,6 +60,7 @@ pub fn server(sites: Vec<Site>) -> Server {
         resolver: Vec::new(),
         lua: Lua::default(),
         cache: Cache::default(),
+        trace: Trace::default(),
         upstreams: Vec::new(),
         sites,
         fpm: None,

@@ -62,10 +62,13 @@ const RULES: &[Rule] = &[
     },
     // Clients of other services; who asks through them, and why, is the front's.
     Rule { name: "outbound", ours: &[], never: &["libc", "toml_edit", "serde"] },
+    // Headers of strangers as bytes; whose headers they are is the front's.
+    Rule { name: "trace", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
     Rule {
         name: "front",
         ours: &[
-            "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "outbound", "upstream",
+            "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "outbound", "trace",
+            "upstream",
         ],
         never: &["toml_edit", "serde"],
     },

@@ -105,6 +105,8 @@ mod successor;
 mod supervise;
 /// A Symfony application in either mode.
 mod symfony;
+/// Traces over several services, of which this server is one.
+mod traces;
 /// WordPress from its installation to its readers.
 mod watchdog;
 mod wordpress;

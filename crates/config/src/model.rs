@@ -6,6 +6,7 @@
 mod admin;
 mod cache;
 mod site;
+mod trace;
 mod upstream;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use crate::fpm::{Fpm, FpmSocket};
 pub use admin::*;
 pub use cache::*;
 pub use site::*;
+pub use trace::*;
 pub use upstream::*;
 
 /// One running server: what it listens on and the sites that it serves.
@@ -52,6 +54,8 @@ pub struct Server {
     pub lua: Lua,
     /// What responses may take that are kept.
     pub cache: Cache,
+    /// What is done for traces.
+    pub trace: Trace,
     /// FastCGI applications that sites may name.
     pub upstreams: Vec<Upstream>,
     /// Sites in the order of the file; the first one also answers for unknown host names.

@@ -176,7 +176,7 @@ mod server;
 mod site;
 mod upstream;
 
-pub(crate) use server::{Cache, Limits, Log, Lua, Timeouts, Top};
+pub(crate) use server::{Cache, Limits, Log, Lua, Timeouts, Top, Trace};
 pub(crate) use site::{Manager, Pool, Route, Site};
 pub(crate) use upstream::Upstream;
 
@@ -188,6 +188,7 @@ pub const GROUPS: &[Group] = &[
     group::<Log>("[log]"),
     group::<Lua>("[lua]"),
     group::<Cache>("[cache]"),
+    group::<Trace>("[trace]"),
     group::<Upstream>("[[upstream]]"),
     group::<Site>("[[site]]"),
     group::<Pool>("[site.pool]"),
@@ -213,7 +214,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::model::{LogFormat, Mode, Reset};
+    use crate::model::{LogFormat, Mode, Reset, TraceMode};
     use crate::value::Choice;
 
     #[test]
@@ -266,6 +267,7 @@ mod tests {
         Log::defaults();
         Lua::defaults();
         Cache::defaults();
+        Trace::defaults();
         Site::defaults();
         Pool::defaults();
         Upstream::defaults();
@@ -283,5 +285,6 @@ mod tests {
         assert!(Mode::ALL.iter().map(|mode| mode.name()).eq(Mode::NAMES.iter().copied()));
         assert_eq!(LogFormat::NAMES.len(), LogFormat::ALL.len());
         assert_eq!(Manager::NAMES.len(), Manager::ALL.len());
+        assert_eq!(TraceMode::NAMES.len(), TraceMode::ALL.len());
     }
 }

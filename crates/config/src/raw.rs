@@ -62,6 +62,7 @@ pub(crate) struct Raw {
     pub log: option::Log,
     pub lua: option::Lua,
     pub cache: option::Cache,
+    pub trace: option::Trace,
     pub upstreams: Vec<Repeated<option::Upstream>>,
     pub sites: Vec<RawSite>,
 }
@@ -77,6 +78,7 @@ impl Raw {
             log: Section::defaults(),
             lua: Section::defaults(),
             cache: Section::defaults(),
+            trace: Section::defaults(),
             upstreams: Vec::new(),
             sites: Vec::new(),
         }
@@ -91,6 +93,7 @@ impl Raw {
             "log" => Some(&self.log),
             "lua" => Some(&self.lua),
             "cache" => Some(&self.cache),
+            "trace" => Some(&self.trace),
             _ => None,
         }
     }
@@ -104,6 +107,7 @@ impl Raw {
             "log" => Some(&mut self.log),
             "lua" => Some(&mut self.lua),
             "cache" => Some(&mut self.cache),
+            "trace" => Some(&mut self.trace),
             _ => None,
         }
     }

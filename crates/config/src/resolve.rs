@@ -7,6 +7,7 @@ mod cache;
 mod pool;
 mod site;
 mod spawn;
+mod trace;
 mod upstream;
 
 use std::collections::BTreeMap;
@@ -64,6 +65,7 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
         resolver: top.resolver.value.clone(),
         lua: lua(&raw.lua),
         cache: reader.cache(),
+        trace: trace::trace(&raw.trace),
         upstreams: reader.upstreams(),
         sites: reader.sites(),
         fpm: None,

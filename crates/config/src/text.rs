@@ -4,11 +4,11 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::model::{Cache, Mode, Pool, PoolSize, Route, Server, Site, Spawn, Upstream};
+use crate::model::{Cache, Mode, Pool, PoolSize, Route, Server, Site, Spawn, Trace, Upstream};
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
 use crate::raw::{Raw, RawSite, Repeated};
-use crate::value::{Auto, Count, Nothing, Off, Size, Text};
+use crate::value::{Auto, Count, Nothing, Off, Share, Size, Text};
 
 impl Server {
     /// The effective configuration as a `tokamak.toml` that means the same anywhere on this
@@ -182,6 +182,7 @@ fn raise(server: &Server) -> Raw {
             ),
         },
         cache: raise_cache(&server.cache),
+        trace: raise_trace(&server.trace),
         upstreams: server.upstreams.iter().map(raise_upstream).collect(),
         sites: server.sites.iter().map(|site| raise_site(site, &server.upstreams)).collect(),
     }
@@ -200,6 +201,10 @@ fn raise_cache(cache: &Cache) -> option::Cache {
         redis_prefix: tier.map_or(unset.redis_prefix, |tier| plain(Text(tier.prefix.clone()))),
         redis_timeout: tier.map_or(unset.redis_timeout, |tier| plain(tier.timeout)),
     }
+}
+
+fn raise_trace(trace: &Trace) -> option::Trace {
+    option::Trace { context: plain(trace.context), sample: plain(Share(trace.sample)) }
 }
 
 fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {

@@ -15,7 +15,7 @@ use crate::model::Split;
 use crate::unit;
 
 pub use choice::{Choice, did_you_mean, nearest};
-pub use number::{ANY, Bounds, Count, Size, within};
+pub use number::{ANY, Bounds, Count, Share, Size, within};
 
 /// One thing that is wrong with a value; `inside` is set when it concerns one entry of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +45,8 @@ pub enum Kind {
     Time,
     /// A whole number.
     Count,
+    /// A part of a whole.
+    Share,
     /// Any text.
     Text,
     /// A path.
@@ -83,6 +85,7 @@ impl Kind {
             Kind::Size => "size".into(),
             Kind::Time => "duration".into(),
             Kind::Count => "number".into(),
+            Kind::Share => "percentage as in `\"0.5%\"`".into(),
             Kind::Text => "text".into(),
             Kind::Path => "path".into(),
             Kind::Address => "address".into(),

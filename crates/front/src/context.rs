@@ -16,6 +16,7 @@ use crate::lua::Calls;
 use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
 use crate::site::Site;
+use crate::trace::Tracer;
 
 /// The data that the requests of one event loop share.
 pub struct Context {
@@ -33,6 +34,8 @@ pub struct Context {
     pub calls: Calls,
     /// The content cache, if any site uses it.
     pub cache: Option<Arc<Content>>,
+    /// Gives requests their places in traces, if they are to have them.
+    pub tracer: Option<Tracer>,
     /// The access log, if one is written.
     pub access_log: Option<Arc<AccessLog>>,
     /// Where the loop counts its requests, if anybody can see the numbers.

@@ -12,7 +12,7 @@
 //! context                  what the requests of an event loop share
 //! site                     a site, with all that was made of its configuration
 //! caller  cache  lua  fpm  who asks; kept responses; scripts; pools of php-fpm's kind
-//! scoreboard  response  route  balancer  log  client  pools  clock  counters
+//! scoreboard  response  route  balancer  log  client  pools  trace  clock  counters
 //! failure
 //! ```
 
@@ -39,6 +39,7 @@ mod response;
 mod route;
 mod scoreboard;
 mod site;
+mod trace;
 
 pub use admin::{Access, AdminStart, Answer};
 pub use front::{Front, Start};

@@ -334,6 +334,7 @@ pub(crate) mod tests {
             resolver: Vec::new(),
             lua: tokamak_config::Lua::default(),
             cache: tokamak_config::Cache::default(),
+            trace: tokamak_config::Trace::default(),
             upstreams: vec![],
             sites: vec![site],
             fpm: None,

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Endpoint, LogFormat};
+use crate::model::{Endpoint, LogFormat, TraceMode};
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
-use crate::value::{ANY, Auto, Count, Off, Size, Text, within};
+use crate::value::{ANY, Auto, Count, Off, Share, Size, Text, within};
 
 section! {
     /// The server as a whole. These keys stand at the start of the file, before the first table.
@@ -132,5 +132,20 @@ section! {
         redis_prefix: Text = "tokamak:", ANY, Live, env "TOKAMAK_CACHE_REDIS_PREFIX";
         /// How long a request waits for it before it asks the application.
         redis_timeout: Duration = "50ms", within(1, 10 * SECOND), Live, env "TOKAMAK_CACHE_REDIS_TIMEOUT";
+    }
+}
+
+section! {
+    /// Traces over browser, proxies, this server and applications, by W3C Trace Context
+    /// (`traceparent`, `tracestate`).
+    Trace "trace" {
+        /// Which trace requests belong to: `"begin"` is a new one for each, whatever the client
+        /// sends; `"continue"` is the client's, with its decision whether it is recorded, and a new
+        /// one if it sends no valid one: for a server behind a proxy of one's own. PHP, FastCGI
+        /// applications and the calls of Lua scripts get it. `"off"` passes on what clients send,
+        /// as any header.
+        context: TraceMode = "off", ANY, Live, env "TOKAMAK_TRACE_CONTEXT";
+        /// The part of the traces that begin here which is recorded.
+        sample: Share = "100%", ANY, Live, env "TOKAMAK_TRACE_SAMPLE";
     }
 }

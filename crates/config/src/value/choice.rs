@@ -2,7 +2,7 @@
 
 use super::{Bounds, Kind, Value, ValueError, quote, quoted, wrong};
 use crate::literal::Literal;
-use crate::model::{Balance, Ignored, Leftover, LogFormat, Mode, Reset, StopSignal};
+use crate::model::{Balance, Ignored, Leftover, LogFormat, Mode, Reset, StopSignal, TraceMode};
 
 /// Types with a few values, each with a name.
 pub trait Choice: Copy + PartialEq + 'static {
@@ -66,6 +66,11 @@ impl Choice for Mode {
 impl Choice for LogFormat {
     const NAMES: &'static [&'static str] = &["combined", "json"];
     const ALL: &'static [LogFormat] = &[LogFormat::Combined, LogFormat::Json];
+}
+
+impl Choice for TraceMode {
+    const NAMES: &'static [&'static str] = &["off", "begin", "continue"];
+    const ALL: &'static [TraceMode] = &[TraceMode::Off, TraceMode::Begin, TraceMode::Continue];
 }
 
 impl Choice for Balance {

@@ -126,3 +126,84 @@ impl Value for Count {
         Some(self.0.to_string())
     }
 }
+
+/// Millionths of a hundredth: the steps of a [`Share`] are a ten-thousandth of a percent.
+const STEPS_OF_PERCENT: u32 = 10_000;
+
+/// A part of a whole, in parts per million.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(pub u32);
+
+impl Share {
+    /// The share that `text` names, as in `0.5%`.
+    fn of(text: &str) -> Option<Share> {
+        let (whole, part) = text.trim().strip_suffix('%').map(|number| {
+            let number = number.trim_end();
+            number.split_once('.').unwrap_or((number, "0"))
+        })?;
+        let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_number(whole) || !is_number(part) || part.is_empty() || part.len() > 4 {
+            return None;
+        }
+        let part = format!("{part:0<4}").parse::<u32>().ok()?;
+        let share = whole.parse::<u32>().ok()?.checked_mul(STEPS_OF_PERCENT)?.checked_add(part)?;
+        (share <= 100 * STEPS_OF_PERCENT).then_some(Share(share))
+    }
+}
+
+impl Value for Share {
+    const KIND: Kind = Kind::Share;
+
+    fn read(literal: &Literal, _: &Bounds) -> Result<Share, Vec<ValueError>> {
+        let share = match literal {
+            Literal::Word(text) | Literal::Text(text) => Share::of(text),
+            _ => None,
+        };
+        share.map_or_else(
+            || {
+                wrong(format!(
+                    "must be \"0%\" to \"100%\" with four decimals at most, as in \"0.5%\", \
+                        not {}",
+                    literal.sort()
+                ))
+            },
+            Ok,
+        )
+    }
+
+    fn toml(&self) -> Option<String> {
+        let (whole, part) = (self.0 / STEPS_OF_PERCENT, self.0 % STEPS_OF_PERCENT);
+        let text = format!("{whole}.{part:04}");
+        quote(&format!("{}%", text.trim_end_matches('0').trim_end_matches('.')))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_read_as_they_are_written() {
+        for (text, share) in [
+            ("0%", Some(0)),
+            ("100%", Some(1_000_000)),
+            ("10%", Some(100_000)),
+            ("0.5%", Some(5_000)),
+            ("0.0001%", Some(1)),
+            ("99.9999%", Some(999_999)),
+            ("100.0001%", None),
+            ("4294967296%", None),
+            ("0.00001%", None),
+            ("1.%", None),
+            ("-1%", None),
+            ("1", None),
+            ("", None),
+        ] {
+            let read = Share::read(&Literal::Text(text.into()), &ANY).ok();
+            assert_eq!(read, share.map(Share), "{text}");
+            if let Some(share) = read {
+                assert_eq!(share.toml(), Some(format!("\"{text}\"")));
+            }
+        }
+    }
+}

@@ -310,8 +310,13 @@ impl Conversation {
 
     fn tell(&self, record: &Writer, failure: Failure, reason: &str) {
         let text = |name| String::from_utf8_lossy(parameter(record, name).unwrap_or_default());
-        let site = &self.site().config.name;
-        log::broken_off(site, failure, reason, &text(b"REQUEST_METHOD"), &text(b"REQUEST_URI"));
+        let about = log::About {
+            site: &self.site().config.name,
+            method: &text(b"REQUEST_METHOD"),
+            target: &text(b"REQUEST_URI"),
+            trace: None,
+        };
+        log::broken_off(&about, failure, reason);
     }
 
     /// Called when a request has ended. FastCGI has no way to announce the end of a connection, and

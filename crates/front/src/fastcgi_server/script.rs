@@ -172,12 +172,13 @@ impl Shared {
     /// Writes into both error logs: the server's own and the web server's.
     fn log(&self, text: &str) {
         let of = |name| String::from_utf8_lossy(parameter(&self.record, name).unwrap_or_default());
-        log::script(
-            &self.context.sites[self.site_index].config.name,
-            text,
-            &of(b"REQUEST_METHOD"),
-            &of(b"REQUEST_URI"),
-        );
+        let about = log::About {
+            site: &self.context.sites[self.site_index].config.name,
+            method: &of(b"REQUEST_METHOD"),
+            target: &of(b"REQUEST_URI"),
+            trace: None,
+        };
+        log::script(&about, text);
         self.output().write_stderr(format!("{text}\n").as_bytes());
     }
 
@@ -214,7 +215,7 @@ impl Host for Streams {
     fn call(&mut self, call: Call) -> Waiting {
         let nobody =
             |_| -> Waiting { Box::pin(ready(Err("this server serves no HTTP".to_owned()))) };
-        self.shared.context.calls.begin(call, nobody)
+        self.shared.context.calls.begin(call, None, nobody)
     }
 
     fn redis(&mut self, server: RedisServer) -> Result<u32, String> {

@@ -29,6 +29,7 @@ use crate::route::Router;
 use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
 use crate::site::{Handler, Site};
+use crate::trace::Tracer;
 
 /// A loop's gate to a pool, and the descriptor by which the workers wake the loop.
 pub type Pool = (Arc<Gate>, OwnedFd);
@@ -158,6 +159,7 @@ impl Shared {
             lua,
             calls: Calls::default(),
             cache: self.cache.clone(),
+            tracer: Tracer::new(&self.config.trace),
             access_log: self
                 .log
                 .as_ref()

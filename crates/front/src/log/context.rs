@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use http::{Method, Request, Uri};
 use tokamak_config::Site;
+use tokamak_trace::TraceId;
 
-use super::errors;
+use super::errors::{self, About};
 use crate::failure::Failure;
+use crate::trace::trace_of;
 
 /// The request that the log's lines are about. Nothing is copied from the request.
 #[derive(Clone, Debug)]
@@ -14,6 +16,7 @@ pub struct LogContext {
     site: Arc<Site>,
     method: Method,
     uri: Uri,
+    trace: Option<TraceId>,
 }
 
 impl LogContext {
@@ -23,20 +26,26 @@ impl LogContext {
             site: site.clone(),
             method: request.method().clone(),
             uri: request.uri().clone(),
+            trace: trace_of(request),
         }
     }
 
     /// Logs that the response ended early, after its status had been sent.
     pub fn broken_off(&self, failure: Failure, reason: &str) {
-        errors::broken_off(&self.site.name, failure, reason, self.method.as_str(), self.target());
+        errors::broken_off(&self.about(), failure, reason);
     }
 
     /// Logs a message of the application, or about it.
     pub fn complained(&self, text: &[u8]) {
-        errors::complained(&self.site.name, text, self.method.as_str(), self.target());
+        errors::complained(&self.about(), text);
     }
 
-    fn target(&self) -> &str {
-        self.uri.path_and_query().map_or("", |target| target.as_str())
+    fn about(&self) -> About<'_> {
+        About {
+            site: &self.site.name,
+            method: self.method.as_str(),
+            target: self.uri.path_and_query().map_or("", |target| target.as_str()),
+            trace: self.trace,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What the access log keeps of a request until the response is complete.
 
 use http::{Request, Version, header};
+use tokamak_trace::TraceContext;
 
 use super::Line;
 
@@ -10,6 +11,7 @@ pub struct LogEntry {
     /// Status of the response.
     pub status: u16,
     version: Version,
+    trace: Option<TraceContext>,
     /// All texts one after the other: one allocation instead of seven.
     text: Vec<u8>,
     ends: [usize; 7],
@@ -17,7 +19,12 @@ pub struct LogEntry {
 
 impl LogEntry {
     /// Copies what the line needs. The caller sets the status later.
-    pub fn new<B>(client: &str, request: &Request<B>, host: Option<&str>) -> LogEntry {
+    pub fn new<B>(
+        client: &str,
+        request: &Request<B>,
+        host: Option<&str>,
+        trace: Option<TraceContext>,
+    ) -> LogEntry {
         let header = |name| request.headers().get(name).map_or(&b""[..], |value| value.as_bytes());
         let user = user(header(header::AUTHORIZATION)).unwrap_or_default();
         let target = request.uri().path_and_query().map_or("", |target| target.as_str());
@@ -35,7 +42,7 @@ impl LogEntry {
             text.extend_from_slice(part);
             text.len()
         });
-        LogEntry { status: 0, version: request.version(), text, ends }
+        LogEntry { status: 0, version: request.version(), trace, text, ends }
     }
 
     /// The line, once it is known how many bytes of the body were sent.
@@ -58,6 +65,7 @@ impl LogEntry {
             bytes,
             referer,
             agent,
+            trace: self.trace,
         }
     }
 }
@@ -103,7 +111,7 @@ mod tests {
             .header("User-Agent", "agent")
             .body(())
             .unwrap();
-        let mut entry = LogEntry::new("192.0.2.1", &request, Some("h"));
+        let mut entry = LogEntry::new("192.0.2.1", &request, Some("h"), None);
         entry.status = 404;
         let line = entry.line(7);
         let texts =

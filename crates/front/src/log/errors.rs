@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::Request;
 use http::header::REFERER;
+use http::{Request, StatusCode};
 use tokamak_fpm::log::Style;
+use tokamak_trace::TraceId;
 
 use super::line::escape;
 use super::writer::Log;
 use crate::clock::Clock;
 use crate::failure::{Failure, Side};
+use crate::trace::trace_of;
 
 /// Refused requests that are logged each second. More are only counted, so that a client that sends
 /// garbage cannot fill the disk.
@@ -122,25 +124,45 @@ pub fn failed<B>(site: &str, failure: Failure, reason: &str, request: &Request<B
     if let Some(referer) = request.headers().get(REFERER) {
         pairs.push(("referer", referer.as_bytes()));
     }
+    let trace = trace_of(request).map(|trace| trace.digits());
+    pairs.extend(trace.as_ref().map(|trace| ("trace", &trace[..])));
     put(&compose(now, level, site, reason, &pairs));
 }
 
+/// The request that a line is about, after most of it is gone.
+#[derive(Clone, Copy)]
+pub struct About<'a> {
+    /// The name of its site.
+    pub site: &'a str,
+    /// Its method.
+    pub method: &'a str,
+    /// Its path and query.
+    pub target: &'a str,
+    /// The trace that it belongs to.
+    pub trace: Option<TraceId>,
+}
+
+impl About<'_> {
+    /// Logs a message about it, with the status that the client was told, if any.
+    fn put(&self, level: &str, message: &str, status: Option<StatusCode>) {
+        let trace = self.trace.map(|trace| trace.digits());
+        let mut pairs = Vec::with_capacity(4);
+        pairs.extend(status.as_ref().map(|status| ("status", status.as_str().as_bytes())));
+        pairs.push(("method", self.method.as_bytes()));
+        pairs.push(("url", self.target.as_bytes()));
+        pairs.extend(trace.as_ref().map(|trace| ("trace", &trace[..])));
+        put(&compose(SystemTime::now(), level, self.site, message, &pairs));
+    }
+}
+
 /// Logs a response that ended early, after its status had been sent.
-pub fn broken_off(site: &str, failure: Failure, reason: &str, method: &str, target: &str) {
-    let status = failure.status();
-    let pairs = [
-        ("status", status.as_str().as_bytes()),
-        ("method", method.as_bytes()),
-        ("url", target.as_bytes()),
-    ];
-    put(&compose(SystemTime::now(), "ERROR", site, reason, &pairs));
+pub fn broken_off(about: &About<'_>, failure: Failure, reason: &str) {
+    about.put("ERROR", reason, Some(failure.status()));
 }
 
 /// Logs what an application writes to its standard error.
-pub fn complained(site: &str, text: &[u8], method: &str, target: &str) {
-    let text = String::from_utf8_lossy(text);
-    let pairs = [("method", method.as_bytes()), ("url", target.as_bytes())];
-    put(&compose(SystemTime::now(), "WARN", site, &text, &pairs));
+pub fn complained(about: &About<'_>, text: &[u8]) {
+    about.put("WARN", &String::from_utf8_lossy(text), None);
 }
 
 /// Logs something about a site that the operator may want to know.
@@ -149,10 +171,9 @@ pub fn noticed(site: &str, message: &str) {
 }
 
 /// Logs a message of a Lua script, or about one.
-pub fn script(site: &str, text: &str, method: &str, target: &str) {
+pub fn script(about: &About<'_>, text: &str) {
     let level = if text.starts_with("(lua-print)") { "INFO" } else { "ERROR" };
-    let pairs = [("method", method.as_bytes()), ("url", target.as_bytes())];
-    put(&compose(SystemTime::now(), level, site, text, &pairs));
+    about.put(level, text, None);
 }
 
 /// Logs a problem that belongs to no site.

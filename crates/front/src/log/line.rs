@@ -5,6 +5,7 @@ use std::io::Write;
 use std::time::SystemTime;
 
 use tokamak_cost::Ledger;
+use tokamak_trace::TraceContext;
 
 use crate::clock::Clock;
 
@@ -33,6 +34,8 @@ pub struct Line<'a> {
     pub referer: &'a [u8],
     /// `User-Agent`.
     pub agent: &'a [u8],
+    /// Its place in a trace.
+    pub trace: Option<TraceContext>,
 }
 
 impl Line<'_> {
@@ -71,6 +74,9 @@ impl Line<'_> {
         if let Some(id) = ledger.request() {
             // Writing to memory cannot fail.
             let _ = write!(out, ",\"id\":\"{id}\"");
+        }
+        if let Some(TraceContext { trace, span, .. }) = self.trace {
+            let _ = write!(out, ",\"trace\":\"{trace}\",\"span\":\"{span}\"");
         }
         for (key, text) in [
             ("client", self.client),
@@ -211,6 +217,7 @@ mod tests {
             bytes: 1234,
             referer: b"http://example.org/",
             agent: b"Browser/1.0 (like \"another\")",
+            trace: None,
         }
     }
 

@@ -10,8 +10,8 @@ mod writer;
 pub use context::LogContext;
 pub use entry::{LogEntry, user};
 pub use errors::{
-    Open as OpenErrors, broken_off, close as close_errors, disallowed, failed, garbled, noticed,
-    open as open_errors, refused, script, server, write_as_fpm,
+    About, Open as OpenErrors, broken_off, close as close_errors, disallowed, failed, garbled,
+    noticed, open as open_errors, refused, script, server, write_as_fpm,
 };
 pub use line::Line;
 pub use writer::{AccessLog, Buffer, Log};

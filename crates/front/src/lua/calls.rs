@@ -16,6 +16,7 @@ use tokamak_outbound::http::{self, HttpError, Limits, Request, Sending};
 use tokamak_outbound::{Names, redis};
 
 use super::timers::Timers;
+use crate::trace::Trace;
 
 /// Most Redis servers that scripts may use, where each database, user and timeout counts as one.
 /// Each keeps connections, so a script that makes up servers in a loop must fail: ten times more
@@ -33,13 +34,19 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Begins a call. `ask` makes a subrequest to this server.
-    pub fn begin<'a>(&self, call: Call<'a>, ask: impl FnOnce(HttpCall<'a>) -> Waiting) -> Waiting {
+    /// Begins a call for a request, which has this place in a trace. `ask` makes a subrequest to
+    /// this server.
+    pub fn begin<'a>(
+        &self,
+        call: Call<'a>,
+        trace: Option<&Trace>,
+        ask: impl FnOnce(HttpCall<'a>) -> Waiting,
+    ) -> Waiting {
         match call {
             Call::Fetch(call) => ask(call),
             Call::Http(call) => {
                 let limits = Limits { time: call.timeout, body: call.most };
-                match request(&call) {
+                match request(&call, trace) {
                     Ok(request) => Box::pin(HttpAnswer(self.http.send(request, limits))),
                     Err(fault) => Box::pin(ready(Err(fault.to_string()))),
                 }
@@ -96,10 +103,16 @@ impl Calls {
     }
 }
 
-fn request<'a>(call: &HttpCall<'a>) -> Result<Request<'a>, HttpError> {
+fn request<'a>(call: &HttpCall<'a>, trace: Option<&Trace>) -> Result<Request<'a>, HttpError> {
     let mut request = Request::new(call.method, call.url, call.socket)?;
     for [name, value] in call.fields.as_chunks().0 {
         request.field(name, value)?;
+    }
+    // A script may make the call part of another trace.
+    let is_parent = |[name, _]: &[&[u8]; 2]| name.eq_ignore_ascii_case(b"traceparent");
+    let trace = trace.filter(|_| !call.fields.as_chunks().0.iter().any(is_parent));
+    for (name, value) in trace.iter().flat_map(|trace| trace.headers()) {
+        request.field(name.as_str().as_bytes(), value.as_bytes())?;
     }
     request.body(call.body);
     Ok(request)

@@ -62,19 +62,21 @@ pub struct Moments {
 pub fn serve<B>(
     context: &Arc<Context>,
     client: Arc<dyn Client>,
-    request: Request<B>,
+    mut request: Request<B>,
     Moments { began, now }: Moments,
 ) -> Serving
 where
     B: http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin + 'static,
 {
+    let trace = context.tracer.as_ref().map(|tracer| tracer.take(&mut request));
     let log = context.access_log.as_ref();
     let is_read = context.wants_exact_times();
     let mut ledger = if is_read { Ledger::begin(began) } else { Ledger::unread(began) };
     ledger.stamp(Phase::Head, now);
     let mut guard = RequestGuard::new(Some(client.clone()), ledger);
     guard.entry = log.map(|log| {
-        let entry = LogEntry::new(&client.addresses().text().peer, &request, host(&request));
+        let peer = &client.addresses().text().peer;
+        let entry = LogEntry::new(peer, &request, host(&request), trace);
         Box::new((entry, log.clone()))
     });
     let site = context.site_of(host(&request));

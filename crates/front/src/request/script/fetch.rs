@@ -15,17 +15,18 @@ use crate::caller::Caller;
 use crate::context::Context;
 use crate::lua::received;
 use crate::request::pipeline::{self, TooDeep};
+use crate::trace::Trace;
 
-/// Begins a subrequest on behalf of a request to this host.
+/// Begins a subrequest on behalf of a request to this host, which has this place in a trace.
 pub fn begin(
     context: &Arc<Context>,
     caller: &Caller,
-    host: Option<&HeaderValue>,
+    (host, trace): (Option<&HeaderValue>, Option<&Trace>),
     call: HttpCall<'_>,
 ) -> Waiting {
     let (context, caller) = (context.clone(), caller.clone());
     let (limit, most) = (call.timeout, call.most);
-    let request = request(host.cloned(), &call);
+    let request = request((host.cloned(), trace), &call);
     Box::pin(async move {
         let request = request.map_err(|fault| fault.to_string())?;
         let answer = tokio::time::timeout(limit, answer(&context, &caller, request, most)).await;
@@ -33,7 +34,10 @@ pub fn begin(
     })
 }
 
-fn request(host: Option<HeaderValue>, call: &HttpCall<'_>) -> Result<Request<Body>, HttpError> {
+fn request(
+    (host, trace): (Option<HeaderValue>, Option<&Trace>),
+    call: &HttpCall<'_>,
+) -> Result<Request<Body>, HttpError> {
     let target = PathAndQuery::try_from(call.url).map_err(|_| HttpError::Url("it is malformed"))?;
     if !target.as_str().starts_with('/') {
         return Err(HttpError::Url("it is not a path"));
@@ -62,6 +66,10 @@ fn request(host: Option<HeaderValue>, call: &HttpCall<'_>) -> Result<Request<Bod
     *request.method_mut() = method.ok_or(HttpError::Method)?;
     *request.uri_mut() = Uri::from(target);
     *request.headers_mut() = fields;
+    if let Some(trace) = trace {
+        trace.put(request.headers_mut());
+        request.extensions_mut().insert(trace.clone());
+    }
     Ok(request)
 }
 

@@ -11,7 +11,8 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use tokamak_cache::{Key, Overrides};
 use tokamak_lua::{
-    Attribute, Call, Host, HttpContext, Item, Other, Piece, RedisServer, Side, Waiting, cache,
+    Attribute, Call, Host, HttpCall, HttpContext, Item, Other, Piece, RedisServer, Side, Waiting,
+    cache,
 };
 use tokamak_upstream::body::Body;
 
@@ -21,13 +22,14 @@ use crate::backend::response_head::is_interim;
 use crate::cache::CachePolicy;
 use crate::caller::Caller;
 use crate::context::Context;
-use crate::log;
+use crate::log::{self, About};
 use crate::lua::{Hooks, SiteHooks};
 use crate::request::pipeline::RequestParts;
 use crate::response::Pieces;
 use crate::route;
 use crate::route::hosts::host_of;
 use crate::site::Site;
+use crate::trace::Trace;
 
 /// Largest body that a script can read: it must fit into the memory that all scripts share.
 const LARGEST: u64 = 8 << 20;
@@ -39,6 +41,8 @@ pub struct Work {
     pub(super) caller: Caller,
     /// The request's head.
     pub(super) parts: Parts,
+    /// Its place in a trace, for the calls of scripts and the log.
+    trace: Option<Trace>,
     /// The original target, if a script has changed it.
     original: Option<Uri>,
     /// Attributes that differ from what the head says.
@@ -83,6 +87,7 @@ impl Work {
             context,
             site_index,
             caller,
+            trace: Trace::of(&parts.extensions).cloned(),
             parts,
             original: None,
             changes: Changes::default(),
@@ -278,7 +283,13 @@ impl Host for Work {
 
     fn log(&mut self, text: &str) {
         let target = self.original().path_and_query().map_or("", |target| target.as_str());
-        log::script(&self.site().config.name, text, self.parts.method.as_str(), target);
+        let about = About {
+            site: &self.site().config.name,
+            method: self.parts.method.as_str(),
+            target,
+            trace: self.trace.as_ref().map(|trace| trace.context.trace),
+        };
+        log::script(&about, text);
     }
 
     fn sleep(&mut self, time: Duration) -> Waiting {
@@ -287,8 +298,9 @@ impl Host for Work {
 
     fn call(&mut self, call: Call<'_>) -> Waiting {
         let (context, caller) = (&self.context, &self.caller);
-        let host = self.parts.headers.get(HOST);
-        context.calls.begin(call, |call| fetch::begin(context, caller, host, call))
+        let (host, trace) = (self.parts.headers.get(HOST), self.trace.as_ref());
+        let ask = |call: HttpCall<'_>| fetch::begin(context, caller, (host, trace), call);
+        context.calls.begin(call, trace, ask)
     }
 
     fn redis(&mut self, server: RedisServer) -> Result<u32, String> {

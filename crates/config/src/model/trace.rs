@@ -1,0 +1,21 @@
+//! Traces: whose trace requests belong to, and which traces are recorded.
+
+/// Which trace context requests have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceMode {
+    /// None; what clients send is passed on as any header is.
+    Off,
+    /// One that begins here, whatever the client sends.
+    Begin,
+    /// The client's, if it sends a valid one; else one that begins here.
+    Continue,
+}
+
+/// What is done for traces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// Which trace context requests have.
+    pub context: TraceMode,
+    /// The share of the traces that begin here and are recorded, in parts per million.
+    pub sample: u32,
+}

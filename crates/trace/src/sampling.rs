@@ -1,0 +1,43 @@
+//! Which traces are recorded.
+
+use crate::TraceId;
+
+/// A million: a share is in parts of it.
+const WHOLE: u64 = 1_000_000;
+/// Values of the part of a trace's name that decides.
+const CHANCES: u64 = 1 << 56;
+
+/// Which traces are recorded that begin here, and who decides about the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Whether the traces of clients are gone on with, and their decisions kept.
+    pub takes_parents: bool,
+    /// The share of the traces that begin here, in parts per million.
+    pub share: u32,
+}
+
+impl Sampling {
+    /// Whether a trace that begins here is recorded. It follows from the name, as in
+    /// OpenTelemetry's sampling by ratio: a server with a larger share records these traces too.
+    pub fn takes(&self, trace: TraceId) -> bool {
+        // Within 2^56 * 10^6 < 2^76: the product needs more than 64 bits.
+        let least = CHANCES - (u128::from(CHANCES) * u128::from(self.share) / 1_000_000) as u64;
+        u64::from(self.share) >= WHOLE || trace.chance() >= least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_traces_is_taken() {
+        for share in [0, 1_000, 250_000, 999_000, 1_000_000] {
+            let sampling = Sampling { takes_parents: true, share };
+            let taken = (0..100_000).filter(|_| sampling.takes(TraceId::random())).count();
+            let wanted = share as usize / 10;
+            assert!(taken.abs_diff(wanted) <= 800, "{taken} of 100000 with {share}");
+            assert!(!matches!(share, 0 | 1_000_000) || taken == wanted, "{taken} with {share}");
+        }
+    }
+}

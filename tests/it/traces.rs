@@ -1,0 +1,193 @@
+//! The place of requests in traces over several services: taken from clients, told to PHP, FastCGI
+//! applications and services that scripts call, and written into the logs.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::{Kind, Request, Server, Setup, eventually, get};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const ASKER: &str = "b7ad6b7169203331";
+
+fn parent(flags: &str) -> String {
+    format!("00-{TRACE}-{ASKER}-{flags}")
+}
+
+/// A server with this trace context, whose access log is JSON.
+fn traced(kind: Kind, context: &str) -> Setup {
+    Setup::new(kind)
+        .line("log.access = \"state/access.log\"")
+        .line("log.access_format = \"json\"")
+        .line(&format!("trace.context = \"{context}\""))
+}
+
+/// The line of the access log for a target that was asked for once.
+fn line(server: &Server, target: &str) -> Value {
+    let read = || {
+        let text = fs::read_to_string(server.state_file("access.log")).unwrap_or_default();
+        let line = text.lines().find(|line| line.contains(target))?;
+        Some(serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+    };
+    eventually(Duration::from_secs(5), read).unwrap_or_else(|| panic!("no line of {target}"))
+}
+
+/// What an application is told of a request.
+fn told(server: &Server, request: &Request) -> Value {
+    serde_json::from_str(&server.send(request).expect(200).text()).unwrap()
+}
+
+/// The trace, the span and the flags of a `traceparent` that a server has written.
+fn parts(parent: &Value) -> (String, String, String) {
+    let parts: Vec<&str> = parent.as_str().unwrap_or_default().split('-').collect();
+    let [version, trace, span, flags] = parts[..] else { panic!("{parent}") };
+    assert_eq!((version, trace.len(), span.len()), ("00", 32, 16), "{parent}");
+    (trace.into(), span.into(), flags.into())
+}
+
+fn goes_on(kind: Kind) {
+    let server = traced(kind, "continue").line("trace.sample = \"0%\"").start();
+    for flags in ["00", "01"] {
+        let target = format!("/server.php?{flags}");
+        let request = get(&target).header("traceparent", &parent(flags));
+        let request = request.header("Tracestate", "a=1").header("tracestate", "b=2");
+        let told = told(&server, &request);
+        let (trace, span, decision) = parts(&told["HTTP_TRACEPARENT"]);
+        assert_eq!((&trace[..], &decision[..]), (TRACE, flags));
+        assert_ne!(span, ASKER);
+        assert_eq!(told["HTTP_TRACESTATE"], "a=1,b=2");
+        let line = line(&server, &target);
+        assert_eq!((&line["trace"], &line["span"]), (&trace.into(), &span.into()), "{line}");
+    }
+    // Files, and errors.
+    for (name, target) in [("traceparent", "/missing.txt"), ("TraceParent", "/other.txt")] {
+        server.send(&get(target).header(name, &parent("01"))).expect(404);
+        assert_eq!(line(&server, target)["trace"], TRACE);
+        let text = server.log_line(&[target]);
+        assert!(text.contains(&format!(" trace={TRACE}")), "{text}");
+    }
+}
+
+#[test]
+fn a_trace_goes_on_in_php() {
+    goes_on(Kind::Classic);
+}
+
+#[test]
+fn a_trace_goes_on_in_fastcgi_applications() {
+    goes_on(Kind::Fastcgi);
+}
+
+#[test]
+fn what_is_not_valid_begins_a_trace() {
+    let server = traced(Kind::Classic, "continue").start();
+    let bad = [
+        String::new(),
+        "00".into(),
+        parent("01").replace("00-", "ff-"),
+        parent("01").to_uppercase(),
+        parent("01").replace(ASKER, "0000000000000000"),
+        parent("01").replace(TRACE, &"0".repeat(32)),
+        format!("{}-more", parent("01")),
+        format!("{}, {}", parent("01"), parent("01")),
+        format!("{}\u{e9}", parent("01")),
+        "0".repeat(20_000),
+        "-".repeat(55),
+    ];
+    for value in &bad {
+        let request = get("/server.php").header("traceparent", value).header("tracestate", "a=1");
+        let told = told(&server, &request);
+        let (trace, _, flags) = parts(&told["HTTP_TRACEPARENT"]);
+        assert!(trace != TRACE && flags == "03", "{value}: {told}");
+        assert!(told.get("HTTP_TRACESTATE").is_none(), "{value}: {told}");
+    }
+    // Two are as bad, also if they are the same.
+    let twice = get("/server.php").header("traceparent", &parent("01"));
+    let told = told(&server, &twice.header("traceparent", &parent("01")));
+    assert_ne!(parts(&told["HTTP_TRACEPARENT"]).0, TRACE);
+}
+
+#[test]
+fn a_hostile_state_is_bounded() {
+    let server = traced(Kind::Classic, "continue").start();
+    let many = |count: usize| (0..count).map(|n| format!("k{n}=v")).collect::<Vec<_>>().join(",");
+    for (state, expected) in [
+        (many(32), Some(many(32))),
+        (many(33), None),
+        (many(3_000), None),
+        (",".repeat(20_000), None),
+        ("a=1,a=2".into(), None),
+        ("a=1,\u{1F4A9}=2".into(), None),
+        (format!("a=1,b={}", "x".repeat(20_000)), None),
+        (
+            format!("a=1,b={},c=3,d={0}", "x".repeat(250)),
+            Some(format!("a=1,b={},c=3", "x".repeat(250))),
+        ),
+    ] {
+        let request = get("/server.php").header("traceparent", &parent("00"));
+        let told = told(&server, &request.header("tracestate", &state));
+        assert_eq!(parts(&told["HTTP_TRACEPARENT"]).0, TRACE);
+        assert_eq!(told.get("HTTP_TRACESTATE").and_then(Value::as_str), expected.as_deref());
+    }
+}
+
+#[test]
+fn an_edge_begins_all_traces() {
+    let server = traced(Kind::Classic, "begin").line("trace.sample = \"0%\"").start();
+    let request = get("/server.php").header("traceparent", &parent("01"));
+    let told = told(&server, &request.header("tracestate", "a=1"));
+    let (trace, _, flags) = parts(&told["HTTP_TRACEPARENT"]);
+    assert!(trace != TRACE && flags == "02", "{told}");
+    assert!(told.get("HTTP_TRACESTATE").is_none(), "{told}");
+}
+
+#[test]
+fn without_traces_the_header_is_any_header() {
+    let server = traced(Kind::Classic, "off").start();
+    let told = told(&server, &get("/server.php").header("traceparent", "what it says"));
+    assert_eq!(told["HTTP_TRACEPARENT"], "what it says");
+    server.send(&get("/missing.txt").header("traceparent", &parent("01"))).expect(404);
+    assert_eq!(line(&server, "/missing.txt").get("trace"), None);
+    assert!(!server.log_line(&["/missing.txt"]).contains("trace="));
+}
+
+#[test]
+fn calls_of_scripts_belong_to_the_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("call.lua");
+    let script = "local env, query = lighty.env, lighty.r.req_attr['uri.query']\n\
+                  if not query then return 0 end\n\
+                  local here = env['request.server-addr'] .. ':' .. env['request.server-port']\n\
+                  local own = { headers = { Traceparent = query } }\n\
+                  local answer = query == 'fetch' and tokamak.fetch('/server.php')\n\
+                      or query == 'call' and tokamak.http.get('http://' .. here .. '/server.php')\n\
+                      or tokamak.http.get('http://' .. here .. '/server.php', own)\n\
+                  print('asked')\n\
+                  lighty.r.resp_body.set(answer.body)\n\
+                  return 200";
+    fs::write(&path, script).unwrap();
+    let server = traced(Kind::Classic, "continue")
+        .site_line(&format!("lua_raw_url = [\"{}\"]", path.display()))
+        .start();
+    for query in ["fetch", "call"] {
+        let target = format!("/here?{query}");
+        let request = get(&target).header("traceparent", &parent("01"));
+        let told = told(&server, &request.header("tracestate", "a=1"));
+        let (trace, span, flags) = parts(&told["HTTP_TRACEPARENT"]);
+        assert_eq!(
+            (&trace[..], &flags[..], &told["HTTP_TRACESTATE"]),
+            (TRACE, "01", &"a=1".into())
+        );
+        // A call arrives as a request of its own.
+        let caller = &line(&server, &target)["span"];
+        assert_eq!(*caller == span.as_str(), query == "fetch", "{told}");
+        let text = server.log_line(&["asked", &target]);
+        assert!(text.contains(&format!(" trace={TRACE}")), "{text}");
+    }
+    let other = parent("00").replace(TRACE, &TRACE.replace('0', "1"));
+    let request = get(&format!("/here?{other}")).header("traceparent", &parent("01"));
+    let told = told(&server, &request.header("tracestate", "a=1"));
+    assert_eq!(parts(&told["HTTP_TRACEPARENT"]).0, other[3..35]);
+    assert!(told.get("HTTP_TRACESTATE").is_none(), "{told}");
+}
