@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::LuaFcgi(lua) => report(wiring::lua_fcgi::serve(lua.request())),
         Command::Check(check) => check.run(),
         Command::SealReport(report) => report.run(),
+        Command::Leaks(leaks) => leaks.run(),
         Command::Capacity(capacity) => capacity.run(),
         Command::Reload(reload) => {
             report(wiring::control::reload(reload.at.target(), reload.site.as_deref()))

@@ -5,6 +5,7 @@ mod cache;
 mod capacity;
 mod demo;
 mod fpm;
+mod leaks;
 mod lua_fcgi;
 pub mod pages;
 mod seal_report;
@@ -26,6 +27,7 @@ pub use cache::Cache;
 pub use capacity::Capacity;
 pub use demo::Demo;
 pub use fpm::Fpm;
+pub use leaks::Leaks;
 pub use lua_fcgi::LuaFcgi;
 pub use seal_report::SealReport;
 pub use site::{Check, Serve};
@@ -54,6 +56,8 @@ pub enum Command {
     /// Find what an application leaves behind between two requests: a leak detector for worker
     /// scripts.
     SealReport(SealReport),
+    /// Find which page makes a worker grow, by how much, and what holds the memory.
+    Leaks(Leaks),
     /// Find the most requests a second at which a bound on response times holds, on any server.
     Capacity(Capacity),
     /// Let a running server read its configuration and code again, without losing a request.

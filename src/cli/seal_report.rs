@@ -47,7 +47,8 @@ pub struct SealReport {
     json: bool,
 }
 
-fn target(typed: &str) -> Result<String, String> {
+/// A target as typed.
+pub(super) fn target(typed: &str) -> Result<String, String> {
     if typed.starts_with('/') {
         Ok(typed.to_owned())
     } else {
@@ -59,7 +60,7 @@ impl SealReport {
     /// Runs the application and prints what was found.
     pub fn run(self) -> ExitCode {
         let (all, as_json) = (self.all, self.json);
-        let site = match self.site() {
+        let site = match site_of_script(&self.script, self.boot, &self.root, &self.config) {
             Ok(site) => site,
             Err(wrong) => {
                 wrong.report();
@@ -85,28 +86,6 @@ impl SealReport {
         }
     }
 
-    /// The site that a server would make of the script and its directory.
-    fn site(&self) -> Result<Server, Wrong> {
-        let beside = self
-            .script
-            .parent()
-            .filter(|parent| *parent != Path::new(""))
-            .unwrap_or(Path::new("."));
-        let is_application = [FILE_NAME, "public/index.php", "index.php"]
-            .iter()
-            .any(|name| beside.join(name).is_file());
-        let path = match &self.root {
-            Some(root) => root.clone(),
-            None if is_application || self.boot => beside.to_owned(),
-            None => self.script.clone(),
-        };
-        let (flag, mode) = if self.boot { ("--boot", "sealed") } else { ("--worker", "worker") };
-        let script = self.script.to_string_lossy().into_owned();
-        let path = Some(path).filter(|_| self.config.is_none());
-        let flags = vec![(flag, script), ("--mode", mode.to_owned())];
-        Ok(request(path, self.config.clone(), flags)?.load()?)
-    }
-
     fn look(self, server: &Server) -> Result<Report, String> {
         let php = program::tokamak_php().map_err(|error| error.to_string())?;
         let server = settings::resolve(server).map_err(|error| error.to_string())?;
@@ -115,4 +94,26 @@ impl SealReport {
         let plan = Plan { php: &php, site, targets: &targets, rounds: self.rounds.into() };
         tokamak_report::run(&plan).map_err(|error| error.to_string())
     }
+}
+
+/// The site that a server would make of a worker or boot script and its directory.
+pub(super) fn site_of_script(
+    script: &Path,
+    is_boot: bool,
+    root: &Option<PathBuf>,
+    config: &Option<PathBuf>,
+) -> Result<Server, Wrong> {
+    let beside =
+        script.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let is_application =
+        [FILE_NAME, "public/index.php", "index.php"].iter().any(|name| beside.join(name).is_file());
+    let path = match root {
+        Some(root) => root.clone(),
+        None if is_application || is_boot => beside.to_owned(),
+        None => script.to_owned(),
+    };
+    let (flag, mode) = if is_boot { ("--boot", "sealed") } else { ("--worker", "worker") };
+    let flags = vec![(flag, script.to_string_lossy().into_owned()), ("--mode", mode.to_owned())];
+    let path = Some(path).filter(|_| config.is_none());
+    Ok(request(path, config.clone(), flags)?.load()?)
 }

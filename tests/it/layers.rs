@@ -74,10 +74,10 @@ const RULES: &[Rule] = &[
     },
     // It forks, and must not have a runtime to fork.
     Rule { name: "supervisor", ours: &["config", "cost", "fpm", "metrics", "sys"], never: REACTOR },
-    // It plays the supervisor to one worker, and tells it what the supervisor would.
-    Rule { name: "report", ours: &["config", "supervisor", "sys"], never: REACTOR },
     // Numbers in, numbers out.
     Rule { name: "trend", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    // It plays the supervisor to one worker, and tells it what the supervisor would.
+    Rule { name: "report", ours: &["config", "supervisor", "sys", "trend"], never: REACTOR },
     // A client of any server: it knows Tokamak only as its report for programs shows it.
     Rule { name: "load", ours: &["trend"], never: &["libc", "toml_edit", "serde"] },
     // It plays the kernel, the clients and the workers to supervisor, gates and queue; nobody links

@@ -53,6 +53,8 @@ mod kept;
 mod laravel;
 /// The picture of the crates, and what may stand in no file.
 mod layers;
+/// Memory after each request, page by page.
+mod leaks;
 /// What a client may send, and how long it may take.
 mod limits;
 /// The access log.

@@ -8,6 +8,7 @@ pub mod boot_reads;
 pub mod compare;
 mod drive;
 pub mod listing;
+pub mod memory;
 mod print;
 mod process;
 pub mod stale;

@@ -1,0 +1,250 @@
+//! Memory after each request: which page makes a worker grow, since when it grows no more, and what
+//! holds the memory. [`judge`] decides, from numbers alone.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json as object};
+use tokamak_config::Site;
+use tokamak_trend::{Trend, trend};
+
+use crate::Failure;
+use crate::compare::{self, Finding, Verdict};
+use crate::drive::Application;
+use crate::listing::MEMORY;
+
+/// Requests of a growing page after which each time all that PHP can reach is listed, to find what
+/// holds its memory. With a tenth nothing could be compared; each further one costs a listing.
+const LOOKS: usize = 12;
+
+/// Holders that are named for a page.
+const NAMED: usize = 5;
+
+/// Bytes by which memory may differ from its last value and still count as the same. PHP takes its
+/// memory in pieces of up to some hundred bytes, which an answer of another length needs or not.
+const SAME: i64 = 1024;
+
+/// Fewest requests after which memory must have stayed the same to be called stable.
+const STABLE: usize = 10;
+
+/// What to run.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The worker program.
+    pub php: &'a Path,
+    /// The application, as a server would run it.
+    pub site: &'a Site,
+    /// Pages, each requested in its turn.
+    pub targets: &'a [String],
+    /// Requests of each page.
+    pub requests: usize,
+}
+
+/// How the memory of a page goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Course {
+    /// With each request there is more, by these bytes.
+    Grows(Trend),
+    /// It has grown, and is the same since this request, counted from 1.
+    StableSince(usize),
+    /// It went up and down, or grew too late or too little for a judgement.
+    Unclear,
+}
+
+/// One page.
+#[derive(Debug)]
+pub struct Page {
+    /// What was requested.
+    pub target: String,
+    /// Bytes that all its requests together have left.
+    pub left: i64,
+    /// How its memory goes on.
+    pub course: Course,
+    /// What holds the memory of a page that grows.
+    pub holders: Vec<Finding>,
+    /// The last status that was no success.
+    pub error: Option<u16>,
+}
+
+/// Judges what each request of a page has left in memory, in bytes.
+///
+/// The first half is for caches to fill; only growth in the second half is growth.
+pub fn judge(left: &[i64]) -> Course {
+    let sums: Vec<i64> = left
+        .iter()
+        .scan(0, |sum, bytes| {
+            *sum += bytes;
+            Some(*sum)
+        })
+        .collect();
+    let half = sums.len() / 2;
+    let points: Vec<(f64, f64)> =
+        sums.iter().enumerate().skip(half).map(|(nth, sum)| (nth as f64, *sum as f64)).collect();
+    let last = sums.last().copied().unwrap_or(0);
+    let since = sums.iter().rposition(|sum| (sum - last).abs() > SAME).map_or(1, |nth| nth + 2);
+    if let Some(found) = trend(&points).filter(|found| found.low >= 1.0) {
+        return Course::Grows(found);
+    }
+    if sums.len() + 1 >= since + STABLE { Course::StableSince(since) } else { Course::Unclear }
+}
+
+/// Requests each page in its turn and looks at PHP's heap after each request.
+///
+/// # Errors
+/// Fails if the application does not boot, or ends in the middle.
+pub fn run(plan: &Plan<'_>) -> Result<Vec<Page>, Failure> {
+    let mut site = plan.site.clone();
+    // A worker that is replaced would begin with an empty heap.
+    site.pool.max_requests = 0;
+    let mut application = Application::start(plan.php, &site)?;
+    let mut left = vec![Vec::with_capacity(plan.requests); plan.targets.len()];
+    let mut errors = vec![None; plan.targets.len()];
+    let mut heap = application.state()?.heap() as i64;
+    for _ in 0..plan.requests {
+        for (nth, target) in plan.targets.iter().enumerate() {
+            let status = application.answer(target)?.status;
+            if !(200..400).contains(&status) {
+                errors[nth] = Some(status);
+            }
+            let now = application.state()?.heap() as i64;
+            left[nth].push(now - heap);
+            heap = now;
+        }
+    }
+    let mut pages = Vec::new();
+    for ((target, left), error) in plan.targets.iter().zip(&left).zip(errors) {
+        let course = judge(left);
+        let holders = match course {
+            Course::Grows(_) => holders(&mut application, target)?,
+            Course::StableSince(_) | Course::Unclear => Vec::new(),
+        };
+        let left = left.iter().sum();
+        pages.push(Page { target: target.clone(), left, course, holders, error });
+    }
+    Ok(pages)
+}
+
+/// What grows with each request of this page alone, by the names that PHP reaches it by.
+fn holders(application: &mut Application, target: &str) -> Result<Vec<Finding>, Failure> {
+    let before = application.state()?;
+    let mut rounds = Vec::new();
+    for _ in 0..LOOKS {
+        application.answer(target)?;
+        rounds.push(application.state()?);
+    }
+    let mut found = compare::leaks(&before, &rounds, 1);
+    found.retain(|one| one.verdict == Verdict::Grows && one.kind != MEMORY);
+    found.truncate(NAMED);
+    Ok(found)
+}
+
+/// The pages as a table.
+pub fn table(pages: &[Page], requests: usize) -> String {
+    let mut text = format!("{requests} requests of each page, memory of PHP after each\n\n");
+    let wide = pages.iter().map(|page| page.target.chars().count()).max().unwrap_or(0);
+    for page in pages {
+        let course = match page.course {
+            Course::Grows(by) => {
+                format!("grows by {:.0} B a request ({:.0} to {:.0})", by.slope, by.low, by.high)
+            }
+            Course::StableSince(1) => "stable from the first request on".into(),
+            Course::StableSince(nth) => {
+                format!("stable since request {nth}, after {} B", page.left)
+            }
+            Course::Unclear => format!("unclear: {} B in all; try more --requests", page.left),
+        };
+        let _ = writeln!(text, "  {:wide$}  {course}", page.target);
+        for held in &page.holders {
+            let name = if held.path.is_empty() { &held.kind } else { &held.path };
+            let _ = writeln!(text, "  {:wide$}    by {} {name}", "", kind_of(held));
+        }
+        if let (Course::Grows(_), true) = (page.course, page.holders.is_empty()) {
+            let _ = writeln!(text, "  {:wide$}    by nothing that PHP reaches: an extension", "");
+        }
+        if let Some(status) = page.error {
+            let _ = writeln!(text, "  {:wide$}    note: it was answered with {status}", "");
+        }
+    }
+    text
+}
+
+fn kind_of(held: &Finding) -> String {
+    format!("{:.0} B a request in {}:", held.per_request, held.kind)
+}
+
+/// One object for programs.
+pub fn json(pages: &[Page], requests: usize) -> String {
+    let page = |page: &Page| {
+        let holders: Vec<Value> = page
+            .holders
+            .iter()
+            .map(
+                |one| object!({"kind": one.kind, "name": one.path, "per_request": one.per_request}),
+            )
+            .collect();
+        let (verdict, by, since) = match page.course {
+            Course::Grows(by) => ("grows", Some(by), None),
+            Course::StableSince(nth) => ("stable", None, Some(nth)),
+            Course::Unclear => ("unclear", None, None),
+        };
+        object!({
+            "target": page.target,
+            "verdict": verdict,
+            "bytes": page.left,
+            "per_request": by.map(|by| by.slope),
+            "per_request_low": by.map(|by| by.low),
+            "per_request_high": by.map(|by| by.high),
+            "stable_since": since,
+            "held_by": holders,
+            "error": page.error,
+        })
+    };
+    let pages: Vec<Value> = pages.iter().map(page).collect();
+    format!("{}\n", object!({"requests": requests, "pages": pages}))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_page_that_leaves_nothing_is_stable_from_the_first_request() {
+        assert_eq!(judge(&[0; 100]), Course::StableSince(1));
+        assert_eq!(judge(&[64, -64].repeat(50)), Course::StableSince(1));
+        assert_eq!(judge(&[]), Course::Unclear);
+    }
+
+    #[test]
+    fn a_cache_is_stable_when_it_is_full() {
+        let mut left = vec![2000; 49];
+        left.extend([0; 100]);
+        assert_eq!(judge(&left), Course::StableSince(49));
+    }
+
+    proptest! {
+        #[test]
+        fn a_leak_has_its_size_among_tables_that_double(
+            bytes in 100..5000i64, count in 40..200usize, page in 0..3i64
+        ) {
+            // An array takes a larger table now and then; other pages leave noise.
+            let left: Vec<i64> = (0..count)
+                .map(|nth| {
+                    let grows = if (nth + 1).is_power_of_two() { 16 * nth as i64 } else { 0 };
+                    bytes + grows + if nth % 2 == 0 { page } else { -page }
+                })
+                .collect();
+            let Course::Grows(found) = judge(&left) else { panic!("{left:?}") };
+            prop_assert!((found.slope - bytes as f64).abs() < 40.0, "{found:?} for {bytes}");
+            prop_assert!(found.low <= found.slope && found.slope <= found.high);
+        }
+
+        #[test]
+        fn noise_is_no_leak_of_its_own_size(noise in prop::collection::vec(-300..300i64, 60..200)) {
+            // Each request leaves what the next one of its length takes away.
+            let left: Vec<i64> = noise.windows(2).map(|two| two[1] - two[0]).collect();
+            prop_assert!(!matches!(judge(&left), Course::Grows(by) if by.slope > 40.0));
+        }
+    }
+}

@@ -1,0 +1,35 @@
+<?php
+// Three pages: one that leaks 1 KiB a request, one whose cache is full after 50, one that leaves
+// nothing. A text that is known before the request would be compiled once and take no memory.
+final class Visits
+{
+    /** @var list<string> */
+    public static array $log = [];
+}
+
+final class Prices
+{
+    /** @var array<int, string> */
+    public static array $cache = [];
+    public static int $next = 0;
+}
+
+$handler = static function (): void {
+    switch (parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH)) {
+        case '/leak':
+            Visits::$log[] = $_SERVER['REQUEST_URI'].str_repeat('x', 1000);
+            break;
+        case '/cache':
+            if (count(Prices::$cache) < 50) {
+                Prices::$cache[Prices::$next++] = $_SERVER['REQUEST_URI'].str_repeat('y', 1000);
+            }
+            break;
+        case '/wrong':
+            http_response_code(500);
+            break;
+    }
+    echo "ok\n";
+};
+
+while (tokamak_handle_request($handler)) {
+}
