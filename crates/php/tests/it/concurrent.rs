@@ -43,6 +43,29 @@ fn requests_that_overlap_leave_no_memory_behind() {
 }
 
 #[test]
+fn a_raised_memory_limit_holds_for_its_request_alone() {
+    let worker = "<?php
+$raised = $asked = false;
+while (tokamak_handle_request(function () use (&$raised, &$asked) {
+    if ($_GET['n'] === '0') {
+        ini_set('memory_limit', '256M');
+        $raised = true;
+        while (!$asked) usleep(1000);
+    } else {
+        while (!$raised) usleep(1000);
+        register_shutdown_function(function () use (&$asked) { $asked = true; });
+    }
+    echo strlen(str_repeat('x', 100 << 20));
+})) {}";
+    let settings = [("ini.memory_limit", "64M"), ("ini.display_errors", "0")];
+    let mut site = site(&[("worker.php", worker)], &settings);
+    let answers = site.ask_all(&[0, 1].map(|n| get(&format!("/?n={n}"))));
+    assert_eq!(answers[0].text(), "104857600", "{}", site.log());
+    assert_eq!((answers[1].status, answers[1].text().as_str()), (500, ""), "{}", site.log());
+    site.wait_for_log("Allowed memory size of 67108864 bytes exhausted");
+}
+
+#[test]
 fn requests_that_wait_wait_side_by_side() {
     let mut site = site(&[("sleep.php", "<?php usleep(500000); echo 'slept ', $_GET['n'];")], &[]);
     let asks: Vec<_> = (0..20).map(|n| get(&format!("/sleep.php?n={n}"))).collect();
